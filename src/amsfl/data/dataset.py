@@ -1,0 +1,61 @@
+"""The one record every data source ends in, and the split into a training pool and a hold-out."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from amsfl.core import UserError
+
+FloatArray = npt.NDArray[np.float32]
+IntArray = npt.NDArray[np.integer[Any]]
+Split = tuple[FloatArray, IntArray]
+
+
+class Dataset(NamedTuple):
+    """A training pool (to be partitioned over clients) and the splits that every run is judged on."""
+
+    name: str  # 'nslkdd', 'nslkdd-synth', 'digits', 'csv:heart.csv'
+    x: FloatArray  # float32 [rows, features], the training pool
+    y: IntArray  # int32 [rows]
+    evals: dict[str, Split]  # split name -> x, y; 'holdout' comes first, an official 'test' second
+    classes: tuple[str, ...]
+    features: tuple[str, ...]
+    sites: IntArray | None = None  # per training row, an index into site_names: a natural partition
+    site_names: tuple[str, ...] = ()
+    synthetic: bool = False
+    note: str = ""  # one line to print with every output
+
+
+def split(
+    y: IntArray, holdout: float, seed: int, sites: IntArray | None = None
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Masks of the training pool and the hold-out, stratified by class.
+
+    Every class with at least two rows is in both; a class with one row is in the pool. With sites,
+    one row of each is held out last, so that a small site still has something to train on.
+    """
+    if not 0 < holdout < 1:
+        raise UserError(
+            f"The hold-out is the fraction of rows to judge by, between 0 and 1; got {holdout:g}. Try 0.2."
+        )
+    rng = stream(seed, "split")
+    order = rng.permutation(len(y))
+    late = np.zeros(len(y), bool)
+    if sites is not None:
+        late[order[np.unique(sites[order], return_index=True)[1]]] = True
+    order = order[np.lexsort((late[order], y[order]))]
+    counts = np.bincount(y)
+    rank = np.arange(len(y)) - np.repeat(np.cumsum(counts) - counts, counts)
+    held = np.clip(np.rint(holdout * counts).astype(int), 1, np.maximum(counts - 1, 0))
+    held[counts < 2] = 0
+    test = np.zeros(len(y), bool)
+    test[order[rank < np.repeat(held, counts)]] = True
+    return ~test, test
+
+
+def stream(seed: int, name: str) -> np.random.Generator:
+    """A random stream of its own per purpose: two uses of one seed must not see the same numbers."""
+    if seed < 0:
+        raise UserError(f"A seed is a whole number from 0 up; got {seed}.")
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=tuple(name.encode())))

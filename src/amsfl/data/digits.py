@@ -1,0 +1,25 @@
+"""scikit-learn's embedded digits: 1,797 images of 8 x 8, no download."""
+
+import numpy as np
+
+from amsfl.data.dataset import Dataset, split
+
+
+def load_digits(holdout: float = 0.2, seed: int = 0) -> Dataset:
+    """Ten classes, 64 grey values scaled from the known range 0..16 to [0, 1].
+
+    UCI "Optical Recognition of Handwritten Digits", its test half, as scikit-learn ships it.
+    """
+    from sklearn.datasets import load_digits as embedded  # a second of import that other data need not pay
+
+    images, labels = embedded(return_X_y=True)
+    x, y = (images / 16).astype(np.float32), labels.astype(np.int32)
+    train, test = split(y, holdout, seed)
+    return Dataset(
+        name="digits",
+        x=x[train],
+        y=y[train],
+        evals={"holdout": (x[test], y[test])},
+        classes=tuple("0123456789"),
+        features=tuple(f"pixel_{row}_{col}" for row in range(8) for col in range(8)),
+    )

@@ -1,0 +1,211 @@
+"""Who holds which rows: a spec such as 'dirichlet:0.5' becomes one index array per client.
+
+All schemes give every row to exactly one client and leave none empty; the same seed gives the same
+partition. Everything is an array operation over rows or over clients, never over both.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from amsfl.core import UserError, nearest
+from amsfl.data.dataset import IntArray, stream
+
+Rng = np.random.Generator
+Shares = npt.NDArray[np.float64]
+ENOUGH = 2  # rows that repair gives every client where there are that many
+
+
+class Holdings(NamedTuple):
+    """Who holds what: rows of each class at each client, ready for a table or a stacked bar chart."""
+
+    classes: tuple[str, ...]
+    counts: npt.NDArray[np.int64]  # [client, class]
+
+    @property
+    def rows(self) -> npt.NDArray[np.int64]:
+        return np.asarray(self.counts.sum(axis=1), np.int64)
+
+    def table(self) -> list[dict[str, Any]]:
+        """One dict a client: client, rows, share, then the count of each class by name."""
+        total = max(1, int(self.counts.sum()))
+        return [
+            {"client": i, "rows": int(sum(row)), "share": sum(row) / total}
+            | {name: int(n) for name, n in zip(self.classes, row, strict=True)}
+            for i, row in enumerate(self.counts.tolist())
+        ]
+
+
+def summary(parts: Sequence[IntArray], y: IntArray, classes: Sequence[str]) -> Holdings:
+    """Count the classes that each client of a partition holds."""
+    owner = np.repeat(np.arange(len(parts)), [len(p) for p in parts])
+    flat = owner * len(classes) + y[np.concatenate(parts)]
+    counts = np.bincount(flat, minlength=len(parts) * len(classes))
+    return Holdings(tuple(classes), counts.reshape(len(parts), len(classes)))
+
+
+def partition(
+    spec: str,
+    y: IntArray,
+    clients: int,
+    seed: int,
+    *,
+    shares: Sequence[float] | npt.NDArray[np.float64] | None = None,
+    sites: IntArray | None = None,
+    site_names: Sequence[str] = (),
+) -> list[IntArray]:
+    """Row indices for each client: disjoint, covering all rows, none empty, sorted.
+
+    - `iid`: shuffled rows in equal numbers;
+    - `dirichlet:ALPHA`: label skew, each class dealt by its own Dirichlet(ALPHA) draw over the clients
+      (Hsu, Qi, Brown, arXiv 1909.06335, the by-class form of Yurochkin et al. 2019);
+    - `shards:K`: rows sorted by label, cut into clients x K shards, K to a client (McMahan et al. 2017);
+    - `quantity:ALPHA`: labels as in the whole, sizes by one Dirichlet(ALPHA) draw;
+    - `column` (or `site`): the data's own client column; nothing is moved.
+
+    `shares` is the fraction of rows each client should hold in expectation (default: equal); Dirichlet
+    concentrations become ALPHA x clients x share. A column ignores it: its sizes are what they are.
+    """
+    name, _, argument = spec.strip().partition(":")
+    if clients < 1:
+        raise UserError(f"A federation needs at least one client; got {clients}.")
+    if name in ("column", "site"):
+        return _by_site(clients, sites, site_names)
+    if name not in SCHEMES:
+        raise UserError(f"Unknown partition {spec!r}{nearest(name, [*SCHEMES, 'column'])}.")
+    if len(y) < clients:
+        raise UserError(
+            f"{clients} clients cannot share {len(y)} training rows; use at most {len(y)} clients."
+        )
+    owner = SCHEMES[name](y, _shares(shares, clients), _number(name, argument), stream(seed, "partition"))
+    return _groups(_repaired(owner, clients, stream(seed, "repair")), clients)
+
+
+def _iid(y: IntArray, shares: Shares, _: float, rng: Rng) -> IntArray:
+    return rng.permutation(_deal(len(y), shares))
+
+
+def _quantity(y: IntArray, shares: Shares, alpha: float, rng: Rng) -> IntArray:
+    return _iid(y, rng.dirichlet(alpha * len(shares) * shares), 0.0, rng)
+
+
+def _dirichlet(y: IntArray, shares: Shares, alpha: float, rng: Rng) -> IntArray:
+    owner = np.empty(len(y), np.int64)
+    for label in np.unique(y):
+        rows = np.flatnonzero(y == label)
+        owner[rows] = _quantity(rows, shares, alpha, rng)
+    return owner
+
+
+def _shards(y: IntArray, shares: Shares, per_client: float, rng: Rng) -> IntArray:
+    """Shards of one client are equally long; unequal shares make its shards longer, not more."""
+    if per_client * len(shares) > len(y):
+        raise UserError(
+            f"{per_client:g} shards for each of {len(shares)} clients are more than {len(y)} training rows; "
+            "use fewer shards."
+        )
+    order = rng.permutation(len(y))
+    order = order[np.argsort(y[order], kind="stable")]
+    holder = rng.permutation(np.repeat(np.arange(len(shares)), int(per_client)))
+    owner = np.empty(len(y), np.int64)
+    owner[order] = holder[_deal(len(y), shares[holder] / per_client)]
+    return owner
+
+
+SCHEMES: dict[str, Callable[[IntArray, Shares, float, Rng], IntArray]] = {
+    "iid": _iid,
+    "dirichlet": _dirichlet,
+    "shards": _shards,
+    "quantity": _quantity,
+}
+EXAMPLES = {"dirichlet": "dirichlet:0.5", "shards": "shards:2", "quantity": "quantity:1"}
+
+
+def _number(name: str, argument: str) -> float:
+    """The number after the colon, checked; iid has none."""
+    if name == "iid":
+        if argument:
+            raise UserError(f"The iid partition takes no number; write 'iid', not 'iid:{argument}'.")
+        return 0.0
+    try:
+        value = float(argument)
+    except ValueError:
+        value = float("nan")
+    if not 0 < value < float("inf") or (name == "shards" and value != int(value)):
+        kind = "whole number of shards a client" if name == "shards" else "concentration above 0"
+        found = f"got {argument!r}" if argument else "it has none"
+        raise UserError(
+            f"Partition {name!r} needs a {kind} after the colon, {found}; try {EXAMPLES[name]!r}."
+        )
+    return value
+
+
+def _shares(shares: Sequence[float] | Shares | None, clients: int) -> Shares:
+    if shares is None:
+        return np.full(clients, 1 / clients)
+    wanted = np.asarray(shares, np.float64)
+    if wanted.shape != (clients,):
+        raise UserError(
+            f"There are {clients} clients but {wanted.size} shares of the data; give one share each."
+        )
+    if not (np.isfinite(wanted).all() and (wanted > 0).all()):
+        raise UserError(f"Every client's share of the data must be above 0; got {wanted.tolist()}.")
+    return np.asarray(wanted / wanted.sum(), np.float64)
+
+
+def _deal(n: int, shares: Shares) -> IntArray:
+    """Cut n places into consecutive runs, one per share, each within one row of n x share."""
+    edges = np.rint(np.cumsum(shares) * n).astype(np.int64)
+    edges[-1] = n
+    return np.repeat(np.arange(len(shares)), np.diff(edges, prepend=0))
+
+
+def _repaired(owner: IntArray, clients: int, rng: Rng) -> IntArray:
+    """Lift every client to ENOUGH rows (if there are so many), taking always from the largest.
+
+    Taking one row at a time from the largest ends in cutting all to one level, found by bisection.
+    """
+    counts = np.bincount(owner, minlength=clients)
+    need = np.maximum(min(ENOUGH, len(owner) // clients) - counts, 0)
+    wanted = int(need.sum())
+    if wanted == 0:
+        return owner
+    low, high = 0, int(counts.max())  # cutting to `low` frees enough rows, to `high` none
+    while high - low > 1:
+        level = (low + high) // 2
+        low, high = (level, high) if np.maximum(counts - level, 0).sum() >= wanted else (low, level)
+    give = np.maximum(counts - low, 0)
+    spare = np.flatnonzero(give)[: int(give.sum()) - wanted]
+    give[spare] -= 1
+    order = rng.permutation(len(owner))  # so that a donor's rows leave in no order of class
+    order = order[np.argsort(owner[order], kind="stable")]
+    rank = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
+    mended = owner.copy()
+    mended[order[rank < np.repeat(give, counts)]] = rng.permutation(np.repeat(np.arange(clients), need))
+    return mended
+
+
+def _groups(owner: IntArray, clients: int) -> list[IntArray]:
+    order = np.argsort(owner, kind="stable")
+    ends = np.cumsum(np.bincount(owner, minlength=clients))
+    return [order[end - size : end] for end, size in zip(ends, np.diff(ends, prepend=0), strict=True)]
+
+
+def _by_site(clients: int, sites: IntArray | None, names: Sequence[str]) -> list[IntArray]:
+    if sites is None:
+        raise UserError(
+            "Partition 'column' needs a client column, and this data has none; pass --client-column NAME "
+            "with a CSV, or use iid, dirichlet:0.5, shards:2 or quantity:1."
+        )
+    known = len(names) or int(sites.max()) + 1
+    if clients != known:
+        raise UserError(
+            f"The client column names {known} sites but there are {clients} clients; use {known}."
+        )
+    empty = np.flatnonzero(np.bincount(sites, minlength=known) == 0)
+    if len(empty):
+        site = names[empty[0]] if names else str(empty[0])
+        raise UserError(f"Client {site!r} has no training rows; give it more rows or drop it from the file.")
+    return _groups(sites, known)
