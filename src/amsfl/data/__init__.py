@@ -3,6 +3,7 @@
 from amsfl.core import UserError, nearest
 from amsfl.data.dataset import Dataset, FloatArray, IntArray
 from amsfl.data.digits import load_digits
+from amsfl.data.nslkdd import load_nslkdd
 from amsfl.data.partition import Holdings, partition, summary
 
 __all__ = ["Dataset", "FloatArray", "Holdings", "IntArray", "load", "partition", "summary"]
@@ -24,4 +25,6 @@ def load(
     """Load a source by name."""
     if source == "digits":
         return load_digits(holdout, seed)
+    if source == "nslkdd":
+        return load_nslkdd(data_dir, binary, holdout, seed)
     raise UserError(f"Unknown data {source!r}{nearest(source, SOURCES)}.")

@@ -1,0 +1,145 @@
+"""NSL-KDD: two text files, found or fetched, checked by SHA-256, parsed and encoded by the schema.
+
+Tavallaee, Bagheri, Lu, Ghorbani, "A Detailed Analysis of the KDD CUP 99 Data Set", IEEE CISDA 2009,
+doi 10.1109/CISDA.2009.5356528. The files are not part of this package.
+"""
+
+import gzip
+import hashlib
+import io
+import os
+from pathlib import Path
+from typing import NoReturn
+from urllib.parse import quote
+from zlib import error as ZlibError  # noqa: N812
+
+import numpy as np
+
+from amsfl.core import UserError
+from amsfl.data.dataset import Dataset, split
+from amsfl.data.schema import BINARY, CLASSES, COLUMNS, FEATURES, NUMERIC, VOCABULARY, Rows, encode, labels
+
+MIRROR = "https://raw.githubusercontent.com/defcom17/NSL_KDD/master/"
+SHA256 = {  # of the uncompressed file
+    "KDDTrain+.txt": "1b86d2f957b33082081bba410fe129b475efebcc13c9014c3f447c8271aadf95",
+    "KDDTest+.txt": "fa46b0935342616aa83b7c2578db355b6a7aaabbc492248172c7a1e8b7ab8f84",
+}
+TIMEOUT = (3.05, 20)  # seconds to connect, seconds between bytes: offline must not mean waiting
+
+
+class Unavailable(UserError):
+    """Nothing on this machine, and the mirror cannot be reached."""
+
+
+def load_nslkdd(
+    data_dir: str | None = None, binary: bool = False, holdout: float = 0.2, seed: int = 0
+) -> Dataset:
+    """A hold-out of KDDTrain+ and the official KDDTest+, side by side; five classes or two."""
+    train_rows, test_rows = (parse(checked(path, name)) for name, path in files(data_dir).items())
+    x, y = encode(train_rows), labels(train_rows, binary)
+    train, test = split(y, holdout, seed)
+    return Dataset(
+        name="nslkdd",
+        x=x[train],
+        y=y[train],
+        evals={"holdout": (x[test], y[test]), "test": (encode(test_rows), labels(test_rows, binary))},
+        classes=BINARY if binary else CLASSES,
+        features=FEATURES,
+    )
+
+
+def files(data_dir: str | None = None) -> dict[str, Path]:
+    """Both files by name: from the folder the user named, else the cache, else the mirror."""
+    named = data_dir or os.environ.get("AMSFL_DATA_DIR")
+    if not named:
+        return {name: _found(cache(), name) or download(name) for name in SHA256}
+    found = {name: _found(Path(named).expanduser(), name) for name in SHA256}
+    missing = [name for name, path in found.items() if path is None]
+    if missing:
+        whose = "--data-dir" if data_dir else "AMSFL_DATA_DIR"
+        raise UserError(
+            f"{whose} is {named}, which does not hold {' and '.join(missing)} (plain or .gz); put the files "
+            f"there, or leave {whose} out to use the cache or download them."
+        )
+    return {name: path for name, path in found.items() if path}
+
+
+def cache() -> Path:
+    """The user's cache folder for downloads."""
+    import pooch
+
+    return Path(pooch.os_cache("amsfl"))
+
+
+def _found(folder: Path, name: str) -> Path | None:
+    candidates = (folder / sub / (name + end) for sub in ("", "nslkdd") for end in ("", ".gz"))
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def download(name: str) -> Path:
+    """Fetch a file into the cache, checked before it gets its name there."""
+    import pooch
+
+    pooch.get_logger().setLevel("WARNING")
+    try:
+        fetch = pooch.HTTPDownloader(timeout=TIMEOUT)
+        path = pooch.retrieve(MIRROR + quote(name), f"sha256:{SHA256[name]}", name, cache(), downloader=fetch)
+    except (OSError, ValueError) as error:  # requests' errors are OSErrors; a wrong hash is a ValueError
+        raise Unavailable(
+            f"{name} is not on this machine and could not be downloaded from {MIRROR} "
+            f"({type(error).__name__}); pass --data-dir DIR with KDDTrain+.txt and KDDTest+.txt (plain or .gz), "
+            "or use --data nslkdd-synth."
+        ) from error
+    return Path(path)
+
+
+def checked(path: Path, name: str) -> bytes:
+    """The file's uncompressed content, if it is byte for byte the published one."""
+    try:
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (OSError, EOFError, ZlibError) as error:
+        raise UserError(f"{path} cannot be read ({error}); fetch it again from {MIRROR}.") from error
+    found = hashlib.sha256(content).hexdigest()
+    if found != SHA256[name]:
+        raise UserError(
+            f"{path} is not the published {name}: SHA-256 of its uncompressed content is {found}, "
+            f"expected {SHA256[name]}; delete it and fetch it again from {MIRROR}."
+        )
+    return content
+
+
+def parse(content: bytes) -> Rows:
+    """Rows of comma-separated text: 41 features, the attack's name, and a score that is not used."""
+    fields = [(name, "U16" if name in VOCABULARY else "f4") for name in (*COLUMNS, "attack")]
+    fields[-1] = ("attack", "U16")
+    try:
+        text = io.StringIO(content.decode("ascii"))
+        table = np.loadtxt(text, fields, delimiter=",", usecols=range(len(fields)), comments=None, ndmin=1)
+    except ValueError as error:
+        _blame(content, error)
+    numeric = np.stack([table[name] for name in NUMERIC], axis=1)
+    if not (np.isfinite(numeric) & (numeric >= 0)).all():
+        _blame(content, None)
+    return Rows(numeric, np.stack([table[name] for name in VOCABULARY], axis=1), table["attack"])
+
+
+def _blame(content: bytes, error: ValueError | None) -> NoReturn:
+    """The fast parser failed: go through the rows one at a time to name the first bad cell."""
+    for row, line in enumerate(content.decode("ascii", "replace").splitlines(), 1):
+        cells = line.split(",")
+        if line and len(cells) not in (42, 43):
+            raise UserError(f"NSL-KDD row {row} has {len(cells)} columns; it should have 43 (or 42).")
+        for column, name in enumerate(COLUMNS if line else ()):
+            if name not in VOCABULARY and not _is_amount(cells[column]):
+                raise UserError(
+                    f"NSL-KDD row {row}, column {column + 1} ({name}) is {cells[column]!r}; "
+                    "it should be a number from 0 up."
+                )
+    raise UserError(f"This is not an NSL-KDD file: {error}.")
+
+
+def _is_amount(cell: str) -> bool:
+    try:
+        return 0 <= float(cell) < float("inf")
+    except ValueError:
+        return False
