@@ -8,10 +8,10 @@ import gzip
 import hashlib
 import io
 import os
+import zlib
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import quote
-from zlib import error as ZlibError  # noqa: N812
 
 import numpy as np
 
@@ -66,7 +66,7 @@ def files(data_dir: str | None = None) -> dict[str, Path]:
 
 def cache() -> Path:
     """The user's cache folder for downloads."""
-    import pooch
+    import pooch  # type: ignore[import-untyped]
 
     return Path(pooch.os_cache("amsfl"))
 
@@ -87,8 +87,8 @@ def download(name: str) -> Path:
     except (OSError, ValueError) as error:  # requests' errors are OSErrors; a wrong hash is a ValueError
         raise Unavailable(
             f"{name} is not on this machine and could not be downloaded from {MIRROR} "
-            f"({type(error).__name__}); pass --data-dir DIR with KDDTrain+.txt and KDDTest+.txt (plain or .gz), "
-            "or use --data nslkdd-synth."
+            f"({type(error).__name__}); pass --data-dir DIR with KDDTrain+.txt and KDDTest+.txt "
+            "(plain or .gz), or use --data nslkdd-synth."
         ) from error
     return Path(path)
 
@@ -97,7 +97,7 @@ def checked(path: Path, name: str) -> bytes:
     """The file's uncompressed content, if it is byte for byte the published one."""
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError, ZlibError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path} cannot be read ({error}); fetch it again from {MIRROR}.") from error
     found = hashlib.sha256(content).hexdigest()
     if found != SHA256[name]:

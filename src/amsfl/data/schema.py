@@ -4,6 +4,7 @@ Nothing is fitted. A federated client cannot see the ranges of the others, so th
 are written down here: they are those of the KDD Cup 1999 data from which NSL-KDD was drawn.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,8 +15,8 @@ from amsfl.data.dataset import FloatArray, IntArray
 
 Words = npt.NDArray[np.str_]
 
-# Every rate is a fraction; every other numeric column has a largest value, and `log` marks heavy tails.
-COLUMNS = (
+# LOG and LINEAR hold the largest value of a column; all others are fractions or flags, from 0 to 1.
+_COLUMNS = (
     "duration protocol_type service flag src_bytes dst_bytes land wrong_fragment urgent hot "
     "num_failed_logins logged_in num_compromised root_shell su_attempted num_root num_file_creations "
     "num_shells num_access_files num_outbound_cmds is_host_login is_guest_login count srv_count "
@@ -23,7 +24,7 @@ COLUMNS = (
     "srv_diff_host_rate dst_host_count dst_host_srv_count dst_host_same_srv_rate dst_host_diff_srv_rate "
     "dst_host_same_src_port_rate dst_host_srv_diff_host_rate dst_host_serror_rate "
     "dst_host_srv_serror_rate dst_host_rerror_rate dst_host_srv_rerror_rate"
-).split()
+)
 LOG = {
     "duration": 58_329,
     "src_bytes": 1_379_963_888,
@@ -45,17 +46,19 @@ LINEAR = {
     "dst_host_count": 255,
     "dst_host_srv_count": 255,
 }
-VOCABULARY = {
-    "protocol_type": "icmp tcp udp".split(),
+_VOCABULARY = {
+    "protocol_type": "icmp tcp udp",
     "service": (
         "IRC X11 Z39_50 aol auth bgp courier csnet_ns ctf daytime discard domain domain_u echo eco_i ecr_i "
         "efs exec finger ftp ftp_data gopher harvest hostnames http http_2784 http_443 http_8001 imap4 "
         "iso_tsap klogin kshell ldap link login mtp name netbios_dgm netbios_ns netbios_ssn netstat nnsp "
         "nntp ntp_u other pm_dump pop_2 pop_3 printer private red_i remote_job rje shell smtp sql_net ssh "
         "sunrpc supdup systat telnet tftp_u tim_i time urh_i urp_i uucp uucp_path vmnet whois"
-    ).split(),
-    "flag": "OTH REJ RSTO RSTOS0 RSTR S0 S1 S2 S3 SF SH".split(),
+    ),
+    "flag": "OTH REJ RSTO RSTOS0 RSTR S0 S1 S2 S3 SF SH",
 }
+COLUMNS = tuple(_COLUMNS.split())
+VOCABULARY = {name: tuple(words.split()) for name, words in _VOCABULARY.items()}  # sorted, for _lookup
 NUMERIC = tuple(name for name in COLUMNS if name not in VOCABULARY)
 FEATURES = (*NUMERIC, *(f"{name}={word}" for name, words in VOCABULARY.items() for word in words))
 
@@ -112,7 +115,7 @@ def labels(rows: Rows, binary: bool = False) -> IntArray:
     return np.minimum(y, 1) if binary else y
 
 
-def _lookup(words: Words, known: list[str]) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+def _lookup(words: Words, known: Sequence[str]) -> tuple[IntArray, npt.NDArray[np.bool_]]:
     """Index of each word in a sorted vocabulary, and whether it is there at all."""
     table = np.array(known)
     place = np.minimum(np.searchsorted(table, words), len(table) - 1)
