@@ -1,0 +1,124 @@
+"""The error identity, assumptions A1 to A4 and Proposition 3.3, as printed and as corrected."""
+
+import numpy as np
+
+from amsfl.core.records import Array
+from amsfl.theory.claim import Claim, Sides
+from amsfl.theory.problems import average, norm, spread
+from amsfl.theory.trace import Trace, deviations, double_drift, drift, errors, grad_bound
+
+
+def _identity(trace: Trace, accumulated: Array) -> Sides:
+    eta = trace.lr[..., None, None]
+    start = spread(errors(trace)[:-1], trace.steps.shape[-1])
+    said = start - eta * (trace.steps[..., None] * trace.grads[:, 0] + accumulated)
+    end = trace.points[:, -1] - trace.problem.optimum[..., None, :]
+    return Sides(norm(said - end), np.zeros(1), norm(start) + norm(end))
+
+
+def _global_identity(trace: Trace) -> Sides:
+    e = errors(trace)
+    work = trace.steps[..., None] * trace.grads[:, 0] + drift(trace)
+    said = e[:-1] - trace.lr[..., None] * average(trace.problem.weights, work)
+    return Sides(norm(said - e[1:]), np.zeros(1), norm(e[:-1]) + norm(e[1:]))
+
+
+def _displacements(trace: Trace) -> Array:
+    return trace.points - trace.points[:, :1]
+
+
+def _size(trace: Trace) -> Array:
+    """What rounding in a gradient is relative to: the models it was taken at, not how small it is."""
+    reach = norm(trace.points) + norm(trace.problem.optimum)[..., None]
+    return norm(trace.grads) + trace.problem.smooth[..., None] * reach
+
+
+def _smooth(trace: Trace) -> Sides:
+    rhs = trace.problem.smooth[..., None] * norm(_displacements(trace))
+    return Sides(norm(deviations(trace)), rhs, _size(trace))
+
+
+def contraction(trace: Trace) -> Array:
+    """q: one gradient step brings any two models at least this much closer, (*cases,)."""
+    low, high = trace.lr * trace.problem.convex, trace.lr * trace.problem.smooth
+    return np.maximum(np.abs(1 - low), np.abs(1 - high))
+
+
+def ball_grad_bound(trace: Trace) -> Array:
+    """G over a ball round w* that no step can leave, whatever the step counts; inf if a step may diverge.
+
+    ||step_i(w) - w*|| <= q ||w - w*|| + eta ||grad F_i(w*)||, so R = eta g / (1 - q) is kept.
+    """
+    problem, q = trace.problem, contraction(trace)
+    star = norm(problem.grad(spread(problem.optimum, trace.steps.shape[-1]))).max(axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        radius = np.where(q < 1, trace.lr * star / (1 - q), np.inf)
+    return star + problem.smooth * np.maximum(norm(errors(trace)[0]), radius)
+
+
+def _bounded_everywhere(trace: Trace) -> Sides:
+    # ||grad F_i(w)|| >= mu ||w - w*|| - ||grad F_i(w*)||: far enough away any G is passed.
+    problem, bound = trace.problem, ball_grad_bound(trace)
+    far = 2 * bound / problem.convex
+    there = problem.optimum + np.eye(problem.optimum.shape[-1])[0] * far[..., None]
+    return Sides(norm(problem.grad(spread(there, trace.steps.shape[-1]))).max(axis=-1), bound)
+
+
+def _bounded_in_ball(trace: Trace) -> Sides:
+    return Sides(norm(trace.grads).max(axis=(1, -1)), ball_grad_bound(trace))
+
+
+def gda_error(trace: Trace) -> Array:
+    """||H(w) delta - (grad F(w + delta) - grad F(w))|| from the anchor to every local model."""
+    bend = np.stack([trace.problem.hess(row[0]) for row in trace.points])[:, None]
+    return norm(np.einsum("...ij,...j->...i", bend, _displacements(trace)) - deviations(trace))
+
+
+def _gda(trace: Trace, constant: Array) -> Sides:
+    moved = norm(_displacements(trace))
+    return Sides(gda_error(trace), constant[..., None] / 2 * moved**2, _size(trace))
+
+
+def _gda_smooth(trace: Trace) -> Sides:
+    rhs = trace.problem.smooth[..., None] * norm(_displacements(trace))
+    return Sides(gda_error(trace), rhs, _size(trace))
+
+
+def _accumulation(trace: Trace, constant: Array) -> Sides:
+    pairs = trace.steps * (trace.steps - 1) / 2
+    return Sides(norm(drift(trace)), constant * pairs, trace.steps * norm(trace.grads[:, 0]))
+
+
+def _own_gradient(trace: Trace) -> Sides:
+    stable = trace.lr * trace.problem.smooth <= 2
+    constant = np.where(stable, trace.lr * trace.problem.smooth, np.inf)[..., None]
+    first = norm(trace.grads[:, 0])
+    pairs = trace.steps * (trace.steps - 1) / 2
+    rhs = np.where(pairs > 0, constant * first * np.maximum(pairs, 1), 0.0)
+    return Sides(norm(drift(trace)), rhs, trace.steps * first)
+
+
+CLAIMS = (
+    Claim("error identity", "3.2, eq. for e_i", "printed", "e_i = e - eta t g_i - eta Delta_i, double sum",
+          lambda t: _identity(t, double_drift(t))),
+    Claim("error identity", "A.1.7", "corrected", "e_i = e - eta t g_i - eta Delta_i, single sum",
+          lambda t: _identity(t, drift(t))),
+    Claim("global error", "A.1.8", "corrected", "e+ = e - eta sum w t g_i - eta sum w Delta_i, single sum",
+          _global_identity),
+    Claim("smoothness", "A1", "printed", "|dg| <= L |delta|", _smooth),
+    Claim("bounded gradient", "A2", "printed", "|g_i(w)| <= G for all w", _bounded_everywhere, strong=True),
+    Claim("bounded gradient", "A2", "corrected", "|g_i(w)| <= g* + L R on the ball no step leaves",
+          _bounded_in_ball, strong=True),
+    Claim("GDA error", "A3, Prop. 3.3", "printed", "|H delta - dg| <= L/2 |delta|^2",
+          lambda t: _gda(t, t.problem.smooth)),
+    Claim("GDA error", "A3, Prop. 3.3", "corrected", "|H delta - dg| <= M/2 |delta|^2",
+          lambda t: _gda(t, t.problem.hess_lip)),
+    Claim("GDA error, L alone", "A3, Prop. 3.3", "corrected", "|H delta - dg| <= L |delta| (convex F)",
+          _gda_smooth),
+    Claim("drift accumulation", "A4", "printed", "|Delta_i| <= L G t(t-1)/2",
+          lambda t: _accumulation(t, (t.problem.smooth * grad_bound(t))[..., None])),
+    Claim("drift accumulation", "A4", "corrected", "|Delta_i| <= eta L G t(t-1)/2",
+          lambda t: _accumulation(t, (t.lr * t.problem.smooth * grad_bound(t))[..., None])),
+    Claim("drift, own gradient", "A4", "corrected", "|Delta_i| <= eta L |g_i| t(t-1)/2 (convex, eta L <= 2)",
+          _own_gradient),
+)

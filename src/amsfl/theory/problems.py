@@ -1,0 +1,163 @@
+"""Federated problems whose constants are known, so that a bound can be held against a run.
+
+Every array may carry leading axes `(*cases, ...)`: thousands of random problems are one problem.
+A model is a row per client, shape (*cases, clients, dim), because clients part after one step.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from amsfl.core import UserError, nearest
+from amsfl.core.records import Array
+
+
+class Problem(NamedTuple):
+    """Clients F_i with weights omega_i, and the constants the paper's assumptions speak of."""
+
+    kind: str
+    data: dict[str, Array]  # rebuilds the problem: build(kind, data)
+    weights: Array  # (*cases, clients)
+    loss: Callable[[Array], Array]  # (*cases, clients, dim) -> (*cases, clients)
+    grad: Callable[[Array], Array]  # -> (*cases, clients, dim)
+    hess: Callable[[Array], Array]  # -> (*cases, clients, dim, dim)
+    smooth: Array  # L, the largest over clients, (*cases,)
+    convex: Array  # mu, the smallest over clients
+    hess_lip: Array  # M, Lipschitz constant of the Hessians
+    optimum: Array  # w*, (*cases, dim)
+
+
+def spread(w: Array, clients: int) -> Array:
+    """One row per client of the shared model w."""
+    return np.broadcast_to(w[..., None, :], (*w.shape[:-1], clients, w.shape[-1]))
+
+
+def average(weights: Array, per_client: Array) -> Array:
+    """sum_i omega_i x_i for vectors x_i."""
+    return np.sum(weights[..., None] * per_client, axis=-2)
+
+
+def norm(x: Array) -> Array:
+    return np.linalg.norm(x, axis=-1)
+
+
+def newton(problem_weights: Array, grad: Callable[[Array], Array], hess: Callable[[Array], Array],
+           dim: int, iterations: int = 60) -> Array:
+    """The minimiser of sum_i omega_i F_i; a step that does not shrink the gradient is halved."""
+    clients = problem_weights.shape[-1]
+    w = np.zeros((*problem_weights.shape[:-1], dim))
+    scale = np.ones(problem_weights.shape[:-1])
+    for _ in range(iterations):
+        here = spread(w, clients)
+        g = average(problem_weights, grad(here))
+        h = np.sum(problem_weights[..., None, None] * hess(here), axis=-3)
+        trial = w - scale[..., None] * np.linalg.solve(h, g[..., None])[..., 0]
+        better = norm(average(problem_weights, grad(spread(trial, clients)))) < norm(g)
+        w = np.where(better[..., None], trial, w)
+        scale = np.where(better, 1.0, scale / 2)
+        if not np.any(better & (norm(g) > 1e-15)):
+            break
+    return w
+
+
+def quadratic(hessians: Array, centres: Array, weights: Array) -> Problem:
+    """F_i(w) = (w - w_i)' H_i (w - w_i) / 2; the Hessian never changes, so M = 0."""
+    eigen = np.linalg.eigvalsh(hessians)
+
+    def grad(w: Array) -> Array:
+        return np.einsum("...ij,...j->...i", hessians, w - centres)
+
+    def loss(w: Array) -> Array:
+        return 0.5 * np.sum((w - centres) * grad(w), axis=-1)
+
+    def hess(w: Array) -> Array:
+        return np.broadcast_to(hessians, (*w.shape, w.shape[-1]))
+
+    return Problem("quadratic", {"hessians": hessians, "centres": centres, "weights": weights}, weights,
+                   loss, grad, hess, eigen.max(axis=(-1, -2)), eigen.min(axis=(-1, -2)),
+                   np.zeros(weights.shape[:-1]), newton(weights, grad, hess, centres.shape[-1]))
+
+
+def logistic(features: Array, labels: Array, ridge: Array, weights: Array) -> Problem:
+    """Mean of log(1 + exp(-y x'w)) over a client's rows + ridge ||w||^2 / 2, labels +-1.
+
+    The sigmoid's slope is at most 1/4 and its second derivative at most 1/(6 sqrt 3), hence L and M.
+    """
+    rows, dim = features.shape[-2:]
+    ridge = np.broadcast_to(ridge, weights.shape[:-1])
+    gram = np.einsum("...ri,...rj->...ij", features, features) / rows
+    cubic = np.einsum("...r,...ri,...rj->...ij", norm(features), features, features) / rows
+
+    def margin(w: Array) -> Array:
+        return labels * np.einsum("...ri,...i->...r", features, w)
+
+    def sigmoid(z: Array) -> Array:
+        return 0.5 * (1 + np.tanh(0.5 * z))
+
+    def loss(w: Array) -> Array:
+        fit = np.mean(np.logaddexp(0.0, -margin(w)), axis=-1)
+        return fit + 0.5 * ridge[..., None] * np.sum(w * w, axis=-1)
+
+    def grad(w: Array) -> Array:
+        pull = labels * sigmoid(-margin(w))
+        return ridge[..., None, None] * w - np.einsum("...r,...ri->...i", pull, features) / rows
+
+    def hess(w: Array) -> Array:
+        z = margin(w)
+        slope = sigmoid(z) * sigmoid(-z)
+        bend = np.einsum("...r,...ri,...rj->...ij", slope, features, features) / rows
+        return bend + ridge[..., None, None, None] * np.eye(dim)
+
+    data = {"features": features, "labels": labels, "ridge": np.asarray(ridge), "weights": weights}
+    return Problem("logistic", data, weights, loss, grad, hess,
+                   0.25 * np.linalg.eigvalsh(gram).max(axis=(-1, -2)) + ridge, np.asarray(ridge),
+                   np.linalg.eigvalsh(cubic).max(axis=(-1, -2)) / (6 * np.sqrt(3)),
+                   newton(weights, grad, hess, dim))
+
+
+def tanh(sharpness: float = 20.0) -> Problem:
+    """One client, one dimension, F'(w) = tanh(k w) / k: L = 1 whatever k, but M grows with k."""
+    k = float(sharpness)
+
+    def loss(w: Array) -> Array:
+        return (np.logaddexp(k * w, -k * w) - np.log(2.0))[..., 0] / k**2
+
+    def grad(w: Array) -> Array:
+        return np.tanh(k * w) / k
+
+    def hess(w: Array) -> Array:
+        return (1 - np.tanh(k * w) ** 2)[..., None]
+
+    # |F'''| = 2 k sech^2 tanh, largest where tanh^2 = 1/3.
+    return Problem("tanh", {"sharpness": np.array(k)}, np.ones(1), loss, grad, hess, np.array(1.0),
+                   np.array(0.0), np.array(4 * k / (3 * np.sqrt(3))), np.zeros(1))
+
+
+def build(kind: str, data: dict[str, Array]) -> Problem:
+    """The problem that `kind` and `data` describe, as stored beside a recorded run."""
+    makers: dict[str, Callable[..., Problem]] = {"quadratic": quadratic, "logistic": logistic, "tanh": tanh}
+    if kind not in makers:
+        raise UserError(f"The problem kind {kind!r} is not known here{nearest(kind, makers)}.")
+    return makers[kind](**{name: np.asarray(value, dtype=float) for name, value in data.items()})
+
+
+def random_quadratics(rng: np.random.Generator, cases: int, clients: int = 4, dim: int = 3,
+                      apart: float = 1.0) -> Problem:
+    """Random eigenvectors, eigenvalues log-uniform in [mu, L], centres `apart` from each other."""
+    low = 10 ** rng.uniform(-2, 0, (cases, 1, 1))
+    eigen = low ** rng.uniform(0, 1, (cases, clients, dim)) * 10 ** rng.uniform(-0.5, 0.5, (cases, 1, 1))
+    turn = np.linalg.qr(rng.normal(size=(cases, clients, dim, dim)))[0]
+    hessians = np.einsum("...ij,...j,...kj->...ik", turn, eigen, turn)
+    centres = apart * rng.normal(size=(cases, clients, dim))
+    return quadratic(hessians, centres, rng.dirichlet(np.ones(clients), cases))
+
+
+def random_logistic(rng: np.random.Generator, cases: int, clients: int = 3, dim: int = 3,
+                    rows: int = 12) -> Problem:
+    """Gaussian features, a different true direction per client, so that the clients disagree."""
+    features = rng.normal(size=(cases, clients, rows, dim)) * 10 ** rng.uniform(-0.5, 0.7, (cases, 1, 1, 1))
+    truth = rng.normal(size=(cases, clients, dim))
+    labels = np.sign(np.einsum("...ri,...i->...r", features, truth) + rng.normal(size=(cases, clients, rows)))
+    ridge = 10 ** rng.uniform(-2, 0, cases)
+    return logistic(features, labels, ridge, rng.dirichlet(np.ones(clients), cases))

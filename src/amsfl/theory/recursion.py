@@ -1,0 +1,175 @@
+"""Theorems 3.1 and 3.2 and the steps of their proofs, as printed and as corrected."""
+
+import numpy as np
+
+from amsfl.core.records import Array
+from amsfl.theory.assumptions import contraction
+from amsfl.theory.claim import Claim, Sides
+from amsfl.theory.problems import average, norm, spread
+from amsfl.theory.trace import (
+    Trace,
+    drift,
+    errors,
+    grad_bound,
+    local_steps,
+    mean_steps,
+    pair_steps,
+    tilt,
+)
+
+THETAS = (0.1, 0.5, 0.9)  # Theorem 3.2 says "for any theta in (0, 1)"
+
+
+def _dot(x: Array, y: Array) -> Array:
+    return np.sum(x * y, axis=-1)
+
+
+def _sq(trace: Trace) -> tuple[Array, Array]:
+    """||e^(k)||^2 and ||e^(k+1)||^2."""
+    square = norm(errors(trace)) ** 2
+    return square[:-1], square[1:]
+
+
+def work(trace: Trace) -> Array:
+    """sum_i omega_i t_i grad F_i(w^(k)): the descent direction that unequal steps really follow."""
+    return average(trace.problem.weights, trace.steps[..., None] * trace.grads[:, 0])
+
+
+def drifted(trace: Trace) -> Array:
+    """sum_i omega_i Delta_i."""
+    return average(trace.problem.weights, drift(trace))
+
+
+def _full_grad(trace: Trace) -> Array:
+    return average(trace.problem.weights, trace.grads[:, 0])
+
+
+def bias(trace: Trace) -> Array:
+    """sum_i omega_i t_i grad F_i(w*): zero for equal steps, the objective inconsistency otherwise."""
+    star = trace.problem.grad(spread(trace.problem.optimum, trace.steps.shape[-1]))
+    return average(trace.problem.weights, trace.steps[..., None] * star)
+
+
+def _expanded(trace: Trace, cross: bool) -> Sides:
+    now, after = _sq(trace)
+    e, eta, a, b = errors(trace)[:-1], trace.lr, work(trace), drifted(trace)
+    said = now - 2 * eta * _dot(e, a) + eta**2 * norm(a + b) ** 2 - cross * 2 * eta * _dot(e, b)
+    return Sides(np.abs(after - said), np.zeros(1), now + after + eta**2 * (norm(a) + norm(b)) ** 2)
+
+
+def residual(trace: Trace) -> Array:
+    """The paper's Delta_k = eta^2 G^2 E^2 + eta^2 L^2 G^2 D_k^2."""
+    big = trace.problem.smooth**2 * pair_steps(trace) + mean_steps(trace) ** 2
+    return (trace.lr * grad_bound(trace)) ** 2 * big
+
+
+def _descent(trace: Trace) -> Array:
+    fall = 2 * trace.lr * mean_steps(trace) * _dot(_full_grad(trace), errors(trace)[:-1])
+    return _sq(trace)[0] - fall
+
+
+def _printed_recursion(trace: Trace) -> Sides:
+    return Sides(_sq(trace)[1], _descent(trace) + residual(trace), _sq(trace)[0])
+
+
+def _recursion(trace: Trace) -> Sides:
+    eta, bound, many = trace.lr, grad_bound(trace), mean_steps(trace)
+    pull = 2 * many * bound * tilt(trace) + eta * trace.problem.smooth * bound * pair_steps(trace)
+    rest = 2 * eta * norm(errors(trace)[:-1]) * pull + (eta * many * bound) ** 2
+    return Sides(_sq(trace)[1], _descent(trace) + rest, _sq(trace)[0])
+
+
+def _young(trace: Trace, rho: float = 0.1) -> Sides:
+    now, after = _sq(trace)
+    eta, a, b = trace.lr, norm(work(trace)), norm(drifted(trace))
+    fall = 2 * eta * _dot(errors(trace)[:-1], work(trace))
+    return Sides(after, (1 + rho) * now - fall + 2 * (eta * a) ** 2 + (2 + 1 / rho) * (eta * b) ** 2, now)
+
+
+def _convexity(trace: Trace, corrected: bool) -> Sides:
+    e = errors(trace)[:-1]
+    least = trace.problem.convex * mean_steps(trace) * norm(e) ** 2 + corrected * _dot(e, bias(trace))
+    gained = _dot(e, work(trace))
+    return Sides(least, gained, norm(e) * norm(work(trace)))
+
+
+def _linear(trace: Trace, corrected: bool) -> tuple[Array, Array]:
+    """theta' and Delta_k of A.2.3; corrected, rho is halved to make room for the bias term."""
+    full = 2 * trace.lr * trace.problem.convex * mean_steps(trace)
+    rho = full / 4 if corrected else full / 2
+    extra = trace.lr**2 * norm(bias(trace)) ** 2 / rho if corrected else 0.0
+    floor = trace.lr**2 * (2 * norm(work(trace)) ** 2 + (2 + 1 / rho) * norm(drifted(trace)) ** 2) + extra
+    return np.minimum(full / 2, 1.0), floor
+
+
+def _linearised(trace: Trace, corrected: bool) -> Sides:
+    now, after = _sq(trace)
+    theta, floor = _linear(trace, corrected)
+    return Sides(after, (1 - theta) * now + floor, now)
+
+
+def _any_theta(trace: Trace) -> Sides:
+    now, after = _sq(trace)
+    floor = residual(trace)
+    return Sides(after, np.min([(1 - t) * now + (1 + 1 / t) * floor for t in THETAS], axis=0), now)
+
+
+def _settled(trace: Trace, theta: Array, limit: Array) -> Sides:
+    """limsup on a finite run: the last error, less what is left of the first one."""
+    square = norm(errors(trace)) ** 2
+    left = np.prod(1 - theta, axis=0) * square[0]
+    return Sides((square[-1] - left)[None], limit[None], square[-1][None])
+
+
+def _printed_limit(trace: Trace) -> Sides:
+    theta = np.clip(2 * trace.lr * trace.problem.convex * mean_steps(trace), 0, 0.99)
+    limit = np.max((1 + 1 / theta) * residual(trace), axis=0)
+    return _settled(trace, theta, limit)
+
+
+def _limit(trace: Trace, corrected: bool) -> Sides:
+    theta, floor = _linear(trace, corrected)
+    return _settled(trace, theta, np.max(floor / theta, axis=0))
+
+
+def _contracts(trace: Trace) -> Sides:
+    """The round is an average of contractions, so it contracts; it moves w* by the floor."""
+    q = np.sum(trace.problem.weights * contraction(trace)[..., None] ** trace.steps, axis=-1)
+    star, longest = trace.problem.optimum, trace.points.shape[1] - 1
+    moved = np.stack([average(trace.problem.weights, local_steps(trace.problem, star, row, trace.lr,
+                                                                longest)[-1]) for row in trace.steps])
+    size = norm(errors(trace))
+    return Sides(size[1:], q * size[:-1] + norm(moved - star), size[:-1])
+
+
+CLAIMS = (
+    Claim("squared error", "A.1.9", "printed", "|e+|^2 expanded without <e, sum w Delta_i>",
+          lambda t: _expanded(t, False)),
+    Claim("squared error", "A.2.1", "corrected", "|e+|^2 expanded in full", lambda t: _expanded(t, True)),
+    Claim("error recursion", "Thm 3.1", "printed",
+          "|e+|^2 <= |e|^2 - 2 eta E <grad F, e> + eta^2 G^2 E^2 + eta^2 L^2 G^2 D^2", _printed_recursion),
+    Claim("error recursion", "Thm 3.1", "corrected",
+          "|e+|^2 <= |e|^2 - 2 eta E <grad F, e> + 2 eta |e| (2 E G TV + eta L G D^2) + eta^2 G^2 E^2",
+          _recursion),
+    Claim("Young form", "A.2.2", "printed", "|e+|^2 <= (1 + rho)|e|^2 - ... with rho = 0.1", _young),
+    Claim("strong convexity", "A.2, below A.2.2", "printed", "<e, sum w t g_i> >= mu E |e|^2",
+          lambda t: _convexity(t, False), strong=True),
+    Claim("strong convexity", "A.2, below A.2.2", "corrected",
+          "<e, sum w t g_i> >= mu E |e|^2 + <e, sum w t grad F_i(w*)>",
+          lambda t: _convexity(t, True), strong=True),
+    Claim("linearised, any theta", "Thm 3.2", "printed",
+          "|e+|^2 <= (1 - theta)|e|^2 + (1 + 1/theta) Delta_k for every theta in (0, 1)", _any_theta),
+    Claim("linearised", "A.2.3", "printed", "|e+|^2 <= (1 - theta')|e|^2 + Delta_k",
+          lambda t: _linearised(t, False), strong=True),
+    Claim("linearised", "A.2.3", "corrected", "|e+|^2 <= (1 - theta')|e|^2 + Delta_k + eta^2 |bias|^2 / rho",
+          lambda t: _linearised(t, True), strong=True),
+    Claim("residual bound", "Thm 3.2", "printed", "limsup |e|^2 <= (1 + 1/theta) Delta_k",
+          _printed_limit, strong=True),
+    Claim("residual bound", "A.2, last line", "printed", "limsup |e|^2 <= Delta_k / theta'",
+          lambda t: _limit(t, False), strong=True),
+    Claim("residual bound", "Thm 3.2", "corrected",
+          "limsup |e|^2 <= (Delta_k + eta^2 |bias|^2 / rho) / theta'",
+          lambda t: _limit(t, True), strong=True),
+    Claim("residual bound, sharp", "Thm 3.2", "corrected", "|e+| <= sum w q^t |e| + |round(w*) - w*|",
+          _contracts),
+)
