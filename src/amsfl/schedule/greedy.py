@@ -1,0 +1,66 @@
+"""Marginal gain per second: always the step with the most worth for its cost that still fits.
+
+One step at a time, in a heap: the reference that `price` is held against. Never over budget. With one
+summed limit it loses at most the worth of the first step that did not fit, and a larger budget never lowers
+U: where a step fits only the larger budget, all that the smaller one buys instead is worth less than it.
+"""
+
+import heapq
+
+import numpy as np
+
+from amsfl.schedule.lagrange import binding, bound_at, multipliers, tighten, value
+from amsfl.schedule.price import Answer
+from amsfl.schedule.problem import Floats, Ints, Problem, curve_worth
+
+
+def solve(problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Floats) -> Answer:
+    """Greedy steps for max U(t) - offset . t with t <= cap and cost (t - 1) <= room.
+
+    A step's cost over several limits is the sum of the shares it takes of what each has left at the start.
+    """
+    cap = tighten(cap, cost, room)
+    share = (cost / np.where(room > 0, room, 1.0)[:, None]).sum(0) if room.size else np.ones(cap.size)
+    steps, left, broke = np.ones_like(cap), room.copy(), 0.0
+
+    def entry(i: int) -> tuple[float, int] | None:
+        if steps[i] >= cap[i]:
+            return None
+        one = slice(i, i + 1)
+        extra = curve_worth(
+            problem.curve, problem.weights[one], problem.gain[one], problem.drift[one], int(steps[i])
+        )
+        net = float(extra[0] - offset[i])
+        return (-net / share[i] if share[i] > 0 else -np.inf, i) if net > 0 else None
+
+    heap = [e for e in map(entry, range(cap.size)) if e]
+    heapq.heapify(heap)
+    while heap:
+        level, i = heapq.heappop(heap)
+        if (cost[:, i] > left).any():
+            broke = broke or -level
+            continue
+        steps[i] += 1
+        left -= cost[:, i]
+        if again := entry(i):
+            heapq.heappush(heap, again)
+    return _certified(problem, cap, cost, room, offset, steps, broke)
+
+
+def _certified(
+    problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Floats, steps: Ints, broke: float
+) -> Answer:
+    """The bound: with one limit from the step that did not fit, with several from the limits' own prices."""
+    prices = np.zeros(room.size)
+    reached = value(problem, steps, offset)
+    if room.size == 0:
+        return Answer(steps, reached, prices)
+    tight = binding(problem, cap, cost, room, offset)
+    if room.size == 1:
+        prices[0] = broke / room[0] if room[0] > 0 else 0.0
+        bound, _ = bound_at(problem, cap, cost, room, offset, prices)
+    elif tight.size:
+        prices[tight], bound = multipliers(problem, cap, cost[tight], room[tight], offset)
+    else:
+        bound, _ = bound_at(problem, cap, cost, room, offset, prices)
+    return Answer(steps, max(bound, reached), prices)

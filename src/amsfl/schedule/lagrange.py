@@ -1,0 +1,79 @@
+"""Prices for what is limited: the Lagrangian of the step-allocation problem.
+
+At prices mu >= 0 the clients part company: each takes its steps worth more than offset_i + mu . cost_i, in
+closed form. D(mu) = max_t [U(t) - offset . t + mu . (room - cost (t - 1))] bounds the optimum from above
+for every mu; its least value is that of the relaxation in which a step may be cut in pieces.
+`room` is what is left after one step each, `offset` a charge per step on top (Dinkelbach's rate times c).
+"""
+
+import numpy as np
+from scipy.optimize import linprog
+
+from amsfl.schedule.problem import Floats, Ints, Problem, count, gains
+
+CUTS = 60  # with two or three limits the cutting planes settle in 10 to 30
+
+
+def value(problem: Problem, steps: Ints, offset: Floats) -> float:
+    """U(t) - offset . t."""
+    return float((gains(problem, steps) - offset * steps).sum())
+
+
+def bound_at(
+    problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Floats, mu: Floats
+) -> tuple[float, Ints]:
+    """D(mu), and the steps that attain it."""
+    steps = count(problem, offset + mu @ cost, cap)
+    slack = room - cost @ (steps - 1)
+    return value(problem, steps, offset) + float(mu @ slack), steps
+
+
+def tighten(cap: Ints, cost: Floats, room: Floats) -> Ints:
+    """Caps that no single limit can let a client pass, even if it had all the room to itself."""
+    for per_step, left in zip(cost, room, strict=True):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            alone = 1.0 + np.floor(left / per_step)
+        cap = np.minimum(cap, np.where(per_step > 0, alone, cap)).astype(np.int64)
+    return cap
+
+
+def binding(problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Floats) -> Ints:
+    """The limits that the steps wanted at no price at all break. The others can never bind."""
+    free = count(problem, offset, cap)
+    return np.flatnonzero(cost @ (free - 1) > room)
+
+
+def multipliers(problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Floats) -> tuple[Floats, float]:
+    """Prices that (nearly) minimise D over several limits at once, and D there.
+
+    Kelley's cutting planes: every plan seen gives a line below D, U(t) - offset . t + mu . slack(t), and the
+    lowest point of their upper envelope is tried next. D needs n operations, the little program none.
+    """
+    scale = np.where(room > 0, room, 1.0)
+    cost, room = cost / scale[:, None], room / scale
+    k = room.size
+    first, steps = bound_at(problem, cap, cost, room, offset, np.zeros(k))
+    best, best_mu = first, np.zeros(k)
+    # D(mu) >= value(one step each) + mu . room, so prices above this cannot be better than none.
+    once = value(problem, np.ones_like(cap), offset)
+    ceiling = np.where(room > 0, (first - once) / np.where(room > 0, room, 1.0), 0.0)
+    lines, heights = [], []
+    for _ in range(CUTS):
+        lines.append(room - cost @ (steps - 1))
+        heights.append(value(problem, steps, offset))
+        answer = linprog(
+            np.append(np.zeros(k), 1.0),
+            A_ub=np.column_stack([np.array(lines), -np.ones(len(lines))]),
+            b_ub=-np.array(heights),
+            bounds=[*((0.0, float(c)) for c in ceiling), (None, None)],
+            method="highs",
+        )
+        if answer.x is None:
+            break
+        mu = np.clip(answer.x[:k], 0.0, ceiling)
+        here, steps = bound_at(problem, cap, cost, room, offset, mu)
+        if here < best:
+            best, best_mu = here, mu
+        if best - float(answer.fun) <= 1e-9 * max(abs(best), 1e-300):
+            break
+    return best_mu / scale, best

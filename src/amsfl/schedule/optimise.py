@@ -1,0 +1,156 @@
+"""From a solver for fixed limits to a plan, with a budget or without one.
+
+Without a budget U(t)/T(t), gain per second, is maximised. Under `sum` by Dinkelbach's iteration: with rate
+lambda charged for every second, t maximises U - lambda T; its own rate is the next lambda. Under `makespan`
+by a search over deadlines: all plans between two deadlines are worth at most bound(later)/earlier a second,
+which rules out most of them.
+
+A plan's bound is on U within the budget; without a budget it is the best rate anybody could reach, times
+the plan's own seconds, so that gap/seconds certifies the rate.
+"""
+
+import heapq
+from collections.abc import Callable
+
+import numpy as np
+
+from amsfl.core import Plan
+from amsfl.schedule.price import Answer
+from amsfl.schedule.price import solve as by_price
+from amsfl.schedule.problem import (
+    Floats,
+    Ints,
+    Problem,
+    by_deadline,
+    caps,
+    curve_worth,
+    rate,
+    rows,
+    seconds,
+    useful,
+    utility,
+    worth,
+)
+
+Solver = Callable[[Problem, Ints, Floats, Floats, Floats], Answer]
+Policy = Callable[[Problem], Plan]
+REASONS = np.array(["budget", "rate", "cap", "drift"])
+DEADLINES = 64  # deadlines tried with an approximate solver and further resources
+EVENTS = 1024  # so few step endings are sorted rather than searched further
+
+
+def optimise(problem: Problem, solve: Solver = by_price, *, proven: bool = False) -> Plan:
+    """The plan a solver leads to. `proven`: its bounds are its values, so search until nothing is better."""
+    if problem.budget is None:
+        steps, best = (_rate if problem.kind == "sum" else _deadline)(problem, solve, proven)
+        return explained(problem, steps, best * seconds(problem, steps), rate(problem, steps))
+    cost, room = rows(problem)
+    answer = solve(problem, caps(problem), cost, room, np.zeros_like(problem.gain))
+    price = float(answer.prices[0]) if problem.kind == "sum" else _slope(problem, answer.steps)
+    return explained(problem, answer.steps, answer.bound, price)
+
+
+def explained(problem: Problem, steps: Ints, bound: float, price: float) -> Plan:
+    """The record of steps that were chosen by worth: what stopped whom."""
+    following = worth(problem, steps)
+    why = np.zeros(steps.size, np.int64)
+    if problem.budget is None:
+        cost, room = rows(problem)
+        fits = (cost <= (room - cost @ (steps - 1))[:, None]).all(0)
+        why[fits | (following <= price * problem.step_seconds)] = 1
+    why[steps >= problem.t_max] = 2
+    why[following <= 0] = 3
+    return Plan(
+        steps, seconds(problem, steps), utility(problem, steps), bound, price, tuple(REASONS[why].tolist())
+    )
+
+
+def judged(problem: Problem, steps: Ints, why: tuple[str, ...]) -> Plan:
+    """The record of steps that were not chosen by worth, held against the best that could be had."""
+    best = optimise(problem)
+    took = seconds(problem, steps)
+    bound = best.bound if problem.budget is not None else best.bound / best.seconds * took
+    return Plan(steps, took, utility(problem, steps), bound, best.price, why)
+
+
+def _slope(problem: Problem, steps: Ints) -> float:
+    """Worth of one more second for all clients at once that the deadline stopped."""
+    late = steps < useful(problem)
+    return float((worth(problem, steps) / problem.step_seconds)[late].sum())
+
+
+def _rate(problem: Problem, solve: Solver, proven: bool) -> tuple[Ints, float]:
+    """Dinkelbach: steps, and a rate that no plan exceeds."""
+    cost, room = rows(problem)
+    top, comm = useful(problem), float(problem.comm_seconds.sum())
+    steps = np.ones_like(top)
+    shortest, best, ceiling = seconds(problem, steps), rate(problem, steps), np.inf
+    for _ in range(100):
+        answer = solve(problem, top, cost, room, best * problem.step_seconds)
+        # U - best T <= excess for every plan, so U/T <= best + excess/T.
+        excess = answer.bound - best * comm
+        ceiling = min(ceiling, best + max(excess, 0.0) / shortest)
+        reached = rate(problem, answer.steps)
+        if reached <= best * (1 + 1e-14):
+            break
+        steps, best = answer.steps, reached
+    return steps, max(ceiling, best)
+
+
+def _deadline(problem: Problem, solve: Solver, proven: bool) -> tuple[Ints, float]:
+    """Branch and bound over deadlines: steps, and a rate that no plan exceeds."""
+    cost, room = rows(problem)
+    top, none = useful(problem), np.zeros_like(problem.gain)
+    tried: dict[float, Answer] = {}
+    best: tuple[float, Ints] = (-1.0, top)
+
+    def at(deadline: float) -> Answer:
+        nonlocal best
+        if deadline not in tried:
+            tried[deadline] = solve(problem, by_deadline(problem, top, deadline), cost, room, none)
+            reached = rate(problem, tried[deadline].steps)
+            if reached > best[0]:
+                best = (reached, tried[deadline].steps)
+        return tried[deadline]
+
+    first, last = seconds(problem, np.ones_like(top)), seconds(problem, top)
+    at(first)
+    heap = [(-at(last).bound / first, first, last)]
+    while heap and -heap[0][0] > best[0] * (1 + 1e-12):
+        if room.size and not proven and len(tried) >= DEADLINES:
+            break
+        _, early, late = heapq.heappop(heap)
+        low, high = by_deadline(problem, top, early), by_deadline(problem, top, late)
+        events = int((high - low).sum())
+        if not room.size and events <= max(EVENTS, 2 * top.size):
+            when = _best_ending(problem, low, high, utility(problem, low))
+            at(when)
+            continue
+        middle = float(np.sqrt(early * late))
+        if events <= EVENTS:
+            inside = _endings(problem, low, high)[1]
+            inside = inside[(inside > early * (1 + 1e-9)) & (inside < late * (1 - 1e-9))]
+            if inside.size == 0:
+                continue
+            middle = float(np.partition(inside, inside.size // 2)[inside.size // 2])
+        for a, b in ((early, middle), (middle, late)):
+            if a < b:
+                heapq.heappush(heap, (-at(b).bound / a, a, b))
+    open_rate = -heap[0][0] if heap else 0.0
+    return best[1], max(open_rate, best[0], max(a.bound / d for d, a in tried.items()))
+
+
+def _endings(problem: Problem, low: Ints, high: Ints) -> tuple[Floats, Floats]:
+    """Worth and finishing time of every client's steps number low+1 to high."""
+    extra = high - low
+    who = np.repeat(np.arange(extra.size), extra)
+    s = np.arange(who.size) - np.repeat(np.cumsum(extra) - extra, extra) + low[who]
+    when = problem.step_seconds[who] * (s + 1) + problem.comm_seconds[who]
+    return curve_worth(problem.curve, problem.weights[who], problem.gain[who], problem.drift[who], s), when
+
+
+def _best_ending(problem: Problem, low: Ints, high: Ints, start: float) -> float:
+    """The finishing time between two deadlines at which the gain per second is highest."""
+    add, when = _endings(problem, low, high)
+    order = np.argsort(when, kind="stable")
+    return float(when[order][np.argmax((start + np.cumsum(add[order])) / when[order])])

@@ -1,0 +1,124 @@
+"""The default: every step has a price, and a client steps while its next one is worth it.
+
+With one summed limit the price lambda of a second settles everything: client i takes the steps worth more
+than lambda c_i, in closed form (linear t = (a - lambda c/w)/d, geometric t = (a/d) ln(w a/(lambda c)),
+rounded up), and lambda is searched so that the budget just holds. What is left over goes to the best steps
+that still fit. The result is the greedy plan, at a cost that does not grow with the number of steps.
+With several limits, steps are ranked by worth over their cost at the limits' own prices.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from amsfl.schedule.lagrange import binding, bound_at, multipliers, tighten, value
+from amsfl.schedule.problem import Floats, Ints, Problem, count, curve_worth, only, worth
+
+WINDOW = 256  # so few steps are sorted rather than searched further
+
+
+class Answer(NamedTuple):
+    """What a solver gives for fixed caps and limits."""
+
+    steps: Ints
+    bound: float  # on U(t) - offset . t
+    prices: Floats  # one per limit
+
+
+def solve(problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Floats) -> Answer:
+    """Steps for max U(t) - offset . t with t <= cap and cost (t - 1) <= room; see the module."""
+    prices = np.zeros(room.size)
+    free = count(problem, offset, cap)
+    if room.size == 0 or not (cost @ (free - 1) > room).any():
+        return Answer(free, value(problem, free, offset), prices)
+    cap = tighten(np.minimum(cap, free), cost, room)
+    tight = binding(problem, cap, cost, room, offset)
+    if tight.size == 0:
+        return Answer(cap, value(problem, cap, offset), prices)
+    if tight.size == 1:
+        rank = cost[tight[0]]
+        steps, level = take(problem, np.ones_like(cap), cap, cost, room, rank, offset)
+        prices[tight] = level
+        bound, _ = bound_at(problem, cap, cost, room, offset, prices)
+    else:
+        prices[tight], bound = multipliers(problem, cap, cost[tight], room[tight], offset)
+        rank = prices @ cost
+        steps, _ = take(problem, np.ones_like(cap), cap, cost, room, rank, offset)
+    steps = fill(problem, steps, cap, cost, room, rank, offset)
+    return Answer(steps, max(bound, value(problem, steps, offset)), prices)
+
+
+def fill(
+    problem: Problem, steps: Ints, cap: Ints, cost: Floats, room: Floats, rank: Floats, offset: Floats
+) -> Ints:
+    """Give what is left to the best steps that still fit, until none does."""
+    steps = steps.copy()
+    while True:
+        left = room - cost @ (steps - 1)
+        live = np.flatnonzero((steps < cap) & (cost <= left[:, None]).all(0))
+        if live.size == 0:
+            return steps
+        alone = tighten(cap[live] - steps[live] + 1, cost[:, live], left) + steps[live] - 1
+        some = only(problem, live)
+        more, _ = take(some, steps[live], alone, cost[:, live], left, rank[live], offset[live])
+        if (more == steps[live]).all():
+            return steps
+        steps[live] = more
+
+
+def take(
+    problem: Problem, start: Ints, cap: Ints, cost: Floats, room: Floats, rank: Floats, offset: Floats
+) -> tuple[Ints, float]:
+    """From start on, steps in falling order of (worth - offset)/rank while they fit; also the level at which
+    the first one did not (0 if all did). Steps that do not fit are passed over."""
+    high_steps, low_steps = start, count(problem, offset, cap)
+    low_steps = np.maximum(low_steps, start)
+    if (cost @ (low_steps - start) <= room).all():
+        return low_steps, 0.0
+    low, high = _levels(problem, start, low_steps, rank, offset)
+    while int((low_steps - high_steps).sum()) > max(WINDOW, start.size // 4) and high > low * (1 + 1e-12):
+        middle = math.sqrt(low) * math.sqrt(high) if high > 2 * low else 0.5 * (low + high)
+        steps = np.maximum(count(problem, offset + middle * rank, cap), start)
+        if (cost @ (steps - start) <= room).all():
+            high, high_steps = middle, steps
+        else:
+            low, low_steps = middle, steps
+    return _by_rank(problem, high_steps, low_steps, cost, room - cost @ (high_steps - start), rank, offset)
+
+
+def _levels(problem: Problem, start: Ints, end: Ints, rank: Floats, offset: Floats) -> tuple[float, float]:
+    """Levels at which all and at which none of the steps from start to end are taken."""
+    moving = (end > start) & (rank > 0)
+    if not moving.any():
+        return 1.0, 1.0
+    first = (worth(problem, start) - offset)[moving] / rank[moving]
+    last = (worth(problem, end - 1) - offset)[moving] / rank[moving]
+    return max(float(last.min()), 1e-300), max(float(first.max()), 1e-300)
+
+
+def _by_rank(
+    problem: Problem, start: Ints, end: Ints, cost: Floats, room: Floats, rank: Floats, offset: Floats
+) -> tuple[Ints, float]:
+    """`take` on the few steps between start and end, one by one in sorted order."""
+    extra = end - start
+    who = np.repeat(np.arange(extra.size), extra)
+    s = np.arange(who.size) - np.repeat(np.cumsum(extra) - extra, extra) + start[who]
+    steps_worth = curve_worth(problem.curve, problem.weights[who], problem.gain[who], problem.drift[who], s)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        level = np.where(rank[who] > 0, (steps_worth - offset[who]) / rank[who], np.inf)
+    order = np.argsort(-level, kind="stable")
+    who, level, steps, broke = who[order], level[order], start.copy(), 0.0
+    while who.size:
+        total = np.cumsum(cost[:, who], axis=1)
+        over = (total > room[:, None]).any(0)
+        fit = int(np.argmax(over)) if over.any() else who.size
+        if fit < who.size and not broke:
+            broke = float(level[fit])
+        if fit:
+            np.add.at(steps, who[:fit], 1)
+            room = room - total[:, fit - 1]
+        who, level = who[fit + 1 :], level[fit + 1 :]
+        keep = (cost[:, who] <= room[:, None]).all(0)
+        who, level = who[keep], level[keep]
+    return steps, max(broke, 0.0) if math.isfinite(broke) else 0.0

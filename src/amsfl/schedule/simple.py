@@ -1,0 +1,96 @@
+"""Rules that do not look at worth: the paper's Algorithm 1, fixed steps, and filling a deadline."""
+
+import heapq
+
+import numpy as np
+
+from amsfl.core import Plan, UserError
+from amsfl.schedule.optimise import Policy, judged
+from amsfl.schedule.problem import Floats, Ints, Problem, rows
+
+
+def printed(alpha: float = 1.0, beta: float = 1.0) -> Policy:
+    """The paper's Algorithm 1 to the letter, for study only.
+
+    While T < S: give one more step to the client with the least (alpha w + beta w (2t - 1)/2)/c, where T is
+    the sum of c t + b. It minimises an error that grows with every step, so it feeds the slowest and least
+    important clients; it knows no t_max, and its last step goes over the budget.
+    """
+
+    def policy(problem: Problem) -> Plan:
+        if problem.budget is None:
+            raise UserError("Algorithm 1 only spends a budget, and none was given; add --budget SECONDS.")
+        w, c = problem.weights, problem.step_seconds
+        t = np.ones(w.size, np.int64)
+        total = float((c + problem.comm_seconds).sum())
+        heap = [((alpha * w[i] + beta * w[i] * 0.5) / c[i], i) for i in range(w.size)]
+        heapq.heapify(heap)
+        while total < problem.budget:
+            _, i = heap[0]
+            t[i] += 1
+            total += c[i]
+            heapq.heapreplace(heap, ((alpha * w[i] + beta * w[i] * (2 * t[i] - 1) / 2) / c[i], i))
+        return judged(problem, t, ("budget",) * t.size)
+
+    return policy
+
+
+def fixed(steps: int = 20) -> Policy:
+    """The same number of steps for everyone (FedAvg), whatever it costs; t_max still holds."""
+    if steps < 1:
+        raise UserError(f"fixed needs at least one step, not {steps}; give steps=1 or more.")
+
+    def policy(problem: Problem) -> Plan:
+        return shared(problem, steps)
+
+    return policy
+
+
+def shared(problem: Problem, steps: int) -> Plan:
+    """A plan of equal steps, cut at t_max."""
+    t = np.minimum(np.int64(steps), problem.t_max)
+    return judged(problem, t, tuple(np.where(problem.t_max < steps, "cap", "fixed").tolist()))
+
+
+def fill() -> Policy:
+    """As many steps as a common deadline allows, whatever they are worth: t = floor((D - b)/c).
+
+    Under makespan D is the budget; under sum, and with further resources, the latest D that they allow.
+    """
+
+    def policy(problem: Problem) -> Plan:
+        if problem.budget is None:
+            raise UserError("fill needs a deadline to fill, and none was given; add --budget SECONDS.")
+        late = problem.budget if problem.kind == "makespan" else np.inf
+        t = latest(problem, problem.t_max, late)
+        return judged(problem, t, tuple(np.where(t >= problem.t_max, "cap", "budget").tolist()))
+
+    return policy
+
+
+def latest(problem: Problem, top: Ints, deadline: float, least: int = 1) -> Ints:
+    """Steps by the latest common deadline, not after the one given, that every summed limit allows."""
+    cost, room = rows(problem)
+
+    def by(when: float) -> Ints:
+        spare = (when * (1 + 1e-9) - problem.comm_seconds) / problem.step_seconds
+        return np.clip(spare, np.minimum(least, top), top).astype(np.int64)
+
+    deadline = min(deadline, float((problem.step_seconds * top + problem.comm_seconds).max()))
+    t = by(deadline)
+    if fits(t, cost, room):
+        return t
+    low, high = 0.0, deadline
+    while high - low > 1e-12 * high:
+        middle = 0.5 * (low + high)
+        if fits(by(middle), cost, room):
+            low = middle
+        else:
+            high = middle
+    t = by(low)
+    return t if fits(t, cost, room) else np.ones_like(t)
+
+
+def fits(t: Ints, cost: Floats, room: Floats) -> bool:
+    """Whether steps fit every summed limit."""
+    return bool((cost @ (t - 1) <= room).all())
