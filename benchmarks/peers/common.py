@@ -1,0 +1,108 @@
+"""What every peer's script shares: the job's arrays, the clock over rounds, and the one JSON line.
+
+Only numpy, because it runs inside each peer's own virtual environment.
+"""
+
+import argparse
+import json
+import os
+import resource
+import sys
+import time
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+import numpy as np
+
+WARM = 2  # rounds before the first that counts: compilation, caches, worker start
+STARTED = float(os.environ.get("BENCH_STARTED", time.time()))  # set by run.py just before the process starts
+
+
+class Job(NamedTuple):
+    """One job as run.py exported it; rows of client i are offsets[i]:offsets[i + 1]."""
+
+    x: np.ndarray
+    y: np.ndarray
+    offsets: np.ndarray
+    weights: list[np.ndarray]  # w0 [in, out], b0 [out], w1, ...: the initial model, the same for all
+    clients: int
+    cohort: int
+    steps: int
+    batch: int
+    rounds: int
+    lr: float
+
+    @property
+    def sizes(self) -> np.ndarray:
+        return np.diff(self.offsets)
+
+    def rows(self, client: int) -> slice:
+        return slice(int(self.offsets[client]), int(self.offsets[client + 1]))
+
+
+class Args(NamedTuple):
+    job: Job
+    path: str
+    model: str
+    repeat: int
+
+
+def arguments() -> Args:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("job", help="npz exported by run.py")
+    parser.add_argument("model", help="npz to write the model after the job's last round to")
+    parser.add_argument("--repeat", type=int, default=3)
+    given = parser.parse_args()
+    return Args(load(given.job), given.job, given.model, given.repeat)
+
+
+def load(path: str) -> Job:
+    with np.load(path) as data:
+        settings = json.loads(str(data["settings"]))
+        weights = [data[f"{kind}{i}"] for i in range(settings["layers"]) for kind in "wb"]
+        numbers = {name: settings[name] for name in ("clients", "cohort", "steps", "batch", "rounds", "lr")}
+        return Job(data["x"], data["y"], data["offsets"], weights, **numbers)
+
+
+class Clock:
+    """Call `round` at the end of every round; runs `total` rounds without a pause.
+
+    The first WARM rounds are not timed; then every block of `job.rounds` rounds is one repetition and the
+    best one counts. The model is kept at round number `job.rounds`, so accuracy is that of the plain job.
+    """
+
+    def __init__(self, args: Args) -> None:
+        self.args, self.total = args, WARM + args.repeat * args.job.rounds
+        self.marks: list[float] = []
+        self.startup = 0.0
+        self.model: list[np.ndarray] = []
+
+    def round(self, weights: Any) -> None:
+        """`weights` is a function that returns w0, b0, w1, ... as numpy; called once."""
+        self.marks.append(time.perf_counter())
+        if len(self.marks) == 1:
+            self.startup = time.time() - STARTED
+        if len(self.marks) == self.args.job.rounds:
+            self.model = [np.array(w, np.float32) for w in weights()]
+
+    def report(self, package: str, **more: Any) -> None:
+        """Save the model and print the JSON line that run.py reads."""
+        job, marks = self.args.job, self.marks
+        if len(marks) != self.total:
+            sys.exit(f"{len(marks)} rounds were seen, {self.total} were asked for")
+        ends = [marks[WARM - 1 + k * job.rounds] for k in range(self.args.repeat + 1)]
+        seconds = np.diff(ends)
+        write(self.args.model, self.model)
+        line = {
+            "package": package,
+            "version": version(package),
+            "client_steps_per_second": job.rounds * job.cohort * job.steps / float(min(seconds)),
+            "seconds": [round(float(s), 4) for s in seconds],
+            "startup_seconds": round(self.startup, 2),
+            "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        }
+        print("\n" + json.dumps(line | more), flush=True)
+
+
+def write(path: str, weights: list[np.ndarray]) -> None:
+    np.savez(path, **{f"{'wb'[i % 2]}{i // 2}": w for i, w in enumerate(weights)})
