@@ -1,0 +1,53 @@
+"""Virtual time: what a round costs by a profile, for a method's work, on either clock."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from amsfl.clock.profile import Floats, Profile
+from amsfl.core import UserError, nearest
+
+CLOCKS = ("sum", "makespan")
+
+
+class Work(NamedTuple):
+    """What one round of a method asks of a client besides its steps."""
+
+    bytes_down: float
+    bytes_up: float
+    extra_gradients: float = 0.0
+    extra_per_step: float = 0.0
+
+
+class Costs(NamedTuple):
+    """Seconds of client i for t steps: step_seconds[i] * t + comm_seconds[i]."""
+
+    step_seconds: Floats
+    comm_seconds: Floats  # everything that does not depend on the steps
+
+
+def work(
+    dim: int, down: int, up: int, scalars: int, extra_gradients: float, extra_per_step: float
+) -> Work:
+    """Vectors of `dim` float32 numbers each way, and scalars on top going up."""
+    return Work(4.0 * dim * down, 4.0 * (dim * up + scalars), extra_gradients, extra_per_step)
+
+
+def costs(profile: Profile, job: Work) -> Costs:
+    transfer = 8e-6 * (job.bytes_down / profile.down_mbps + job.bytes_up / profile.up_mbps)
+    return Costs(
+        profile.step_seconds * (1 + job.extra_per_step),
+        profile.latency + transfer + profile.step_seconds * job.extra_gradients,
+    )
+
+
+def round_seconds(cost: Costs, cohort: Any, steps: Any) -> dict[str, float]:
+    """One round by both models: clients one after another (sum), or side by side (makespan)."""
+    each = cost.step_seconds[cohort] * np.asarray(steps) + cost.comm_seconds[cohort]
+    return {"sum": float(each.sum()), "makespan": float(each.max())}
+
+
+def check_clock(name: str) -> str:
+    if name not in CLOCKS:
+        raise UserError(f"Unknown clock {name!r}{nearest(name, CLOCKS)}.")
+    return name

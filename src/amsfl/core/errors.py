@@ -1,0 +1,15 @@
+"""Errors that a user can mend: they say what is wrong, why, and what to type."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class UserError(ValueError):
+    """A mistake in the input, not in the program: printed as a sentence, exit code 2, no traceback."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """` (did you mean 'fedavg'?)` for an unknown word, or the list of what there is."""
+    names = list(known)
+    close = get_close_matches(word.lower(), names, n=1, cutoff=0.5)
+    return f" (did you mean {close[0]!r}?)" if close else f" (known: {', '.join(names)})"

@@ -1,0 +1,72 @@
+"""What a client sends, what it measures, what the server plans, and what a round leaves behind.
+
+Arrays are typed `Any` on purpose: the same records carry numpy, jax and torch arrays.
+"""
+
+from typing import Any, NamedTuple
+
+Array = Any
+
+
+class Upload(NamedTuple):
+    """What a client sends up, and (weighted and summed over the cohort) what the server aggregates.
+
+    `extra` is a second model-sized vector for methods that need one, `x[:0]` otherwise;
+    `delta_sq` is ||delta||^2, one scalar, which server step rules such as FedExP need.
+    """
+
+    delta: Array
+    extra: Array
+    delta_sq: Array
+
+
+class Reading(NamedTuple):
+    """Gradient-difference (GDA) scalars of one client in one round, all on its first minibatch.
+
+    g is the gradient at the anchor, dg the change of that same minibatch's gradient after the
+    local steps, delta the displacement, v the last global step (the direction all clients share).
+    """
+
+    loss: Array  # loss of the minibatch at the anchor
+    grad_sq: Array  # ||g||^2
+    diff_sq: Array  # ||dg||^2
+    delta_sq: Array  # ||delta||^2
+    grad_diff: Array  # <g, dg>
+    grad_delta: Array  # <g, delta>
+    grad_dir: Array  # <g, v>
+    diff_dir: Array  # <dg, v>
+    delta_dir: Array  # <delta, v>
+
+
+class Plan(NamedTuple):
+    """Steps for every client of the cohort, what they are expected to cost, and how good that is."""
+
+    steps: Array  # int, one per client of the problem
+    seconds: float  # round time the plan predicts, by the problem's budget kind
+    objective: float  # U(steps)
+    bound: float  # no plan within the budget is worth more than this
+    price: float  # worth of one more second (lambda)
+    why: tuple[str, ...]  # per client, what stopped it: budget, drift, cap, fixed
+
+    @property
+    def gap(self) -> float:
+        """Certified distance from the optimum, in units of the objective."""
+        return max(0.0, self.bound - self.objective)
+
+
+class RoundRecord(NamedTuple):
+    """One line of rounds.jsonl. Everything that depends on the machine's speed is under `wall`."""
+
+    round: int
+    seconds: dict[str, float]  # virtual time since the start by both clocks: sum, makespan
+    round_seconds: dict[str, float]  # this round's share of it
+    predicted_seconds: float  # what the plan expected of this round on the run's clock
+    metrics: dict[str, dict[str, Any]]  # split -> accuracy, loss, macro_f1, recall; empty if not evaluated
+    cohort: list[int]
+    steps: list[int]
+    lr: float
+    bytes_up: float
+    bytes_down: float
+    readings: dict[str, list[float]]  # Reading field -> one value per client of the cohort
+    plan: dict[str, Any]  # gain, drift, price, objective, bound, why; whatever the planner explains
+    wall: dict[str, float]

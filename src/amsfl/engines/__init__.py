@@ -1,0 +1,23 @@
+"""Engines: the same round, one client at a time (loop) or all at once (jax)."""
+
+from amsfl.core import UserError, nearest
+from amsfl.engines.base import Engine, Orders, Outcome, Scores, State, metrics
+from amsfl.engines.task import Task
+from amsfl.methods import Method
+
+ENGINES = ("jax", "loop")
+
+
+def make(name: str, task: Task, method: Method, batch: int, readings: bool = False) -> Engine:
+    if name == "jax":
+        from amsfl.engines.lanes import Lanes
+
+        return Lanes(task, method, batch, readings)
+    if name == "loop":
+        from amsfl.engines.loop import Loop
+
+        return Loop(task, method, batch, readings)
+    raise UserError(f"Unknown engine {name!r}{nearest(name, ENGINES)}.")
+
+
+__all__ = ["ENGINES", "Engine", "Orders", "Outcome", "Scores", "State", "Task", "make", "metrics"]

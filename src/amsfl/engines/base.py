@@ -1,0 +1,70 @@
+"""What the federation asks of an engine, and the records that pass between them.
+
+Trials are a batch axis everywhere: a plain run is one trial.
+"""
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from amsfl.core import Reading
+
+Array = Any
+
+
+class State(NamedTuple):
+    """All that the next round needs. Method state is an empty vector where a method has none."""
+
+    anchor: Array  # [trials, dim]
+    server: Array  # [trials, server state]
+    client: Array  # [trials, clients, client state]
+    step: Array  # [trials, dim] the last global step: the direction that readings compare with
+
+
+class Orders(NamedTuple):
+    """What every client of every cohort is to do. A trial whose steps are all 0 stands still."""
+
+    cohort: Array  # int [trials, cohort] client numbers
+    steps: Array  # int [trials, cohort]
+    lr: Array  # float [trials]
+    weights: Array  # float [trials, cohort] shares of ALL clients' data
+
+
+class Outcome(NamedTuple):
+    readings: Reading  # each field [trials, cohort]; empty arrays when not taken
+    deltas: Array | None  # [trials, cohort, dim] local models minus anchor, when asked for
+
+
+class Engine(Protocol):
+    def start(self) -> State: ...
+
+    def round(self, state: State, orders: Orders, number: int, keep: bool = False) -> tuple[State, Outcome]:
+        """One round of local work and aggregation; `number` counts from 0 and seeds the sampling."""
+        ...
+
+    def evaluate(self, models: Array, split: str) -> "Scores":
+        """Scores of [models, dim] parameter vectors on one of the evaluation splits."""
+        ...
+
+
+class Scores(NamedTuple):
+    loss: Array  # [models] mean cross-entropy
+    confusion: Array  # int [models, classes, classes] true class by predicted class
+
+
+def metrics(scores: Scores, index: int) -> dict[str, Any]:
+    """Accuracy, loss, macro-F1 and recall per class of one model.
+
+    A class with no rows in the split has recall None and stays out of the mean F1.
+    """
+    table = np.asarray(scores.confusion[index], np.int64)
+    hits, true, guessed = np.diag(table), table.sum(1), table.sum(0)
+    there = true > 0
+    f1 = 2 * hits[there] / np.maximum(true[there] + guessed[there], 1)
+    recall = [float(h / t) if t else None for h, t in zip(hits, true, strict=True)]
+    return {
+        "accuracy": float(hits.sum() / table.sum()),
+        "loss": float(scores.loss[index]),
+        "macro_f1": float(f1.mean()),
+        "recall": recall,
+    }

@@ -1,0 +1,63 @@
+"""Scores of many models on a split, in blocks of rows, the rows sharded over the devices."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
+
+from amsfl.engines.base import Scores
+from amsfl.engines.devices import AXIS
+from amsfl.engines.task import Task
+
+BLOCK = 4096  # rows at once: the widest activations stay in the cache
+
+
+def evaluator(task: Task, mesh: Mesh) -> Callable[[Any, str], Scores]:
+    """evaluate(models [m, dim], split) -> Scores; models one after another, rows in parallel."""
+    splits = {name: _blocks(x, y, mesh.size) for name, (x, y) in task.evals.items()}
+
+    def block_scores(params: Any, part: Any) -> tuple[jax.Array, jax.Array]:
+        x, y, mask = part
+        logits = task.model.apply(params, x)
+        loss = optax.softmax_cross_entropy_with_integer_labels(logits, y)
+        cell = y * task.classes + logits.argmax(-1)
+        hit = jax.nn.one_hot(cell, task.classes**2, dtype=jnp.float32) * mask[:, None]
+        return (loss * mask).sum(), hit.sum(0)
+
+    def body(models: jax.Array, x: jax.Array, y: jax.Array, mask: jax.Array) -> Scores:
+        def one(model: jax.Array) -> tuple[jax.Array, jax.Array]:
+            params = task.unravel(model)
+            return jax.tree.map(
+                lambda part: part.sum(0), jax.lax.map(lambda part: block_scores(params, part), (x, y, mask))
+            )
+
+        loss, cells = jax.lax.psum(jax.lax.map(one, models), AXIS)
+        table = jnp.round(cells).astype(jnp.int32).reshape(-1, task.classes, task.classes)
+        return Scores(loss / table.sum((1, 2)), table)
+
+    spread = P(AXIS)
+    program = jax.jit(
+        jax.shard_map(body, mesh=mesh, in_specs=(P(), spread, spread, spread), out_specs=P())
+    )
+
+    def evaluate(models: Any, split: str) -> Scores:
+        return Scores(*(np.asarray(part) for part in program(jnp.asarray(models), *splits[split])))
+
+    return evaluate
+
+
+def _blocks(x: Any, y: Any, devices: int) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """[blocks, rows of a block, ...], padded at the end with masked rows; blocks divide by devices."""
+    rows = len(y)
+    size = min(BLOCK, -(-rows // devices))
+    blocks = -(-rows // (size * devices)) * devices
+    pad = blocks * size - rows
+    mask = np.concatenate([np.ones(rows, x.dtype), np.zeros(pad, x.dtype)])
+    x, y = np.pad(x, ((0, pad), (0, 0))), np.pad(y, (0, pad))
+    shape = (blocks, size)
+    return jnp.asarray(x.reshape(*shape, -1)), jnp.asarray(y.reshape(shape)), jnp.asarray(mask.reshape(shape))

@@ -1,0 +1,78 @@
+"""A learning task as the engines see it: a flat vector, rows in one array, who owns which rows."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from amsfl.data.dataset import Dataset
+from amsfl.engines.models import Model
+
+Matrix = np.ndarray[Any, np.dtype[Any]]
+
+
+class Shards(NamedTuple):
+    """Every trial's partition over the same rows: no copies of the data, no padding."""
+
+    order: Matrix  # int32 [trials, rows]: row numbers, client after client
+    start: Matrix  # int32 [trials, clients]: where a client's rows begin in `order`
+    count: Matrix  # int32 [trials, clients]: how many it has
+
+    @property
+    def weights(self) -> Matrix:
+        """Each client's share of all rows, float64 [trials, clients]."""
+        return np.asarray(self.count / self.count.sum(1, keepdims=True))
+
+
+class Task(NamedTuple):
+    model: Model
+    dim: int
+    unravel: Callable[[jax.Array], Any]
+    x: Matrix
+    y: Matrix
+    evals: dict[str, tuple[Matrix, Matrix]]
+    classes: int
+    shards: Shards
+    seeds: tuple[int, ...]  # one per trial: initial model and sampling
+    dtype: Any
+
+    def start(self) -> Matrix:
+        """Initial models, [trials, dim]."""
+        flat = [ravel_pytree(self.model.init(jax.random.key(seed)))[0] for seed in self.seeds]
+        return np.stack([np.asarray(vector, self.dtype) for vector in flat])
+
+
+def shard(trials: Sequence[Sequence[Matrix]]) -> Shards:
+    """Partitions (for each trial a list of row numbers per client) as three arrays."""
+    count = np.array([[len(rows) for rows in parts] for parts in trials], np.int32)
+    order = np.stack([np.concatenate(parts) for parts in trials]).astype(np.int32)
+    start = (np.cumsum(count, axis=1) - count).astype(np.int32)
+    return Shards(order, start, count)
+
+
+def make(
+    data: Dataset,
+    model: Model,
+    partitions: Sequence[Sequence[Matrix]],
+    seeds: Sequence[int],
+    dtype: Any = np.float32,
+) -> Task:
+    shape = jax.eval_shape(model.init, jax.random.key(0))
+    zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, dtype), shape)
+    flat, unravel = ravel_pytree(zeros)
+    evals = {name: (x.astype(dtype), y.astype(np.int32)) for name, (x, y) in data.evals.items()}
+    return Task(
+        model,
+        flat.size,
+        unravel,
+        data.x.astype(dtype),
+        data.y.astype(np.int32),
+        evals,
+        len(data.classes),
+        shard(partitions),
+        tuple(seeds),
+        dtype,
+    )

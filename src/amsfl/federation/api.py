@@ -1,0 +1,165 @@
+"""`amsfl.run`: settings in, a result out; with a folder, written as it goes and able to continue."""
+
+import json
+import resource
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from amsfl.core import RoundRecord
+from amsfl.data import Dataset
+from amsfl.engines import State
+from amsfl.engines.models import Model
+from amsfl.federation import folder
+from amsfl.federation.config import RunConfig, make_config
+from amsfl.federation.run import Trial, begin, rounds
+from amsfl.federation.setup import Parts, check_precision, prepare
+
+Watch = Callable[[RoundRecord], None]
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class Result(NamedTuple):
+    """What a run leaves: the summary that the command prints, every round, and the trained model."""
+
+    summary: dict[str, Any]
+    rounds: list[RoundRecord]
+    params: Array  # flat
+    parts: Parts
+
+    @property
+    def accuracy(self) -> float:
+        return float(self.summary["accuracy"])
+
+    def predict(self, x: Any) -> Array:
+        """Class numbers of rows with the data's features."""
+        task = self.parts.task
+        logits = task.model.apply(task.unravel(self.params), np.asarray(x, task.dtype))  # type: ignore[arg-type]
+        return np.asarray(logits).argmax(-1)
+
+
+def run(
+    *,
+    out: str | Path | None = None,
+    force: bool = False,
+    watch: Watch | None = None,
+    dataset: Dataset | None = None,
+    network: Model | None = None,
+    **settings: Any,
+) -> Result:
+    """Train one federated model: `amsfl.run(method="amsfl", data="digits", rounds=30).accuracy`.
+
+    Settings are those of RunConfig; `out` names a folder for the record; `watch` sees every round.
+    """
+    config = make_config(settings)
+    check_precision(config)
+    parts = prepare(config, [config.seed], dataset, network)
+    where = Path(out) if out else None
+    if where:
+        folder.create(where, config, force)
+    state, trials = begin(parts)
+    return _drive(parts, state, trials[0], [], where, watch)
+
+
+def resume(where: str | Path, watch: Watch | None = None) -> Result:
+    """Continue a run from its folder; it ends with the same bits as one that was never stopped."""
+    where = Path(where)
+    config = folder.read_config(where)
+    check_precision(config)
+    parts = prepare(config, [config.seed])
+    state, trials = begin(parts)
+    point = folder.load_checkpoint(where)
+    done = folder.keep_rounds(where, point.round if point else 0)
+    if point:
+        state = State(*(jax.numpy.asarray(point.arrays[name]) for name in State._fields))
+        trials = [Trial(**point.host)]
+    return _drive(parts, state, trials[0], done, where, watch)
+
+
+def _drive(
+    parts: Parts,
+    state: State,
+    trial: Trial,
+    done: list[RoundRecord],
+    where: Path | None,
+    watch: Watch | None,
+) -> Result:
+    started = time.perf_counter()
+    for state, news in rounds(parts, state, [trial]):  # noqa: B020 (the state moves on)
+        record = news[0][1]
+        done.append(record)
+        if where:
+            folder.append(where, [record])
+            if trial.round % parts.config.checkpoint_every == 0 or trial.status != "running":
+                arrays = {name: np.asarray(part) for name, part in state._asdict().items()}
+                folder.save_checkpoint(where, folder.Checkpoint(trial.round, arrays, asdict(trial)))
+        if watch:
+            watch(record)
+    result = summarise(parts, trial, done, time.perf_counter() - started)
+    if where:
+        folder.write_atomically(where / folder.SUMMARY, json.dumps(result, indent=1).encode())
+    return Result(result, done, np.asarray(state.anchor[trial.index]), parts)
+
+
+def summarise(parts: Parts, trial: Trial, records: list[RoundRecord], wall: float) -> dict[str, Any]:
+    """The machine-readable end of a run. All that depends on the machine's speed is under `wall`."""
+    config, last = parts.config, next((r.metrics for r in reversed(records) if r.metrics), {})
+    reached = trial.reached
+    client_steps = sum(trial.steps)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {
+        "method": config.method,
+        "data": parts.data.name,
+        "synthetic": parts.data.synthetic,
+        "note": " ".join(filter(None, [parts.data.note, parts.method.note])),
+        "seed": trial.seed,
+        "status": trial.status,
+        "rounds": trial.round,
+        "accuracy": last.get("holdout", {}).get("accuracy"),
+        "test_accuracy": last.get("test", {}).get("accuracy"),
+        "metrics": last,
+        "local_accuracy": trial.local,
+        "clock": config.clock,
+        "virtual_seconds": trial.seconds[config.clock],
+        "virtual_seconds_by_clock": trial.seconds,
+        "target": config.target,
+        "seconds_to_target": reached[config.clock] if reached else None,
+        "rounds_to_target": reached["rounds"] if reached else None,
+        "steps": {str(who): steps for who, steps in enumerate(trial.steps)},
+        "bytes_up": sum(r.bytes_up for r in records),
+        "bytes_down": sum(r.bytes_down for r in records),
+        "wall": {
+            "seconds": wall,
+            "client_steps_per_second": client_steps / wall if wall else None,
+            "peak_mb": peak,
+        },
+    }
+
+
+def run_trials(
+    config: RunConfig,
+    seeds: list[int],
+    dataset: Dataset | None = None,
+    watch: Callable[[int, RoundRecord], None] | None = None,
+) -> list[Result]:
+    """The same settings with many seeds, as one batch: partition, initial model and sampling differ."""
+    check_precision(config)
+    started = time.perf_counter()
+    parts = prepare(config, seeds, dataset)
+    state, trials = begin(parts)
+    records: list[list[RoundRecord]] = [[] for _ in seeds]
+    for state, news in rounds(parts, state, trials):  # noqa: B020 (the state moves on)
+        for trial, record in news:
+            records[trial.index].append(record)
+            if watch:
+                watch(trial.index, record)
+    wall = (time.perf_counter() - started) / len(seeds)
+    return [
+        Result(summarise(parts, trial, records[trial.index], wall), records[trial.index], model, parts)
+        for trial, model in zip(trials, np.asarray(state.anchor), strict=True)
+    ]

@@ -1,0 +1,97 @@
+"""From settings to the parts of a run: data, partition, model, method, engine, profile, planner."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from amsfl import clock, data, engines, methods
+from amsfl.core import Reading, UserError
+from amsfl.data import Dataset
+from amsfl.engines import models, task
+from amsfl.federation import planner
+from amsfl.federation.config import RunConfig
+
+
+class Parts(NamedTuple):
+    """All that a run is made of; nothing in it changes while it runs."""
+
+    config: RunConfig
+    data: Dataset
+    task: task.Task
+    method: methods.Method
+    engine: engines.Engine
+    costs: clock.Costs
+    work: clock.Work
+    planners: list[planner.Planner]  # one per trial: weights differ with the partition
+    cohort: int
+
+
+def load_data(config: RunConfig) -> Dataset:
+    return data.load(
+        config.data,
+        data_dir=config.data_dir,
+        label=config.label,
+        client_column=config.client_column,
+        binary=config.binary,
+    )
+
+
+def prepare(
+    config: RunConfig,
+    seeds: Sequence[int],
+    dataset: Dataset | None = None,
+    model: models.Model | None = None,
+) -> Parts:
+    """Build everything. A user's own Dataset or Model may stand in for the named ones."""
+    dataset = dataset or load_data(config)
+    clients = config.clients
+    if config.partition in ("column", "site") and dataset.sites is not None:
+        clients = len(dataset.site_names)  # the data says how many there are
+    profile = clock.profile(config.profile, clients, config.seed)
+    partitions = [
+        data.partition(
+            config.partition,
+            dataset.y,
+            clients,
+            seed,
+            shares=profile.shares,
+            sites=dataset.sites,
+            site_names=dataset.site_names,
+        )
+        for seed in seeds
+    ]
+    dtype = np.dtype(config.precision).type
+    network = model or models.make(config.model, dataset.x.shape[1], len(dataset.classes))
+    job = task.make(dataset, network, partitions, seeds, dtype)
+    method = methods.make(config.method, config.options, config.extrapolation)
+    reads = method.readings or config.readings
+    engine = engines.make(config.engine, job, method, config.batch, reads)
+    work = clock.work(
+        job.dim,
+        method.vectors_down,
+        method.vectors_up,
+        len(Reading._fields) if method.readings else 0,
+        method.extra_gradients,
+        method.extra_per_step,
+    )
+    cohort = min(config.cohort or clients, clients)
+    planners = [_planner(config, method, weights) for weights in job.shards.weights]
+    return Parts(config, dataset, job, method, engine, clock.costs(profile, work), work, planners, cohort)
+
+
+def _planner(config: RunConfig, method: methods.Method, weights: Any) -> planner.Planner:
+    if not method.readings:
+        return planner.fixed(config.steps, config.lr, config.clock)
+    return planner.adaptive(weights, config.lr, config.clock, config.budget, t_max=200)
+
+
+def check_precision(config: RunConfig) -> None:
+    """float64 needs jax told so before anything is compiled."""
+    import jax
+
+    if config.precision == "float64" and not jax.config.jax_enable_x64:
+        try:
+            jax.config.update("jax_enable_x64", True)
+        except RuntimeError:
+            raise UserError("float64 must be asked for before jax is used; set JAX_ENABLE_X64=1.") from None

@@ -1,0 +1,36 @@
+"""SCAFFOLD, option II."""
+
+from typing import Any
+
+from amsfl.core import Upload
+from amsfl.methods.base import Method, Vector, average, upload, zero_state
+
+
+def scaffold() -> Method:
+    """Control variates: every client steps along its gradient minus its own drift plus the mean one.
+
+    y <- y - lr (grad - c_i + c);   c_i+ = c_i - c + (x - y) / (K lr),  K the steps actually run
+    x+ = x + sum_i w_i (y_i - x);   c+ = c + sum_{cohort} W_i (c_i+ - c_i)
+
+    W_i is the client's share of ALL clients' data: 1/N when clients are equal, as in the paper; by
+    shares, the fixed point is the minimum of the weighted objective, which 1/N would miss.
+    Karimireddy et al. 2020, arXiv 1910.06378.
+    """
+
+    def correct(grad: Vector, x: Vector, anchor: Vector, server: Vector, client: Vector) -> Vector:
+        return grad - client + server
+
+    def report(
+        x: Vector, anchor: Vector, steps: Any, lr: Any, server: Vector, client: Vector
+    ) -> tuple[Upload, Vector]:
+        fresh = client - server + (anchor - x) / (steps * lr)
+        return upload(x - anchor, fresh - client), fresh
+
+    def aggregate(
+        anchor: Vector, total: Upload, weights: Vector, steps: Vector, server: Vector
+    ) -> tuple[Vector, Vector]:
+        return anchor + total.delta, server + weights.sum() * total.extra
+
+    return Method(
+        "scaffold", zero_state, correct, report, average, aggregate, vectors_down=2, vectors_up=2
+    )
