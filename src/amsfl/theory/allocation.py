@@ -6,7 +6,7 @@ from amsfl.core.records import Array
 from amsfl.theory.claim import Claim, Sides
 from amsfl.theory.problems import average, norm, spread
 from amsfl.theory.recursion import residual
-from amsfl.theory.trace import Trace, taken
+from amsfl.theory.trace import Trace, reach, taken
 
 
 def spend(shape: Array, price: Array, budget: Array) -> Array:
@@ -76,7 +76,8 @@ def _decrease(trace: Trace) -> Sides:
                        for w in trace.anchors])
     moved = norm(trace.anchors[1:] - trace.anchors[:-1])
     rhs = losses[:-1] - objective(trace) + trace.problem.smooth / 2 * moved**2
-    return Sides(losses[1:], rhs, np.abs(losses[:-1]) + np.abs(objective(trace)))
+    size = np.abs(losses[:-1]) + np.abs(objective(trace)) + trace.problem.smooth * reach(trace)[:-1] ** 2
+    return Sides(losses[1:], rhs, size)
 
 
 CLAIMS = (

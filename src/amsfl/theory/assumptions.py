@@ -5,7 +5,7 @@ import numpy as np
 from amsfl.core.records import Array
 from amsfl.theory.claim import Claim, Sides
 from amsfl.theory.problems import average, norm, spread
-from amsfl.theory.trace import Trace, deviations, double_drift, drift, errors, grad_bound
+from amsfl.theory.trace import Trace, deviations, double_drift, drift, errors, grad_bound, reach
 
 
 def _identity(trace: Trace, accumulated: Array) -> Sides:
@@ -13,14 +13,14 @@ def _identity(trace: Trace, accumulated: Array) -> Sides:
     start = spread(errors(trace)[:-1], trace.steps.shape[-1])
     said = start - eta * (trace.steps[..., None] * trace.grads[:, 0] + accumulated)
     end = trace.points[:, -1] - trace.problem.optimum[..., None, :]
-    return Sides(norm(said - end), np.zeros(1), norm(start) + norm(end))
+    return Sides(norm(said - end), np.zeros(1), norm(start) + norm(end) + reach(trace)[:-1, ..., None])
 
 
 def _global_identity(trace: Trace) -> Sides:
     e = errors(trace)
     work = trace.steps[..., None] * trace.grads[:, 0] + drift(trace)
     said = e[:-1] - trace.lr[..., None] * average(trace.problem.weights, work)
-    return Sides(norm(said - e[1:]), np.zeros(1), norm(e[:-1]) + norm(e[1:]))
+    return Sides(norm(said - e[1:]), np.zeros(1), reach(trace)[:-1] + reach(trace)[1:])
 
 
 def _displacements(trace: Trace) -> Array:

@@ -13,6 +13,7 @@ from amsfl.theory.trace import Trace
 
 CLAIMS: tuple[Claim, ...] = (*assumptions.CLAIMS, *recursion.CLAIMS, *allocation.CLAIMS)
 NEEDS = {"error identity": "every local model", "GDA error": "a Hessian-vector product",
+         "bounded gradient": "gradients where the run has not been", "what is minimised": "L and G",
          "step allocation": "seconds a step of each client; it is a statement about t, not about a run"}
 CORRECTING = ("fedprox", "scaffold", "feddyn", "fedcsda")  # clients do not step along their plain gradient
 NORMALISING = ("fednova",)  # steps do not enter the aggregation weights
@@ -61,7 +62,7 @@ def inconsistency(rows: Sequence[Row], config: Mapping[str, Any]) -> ClaimResult
     if not known:
         note += "; weights were not recorded, equal ones assumed"
     return result(name, where, form, "steps leave the weights as they are: TV(w t/E, w) = 0",
-                  Sides(np.array(moved), np.zeros(1), 1.0), 1e-9, note)
+                  Sides(np.array(moved), np.zeros(1), 1.0), "readings", 1e-9, note)
 
 
 def times(rows: Sequence[Row], config: Mapping[str, Any]) -> list[ClaimResult]:
@@ -76,7 +77,7 @@ def times(rows: Sequence[Row], config: Mapping[str, Any]) -> list[ClaimResult]:
         over = float(np.nanmax(actual - budget, initial=0.0))
         sides = Sides(actual, np.full(len(actual), float(budget)))
         kept = result("round budget", "3.4, Algorithm 1", "printed", f"{kind} of seconds <= S = {budget:g}",
-                      sides, 1e-6, f"largest overshoot {over:.3g} s")
+                      sides, "clock", 1e-6, f"largest overshoot {over:.3g} s")
     else:
         kept = untold("round budget", "3.4, Algorithm 1", "printed", "no budget a round was set in this run")
     planned = said > 0
@@ -84,7 +85,7 @@ def times(rows: Sequence[Row], config: Mapping[str, Any]) -> list[ClaimResult]:
         return [kept, untold("round seconds", "3.4", "printed", "the plan predicted no round time")]
     off = np.abs(said - actual)[planned] / np.maximum(actual[planned], 1e-12)
     timed = result("round seconds", "3.4", "printed", f"predicted within {CLOSE:.0%} of the {kind} clock",
-                   Sides(off, np.full(off.shape, CLOSE), 1.0), 1e-9,
+                   Sides(off, np.full(off.shape, CLOSE), 1.0), "clock", 1e-9,
                    f"median off by {float(np.median(off)):.1%}")
     return [kept, timed]
 

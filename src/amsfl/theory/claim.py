@@ -38,10 +38,11 @@ class ClaimResult(NamedTuple):
     name: str
     where: str
     form: str
+    basis: str  # what it was judged by: constants (known ones), readings, clock, or none
     holds: bool | None
     checked: int
     violated: float  # share of what was checked
-    slack_min: float  # (rhs - lhs) / size: 0 is tight, 1 is far, below 0 is violated
+    slack_min: float  # (rhs - lhs) / size: 0 is tight, 1 and more is far, below 0 is violated
     slack_median: float
     verdict: str
 
@@ -56,7 +57,7 @@ def judged(sides: Sides, rounding: float = ROUNDING) -> tuple[NDArray[np.bool_],
     return slack < -rounding, slack
 
 
-def result(name: str, where: str, form: str, statement: str, sides: Sides,
+def result(name: str, where: str, form: str, statement: str, sides: Sides, basis: str = "constants",
            rounding: float = ROUNDING, note: str = "") -> ClaimResult:
     """Judge both sides and say it in a sentence."""
     bad, slack = judged(sides, rounding)
@@ -64,12 +65,12 @@ def result(name: str, where: str, form: str, statement: str, sides: Sides,
         return untold(name, where, form, f"{statement}: its conditions are met nowhere in this run")
     share, least, middle = float(bad.mean()), float(slack.min()), float(np.median(slack))
     said = "holds" if not share else f"violated in {int(bad.sum())} of {bad.size}, worst by {-least:.2g}"
-    return ClaimResult(name, where, form, not share, int(bad.size), share, least, middle,
+    return ClaimResult(name, where, form, basis, not share, int(bad.size), share, least, middle,
                        f"{statement}: {said}{'; ' + note if note else ''}")
 
 
 def untold(name: str, where: str, form: str, why: str) -> ClaimResult:
-    return ClaimResult(name, where, form, None, 0, float("nan"), float("nan"), float("nan"), why)
+    return ClaimResult(name, where, form, "none", None, 0, float("nan"), float("nan"), float("nan"), why)
 
 
 def evaluate(claims: Iterable[Claim], trace: Trace) -> list[ClaimResult]:

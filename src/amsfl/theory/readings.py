@@ -83,7 +83,7 @@ def _bounds(r: Readings, plain: bool) -> list[ClaimResult]:
     said = f"L = {r.smooth:.3g}, G = {r.bound:.3g}"
 
     def judge(name: str, where: str, form: str, text: str, sides: Sides, more: str = "") -> ClaimResult:
-        return result(name, where, form, text, sides, ROUNDING, f"{note}; {more}" if more else note)
+        return result(name, where, form, text, sides, "readings", ROUNDING, f"{note}; {more}" if more else note)
 
     return [
         judge("smoothness", "A1", "printed", f"|dg| <= L |delta|, {said}", Sides(ended, r.smooth * moved),
@@ -97,6 +97,8 @@ def _bounds(r: Readings, plain: bool) -> list[ClaimResult]:
               Sides(accumulated(r), r.smooth * r.bound * pairs, size), NOISE),
         judge("drift accumulation", "A4", "corrected", "|Delta_i| <= eta L G t(t-1)/2",
               Sides(accumulated(r), eta * r.smooth * r.bound * pairs, size), NOISE),
+        judge("drift, own gradient", "A4", "corrected", "|Delta_i| <= eta L |g_i| t(t-1)/2",
+              Sides(accumulated(r), eta * r.smooth * np.sqrt(v["grad_sq"]) * pairs, size), NOISE),
     ]
 
 
@@ -109,7 +111,7 @@ def _curves(r: Readings) -> list[ClaimResult]:
         share = np.median(off[told] / np.abs(actual[told])) if np.any(told) else float("nan")
         rows.append(untold("worth of steps", "docs/theory.md", "corrected",
                            f"{curve} curve against the work done along the last global step: "
-                           f"median client off by {share:.1%}; a measure, not a bound"))
+                           f"median client off by {share:.2%}; a measure, not a bound"))
     return rows
 
 

@@ -14,6 +14,7 @@ from amsfl.theory.trace import (
     local_steps,
     mean_steps,
     pair_steps,
+    reach,
     tilt,
 )
 
@@ -54,7 +55,7 @@ def _expanded(trace: Trace, cross: bool) -> Sides:
     now, after = _sq(trace)
     e, eta, a, b = errors(trace)[:-1], trace.lr, work(trace), drifted(trace)
     said = now - 2 * eta * _dot(e, a) + eta**2 * norm(a + b) ** 2 - cross * 2 * eta * _dot(e, b)
-    return Sides(np.abs(after - said), np.zeros(1), now + after + eta**2 * (norm(a) + norm(b)) ** 2)
+    return Sides(np.abs(after - said), np.zeros(1), reach(trace)[:-1] ** 2 + eta**2 * (norm(a) + norm(b)) ** 2)
 
 
 def residual(trace: Trace) -> Array:
@@ -69,28 +70,29 @@ def _descent(trace: Trace) -> Array:
 
 
 def _printed_recursion(trace: Trace) -> Sides:
-    return Sides(_sq(trace)[1], _descent(trace) + residual(trace), _sq(trace)[0])
+    return Sides(_sq(trace)[1], _descent(trace) + residual(trace), reach(trace)[:-1] ** 2)
 
 
 def _recursion(trace: Trace) -> Sides:
     eta, bound, many = trace.lr, grad_bound(trace), mean_steps(trace)
     pull = 2 * many * bound * tilt(trace) + eta * trace.problem.smooth * bound * pair_steps(trace)
     rest = 2 * eta * norm(errors(trace)[:-1]) * pull + (eta * many * bound) ** 2
-    return Sides(_sq(trace)[1], _descent(trace) + rest, _sq(trace)[0])
+    return Sides(_sq(trace)[1], _descent(trace) + rest, reach(trace)[:-1] ** 2)
 
 
 def _young(trace: Trace, rho: float = 0.1) -> Sides:
     now, after = _sq(trace)
     eta, a, b = trace.lr, norm(work(trace)), norm(drifted(trace))
     fall = 2 * eta * _dot(errors(trace)[:-1], work(trace))
-    return Sides(after, (1 + rho) * now - fall + 2 * (eta * a) ** 2 + (2 + 1 / rho) * (eta * b) ** 2, now)
+    rhs = (1 + rho) * now - fall + 2 * (eta * a) ** 2 + (2 + 1 / rho) * (eta * b) ** 2
+    return Sides(after, rhs, reach(trace)[:-1] ** 2)
 
 
 def _convexity(trace: Trace, corrected: bool) -> Sides:
     e = errors(trace)[:-1]
     least = trace.problem.convex * mean_steps(trace) * norm(e) ** 2 + corrected * _dot(e, bias(trace))
     gained = _dot(e, work(trace))
-    return Sides(least, gained, norm(e) * norm(work(trace)))
+    return Sides(least, gained, mean_steps(trace) * trace.problem.smooth * reach(trace)[:-1] ** 2)
 
 
 def _linear(trace: Trace, corrected: bool) -> tuple[Array, Array]:
@@ -105,20 +107,21 @@ def _linear(trace: Trace, corrected: bool) -> tuple[Array, Array]:
 def _linearised(trace: Trace, corrected: bool) -> Sides:
     now, after = _sq(trace)
     theta, floor = _linear(trace, corrected)
-    return Sides(after, (1 - theta) * now + floor, now)
+    return Sides(after, (1 - theta) * now + floor, reach(trace)[:-1] ** 2)
 
 
 def _any_theta(trace: Trace) -> Sides:
     now, after = _sq(trace)
     floor = residual(trace)
-    return Sides(after, np.min([(1 - t) * now + (1 + 1 / t) * floor for t in THETAS], axis=0), now)
+    return Sides(after, np.min([(1 - t) * now + (1 + 1 / t) * floor for t in THETAS], axis=0),
+                 reach(trace)[:-1] ** 2)
 
 
 def _settled(trace: Trace, theta: Array, limit: Array) -> Sides:
     """limsup on a finite run: the last error, less what is left of the first one."""
     square = norm(errors(trace)) ** 2
     left = np.prod(1 - theta, axis=0) * square[0]
-    return Sides((square[-1] - left)[None], limit[None], square[-1][None])
+    return Sides((square[-1] - left)[None], limit[None], reach(trace)[-1][None] ** 2)
 
 
 def _printed_limit(trace: Trace) -> Sides:
@@ -139,7 +142,7 @@ def _contracts(trace: Trace) -> Sides:
     moved = np.stack([average(trace.problem.weights, local_steps(trace.problem, star, row, trace.lr,
                                                                 longest)[-1]) for row in trace.steps])
     size = norm(errors(trace))
-    return Sides(size[1:], q * size[:-1] + norm(moved - star), size[:-1])
+    return Sides(size[1:], q * size[:-1] + norm(moved - star), reach(trace)[:-1])
 
 
 CLAIMS = (

@@ -67,6 +67,11 @@ def errors(trace: Trace) -> Array:
     return trace.anchors - trace.problem.optimum
 
 
+def reach(trace: Trace) -> Array:
+    """||e^(k)||, kept above what cancellation in w - w* leaves of it: rounding is relative to this."""
+    return norm(errors(trace)) + 1e-5 * (norm(trace.anchors) + norm(trace.problem.optimum))
+
+
 def taken(trace: Trace) -> NDArray[np.bool_]:
     """True where local step s was taken, (rounds, longest + 1, *cases, clients)."""
     s = np.arange(trace.points.shape[1]).reshape(-1, *(1,) * (trace.steps.ndim - 1))

@@ -1,0 +1,145 @@
+"""What a recorded run says of the claims: readings alone, a stored trace, and a false record."""
+
+import json
+
+import numpy as np
+import pytest
+
+from amsfl.core import RoundRecord, UserError
+from amsfl.theory import check_folder, check_run, quadratic, read_trace, record, rows_of, table, write_trace
+from amsfl.theory.problems import norm
+from amsfl.theory.readings import accumulated, foretold, gather
+from amsfl.theory.trace import drift, grad_bound
+
+
+@pytest.fixture
+def trace():
+    rng = np.random.default_rng(2)
+    turn = np.linalg.qr(rng.normal(size=(3, 4, 4)))[0]
+    eigen = rng.uniform(0.2, 2.0, (3, 4))
+    p = quadratic(np.einsum("nij,nj,nkj->nik", turn, eigen, turn), rng.normal(size=(3, 4)),
+                  np.array([0.5, 0.3, 0.2]))
+    return record(p, rng.normal(size=4), np.tile([2, 7, 4], (10, 1)), 0.1, np.array([1.0, 0.5, 2.0]))
+
+
+def of(results, name, form, basis="readings"):
+    (found,) = [r for r in results if (r.name, r.form, r.basis) == (name, form, basis)]
+    return found
+
+
+def test_rows_are_round_records(trace):
+    for row in rows_of(trace):
+        assert tuple(row) == RoundRecord._fields
+        json.dumps(row, allow_nan=False)
+
+
+def test_drift_can_be_read_off_the_scalars(trace):
+    """||Delta_i|| from delta_sq, grad_delta and grad_sq is the drift summed along the trajectory."""
+    r = gather(rows_of(trace))
+    np.testing.assert_allclose(accumulated(r), norm(drift(trace)).ravel(), rtol=1e-6)
+    assert r.smooth <= trace.problem.smooth * (1 + 1e-9)
+    assert r.bound == pytest.approx(float(grad_bound(trace)))
+
+
+def test_curves_foretell_the_work(trace):
+    """delta_dir = -eta sum_s <g_s, v>; both curves go through the first and last worth."""
+    r = gather(rows_of(trace)[1:])
+    actual = r.value["delta_dir"]
+    for curve in ("linear", "geometric"):
+        assert np.median(np.abs(foretold(r, curve) - actual) / np.abs(actual)) < 0.1
+    one = r._replace(steps=np.ones_like(r.steps))
+    for curve in ("linear", "geometric"):  # a single step is worth what the first gradient says
+        np.testing.assert_allclose(foretold(one, curve), -r.lr * r.value["grad_dir"], rtol=1e-9)
+
+
+def test_ordinary_run(trace):
+    results = check_run(rows_of(trace), {"method": "fedavg"})
+    for name in ("displacement", "gradient deviation", "drift accumulation"):
+        assert of(results, name, "corrected").holds
+    assert of(results, "objective kept", "printed").holds is False
+    unknown = [r for r in results if r.holds is None and "needs w*" in r.verdict]
+    assert {r.where for r in unknown} >= {"Thm 3.1", "Thm 3.2", "A.2.2"}
+    assert all("constants" != r.basis for r in results)
+    assert {tuple(row) for row in table(results)} == {results[0]._fields}
+
+
+def test_tilt_is_the_total_variation(trace):
+    """w = (.5, .3, .2), t = (2, 7, 4): w t = (1, 2.1, .8), E = 3.9; TV = .5 - 1/3.9 = .244."""
+    found = of(check_run(rows_of(trace), {}), "objective kept", "printed")
+    assert -found.slack_min == pytest.approx(0.5 - 1 / 3.9)
+    bare = [{**row, "plan": {}} for row in rows_of(trace)]
+    assert "equal ones assumed" in of(check_run(bare, {}), "objective kept", "printed").verdict
+    from_config = check_run(bare, {"data": {"weights": [0.5, 0.3, 0.2]}})
+    assert of(from_config, "objective kept", "printed").slack_min == pytest.approx(found.slack_min)
+    nova = check_run(rows_of(trace), {"method": {"name": "fednova"}})
+    assert [r.holds for r in nova if r.name == "objective kept"] == [None]
+
+
+def test_budget_and_prediction(trace):
+    """The sum clock says 2 + 3.5 + 8 = 13.5 s a round, the makespan 8 s."""
+    over = of(check_run(rows_of(trace), {"budget": 13.0}), "round budget", "printed", "clock")
+    assert over.holds is False
+    assert "0.5 s" in over.verdict
+    assert of(check_run(rows_of(trace), {"budget": 13.5}), "round budget", "printed", "clock").holds
+    assert of(check_run(rows_of(trace), {"budget": 8, "clock": "makespan"}), "round budget", "printed",
+              "clock").holds
+    assert of(check_run(rows_of(trace), {}), "round seconds", "printed", "clock").holds
+    late = [{**row, "predicted_seconds": 10.0} for row in rows_of(trace)]
+    assert of(check_run(late, {}), "round seconds", "printed", "clock").holds is False
+
+
+def test_readings_that_are_not_finite_are_left_out(trace):
+    rows = rows_of(trace)
+    rows[3]["readings"]["grad_sq"][1] = None
+    rows[4]["readings"]["delta_sq"][0] = float("inf")
+    whole, r = gather(rows_of(trace)), gather(rows)
+    assert len(r.steps) == len(whole.steps) - 2
+    assert of(check_run(rows, {}), "displacement", "corrected").holds
+    bare = [{**row, "readings": {}} for row in rows]
+    assert any("no finite readings" in r.verdict for r in check_run(bare, {}))
+
+
+def test_a_larger_step_than_the_curvature_allows_is_seen(trace):
+    wild = record(trace.problem, trace.anchors[0], trace.steps[:2], 2.5 / trace.problem.smooth)
+    assert of(check_run(rows_of(wild), {}), "step size", "corrected").holds is False
+
+
+def test_stored_trace_round_trip(trace, tmp_path):
+    write_trace(trace, tmp_path / "run")
+    back = read_trace(tmp_path / "run")
+    np.testing.assert_array_equal(back.points, trace.points)
+    np.testing.assert_array_equal(back.grads, trace.grads)
+    results = check_folder(tmp_path / "run")
+    known = [r for r in results if r.basis == "constants"]
+    assert all(r.holds for r in known if r.form == "corrected")
+    assert of(results, "error identity", "printed", "constants").holds is False
+    (tmp_path / "run" / "theory.json").unlink()
+    assert not [r for r in check_folder(tmp_path / "run") if r.basis == "constants"]
+
+
+def test_a_false_record_cannot_pass(trace, tmp_path):
+    write_trace(trace, tmp_path)
+    known = json.loads((tmp_path / "theory.json").read_text())
+    known["points"][4][-1][1][0] += 1e-4
+    (tmp_path / "theory.json").write_text(json.dumps(known))
+    assert of(check_folder(tmp_path), "error identity", "corrected", "constants").holds is False
+
+
+def test_mistakes_are_sentences(trace, tmp_path):
+    with pytest.raises(UserError, match="no rounds"):
+        check_run([], {})
+    with pytest.raises(UserError, match="not a recorded run"):
+        check_folder(tmp_path)
+    write_trace(trace, tmp_path)
+    (tmp_path / "theory.json").write_text('{"kind": "quadratc", "data": {}}')
+    with pytest.raises(UserError, match="did you mean 'quadratic'"):
+        check_folder(tmp_path)
+    (tmp_path / "theory.json").write_text('{"kind": "quadratic"}')
+    with pytest.raises(UserError, match="not a stored trace"):
+        check_folder(tmp_path)
+    (tmp_path / "rounds.jsonl").write_text('{"round": 0\n')
+    with pytest.raises(UserError, match="Line 1"):
+        check_folder(tmp_path)
+    many = trace._replace(steps=trace.steps[:, None])
+    with pytest.raises(UserError, match="single run"):
+        write_trace(many, tmp_path)
