@@ -6,7 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from amsfl.theory import printed_allocation, quadratic, quadratic_allocation, random_logistic, random_quadratics
+from amsfl.theory import (
+    printed_allocation,
+    quadratic,
+    quadratic_allocation,
+    random_logistic,
+    random_quadratics,
+)
 from amsfl.theory.allocation import objective, step_worth
 from amsfl.theory.problems import average, spread
 from amsfl.theory.rates import random_trace
@@ -32,8 +38,12 @@ def test_quadratic_allocation_is_the_optimum(clients, budget, seed):
 
 def test_against_a_solver():
     a, c, budget = np.array([0.3, 0.5, 0.2]), np.array([1.0, 4.0, 2.0]), 10.0
-    found = minimize(lambda t: np.sum(a * t**2), np.ones(3), bounds=[(0, None)] * 3,
-                     constraints={"type": "eq", "fun": lambda t: np.sum(c * t) - budget}).x
+    found = minimize(
+        lambda t: np.sum(a * t**2),
+        np.ones(3),
+        bounds=[(0, None)] * 3,
+        constraints={"type": "eq", "fun": lambda t: np.sum(c * t) - budget},
+    ).x
     np.testing.assert_allclose(quadratic_allocation(a, c, np.array(budget)), found, rtol=1e-4)
 
 
@@ -84,7 +94,8 @@ def test_objective_is_first_order_progress(maker):
     full = average(p.weights, trace.grads[:, 0])
     moved = trace.anchors[1:] - trace.anchors[:-1]
     np.testing.assert_allclose(objective(trace), -np.sum(full * moved, axis=-1), atol=1e-9, rtol=1e-6)
-    value = np.stack([np.sum(p.weights * p.loss(spread(w, p.weights.shape[-1])), axis=-1) for w in trace.anchors])
+    clients = p.weights.shape[-1]
+    value = np.stack([np.sum(p.weights * p.loss(spread(w, clients)), axis=-1) for w in trace.anchors])
     off = np.abs(value[:-1] - value[1:] - objective(trace))
     assert np.all(off <= p.smooth / 2 * np.sum(moved**2, axis=-1) + 1e-9 * (1 + np.abs(value[:-1])))
 

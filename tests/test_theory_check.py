@@ -17,8 +17,9 @@ def trace():
     rng = np.random.default_rng(2)
     turn = np.linalg.qr(rng.normal(size=(3, 4, 4)))[0]
     eigen = rng.uniform(0.2, 2.0, (3, 4))
-    p = quadratic(np.einsum("nij,nj,nkj->nik", turn, eigen, turn), rng.normal(size=(3, 4)),
-                  np.array([0.5, 0.3, 0.2]))
+    p = quadratic(
+        np.einsum("nij,nj,nkj->nik", turn, eigen, turn), rng.normal(size=(3, 4)), np.array([0.5, 0.3, 0.2])
+    )
     return record(p, rng.normal(size=4), np.tile([2, 7, 4], (10, 1)), 0.1, np.array([1.0, 0.5, 2.0]))
 
 
@@ -59,7 +60,7 @@ def test_ordinary_run(trace):
     assert of(results, "objective kept", "printed").holds is False
     unknown = [r for r in results if r.holds is None and "needs w*" in r.verdict]
     assert {r.where for r in unknown} >= {"Thm 3.1", "Thm 3.2", "A.2.2"}
-    assert all("constants" != r.basis for r in results)
+    assert all(r.basis != "constants" for r in results)
     assert {tuple(row) for row in table(results)} == {results[0]._fields}
 
 
@@ -69,9 +70,7 @@ def test_tilt_is_the_total_variation(trace):
     assert -found.slack_min == pytest.approx(0.5 - 1 / 3.9)
     bare = [{**row, "plan": {}} for row in rows_of(trace)]
     assert "equal ones assumed" in of(check_run(bare, {}), "objective kept", "printed").verdict
-    from_config = check_run(bare, {"data": {"weights": [0.5, 0.3, 0.2]}})
-    assert of(from_config, "objective kept", "printed").slack_min == pytest.approx(found.slack_min)
-    nova = check_run(rows_of(trace), {"method": {"name": "fednova"}})
+    nova = check_run(rows_of(trace), {"method": "fednova"})
     assert [r.holds for r in nova if r.name == "objective kept"] == [None]
 
 
@@ -81,8 +80,9 @@ def test_budget_and_prediction(trace):
     assert over.holds is False
     assert "0.5 s" in over.verdict
     assert of(check_run(rows_of(trace), {"budget": 13.5}), "round budget", "printed", "clock").holds
-    assert of(check_run(rows_of(trace), {"budget": 8, "clock": "makespan"}), "round budget", "printed",
-              "clock").holds
+    assert of(
+        check_run(rows_of(trace), {"budget": 8, "clock": "makespan"}), "round budget", "printed", "clock"
+    ).holds
     assert of(check_run(rows_of(trace), {}), "round seconds", "printed", "clock").holds
     late = [{**row, "predicted_seconds": 10.0} for row in rows_of(trace)]
     assert of(check_run(late, {}), "round seconds", "printed", "clock").holds is False
@@ -95,6 +95,8 @@ def test_readings_that_are_not_finite_are_left_out(trace):
     whole, r = gather(rows_of(trace)), gather(rows)
     assert len(r.steps) == len(whole.steps) - 2
     assert of(check_run(rows, {}), "displacement", "corrected").holds
+    for none in ({}, {name: [0.0] * 3 for name in rows[0]["readings"]}):
+        assert gather([{**row, "readings": none} for row in rows]) is None
     bare = [{**row, "readings": {}} for row in rows]
     assert any("no finite readings" in r.verdict for r in check_run(bare, {}))
 
@@ -125,6 +127,14 @@ def test_a_false_record_cannot_pass(trace, tmp_path):
     assert of(check_folder(tmp_path), "error identity", "corrected", "constants").holds is False
 
 
+def test_a_run_that_was_killed_is_read_up_to_its_last_whole_line(trace, tmp_path):
+    write_trace(trace, tmp_path)
+    (tmp_path / "theory.json").unlink()
+    whole = (tmp_path / "rounds.jsonl").read_text()
+    (tmp_path / "rounds.jsonl").write_text(whole[:-30])
+    assert of(check_folder(tmp_path), "displacement", "corrected").checked == 27  # 9 rounds, 3 clients
+
+
 def test_mistakes_are_sentences(trace, tmp_path):
     with pytest.raises(UserError, match="no rounds"):
         check_run([], {})
@@ -137,7 +147,7 @@ def test_mistakes_are_sentences(trace, tmp_path):
     (tmp_path / "theory.json").write_text('{"kind": "quadratic"}')
     with pytest.raises(UserError, match="not a stored trace"):
         check_folder(tmp_path)
-    (tmp_path / "rounds.jsonl").write_text('{"round": 0\n')
+    (tmp_path / "rounds.jsonl").write_text('{"round": 0\n{}\n')
     with pytest.raises(UserError, match="Line 1"):
         check_folder(tmp_path)
     many = trace._replace(steps=trace.steps[:, None])

@@ -7,7 +7,16 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from amsfl.core import UserError
-from amsfl.theory import CLAIMS, evaluate, logistic, quadratic, random_logistic, random_quadratics, record, tanh
+from amsfl.theory import (
+    CLAIMS,
+    evaluate,
+    logistic,
+    quadratic,
+    random_logistic,
+    random_quadratics,
+    record,
+    tanh,
+)
 from amsfl.theory.problems import average, norm, spread
 from amsfl.theory.rates import random_trace
 from amsfl.theory.recursion import bias
@@ -15,14 +24,23 @@ from amsfl.theory.trace import double_drift, drift, tilt
 
 # Printed claims that the paper has right, always or with equal steps.
 RIGHT = {("smoothness", "A1"), ("Young form", "A.2.2")}
-RIGHT_IF_EQUAL = {("strong convexity", "A.2, below A.2.2"), ("linearised", "A.2.3"),
-                  ("residual bound", "A.2, last line")}
+RIGHT_IF_EQUAL = {
+    ("strong convexity", "A.2, below A.2.2"),
+    ("linearised", "A.2.3"),
+    ("residual bound", "A.2, last line"),
+}
 MAKERS = {"quadratic": random_quadratics, "logistic": random_logistic}
 
 
 @settings(max_examples=24, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.sampled_from(sorted(MAKERS)), st.booleans(), st.integers(1, 6),
-       st.integers(1, 5), st.integers(1, 12))
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(sorted(MAKERS)),
+    st.booleans(),
+    st.integers(1, 6),
+    st.integers(1, 5),
+    st.integers(1, 12),
+)
 def test_corrected_claims_hold(seed, kind, equal, clients, dim, most):
     """200 problems x 4 rounds an example: 4,800 problems with every shape and eta L from 0.003 to 1."""
     rng = np.random.default_rng(seed)
@@ -63,10 +81,12 @@ def test_constants_are_true(kind):
     w, h = rng.normal(size=(5, n, d)), 1e-6
     for j in range(d):
         step = h * np.eye(d)[j]
-        np.testing.assert_allclose((p.loss(w + step) - p.loss(w - step)) / (2 * h), p.grad(w)[..., j],
-                                   atol=1e-6)
-        np.testing.assert_allclose((p.grad(w + step) - p.grad(w - step)) / (2 * h), p.hess(w)[..., j],
-                                   atol=1e-6)
+        np.testing.assert_allclose(
+            (p.loss(w + step) - p.loss(w - step)) / (2 * h), p.grad(w)[..., j], atol=1e-6
+        )
+        np.testing.assert_allclose(
+            (p.grad(w + step) - p.grad(w - step)) / (2 * h), p.hess(w)[..., j], atol=1e-6
+        )
     for reach in (0.01, 1.0, 10.0):
         a = reach * rng.normal(size=(5, n, d))
         b = a + reach * rng.normal(size=(5, n, d))
@@ -76,8 +96,10 @@ def test_constants_are_true(kind):
         turn = np.linalg.norm(p.hess(a) - p.hess(b), ord=2, axis=(-1, -2))
         assert np.all(turn <= p.hess_lip[:, None] * norm(a - b) + 1e-9)
     for case in range(2):
+
         def total(x, case=case):
             return float(np.sum(p.weights * p.loss(np.broadcast_to(x, (5, n, d))), axis=-1)[case])
+
         found = minimize(total, np.zeros(d), method="BFGS", options={"gtol": 1e-9}).x
         np.testing.assert_allclose(found, p.optimum[case], atol=1e-5)
 

@@ -90,7 +90,7 @@ def test_squared_error_without_the_cross_term():
 
 
 def test_error_recursion_with_one_client():
-    """F = w^2/2, L = G = 1, two steps of .1: .9^4 = .6561, printed 1 - .4 + .04 + .01 = .65, corrected .66."""
+    """L = G = 1, two steps of .1: .9^4 = .6561, printed 1 - .4 + .04 + .01 = .65, corrected .66."""
     trace = bowl(2, 0.1)
     assert sides(trace, "Thm 3.1", "printed") == pytest.approx((0.6561, 0.65))
     assert sides(trace, "Thm 3.1", "corrected") == pytest.approx((0.6561, 0.66))
@@ -151,6 +151,6 @@ def test_residual_of_unequal_steps_does_not_vanish_with_the_step_size():
 
 @pytest.mark.parametrize("lr", [0.1, 1e-3, 1e-5])
 def test_fixed_point_is_the_tilted_optimum(lr):
-    """One round is affine in w: its fixed point tends to argmin sum w t F_i as eta -> 0 (FedNova's remark)."""
+    """One round is affine in w; its fixed point tends to argmin sum w t F_i, not to w*, as eta -> 0."""
     at0, at1 = (float(tug(w, (1, 5), lr).anchors[1, 0]) for w in (0.0, 1.0))
     assert at0 / (1 - (at1 - at0)) == pytest.approx(-2 / 3, abs=3 * lr)

@@ -66,14 +66,21 @@ def _one_step(trace: Trace) -> Sides:
 def _worth(trace: Trace) -> Sides:
     full = average(trace.problem.weights, trace.grads[:, 0])
     moved = trace.anchors[:-1] - trace.anchors[1:]
-    return Sides(np.abs(np.sum(full * moved, axis=-1) - objective(trace)), np.zeros(1),
-                 norm(full) * (norm(moved) + norm(trace.anchors[:-1])))
+    return Sides(
+        np.abs(np.sum(full * moved, axis=-1) - objective(trace)),
+        np.zeros(1),
+        norm(full) * (norm(moved) + norm(trace.anchors[:-1])),
+    )
 
 
 def _decrease(trace: Trace) -> Sides:
     clients = trace.steps.shape[-1]
-    losses = np.stack([np.sum(trace.problem.weights * trace.problem.loss(spread(w, clients)), axis=-1)
-                       for w in trace.anchors])
+    losses = np.stack(
+        [
+            np.sum(trace.problem.weights * trace.problem.loss(spread(w, clients)), axis=-1)
+            for w in trace.anchors
+        ]
+    )
     moved = norm(trace.anchors[1:] - trace.anchors[:-1])
     rhs = losses[:-1] - objective(trace) + trace.problem.smooth / 2 * moved**2
     size = np.abs(losses[:-1]) + np.abs(objective(trace)) + trace.problem.smooth * reach(trace)[:-1] ** 2
@@ -81,15 +88,32 @@ def _decrease(trace: Trace) -> Sides:
 
 
 CLAIMS = (
-    Claim("step allocation", "Thm 3.4", "printed", "t ~ C^(-1/2) is best for min sum w t^2, sum w C t = T",
-          _theorem),
-    Claim("step allocation", "A.4", "printed", "t ~ (c w)^(-1/2) is best for min sum w t^2, sum c t = S",
-          _appendix),
-    Claim("step allocation", "A.4", "corrected", "t ~ c/w is best for min sum w t^2, sum c t = S",
-          _quadratic),
-    Claim("what is minimised", "Thm 3.4, 3.4", "corrected", "Delta_k(t) is smallest at t = 1 for all",
-          _one_step),
-    Claim("scheduler's objective", "docs/theory.md", "corrected", "<grad F, w - w+> = sum w sum_s m_i(s)",
-          _worth),
+    Claim(
+        "step allocation",
+        "Thm 3.4",
+        "printed",
+        "t ~ C^(-1/2) is best for min sum w t^2, sum w C t = T",
+        _theorem,
+    ),
+    Claim(
+        "step allocation",
+        "A.4",
+        "printed",
+        "t ~ (c w)^(-1/2) is best for min sum w t^2, sum c t = S",
+        _appendix,
+    ),
+    Claim(
+        "step allocation", "A.4", "corrected", "t ~ c/w is best for min sum w t^2, sum c t = S", _quadratic
+    ),
+    Claim(
+        "what is minimised", "Thm 3.4, 3.4", "corrected", "Delta_k(t) is smallest at t = 1 for all", _one_step
+    ),
+    Claim(
+        "scheduler's objective",
+        "docs/theory.md",
+        "corrected",
+        "<grad F, w - w+> = sum w sum_s m_i(s)",
+        _worth,
+    ),
     Claim("decrease of F", "docs/theory.md", "corrected", "F(w+) <= F(w) - U + L/2 |w+ - w|^2", _decrease),
 )

@@ -84,9 +84,14 @@ def _gda_smooth(trace: Trace) -> Sides:
     return Sides(gda_error(trace), rhs, _size(trace))
 
 
+def _drift_size(trace: Trace) -> Array:
+    reached = (trace.problem.smooth * reach(trace)[:-1])[..., None]
+    return trace.steps * (norm(trace.grads[:, 0]) + reached)
+
+
 def _accumulation(trace: Trace, constant: Array) -> Sides:
     pairs = trace.steps * (trace.steps - 1) / 2
-    return Sides(norm(drift(trace)), constant * pairs, trace.steps * norm(trace.grads[:, 0]))
+    return Sides(norm(drift(trace)), constant * pairs, _drift_size(trace))
 
 
 def _own_gradient(trace: Trace) -> Sides:
@@ -95,30 +100,81 @@ def _own_gradient(trace: Trace) -> Sides:
     first = norm(trace.grads[:, 0])
     pairs = trace.steps * (trace.steps - 1) / 2
     rhs = np.where(pairs > 0, constant * first * np.maximum(pairs, 1), 0.0)
-    return Sides(norm(drift(trace)), rhs, trace.steps * first)
+    return Sides(norm(drift(trace)), rhs, _drift_size(trace))
 
 
 CLAIMS = (
-    Claim("error identity", "3.2, eq. for e_i", "printed", "e_i = e - eta t g_i - eta Delta_i, double sum",
-          lambda t: _identity(t, double_drift(t))),
-    Claim("error identity", "A.1.7", "corrected", "e_i = e - eta t g_i - eta Delta_i, single sum",
-          lambda t: _identity(t, drift(t))),
-    Claim("global error", "A.1.8", "corrected", "e+ = e - eta sum w t g_i - eta sum w Delta_i, single sum",
-          _global_identity),
+    Claim(
+        "error identity",
+        "3.2, eq. for e_i",
+        "printed",
+        "e_i = e - eta t g_i - eta Delta_i, double sum",
+        lambda t: _identity(t, double_drift(t)),
+    ),
+    Claim(
+        "error identity",
+        "A.1.7",
+        "corrected",
+        "e_i = e - eta t g_i - eta Delta_i, single sum",
+        lambda t: _identity(t, drift(t)),
+    ),
+    Claim(
+        "global error",
+        "A.1.8",
+        "corrected",
+        "e+ = e - eta sum w t g_i - eta sum w Delta_i, single sum",
+        _global_identity,
+    ),
     Claim("smoothness", "A1", "printed", "|dg| <= L |delta|", _smooth),
     Claim("bounded gradient", "A2", "printed", "|g_i(w)| <= G for all w", _bounded_everywhere, strong=True),
-    Claim("bounded gradient", "A2", "corrected", "|g_i(w)| <= g* + L R on the ball no step leaves",
-          _bounded_in_ball, strong=True),
-    Claim("GDA error", "A3, Prop. 3.3", "printed", "|H delta - dg| <= L/2 |delta|^2",
-          lambda t: _gda(t, t.problem.smooth)),
-    Claim("GDA error", "A3, Prop. 3.3", "corrected", "|H delta - dg| <= M/2 |delta|^2",
-          lambda t: _gda(t, t.problem.hess_lip)),
-    Claim("GDA error, L alone", "A3, Prop. 3.3", "corrected", "|H delta - dg| <= L |delta| (convex F)",
-          _gda_smooth),
-    Claim("drift accumulation", "A4", "printed", "|Delta_i| <= L G t(t-1)/2",
-          lambda t: _accumulation(t, (t.problem.smooth * grad_bound(t))[..., None])),
-    Claim("drift accumulation", "A4", "corrected", "|Delta_i| <= eta L G t(t-1)/2",
-          lambda t: _accumulation(t, (t.lr * t.problem.smooth * grad_bound(t))[..., None])),
-    Claim("drift, own gradient", "A4", "corrected", "|Delta_i| <= eta L |g_i| t(t-1)/2 (convex, eta L <= 2)",
-          _own_gradient),
+    Claim(
+        "bounded gradient",
+        "A2",
+        "corrected",
+        "|g_i(w)| <= g* + L R on the ball no step leaves",
+        _bounded_in_ball,
+        strong=True,
+    ),
+    Claim(
+        "GDA error",
+        "A3, Prop. 3.3",
+        "printed",
+        "|H delta - dg| <= L/2 |delta|^2",
+        lambda t: _gda(t, t.problem.smooth),
+    ),
+    Claim(
+        "GDA error",
+        "A3, Prop. 3.3",
+        "corrected",
+        "|H delta - dg| <= M/2 |delta|^2",
+        lambda t: _gda(t, t.problem.hess_lip),
+    ),
+    Claim(
+        "GDA error, L alone",
+        "A3, Prop. 3.3",
+        "corrected",
+        "|H delta - dg| <= L |delta| (convex F)",
+        _gda_smooth,
+    ),
+    Claim(
+        "drift accumulation",
+        "A4",
+        "printed",
+        "|Delta_i| <= L G t(t-1)/2",
+        lambda t: _accumulation(t, (t.problem.smooth * grad_bound(t))[..., None]),
+    ),
+    Claim(
+        "drift accumulation",
+        "A4",
+        "corrected",
+        "|Delta_i| <= eta L G t(t-1)/2",
+        lambda t: _accumulation(t, (t.lr * t.problem.smooth * grad_bound(t))[..., None]),
+    ),
+    Claim(
+        "drift, own gradient",
+        "A4",
+        "corrected",
+        "|Delta_i| <= eta L |g_i| t(t-1)/2 (convex, eta L <= 2)",
+        _own_gradient,
+    ),
 )

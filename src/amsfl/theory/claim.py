@@ -57,16 +57,34 @@ def judged(sides: Sides, rounding: float = ROUNDING) -> tuple[NDArray[np.bool_],
     return slack < -rounding, slack
 
 
-def result(name: str, where: str, form: str, statement: str, sides: Sides, basis: str = "constants",
-           rounding: float = ROUNDING, note: str = "") -> ClaimResult:
+def result(
+    name: str,
+    where: str,
+    form: str,
+    statement: str,
+    sides: Sides,
+    basis: str = "constants",
+    rounding: float = ROUNDING,
+    note: str = "",
+) -> ClaimResult:
     """Judge both sides and say it in a sentence."""
     bad, slack = judged(sides, rounding)
     if not bad.size:
         return untold(name, where, form, f"{statement}: its conditions are met nowhere in this run")
     share, least, middle = float(bad.mean()), float(slack.min()), float(np.median(slack))
     said = "holds" if not share else f"violated in {int(bad.sum())} of {bad.size}, worst by {-least:.2g}"
-    return ClaimResult(name, where, form, basis, not share, int(bad.size), share, least, middle,
-                       f"{statement}: {said}{'; ' + note if note else ''}")
+    return ClaimResult(
+        name,
+        where,
+        form,
+        basis,
+        not share,
+        int(bad.size),
+        share,
+        least,
+        middle,
+        f"{statement}: {said}{'; ' + note if note else ''}",
+    )
 
 
 def untold(name: str, where: str, form: str, why: str) -> ClaimResult:

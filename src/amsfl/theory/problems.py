@@ -42,8 +42,13 @@ def norm(x: Array) -> Array:
     return np.linalg.norm(x, axis=-1)
 
 
-def newton(problem_weights: Array, grad: Callable[[Array], Array], hess: Callable[[Array], Array],
-           dim: int, iterations: int = 60) -> Array:
+def newton(
+    problem_weights: Array,
+    grad: Callable[[Array], Array],
+    hess: Callable[[Array], Array],
+    dim: int,
+    iterations: int = 60,
+) -> Array:
     """The minimiser of sum_i omega_i F_i; a step that does not shrink the gradient is halved."""
     clients = problem_weights.shape[-1]
     w = np.zeros((*problem_weights.shape[:-1], dim))
@@ -74,9 +79,18 @@ def quadratic(hessians: Array, centres: Array, weights: Array) -> Problem:
     def hess(w: Array) -> Array:
         return np.broadcast_to(hessians, (*w.shape, w.shape[-1]))
 
-    return Problem("quadratic", {"hessians": hessians, "centres": centres, "weights": weights}, weights,
-                   loss, grad, hess, eigen.max(axis=(-1, -2)), eigen.min(axis=(-1, -2)),
-                   np.zeros(weights.shape[:-1]), newton(weights, grad, hess, centres.shape[-1]))
+    return Problem(
+        "quadratic",
+        {"hessians": hessians, "centres": centres, "weights": weights},
+        weights,
+        loss,
+        grad,
+        hess,
+        eigen.max(axis=(-1, -2)),
+        eigen.min(axis=(-1, -2)),
+        np.zeros(weights.shape[:-1]),
+        newton(weights, grad, hess, centres.shape[-1]),
+    )
 
 
 def logistic(features: Array, labels: Array, ridge: Array, weights: Array) -> Problem:
@@ -110,10 +124,18 @@ def logistic(features: Array, labels: Array, ridge: Array, weights: Array) -> Pr
         return bend + ridge[..., None, None, None] * np.eye(dim)
 
     data = {"features": features, "labels": labels, "ridge": np.asarray(ridge), "weights": weights}
-    return Problem("logistic", data, weights, loss, grad, hess,
-                   0.25 * np.linalg.eigvalsh(gram).max(axis=(-1, -2)) + ridge, np.asarray(ridge),
-                   np.linalg.eigvalsh(cubic).max(axis=(-1, -2)) / (6 * np.sqrt(3)),
-                   newton(weights, grad, hess, dim))
+    return Problem(
+        "logistic",
+        data,
+        weights,
+        loss,
+        grad,
+        hess,
+        0.25 * np.linalg.eigvalsh(gram).max(axis=(-1, -2)) + ridge,
+        np.asarray(ridge),
+        np.linalg.eigvalsh(cubic).max(axis=(-1, -2)) / (6 * np.sqrt(3)),
+        newton(weights, grad, hess, dim),
+    )
 
 
 def tanh(sharpness: float = 20.0) -> Problem:
@@ -130,8 +152,18 @@ def tanh(sharpness: float = 20.0) -> Problem:
         return (1 - np.tanh(k * w) ** 2)[..., None]
 
     # |F'''| = 2 k sech^2 tanh, largest where tanh^2 = 1/3.
-    return Problem("tanh", {"sharpness": np.array(k)}, np.ones(1), loss, grad, hess, np.array(1.0),
-                   np.array(0.0), np.array(4 * k / (3 * np.sqrt(3))), np.zeros(1))
+    return Problem(
+        "tanh",
+        {"sharpness": np.array(k)},
+        np.ones(1),
+        loss,
+        grad,
+        hess,
+        np.array(1.0),
+        np.array(0.0),
+        np.array(4 * k / (3 * np.sqrt(3))),
+        np.zeros(1),
+    )
 
 
 def build(kind: str, data: dict[str, Array]) -> Problem:
@@ -142,8 +174,9 @@ def build(kind: str, data: dict[str, Array]) -> Problem:
     return makers[kind](**{name: np.asarray(value, dtype=float) for name, value in data.items()})
 
 
-def random_quadratics(rng: np.random.Generator, cases: int, clients: int = 4, dim: int = 3,
-                      apart: float = 1.0) -> Problem:
+def random_quadratics(
+    rng: np.random.Generator, cases: int, clients: int = 4, dim: int = 3, apart: float = 1.0
+) -> Problem:
     """Random eigenvectors, eigenvalues log-uniform in [mu, L], centres `apart` from each other."""
     low = 10 ** rng.uniform(-2, 0, (cases, 1, 1))
     eigen = low ** rng.uniform(0, 1, (cases, clients, dim)) * 10 ** rng.uniform(-0.5, 0.5, (cases, 1, 1))
@@ -153,8 +186,9 @@ def random_quadratics(rng: np.random.Generator, cases: int, clients: int = 4, di
     return quadratic(hessians, centres, rng.dirichlet(np.ones(clients), cases))
 
 
-def random_logistic(rng: np.random.Generator, cases: int, clients: int = 3, dim: int = 3,
-                    rows: int = 12) -> Problem:
+def random_logistic(
+    rng: np.random.Generator, cases: int, clients: int = 3, dim: int = 3, rows: int = 12
+) -> Problem:
     """Gaussian features, a different true direction per client, so that the clients disagree."""
     features = rng.normal(size=(cases, clients, rows, dim)) * 10 ** rng.uniform(-0.5, 0.7, (cases, 1, 1, 1))
     truth = rng.normal(size=(cases, clients, dim))

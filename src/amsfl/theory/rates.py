@@ -13,11 +13,19 @@ from amsfl.theory.problems import Problem, random_logistic, random_quadratics
 from amsfl.theory.trace import Trace, grad_bound, record
 
 KINDS: dict[str, Callable[[np.random.Generator, int], Problem]] = {
-    "quadratic": random_quadratics, "logistic": random_logistic}
+    "quadratic": random_quadratics,
+    "logistic": random_logistic,
+}
 
 
-def random_trace(rng: np.random.Generator, problem: Problem, equal: bool, rounds: int = 4, most: int = 8,
-                 reach: float | None = None) -> Trace:
+def random_trace(
+    rng: np.random.Generator,
+    problem: Problem,
+    equal: bool,
+    rounds: int = 4,
+    most: int = 8,
+    reach: float | None = None,
+) -> Trace:
     """Random start, steps and costs; eta L = reach, or anything from 0.003 to 1 if none is given."""
     cases, clients = problem.weights.shape
     steps = rng.integers(1, most + 1, (1, cases, 1 if equal else clients))
@@ -45,8 +53,10 @@ def main(cases: int, seed: int) -> None:
     for row in zip(*found, strict=True):
         shares = "".join(f"{100 * r.violated:<14.2f}" for r in row)
         print(f"{row[0].name:24}{row[0].where:20}{row[0].form:12}{shares}")
-    print("\nTheorem 3.1 as printed on quadratics: % of rounds violated, "
-          "G = largest gradient met / G over a ball no step can leave")
+    print(
+        "\nTheorem 3.1 as printed on quadratics: % of rounds violated, "
+        "G = largest gradient met / G over a ball no step can leave"
+    )
     for reach in (0.003, 0.01, 0.03, 0.1, 0.3, 1.0):
         cells = []
         for equal in (True, False):

@@ -44,15 +44,20 @@ def gather(rows: Sequence[Row]) -> Readings | None:
         for name in FIELDS:
             columns[name] += [float("nan") if x is None else float(x) for x in read[name]]
     full = {name: np.array(xs) for name, xs in columns.items()}
-    good = np.all([np.isfinite(x) for x in full.values()], axis=0) & (full["lr"] > 0)
+    good = np.all([np.isfinite(x) for x in full.values()], axis=0) & (full["lr"] > 0) & (full["grad_sq"] > 0)
     if not np.any(good):
         return None
     full = {name: x[good] for name, x in full.items()}
     end_sq = full["grad_sq"] + 2 * full["grad_diff"] + full["diff_sq"]
     moved = full["delta_sq"] > 0
     secant = np.sqrt(full["diff_sq"][moved] / full["delta_sq"][moved])
-    return Readings(full.pop("steps"), full.pop("lr"), full, float(secant.max(initial=0.0)),
-                    float(np.sqrt(max(full["grad_sq"].max(), end_sq.max()))))
+    return Readings(
+        full.pop("steps"),
+        full.pop("lr"),
+        full,
+        float(secant.max(initial=0.0)),
+        float(np.sqrt(max(full["grad_sq"].max(), end_sq.max()))),
+    )
 
 
 def accumulated(r: Readings) -> Array:
@@ -83,22 +88,57 @@ def _bounds(r: Readings, plain: bool) -> list[ClaimResult]:
     said = f"L = {r.smooth:.3g}, G = {r.bound:.3g}"
 
     def judge(name: str, where: str, form: str, text: str, sides: Sides, more: str = "") -> ClaimResult:
-        return result(name, where, form, text, sides, "readings", ROUNDING, f"{note}; {more}" if more else note)
+        said = f"{note}; {more}" if more else note
+        return result(name, where, form, text, sides, "readings", ROUNDING, said)
 
     return [
-        judge("smoothness", "A1", "printed", f"|dg| <= L |delta|, {said}", Sides(ended, r.smooth * moved),
-              "by construction of L"),
-        judge("step size", "A1, all proofs", "corrected", f"eta <= 2/L, {said}",
-              Sides(eta * r.smooth, np.full(eta.shape, 2.0))),
+        judge(
+            "smoothness",
+            "A1",
+            "printed",
+            f"|dg| <= L |delta|, {said}",
+            Sides(ended, r.smooth * moved),
+            "by construction of L",
+        ),
+        judge(
+            "step size",
+            "A1, all proofs",
+            "corrected",
+            f"eta <= 2/L, {said}",
+            Sides(eta * r.smooth, np.full(eta.shape, 2.0)),
+        ),
         judge("displacement", "A2", "corrected", "|delta| <= eta t G", Sides(moved, eta * t * r.bound)),
-        judge("gradient deviation", "A1, A2", "corrected", "|dg| <= eta t L G",
-              Sides(ended, eta * t * r.smooth * r.bound)),
-        judge("drift accumulation", "A4", "printed", "|Delta_i| <= L G t(t-1)/2",
-              Sides(accumulated(r), r.smooth * r.bound * pairs, size), NOISE),
-        judge("drift accumulation", "A4", "corrected", "|Delta_i| <= eta L G t(t-1)/2",
-              Sides(accumulated(r), eta * r.smooth * r.bound * pairs, size), NOISE),
-        judge("drift, own gradient", "A4", "corrected", "|Delta_i| <= eta L |g_i| t(t-1)/2",
-              Sides(accumulated(r), eta * r.smooth * np.sqrt(v["grad_sq"]) * pairs, size), NOISE),
+        judge(
+            "gradient deviation",
+            "A1, A2",
+            "corrected",
+            "|dg| <= eta t L G",
+            Sides(ended, eta * t * r.smooth * r.bound),
+        ),
+        judge(
+            "drift accumulation",
+            "A4",
+            "printed",
+            "|Delta_i| <= L G t(t-1)/2",
+            Sides(accumulated(r), r.smooth * r.bound * pairs, size),
+            NOISE,
+        ),
+        judge(
+            "drift accumulation",
+            "A4",
+            "corrected",
+            "|Delta_i| <= eta L G t(t-1)/2",
+            Sides(accumulated(r), eta * r.smooth * r.bound * pairs, size),
+            NOISE,
+        ),
+        judge(
+            "drift, own gradient",
+            "A4",
+            "corrected",
+            "|Delta_i| <= eta L |g_i| t(t-1)/2",
+            Sides(accumulated(r), eta * r.smooth * np.sqrt(v["grad_sq"]) * pairs, size),
+            NOISE,
+        ),
     ]
 
 
@@ -109,9 +149,15 @@ def _curves(r: Readings) -> list[ClaimResult]:
         off = np.abs(foretold(r, curve) - actual)
         told = np.abs(actual) > 0
         share = np.median(off[told] / np.abs(actual[told])) if np.any(told) else float("nan")
-        rows.append(untold("worth of steps", "docs/theory.md", "corrected",
-                           f"{curve} curve against the work done along the last global step: "
-                           f"median client off by {share:.2%}; a measure, not a bound"))
+        rows.append(
+            untold(
+                "worth of steps",
+                "docs/theory.md",
+                "corrected",
+                f"{curve} curve against the work done along the last global step: "
+                f"median client off by {share:.2%}; a measure, not a bound",
+            )
+        )
     return rows
 
 
@@ -119,6 +165,12 @@ def from_readings(rows: Sequence[Row], plain: bool) -> list[ClaimResult]:
     """Claims on gradients and displacements; `plain` if clients take uncorrected gradient steps."""
     r = gather(rows)
     if r is None:
-        return [untold("smoothness, drift", "A1, A2, A4", "printed",
-                       "cannot be told: the run kept no finite readings; record it with readings on")]
+        return [
+            untold(
+                "smoothness, drift",
+                "A1, A2, A4",
+                "printed",
+                "cannot be told: the run kept no finite readings; record it with readings on",
+            )
+        ]
     return _bounds(r, plain) + _curves(r)

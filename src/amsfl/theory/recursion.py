@@ -55,7 +55,8 @@ def _expanded(trace: Trace, cross: bool) -> Sides:
     now, after = _sq(trace)
     e, eta, a, b = errors(trace)[:-1], trace.lr, work(trace), drifted(trace)
     said = now - 2 * eta * _dot(e, a) + eta**2 * norm(a + b) ** 2 - cross * 2 * eta * _dot(e, b)
-    return Sides(np.abs(after - said), np.zeros(1), reach(trace)[:-1] ** 2 + eta**2 * (norm(a) + norm(b)) ** 2)
+    size = reach(trace)[:-1] ** 2 + eta**2 * (norm(a) + norm(b)) ** 2
+    return Sides(np.abs(after - said), np.zeros(1), size)
 
 
 def residual(trace: Trace) -> Array:
@@ -113,8 +114,9 @@ def _linearised(trace: Trace, corrected: bool) -> Sides:
 def _any_theta(trace: Trace) -> Sides:
     now, after = _sq(trace)
     floor = residual(trace)
-    return Sides(after, np.min([(1 - t) * now + (1 + 1 / t) * floor for t in THETAS], axis=0),
-                 reach(trace)[:-1] ** 2)
+    return Sides(
+        after, np.min([(1 - t) * now + (1 + 1 / t) * floor for t in THETAS], axis=0), reach(trace)[:-1] ** 2
+    )
 
 
 def _settled(trace: Trace, theta: Array, limit: Array) -> Sides:
@@ -139,40 +141,108 @@ def _contracts(trace: Trace) -> Sides:
     """The round is an average of contractions, so it contracts; it moves w* by the floor."""
     q = np.sum(trace.problem.weights * contraction(trace)[..., None] ** trace.steps, axis=-1)
     star, longest = trace.problem.optimum, trace.points.shape[1] - 1
-    moved = np.stack([average(trace.problem.weights, local_steps(trace.problem, star, row, trace.lr,
-                                                                longest)[-1]) for row in trace.steps])
+    moved = np.stack(
+        [
+            average(trace.problem.weights, local_steps(trace.problem, star, row, trace.lr, longest)[-1])
+            for row in trace.steps
+        ]
+    )
     size = norm(errors(trace))
     return Sides(size[1:], q * size[:-1] + norm(moved - star), reach(trace)[:-1])
 
 
 CLAIMS = (
-    Claim("squared error", "A.1.9", "printed", "|e+|^2 expanded without <e, sum w Delta_i>",
-          lambda t: _expanded(t, False)),
+    Claim(
+        "squared error",
+        "A.1.9",
+        "printed",
+        "|e+|^2 expanded without <e, sum w Delta_i>",
+        lambda t: _expanded(t, False),
+    ),
     Claim("squared error", "A.2.1", "corrected", "|e+|^2 expanded in full", lambda t: _expanded(t, True)),
-    Claim("error recursion", "Thm 3.1", "printed",
-          "|e+|^2 <= |e|^2 - 2 eta E <grad F, e> + eta^2 G^2 E^2 + eta^2 L^2 G^2 D^2", _printed_recursion),
-    Claim("error recursion", "Thm 3.1", "corrected",
-          "|e+|^2 <= |e|^2 - 2 eta E <grad F, e> + 2 eta |e| (2 E G TV + eta L G D^2) + eta^2 G^2 E^2",
-          _recursion),
+    Claim(
+        "error recursion",
+        "Thm 3.1",
+        "printed",
+        "|e+|^2 <= |e|^2 - 2 eta E <grad F, e> + eta^2 G^2 E^2 + eta^2 L^2 G^2 D^2",
+        _printed_recursion,
+    ),
+    Claim(
+        "error recursion",
+        "Thm 3.1",
+        "corrected",
+        "|e+|^2 <= |e|^2 - 2 eta E <grad F, e> + 2 eta |e| (2 E G TV + eta L G D^2) + eta^2 G^2 E^2",
+        _recursion,
+    ),
     Claim("Young form", "A.2.2", "printed", "|e+|^2 <= (1 + rho)|e|^2 - ... with rho = 0.1", _young),
-    Claim("strong convexity", "A.2, below A.2.2", "printed", "<e, sum w t g_i> >= mu E |e|^2",
-          lambda t: _convexity(t, False), strong=True),
-    Claim("strong convexity", "A.2, below A.2.2", "corrected",
-          "<e, sum w t g_i> >= mu E |e|^2 + <e, sum w t grad F_i(w*)>",
-          lambda t: _convexity(t, True), strong=True),
-    Claim("linearised, any theta", "Thm 3.2", "printed",
-          "|e+|^2 <= (1 - theta)|e|^2 + (1 + 1/theta) Delta_k for every theta in (0, 1)", _any_theta),
-    Claim("linearised", "A.2.3", "printed", "|e+|^2 <= (1 - theta')|e|^2 + Delta_k",
-          lambda t: _linearised(t, False), strong=True),
-    Claim("linearised", "A.2.3", "corrected", "|e+|^2 <= (1 - theta')|e|^2 + Delta_k + eta^2 |bias|^2 / rho",
-          lambda t: _linearised(t, True), strong=True),
-    Claim("residual bound", "Thm 3.2", "printed", "limsup |e|^2 <= (1 + 1/theta) Delta_k",
-          _printed_limit, strong=True),
-    Claim("residual bound", "A.2, last line", "printed", "limsup |e|^2 <= Delta_k / theta'",
-          lambda t: _limit(t, False), strong=True),
-    Claim("residual bound", "Thm 3.2", "corrected",
-          "limsup |e|^2 <= (Delta_k + eta^2 |bias|^2 / rho) / theta'",
-          lambda t: _limit(t, True), strong=True),
-    Claim("residual bound, sharp", "Thm 3.2", "corrected", "|e+| <= sum w q^t |e| + |round(w*) - w*|",
-          _contracts),
+    Claim(
+        "strong convexity",
+        "A.2, below A.2.2",
+        "printed",
+        "<e, sum w t g_i> >= mu E |e|^2",
+        lambda t: _convexity(t, False),
+        strong=True,
+    ),
+    Claim(
+        "strong convexity",
+        "A.2, below A.2.2",
+        "corrected",
+        "<e, sum w t g_i> >= mu E |e|^2 + <e, sum w t grad F_i(w*)>",
+        lambda t: _convexity(t, True),
+        strong=True,
+    ),
+    Claim(
+        "linearised, any theta",
+        "Thm 3.2",
+        "printed",
+        "|e+|^2 <= (1 - theta)|e|^2 + (1 + 1/theta) Delta_k for every theta in (0, 1)",
+        _any_theta,
+    ),
+    Claim(
+        "linearised",
+        "A.2.3",
+        "printed",
+        "|e+|^2 <= (1 - theta')|e|^2 + Delta_k",
+        lambda t: _linearised(t, False),
+        strong=True,
+    ),
+    Claim(
+        "linearised",
+        "A.2.3",
+        "corrected",
+        "|e+|^2 <= (1 - theta')|e|^2 + Delta_k + eta^2 |bias|^2 / rho",
+        lambda t: _linearised(t, True),
+        strong=True,
+    ),
+    Claim(
+        "residual bound",
+        "Thm 3.2",
+        "printed",
+        "limsup |e|^2 <= (1 + 1/theta) Delta_k",
+        _printed_limit,
+        strong=True,
+    ),
+    Claim(
+        "residual bound",
+        "A.2, last line",
+        "printed",
+        "limsup |e|^2 <= Delta_k / theta'",
+        lambda t: _limit(t, False),
+        strong=True,
+    ),
+    Claim(
+        "residual bound",
+        "Thm 3.2",
+        "corrected",
+        "limsup |e|^2 <= (Delta_k + eta^2 |bias|^2 / rho) / theta'",
+        lambda t: _limit(t, True),
+        strong=True,
+    ),
+    Claim(
+        "residual bound, sharp",
+        "Thm 3.2",
+        "corrected",
+        "|e+| <= sum w q^t |e| + |round(w*) - w*|",
+        _contracts,
+    ),
 )

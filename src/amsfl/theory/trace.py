@@ -36,14 +36,17 @@ def local_steps(problem: Problem, anchor: Array, steps: Steps, lr: Array, longes
     return np.stack(points)
 
 
-def record(problem: Problem, start: Array, steps: Steps, lr: Array | float,
-           step_seconds: Array | None = None) -> Trace:
+def record(
+    problem: Problem, start: Array, steps: Steps, lr: Array | float, step_seconds: Array | None = None
+) -> Trace:
     """Run one round per leading row of `steps`, from `start`, averaging with the problem's weights."""
     steps = np.asarray(steps)
     clients = problem.weights.shape[-1]
     if steps.ndim < 2 or steps.shape[-1] != clients or steps.min() < 1:
-        raise UserError(f"Steps must be rounds x clients, at least one each; got shape {steps.shape} for "
-                        f"{clients} clients. For the same steps in 10 rounds: np.tile(steps, (10, 1)).")
+        raise UserError(
+            f"Steps must be rounds x clients, at least one each; got shape {steps.shape} for "
+            f"{clients} clients. For the same steps in 10 rounds: np.tile(steps, (10, 1))."
+        )
     cases = problem.weights.shape[:-1]
     eta = np.broadcast_to(np.asarray(lr, dtype=float), cases)
     steps = np.broadcast_to(steps, (steps.shape[0], *cases, clients))
@@ -55,8 +58,9 @@ def record(problem: Problem, start: Array, steps: Steps, lr: Array | float,
     return replay(problem, eta, steps, np.stack(anchors), np.stack(points), seconds)
 
 
-def replay(problem: Problem, lr: Array, steps: Steps, anchors: Array, points: Array,
-           step_seconds: Array) -> Trace:
+def replay(
+    problem: Problem, lr: Array, steps: Steps, anchors: Array, points: Array, step_seconds: Array
+) -> Trace:
     """A trace from recorded models: gradients are taken anew, so a false record cannot pass."""
     grads = np.stack([np.stack([problem.grad(p) for p in row]) for row in points])
     return Trace(problem, lr, steps, anchors, points, grads, step_seconds)
