@@ -1,0 +1,60 @@
+"""The two jobs: exported once to an npz, so that every peer trains on the same rows from the same model,
+and judged by one and the same forward pass.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+
+LAYERS = (122, 64, 32, 5)
+PARTITION = "dirichlet:0.5"
+JOBS = {
+    "A": {"clients": 5, "cohort": 5, "steps": 20, "batch": 64, "rounds": 50, "lr": 0.05},
+    "B": {"clients": 1000, "cohort": 50, "steps": 10, "batch": 32, "rounds": 20, "lr": 0.05},
+}
+
+
+def export(job: str, data_dir: str, path: Path, seed: int = 0) -> None:
+    """Rows in client order with offsets, the hold-out, the initial weights, the settings."""
+    from amsfl.data import load, partition
+
+    settings = JOBS[job]
+    data = load("nslkdd", data_dir=data_dir or None, seed=seed)
+    parts = partition(PARTITION, data.y, int(settings["clients"]), seed)
+    order = np.concatenate(parts)
+    x, y = data.evals["holdout"]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(
+        path,
+        x=data.x[order].astype(np.float32),
+        y=data.y[order].astype(np.int64),
+        offsets=np.cumsum([0, *(len(p) for p in parts)]),
+        x_holdout=x,
+        y_holdout=y,
+        settings=json.dumps(settings | {"layers": len(LAYERS) - 1}),
+        **initial(seed),
+    )
+
+
+def initial(seed: int) -> dict[str, np.ndarray]:
+    """He-normal matrices [in, out] and zero biases."""
+    rng = np.random.default_rng(seed)
+    weights = {}
+    for i, (before, after) in enumerate(zip(LAYERS[:-1], LAYERS[1:], strict=True)):
+        weights[f"w{i}"] = (rng.standard_normal((before, after)) * np.sqrt(2 / before)).astype(np.float32)
+        weights[f"b{i}"] = np.zeros(after, np.float32)
+    return weights
+
+
+def accuracy(export_path: Path, model_path: Path) -> float:
+    """Share of hold-out rows that the saved model classifies correctly."""
+    with np.load(export_path) as data, np.load(model_path) as model:
+        out, labels = data["x_holdout"], data["y_holdout"]
+        for i in range(len(LAYERS) - 1):
+            out = out @ model[f"w{i}"] + model[f"b{i}"]
+            out = np.maximum(out, 0) if i < len(LAYERS) - 2 else out
+    return float((out.argmax(1) == labels).mean())

@@ -1,0 +1,95 @@
+"""One job on ours and on every peer, each in its own virtual environment, one after another.
+
+    python benchmarks/run.py --job A --job B --peers all --data-dir nslkdd --out results.json
+
+Prints a Markdown table with ratios measured in this run and writes it next to the JSON. Nothing else
+should run on the machine meanwhile.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from jobs import JOBS, accuracy, export
+from roster import HERE, PEERS, command
+from sandbox import prepare, run
+from table import document, machine
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Client steps per second, ours and the peers'.")
+    parser.add_argument("--job", action="append", choices=[*JOBS], help="default: both")
+    parser.add_argument("--peers", default="all", help=f"all, or some of {','.join(PEERS)} (comma-separated)")
+    parser.add_argument("--venvs", type=Path, default=HERE / ".bench-venvs", help="where environments are kept")
+    parser.add_argument("--data-dir", default="", help="folder with the NSL-KDD files")
+    parser.add_argument("--out", type=Path, help="JSON to write; the table goes to the same name with .md")
+    parser.add_argument("--repeat", type=int, default=3, help="repetitions; the best one counts")
+    parser.add_argument("--timeout", type=float, default=600, help="seconds a peer may take on a job")
+    parser.add_argument("--install-only", action="store_true", help="make the environments and stop")
+    given = parser.parse_args()
+    given.names = [*PEERS] if given.peers == "all" else given.peers.split(",")
+    unknown = [name for name in given.names if name not in PEERS]
+    if unknown:
+        parser.error(f"no peer called {', '.join(unknown)}; there are {', '.join(PEERS)}")
+    given.data_dir = str(Path(given.data_dir).resolve()) if given.data_dir else ""
+    given.venvs = given.venvs.resolve()
+    return given
+
+
+def environments(names: list[str], folder: Path) -> dict[str, Any]:
+    """Peer -> interpreter, or the error that kept it from being installed."""
+    made: dict[str, Any] = {}
+    for venv in dict.fromkeys(PEERS[name].venv for name in names):
+        try:
+            made[venv] = prepare(venv, folder)
+        except Exception as problem:  # a peer that cannot be installed is a result, not a reason to stop
+            made[venv] = str(problem)
+    return {name: made[PEERS[name].venv] for name in names}
+
+
+def measure(name: str, python: Any, job: str, exported: Path, given: argparse.Namespace) -> dict[str, Any]:
+    if isinstance(python, str):
+        return {"error": python}
+    model = exported.with_name(f"{name}-{job}.npz")
+    result = run(command(name, python, job, exported, model, given.data_dir, given.repeat), given.timeout)
+    if "error" not in result and model.exists():
+        result["accuracy"] = accuracy(exported, model) if result.get("trained", True) else None
+    return result
+
+
+def main() -> None:
+    given = arguments()
+    pythons = environments(given.names, given.venvs)
+    if given.install_only:
+        broken = {name: python for name, python in pythons.items() if isinstance(python, str)}
+        sys.exit(f"not installed: {broken}" if broken else 0)
+    outcome: dict[str, Any] = {
+        "date": time.strftime("%Y-%m-%d"),
+        "machine": machine(),
+        "repeat": given.repeat,
+        "jobs": {},
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        for job in given.job or [*JOBS]:
+            exported = Path(folder) / f"job-{job}.npz"
+            export(job, given.data_dir, exported)
+            results: dict[str, Any] = {}
+            outcome["jobs"][job] = {"settings": JOBS[job], "results": results}
+            for name in given.names:
+                results[name] = measure(name, pythons[name], job, exported, given)
+                said = results[name].get("error") or f"{results[name]['client_steps_per_second']:,.0f} client steps/s"
+                print(f"{job} {name}: {said}", flush=True)
+    text = document(outcome)
+    print("\n" + text)
+    if given.out:
+        given.out.parent.mkdir(parents=True, exist_ok=True)
+        given.out.write_text(json.dumps(outcome, indent=1) + "\n")
+        given.out.with_suffix(".md").write_text(text)
+
+
+if __name__ == "__main__":
+    main()
