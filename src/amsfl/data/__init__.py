@@ -1,14 +1,39 @@
 """Data sources by name: nslkdd, nslkdd-synth, digits, or any CSV; and how rows are dealt to clients."""
 
+from pathlib import Path
+from typing import NamedTuple
+
 from amsfl.core import UserError, nearest
 from amsfl.data.dataset import Dataset, FloatArray, IntArray
 from amsfl.data.digits import load_digits
-from amsfl.data.nslkdd import load_nslkdd
+from amsfl.data.nslkdd import Unavailable, load_nslkdd, whereabouts
 from amsfl.data.partition import Holdings, partition, summary
+from amsfl.data.synth import NOTE, ROWS, TEST_ROWS, load_synth
+from amsfl.data.table import load_csv
 
-__all__ = ["Dataset", "FloatArray", "Holdings", "IntArray", "load", "partition", "summary"]
+__all__ = [
+    "Dataset",
+    "FloatArray",
+    "Holdings",
+    "IntArray",
+    "Source",
+    "catalogue",
+    "load",
+    "partition",
+    "summary",
+]
 
 SOURCES = ("nslkdd", "nslkdd-synth", "digits")
+HOLDOUT, SEED = 0.2, 0  # not the run's seed: all runs are judged on the same rows unless asked otherwise
+
+
+class Source(NamedTuple):
+    """One line of `amsfl data`."""
+
+    name: str
+    rows: int | None
+    what: str
+    where: str
 
 
 def load(
@@ -18,13 +43,52 @@ def load(
     label: str | None = None,
     client_column: str | None = None,
     binary: bool = False,
-    holdout: float = 0.2,
-    seed: int = 0,
+    holdout: float = HOLDOUT,
+    seed: int = SEED,
     allow_synthetic: bool = True,
+    scale: str = "standard",
 ) -> Dataset:
-    """Load a source by name."""
+    """A source by name, or a path ending in .csv or .csv.gz.
+
+    `label`, `client_column` and `scale` are about CSVs, `data_dir` and `binary` about NSL-KDD. Where the
+    real NSL-KDD cannot be had, nslkdd-synth stands in and its note says so, unless `allow_synthetic=False`.
+    """
+    if source.lower().endswith((".csv", ".csv.gz")):
+        _refuse(source, binary=binary)
+        return load_csv(source, label, client_column, holdout, seed, scale)
+    if source not in SOURCES:
+        known = [*SOURCES, "FILE.csv"]
+        hint = "; its name must end in .csv or .csv.gz" if Path(source).is_file() else nearest(source, known)
+        raise UserError(f"Unknown data {source!r}{hint}.")
+    _refuse(source, label=label, client_column=client_column)
     if source == "digits":
+        _refuse(source, binary=binary)
         return load_digits(holdout, seed)
-    if source == "nslkdd":
+    if source == "nslkdd-synth":
+        return load_synth(binary, holdout, seed)
+    try:
         return load_nslkdd(data_dir, binary, holdout, seed)
-    raise UserError(f"Unknown data {source!r}{nearest(source, SOURCES)}.")
+    except Unavailable:
+        if not allow_synthetic:
+            raise
+        note = f"NSL-KDD is not here and could not be downloaded (--data-dir names a folder). {NOTE}"
+        return load_synth(binary, holdout, seed)._replace(note=note)
+
+
+def catalogue(data_dir: str | None = None) -> list[Source]:
+    """What there is, and where it was found or how to get it; downloads nothing."""
+    return [
+        Source("nslkdd", 148_517, "intrusion detection, 122 features, 5 or 2 classes", whereabouts(data_dir)),
+        Source("nslkdd-synth", ROWS + TEST_ROWS, "made-up traffic to the same schema", "generated"),
+        Source("digits", 1_797, "8 x 8 images, 10 classes", "embedded in scikit-learn"),
+        Source("FILE.csv", None, "your table: a label column, perhaps a client column", "pass its path"),
+    ]
+
+
+def _refuse(source: str, **given: object) -> None:
+    """A setting that this source does not have is a mistake, not something to pass over."""
+    for name, value in given.items():
+        if value:
+            whose = "nslkdd and nslkdd-synth" if name == "binary" else "a CSV"
+            flag = name.replace("_", "-")
+            raise UserError(f"--{flag} is for {whose}; {source!r} has none. Leave it out.")

@@ -11,7 +11,7 @@ def load_digits(holdout: float = 0.2, seed: int = 0) -> Dataset:
     UCI "Optical Recognition of Handwritten Digits", its test half, as scikit-learn ships it.
     """
     # A second of import that other data need not pay.
-    from sklearn.datasets import load_digits as embedded  # type: ignore[import-untyped]
+    from sklearn.datasets import load_digits as embedded
 
     images, labels = embedded(return_X_y=True)
     x, y = (images / 16).astype(np.float32), labels.astype(np.int32)

@@ -64,9 +64,18 @@ def files(data_dir: str | None = None) -> dict[str, Path]:
     return {name: path for name, path in found.items() if path}
 
 
+def whereabouts(data_dir: str | None = None) -> str:
+    """Where the files are, or how to get them, in a few words."""
+    named = data_dir or os.environ.get("AMSFL_DATA_DIR")
+    folder = Path(named).expanduser() if named else cache()
+    if all(_found(folder, name) for name in SHA256):
+        return f"found in {folder}"
+    return f"not in {named}" if named else "downloaded on first use, or --data-dir DIR"
+
+
 def cache() -> Path:
     """The user's cache folder for downloads."""
-    import pooch  # type: ignore[import-untyped]
+    import pooch
 
     return Path(pooch.os_cache("amsfl"))
 

@@ -1,0 +1,142 @@
+"""Sources by name, the hold-out split, digits, and the synthetic stand-in."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from amsfl.core import UserError
+from amsfl.data import catalogue, load, nslkdd
+from amsfl.data.dataset import split, stream
+from amsfl.data.schema import CLASSES, FEATURES, NUMERIC, VOCABULARY, encode
+from amsfl.data.synth import KINDS, NOTE, SHARES, generate
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=80), st.floats(0.01, 0.99), st.integers(0, 99))
+def test_split_is_stratified(y: list[int], holdout: float, seed: int) -> None:
+    labels = np.array(y)
+    train, test = split(labels, holdout, seed)
+    assert (train ^ test).all()
+    for label, count in zip(*np.unique(labels, return_counts=True), strict=True):
+        held = int(test[labels == label].sum())
+        if count < 2:
+            assert held == 0
+        else:  # the nearest whole number of rows that leaves one on either side
+            assert 1 <= held <= count - 1
+            assert abs(held - holdout * count) <= 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 9), min_size=10, max_size=60), st.integers(0, 99))
+def test_split_leaves_every_site_a_row_while_its_class_has_others(sites: list[int], seed: int) -> None:
+    """One class only: holding out n/5 <= n - sites rows, so no site need lose its last row."""
+    where = np.array(sites + sites)
+    train, _ = split(np.zeros(len(where), int), 0.2, seed, where)
+    assert set(where[train]) == set(where)
+
+
+def test_split_depends_on_the_seed_alone() -> None:
+    y = np.arange(100) % 3
+    assert (split(y, 0.2, 1)[0] == split(y, 0.2, 1)[0]).all()
+    assert (split(y, 0.2, 1)[0] != split(y, 0.2, 2)[0]).any()
+    assert stream(1, "split").random() != stream(1, "partition").random()
+
+
+@pytest.mark.parametrize("holdout", [0, 1, -0.5, float("nan")])
+def test_bad_holdout(holdout: float) -> None:
+    with pytest.raises(UserError, match="between 0 and 1"):
+        load("digits", holdout=holdout)
+
+
+def test_digits() -> None:
+    data = load("digits")
+    x, y = data.evals["holdout"]
+    assert len(data.x) + len(x) == 1797 and abs(len(x) / 1797 - 0.2) < 0.01
+    assert data.x.shape[1] == len(data.features) == 64 and data.x.dtype == np.float32
+    assert data.y.dtype == np.int32 and set(y) == set(range(10)) and len(data.classes) == 10
+    assert data.x.min() == 0 and data.x.max() == 1 and data.sites is None and not data.synthetic
+
+
+def test_unknown_source_names_the_nearest() -> None:
+    with pytest.raises(UserError, match=r"'nslkd'.*did you mean 'nslkdd'"):
+        load("nslkd")
+    with pytest.raises(UserError, match=r"must end in \.csv"):
+        load(__file__)
+
+
+@pytest.mark.parametrize(
+    ("source", "option", "whose"),
+    [("digits", {"binary": True}, "nslkdd"), ("nslkdd-synth", {"label": "y"}, "CSV")],
+)
+def test_settings_of_another_source_are_refused(source: str, option: dict[str, object], whose: str) -> None:
+    with pytest.raises(UserError, match=whose):
+        load(source, **option)  # type: ignore[arg-type]
+
+
+def test_catalogue_names_what_load_takes(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+    monkeypatch.setenv("AMSFL_DATA_DIR", str(tmp_path))
+    lines = {line.name: line for line in catalogue()}
+    assert list(lines) == ["nslkdd", "nslkdd-synth", "digits", "FILE.csv"]
+    assert lines["nslkdd"].where == f"not in {tmp_path}"
+    for name in ("nslkdd-synth", "digits"):
+        data = load(name)
+        assert lines[name].rows == len(data.x) + sum(len(x) for x, _ in data.evals.values())
+
+
+def test_synth_has_the_schema_and_the_class_shares() -> None:
+    data = load("nslkdd-synth")
+    assert data.synthetic and data.note == NOTE and data.classes == CLASSES and data.features == FEATURES
+    y = np.concatenate([data.y, data.evals["holdout"][1]])
+    for labels, which in ((y, "train"), (data.evals["test"][1], "test")):
+        real = np.array(list(SHARES[which].values()))
+        shares = np.bincount(labels, minlength=5) / len(labels)
+        np.testing.assert_allclose(shares, real / real.sum(), atol=2 / len(labels))
+    for x in (data.x, data.evals["test"][0]):
+        assert x.shape[1] == 122 and x.min() >= 0 and x.max() <= 1
+        onehot = x[:, len(NUMERIC) :]
+        assert (onehot.sum(axis=1) == len(VOCABULARY)).all()  # every word is in the vocabulary
+    assert set(load("nslkdd-synth", binary=True).y) == {0, 1}
+
+
+def test_synth_raw_rows_are_reproducible_and_the_test_split_shows_new_attacks() -> None:
+    one, two = generate("train", 500), generate("train", 500)
+    assert all((a == b).all() for a, b in zip(one, two, strict=True))
+    assert (encode(one) != encode(generate("train", 500, seed=1))).any()
+    train, test = (set(generate(which, 5000).attack) for which in ("train", "test"))
+    assert test - train == {"apache2", "processtable", "mscan", "saint", "snmpguess", "warezmaster",
+                            "httptunnel", "xterm"}  # fmt: skip
+    assert "*" in KINDS and not any("*" in attack for attack in train)
+
+
+def test_synth_is_hard_for_a_linear_model_and_not_for_a_nonlinear_one() -> None:
+    """Least squares on one-hot targets is linear too, and exact; a forest stands for nonlinear models."""
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+
+    data = load("nslkdd-synth")
+    x, y = data.evals["holdout"]
+    linear = LogisticRegression(max_iter=40, tol=1e-2).fit(data.x[:6000], data.y[:6000])
+    flat = np.linalg.lstsq(data.x, np.eye(5)[data.y], rcond=None)[0]
+    forest = RandomForestClassifier(30, random_state=0).fit(data.x[:6000], data.y[:6000])
+    assert 0.80 < linear.score(x, y) < 0.95
+    assert 0.80 < np.mean((x @ flat).argmax(axis=1) == y) < 0.95
+    assert forest.score(x, y) > 0.96
+    assert 0.65 < forest.score(*data.evals["test"]) < 0.85
+
+
+def test_offline_falls_back_to_synth_and_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+    monkeypatch.delenv("AMSFL_DATA_DIR", raising=False)
+    monkeypatch.setattr("pooch.os_cache", lambda name: tmp_path)
+
+    def offline(*args: object, **kwargs: object) -> None:
+        raise OSError("no route to host")
+
+    monkeypatch.setattr("pooch.retrieve", offline)
+    data = load("nslkdd")
+    assert data.name == "nslkdd-synth" and data.synthetic and "\n" not in data.note
+    assert "could not be downloaded" in data.note and NOTE in data.note
+    with pytest.raises(UserError, match=r"KDDTrain\+\.txt is not on this machine.*--data-dir"):
+        load("nslkdd", allow_synthetic=False)
+    with pytest.raises(nslkdd.Unavailable):
+        nslkdd.load_nslkdd()
