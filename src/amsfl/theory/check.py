@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from amsfl.core import UserError
-from amsfl.theory import allocation, assumptions, recursion
+from amsfl.theory import allocation, assumptions, recursion, residual
 from amsfl.theory.claim import Claim, ClaimResult, Sides, evaluate, result, untold
 from amsfl.theory.readings import CLOSE, Row, from_readings
 from amsfl.theory.trace import Trace
 
-CLAIMS: tuple[Claim, ...] = (*assumptions.CLAIMS, *recursion.CLAIMS, *allocation.CLAIMS)
+CLAIMS: tuple[Claim, ...] = (*assumptions.CLAIMS, *recursion.CLAIMS, *residual.CLAIMS, *allocation.CLAIMS)
 NEEDS = {
     "error identity": "every local model",
     "GDA error": "a Hessian-vector product",

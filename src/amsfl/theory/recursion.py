@@ -1,9 +1,8 @@
-"""Theorems 3.1 and 3.2 and the steps of their proofs, as printed and as corrected."""
+"""Theorem 3.1 and the steps of its proof, and A.2.2 with the step below it, printed and corrected."""
 
 import numpy as np
 
 from amsfl.core.records import Array
-from amsfl.theory.assumptions import contraction
 from amsfl.theory.claim import Claim, Sides
 from amsfl.theory.problems import average, norm, spread
 from amsfl.theory.trace import (
@@ -11,21 +10,18 @@ from amsfl.theory.trace import (
     drift,
     errors,
     grad_bound,
-    local_steps,
     mean_steps,
     pair_steps,
     reach,
     tilt,
 )
 
-THETAS = (0.1, 0.5, 0.9)  # Theorem 3.2 says "for any theta in (0, 1)"
-
 
 def _dot(x: Array, y: Array) -> Array:
     return np.sum(x * y, axis=-1)
 
 
-def _sq(trace: Trace) -> tuple[Array, Array]:
+def squares(trace: Trace) -> tuple[Array, Array]:
     """||e^(k)||^2 and ||e^(k+1)||^2."""
     square = norm(errors(trace)) ** 2
     return square[:-1], square[1:]
@@ -52,7 +48,7 @@ def bias(trace: Trace) -> Array:
 
 
 def _expanded(trace: Trace, cross: bool) -> Sides:
-    now, after = _sq(trace)
+    now, after = squares(trace)
     e, eta, a, b = errors(trace)[:-1], trace.lr, work(trace), drifted(trace)
     said = now - 2 * eta * _dot(e, a) + eta**2 * norm(a + b) ** 2 - cross * 2 * eta * _dot(e, b)
     size = reach(trace)[:-1] ** 2 + eta**2 * (norm(a) + norm(b)) ** 2
@@ -67,22 +63,22 @@ def residual(trace: Trace) -> Array:
 
 def _descent(trace: Trace) -> Array:
     fall = 2 * trace.lr * mean_steps(trace) * _dot(_full_grad(trace), errors(trace)[:-1])
-    return _sq(trace)[0] - fall
+    return squares(trace)[0] - fall
 
 
 def _printed_recursion(trace: Trace) -> Sides:
-    return Sides(_sq(trace)[1], _descent(trace) + residual(trace), reach(trace)[:-1] ** 2)
+    return Sides(squares(trace)[1], _descent(trace) + residual(trace), reach(trace)[:-1] ** 2)
 
 
 def _recursion(trace: Trace) -> Sides:
     eta, bound, many = trace.lr, grad_bound(trace), mean_steps(trace)
     pull = 2 * many * bound * tilt(trace) + eta * trace.problem.smooth * bound * pair_steps(trace)
     rest = 2 * eta * norm(errors(trace)[:-1]) * pull + (eta * many * bound) ** 2
-    return Sides(_sq(trace)[1], _descent(trace) + rest, reach(trace)[:-1] ** 2)
+    return Sides(squares(trace)[1], _descent(trace) + rest, reach(trace)[:-1] ** 2)
 
 
 def _young(trace: Trace, rho: float = 0.1) -> Sides:
-    now, after = _sq(trace)
+    now, after = squares(trace)
     eta, a, b = trace.lr, norm(work(trace)), norm(drifted(trace))
     fall = 2 * eta * _dot(errors(trace)[:-1], work(trace))
     rhs = (1 + rho) * now - fall + 2 * (eta * a) ** 2 + (2 + 1 / rho) * (eta * b) ** 2
@@ -96,61 +92,6 @@ def _convexity(trace: Trace, corrected: bool) -> Sides:
     return Sides(least, gained, mean_steps(trace) * trace.problem.smooth * reach(trace)[:-1] ** 2)
 
 
-def _linear(trace: Trace, corrected: bool) -> tuple[Array, Array]:
-    """theta' and Delta_k of A.2.3; corrected, rho is halved to make room for the bias term."""
-    full = 2 * trace.lr * trace.problem.convex * mean_steps(trace)
-    rho = full / 4 if corrected else full / 2
-    extra = trace.lr**2 * norm(bias(trace)) ** 2 / rho if corrected else 0.0
-    floor = trace.lr**2 * (2 * norm(work(trace)) ** 2 + (2 + 1 / rho) * norm(drifted(trace)) ** 2) + extra
-    return np.minimum(full / 2, 1.0), floor
-
-
-def _linearised(trace: Trace, corrected: bool) -> Sides:
-    now, after = _sq(trace)
-    theta, floor = _linear(trace, corrected)
-    return Sides(after, (1 - theta) * now + floor, reach(trace)[:-1] ** 2)
-
-
-def _any_theta(trace: Trace) -> Sides:
-    now, after = _sq(trace)
-    floor = residual(trace)
-    return Sides(
-        after, np.min([(1 - t) * now + (1 + 1 / t) * floor for t in THETAS], axis=0), reach(trace)[:-1] ** 2
-    )
-
-
-def _settled(trace: Trace, theta: Array, limit: Array) -> Sides:
-    """limsup on a finite run: the last error, less what is left of the first one."""
-    square = norm(errors(trace)) ** 2
-    left = np.prod(1 - theta, axis=0) * square[0]
-    return Sides((square[-1] - left)[None], limit[None], reach(trace)[-1][None] ** 2)
-
-
-def _printed_limit(trace: Trace) -> Sides:
-    theta = np.clip(2 * trace.lr * trace.problem.convex * mean_steps(trace), 0, 0.99)
-    limit = np.max((1 + 1 / theta) * residual(trace), axis=0)
-    return _settled(trace, theta, limit)
-
-
-def _limit(trace: Trace, corrected: bool) -> Sides:
-    theta, floor = _linear(trace, corrected)
-    return _settled(trace, theta, np.max(floor / theta, axis=0))
-
-
-def _contracts(trace: Trace) -> Sides:
-    """The round is an average of contractions, so it contracts; it moves w* by the floor."""
-    q = np.sum(trace.problem.weights * contraction(trace)[..., None] ** trace.steps, axis=-1)
-    star, longest = trace.problem.optimum, trace.points.shape[1] - 1
-    moved = np.stack(
-        [
-            average(trace.problem.weights, local_steps(trace.problem, star, row, trace.lr, longest)[-1])
-            for row in trace.steps
-        ]
-    )
-    size = norm(errors(trace))
-    return Sides(size[1:], q * size[:-1] + norm(moved - star), reach(trace)[:-1])
-
-
 CLAIMS = (
     Claim(
         "squared error",
@@ -159,7 +100,6 @@ CLAIMS = (
         "|e+|^2 expanded without <e, sum w Delta_i>",
         lambda t: _expanded(t, False),
     ),
-    Claim("squared error", "A.2.1", "corrected", "|e+|^2 expanded in full", lambda t: _expanded(t, True)),
     Claim(
         "error recursion",
         "Thm 3.1",
@@ -174,7 +114,6 @@ CLAIMS = (
         "|e+|^2 <= |e|^2 - 2 eta E <grad F, e> + 2 eta |e| (2 E G TV + eta L G D^2) + eta^2 G^2 E^2",
         _recursion,
     ),
-    Claim("Young form", "A.2.2", "printed", "|e+|^2 <= (1 + rho)|e|^2 - ... with rho = 0.1", _young),
     Claim(
         "strong convexity",
         "A.2, below A.2.2",
@@ -190,59 +129,5 @@ CLAIMS = (
         "<e, sum w t g_i> >= mu E |e|^2 + <e, sum w t grad F_i(w*)>",
         lambda t: _convexity(t, True),
         strong=True,
-    ),
-    Claim(
-        "linearised, any theta",
-        "Thm 3.2",
-        "printed",
-        "|e+|^2 <= (1 - theta)|e|^2 + (1 + 1/theta) Delta_k for every theta in (0, 1)",
-        _any_theta,
-    ),
-    Claim(
-        "linearised",
-        "A.2.3",
-        "printed",
-        "|e+|^2 <= (1 - theta')|e|^2 + Delta_k",
-        lambda t: _linearised(t, False),
-        strong=True,
-    ),
-    Claim(
-        "linearised",
-        "A.2.3",
-        "corrected",
-        "|e+|^2 <= (1 - theta')|e|^2 + Delta_k + eta^2 |bias|^2 / rho",
-        lambda t: _linearised(t, True),
-        strong=True,
-    ),
-    Claim(
-        "residual bound",
-        "Thm 3.2",
-        "printed",
-        "limsup |e|^2 <= (1 + 1/theta) Delta_k",
-        _printed_limit,
-        strong=True,
-    ),
-    Claim(
-        "residual bound",
-        "A.2, last line",
-        "printed",
-        "limsup |e|^2 <= Delta_k / theta'",
-        lambda t: _limit(t, False),
-        strong=True,
-    ),
-    Claim(
-        "residual bound",
-        "Thm 3.2",
-        "corrected",
-        "limsup |e|^2 <= (Delta_k + eta^2 |bias|^2 / rho) / theta'",
-        lambda t: _limit(t, True),
-        strong=True,
-    ),
-    Claim(
-        "residual bound, sharp",
-        "Thm 3.2",
-        "corrected",
-        "|e+| <= sum w q^t |e| + |round(w*) - w*|",
-        _contracts,
     ),
 )

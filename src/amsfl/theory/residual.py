@@ -1,0 +1,125 @@
+"""Theorem 3.2: the linearised recursion and the error that remains, as printed and as corrected."""
+
+import numpy as np
+
+from amsfl.core.records import Array
+from amsfl.theory.assumptions import contraction
+from amsfl.theory.claim import Claim, Sides
+from amsfl.theory.problems import average, norm
+from amsfl.theory.recursion import bias, drifted, residual, squares, work
+from amsfl.theory.trace import Trace, errors, local_steps, mean_steps, reach
+
+THETAS = (0.1, 0.5, 0.9)  # Theorem 3.2 says "for any theta in (0, 1)"
+
+
+def _linear(trace: Trace, corrected: bool) -> tuple[Array, Array]:
+    """theta' and Delta_k of A.2.3; corrected, rho is halved to make room for the bias term."""
+    full = 2 * trace.lr * trace.problem.convex * mean_steps(trace)
+    rho = full / 4 if corrected else full / 2
+    extra = trace.lr**2 * norm(bias(trace)) ** 2 / rho if corrected else 0.0
+    floor = trace.lr**2 * (2 * norm(work(trace)) ** 2 + (2 + 1 / rho) * norm(drifted(trace)) ** 2) + extra
+    return np.minimum(full / 2, 1.0), floor
+
+
+def _linearised(trace: Trace, corrected: bool) -> Sides:
+    now, after = squares(trace)
+    theta, floor = _linear(trace, corrected)
+    return Sides(after, (1 - theta) * now + floor, reach(trace)[:-1] ** 2)
+
+
+def _any_theta(trace: Trace) -> Sides:
+    now, after = squares(trace)
+    floor = residual(trace)
+    return Sides(
+        after, np.min([(1 - t) * now + (1 + 1 / t) * floor for t in THETAS], axis=0), reach(trace)[:-1] ** 2
+    )
+
+
+def _settled(trace: Trace, theta: Array, limit: Array) -> Sides:
+    """limsup on a finite run: the last error, less what is left of the first one."""
+    square = norm(errors(trace)) ** 2
+    left = np.prod(1 - theta, axis=0) * square[0]
+    return Sides((square[-1] - left)[None], limit[None], reach(trace)[-1][None] ** 2)
+
+
+def _printed_limit(trace: Trace) -> Sides:
+    theta = np.clip(2 * trace.lr * trace.problem.convex * mean_steps(trace), 0, 0.99)
+    limit = np.max((1 + 1 / theta) * residual(trace), axis=0)
+    return _settled(trace, theta, limit)
+
+
+def _limit(trace: Trace, corrected: bool) -> Sides:
+    theta, floor = _linear(trace, corrected)
+    return _settled(trace, theta, np.max(floor / theta, axis=0))
+
+
+def _contracts(trace: Trace) -> Sides:
+    """The round is an average of contractions, so it contracts; it moves w* by the floor."""
+    q = np.sum(trace.problem.weights * contraction(trace)[..., None] ** trace.steps, axis=-1)
+    star, longest = trace.problem.optimum, trace.points.shape[1] - 1
+    moved = np.stack(
+        [
+            average(trace.problem.weights, local_steps(trace.problem, star, row, trace.lr, longest)[-1])
+            for row in trace.steps
+        ]
+    )
+    size = norm(errors(trace))
+    return Sides(size[1:], q * size[:-1] + norm(moved - star), reach(trace)[:-1])
+
+
+CLAIMS = (
+    Claim(
+        "linearised, any theta",
+        "Thm 3.2",
+        "printed",
+        "|e+|^2 <= (1 - theta)|e|^2 + (1 + 1/theta) Delta_k for every theta in (0, 1)",
+        _any_theta,
+    ),
+    Claim(
+        "linearised",
+        "A.2.3",
+        "printed",
+        "|e+|^2 <= (1 - theta')|e|^2 + Delta_k",
+        lambda t: _linearised(t, False),
+        strong=True,
+    ),
+    Claim(
+        "linearised",
+        "A.2.3",
+        "corrected",
+        "|e+|^2 <= (1 - theta')|e|^2 + Delta_k + eta^2 |bias|^2 / rho",
+        lambda t: _linearised(t, True),
+        strong=True,
+    ),
+    Claim(
+        "residual bound",
+        "Thm 3.2",
+        "printed",
+        "limsup |e|^2 <= (1 + 1/theta) Delta_k",
+        _printed_limit,
+        strong=True,
+    ),
+    Claim(
+        "residual bound",
+        "A.2, last line",
+        "printed",
+        "limsup |e|^2 <= Delta_k / theta'",
+        lambda t: _limit(t, False),
+        strong=True,
+    ),
+    Claim(
+        "residual bound",
+        "Thm 3.2",
+        "corrected",
+        "limsup |e|^2 <= (Delta_k + eta^2 |bias|^2 / rho) / theta'",
+        lambda t: _limit(t, True),
+        strong=True,
+    ),
+    Claim(
+        "residual bound, sharp",
+        "Thm 3.2",
+        "corrected",
+        "|e+| <= sum w q^t |e| + |round(w*) - w*|",
+        _contracts,
+    ),
+)
