@@ -100,6 +100,7 @@ CLAIMS = (
         "|e+|^2 expanded without <e, sum w Delta_i>",
         lambda t: _expanded(t, False),
     ),
+    Claim("squared error", "A.2.1", "corrected", "|e+|^2 expanded in full", lambda t: _expanded(t, True)),
     Claim(
         "error recursion",
         "Thm 3.1",
@@ -114,6 +115,7 @@ CLAIMS = (
         "|e+|^2 <= |e|^2 - 2 eta E <grad F, e> + 2 eta |e| (2 E G TV + eta L G D^2) + eta^2 G^2 E^2",
         _recursion,
     ),
+    Claim("Young form", "A.2.2", "printed", "|e+|^2 <= (1 + rho)|e|^2 - ... with rho = 0.1", _young),
     Claim(
         "strong convexity",
         "A.2, below A.2.2",
