@@ -119,17 +119,18 @@ def checked(path: Path, name: str) -> bytes:
 
 def parse(content: bytes) -> Rows:
     """Rows of comma-separated text: 41 features, the attack's name, and a score that is not used."""
-    fields = [(name, "U16" if name in VOCABULARY else "f4") for name in (*COLUMNS, "attack")]
-    fields[-1] = ("attack", "U16")
+    # The three words are columns 2 to 4, between the first number and the other 37.
+    fields = [("first", "f4", 1), ("words", "U16", 3), ("rest", "f4", len(NUMERIC) - 1), ("attack", "U16")]
     try:
         text = io.StringIO(content.decode("ascii"))
-        table = np.loadtxt(text, fields, delimiter=",", usecols=range(len(fields)), comments=None, ndmin=1)
+        columns = range(len(COLUMNS) + 1)
+        table = np.loadtxt(text, np.dtype(fields), delimiter=",", usecols=columns, comments=None, ndmin=1)
     except ValueError as error:
         _blame(content, error)
-    numeric = np.stack([table[name] for name in NUMERIC], axis=1)
+    numeric = np.concatenate([table["first"], table["rest"]], axis=1)
     if not (np.isfinite(numeric) & (numeric >= 0)).all():
         _blame(content, None)
-    return Rows(numeric, np.stack([table[name] for name in VOCABULARY], axis=1), table["attack"])
+    return Rows(numeric, table["words"], table["attack"])
 
 
 def _blame(content: bytes, error: ValueError | None) -> NoReturn:

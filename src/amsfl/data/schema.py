@@ -88,10 +88,11 @@ class Rows(NamedTuple):
 def encode(rows: Rows) -> FloatArray:
     """The 122 features: numeric columns scaled into [0, 1], then the one-hot words (unknown: all zeros)."""
     x = np.zeros((len(rows.numeric), len(FEATURES)), np.float32)
-    for i, name in enumerate(NUMERIC):
-        column = rows.numeric[:, i]
-        x[:, i] = np.log1p(column) / np.log1p(LOG[name]) if name in LOG else column / LINEAR.get(name, 1)
-    np.clip(x, 0, 1, out=x)
+    top = np.array([(LOG | LINEAR).get(name, 1) for name in NUMERIC], np.float32)
+    heavy = [i for i, name in enumerate(NUMERIC) if name in LOG]
+    scaled = rows.numeric / top
+    scaled[:, heavy] = np.log1p(rows.numeric[:, heavy]) / np.log1p(top[heavy])
+    np.clip(scaled, 0, 1, out=x[:, : len(NUMERIC)])
     start = len(NUMERIC)
     for words, known in zip(rows.words.T, VOCABULARY.values(), strict=True):
         place, found = _lookup(words, known)
