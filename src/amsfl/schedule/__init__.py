@@ -1,23 +1,40 @@
 """Who gets how many local steps: numbers in, steps out. Knows nothing of learning.
 
-    from amsfl.schedule import policy, problem
-    plan = policy("price")(problem(weights, step_seconds, comm_seconds, gain, drift, budget=2.0))
+from amsfl.schedule import policy, problem
+plan = policy("price")(problem(weights, step_seconds, comm_seconds, gain, drift, budget=2.0))
 """
 
 from amsfl.schedule.check import problem
-from amsfl.schedule.problem import Problem, Resource, rate, seconds, utility, worth
+from amsfl.schedule.exact import exact
+from amsfl.schedule.explain import summary, table
+from amsfl.schedule.optimise import Policy
+from amsfl.schedule.problem import Problem, Resource, rate, seconds, utility, within, worth
 from amsfl.schedule.registry import POLICIES, greedy, policy, price
+from amsfl.schedule.rivals import adacomm, decaying, speed, wang
+from amsfl.schedule.simple import fill, fixed, printed
 
 __all__ = [
     "POLICIES",
+    "Policy",
     "Problem",
     "Resource",
+    "adacomm",
+    "decaying",
+    "exact",
+    "fill",
+    "fixed",
     "greedy",
     "policy",
     "price",
+    "printed",
     "problem",
     "rate",
     "seconds",
+    "speed",
+    "summary",
+    "table",
     "utility",
+    "wang",
+    "within",
     "worth",
 ]

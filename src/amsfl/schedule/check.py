@@ -71,7 +71,8 @@ def column(name: str, values: Any, clients: Sequence[str], *, positive: bool = F
         i = int(np.argmax(bad))
         need = "a finite number above 0" if positive else "a finite number of at least 0"
         raise UserError(
-            f"Client {clients[i]} has {name} {array[i]:g}, but it must be {need}; correct it or leave the client out."
+            f"Client {clients[i]} has {name} {array[i]:g}, but it must be {need}; "
+            "correct it or leave the client out."
         )
     return array
 

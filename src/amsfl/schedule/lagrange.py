@@ -14,6 +14,11 @@ from amsfl.schedule.problem import Floats, Ints, Problem, count, gains
 CUTS = 60  # with two or three limits the cutting planes settle in 10 to 30
 
 
+def spent(cost: Floats, steps: Ints) -> Floats:
+    """cost . steps for every limit. Not by BLAS, whose threads cost more than they gain here."""
+    return np.asarray((cost * steps).sum(axis=1))
+
+
 def value(problem: Problem, steps: Ints, offset: Floats) -> float:
     """U(t) - offset . t."""
     return float((gains(problem, steps) - offset * steps).sum())
@@ -23,8 +28,8 @@ def bound_at(
     problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Floats, mu: Floats
 ) -> tuple[float, Ints]:
     """D(mu), and the steps that attain it."""
-    steps = count(problem, offset + mu @ cost, cap)
-    slack = room - cost @ (steps - 1)
+    steps = count(problem, offset + (mu[:, None] * cost).sum(axis=0), cap)
+    slack = room - spent(cost, steps - 1)
     return value(problem, steps, offset) + float(mu @ slack), steps
 
 
@@ -40,10 +45,12 @@ def tighten(cap: Ints, cost: Floats, room: Floats) -> Ints:
 def binding(problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Floats) -> Ints:
     """The limits that the steps wanted at no price at all break. The others can never bind."""
     free = count(problem, offset, cap)
-    return np.flatnonzero(cost @ (free - 1) > room)
+    return np.flatnonzero(spent(cost, free - 1) > room)
 
 
-def multipliers(problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Floats) -> tuple[Floats, float]:
+def multipliers(
+    problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Floats
+) -> tuple[Floats, float]:
     """Prices that (nearly) minimise D over several limits at once, and D there.
 
     Kelley's cutting planes: every plan seen gives a line below D, U(t) - offset . t + mu . slack(t), and the
@@ -59,7 +66,7 @@ def multipliers(problem: Problem, cap: Ints, cost: Floats, room: Floats, offset:
     ceiling = np.where(room > 0, (first - once) / np.where(room > 0, room, 1.0), 0.0)
     lines, heights = [], []
     for _ in range(CUTS):
-        lines.append(room - cost @ (steps - 1))
+        lines.append(room - spent(cost, steps - 1))
         heights.append(value(problem, steps, offset))
         answer = linprog(
             np.append(np.zeros(k), 1.0),

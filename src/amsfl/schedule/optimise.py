@@ -15,6 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from amsfl.core import Plan
+from amsfl.schedule.lagrange import spent
 from amsfl.schedule.price import Answer
 from amsfl.schedule.price import solve as by_price
 from amsfl.schedule.problem import (
@@ -34,7 +35,7 @@ from amsfl.schedule.problem import (
 
 Solver = Callable[[Problem, Ints, Floats, Floats, Floats], Answer]
 Policy = Callable[[Problem], Plan]
-REASONS = np.array(["budget", "rate", "cap", "drift"])
+REASONS = np.array(["budget", "rate", "cap", "drift"], object)
 DEADLINES = 64  # deadlines tried with an approximate solver and further resources
 EVENTS = 1024  # so few step endings are sorted rather than searched further
 
@@ -56,7 +57,7 @@ def explained(problem: Problem, steps: Ints, bound: float, price: float) -> Plan
     why = np.zeros(steps.size, np.int64)
     if problem.budget is None:
         cost, room = rows(problem)
-        fits = (cost <= (room - cost @ (steps - 1))[:, None]).all(0)
+        fits = (cost <= (room - spent(cost, steps - 1))[:, None]).all(0)
         why[fits | (following <= price * problem.step_seconds)] = 1
     why[steps >= problem.t_max] = 2
     why[following <= 0] = 3

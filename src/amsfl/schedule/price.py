@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from amsfl.schedule.lagrange import binding, bound_at, multipliers, tighten, value
+from amsfl.schedule.lagrange import binding, bound_at, multipliers, spent, tighten, value
 from amsfl.schedule.problem import Floats, Ints, Problem, count, curve_worth, only, worth
 
 WINDOW = 256  # so few steps are sorted rather than searched further
@@ -30,7 +30,7 @@ def solve(problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Float
     """Steps for max U(t) - offset . t with t <= cap and cost (t - 1) <= room; see the module."""
     prices = np.zeros(room.size)
     free = count(problem, offset, cap)
-    if room.size == 0 or not (cost @ (free - 1) > room).any():
+    if room.size == 0 or not (spent(cost, free - 1) > room).any():
         return Answer(free, value(problem, free, offset), prices)
     cap = tighten(np.minimum(cap, free), cost, room)
     tight = binding(problem, cap, cost, room, offset)
@@ -43,7 +43,7 @@ def solve(problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Float
         bound, _ = bound_at(problem, cap, cost, room, offset, prices)
     else:
         prices[tight], bound = multipliers(problem, cap, cost[tight], room[tight], offset)
-        rank = prices @ cost
+        rank = (prices[:, None] * cost).sum(axis=0)
         steps, _ = take(problem, np.ones_like(cap), cap, cost, room, rank, offset)
     steps = fill(problem, steps, cap, cost, room, rank, offset)
     return Answer(steps, max(bound, value(problem, steps, offset)), prices)
@@ -55,7 +55,7 @@ def fill(
     """Give what is left to the best steps that still fit, until none does."""
     steps = steps.copy()
     while True:
-        left = room - cost @ (steps - 1)
+        left = room - spent(cost, steps - 1)
         live = np.flatnonzero((steps < cap) & (cost <= left[:, None]).all(0))
         if live.size == 0:
             return steps
@@ -72,19 +72,30 @@ def take(
 ) -> tuple[Ints, float]:
     """From start on, steps in falling order of (worth - offset)/rank while they fit; also the level at which
     the first one did not (0 if all did). Steps that do not fit are passed over."""
-    high_steps, low_steps = start, count(problem, offset, cap)
-    low_steps = np.maximum(low_steps, start)
-    if (cost @ (low_steps - start) <= room).all():
+    high_steps, low_steps = start, np.maximum(count(problem, offset, cap), start)
+    low_spent, high_spent = spent(cost, low_steps - start), np.zeros(room.size)
+    if (low_spent <= room).all():
         return low_steps, 0.0
     low, high = _levels(problem, start, low_steps, rank, offset)
-    while int((low_steps - high_steps).sum()) > max(WINDOW, start.size // 4) and high > low * (1 + 1e-12):
-        middle = math.sqrt(low) * math.sqrt(high) if high > 2 * low else 0.5 * (low + high)
+    few, turn = max(WINDOW, start.size // 4), 0
+    while int((low_steps - high_steps).sum()) > few and high > low * (1 + 1e-12):
+        # What is spent is nearly straight in log(level): aim by a secant, and halve every third time.
+        part = 0.5 if turn % 3 == 2 else _secant(low_spent, high_spent, room)
+        middle, turn = low ** (1 - part) * high**part, turn + 1
         steps = np.maximum(count(problem, offset + middle * rank, cap), start)
-        if (cost @ (steps - start) <= room).all():
-            high, high_steps = middle, steps
+        now = spent(cost, steps - start)
+        if (now <= room).all():
+            high, high_steps, high_spent = middle, steps, now
         else:
-            low, low_steps = middle, steps
-    return _by_rank(problem, high_steps, low_steps, cost, room - cost @ (high_steps - start), rank, offset)
+            low, low_steps, low_spent = middle, steps, now
+    return _by_rank(problem, high_steps, low_steps, cost, room - high_spent, rank, offset)
+
+
+def _secant(low_spent: Floats, high_spent: Floats, room: Floats) -> float:
+    """How far from low to high the tightest limit would just hold, if spending were straight in between."""
+    over = low_spent - room
+    part = np.where(over > 0, over / np.maximum(low_spent - high_spent, 1e-300), 0.0)
+    return min(max(float(part.max()), 0.02), 0.98)
 
 
 def _levels(problem: Problem, start: Ints, end: Ints, rank: Floats, offset: Floats) -> tuple[float, float]:

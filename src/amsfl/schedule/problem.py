@@ -102,13 +102,19 @@ def count(problem: Problem, threshold: Floats, cap: Ints) -> Ints:
     linear: s < (a - threshold/w)/d; geometric: s < (a/d) ln(w a/threshold).
     """
     w, a, d = problem.weights, problem.gain, problem.drift
-    level = np.maximum(threshold, TINY)  # so that worthless steps are never counted
+    end = np.maximum(threshold, TINY)  # so that worthless steps are never counted
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if problem.curve == "linear":
-            end = (a - level / w) / d
+            np.divide(end, w, out=end)
+            np.subtract(a, end, out=end)
+            np.divide(end, d, out=end)
         else:
-            end = (a / d) * np.log(w * a / level)
-    return np.minimum(np.fmax(np.ceil(end), 1.0), cap).astype(np.int64)  # fmax: 0/0 counts as no more
+            np.divide(w * a, end, out=end)
+            np.log(end, out=end)
+            np.multiply(end, a / d, out=end)
+    np.ceil(end, out=end)
+    np.fmax(end, 1.0, out=end)  # fmax: 0/0 counts as no more
+    return np.minimum(end, cap, out=end).astype(np.int64)
 
 
 def useful(problem: Problem) -> Ints:

@@ -2,12 +2,15 @@
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from amsfl.core import Plan, UserError, nearest
+from amsfl.schedule.exact import exact
 from amsfl.schedule.greedy import solve as _greedy
 from amsfl.schedule.optimise import Policy, optimise
 from amsfl.schedule.problem import Problem
+from amsfl.schedule.rivals import adacomm, decaying, speed, wang
 from amsfl.schedule.simple import fill, fixed, printed
 
 
@@ -24,9 +27,14 @@ def greedy(problem: Problem) -> Plan:
 POLICIES: dict[str, Callable[..., Policy]] = {
     "price": lambda: price,
     "greedy": lambda: greedy,
+    "exact": lambda limit_s=60.0: partial(exact, limit_s=limit_s),
     "printed": printed,
     "fixed": fixed,
     "fill": fill,
+    "wang": wang,
+    "adacomm": adacomm,
+    "decaying": decaying,
+    "speed": speed,
 }
 
 

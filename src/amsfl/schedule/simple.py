@@ -5,8 +5,9 @@ import heapq
 import numpy as np
 
 from amsfl.core import Plan, UserError
+from amsfl.schedule.lagrange import spent
 from amsfl.schedule.optimise import Policy, judged
-from amsfl.schedule.problem import Floats, Ints, Problem, rows
+from amsfl.schedule.problem import TOLERANCE, Floats, Ints, Problem, rows
 
 
 def printed(alpha: float = 1.0, beta: float = 1.0) -> Policy:
@@ -69,11 +70,14 @@ def fill() -> Policy:
 
 
 def latest(problem: Problem, top: Ints, deadline: float, least: int = 1) -> Ints:
-    """Steps by the latest common deadline, not after the one given, that every summed limit allows."""
+    """Steps by the latest common deadline, not after the one given, that every summed limit allows.
+
+    Where `least` steps for everyone is already too much, that is what comes back.
+    """
     cost, room = rows(problem)
 
     def by(when: float) -> Ints:
-        spare = (when * (1 + 1e-9) - problem.comm_seconds) / problem.step_seconds
+        spare = (when * (1 + TOLERANCE) - problem.comm_seconds) / problem.step_seconds
         return np.clip(spare, np.minimum(least, top), top).astype(np.int64)
 
     deadline = min(deadline, float((problem.step_seconds * top + problem.comm_seconds).max()))
@@ -87,10 +91,9 @@ def latest(problem: Problem, top: Ints, deadline: float, least: int = 1) -> Ints
             low = middle
         else:
             high = middle
-    t = by(low)
-    return t if fits(t, cost, room) else np.ones_like(t)
+    return by(low)
 
 
 def fits(t: Ints, cost: Floats, room: Floats) -> bool:
     """Whether steps fit every summed limit."""
-    return bool((cost @ (t - 1) <= room).all())
+    return bool((spent(cost, t - 1) <= room).all())

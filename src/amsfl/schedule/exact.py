@@ -1,0 +1,116 @@
+"""The optimum, by integer programming (HiGHS through scipy.optimize.milp).
+
+The price plan and its Lagrangian bound come first: a step whose worth lies further from its price than the
+gap between the two is settled, in or out, so that only the few steps near the price reach HiGHS. There t_i
+is a whole number and its steps are segments y_is in [0, 1]; worth falls along s, so they fill in order.
+"""
+
+from functools import partial
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import coo_array, csr_array, hstack, vstack
+
+from amsfl.core import Plan
+from amsfl.schedule.lagrange import spent, tighten, value
+from amsfl.schedule.optimise import optimise
+from amsfl.schedule.price import Answer
+from amsfl.schedule.price import solve as by_price
+from amsfl.schedule.problem import Floats, Ints, Problem, count, curve_worth
+
+SCALE = 1e4  # of objective and limits: HiGHS's tolerances are absolute, 1e-6
+
+
+def exact(problem: Problem, limit_s: float = 60.0) -> Plan:
+    """The best plan there is; where HiGHS needs longer than limit_s, the best found and an honest bound."""
+    return optimise(problem, partial(solve, limit_s=limit_s), proven=True)
+
+
+def solve(
+    problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Floats, limit_s: float = 60.0
+) -> Answer:
+    """max U(t) - offset . t with t <= cap and cost (t - 1) <= room."""
+    start = by_price(problem, cap, cost, room, offset)
+    reached = value(problem, start.steps, offset)
+    gap = start.bound - reached
+    if gap <= 1e-13 * max(abs(start.bound), abs(reached)):
+        return Answer(_cheapest(problem, cost, start.steps), reached, start.prices)
+    gap *= 1 + 1e-9
+    cap = tighten(cap, cost, room)
+    price = offset + (start.prices[:, None] * cost).sum(axis=0)
+    # A step worth more than its price plus the gap cannot be left out, one worth less than minus it not taken.
+    low = count(problem, price + gap, cap)
+    high = np.maximum(count(problem, np.maximum(price - gap, offset), cap), low)
+    steps, bound = start.steps, start.bound
+    tight = room
+    for _ in range(5):
+        found, dual = _between(problem, low, high, cost, tight, offset, limit_s)
+        if found is None:
+            bound = min(bound, max(reached, dual))
+            break
+        over = spent(cost, found - 1) - room
+        if (over > 0).any():  # inside HiGHS's tolerance, outside ours: ask for that much less
+            tight = tight - 2 * np.maximum(over, 0.0)
+            continue
+        if value(problem, found, offset) > reached:
+            steps, reached = found, value(problem, found, offset)
+        bound = min(bound, max(reached, dual))
+        break
+    return Answer(_cheapest(problem, cost, steps), max(bound, reached), start.prices)
+
+
+def _between(
+    problem: Problem, low: Ints, high: Ints, cost: Floats, room: Floats, offset: Floats, limit_s: float
+) -> tuple[Ints | None, float]:
+    """The best steps between low and high, if any fit, and what HiGHS proved about them."""
+    base, left = value(problem, low, offset), room - spent(cost, low - 1)
+    some = np.flatnonzero(high > low)
+    if some.size == 0 or (left < 0).any():
+        return (low if (left >= 0).all() else None), base
+    extra = (high - low)[some]
+    owner = np.repeat(np.arange(some.size), extra)
+    who = some[owner]
+    s = np.arange(who.size) - np.repeat(np.cumsum(extra) - extra, extra) + low[who]
+    net = curve_worth(problem.curve, problem.weights[who], problem.gain[who], problem.drift[who], s)
+    net = net - offset[who]
+    unit = SCALE / max(float(np.abs(net).max()), 1e-300)
+    share = cost[:, some] * (SCALE / np.where(left > 0, left, 1.0))[:, None]
+    n, m = some.size, who.size
+    # Variables: t (whole) then y; sum_s y_is = t_i, and the limits on t.
+    segments = coo_array((np.ones(m), (owner, np.arange(m))), shape=(n, m))
+    link = hstack([csr_array(-np.eye(n)), segments])
+    limits = hstack([csr_array(share), csr_array((room.size, m))])
+    upper = np.concatenate([np.zeros(n), np.where(left > 0, SCALE, 0.0)])
+    lower = np.concatenate([np.zeros(n), np.full(room.size, -np.inf)])
+    answer = milp(
+        np.concatenate([np.zeros(n), -net * unit]),
+        integrality=np.concatenate([np.ones(n), np.zeros(m)]),
+        bounds=Bounds(np.zeros(n + m), np.concatenate([extra, np.ones(m)])),
+        constraints=LinearConstraint(vstack([link, limits]).tocsr(), lower, upper),
+        options={"mip_rel_gap": 0.0, "time_limit": limit_s},
+    )
+    proved = base - answer.mip_dual_bound / unit if answer.mip_dual_bound is not None else np.inf
+    if answer.x is None:
+        return None, base if answer.status == 2 else np.inf
+    steps = low.copy()
+    steps[some] += np.round(answer.x[:n]).astype(np.int64)
+    reached = value(problem, steps, offset)
+    # Proven optimal up to HiGHS's absolute tolerance: the value itself is the bound.
+    return steps, reached if answer.status == 0 else max(proved, reached)
+
+
+def _cheapest(problem: Problem, cost: Floats, steps: Ints) -> Ints:
+    """Among clients that differ only in what a step costs, the cheaper ones get the more steps.
+
+    Such an exchange keeps U and never costs more; HiGHS does not care which of two equals it returns.
+    """
+    if cost.shape[0] != 1 or np.unique(steps).size == 1:
+        return steps
+    same = np.column_stack([problem.weights, problem.gain, problem.drift, problem.t_max])
+    _, group = np.unique(same, axis=0, return_inverse=True)
+    group = group.reshape(-1)
+    cheap = np.lexsort((cost[0], group))
+    most = np.lexsort((-steps, group))
+    swapped = steps.copy()
+    swapped[cheap] = steps[most]
+    return swapped
