@@ -81,7 +81,7 @@ def foretold(r: Readings, curve: str) -> Array:
 
 def _bounds(r: Readings, plain: bool) -> list[ClaimResult]:
     t, eta, v = r.steps, r.lr, r.value
-    pairs = t * (t - 1) / 2
+    pairs = np.where(t > 1, t * (t - 1) / 2, np.inf)  # one step has no drift: nothing to judge
     note = ESTIMATE if plain else f"{ESTIMATE}; the method corrects its gradients, which these bounds ignore"
     size = t * np.sqrt(v["grad_sq"])
     moved, ended = np.sqrt(v["delta_sq"]), np.sqrt(v["diff_sq"])
@@ -147,7 +147,7 @@ def _curves(r: Readings) -> list[ClaimResult]:
     rows = []
     for curve in ("linear", "geometric"):
         off = np.abs(foretold(r, curve) - actual)
-        told = np.abs(actual) > 0
+        told = (np.abs(actual) > 0) & (r.steps > 1)  # one step is foretold exactly
         share = np.median(off[told] / np.abs(actual[told])) if np.any(told) else float("nan")
         rows.append(
             untold(
