@@ -6,7 +6,7 @@ plan = policy("price")(problem(weights, step_seconds, comm_seconds, gain, drift,
 
 from amsfl.schedule.check import problem
 from amsfl.schedule.exact import exact
-from amsfl.schedule.explain import summary, table
+from amsfl.schedule.explain import WORDS, summary, table
 from amsfl.schedule.optimise import Policy
 from amsfl.schedule.problem import Problem, Resource, rate, seconds, utility, within, worth
 from amsfl.schedule.registry import POLICIES, greedy, policy, price
@@ -15,6 +15,7 @@ from amsfl.schedule.simple import fill, fixed, printed
 
 __all__ = [
     "POLICIES",
+    "WORDS",
     "Policy",
     "Problem",
     "Resource",

@@ -38,7 +38,7 @@ def solve(
     gap *= 1 + 1e-9
     cap = tighten(cap, cost, room)
     price = offset + (start.prices[:, None] * cost).sum(axis=0)
-    # A step worth more than its price plus the gap cannot be left out, one worth less than minus it not taken.
+    # A step worth more than its price plus the gap must be taken, one worth less than minus the gap must not.
     low = count(problem, price + gap, cap)
     high = np.maximum(count(problem, np.maximum(price - gap, offset), cap), low)
     steps, bound = start.steps, start.bound

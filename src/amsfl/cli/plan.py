@@ -1,0 +1,186 @@
+"""`amsfl plan`: the scheduler on its own, for someone who only has a table of sites."""
+
+import csv
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from amsfl import schedule
+from amsfl.cli.errors import friendly
+from amsfl.core import Plan, UserError, nearest
+
+NEEDED = ("client", "step_seconds")
+OPTIONAL = {"weight": 1.0, "comm_seconds": 0.0, "gain": 1.0, "drift": None}
+COLUMNS = ("client", "weight", "step_seconds", "comm_seconds", "gain", "drift")
+
+
+@friendly
+def plan(
+    clients: Annotated[Path, typer.Argument(help="CSV, one row per client: " + ", ".join(COLUMNS) + ".")],
+    budget: Annotated[
+        float | None, typer.Option(help="Seconds a round may take. Without it: the most gain per second.")
+    ] = None,
+    kind: Annotated[
+        str, typer.Option(help="sum: clients one after another; makespan: all at once, the slowest counts.")
+    ] = "sum",
+    curve: Annotated[
+        str, typer.Option(help="How a step's worth falls: linear (the paper's) or geometric (saturating).")
+    ] = "linear",
+    policy: Annotated[str, typer.Option(help="One of " + ", ".join(schedule.POLICIES) + ".")] = "price",
+    t_max: Annotated[int, typer.Option("--t-max", help="No client takes more steps than this.")] = 1000,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A policy's own setting, e.g. --policy fixed --set steps=20; repeatable."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """How many local steps each client should take this round, and why.
+
+    The file needs the columns client and step_seconds. Without weight all clients count the same, without
+    comm_seconds communication is free, without gain a first step is worth 1 everywhere, and without drift
+    every further step is worth 5% of the mean gain less than the one before it.
+    """
+    table = read(clients)
+    problem = schedule.problem(
+        table["weight"],
+        table["step_seconds"],
+        table["comm_seconds"],
+        table["gain"],
+        table["drift"],
+        curve=curve,  # type: ignore[arg-type]  # checked there, with a sentence
+        kind=kind,  # type: ignore[arg-type]
+        t_max=t_max,
+        budget=budget,
+        clients=table["client"],
+    )
+    made = schedule.policy(policy, **settings(setting or ()))(problem)
+    if as_json:
+        typer.echo(json.dumps(as_record(problem, made, policy), indent=2))
+    else:
+        show(problem, made)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The columns of a CSV file of clients; each mistake in it is one sentence."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            header = [name.strip() for name in reader.fieldnames or ()]
+            reader.fieldnames = header
+            lines = [(reader.line_num, line) for line in reader]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UserError(f"Cannot read {path}: {reason}. Give a CSV file of clients.") from error
+    for name in NEEDED:
+        if name not in header:
+            there = ", ".join(header) or "none"
+            raise UserError(f"{path} has no column {name!r}; the columns there are: {there}.")
+    for name in header:
+        if name not in COLUMNS:
+            raise UserError(f"{path} has an unknown column {name!r}{nearest(name, COLUMNS)}.")
+    if not lines:
+        raise UserError(f"{path} has a header but no clients; add one row per client.")
+    columns: dict[str, Any] = {"client": _names(path, lines)}
+    for name in COLUMNS[1:]:
+        if name in header:
+            columns[name] = [_number(path, row, name, line[name]) for row, line in lines]
+        else:
+            columns[name] = OPTIONAL[name]
+    return columns
+
+
+def settings(pairs: Sequence[str]) -> dict[str, float | int]:
+    """`steps=20` and the like."""
+    found: dict[str, float | int] = {}
+    for pair in pairs:
+        name, _, text = pair.partition("=")
+        try:
+            number = float(text)
+        except ValueError:
+            raise UserError(f"--set {pair} is not NAME=NUMBER; write for example --set steps=20.") from None
+        found[name.strip()] = int(number) if number.is_integer() else number
+    return found
+
+
+def as_record(problem: schedule.Problem, made: Plan, policy: str) -> dict[str, Any]:
+    """The plan as plain JSON."""
+    return {
+        "policy": policy,
+        "kind": problem.kind,
+        "curve": problem.curve,
+        "budget": problem.budget,
+        "steps": dict(zip(problem.clients, made.steps.tolist(), strict=True)),
+        "seconds": made.seconds,
+        "objective": made.objective,
+        "bound": made.bound,
+        "gap": made.gap,
+        "price": made.price,
+        "why": dict(zip(problem.clients, made.why, strict=True)),
+    }
+
+
+def show(problem: schedule.Problem, made: Plan) -> None:
+    """The plan as a table, and what it comes to."""
+    titles = {
+        "client": "client",
+        "weight": "weight",
+        "step_seconds": "s a step",
+        "gain": "gain",
+        "drift": "drift",
+        "steps": "steps",
+        "seconds": "seconds",
+        "next_worth": "next step",
+        "why": "stopped by",
+    }
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for key, title in titles.items():
+        style = "bold" if key == "steps" else None
+        side: Any = "left" if key in ("client", "why") else "right"
+        table.add_column(title, justify=side, style=style, no_wrap=True, overflow="fold")
+    for row in schedule.table(problem, made):
+        table.add_row(*(_cell(row[key]) for key in titles))
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(schedule.summary(problem, made))
+    console.print("seconds: computing and communicating; next step: what one more would add to the gain.")
+    for word in dict.fromkeys(made.why):
+        console.print(f"{word}: {schedule.WORDS[word]}.")
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _names(path: Path, lines: Sequence[tuple[int, Mapping[str, Any]]]) -> list[str]:
+    rows: dict[str, int] = {}
+    for row, line in lines:
+        name = (line["client"] or "").strip()
+        if not name:
+            raise UserError(f"{path}, line {row}: the client has no name; fill in column 'client'.")
+        if name in rows:
+            raise UserError(
+                f"{path}, line {row}: client {name!r} is already on line {rows[name]}; every name once."
+            )
+        rows[name] = row
+    return list(rows)
+
+
+def _number(path: Path, row: int, name: str, text: str | None) -> float:
+    where = f"{path}, line {row}: {name}"
+    try:
+        number = float(text or "")
+    except ValueError:
+        shown = "empty" if not (text or "").strip() else f"{text!r}, not a number"
+        raise UserError(f"{where} is {shown}; give a number.") from None
+    low = number <= 0 if name == "step_seconds" else number < 0
+    if not math.isfinite(number) or low:
+        need = "above 0" if name == "step_seconds" else "of at least 0"
+        raise UserError(f"{where} is {number:g}; give a finite number {need}.")
+    return number
