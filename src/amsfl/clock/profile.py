@@ -67,9 +67,7 @@ def profile(spec: str, clients: int, seed: int = 0) -> Profile:
     tiled = [np.resize(np.array(column, float), clients) for column in (step, comm)]
     mbps = np.array(8e-6 * REFERENCE_BYTES / (tiled[1] / 2))
     parts = None if shares is None else np.resize(np.array(shares), clients)
-    return Profile(
-        spec, tiled[0], tiled[1] / 2, mbps, mbps, None if parts is None else parts / parts.sum()
-    )
+    return Profile(spec, tiled[0], tiled[1] / 2, mbps, mbps, None if parts is None else parts / parts.sum())
 
 
 def _lognormal(spec: str, arguments: str, clients: int, seed: int) -> Profile:
@@ -107,7 +105,9 @@ def read_profile(path: Path, clients: int) -> Profile:
             f"give it one line a client, or use --clients {len(rows)}."
         )
     values = {column: _column(path, rows, column) for column in COLUMNS}
-    return Profile(path.name, values["step_seconds"], values["latency"], values["up_mbps"], values["down_mbps"])
+    return Profile(
+        path.name, values["step_seconds"], values["latency"], values["up_mbps"], values["down_mbps"]
+    )
 
 
 def _column(path: Path, rows: list[dict[str, str]], column: str) -> Floats:

@@ -38,6 +38,10 @@ class Outcome(NamedTuple):
 class Engine(Protocol):
     def start(self) -> State: ...
 
+    def place(self, state: State) -> State:
+        """A state from elsewhere (a checkpoint's numpy arrays) as this engine keeps it."""
+        ...
+
     def round(self, state: State, orders: Orders, number: int, keep: bool = False) -> tuple[State, Outcome]:
         """One round of local work and aggregation; `number` counts from 0 and seeds the sampling."""
         ...

@@ -20,7 +20,7 @@ class Rows(NamedTuple):
     y: jax.Array
     order: jax.Array  # this trial's row numbers
     start: jax.Array
-    count: jax.Array
+    size: jax.Array
 
 
 class Job(NamedTuple):
@@ -44,7 +44,7 @@ class Done(NamedTuple):
 
 def batch_of(rows: Rows, key: tuple[Any, Any], step: Any, size: int) -> tuple[jax.Array, jax.Array]:
     places = jnp.arange(size, dtype=jnp.uint32)
-    picked = sampling.draw(key, jnp.uint32(step), places, rows.count)
+    picked = sampling.draw(key, jnp.uint32(step), places, rows.size)
     row = rows.order[rows.start + picked]
     return rows.x[row], rows.y[row]
 
@@ -86,14 +86,16 @@ def program(task: Task, method: Method, batch: int, readings: bool) -> Callable[
         server, client = leaves(job.server, anchor), leaves(job.client, anchor)
         teacher = teacher_of(task, method, job)
 
-        def move(x: Any, g: Any) -> Any:
+        def move(x: Any, loss: Any, g: Any) -> Any:
+            lr = job.lr if method.stride is None else method.stride(job.lr, loss, _square(g))
+
             def one(x: Any, g: Any, a: Any, s: Any, c: Any) -> Any:
-                return x - job.lr * method.correct(g, x, a, s, c)
+                return x - lr * method.correct(g, x, a, s, c)
 
             return jax.tree.map(one, x, g, anchor, server, client)
 
         def step(number: Any, x: Any) -> Any:
-            return move(x, grad(x, *batch_of(job.rows, job.key, number, batch), teacher)[1])
+            return move(x, *grad(x, *batch_of(job.rows, job.key, number, batch), teacher))
 
         if not readings:
             x = jax.lax.fori_loop(0, job.steps, step, anchor)
@@ -102,10 +104,13 @@ def program(task: Task, method: Method, batch: int, readings: bool) -> Callable[
 
         first = batch_of(job.rows, job.key, 0, batch)
         loss, g = grad(anchor, *first, teacher)
-        x = jax.lax.fori_loop(1, job.steps, step, move(anchor, g))
-        last = grad(x, *first, teacher)[1]
+        x = jax.lax.fori_loop(1, job.steps, step, move(anchor, loss, g))
+        end, last = grad(x, *first, teacher)
         flat, before, after = ravel_pytree(x)[0], ravel_pytree(g)[0], ravel_pytree(last)[0]
-        return finish(job, flat, reading(loss, before, after, flat - job.anchor, job.direction))
+        taken = reading(loss, before, after, flat - job.anchor, job.direction)
+        if method.closing:
+            flat, _ = ravel_pytree(move(x, end, last))
+        return finish(job, flat, taken)
 
     def finish(job: Job, x: jax.Array, taken: Reading) -> Done:
         # jobs of 0 steps only fill a wave; their report is discarded but must not divide by zero
@@ -115,6 +120,11 @@ def program(task: Task, method: Method, batch: int, readings: bool) -> Callable[
         return Done(upload, client, taken)
 
     return run
+
+
+def _square(tree: Any) -> jax.Array:
+    """Squared norm of a tree of arrays."""
+    return sum(((leaf * leaf).sum() for leaf in jax.tree.leaves(tree)), start=jnp.zeros(()))
 
 
 def reading(loss: Any, before: Any, after: Any, delta: Any, direction: Any) -> Reading:

@@ -24,10 +24,11 @@ def evaluator(task: Task, mesh: Mesh) -> Callable[[Any, str], Scores]:
     def block_scores(params: Any, part: Any) -> tuple[jax.Array, jax.Array]:
         x, y, mask = part
         logits = task.model.apply(params, x)
-        loss = optax.softmax_cross_entropy_with_integer_labels(logits, y)
+        loss: jax.Array = optax.softmax_cross_entropy_with_integer_labels(logits, y)
         cell = y * task.classes + logits.argmax(-1)
         hit = jax.nn.one_hot(cell, task.classes**2, dtype=jnp.float32) * mask[:, None]
-        return (loss * mask).sum(), hit.sum(0)
+        total: jax.Array = (loss * mask).sum()
+        return total, hit.sum(0)
 
     def body(models: jax.Array, x: jax.Array, y: jax.Array, mask: jax.Array) -> Scores:
         def one(model: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -41,9 +42,7 @@ def evaluator(task: Task, mesh: Mesh) -> Callable[[Any, str], Scores]:
         return Scores(loss / table.sum((1, 2)), table)
 
     spread = P(AXIS)
-    program = jax.jit(
-        jax.shard_map(body, mesh=mesh, in_specs=(P(), spread, spread, spread), out_specs=P())
-    )
+    program = jax.jit(jax.shard_map(body, mesh=mesh, in_specs=(P(), spread, spread, spread), out_specs=P()))
 
     def evaluate(models: Any, split: str) -> Scores:
         return Scores(*(np.asarray(part) for part in program(jnp.asarray(models), *splits[split])))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from amsfl.core import Reading, Upload
@@ -21,14 +21,14 @@ from amsfl.methods import Method
 
 
 class Fixed(NamedTuple):
-    """What never changes in a run, on the device once."""
+    """What never changes in a run, on every device once."""
 
-    x: jax.Array
-    y: jax.Array
-    order: jax.Array
-    start: jax.Array
-    count: jax.Array
-    seeds: jax.Array
+    x: Any
+    y: Any
+    order: Any
+    start: Any
+    size: Any
+    seeds: Any
 
 
 class Lanes:
@@ -49,9 +49,10 @@ class Lanes:
         self.lanes = lanes or devices.default_lanes()
         check_fits(task, method)
         shards = task.shards
-        self.fixed = Fixed(
-            *(jnp.asarray(part) for part in (task.x, task.y, *shards, sampling.words(task.seeds)))
-        )
+        # replicated from the start: what arrives on one device would be copied, and compiled for, anew
+        self._everywhere = NamedSharding(self.mesh, P())
+        fixed = Fixed(task.x, task.y, *shards, sampling.words(task.seeds))
+        self.fixed = jax.device_put(fixed, self._everywhere)
         work = client.program(task, method, batch, readings)
         self._round = {keep: compile_round(self.mesh, method, work, keep) for keep in (False, True)}
         self._evaluate = evaluator(task, self.mesh)
@@ -59,9 +60,13 @@ class Lanes:
     def start(self) -> State:
         anchor = jnp.asarray(self.task.start())
         server, state = jax.vmap(self.method.init)(anchor)
-        clients = self.task.shards.count.shape[1]
+        clients = self.task.shards.size.shape[1]
         state = jnp.repeat(state[:, None], clients, axis=1)
-        return State(anchor, server, state, jnp.zeros_like(anchor))
+        return self.place(State(anchor, server, state, jnp.zeros_like(anchor)))
+
+    def place(self, state: State) -> State:
+        placed: State = jax.device_put(state, self._everywhere)
+        return placed
 
     def round(self, state: State, orders: Orders, number: int, keep: bool = False) -> tuple[State, Outcome]:
         queue = pack(orders.steps, self.mesh.size, self.lanes)
@@ -71,9 +76,7 @@ class Lanes:
             np.asarray(orders.lr, self.task.dtype),
             np.asarray(orders.weights, self.task.dtype),
         )
-        state, readings, deltas = self._round[keep](
-            state, self.fixed, placed, sampling.words(number), queue
-        )
+        state, readings, deltas = self._round[keep](state, self.fixed, placed, sampling.words(number), queue)
         return state, Outcome(readings, deltas if keep else None)
 
     def evaluate(self, models: Any, split: str) -> Scores:
@@ -96,7 +99,7 @@ def compile_round(mesh: Mesh, method: Method, work: Callable[[client.Job], clien
             trial, place = jnp.divmod(jnp.maximum(job, 0), cohort)
             who = orders.cohort[trial, place]
             rows = client.Rows(
-                fixed.x, fixed.y, fixed.order[trial], fixed.start[trial, who], fixed.count[trial, who]
+                fixed.x, fixed.y, fixed.order[trial], fixed.start[trial, who], fixed.size[trial, who]
             )
             key = sampling.stream(fixed.seeds[trial], number, who.astype(jnp.uint32))
             done = work(
@@ -178,7 +181,9 @@ def _zeros(state: State, trials: int, cohort: int, keep: bool, method: Method) -
         state.client[0, 0],
     ).shape[0]
     jobs = trials * cohort
-    total = Upload(jnp.zeros((trials, dim), dtype), jnp.zeros((trials, extra), dtype), jnp.zeros(trials, dtype))
+    total = Upload(
+        jnp.zeros((trials, dim), dtype), jnp.zeros((trials, extra), dtype), jnp.zeros(trials, dtype)
+    )
     readings = Reading(*[jnp.zeros(jobs, dtype)] * len(Reading._fields))
     clients = jnp.zeros((jobs, state.client.shape[2]), dtype)
     return total, clients, readings, jnp.zeros((jobs, dim if keep else 0), dtype)

@@ -33,10 +33,13 @@ class Loop:
     def start(self) -> State:
         anchor = self.task.start()
         pairs = [self.method.init(x) for x in anchor]
-        clients = self.task.shards.count.shape[1]
+        clients = self.task.shards.size.shape[1]
         server = np.stack([pair[0] for pair in pairs])
         client = np.stack([np.stack([pair[1]] * clients) for pair in pairs])
         return State(anchor, server, client, np.zeros_like(anchor))
+
+    def place(self, state: State) -> State:
+        return State(*(np.asarray(part) for part in state))
 
     def round(self, state: State, orders: Orders, number: int, keep: bool = False) -> tuple[State, Outcome]:
         state = State(*(np.array(part) for part in state))
@@ -100,17 +103,26 @@ class Loop:
                 )
             if step == 0:
                 loss, first = value, grad
-            x = x - lr * self.method.correct(grad, x, anchor, server, client)
+            x = x - self._stride(lr, value, grad) * self.method.correct(grad, x, anchor, server, client)
         if not self.readings:
             return x, Reading(*[np.zeros(())] * len(Reading._fields))
-        last = np.asarray(self._grad(x, *self._rows(trial, who, key, 0, self.batch), teacher)[1])
-        return x, reading(loss, first, last, x - anchor, state.step[trial])
+        value, last = self._grad(x, *self._rows(trial, who, key, 0, self.batch), teacher)
+        last = np.asarray(last)
+        taken = reading(loss, first, last, x - anchor, state.step[trial])
+        if self.method.closing:
+            x = x - self._stride(lr, value, last) * self.method.correct(last, x, anchor, server, client)
+        return x, taken
+
+    def _stride(self, lr: Any, loss: Any, grad: Any) -> Any:
+        if self.method.stride is None:
+            return lr
+        return self.task.dtype(self.method.stride(lr, np.asarray(loss), (grad * grad).sum()))
 
     def _rows(self, trial: int, who: int, key: Any, step: int, size: int) -> tuple[Any, Any]:
         shards = self.task.shards
         places = np.arange(size, dtype=np.uint32)
         with np.errstate(over="ignore"):
-            picked = sampling.draw(key, sampling.words(step), places, shards.count[trial, who])
+            picked = sampling.draw(key, sampling.words(step), places, shards.size[trial, who])
         row = shards.order[trial, shards.start[trial, who] + picked]
         return self.task.x[row], self.task.y[row]
 

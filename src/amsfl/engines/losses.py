@@ -19,7 +19,8 @@ class Teacher(NamedTuple):
 
 
 def cross_entropy(apply: Apply, params: Any, x: jax.Array, y: jax.Array) -> jax.Array:
-    return optax.softmax_cross_entropy_with_integer_labels(apply(params, x), y).mean()
+    losses: jax.Array = optax.softmax_cross_entropy_with_integer_labels(apply(params, x), y)
+    return losses.mean()
 
 
 def teach(apply: Apply, params: Any, x: jax.Array, y: jax.Array) -> Teacher:
@@ -45,7 +46,8 @@ def distilled(
     student = jax.nn.log_softmax(z / rule.temperature)
     divergence = optax.kl_divergence(student, soft) * rule.temperature**2
     plain = optax.softmax_cross_entropy_with_integer_labels(z, y)
-    return ((1 - rule.weight) * plain + rule.weight * mask * divergence).mean()
+    both: jax.Array = (1 - rule.weight) * plain + rule.weight * mask * divergence
+    return both.mean()
 
 
 def _cosine(z: jax.Array, prototypes: jax.Array) -> jax.Array:

@@ -14,7 +14,7 @@ from amsfl.methods import Method
 def state_bytes(task: Task, method: Method) -> int:
     """Bytes of client state, which grow with clients x dim x trials (0 for methods without)."""
     probe: Any = jax.eval_shape(lambda x: method.init(x)[1], jax.ShapeDtypeStruct((task.dim,), task.dtype))
-    trials, clients = task.shards.count.shape
+    trials, clients = task.shards.size.shape
     return int(trials * clients * probe.shape[0] * np.dtype(task.dtype).itemsize)
 
 
@@ -35,6 +35,6 @@ def check_fits(task: Task, method: Method) -> None:
     if have is not None and need > have:
         raise UserError(
             f"Method {method.name!r} keeps a state of {task.dim:,} numbers for each of "
-            f"{task.shards.count.shape[1]:,} clients: {need / 2**30:.1f} GiB with its working copy, and "
+            f"{task.shards.size.shape[1]:,} clients: {need / 2**30:.1f} GiB with its working copy, and "
             f"{have / 2**30:.1f} GiB are free; use fewer clients, a smaller model or a method without state."
         )

@@ -19,12 +19,12 @@ class Shards(NamedTuple):
 
     order: Matrix  # int32 [trials, rows]: row numbers, client after client
     start: Matrix  # int32 [trials, clients]: where a client's rows begin in `order`
-    count: Matrix  # int32 [trials, clients]: how many it has
+    size: Matrix  # int32 [trials, clients]: how many it has
 
     @property
     def weights(self) -> Matrix:
         """Each client's share of all rows, float64 [trials, clients]."""
-        return np.asarray(self.count / self.count.sum(1, keepdims=True))
+        return np.asarray(self.size / self.size.sum(1, keepdims=True))
 
 
 class Task(NamedTuple):

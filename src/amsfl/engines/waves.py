@@ -10,12 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-Ints = np.ndarray[Any, np.dtype[np.int32]]
-
 
 class Queue(NamedTuple):
-    jobs: Ints  # [devices, capacity, lanes] job numbers, -1 for none
-    waves: Ints  # [devices] how many of the capacity are used
+    jobs: Any  # int32 [devices, capacity, lanes] job numbers, -1 for none
+    waves: Any  # int32 [devices] how many of the capacity are used
 
 
 def pack(steps: Any, devices: int, lanes: int) -> Queue:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
+import jax.numpy as jnp
 import numpy as np
 
 from amsfl.core import RoundRecord
@@ -17,7 +17,7 @@ from amsfl.engines import State
 from amsfl.engines.models import Model
 from amsfl.federation import folder
 from amsfl.federation.config import RunConfig, make_config
-from amsfl.federation.run import Trial, begin, rounds
+from amsfl.federation.rounds import Trial, begin, rounds
 from amsfl.federation.setup import Parts, check_precision, prepare
 
 Watch = Callable[[RoundRecord], None]
@@ -39,8 +39,8 @@ class Result(NamedTuple):
     def predict(self, x: Any) -> Array:
         """Class numbers of rows with the data's features."""
         task = self.parts.task
-        logits = task.model.apply(task.unravel(self.params), np.asarray(x, task.dtype))  # type: ignore[arg-type]
-        return np.asarray(logits).argmax(-1)
+        logits = task.model.apply(task.unravel(jnp.asarray(self.params)), jnp.asarray(x, task.dtype))
+        return np.asarray(np.asarray(logits).argmax(-1))
 
 
 def run(
@@ -76,7 +76,7 @@ def resume(where: str | Path, watch: Watch | None = None) -> Result:
     point = folder.load_checkpoint(where)
     done = folder.keep_rounds(where, point.round if point else 0)
     if point:
-        state = State(*(jax.numpy.asarray(point.arrays[name]) for name in State._fields))
+        state = parts.engine.place(State(*(point.arrays[name] for name in State._fields)))
         trials = [Trial(**point.host)]
     return _drive(parts, state, trials[0], done, where, watch)
 
@@ -103,12 +103,13 @@ def _drive(
     result = summarise(parts, trial, done, time.perf_counter() - started)
     if where:
         folder.write_atomically(where / folder.SUMMARY, json.dumps(result, indent=1).encode())
-    return Result(result, done, np.asarray(state.anchor[trial.index]), parts)
+    return Result(result, done, np.asarray(parts.method.model(state.anchor, state.server))[0], parts)
 
 
 def summarise(parts: Parts, trial: Trial, records: list[RoundRecord], wall: float) -> dict[str, Any]:
     """The machine-readable end of a run. All that depends on the machine's speed is under `wall`."""
-    config, last = parts.config, next((r.metrics for r in reversed(records) if r.metrics), {})
+    config = parts.config
+    last: dict[str, Any] = next((r.metrics for r in reversed(records) if r.metrics), {})
     reached = trial.reached
     client_steps = sum(trial.steps)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -159,7 +160,8 @@ def run_trials(
             if watch:
                 watch(trial.index, record)
     wall = (time.perf_counter() - started) / len(seeds)
+    models = np.asarray(parts.method.model(state.anchor, state.server))
     return [
         Result(summarise(parts, trial, records[trial.index], wall), records[trial.index], model, parts)
-        for trial, model in zip(trials, np.asarray(state.anchor), strict=True)
+        for trial, model in zip(trials, models, strict=True)
     ]

@@ -30,7 +30,10 @@ class RunConfig(BaseModel):
     model: str = Field("mlp", description="softmax, mlp, mlp:128-64, cnn")
     clients: int = Field(5, ge=1)
     cohort: int | None = Field(None, ge=1, description="clients a round; all by default")
-    partition: str = Field("dirichlet:0.5", description="iid, dirichlet:A, shards:K, quantity:A, column")
+    partition: str = Field(
+        "auto",
+        description="iid, dirichlet:A, shards:K, quantity:A, column; auto: a client column, else dirichlet:0.5",
+    )
     profile: str = Field("mild", description="a built-in, a CSV file or lognormal:MEDIAN,SIGMA")
     clock: str = "sum"
     rounds: int | None = Field(None, ge=1)
@@ -82,10 +85,6 @@ def make_config(settings: dict[str, Any]) -> RunConfig:
         where = ".".join(str(part) for part in first["loc"])
         why = first["msg"].removeprefix("Value error, ")
         raise UserError(f"Setting {where!r} is {first['input']!r}: {why}.") from None
-    if config.cohort is not None and config.cohort > config.clients and config.partition != "column":
-        raise UserError(
-            f"A cohort of {config.cohort} does not fit {config.clients} clients; lower --cohort or raise --clients."
-        )
     return config
 
 

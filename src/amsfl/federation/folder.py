@@ -69,7 +69,9 @@ def read_rounds(folder: Path) -> Iterator[RoundRecord]:
                 yield RoundRecord(**json.loads(line))
         except (ValueError, TypeError):
             if number < len(lines):  # a newline follows: this line was finished, and damaged later
-                raise UserError(f"{path}, line {number}, is damaged; no round after it can be read.") from None
+                raise UserError(
+                    f"{path}, line {number}, is damaged; no round after it can be read."
+                ) from None
 
 
 def keep_rounds(folder: Path, count: int) -> list[RoundRecord]:
@@ -89,7 +91,12 @@ def save_checkpoint(folder: Path, point: Checkpoint) -> None:
     content = save_tensors(point.arrays)
     name = f"checkpoint-{point.round:06d}.safetensors"
     write_atomically(folder / name, content)
-    pointer = {"round": point.round, "arrays": name, "sha256": sha256(content).hexdigest(), "host": point.host}
+    pointer = {
+        "round": point.round,
+        "arrays": name,
+        "sha256": sha256(content).hexdigest(),
+        "host": point.host,
+    }
     write_atomically(folder / POINTER, json.dumps(pointer).encode())
     for old in folder.glob("checkpoint-*.safetensors"):
         if old.name != name:
@@ -105,10 +112,14 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
         pointer = json.loads(path.read_text(encoding="utf-8"))
         content = (folder / pointer["arrays"]).read_bytes()
         if sha256(content).hexdigest() != pointer["sha256"]:
-            raise UserError(f"The checkpoint {pointer['arrays']} in {str(folder)!r} is damaged: {_restart(folder)}")
+            raise UserError(
+                f"The checkpoint {pointer['arrays']} in {str(folder)!r} is damaged: {_restart(folder)}"
+            )
         return Checkpoint(pointer["round"], load_tensors(content), pointer["host"])
     except (OSError, KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError, SafetensorError) as error:
-        raise UserError(f"The checkpoint in {str(folder)!r} is damaged ({error}): {_restart(folder)}") from None
+        raise UserError(
+            f"The checkpoint in {str(folder)!r} is damaged ({error}): {_restart(folder)}"
+        ) from None
 
 
 def _restart(folder: Path) -> str:

@@ -91,7 +91,9 @@ def _seconds(costs: Costs, cohort: Ints, steps: Ints, kind: str) -> float:
 
 
 def _dump(estimates: drift.Estimates) -> Memory:
-    return {key: [None if np.isnan(v) else float(v) for v in part] for key, part in estimates._asdict().items()}
+    return {
+        key: [None if np.isnan(v) else float(v) for v in part] for key, part in estimates._asdict().items()
+    }
 
 
 def _load(memory: Memory) -> drift.Estimates:

@@ -45,13 +45,19 @@ def prepare(
 ) -> Parts:
     """Build everything. A user's own Dataset or Model may stand in for the named ones."""
     dataset = dataset or load_data(config)
-    clients = config.clients
-    if config.partition in ("column", "site") and dataset.sites is not None:
+    scheme, clients = config.partition, config.clients
+    if scheme == "auto":
+        scheme = "dirichlet:0.5" if dataset.sites is None else "column"
+    if scheme in ("column", "site") and dataset.sites is not None:
         clients = len(dataset.site_names)  # the data says how many there are
+    if config.cohort is not None and config.cohort > clients:
+        raise UserError(
+            f"A cohort of {config.cohort} does not fit {clients} clients; lower --cohort or raise --clients."
+        )
     profile = clock.profile(config.profile, clients, config.seed)
     partitions = [
         data.partition(
-            config.partition,
+            scheme,
             dataset.y,
             clients,
             seed,
@@ -75,7 +81,7 @@ def prepare(
         method.extra_gradients,
         method.extra_per_step,
     )
-    cohort = min(config.cohort or clients, clients)
+    cohort = config.cohort or clients
     planners = [_planner(config, method, weights) for weights in job.shards.weights]
     return Parts(config, dataset, job, method, engine, clock.costs(profile, work), work, planners, cohort)
 
@@ -90,7 +96,7 @@ def check_precision(config: RunConfig) -> None:
     """float64 needs jax told so before anything is compiled."""
     import jax
 
-    if config.precision == "float64" and not jax.config.jax_enable_x64:
+    if config.precision == "float64" and not jax.config.read("jax_enable_x64"):
         try:
             jax.config.update("jax_enable_x64", True)
         except RuntimeError:

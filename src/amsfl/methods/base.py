@@ -14,6 +14,8 @@ Init = Callable[[Vector], tuple[Vector, Vector]]
 Correct = Callable[[Vector, Vector, Vector, Vector, Vector], Vector]
 Report = Callable[[Vector, Vector, Any, Any, Vector, Vector], tuple[Upload, Vector]]
 Mix = Callable[[Vector, Vector], Vector]
+Model = Callable[[Vector, Vector], Vector]
+Stride = Callable[[Any, Any, Any], Any]
 Aggregate = Callable[[Vector, Upload, Vector, Vector, Vector], tuple[Vector, Vector]]
 
 
@@ -36,6 +38,8 @@ class Method(NamedTuple):
     report(x, anchor, steps, lr, server, client)     -> Upload, client
     mix(weights, steps)                              -> how much each upload counts in the total
     aggregate(anchor, total, weights, steps, server) -> anchor, server
+    model(anchor, server)                            -> what is scored and kept: the anchor, for most
+    stride(lr, loss, grad_sq)                        -> length of one local step; None for lr itself
 
     `weights` are shares of all clients' data: over a full cohort they sum to 1, over a part to less.
     `total` is the Upload summed over the cohort by `mix`, so no engine ever has to hold all uploads.
@@ -47,13 +51,20 @@ class Method(NamedTuple):
     report: Report
     mix: Mix
     aggregate: Aggregate
+    model: Model
+    stride: Stride | None = None
     vectors_down: int = 1  # model-sized vectors sent to each client, each round
     vectors_up: int = 1
     extra_gradients: float = 0.0  # gradient-equivalents a round beyond the steps
     extra_per_step: float = 0.0  # gradient-equivalents a step beyond its own gradient
     readings: bool = False  # takes GDA readings, and plans by them
+    closing: bool = False  # applies the reading's own gradient as one more step: it is not wasted
     objective: Distillation | None = None
     note: str = ""  # what a reader of its numbers must know
+
+
+def the_anchor(anchor: Vector, server: Vector) -> Vector:
+    return anchor
 
 
 def no_state(x: Vector) -> tuple[Vector, Vector]:

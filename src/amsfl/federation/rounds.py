@@ -36,7 +36,7 @@ class Trial:
 
 
 def begin(parts: Parts) -> tuple[State, list[Trial]]:
-    clients = parts.task.shards.count.shape[1]
+    clients = parts.task.shards.size.shape[1]
     trials = [
         Trial(index, seed, planner.start(), steps=[0] * clients)
         for index, (seed, planner) in enumerate(zip(parts.task.seeds, parts.planners, strict=True))
@@ -89,7 +89,7 @@ def rounds(
 
 def _cohort(parts: Parts, seed: int, number: int) -> Any:
     """This round's clients: a draw that depends on seed and round alone, so a resumed run draws the same."""
-    clients = parts.task.shards.count.shape[1]
+    clients = parts.task.shards.size.shape[1]
     if parts.cohort == clients:
         return np.arange(clients)
     rng = np.random.default_rng([seed, number, 0xC0])
@@ -129,7 +129,8 @@ def _evaluate(parts: Parts, state: State, running: list[Trial]) -> dict[int, dic
     if not due:
         return {}
     picked = [trial.index for trial in due]
-    models = state.anchor if len(due) == len(state.anchor) else state.anchor[np.array(picked)]
+    every = parts.method.model(state.anchor, state.server)
+    models = every if len(due) == len(every) else every[np.array(picked)]
     found: dict[int, dict[str, dict[str, Any]]] = {index: {} for index in picked}
     for split in parts.task.evals:
         scores = parts.engine.evaluate(models, split)

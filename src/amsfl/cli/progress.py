@@ -1,0 +1,43 @@
+"""A bar with round, virtual time and accuracy; silent when nobody watches."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from amsfl.core import RoundRecord
+
+if TYPE_CHECKING:
+    from amsfl.federation import RunConfig
+
+
+@contextmanager
+def watching(config: "RunConfig", quiet: bool) -> Iterator[Callable[[RoundRecord], None] | None]:
+    """A callback for every round that moves the bar, on standard error; None when there is no terminal."""
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[now]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(config.method, total=1.0, now="compiling")
+
+        def moved(record: RoundRecord) -> None:
+            spent = record.seconds[config.clock]
+            done = [record.round / config.last_round]
+            if config.seconds:
+                done.append(spent / config.seconds)
+            score = record.metrics.get("holdout", {}).get("accuracy")
+            if score is not None and config.target:
+                done.append(score / config.target)
+            accuracy = "" if score is None else f"  accuracy {score:.3f}"
+            bar.update(task, completed=max(done), now=f"round {record.round}  {spent:.1f} s{accuracy}")
+
+        yield moved

@@ -1,0 +1,139 @@
+"""Clients whose loss is a quadratic, and the papers' pseudo-code written out again, method by method.
+
+`drive` runs a Method of ours, numpy and a few lines; the functions in PAPER share nothing with it: they
+keep models and states as plain lists and follow each paper's algorithm box.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from amsfl.core import Upload
+from amsfl.methods import Method
+
+Vector = Any
+
+
+class Clients(NamedTuple):
+    """F_i(w) = (w - m_i)' H_i (w - m_i) / 2."""
+
+    curvature: Vector  # [n, d, d]
+    minimum: Vector  # [n, d]
+    weights: Vector  # [n], sum 1
+
+    def grad(self, i: int, w: Vector) -> Vector:
+        return self.curvature[i] @ (w - self.minimum[i])
+
+    @property
+    def optimum(self) -> Vector:
+        """argmin of sum_i w_i F_i."""
+        total = np.einsum("n,nij->ij", self.weights, self.curvature)
+        pull = np.einsum("n,nij,nj->i", self.weights, self.curvature, self.minimum)
+        return np.linalg.solve(total, pull)
+
+
+def random_clients(n: int, d: int, seed: int) -> Clients:
+    rng = np.random.default_rng(seed)
+    roots = rng.normal(size=(n, d, d))
+    curvature = np.einsum("nij,nkj->nik", roots, roots) / d + 0.2 * np.eye(d)
+    weights = rng.dirichlet(np.ones(n))
+    return Clients(curvature, rng.normal(size=(n, d)), weights)
+
+
+def line(h: list[float], m: list[float], weights: list[float]) -> Clients:
+    """Clients on a line, for numbers that can be derived by hand."""
+    return Clients(np.array(h)[:, None, None], np.array(m)[:, None], np.array(weights))
+
+
+def drive(
+    method: Method, clients: Clients, x: Vector, rounds: list[tuple[list[int], list[int]]], lr: float
+) -> tuple[Vector, Vector, list[Vector]]:
+    """Rounds of (cohort, steps) with one of our methods; final anchor, server state, client states."""
+    server, first = method.init(x)
+    states = [first.copy() for _ in clients.weights]
+    for cohort, steps in rounds:
+        weights, t = clients.weights[cohort], np.array(steps, float)
+        mix = method.mix(weights, t)
+        total = Upload(0.0, 0.0, 0.0)
+        for place, i in enumerate(cohort):
+            y = x
+            for _ in range(steps[place]):
+                y = y - lr * method.correct(clients.grad(i, y), y, x, server, states[i])
+            sent, states[i] = method.report(y, x, t[place], lr, server, states[i])
+            total = Upload(*(a + mix[place] * b for a, b in zip(total, sent, strict=True)))
+        x, server = method.aggregate(x, total, weights, t, server)
+    return x, server, states
+
+
+def paper_fedavg(clients, x, rounds, lr, mu=0.0):
+    for cohort, steps in rounds:
+        share = clients.weights[cohort] / clients.weights[cohort].sum()
+        models = []
+        for i, t in zip(cohort, steps, strict=True):
+            w = x.copy()
+            for _ in range(t):
+                w = w - lr * (clients.grad(i, w) + mu * (w - x))
+            models.append(w)
+        x = sum(p * w for p, w in zip(share, models, strict=True))
+    return x
+
+
+def paper_fednova(clients, x, rounds, lr):
+    for cohort, steps in rounds:
+        share = clients.weights[cohort] / clients.weights[cohort].sum()
+        directions = []
+        for i, t in zip(cohort, steps, strict=True):
+            w, grads = x.copy(), []
+            for _ in range(t):
+                grads.append(clients.grad(i, w))
+                w = w - lr * grads[-1]
+            directions.append(np.mean(grads, axis=0))  # G a / ||a||_1 with a = (1, ..., 1)
+        effective = sum(p * t for p, t in zip(share, steps, strict=True))
+        x = x - lr * effective * sum(p * d for p, d in zip(share, directions, strict=True))
+    return x
+
+
+def paper_scaffold(clients, x, rounds, lr):
+    n = len(clients.weights)
+    own = [np.zeros_like(x) for _ in range(n)]
+    for cohort, steps in rounds:
+        control = sum(w * c for w, c in zip(clients.weights, own, strict=True))  # c as the mean of all c_i
+        share = clients.weights[cohort] / clients.weights[cohort].sum()
+        models = []
+        for i, t in zip(cohort, steps, strict=True):
+            y = x.copy()
+            for _ in range(t):
+                y = y - lr * (clients.grad(i, y) - own[i] + control)
+            own[i] = own[i] - control + (x - y) / (t * lr)
+            models.append(y)
+        x = sum(p * y for p, y in zip(share, models, strict=True))
+    return x
+
+
+def paper_feddyn(clients, x, rounds, lr, alpha):
+    n = len(clients.weights)
+    linear = [np.zeros_like(x) for _ in range(n)]
+    for cohort, steps in rounds:
+        share = clients.weights[cohort] / clients.weights[cohort].sum()
+        models = []
+        for i, t in zip(cohort, steps, strict=True):
+            y = x.copy()
+            for _ in range(t):
+                y = y - lr * (clients.grad(i, y) - linear[i] + alpha * (y - x))
+            linear[i] = linear[i] - alpha * (y - x)
+            models.append(y)
+        h = sum(w * g for w, g in zip(clients.weights, linear, strict=True))  # h as the mean of all g_i
+        x = sum(p * y for p, y in zip(share, models, strict=True)) - h / alpha
+    return x
+
+
+PAPER = {
+    "fedavg": paper_fedavg,
+    "fedprox": lambda *args: paper_fedavg(*args, mu=0.3),
+    "fednova": paper_fednova,
+    "scaffold": paper_scaffold,
+    "feddyn": lambda *args: paper_feddyn(*args, alpha=0.3),
+    "fedcsda": paper_fedavg,  # its vectors are FedAvg's; what differs is the objective
+    "amsfl": paper_fedavg,
+}
+OPTIONS = {"fedprox": {"mu": 0.3}, "feddyn": {"alpha": 0.3}}

@@ -1,0 +1,279 @@
+"""The engines against each other, against plain numpy, and against themselves."""
+
+import jax
+import numpy as np
+import pytest
+
+from amsfl import methods
+from amsfl.core import Reading, UserError
+from amsfl.data import load, partition
+from amsfl.engines import Orders, devices, losses, make, metrics, models, sampling, task
+from amsfl.engines.base import Scores
+from amsfl.engines.lanes import Lanes
+from amsfl.engines.memory import check_fits, state_bytes
+from amsfl.engines.waves import pack
+
+CLIENTS, COHORT, TRIALS, BATCH = 6, 4, 2, 8
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load("digits")
+
+
+def job(data, dtype=np.float64, spec="softmax", trials=TRIALS):
+    network = models.make(spec, data.x.shape[1], len(data.classes))
+    parts = [partition("dirichlet:0.5", data.y, CLIENTS, seed) for seed in range(trials)]
+    return task.make(data, network, parts, tuple(range(trials)), dtype)
+
+
+def orders(number: int, job_: task.Task, stopped: int | None = None) -> Orders:
+    """Random cohorts and steps; from round 6 on, trial `stopped` stands still."""
+    rng = np.random.default_rng(number)
+    cohort = np.stack([np.sort(rng.choice(CLIENTS, COHORT, replace=False)) for _ in job_.seeds])
+    steps = rng.integers(1, 7, cohort.shape)
+    if stopped is not None and number >= 6:
+        steps[stopped] = 0
+    weights = np.take_along_axis(job_.shards.weights, cohort, 1)
+    return Orders(cohort, steps, np.linspace(0.2, 0.1, len(cohort)), weights)
+
+
+def ten_rounds(engine, job_, stopped=None, keep=False):
+    state, outcome = engine.start(), None
+    for number in range(10):
+        state, outcome = engine.round(state, orders(number, job_, stopped), number, keep)
+    return state, outcome
+
+
+def close(a, b, tolerance):
+    scale = max(np.abs(np.asarray(a)).max(initial=0), 1e-30)
+    assert np.abs(np.asarray(a) - np.asarray(b)).max(initial=0) <= tolerance * scale
+
+
+@pytest.mark.parametrize("name", methods.METHODS)
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-10), (np.float32, 1e-4)])
+def test_engines_agree(digits, name, dtype, tolerance):
+    """Ten rounds, unequal steps, partial cohorts, two trials of which one ends early; readings, too."""
+    job_ = job(digits, dtype)
+    method = methods.make(name)
+    a, seen_a = ten_rounds(make("loop", job_, method, BATCH, readings=True), job_, stopped=1)
+    b, seen_b = ten_rounds(make("jax", job_, method, BATCH, readings=True), job_, stopped=1)
+    for ours, theirs in zip(a, b, strict=True):
+        assert np.asarray(ours).dtype == np.asarray(theirs).dtype == dtype
+        close(ours, theirs, tolerance)
+    for ours, theirs in zip(seen_a.readings, seen_b.readings, strict=True):
+        # readings are differences of nearly equal gradients: they lose digits that models keep
+        close(ours, theirs, 1e-9 if dtype == np.float64 else 2e-3)
+
+
+def test_engines_agree_on_the_cnn_and_without_readings(digits):
+    job_ = job(digits, spec="cnn", trials=1)
+    method = methods.make("scaffold")
+    a, _ = ten_rounds(make("loop", job_, method, BATCH), job_)
+    b, _ = ten_rounds(make("jax", job_, method, BATCH), job_)
+    close(a.anchor, b.anchor, 1e-10)
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+@pytest.mark.parametrize("count", [1, 2])
+def test_lanes_and_devices_do_not_change_the_result(digits, lanes, count):
+    job_ = job(digits)
+    method = methods.make("feddyn")
+    reference, seen = ten_rounds(make("loop", job_, method, BATCH, readings=True), job_, keep=True)
+    engine = Lanes(job_, method, BATCH, readings=True, lanes=lanes, mesh=devices.mesh(count))
+    state, outcome = ten_rounds(engine, job_, keep=True)
+    close(reference.anchor, state.anchor, 1e-10)
+    close(reference.client, state.client, 1e-10)
+    close(seen.readings.grad_sq, outcome.readings.grad_sq, 1e-9)
+    close(seen.deltas, outcome.deltas, 1e-9)
+
+
+def test_same_seed_same_bits(digits):
+    job_ = job(digits, np.float32)
+    runs = [ten_rounds(make("jax", job_, methods.make("fedavg"), BATCH), job_)[0] for _ in range(2)]
+    assert np.array_equal(runs[0].anchor, runs[1].anchor)
+
+
+def test_one_compilation_whatever_the_steps(digits):
+    job_ = job(digits)
+    engine = Lanes(job_, methods.make("fedavg"), BATCH)
+    state = engine.start()
+    for number in range(4):
+        state, _ = engine.round(state, orders(number, job_), number)
+    assert engine._round[False]._cache_size() == 1
+
+
+def test_gradient_against_numpy_backpropagation(digits):
+    """softmax(x W1 + b1 -> relu -> W2 + b2) by hand: an implementation that shares nothing with jax."""
+    job_ = job(digits, spec="mlp:12", trials=1)
+    flat = job_.start()[0]
+    x, y = job_.x[:32], job_.y[:32]
+    tree = job_.unravel(flat)
+    (w1, b1), (w2, b2) = [(np.asarray(layer.weight), np.asarray(layer.bias)) for layer in tree.layers]
+    hidden = x @ w1 + b1
+    active = np.maximum(hidden, 0)
+    logits = active @ w2 + b2
+    p = np.exp(logits - logits.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True)
+    error = p.copy()
+    error[np.arange(32), y] -= 1
+    error /= 32
+    back = (error @ w2.T) * (hidden > 0)
+    expected = [x.T @ back, back.sum(0), active.T @ error, error.sum(0)]
+    loss, got = jax.value_and_grad(lambda t: losses.cross_entropy(job_.model.apply, t, x, y))(tree)
+    assert float(loss) == pytest.approx(-np.log(p[np.arange(32), y]).mean())
+    for ours, theirs in zip(expected, jax.tree.leaves(got), strict=True):
+        np.testing.assert_allclose(theirs, ours, atol=1e-12)
+
+
+def test_distillation_against_numpy():
+    """The FedCSDA row's objective written out row by row, a class missing among the prototypes' rows."""
+    rng = np.random.default_rng(0)
+    features, classes, temperature, mu = 4, 3, 4.0, 0.5
+    apply = lambda w, x: x @ w  # noqa: E731
+    student, teacher = rng.normal(size=(2, features, classes))
+    rows, labels = rng.normal(size=(20, features)), rng.integers(0, 2, 20)
+    x, y = rng.normal(size=(9, features)), rng.integers(0, classes, 9)
+    rule = methods.Distillation(mu, temperature, 20)
+    taught = losses.teach(apply, teacher, rows, labels)
+    got = losses.distilled(apply, rule, taught, student, x, y)
+
+    def soft(v):
+        return np.exp(v - v.max()) / np.exp(v - v.max()).sum()
+
+    prototypes = [(rows @ teacher)[labels == c].mean(0) for c in range(2)]
+    total, masked = 0.0, 0
+    for row, label in zip(x, y, strict=True):
+        z, target = row @ student, row @ teacher
+        cosines = [z @ p / np.linalg.norm(z) / np.linalg.norm(p) for p in prototypes]
+        share = np.append(soft(np.array(cosines)), 0.0)  # class 2 has no prototype
+        confident = target.argmax() == label and soft(target)[label] > 1 / classes
+        q, p = soft(share * target / temperature), soft(z / temperature)
+        masked += confident
+        plain = -np.log(soft(z)[label])
+        total += (1 - mu) * plain + mu * confident * temperature**2 * (q * np.log(q / p)).sum()
+    assert 0 < masked < 9
+    assert float(got) == pytest.approx(total / 9)
+
+
+def test_sampling_is_uniform_and_its_own_for_everyone():
+    """Chi-square over 10 rows and 20,000 draws: 9 degrees of freedom, 99.9% below 27.9."""
+    with np.errstate(over="ignore"):
+        key = sampling.stream(*map(sampling.words, (0, 1, 2)))
+        draws = np.concatenate(
+            [
+                sampling.draw(key, sampling.words(step), np.arange(100, dtype=np.uint32), np.int32(10))
+                for step in range(200)
+            ]
+        )
+        others = [
+            sampling.stream(*map(sampling.words, k)) for k in [(1, 1, 2), (0, 2, 2), (0, 1, 3), (0, 2, 1)]
+        ]
+    counts = np.bincount(draws, minlength=10)
+    assert len(counts) == 10 and ((counts - 2000) ** 2 / 2000).sum() < 27.9
+    assert len({int(first) for first, _ in [key, *others]}) == 5
+
+
+def test_sampling_never_leaves_the_rows():
+    """The largest 24 bits times any count must not round up to the count."""
+    with np.errstate(over="ignore"):
+        for rows in (1, 3, 1000, 2**24 - 1):
+            key = sampling.stream(*map(sampling.words, (5, 0, 0)))
+            picked = sampling.draw(key, sampling.words(0), np.arange(50_000, dtype=np.uint32), np.int32(rows))
+            assert picked.min() >= 0 and picked.max() < rows
+
+
+def test_packing_follows_the_sum_of_steps():
+    rng = np.random.default_rng(0)
+    steps = rng.integers(1, 101, (1, 200))
+    queue = pack(steps, devices=2, lanes=1)
+    loads = [steps.ravel()[queue.jobs[d, : queue.waves[d], 0]].sum() for d in range(2)]
+    assert sorted(queue.jobs[queue.jobs >= 0].tolist()) == list(range(200))
+    assert max(loads) <= steps.sum() / 2 + 100
+    wide = pack(steps, devices=1, lanes=20)
+    lockstep = sum(steps.ravel()[wave].max() for wave in wide.jobs[0, : wide.waves[0]])
+    assert lockstep * 20 <= 1.3 * steps.sum()
+
+
+def test_idle_clients_are_not_packed():
+    queue = pack(np.array([[0, 3, 0]]), devices=2, lanes=2)
+    assert queue.waves.tolist() == [1, 0] and queue.jobs[0, 0].tolist() == [1, -1]
+
+
+def test_loop_names_client_round_and_step(digits):
+    job_ = job(digits, trials=1)
+    spoiled = job_._replace(x=job_.x.copy())
+    mine = spoiled.shards.order[0, spoiled.shards.start[0, 2] :][: spoiled.shards.size[0, 2]]
+    spoiled.x[mine] = np.nan
+    engine = make("loop", spoiled, methods.make("fedavg"), BATCH)
+    weights = spoiled.shards.weights[:, [1, 2]]
+    with pytest.raises(UserError, match="Client 2, round 4, step 1"):
+        engine.round(
+            engine.start(), Orders(np.array([[1, 2]]), np.array([[1, 2]]), np.array([0.1]), weights), 3
+        )
+
+
+def test_metrics_by_hand():
+    """Class 0: 3 of 4 right; class 1: 1 of 2; class 2 absent. F1: 6/(4+4) and 2/(2+2)."""
+    table = np.array([[[3, 1, 0], [1, 1, 0], [0, 0, 0]]])
+    found = metrics(Scores(np.array([0.5]), table), 0)
+    assert found["accuracy"] == pytest.approx(4 / 6)
+    assert found["recall"] == [0.75, 0.5, None]
+    assert found["macro_f1"] == pytest.approx((0.75 + 0.5) / 2)
+
+
+@pytest.mark.parametrize("engine", ["loop", "jax"])
+def test_evaluation_against_numpy(digits, engine):
+    job_ = job(digits)
+    scores = make(engine, job_, methods.make("fedavg"), BATCH).evaluate(job_.start(), "holdout")
+    x, y = job_.evals["holdout"]
+    for index, flat in enumerate(job_.start()):
+        layer = job_.unravel(flat).layers[0]
+        logits = x @ np.asarray(layer.weight) + np.asarray(layer.bias)
+        likely = logits - np.log(np.exp(logits).sum(1, keepdims=True))
+        assert scores.loss[index] == pytest.approx(-likely[np.arange(len(y)), y].mean())
+        assert metrics(scores, index)["accuracy"] == pytest.approx((logits.argmax(1) == y).mean())
+        assert scores.confusion[index].sum() == len(y)
+
+
+def test_state_that_does_not_fit_is_refused_with_the_number(digits, monkeypatch):
+    job_ = job(digits)
+    need = state_bytes(job_, methods.make("scaffold"))
+    assert need == TRIALS * CLIENTS * job_.dim * 8
+    assert state_bytes(job_, methods.make("fedavg")) == 0
+    monkeypatch.setattr("amsfl.engines.memory.available_bytes", lambda: need)
+    check_fits(job_, methods.make("fedavg"))
+    with pytest.raises(UserError, match=r"650 numbers for each of 6 clients.*method without state"):
+        check_fits(job_, methods.make("scaffold"))
+
+
+def test_models_are_named_and_refused_in_sentences():
+    with pytest.raises(UserError, match="did you mean 'softmax'"):
+        models.make("softmx", 4, 2)
+    with pytest.raises(UserError, match="square images"):
+        models.make("cnn", 122, 5)
+    with pytest.raises(UserError, match="joined by '-'"):
+        models.make("mlp:64,32", 4, 2)
+    network = models.make("mlp", 122, 5)
+    leaves = jax.tree.leaves(jax.eval_shape(network.init, jax.random.key(0)))
+    assert sum(leaf.size for leaf in leaves) == 10_117
+
+
+def test_users_own_functions_are_a_model(digits):
+    """Any init and apply, no equinox in sight."""
+    network = models.Model(
+        "mine", lambda key: {"w": jax.random.normal(key, (64, 10)) * 0.01}, lambda p, x: x @ p["w"]
+    )
+    parts = [partition("iid", digits.y, CLIENTS, 0)]
+    job_ = task.make(digits, network, parts, (0,), np.float64)
+    a, _ = ten_rounds(make("loop", job_, methods.make("fedavg"), BATCH), job_)
+    b, _ = ten_rounds(make("jax", job_, methods.make("fedavg"), BATCH), job_)
+    close(a.anchor, b.anchor, 1e-10)
+
+
+def test_reading_by_hand():
+    """g = (3, 4), g' = (1, 4), delta = (-1, 0), v = (-2, 1)."""
+    from amsfl.engines.client import reading
+
+    got = reading(0.7, *map(np.array, ([3.0, 4.0], [1.0, 4.0], [-1.0, 0.0], [-2.0, 1.0])))
+    assert got == Reading(0.7, 25, 4, 1, -6, -3, -2, 4, 2)
