@@ -4,6 +4,7 @@ and judged by one and the same forward pass.
 
 import json
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +45,7 @@ def initial(seed: int) -> dict[str, np.ndarray]:
     """He-normal matrices [in, out] and zero biases."""
     rng = np.random.default_rng(seed)
     weights = {}
-    for i, (before, after) in enumerate(zip(LAYERS[:-1], LAYERS[1:], strict=True)):
+    for i, (before, after) in enumerate(pairwise(LAYERS)):
         weights[f"w{i}"] = (rng.standard_normal((before, after)) * np.sqrt(2 / before)).astype(np.float32)
         weights[f"b{i}"] = np.zeros(after, np.float32)
     return weights

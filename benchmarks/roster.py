@@ -6,18 +6,19 @@ from typing import NamedTuple
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 
-# One pip call per entry, in this order. PyTorch goes first and alone, so that a peer's own requirement is
-# already met and cannot pull another build. Where pip's index offers CUDA builds, see README.md.
-TORCH = "torch==2.13.0"
+# One pip call per entry, in this order. PyTorch goes first and alone and is named again with each peer, as
+# is the torchvision that belongs to it: an unpinned torchvision pulls another torch, and CUDA with it.
+# Where pip's index offers CUDA builds only, see README.md.
+TORCH, VISION = "torch==2.13.0", "torchvision==0.28.0"
 VENVS: dict[str, list[list[str]]] = {
     "ours": [["--editable", str(ROOT)]],
     "pytorch": [[TORCH, "numpy"]],
-    "pfl": [[TORCH], ["pfl[pytorch]==0.6.0"]],
+    "pfl": [[TORCH], [TORCH, "pfl[pytorch]==0.6.0"]],
     "fedjax": [["fedjax==0.0.17", "jax==0.10.2"]],
-    "flower": [[TORCH], ["flwr[simulation]==1.41.0"]],
-    "fluke": [[TORCH], ["fluke-fl==0.8.1"]],
-    "fedlab": [[TORCH], ["fedlab==1.3.0"]],
-    "flgo": [[TORCH], ["flgo==0.4.4"]],
+    "flower": [[TORCH], [TORCH, "flwr[simulation]==1.41.0"]],
+    "fluke": [[TORCH], [TORCH, VISION, "fluke-fl==0.8.1"]],
+    "fedlab": [[TORCH], [TORCH, VISION, "fedlab==1.3.0"]],
+    "flgo": [[TORCH], [TORCH, VISION, "flgo==0.4.4"]],
 }
 
 
@@ -44,7 +45,9 @@ PEERS: dict[str, Peer] = {
 }
 
 
-def command(name: str, python: Path, job: str, export: Path, model: Path, data_dir: str, repeat: int) -> list[str]:
+def command(
+    name: str, python: Path, job: str, export: Path, model: Path, data_dir: str, repeat: int
+) -> list[str]:
     """How one peer is started on one job."""
     peer = PEERS[name]
     if not peer.script:

@@ -24,7 +24,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Client steps per second, ours and the peers'.")
     parser.add_argument("--job", action="append", choices=[*JOBS], help="default: both")
     parser.add_argument("--peers", default="all", help=f"all, or some of {','.join(PEERS)} (comma-separated)")
-    parser.add_argument("--venvs", type=Path, default=HERE / ".bench-venvs", help="where environments are kept")
+    parser.add_argument(
+        "--venvs", type=Path, default=HERE / ".bench-venvs", help="where environments are kept"
+    )
     parser.add_argument("--data-dir", default="", help="folder with the NSL-KDD files")
     parser.add_argument("--out", type=Path, help="JSON to write; the table goes to the same name with .md")
     parser.add_argument("--repeat", type=int, default=3, help="repetitions; the best one counts")
@@ -81,8 +83,11 @@ def main() -> None:
             outcome["jobs"][job] = {"settings": JOBS[job], "results": results}
             for name in given.names:
                 results[name] = measure(name, pythons[name], job, exported, given)
-                said = results[name].get("error") or f"{results[name]['client_steps_per_second']:,.0f} client steps/s"
-                print(f"{job} {name}: {said}", flush=True)
+                speed = results[name].get("client_steps_per_second", 0)
+                print(
+                    f"{job} {name}: {results[name].get('error') or f'{speed:,.0f} client steps/s'}",
+                    flush=True,
+                )
     text = document(outcome)
     print("\n" + text)
     if given.out:

@@ -28,7 +28,9 @@ def prepare(venv: str, folder: Path) -> Path:
     print(f"installing {venv} ...", flush=True)
     subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
     for packages in VENVS[venv]:
-        done = subprocess.run([str(python), "-m", "pip", "install", "-q", *packages], capture_output=True, text=True)
+        done = subprocess.run(
+            [str(python), "-m", "pip", "install", "-q", *packages], capture_output=True, text=True
+        )
         if done.returncode:
             raise RuntimeError(f"does not install: {last_line(done.stderr)}")
     mark.write_text(wanted)
@@ -46,9 +48,15 @@ def run(command: list[str], timeout: float) -> dict[str, Any]:
         "JAX_PLATFORMS": "cpu",
         "PYTHONUNBUFFERED": "1",
     }
-    with tempfile.TemporaryDirectory() as cwd, tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+    with (
+        tempfile.TemporaryDirectory() as cwd,
+        tempfile.TemporaryFile("w+") as out,
+        tempfile.TemporaryFile("w+") as err,
+    ):
         try:
-            child = subprocess.Popen(command, cwd=cwd, env=env, stdout=out, stderr=err, start_new_session=True)
+            child = subprocess.Popen(
+                command, cwd=cwd, env=env, stdout=out, stderr=err, start_new_session=True
+            )
         except OSError as problem:
             return {"error": str(problem)}
         watch = Watch(token)
@@ -123,7 +131,7 @@ def read(pid: int, name: str) -> bytes:
 
 
 def json_line(text: str) -> dict[str, Any] | None:
-    """The last JSON object in the output, on one line or pretty-printed; peers print other things around it."""
+    """The last JSON object with a result, on one line or over several; peers print other things around it."""
     starts = [0] if text.startswith("{") else []
     starts += [i + 1 for i in range(len(text)) if text.startswith("\n{", i)]
     for start in reversed(starts):

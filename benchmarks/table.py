@@ -14,7 +14,9 @@ def machine() -> dict[str, Any]:
     """What the figures were measured on, without naming the host."""
     cpu, memory = platform.processor() or platform.machine(), 0
     if Path("/proc/cpuinfo").exists():
-        models = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+        models = [
+            line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")
+        ]
         cpu = models[0].partition(":")[2].strip() if models else cpu
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
     return {
@@ -40,7 +42,8 @@ def row(name: str, result: dict[str, Any], ours: float | None) -> str:
     version = f"{result.get('version', '')}{' (' + ', '.join(extra) + ')' if extra else ''}"
     right = "" if result.get("accuracy") is None else f"{float(result['accuracy']):.3f}"
     startup = "" if result.get("startup_seconds") is None else f"{float(result['startup_seconds']):.1f}"
-    return f"| {title} | {version} | {speed:,.0f} | {ratio} | {right} | {startup} | {result.get('peak_mb', '')} |"
+    cells = [title, version, f"{speed:,.0f}", ratio, right, startup, str(result.get("peak_mb", ""))]
+    return f"| {' | '.join(cells)} |"
 
 
 def table(results: dict[str, dict[str, Any]]) -> str:
@@ -49,7 +52,10 @@ def table(results: dict[str, dict[str, Any]]) -> str:
     place = {"ours": 0, "matmul": 2}
     order = sorted(
         results,
-        key=lambda n: (place.get(n, 1) + 3 * ("error" in results[n]), -results[n].get("client_steps_per_second", 0)),
+        key=lambda n: (
+            place.get(n, 1) + 3 * ("error" in results[n]),
+            -results[n].get("client_steps_per_second", 0),
+        ),
     )
     return "\n".join([HEAD, "| --- " * 7 + "|", *(row(n, results[n], ours) for n in order)])
 

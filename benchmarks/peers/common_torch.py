@@ -1,18 +1,22 @@
 """What the peers built on PyTorch share: the model, its weights in and out, threads, and fast batches."""
 
+import sys
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import torch
 from common import Job
+
+KEPT: list[torch.library.Library] = []
 
 
 def build(job: Job) -> torch.nn.Sequential:
     """The job's MLP with the job's initial weights (PyTorch keeps a layer's matrix transposed)."""
     sizes = [job.weights[0].shape[0], *(b.shape[0] for b in job.weights[1::2])]
     layers: list[torch.nn.Module] = []
-    for before, after in zip(sizes[:-1], sizes[1:], strict=True):
+    for before, after in pairwise(sizes):
         layers += [torch.nn.Linear(before, after), torch.nn.ReLU()]
     model = torch.nn.Sequential(*layers[:-1])
     with torch.no_grad():
@@ -72,3 +76,20 @@ def pick_threads(job: Job, steps: int = 150) -> int:
     best = min(spent, key=lambda n: spent[n])
     torch.set_num_threads(best)
     return best
+
+
+def mend_torchvision() -> None:
+    """Make torchvision importable beside a CPU build of torch; call before a framework that imports it.
+
+    A torchvision built for CUDA cannot load its compiled operators there. Nothing here uses them, but its
+    import insists that two of them are declared.
+    """
+    try:
+        import torchvision  # noqa: F401
+    except RuntimeError:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+            del sys.modules[name]
+        library = torch.library.Library("torchvision", "DEF")
+        for operator in ("nms", "qnms"):
+            library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        KEPT.append(library)  # a library that is collected takes its operators along

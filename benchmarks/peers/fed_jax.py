@@ -1,4 +1,5 @@
-"""FedJAX: its federated_averaging on an InMemoryFederatedData, jit backend (its default and fastest here).
+"""FedJAX: its federated_averaging on an InMemoryFederatedData, jit backend (its default;
+its pmap backend needs `jax.device_put_sharded`, which current jax has dropped).
 
 `shuffle_repeat_batch` takes a number of steps and fills batches across epochs, so nothing is adapted.
 FedJAX 0.0.17 calls `jax.tree_map`, which current jax has dropped; the one line below gives it back.
@@ -27,7 +28,8 @@ def main() -> None:
     args = arguments()
     job, clock = args.job, Clock(args)
     rows = {
-        str(i): {"x": job.x[job.rows(i)], "y": job.y[job.rows(i)].astype(np.int32)} for i in range(job.clients)
+        str(i): {"x": job.x[job.rows(i)], "y": job.y[job.rows(i)].astype(np.int32)}
+        for i in range(job.clients)
     }
     data = fedjax.InMemoryFederatedData(rows)
     batching = fedjax.ShuffleRepeatBatchHParams(batch_size=job.batch, num_epochs=None, num_steps=job.steps)

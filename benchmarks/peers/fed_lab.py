@@ -9,11 +9,14 @@ import logging
 
 import torch
 from common import Clock, arguments
-from common_torch import Batches, build, client_batches, pick_threads, weights_of
-from fedlab.contrib.algorithm.fedavg import FedAvgSerialClientTrainer, FedAvgServerHandler
-from fedlab.contrib.dataset.basic_dataset import FedDataset
-from fedlab.core.standalone import StandalonePipeline
-from fedlab.utils import Aggregators, SerializationTool
+from common_torch import Batches, build, client_batches, mend_torchvision, pick_threads, weights_of
+
+mend_torchvision()
+
+from fedlab.contrib.algorithm.fedavg import FedAvgSerialClientTrainer, FedAvgServerHandler  # noqa: E402
+from fedlab.contrib.dataset.basic_dataset import FedDataset  # noqa: E402
+from fedlab.core.standalone import StandalonePipeline  # noqa: E402
+from fedlab.utils import Aggregators, SerializationTool  # noqa: E402
 
 
 class Rows(FedDataset):

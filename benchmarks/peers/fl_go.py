@@ -10,11 +10,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-import flgo
-import flgo.algorithm.fedavg as fedavg
 from common import Clock, arguments
-from common_torch import pick_threads, weights_of
-from flgo.experiment.logger import BasicLogger
+from common_torch import mend_torchvision, pick_threads, weights_of
+
+mend_torchvision()
+
+import flgo  # noqa: E402
+import flgo.algorithm.fedavg as fedavg  # noqa: E402
+from flgo.experiment.logger import BasicLogger  # noqa: E402
 
 
 class Quiet(BasicLogger):

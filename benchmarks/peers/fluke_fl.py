@@ -7,14 +7,17 @@ loader) that draws them i.i.d.; its own shuffle would permute all of a client's 
 import numpy as np
 import torch
 from common import Clock, arguments
-from common_torch import Batches, build, client_batches, pick_threads, weights_of
-from fluke import FlukeENV
-from fluke.algorithms import CentralizedFL
-from fluke.client import Client
-from fluke.config import OptimizerConfigurator
-from fluke.data import FastDataLoader
-from fluke.server import Server
-from fluke.utils import FederationObserver
+from common_torch import Batches, build, client_batches, mend_torchvision, pick_threads, weights_of
+
+mend_torchvision()
+
+from fluke import FlukeENV  # noqa: E402
+from fluke.algorithms import CentralizedFL  # noqa: E402
+from fluke.client import Client  # noqa: E402
+from fluke.config import OptimizerConfigurator  # noqa: E402
+from fluke.data import FastDataLoader  # noqa: E402
+from fluke.server import Server  # noqa: E402
+from fluke.utils import FederationObserver  # noqa: E402
 
 
 class Steps(FastDataLoader):
