@@ -53,6 +53,7 @@ def run(
     ] = None,
     batch: Annotated[int | None, _option("rows a step (64)")] = None,
     seed: Annotated[int | None, _option("partition, initial model and sampling (0)")] = None,
+    mode: Annotated[str | None, _option("of method amsfl: amsfl (default), steps, paper")] = None,
     policy: Annotated[str | None, _option("who chooses the steps: auto, or a policy of `amsfl plan`")] = None,
     budget: Annotated[float | None, _option("seconds a round for the plan; none: gain per second")] = None,
     extrapolation: Annotated[float | None, _option("FedExP on top: the largest server step, as in 4")] = None,
@@ -99,7 +100,7 @@ def resume(
 
 SETTINGS = (
     "method data data_dir label client_column binary model clients cohort partition profile clock rounds "
-    "seconds target steps lr batch seed policy budget extrapolation engine precision readings "
+    "seconds target steps lr batch seed mode policy budget extrapolation engine precision readings "
     "local_accuracy eval_every checkpoint_every"
 ).split()
 

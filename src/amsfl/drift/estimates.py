@@ -1,10 +1,12 @@
 """From GDA readings to gain and drift: what a client's first step is worth, and how fast that fades.
 
-A step along client i's gradient is worth what it has in common with where all clients go together:
-gain a_i = -<g_i, v> / ||v||, v the last global step. After t steps the same minibatch's gradient has
-kept the part r_i = <g_i + dg_i, v> / <g_i, v> of that, so a step keeps rho_i = r_i^(1/t) of the one
-before: worth a_i rho_i^s, the scheduler's geometric curve with drift d_i = -a_i ln rho_i. Before the
-first global step, v = -g_i.
+A step along client i's gradient g_i is worth what it has in common with where all clients go
+together: gain a_i = -<g_i, v>, v the last global step. After t steps the same minibatch's gradient
+has kept the part R_i = <g_i + dg_i, v> / <g_i, v> of that. Worth fades by the same factor each step,
+so step s is worth a_i R_i^(s/t): the scheduler's geometric curve with drift d_i = -a_i ln(R_i) / t.
+A longer step drifts further, so what is remembered is the fading per unit of learning rate.
+Gains are kept relative to the cohort's mean: gradients shrink as training goes on, their ratios do not.
+In the first round there is no v: gains are equal, and g_i itself takes its place in R_i.
 """
 
 from typing import Any, NamedTuple
@@ -16,49 +18,48 @@ from amsfl.core import Reading
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 SMOOTHING = 0.7  # how much of an old estimate stays each round
-KEPT = (0.02, 0.999)  # a minibatch's reading of r outside of this is noise
+KEPT = (0.02, 0.999)  # a minibatch's reading of R outside of this is noise
+FADING = 0.1  # of a client never read: a step keeps 0.9 of the one before
+GAIN_AT_LEAST = 1e-6  # a client that pulls the other way is worth next to nothing, never less
 
 
 class Estimates(NamedTuple):
-    """The estimator's memory. NaN: this client was never read."""
+    """The estimator's memory, one entry per client. NaN: this client was never read."""
 
     gain: Floats
-    log_rho: Floats
+    fading: Floats  # -ln(R) / (t lr)
 
 
 def start(clients: int) -> Estimates:
     return Estimates(np.full(clients, np.nan), np.full(clients, np.nan))
 
 
-def update(old: Estimates, cohort: Any, steps: Any, reading: Reading) -> Estimates:
+def update(old: Estimates, cohort: Any, steps: Any, lr: float, reading: Reading, weights: Any) -> Estimates:
     """Fold in one round's readings; absent clients and non-finite readings change nothing."""
-    gain, log_rho = read(reading, np.asarray(steps))
-    return Estimates(_blend(old.gain, cohort, gain), _blend(old.log_rho, cohort, log_rho))
+    gain, kept = read(reading, np.asarray(weights, float))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        fading = -np.log(kept) / (np.asarray(steps) * lr)
+    return Estimates(_blend(old.gain, cohort, gain), _blend(old.fading, cohort, fading))
 
 
-def read(reading: Reading, steps: Any) -> tuple[Floats, Floats]:
-    """Gain and log rho from one round's scalars alone."""
+def read(reading: Reading, weights: Floats) -> tuple[Floats, Floats]:
+    """Relative gain and kept part R of every client, from one round's scalars alone."""
     fields = Reading(*(np.asarray(field, float) for field in reading))
     with np.errstate(divide="ignore", invalid="ignore"):
-        common = fields.grad_dir != 0
-        length = np.sqrt(fields.delta_sq)
-        before = np.where(common, -fields.grad_dir, fields.grad_sq)
-        after = before + np.where(common, -fields.diff_dir, fields.grad_diff)
-        kept = np.clip(after / before, *KEPT)
-        gain = np.where(length > 0, np.maximum(before, 0), np.nan)
-        return gain, np.where(before > 0, np.log(kept), np.log(KEPT[0])) / steps
+        if not np.any(fields.grad_dir):
+            kept = 1 + fields.grad_diff / fields.grad_sq
+            return np.where(np.isfinite(kept), 1.0, np.nan), np.clip(kept, *KEPT)
+        gain, lost = -fields.grad_dir, -fields.diff_dir
+        whole = np.isfinite(gain)
+        mean = (weights * np.abs(gain))[whole].sum() / weights[whole].sum()
+        kept = np.where(gain > 0, (gain + lost) / gain, np.where(whole, KEPT[0], np.nan))
+        return np.where(whole, np.maximum(gain / mean, GAIN_AT_LEAST), np.nan), np.clip(kept, *KEPT)
 
 
-def coefficients(estimates: Estimates, cohort: Any) -> tuple[Floats, Floats]:
-    """gain and drift for the scheduler; clients never read get the mean of the others."""
-    gain, log_rho = (_filled(part)[cohort] for part in estimates)
-    gain = np.maximum(gain, 1e-3 * max(gain.max(initial=0.0), 1e-12))
-    return gain, -gain * log_rho
-
-
-def known(estimates: Estimates) -> bool:
-    """Whether any client was ever read."""
-    return bool(np.isfinite(estimates.gain).any())
+def coefficients(estimates: Estimates, cohort: Any, lr: float) -> tuple[Floats, Floats]:
+    """gain and drift at a learning rate, for the scheduler; clients never read are taken as the mean."""
+    gain = _filled(estimates.gain, 1.0)[cohort]
+    return gain, gain * _filled(estimates.fading * lr, FADING)[cohort]
 
 
 def _blend(old: Floats, cohort: Any, fresh: Floats) -> Floats:
@@ -69,6 +70,6 @@ def _blend(old: Floats, cohort: Any, fresh: Floats) -> Floats:
     return result
 
 
-def _filled(part: Floats) -> Floats:
+def _filled(part: Floats, otherwise: float) -> Floats:
     seen = np.isfinite(part)
-    return np.where(seen, part, part[seen].mean() if seen.any() else 1.0)
+    return np.where(seen, part, part[seen].mean() if seen.any() else otherwise)

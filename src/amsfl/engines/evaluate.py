@@ -27,8 +27,8 @@ def evaluator(task: Task, mesh: Mesh) -> Callable[[Any, str], Scores]:
         loss: jax.Array = optax.softmax_cross_entropy_with_integer_labels(logits, y)
         cell = y * task.classes + logits.argmax(-1)
         hit = jax.nn.one_hot(cell, task.classes**2, dtype=jnp.float32) * mask[:, None]
-        total: jax.Array = (loss * mask).sum()
-        return total, hit.sum(0)
+        scored: tuple[jax.Array, jax.Array] = (loss * mask).sum(), hit.sum(0)
+        return scored
 
     def body(models: jax.Array, x: jax.Array, y: jax.Array, mask: jax.Array) -> Scores:
         def one(model: jax.Array) -> tuple[jax.Array, jax.Array]:

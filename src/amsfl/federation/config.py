@@ -44,6 +44,9 @@ class RunConfig(BaseModel):
     lr: float = Field(0.05, gt=0)
     batch: int = Field(64, ge=1)
     seed: int = Field(0, ge=0, lt=2**32)
+    mode: Literal["amsfl", "steps", "paper"] = Field(
+        "amsfl", description="of method amsfl: all of it; planned steps alone; the paper's Algorithm 1"
+    )
     policy: str = Field("auto", description="who chooses the steps: auto, or a policy of `amsfl plan`")
     policy_options: dict[str, float] = {}
     budget: float | None = Field(None, gt=0, description="seconds a round; none: gain per second")

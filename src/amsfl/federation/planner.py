@@ -1,7 +1,7 @@
 """Who does how many steps this round, at which learning rate: pure functions over a small memory.
 
-A planner is told costs (seconds) and, if it asks for them, readings; what it must remember between
-rounds is a dict that JSON can hold, so checkpoints and real servers keep it the same way.
+A planner is told costs (seconds) and, after the round, readings; what it must remember between rounds
+is a dict that JSON can hold, so checkpoints and real servers keep it the same way.
 """
 
 from collections.abc import Callable
@@ -12,9 +12,14 @@ import numpy as np
 from amsfl import drift, schedule
 from amsfl.clock import Costs
 from amsfl.core import Reading
+from amsfl.federation import signals
+from amsfl.federation.config import RunConfig
 
 Memory = dict[str, Any]
 Ints = np.ndarray[Any, np.dtype[Any]]
+
+T_MAX = 64  # beyond this no estimate was ever seen to hold
+READERS = ("price", "greedy", "exact", "printed", "wang")  # policies that need the gradient's change
 
 
 class Decision(NamedTuple):
@@ -32,62 +37,74 @@ class Planner(NamedTuple):
     learn: Callable[[Memory, Ints, Decision, Reading], Memory]
 
 
-def fixed(steps: int, lr: float, kind: str) -> Planner:
-    """The same steps for everybody, every round."""
+def policy_of(config: RunConfig) -> str:
+    """`auto`: the paper's algorithm in mode paper, worth per second for AMSFL, fixed steps for the rest."""
+    if config.policy != "auto":
+        return config.policy
+    if config.method != "amsfl":
+        return "fixed"
+    return "printed" if config.mode == "paper" else "price"
 
-    def decide(memory: Memory, number: int, cohort: Ints, costs: Costs) -> Decision:
-        each = np.full(len(cohort), steps)
-        return Decision(each, lr, _seconds(costs, cohort, each, kind), {})
 
-    return Planner(dict, decide, lambda memory, cohort, decision, reading: memory)
-
-
-def adaptive(weights: Any, lr: float, kind: str, budget: float | None, t_max: int) -> Planner:
-    """Steps by worth per second, from GDA estimates of every client's gain and drift."""
+def planner(config: RunConfig, weights: Any) -> Planner:
+    """The planner that the settings ask for; `weights` are all clients' shares of the data."""
+    name = policy_of(config)
+    own_rate = config.method == "amsfl" and config.mode == "amsfl"
+    reads = name in READERS
 
     def start() -> Memory:
-        return _dump(drift.start(len(weights)))
+        memory: Memory = {"lr": drift.FIRST_RATE if own_rate else config.lr, "spent": 0.0}
+        return memory | _dump(drift.start(len(weights) if reads else 0))
 
     def decide(memory: Memory, number: int, cohort: Ints, costs: Costs) -> Decision:
-        estimates = _load(memory)
-        gain, fade = drift.coefficients(estimates, cohort)
-        if not drift.known(estimates):
-            each = np.full(len(cohort), FIRST_STEPS)
-            return Decision(each, lr, _seconds(costs, cohort, each, kind), {})
+        gain: Any = 1.0
+        fade: Any = None
+        if reads:
+            gain, fade = drift.coefficients(_load(memory), cohort, memory["lr"])
+        budget = config.budget
+        if budget is None and name in ("printed", "fill"):  # they spend a budget: FedAvg's round, then
+            budget = signals.round_time(costs, cohort, config.steps, config.clock)
         problem = schedule.problem(
-            weights=weights[cohort],
-            step_seconds=costs.step_seconds[cohort],
-            comm_seconds=costs.comm_seconds[cohort],
-            gain=gain,
-            drift=fade,
-            curve="geometric",
-            kind=kind,
+            weights[cohort],
+            costs.step_seconds[cohort],
+            costs.comm_seconds[cohort],
+            gain,
+            fade,
+            curve="geometric" if reads else "linear",
+            kind=config.clock,  # type: ignore[arg-type]  # checked by RunConfig
             budget=budget,
-            t_max=t_max,
+            t_max=T_MAX if reads else schedule.T_MAX,
+            clients=[str(who) for who in cohort],
         )
-        plan = schedule.POLICIES["price"]()(problem)
-        explain = {
-            "gain": gain.tolist(),
-            "drift": fade.tolist(),
-            "price": plan.price,
-            "objective": plan.objective,
-            "bound": plan.bound,
-            "why": list(plan.why),
-        }
-        return Decision(np.asarray(plan.steps), lr, plan.seconds, explain)
+        plan = schedule.policy(name, **signals.settings(name, config, memory, number, problem))(problem)
+        return Decision(np.asarray(plan.steps), memory["lr"], plan.seconds, _explain(problem, plan, reads))
 
     def learn(memory: Memory, cohort: Ints, decision: Decision, reading: Reading) -> Memory:
-        return _dump(drift.update(_load(memory), cohort, decision.steps, reading))
+        fresh = dict(memory, spent=memory["spent"] + decision.predicted_seconds)
+        fresh |= signals.heard(memory, weights[cohort], decision, reading)
+        if reads:
+            estimates = drift.update(
+                _load(memory), cohort, decision.steps, decision.lr, reading, weights[cohort]
+            )
+            fresh |= _dump(estimates)
+        if own_rate:
+            fresh["lr"] = drift.next_rate(decision.lr, reading, weights[cohort])
+        return fresh
 
     return Planner(start, decide, learn)
 
 
-FIRST_STEPS = 2  # enough for a reading, little to lose
-
-
-def _seconds(costs: Costs, cohort: Ints, steps: Ints, kind: str) -> float:
-    each = costs.step_seconds[cohort] * steps + costs.comm_seconds[cohort]
-    return float(each.sum() if kind == "sum" else each.max())
+def _explain(problem: schedule.Problem, plan: Any, reads: bool) -> dict[str, Any]:
+    told: dict[str, Any] = {"weights": problem.weights.tolist(), "why": list(plan.why)}
+    if reads:
+        told |= {
+            "gain": problem.gain.tolist(),
+            "drift": problem.drift.tolist(),
+            "price": plan.price,
+            "objective": plan.objective,
+            "bound": plan.bound,
+        }
+    return told
 
 
 def _dump(estimates: drift.Estimates) -> Memory:

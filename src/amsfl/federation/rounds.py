@@ -192,11 +192,10 @@ def _record(
     outcome: Outcome,
     wall: float,
 ) -> RoundRecord:
-    reads = parts.method.readings or parts.config.readings
     readings = {
         name: np.asarray(part[trial.index], float).tolist()
         for name, part in zip(Reading._fields, outcome.readings, strict=True)
-        if reads
+        if np.any(outcome.readings.grad_sq)  # all zero when none were taken
     }
     return RoundRecord(
         trial.round,

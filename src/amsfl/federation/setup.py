@@ -1,7 +1,7 @@
 """From settings to the parts of a run: data, partition, model, method, engine, profile, planner."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -70,26 +70,32 @@ def prepare(
     dtype = np.dtype(config.precision).type
     network = model or models.make(config.model, dataset.x.shape[1], len(dataset.classes))
     job = task.make(dataset, network, partitions, seeds, dtype)
-    method = methods.make(config.method, config.options, config.extrapolation)
-    reads = method.readings or config.readings
-    engine = engines.make(config.engine, job, method, config.batch, reads)
+    method = methods.make(config.method, _options(config), config.extrapolation)
+    policy = planner.policy_of(config)
+    reads = method.readings or policy in planner.READERS
+    feedback = policy == "adacomm"  # wants the loss at the anchor, which is free
+    engine = engines.make(config.engine, job, method, config.batch, reads or config.readings or feedback)
     work = clock.work(
         job.dim,
         method.vectors_down,
         method.vectors_up,
-        len(Reading._fields) if method.readings else 0,
-        method.extra_gradients,
+        len(Reading._fields) if reads else 0,
+        # who plans by the change of a gradient pays for it; as a mere diagnostic it is free
+        max(method.extra_gradients, float(reads)),
         method.extra_per_step,
     )
     cohort = config.cohort or clients
-    planners = [_planner(config, method, weights) for weights in job.shards.weights]
+    planners = [planner.planner(config, weights) for weights in job.shards.weights]
     return Parts(config, dataset, job, method, engine, clock.costs(profile, work), work, planners, cohort)
 
 
-def _planner(config: RunConfig, method: methods.Method, weights: Any) -> planner.Planner:
-    if not method.readings:
-        return planner.fixed(config.steps, config.lr, config.clock)
-    return planner.adaptive(weights, config.lr, config.clock, config.budget, t_max=200)
+PLAIN = {"polyak": 0.0, "closing": 0.0, "cap": 1.0, "momentum": 0.0}
+
+
+def _options(config: RunConfig) -> dict[str, float]:
+    """Modes steps and paper leave of AMSFL the planned steps alone."""
+    plain = config.method == "amsfl" and config.mode != "amsfl"
+    return (PLAIN | config.options) if plain else config.options
 
 
 def check_precision(config: RunConfig) -> None:

@@ -1,16 +1,56 @@
 """AMSFL."""
 
-from amsfl.methods.base import Method
+from typing import Any
+
+from amsfl.core import Upload
+from amsfl.methods.base import Method, Vector, average, clip
+from amsfl.methods.extrapolate import server_step
 from amsfl.methods.fedavg import fedavg
 
 
-def amsfl() -> Method:
-    """FedAvg's arithmetic; every client has its own number of steps, planned by what a second is worth.
+def amsfl(
+    polyak: float = 1.0, closing: float = 1.0, cap: float = 4.0, momentum: float = 0.8, balance: float = 0.0
+) -> Method:
+    """Every client has its own number of steps, planned by what a second is worth (federation/planner.py).
 
-    x+ = x + sum_i w_i (y_i - x),   t_i = argmax of planned gain (federation/planner.py)
+    y <- y - min(lr, polyak loss/||g||^2) g;   then one step more along the reading's own gradient
+    x+ = a + s sum_i w_i (y_i - a),   s = FedExP's step up to `cap`;   a+ = x+ + momentum (x+ - x)
 
-    Costs one extra gradient a round: the first minibatch again at the final model, for the
-    gradient-difference reading. Xu, "AMSFL: Adaptive Multi-Step Federated Learning via Gradient
-    Difference-Based Error Modeling".
+    a is the anchor, x the model that is scored. Each part has a switch: polyak=0 takes lr as it is,
+    closing=0 discards the reading's gradient, cap=1 and momentum=0 leave the server's step at 1;
+    balance=1 averages mean steps as FedNova does, 0.5 half-way. All off, this is the paper's method:
+    FedAvg's arithmetic with planned steps. docs/research-log.md has each part's worth.
+
+    Xu, "AMSFL: Adaptive Multi-Step Federated Learning via Gradient Difference-Based Error Modeling";
+    Loizou et al. 2021, arXiv 2002.10542 (stochastic Polyak steps, capped); arXiv 2301.09604 (FedExP).
     """
-    return fedavg()._replace(name="amsfl", extra_gradients=1.0, readings=True)
+
+    def init(x: Vector) -> tuple[Vector, Vector]:
+        return (1 * x if momentum else x[:0]), x[:0]
+
+    def mix(weights: Vector, steps: Vector) -> Vector:
+        return average(weights / steps**balance, steps) if balance else average(weights, steps)
+
+    def aggregate(
+        anchor: Vector, total: Upload, weights: Vector, steps: Vector, server: Vector
+    ) -> tuple[Vector, Vector]:
+        x = anchor + server_step(total, 1.0, cap) * total.delta
+        return (x + momentum * (x - server), x) if momentum else (x, server)
+
+    def model(anchor: Vector, server: Vector) -> Vector:
+        return server if momentum else anchor
+
+    def stride(lr: Any, loss: Any, grad_sq: Any) -> Any:
+        return clip(polyak * loss / (grad_sq + 1e-12), 0.0, lr)
+
+    return fedavg()._replace(
+        name="amsfl",
+        init=init,
+        mix=mix,
+        aggregate=aggregate,
+        model=model,
+        stride=stride if polyak else None,
+        extra_gradients=1.0,
+        readings=True,
+        closing=bool(closing),
+    )

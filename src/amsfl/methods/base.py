@@ -98,3 +98,9 @@ def add_delta(
     anchor: Vector, total: Upload, weights: Vector, steps: Vector, server: Vector
 ) -> tuple[Vector, Vector]:
     return anchor + total.delta, server
+
+
+def clip(value: Any, low: Any, high: Any) -> Any:
+    """max and min with operators alone: (a + b ± |a - b|) / 2."""
+    raised = (value + low + abs(value - low)) / 2
+    return (raised + high - abs(raised - high)) / 2

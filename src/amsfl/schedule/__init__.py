@@ -4,7 +4,7 @@ from amsfl.schedule import policy, problem
 plan = policy("price")(problem(weights, step_seconds, comm_seconds, gain, drift, budget=2.0))
 """
 
-from amsfl.schedule.check import problem
+from amsfl.schedule.check import T_MAX, problem
 from amsfl.schedule.exact import exact
 from amsfl.schedule.explain import WORDS, summary, table
 from amsfl.schedule.optimise import Policy
@@ -15,6 +15,7 @@ from amsfl.schedule.simple import fill, fixed, printed
 
 __all__ = [
     "POLICIES",
+    "T_MAX",
     "WORDS",
     "Policy",
     "Problem",
