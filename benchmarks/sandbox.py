@@ -32,7 +32,7 @@ def prepare(venv: str, folder: Path) -> Path:
             [str(python), "-m", "pip", "install", "-q", *packages], capture_output=True, text=True
         )
         if done.returncode:
-            raise RuntimeError(f"does not install: {last_line(done.stderr)}")
+            raise RuntimeError(f"installing: {last_line(done.stderr)}")
     mark.write_text(wanted)
     return python
 
@@ -145,5 +145,7 @@ def json_line(text: str) -> dict[str, Any] | None:
 
 
 def last_line(text: str) -> str:
+    """The last line that names an error, or else the last one: pip and Ray go on talking after theirs."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:300] if lines else ""
+    named = [line for line in lines if "Error" in line or line.lower().startswith("error")]
+    return (named or lines or [""])[-1][:300]

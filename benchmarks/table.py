@@ -33,7 +33,7 @@ def row(name: str, result: dict[str, Any], ours: float | None) -> str:
     title = PEERS[name].title
     if "error" in result:
         error = str(result["error"]).replace("|", "\\|")
-        return f"| {title} | | does not run: {error} | | | | |"
+        return f"| {title} | | does not run ({error}) | | | | |"
     speed = float(result["client_steps_per_second"])
     ratio = f"{ours / speed:.3g} times" if ours and name != "ours" else ""
     if name == "matmul":

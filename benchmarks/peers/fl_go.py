@@ -1,8 +1,8 @@
 """FLGo: its fedavg on a direct task, fixed local steps (its num_steps), evaluation and logging off.
 
 The task file is fl_go_config.py. Clients are sampled uniformly and averaged by their rows, which FLGo
-calls sample=uniform and aggregate=other. Its parallel modes fork or start Ray tasks every round; with
-steps this small the serial loop is its fastest.
+calls sample=uniform and aggregate=other. Its parallel modes make a new process pool (or Ray
+tasks) every round and ship the server to it; with rounds this short the serial loop is used.
 """
 
 import os
