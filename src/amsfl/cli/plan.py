@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -139,7 +138,7 @@ def show(problem: schedule.Problem, made: Plan) -> None:
         "next_worth": "next step",
         "why": "stopped by",
     }
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="underline")
     for key, title in titles.items():
         style = "bold" if key == "steps" else None
         side: Any = "left" if key in ("client", "why") else "right"

@@ -1,15 +1,19 @@
 """The optimum, by integer programming (HiGHS through scipy.optimize.milp).
 
 The price plan and its Lagrangian bound come first: a step whose worth lies further from its price than the
-gap between the two is settled, in or out, so that only the few steps near the price reach HiGHS. There t_i
-is a whole number and its steps are segments y_is in [0, 1]; worth falls along s, so they fill in order.
+gap between the two is settled, in or out, so that only the few steps near the price reach HiGHS, as yes or
+no each. Worth falls along a client's steps and all cost the same, so they are taken in order by themselves.
 """
 
+import ctypes
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import coo_array, csr_array, hstack, vstack
 
 from amsfl.core import Plan
 from amsfl.schedule.lagrange import spent, tighten, value
@@ -64,39 +68,55 @@ def _between(
 ) -> tuple[Ints | None, float]:
     """The best steps between low and high, if any fit, and what HiGHS proved about them."""
     base, left = value(problem, low, offset), room - spent(cost, low - 1)
-    some = np.flatnonzero(high > low)
-    if some.size == 0 or (left < 0).any():
+    extra = high - low
+    if not extra.any() or (left < 0).any():
         return (low if (left >= 0).all() else None), base
-    extra = (high - low)[some]
-    owner = np.repeat(np.arange(some.size), extra)
-    who = some[owner]
+    who = np.repeat(np.arange(extra.size), extra)
     s = np.arange(who.size) - np.repeat(np.cumsum(extra) - extra, extra) + low[who]
     net = curve_worth(problem.curve, problem.weights[who], problem.gain[who], problem.drift[who], s)
     net = net - offset[who]
+    # A client's steps that are worth the same (no drift) are one variable, or HiGHS tries all their orders.
+    first = np.flatnonzero(np.append(True, (np.diff(who) != 0) | (np.diff(net) != 0)))
+    many = np.diff(np.append(first, who.size))
+    who, net = who[first], net[first]
     unit = SCALE / max(float(np.abs(net).max()), 1e-300)
-    share = cost[:, some] * (SCALE / np.where(left > 0, left, 1.0))[:, None]
-    n, m = some.size, who.size
-    # Variables: t (whole) then y; sum_s y_is = t_i, and the limits on t.
-    segments = coo_array((np.ones(m), (owner, np.arange(m))), shape=(n, m))
-    link = hstack([csr_array(-np.eye(n)), segments])
-    limits = hstack([csr_array(share), csr_array((room.size, m))])
-    upper = np.concatenate([np.zeros(n), np.where(left > 0, SCALE, 0.0)])
-    lower = np.concatenate([np.zeros(n), np.full(room.size, -np.inf)])
-    answer = milp(
-        np.concatenate([np.zeros(n), -net * unit]),
-        integrality=np.concatenate([np.ones(n), np.zeros(m)]),
-        bounds=Bounds(np.zeros(n + m), np.concatenate([extra, np.ones(m)])),
-        constraints=LinearConstraint(vstack([link, limits]).tocsr(), lower, upper),
-        options={"mip_rel_gap": 0.0, "time_limit": limit_s},
-    )
-    proved = base - answer.mip_dual_bound / unit if answer.mip_dual_bound is not None else np.inf
+    share = cost[:, who] * (SCALE / np.where(left > 0, left, 1.0))[:, None]
+    with _quiet():
+        answer = milp(
+            -net * unit,
+            integrality=np.ones(who.size),
+            bounds=Bounds(np.zeros(who.size), many),
+            constraints=LinearConstraint(share, -np.inf, np.where(left > 0, SCALE, 0.0)),
+            options={"mip_rel_gap": 0.0, "time_limit": limit_s},
+        )
     if answer.x is None:
         return None, base if answer.status == 2 else np.inf
-    steps = low.copy()
-    steps[some] += np.round(answer.x[:n]).astype(np.int64)
+    steps = low + np.bincount(who, np.round(answer.x), minlength=low.size).astype(np.int64)
     reached = value(problem, steps, offset)
-    # Proven optimal up to HiGHS's absolute tolerance: the value itself is the bound.
-    return steps, reached if answer.status == 0 else max(proved, reached)
+    if answer.status == 0:  # proven up to HiGHS's absolute tolerance: the value itself is the bound
+        return steps, reached
+    return steps, max(reached, base - answer.mip_dual_bound / unit)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep a stray line of HiGHS 1.12 off stdout (github.com/ERGO-Code/HiGHS/issues/2783)."""
+    try:
+        libc, out = ctypes.CDLL(None), os.dup(1)
+    except (OSError, TypeError):  # no C library by that name, or no stdout: nothing to keep quiet
+        yield
+        return
+    sys.stdout.flush()
+    libc.fflush(None)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    try:
+        yield
+    finally:
+        libc.fflush(None)
+        os.dup2(out, 1)
+        os.close(nowhere)
+        os.close(out)
 
 
 def _cheapest(problem: Problem, cost: Floats, steps: Ints) -> Ints:

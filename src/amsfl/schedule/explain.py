@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from amsfl.core import Plan
-from amsfl.schedule.problem import Problem, client_seconds, gains, used, worth
+from amsfl.schedule.problem import Problem, client_seconds, gains, used, worth, worthless
 
 WORDS = {
     "budget": "the budget is used up",
@@ -29,7 +29,7 @@ def table(problem: Problem, plan: Plan) -> list[dict[str, Any]]:
         "steps": steps.tolist(),
         "seconds": client_seconds(problem, steps).tolist(),
         "worth": gains(problem, steps).tolist(),
-        "next_worth": worth(problem, steps).tolist(),
+        "next_worth": np.where(worthless(problem, steps), 0.0, worth(problem, steps)).tolist(),
         "why": list(plan.why),
         "stopped": [WORDS.get(w, w) for w in plan.why],
     }

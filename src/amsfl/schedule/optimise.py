@@ -31,6 +31,7 @@ from amsfl.schedule.problem import (
     useful,
     utility,
     worth,
+    worthless,
 )
 
 Solver = Callable[[Problem, Ints, Floats, Floats, Floats], Answer]
@@ -60,7 +61,7 @@ def explained(problem: Problem, steps: Ints, bound: float, price: float) -> Plan
         fits = (cost <= (room - spent(cost, steps - 1))[:, None]).all(0)
         why[fits | (following <= price * problem.step_seconds)] = 1
     why[steps >= problem.t_max] = 2
-    why[following <= 0] = 3
+    why[worthless(problem, steps)] = 3
     return Plan(
         steps, seconds(problem, steps), utility(problem, steps), bound, price, tuple(REASONS[why].tolist())
     )

@@ -124,6 +124,11 @@ def useful(problem: Problem) -> Ints:
     return top - rounded_up
 
 
+def worthless(problem: Problem, steps: Ints) -> NDArray[np.bool_]:
+    """Whether the step after these adds nothing: drift has eaten its worth, down to rounding."""
+    return np.asarray(worth(problem, steps) <= 1e-12 * problem.weights * problem.gain)
+
+
 def by_deadline(problem: Problem, top: Ints, deadline: float) -> Ints:
     """The steps, up to top, that each client finishes by the deadline when all work at once."""
     spare = (deadline * (1 + TOLERANCE) - problem.comm_seconds) / problem.step_seconds

@@ -1,0 +1,145 @@
+"""`amsfl plan`: a table of sites in, a plan out; every mistake in the file is one sentence and exit code 2."""
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from amsfl.cli.plan import plan
+
+SITES = """client,weight,step_seconds,comm_seconds,gain,drift
+Oslo,0.3,0.010,0.05,1.0,0.05
+Lyon,0.1,0.015,0.05,0.8,0.10
+Graz,0.3,0.020,0.10,1.2,0.04
+Cork,0.1,0.012,0.05,0.9,0.30
+Faro,0.2,0.030,0.15,1.1,0.02
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path):
+    app = typer.Typer()
+    app.command()(plan)
+
+    def call(text: str, *options: str) -> Result:
+        file = tmp_path / "clients.csv"
+        file.write_text(text, encoding="utf-8")
+        return CliRunner().invoke(app, [str(file), *options])
+
+    return call
+
+
+def record(result: Result) -> dict:
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_json_has_what_the_contract_says(run) -> None:
+    made = record(run(SITES, "--budget", "2.0", "--json"))
+    assert {
+        "steps",
+        "seconds",
+        "objective",
+        "bound",
+        "gap",
+        "price",
+        "policy",
+        "kind",
+        "curve",
+        "why",
+    } <= set(made)
+    assert list(made["steps"]) == ["Oslo", "Lyon", "Graz", "Cork", "Faro"]
+    assert made["seconds"] <= 2.0
+    assert made["gap"] == pytest.approx(made["bound"] - made["objective"])
+    assert (made["policy"], made["kind"], made["curve"]) == ("price", "sum", "linear")
+
+
+@pytest.mark.parametrize("kind", ["sum", "makespan"])
+@pytest.mark.parametrize("curve", ["linear", "geometric"])
+@pytest.mark.parametrize("budget", [(), ("--budget", "2.0")])
+def test_policies_agree_on_who_is_best(run, kind: str, curve: str, budget: tuple[str, ...]) -> None:
+    options = ("--kind", kind, "--curve", curve, *budget, "--json", "--policy")
+    best = record(run(SITES, *options, "exact"))
+    for name in ("price", "greedy"):
+        made = record(run(SITES, *options, name))
+        worth = "objective" if budget else None
+        got = made[worth] if worth else made["objective"] / made["seconds"]
+        top = best[worth] if worth else best["objective"] / best["seconds"]
+        assert got <= top * (1 + 1e-12)
+        assert top <= made["bound"] / (1 if budget else made["seconds"]) * (1 + 1e-12)
+
+
+def test_the_table_is_for_people(run) -> None:
+    result = run(SITES, "--budget", "2.0")
+    assert result.exit_code == 0
+    for word in ("client", "steps", "stopped by", "Oslo", "Faro", "5 clients take", "of the 2 s allowed"):
+        assert word in result.stdout
+    assert all(len(line) <= 80 for line in result.stdout.splitlines())
+
+
+def test_without_readings_and_weights_all_clients_are_equal(run) -> None:
+    made = record(run("client,step_seconds\na,0.01\nb,0.01\nc,0.02\n", "--json"))
+    # Free communication: a round of one step each already has the best rate for equal clients ...
+    assert made["steps"]["a"] == made["steps"]["b"] >= made["steps"]["c"]
+    dear = record(run("client,step_seconds,comm_seconds\na,0.01,1\nb,0.01,1\nc,0.02,1\n", "--json"))
+    # ... and dear communication makes longer rounds worth it, up to the 20 steps after which drift wins.
+    assert all(10 < t <= 20 for t in dear["steps"].values())
+
+
+def test_settings_reach_the_policy(run) -> None:
+    made = record(run(SITES, "--policy", "fixed", "--set", "steps=7", "--json"))
+    assert set(made["steps"].values()) == {7}
+    assert set(made["why"].values()) == {"fixed"}
+    capped = record(run(SITES, "--policy", "fixed", "--set", "steps=7", "--t-max", "3", "--json"))
+    assert set(capped["steps"].values()) == {3}
+
+
+def test_spreadsheet_exports_are_read(run) -> None:
+    # A byte-order mark and blanks after the commas, as spreadsheets leave them.
+    made = record(
+        run("\ufeffclient, step_seconds, weight\nx, 0.1, 1\ny, 0.2, 1\n", "--budget", "1", "--json")
+    )
+    assert list(made["steps"]) == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "sentence"),
+    [
+        ("client,weight\na,1\n", (), "no column 'step_seconds'; the columns there are: client, weight"),
+        ("client,step_seconds,gian\na,1,1\n", (), "unknown column 'gian' (did you mean 'gain'?)"),
+        ("client,step_seconds\na,nan\n", (), "line 2: step_seconds is nan"),
+        ("client,step_seconds,drift\na,1,0\nb,1,-2\n", (), "line 3: drift is -2"),
+        ("client,step_seconds\na,0\n", (), "line 2: step_seconds is 0; give a finite number above 0"),
+        ("client,step_seconds\na,fast\n", (), "step_seconds is 'fast', not a number"),
+        ("client,step_seconds,gain\na,1\n", (), "gain is empty"),
+        ("client,step_seconds\na,1\nb,1\na,2\n", (), "line 4: client 'a' is already on line 2"),
+        ("client,step_seconds\n,1\n", (), "line 2: the client has no name"),
+        ("client,step_seconds\n", (), "no clients"),
+        ("", (), "no column 'client'; the columns there are: none"),
+        (SITES, ("--budget", "0.3"), "(0.487 s); raise --budget or drop clients Graz, Faro."),
+        (SITES, ("--kind", "sun"), "did you mean 'sum'"),
+        (SITES, ("--curve", "bent"), "Unknown curve 'bent'"),
+        (SITES, ("--policy", "prize"), "did you mean 'price'"),
+        (SITES, ("--policy", "printed"), "add --budget"),
+        (SITES, ("--policy", "fixed", "--set", "steps"), "write for example --set steps=20"),
+        (SITES, ("--t-max", "0"), "t_max"),
+    ],
+)
+def test_mistakes_are_one_sentence(run, text: str, options: tuple[str, ...], sentence: str) -> None:
+    result = run(text, *options)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("amsfl: ") and result.stderr.count("\n") == 1
+    assert sentence in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_missing_file_is_named() -> None:
+    app = typer.Typer()
+    app.command()(plan)
+    result = CliRunner().invoke(app, ["nowhere.csv"])
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "amsfl: Cannot read nowhere.csv: No such file or directory. Give a CSV file of clients.\n"
+    )
