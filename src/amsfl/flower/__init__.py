@@ -1,0 +1,47 @@
+"""AMSFL on real clients, through Flower: `server_app` on one side, a client factory on the other.
+
+from amsfl.flower import server_app, torch_client
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from amsfl.flower.app import evaluator, serve, server_app
+    from amsfl.flower.client import NumpyTrainer, client_app, numpy_client
+    from amsfl.flower.for_jax import Shard, jax_client
+    from amsfl.flower.for_torch import torch_client
+
+_PLACES = {
+    "app": ("evaluator", "serve", "server_app"),
+    "client": ("NumpyTrainer", "client_app", "numpy_client"),
+    "for_jax": ("Shard", "jax_client"),
+    "for_torch": ("torch_client",),
+}
+__all__ = [
+    "NumpyTrainer",
+    "Shard",
+    "client_app",
+    "evaluator",
+    "jax_client",
+    "numpy_client",
+    "serve",
+    "server_app",
+    "torch_client",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Each side imports only its own: Flower starts a process a message, and seconds of import count."""
+    from importlib import import_module
+
+    from amsfl.core import UserError
+
+    for module, names in _PLACES.items():
+        if name in names:
+            try:
+                return getattr(import_module(f"amsfl.flower.{module}"), name)
+            except ModuleNotFoundError as error:
+                if error.name == "flwr":
+                    raise UserError("This needs Flower: pip install 'amsfl[flower]'.") from None
+                raise
+    raise AttributeError(f"module 'amsfl.flower' has no attribute {name!r}")

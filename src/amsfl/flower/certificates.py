@@ -1,0 +1,138 @@
+"""TLS certificates for a SuperLink and key pairs for SuperNodes, for a first deployment or a test.
+
+For real sites let your own authority sign; Flower only needs PEM files of the same kinds.
+"""
+
+import datetime
+import ipaddress
+import ssl
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+DAYS = 365
+AUTHORITY = "amsfl federation authority"
+
+
+class Keys(NamedTuple):
+    """Where the files are. Only `ca` and its own private key go to a SuperNode's machine."""
+
+    ca: Path  # the authority's certificate: clients check the SuperLink by it
+    certificate: Path  # the SuperLink's
+    key: Path
+    nodes: tuple[Path, ...]  # one private key a SuperNode; beside each its .pub, to be registered
+
+
+def make(folder: Path, nodes: int, hosts: Sequence[str] = ("localhost", "127.0.0.1")) -> Keys:
+    """Write an authority, a certificate of the SuperLink for `hosts`, and one key pair a SuperNode."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    now = datetime.datetime.now(datetime.UTC)
+
+    def name(text: str) -> Any:
+        return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+    def certificate(subject: str, key: Any, signer: Any, extensions: list[tuple[Any, bool]]) -> Any:
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(name(subject))
+            .issuer_name(name(AUTHORITY))
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(hours=1))  # clocks differ
+            .not_valid_after(now + datetime.timedelta(days=DAYS))
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
+            )
+        )
+        for extension, critical in extensions:
+            builder = builder.add_extension(extension, critical=critical)
+        return builder.sign(signer, hashes.SHA256())
+
+    authority, server = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    other = "digital_signature content_commitment key_encipherment data_encipherment key_agreement"
+    usage = dict.fromkeys([*other.split(), "encipher_only", "decipher_only"], False)
+    root = certificate(
+        AUTHORITY,
+        authority,
+        authority,
+        [
+            (x509.BasicConstraints(ca=True, path_length=0), True),
+            (x509.KeyUsage(**usage, key_cert_sign=True, crl_sign=True), True),
+        ],
+    )
+    names = x509.SubjectAlternativeName([_host(host) for host in hosts])
+    leaf = certificate(
+        hosts[0],
+        server,
+        authority,
+        [(names, False), (x509.BasicConstraints(ca=False, path_length=None), True)],
+    )
+    keys = Keys(
+        folder / "ca.pem",
+        folder / "superlink.pem",
+        folder / "superlink.key",
+        tuple(folder / f"supernode-{number}.key" for number in range(nodes)),
+    )
+    _write(keys.ca, _pem(root))
+    _write(keys.certificate, _pem(leaf))
+    _write(keys.key, _private(server), secret=True)
+    for path in keys.nodes:
+        node_key(path)
+    return keys
+
+
+def node_key(path: Path) -> Path:
+    """One SuperNode's key pair: PATH (keep it there) and PATH.pub (register it with the SuperLink)."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP384R1())
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+    )
+    public = key.public_key().public_bytes(
+        serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+    )
+    _write(path, private, secret=True)
+    _write(path.with_suffix(".pub"), public + b"\n")
+    return path
+
+
+def trust(ca: Path) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=str(ca))
+
+
+def _host(host: str) -> Any:
+    from cryptography import x509
+
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _pem(certificate: Any) -> bytes:
+    from cryptography.hazmat.primitives import serialization
+
+    return bytes(certificate.public_bytes(serialization.Encoding.PEM))
+
+
+def _private(key: Any) -> bytes:
+    from cryptography.hazmat.primitives import serialization
+
+    return bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )
+
+
+def _write(path: Path, content: bytes, secret: bool = False) -> None:
+    path.touch(mode=0o600 if secret else 0o644)
+    path.write_bytes(content)

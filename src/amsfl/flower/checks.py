@@ -1,0 +1,88 @@
+"""Whether a reply may touch the model: a sentence that says why not, or None.
+
+The size of an update is ||delta|| / (lr * steps), the mean length of its steps' gradients, so that
+many steps are no offence. An update (and likewise its `extra` vector) is refused when its size passes
+`limit` times the median size of what was accepted over the last rounds; before anything was, times the
+median of this round's replies if there are three or more. One poisoned client in a small first round
+can still pass the norm check with two clients or fewer: there is nothing to compare it with.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from amsfl.core import Reading
+from amsfl.flower.wire import Buffers, Model, Order, Reply
+
+HISTORY = 5  # rounds that the median remembers
+Sizes = list[list[float]]  # [round][client]: sizes accepted
+
+
+def reason(order: Order, model: Model, reply: Reply) -> str | None:
+    """Everything about one reply that needs no other reply to judge."""
+    if reply.run != order.run:
+        return f"foreign run: the reply belongs to run {reply.run!r}, this is {order.run!r}"
+    if reply.round != order.round:
+        return f"replayed round: the reply is round {reply.round + 1}'s, this is round {order.round + 1}"
+    if reply.client != order.client:
+        return f"wrong client: the reply is client {reply.client}'s, the order was client {order.client}'s"
+    if reply.steps != order.steps:
+        return f"wrong steps: {reply.steps} were run, {order.steps} were asked for"
+    if not (reply.rows > 0 and reply.step_seconds >= 0 and reply.compute_seconds >= 0):
+        return "impossible numbers: rows and seconds must not be negative"
+    return _vectors(model, reply) or _buffers(model.buffers, reply.buffers) or _reading(reply.reading)
+
+
+def too_large(size: float, others: Sequence[float], limit: float) -> str | None:
+    """The norm check, once a median is there to hold it against."""
+    middle = float(np.median(others)) if others else 0.0
+    if middle > 0 and size > limit * middle:
+        return f"norm: {size:.3g} is more than {limit:g} times the median {middle:.3g}"
+    return None
+
+
+def size(vector: Any, lr: float, steps: int) -> float:
+    return float(np.linalg.norm(np.asarray(vector, float)) / (lr * steps)) if vector.size else 0.0
+
+
+def remember(history: Sizes, accepted: list[float]) -> Sizes:
+    return [*history, accepted][-HISTORY:] if accepted else history
+
+
+def reference(history: Sizes, now: list[float]) -> list[float]:
+    """The sizes whose median is the measure: the past where there is one, else this round's, if enough."""
+    past = [value for round_ in history for value in round_]
+    return past or (now if len(now) >= 3 else [])
+
+
+def _vectors(model: Model, reply: Reply) -> str | None:
+    upload = reply.upload
+    # a method either sends no second vector or one as long as the model
+    wanted = {"delta": {model.anchor.shape}, "extra": {(0,), model.anchor.shape}}
+    for name, shapes in wanted.items():
+        part = getattr(upload, name)
+        if part.shape not in shapes:
+            return f"shape: {name} is {part.shape}, the model {model.anchor.shape}"
+        if part.dtype != np.float32:
+            return f"dtype: {name} is {part.dtype}, the model float32"
+        if not np.isfinite(part).all():
+            return f"not finite: {name} holds {int((~np.isfinite(part)).sum())} NaN or infinite numbers"
+    return None
+
+
+def _buffers(ours: Buffers, theirs: Buffers) -> str | None:
+    if set(ours) != set(theirs):
+        return f"buffers: {sorted(set(ours) ^ set(theirs))} are not the same on both sides"
+    for name, part in theirs.items():
+        if part.shape != ours[name].shape or part.dtype != ours[name].dtype:
+            return f"buffers: {name} is {part.dtype}{part.shape}, not {ours[name].dtype}{ours[name].shape}"
+        if part.dtype.kind == "f" and not np.isfinite(part).all():
+            return f"not finite: buffer {name} holds NaN or infinite numbers"
+    return None
+
+
+def _reading(reading: Reading) -> str | None:
+    if not all(np.isfinite(value) for value in reading):
+        return "not finite: the reading holds NaN or infinite numbers"
+    return None

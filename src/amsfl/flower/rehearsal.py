@@ -1,0 +1,75 @@
+"""A dress rehearsal: the real ClientApps and the real server in one process, with no Flower process at all.
+
+    grid = Rehearsal(client_app, nodes=[{"partition-id": i} for i in range(3)])
+    serve(grid, dict(method="amsfl", clients=3, rounds=5))
+
+To try a client before it is deployed, and to test. Messages are worked off when the server looks for
+replies, one after another; contexts live as long as the grid, as they do on a SuperNode.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid
+
+FAILED = 1  # an error code of Flower's: the ClientApp raised
+
+
+class Rehearsal(Grid):
+    """A Grid of `nodes` (their node-configs), all running `app`."""
+
+    def __init__(
+        self, app: ClientApp, nodes: Sequence[dict[str, Any]], run_config: dict[str, Any] | None = None
+    ):
+        # Flower's one internal that we touch: a Message asks which task of which run is speaking
+        from flwr.supercore.task_identity import TaskIdentity
+
+        TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
+        self.app = app
+        self.contexts = {
+            1000 + place: Context(1, 1000 + place, dict(config), RecordDict(), dict(run_config or {}))
+            for place, config in enumerate(nodes)
+        }
+        self.posted: dict[str, Message] = {}
+        self.count = 0
+
+    def get_node_ids(self) -> Iterable[int]:
+        return list(self.contexts)
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        ids = []
+        for message in messages:
+            self.count += 1
+            key = f"message-{self.count}"
+            message.metadata.__dict__["_message_id"] = key
+            self.posted[key] = message
+            ids.append(key)
+        return ids
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        due = [self.posted.pop(key) for key in message_ids if key in self.posted]
+        return [self.answer(message) for message in due]
+
+    def answer(self, message: Message) -> Message:
+        """What the node replies; an exception of the app becomes an error reply, as in Flower."""
+        try:
+            return self.app(message, self.contexts[message.metadata.dst_node_id])
+        except Exception as error:
+            return Message(Error(FAILED, f"{type(error).__name__}: {error}"), reply_to=message)
+
+    def set_run(self, run: Any) -> None:
+        raise NotImplementedError("a rehearsal has no Flower run")
+
+    @property
+    def run(self) -> Any:
+        raise NotImplementedError("a rehearsal has no Flower run")
+
+    def create_message(self, *args: Any, **settings: Any) -> Message:
+        raise NotImplementedError("use Message(...)")
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        return self.pull_messages(self.push_messages(messages))

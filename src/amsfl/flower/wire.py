@@ -1,0 +1,155 @@
+"""What travels: an order to a client, and its reply, as Flower records. Arrays are plain numpy; no pickle.
+
+Order: `order` (ConfigRecord, the fields of Order), `model` (ArrayRecord: anchor, server, direction, all
+flat float32), `buffers` (ArrayRecord, by name, only for models that have some).
+Reply: `echo` (ConfigRecord: run, round, client), `upload` (ArrayRecord: delta, extra), `buffers`,
+`report` (MetricRecord: the reading, steps, rows, step_seconds, compute_seconds, lost_state).
+Any client that reads and writes these records takes part, whatever it is written in.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+
+from amsfl import methods
+from amsfl.core import Reading, Upload
+
+Vector = np.ndarray[Any, np.dtype[Any]]
+Buffers = dict[str, Vector]
+OPTION = "option."  # prefix of a method's hyper-parameters in the order
+
+
+class Order(NamedTuple):
+    """What one client is to do this round."""
+
+    run: str  # our own run id: it stays the same when a killed server comes back
+    round: int  # counts from 0, as the engines do: it seeds the sampling
+    accepted: int  # last round of which the server took this client's work, -1: none
+    client: int
+    steps: int
+    lr: float
+    batch: int
+    seed: int
+    method: str
+    options: dict[str, float]
+    readings: bool
+
+
+class Model(NamedTuple):
+    anchor: Vector
+    server: Vector  # the method's server state
+    direction: Vector  # last global step; empty where no readings are taken
+    buffers: Buffers
+
+
+class Reply(NamedTuple):
+    run: str
+    round: int
+    client: int
+    upload: Upload
+    buffers: Buffers
+    reading: Reading
+    steps: int
+    rows: int
+    step_seconds: float  # one step, by the client's monotonic clock
+    compute_seconds: float  # all of its work on this order
+    lost_state: bool  # the method's client state was gone and began anew
+
+
+class Hello(NamedTuple):
+    """Who a client is. `name` keeps its seat when its SuperNode comes back under another node id."""
+
+    name: str
+    rows: int
+    model: Vector  # initial parameters; empty unless asked for
+    buffers: Buffers
+
+
+def pack_order(order: Order, model: Model) -> RecordDict:
+    """A fresh RecordDict each time: Flower does not copy, and a shared one gives all the last one's steps."""
+    fields: dict[str, Any] = {key: value for key, value in order._asdict().items() if key != "options"}
+    fields |= {OPTION + key: float(value) for key, value in order.options.items()}
+    parts = {"anchor": model.anchor, "server": model.server, "direction": model.direction}
+    return RecordDict(
+        {"order": ConfigRecord(fields), "model": pack_arrays(parts), "buffers": pack_arrays(model.buffers)}
+    )
+
+
+def unpack_order(content: RecordDict) -> tuple[Order, Model]:
+    fields = scalars(content, "order")
+    options = {key.removeprefix(OPTION): fields.pop(key) for key in list(fields) if key.startswith(OPTION)}
+    parts = arrays(content, "model")
+    model = Model(parts["anchor"], parts["server"], parts["direction"], arrays(content, "buffers"))
+    return Order(**fields, options=options), model
+
+
+def method_of(order: Order) -> methods.Method:
+    return methods.make(order.method, order.options)
+
+
+def pack_reply(reply: Reply) -> RecordDict:
+    report: dict[str, Any] = {key: float(value) for key, value in reply.reading._asdict().items()}
+    report |= {"steps": int(reply.steps), "rows": int(reply.rows), "lost_state": int(reply.lost_state)}
+    report |= {"step_seconds": float(reply.step_seconds), "compute_seconds": float(reply.compute_seconds)}
+    echo: dict[str, Any] = {"run": reply.run, "round": reply.round, "client": reply.client}
+    return RecordDict(
+        {
+            "echo": ConfigRecord(echo),
+            "upload": pack_arrays({"delta": reply.upload.delta, "extra": reply.upload.extra}),
+            "buffers": pack_arrays(reply.buffers),
+            "report": MetricRecord(report),
+        }
+    )
+
+
+def unpack_reply(content: RecordDict) -> Reply:
+    """Raises KeyError, TypeError or ValueError for anything that is not a reply; see checks.py."""
+    echo, report, parts = scalars(content, "echo"), scalars(content, "report"), arrays(content, "upload")
+    # ||delta||^2 is worked out here: a number that the server can check itself need not be believed
+    delta = parts["delta"]
+    with np.errstate(all="ignore"):
+        square = np.float32((delta * delta).sum()) if delta.dtype.kind == "f" else np.float32(np.nan)
+    return Reply(
+        str(echo["run"]),
+        int(echo["round"]),
+        int(echo["client"]),
+        Upload(delta, parts["extra"], square),
+        arrays(content, "buffers"),
+        Reading(*(float(report[name]) for name in Reading._fields)),
+        int(report["steps"]),
+        int(report["rows"]),
+        float(report["step_seconds"]),
+        float(report["compute_seconds"]),
+        bool(report["lost_state"]),
+    )
+
+
+def pack_hello(hello: Hello) -> RecordDict:
+    return RecordDict(
+        {
+            "hello": ConfigRecord({"name": hello.name, "rows": int(hello.rows)}),
+            "model": pack_arrays({"anchor": hello.model}),
+            "buffers": pack_arrays(hello.buffers),
+        }
+    )
+
+
+def unpack_hello(content: RecordDict) -> Hello:
+    hello, anchor = scalars(content, "hello"), arrays(content, "model")["anchor"]
+    return Hello(str(hello["name"]), int(hello["rows"]), anchor, arrays(content, "buffers"))
+
+
+def pack_arrays(parts: Mapping[str, Any]) -> ArrayRecord:
+    return ArrayRecord({name: Array(np.ascontiguousarray(part)) for name, part in parts.items()})
+
+
+def arrays(content: RecordDict, name: str) -> Buffers:
+    record: Any = content[name]
+    return {str(key): part.numpy() for key, part in record.items()}
+
+
+def scalars(content: RecordDict, name: str) -> dict[str, Any]:
+    """A ConfigRecord or MetricRecord as a plain dict."""
+    return dict(content[name].items())
