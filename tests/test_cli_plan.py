@@ -1,4 +1,4 @@
-"""`amsfl plan`: a table of sites in, a plan out; every mistake in the file is one sentence and exit code 2."""
+"""`amsfl plan`: a table of sites in, a plan out; every mistake is one sentence and exit code 2."""
 
 import json
 from pathlib import Path

@@ -11,7 +11,7 @@ import numpy as np
 
 from amsfl.schedule.lagrange import binding, bound_at, multipliers, tighten, value
 from amsfl.schedule.price import Answer
-from amsfl.schedule.problem import Floats, Ints, Problem, curve_worth
+from amsfl.schedule.problem import Floats, Ints, Problem, count, curve_worth
 
 
 def solve(problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Floats) -> Answer:
@@ -19,7 +19,7 @@ def solve(problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Float
 
     A step's cost over several limits is the sum of the shares it takes of what each has left at the start.
     """
-    cap = tighten(cap, cost, room)
+    cap = tighten(count(problem, offset, cap), cost, room)
     share = (cost / np.where(room > 0, room, 1.0)[:, None]).sum(0) if room.size else np.ones(cap.size)
     steps, left, broke = np.ones_like(cap), room.copy(), 0.0
 
@@ -55,7 +55,7 @@ def _certified(
     reached = value(problem, steps, offset)
     if room.size == 0:
         return Answer(steps, reached, prices)
-    tight = binding(problem, cap, cost, room, offset)
+    tight = binding(cap, cost, room)
     if room.size == 1:
         prices[0] = broke / room[0] if room[0] > 0 else 0.0
         bound, _ = bound_at(problem, cap, cost, room, offset, prices)

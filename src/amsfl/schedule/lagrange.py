@@ -3,7 +3,8 @@
 At prices mu >= 0 the clients part company: each takes its steps worth more than offset_i + mu . cost_i, in
 closed form. D(mu) = max_t [U(t) - offset . t + mu . (room - cost (t - 1))] bounds the optimum from above
 for every mu; its least value is that of the relaxation in which a step may be cut in pieces.
-`room` is what is left after one step each, `offset` a charge per step on top (Dinkelbach's rate times c).
+`room` is what is left after one step each, `offset` a charge per step on top (Dinkelbach's rate times c),
+`cap` the steps a client would take at no price.
 """
 
 import numpy as np
@@ -42,10 +43,9 @@ def tighten(cap: Ints, cost: Floats, room: Floats) -> Ints:
     return cap
 
 
-def binding(problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Floats) -> Ints:
-    """The limits that the steps wanted at no price at all break. The others can never bind."""
-    free = count(problem, offset, cap)
-    return np.flatnonzero(spent(cost, free - 1) > room)
+def binding(cap: Ints, cost: Floats, room: Floats) -> Ints:
+    """The limits that the steps wanted at no price at all would break. The others can never bind."""
+    return np.flatnonzero(spent(cost, cap - 1) > room)
 
 
 def multipliers(

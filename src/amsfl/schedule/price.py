@@ -29,11 +29,8 @@ class Answer(NamedTuple):
 def solve(problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Floats) -> Answer:
     """Steps for max U(t) - offset . t with t <= cap and cost (t - 1) <= room; see the module."""
     prices = np.zeros(room.size)
-    free = count(problem, offset, cap)
-    if room.size == 0 or not (spent(cost, free - 1) > room).any():
-        return Answer(free, value(problem, free, offset), prices)
-    cap = tighten(np.minimum(cap, free), cost, room)
-    tight = binding(problem, cap, cost, room, offset)
+    cap = tighten(count(problem, offset, cap), cost, room)
+    tight = binding(cap, cost, room)
     if tight.size == 0:
         return Answer(cap, value(problem, cap, offset), prices)
     if tight.size == 1:
@@ -72,22 +69,24 @@ def take(
 ) -> tuple[Ints, float]:
     """From start on, steps in falling order of (worth - offset)/rank while they fit; also the level at which
     the first one did not (0 if all did). Steps that do not fit are passed over."""
-    high_steps, low_steps = start, np.maximum(count(problem, offset, cap), start)
+    high_steps, low_steps = start, cap
     low_spent, high_spent = spent(cost, low_steps - start), np.zeros(room.size)
     if (low_spent <= room).all():
         return low_steps, 0.0
-    low, high = _levels(problem, start, low_steps, rank, offset)
-    few, turn = max(WINDOW, start.size // 4), 0
+    low, usual, high = _levels(problem, start, low_steps, rank, offset)
+    few, turn, jump = max(WINDOW, start.size // 4), 0, 10.0
     while int((low_steps - high_steps).sum()) > few and high > low * (1 + 1e-12):
-        # What is spent is nearly straight in log(level): aim by a secant, and halve every third time.
-        part = 0.5 if turn % 3 == 2 else _secant(low_spent, high_spent, room)
-        middle, turn = low ** (1 - part) * high**part, turn + 1
+        if jump:  # the lowest level lies far out: come from above in growing jumps until too much is spent
+            middle, jump = max(low, min(usual, high) / jump), jump * jump
+        else:  # what is spent is nearly straight in log(level): aim by a secant, halve every third time
+            part = 0.5 if turn % 3 == 2 else _secant(low_spent, high_spent, room)
+            middle, turn = low ** (1 - part) * high**part, turn + 1
         steps = np.maximum(count(problem, offset + middle * rank, cap), start)
         now = spent(cost, steps - start)
         if (now <= room).all():
             high, high_steps, high_spent = middle, steps, now
         else:
-            low, low_steps, low_spent = middle, steps, now
+            low, low_steps, low_spent, jump = middle, steps, now, 0.0
     return _by_rank(problem, high_steps, low_steps, cost, room - high_spent, rank, offset)
 
 
@@ -98,14 +97,17 @@ def _secant(low_spent: Floats, high_spent: Floats, room: Floats) -> float:
     return min(max(float(part.max()), 0.02), 0.98)
 
 
-def _levels(problem: Problem, start: Ints, end: Ints, rank: Floats, offset: Floats) -> tuple[float, float]:
-    """Levels at which all and at which none of the steps from start to end are taken."""
+def _levels(
+    problem: Problem, start: Ints, end: Ints, rank: Floats, offset: Floats
+) -> tuple[float, float, float]:
+    """Levels at which all, half the clients' first, and none of the steps from start to end are taken."""
     moving = (end > start) & (rank > 0)
     if not moving.any():
-        return 1.0, 1.0
+        return 1.0, 1.0, 1.0
     first = (worth(problem, start) - offset)[moving] / rank[moving]
     last = (worth(problem, end - 1) - offset)[moving] / rank[moving]
-    return max(float(last.min()), 1e-300), max(float(first.max()), 1e-300)
+    low, high = max(float(last.min()), 1e-300), max(float(first.max()), 1e-300)
+    return low, min(max(float(np.median(first)), low), high), high
 
 
 def _by_rank(
