@@ -5,18 +5,21 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from amsfl import schedule
 from amsfl.cli.errors import friendly
 from amsfl.core import Plan, UserError, nearest
 
+if TYPE_CHECKING:
+    from amsfl import schedule
+
 NEEDED = ("client", "step_seconds")
 OPTIONAL = {"weight": 1.0, "comm_seconds": 0.0, "gain": 1.0, "drift": None}
+POLICIES = ("price", "greedy", "exact", "printed", "fixed", "fill", "wang", "adacomm", "decaying", "speed")
 COLUMNS = ("client", "weight", "step_seconds", "comm_seconds", "gain", "drift")
 
 
@@ -32,7 +35,7 @@ def plan(
     curve: Annotated[
         str, typer.Option(help="How a step's worth falls: linear (the paper's) or geometric (saturating).")
     ] = "linear",
-    policy: Annotated[str, typer.Option(help="One of " + ", ".join(schedule.POLICIES) + ".")] = "price",
+    policy: Annotated[str, typer.Option(help="One of " + ", ".join(POLICIES) + ".")] = "price",
     t_max: Annotated[int, typer.Option("--t-max", help="No client takes more steps than this.")] = 1000,
     setting: Annotated[
         list[str] | None,
@@ -46,6 +49,8 @@ def plan(
     comm_seconds communication is free, without gain a first step is worth 1 everywhere, and without drift
     every further step is worth 5% of the mean gain less than the one before it.
     """
+    from amsfl import schedule
+
     table = read(clients)
     problem = schedule.problem(
         table["weight"],
@@ -108,7 +113,7 @@ def settings(pairs: Sequence[str]) -> dict[str, float | int]:
     return found
 
 
-def as_record(problem: schedule.Problem, made: Plan, policy: str) -> dict[str, Any]:
+def as_record(problem: "schedule.Problem", made: Plan, policy: str) -> dict[str, Any]:
     """The plan as plain JSON."""
     return {
         "policy": policy,
@@ -125,8 +130,10 @@ def as_record(problem: schedule.Problem, made: Plan, policy: str) -> dict[str, A
     }
 
 
-def show(problem: schedule.Problem, made: Plan) -> None:
+def show(problem: "schedule.Problem", made: Plan) -> None:
     """The plan as a table, and what it comes to."""
+    from amsfl import schedule
+
     titles = {
         "client": "client",
         "weight": "weight",

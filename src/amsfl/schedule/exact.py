@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from amsfl.core import Plan
 from amsfl.schedule.lagrange import spent, tighten, value
@@ -67,6 +66,8 @@ def _between(
     problem: Problem, low: Ints, high: Ints, cost: Floats, room: Floats, offset: Floats, limit_s: float
 ) -> tuple[Ints | None, float]:
     """The best steps between low and high, if any fit, and what HiGHS proved about them."""
+    from scipy.optimize import Bounds, LinearConstraint, milp  # slow to import, and only needed here
+
     base, left = value(problem, low, offset), room - spent(cost, low - 1)
     extra = high - low
     if not extra.any() or (left < 0).any():

@@ -8,7 +8,6 @@ for every mu; its least value is that of the relaxation in which a step may be c
 """
 
 import numpy as np
-from scipy.optimize import linprog
 
 from amsfl.schedule.problem import Floats, Ints, Problem, count, gains
 
@@ -56,6 +55,8 @@ def multipliers(
     Kelley's cutting planes: every plan seen gives a line below D, U(t) - offset . t + mu . slack(t), and the
     lowest point of their upper envelope is tried next. D needs n operations, the little program none.
     """
+    from scipy.optimize import linprog  # a quarter of a second to import, and rarely needed
+
     scale = np.where(room > 0, room, 1.0)
     cost, room = cost / scale[:, None], room / scale
     k = room.size
