@@ -55,7 +55,7 @@ def multipliers(
     Kelley's cutting planes: every plan seen gives a line below D, U(t) - offset . t + mu . slack(t), and the
     lowest point of their upper envelope is tried next. D needs n operations, the little program none.
     """
-    from scipy.optimize import linprog  # a quarter of a second to import, and rarely needed
+    from scipy.optimize import linprog  # slow to import, and rarely needed
 
     scale = np.where(room > 0, room, 1.0)
     cost, room = cost / scale[:, None], room / scale
