@@ -27,15 +27,13 @@ def evaluator(task: Task, mesh: Mesh) -> Callable[[Any, str], Scores]:
         loss: jax.Array = optax.softmax_cross_entropy_with_integer_labels(logits, y)
         cell = y * task.classes + logits.argmax(-1)
         hit = jax.nn.one_hot(cell, task.classes**2, dtype=jnp.float32) * mask[:, None]
-        scored: tuple[jax.Array, jax.Array] = (loss * mask).sum(), hit.sum(0)
-        return scored
+        return (loss * mask).sum(), hit.sum(0)
 
     def body(models: jax.Array, x: jax.Array, y: jax.Array, mask: jax.Array) -> Scores:
         def one(model: jax.Array) -> tuple[jax.Array, jax.Array]:
             params = task.unravel(model)
-            return jax.tree.map(
-                lambda part: part.sum(0), jax.lax.map(lambda part: block_scores(params, part), (x, y, mask))
-            )
+            loss, cells = jax.lax.map(lambda part: block_scores(params, part), (x, y, mask))
+            return loss.sum(), cells.sum(0)
 
         loss, cells = jax.lax.psum(jax.lax.map(one, models), AXIS)
         table = jnp.round(cells).astype(jnp.int32).reshape(-1, task.classes, task.classes)

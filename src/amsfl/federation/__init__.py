@@ -1,6 +1,6 @@
 """The round, its record, and `run`."""
 
-from amsfl.federation.api import Result, resume, run, run_trials
+from amsfl.federation.api import Result, resume, run, run_batch, run_trials
 from amsfl.federation.config import RunConfig, make_config, read_toml
 
-__all__ = ["Result", "RunConfig", "make_config", "read_toml", "resume", "run", "run_trials"]
+__all__ = ["Result", "RunConfig", "make_config", "read_toml", "resume", "run", "run_batch", "run_trials"]

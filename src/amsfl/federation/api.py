@@ -1,9 +1,8 @@
 """`amsfl.run`: settings in, a result out; with a folder, written as it goes and able to continue."""
 
-import json
-import resource
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,9 +15,10 @@ from amsfl.data import Dataset
 from amsfl.engines import State
 from amsfl.engines.models import Model
 from amsfl.federation import folder
+from amsfl.federation.checks import check_dataset, made_from, trial_of
 from amsfl.federation.config import RunConfig, make_config
-from amsfl.federation.rounds import Trial, begin, rounds
-from amsfl.federation.setup import Parts, check_precision, prepare
+from amsfl.federation.rounds import Trial, begin, rehearse, rounds
+from amsfl.federation.setup import Parts, assemble, check_precision, prepare
 
 Watch = Callable[[RoundRecord], None]
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -55,29 +55,40 @@ def run(
     """Train one federated model: `amsfl.run(method="amsfl", data="digits", rounds=30).accuracy`.
 
     Settings are those of RunConfig; `out` names a folder for the record; `watch` sees every round.
+    `dataset` and `network` are your own data and model in place of the named ones.
     """
-    config = make_config(settings)
+    own = {"data": dataset and dataset.name, "model": network and network.name}
+    config = make_config(settings | {key: name for key, name in own.items() if name})
     check_precision(config)
-    parts = prepare(config, [config.seed], dataset, network)
+    parts = prepare(config, [config.seed], dataset and check_dataset(dataset), network)
+    state, trials = begin(parts)
+    rehearse(parts, trials[0])
     where = Path(out) if out else None
     if where:
         folder.create(where, config, force)
-    state, trials = begin(parts)
     return _drive(parts, state, trials[0], [], where, watch)
 
 
-def resume(where: str | Path, watch: Watch | None = None) -> Result:
-    """Continue a run from its folder; it ends with the same bits as one that was never stopped."""
+def resume(
+    where: str | Path,
+    watch: Watch | None = None,
+    dataset: Dataset | None = None,
+    network: Model | None = None,
+) -> Result:
+    """Continue a run from its folder; it ends with the same bits as one that was never stopped.
+
+    A run with your own `dataset` or `network` needs them again: the folder does not hold them.
+    """
     where = Path(where)
     config = folder.read_config(where)
-    check_precision(config)
-    parts = prepare(config, [config.seed])
-    state, trials = begin(parts)
     point = folder.load_checkpoint(where)
-    done = folder.keep_rounds(where, point.round if point else 0)
+    check_precision(config)
+    parts = prepare(config, [config.seed], dataset and check_dataset(dataset), network)
+    state, trials = begin(parts)
     if point:
+        trials = [trial_of(point, parts)]
         state = parts.engine.place(State(*(point.arrays[name] for name in State._fields)))
-        trials = [Trial(**point.host)]
+    done = folder.keep_rounds(where, point.round if point else 0)
     return _drive(parts, state, trials[0], done, where, watch)
 
 
@@ -90,6 +101,7 @@ def _drive(
     watch: Watch | None,
 ) -> Result:
     started = time.perf_counter()
+    origin = made_from(parts) if where else {}
     for state, news in rounds(parts, state, [trial]):  # noqa: B020 (the state moves on)
         record = news[0][1]
         done.append(record)
@@ -97,22 +109,22 @@ def _drive(
             folder.append(where, [record])
             if trial.round % parts.config.checkpoint_every == 0 or trial.status != "running":
                 arrays = {name: np.asarray(part) for name, part in state._asdict().items()}
-                folder.save_checkpoint(where, folder.Checkpoint(trial.round, arrays, asdict(trial)))
+                host = asdict(trial) | {"made_from": origin}
+                folder.save_checkpoint(where, folder.Checkpoint(trial.round, arrays, host))
         if watch:
             watch(record)
     result = summarise(parts, trial, done, time.perf_counter() - started)
     if where:
-        folder.write_atomically(where / folder.SUMMARY, json.dumps(result, indent=1).encode())
+        folder.write_atomically(where / folder.SUMMARY, folder.as_json(result, indent=1).encode())
     return Result(result, done, np.asarray(parts.method.model(state.anchor, state.server))[0], parts)
 
 
 def summarise(parts: Parts, trial: Trial, records: list[RoundRecord], wall: float) -> dict[str, Any]:
     """The machine-readable end of a run. All that depends on the machine's speed is under `wall`."""
-    config = parts.config
+    config = parts.configs[trial.index]
     last: dict[str, Any] = next((r.metrics for r in reversed(records) if r.metrics), {})
     reached = trial.reached
     client_steps = sum(trial.steps)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {
         "method": config.method,
         "data": parts.data.name,
@@ -137,9 +149,19 @@ def summarise(parts: Parts, trial: Trial, records: list[RoundRecord], wall: floa
         "wall": {
             "seconds": wall,
             "client_steps_per_second": client_steps / wall if wall else None,
-            "peak_mb": peak,
+            "peak_mb": _peak_mb(),
         },
     }
+
+
+def _peak_mb() -> float | None:
+    """The most memory this process has held; None where the system does not say (Windows)."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)  # bytes there, kilobytes elsewhere
 
 
 def run_trials(
@@ -149,17 +171,26 @@ def run_trials(
     watch: Callable[[int, RoundRecord], None] | None = None,
 ) -> list[Result]:
     """The same settings with many seeds, as one batch: partition, initial model and sampling differ."""
-    check_precision(config)
+    return run_batch([config.model_copy(update={"seed": seed}) for seed in seeds], dataset, watch)
+
+
+def run_batch(
+    configs: Sequence[RunConfig],
+    dataset: Dataset | None = None,
+    watch: Callable[[int, RoundRecord], None] | None = None,
+) -> list[Result]:
+    """Trials that share data, model, method and batch, and may differ in all else, at once."""
+    check_precision(configs[0])
     started = time.perf_counter()
-    parts = prepare(config, seeds, dataset)
+    parts = assemble(configs, dataset)
     state, trials = begin(parts)
-    records: list[list[RoundRecord]] = [[] for _ in seeds]
-    for state, news in rounds(parts, state, trials):  # noqa: B020 (the state moves on)
+    records: list[list[RoundRecord]] = [[] for _ in configs]
+    for state, news in rounds(parts, state, trials):  # noqa: B007, B020 (the state moves on)
         for trial, record in news:
             records[trial.index].append(record)
             if watch:
                 watch(trial.index, record)
-    wall = (time.perf_counter() - started) / len(seeds)
+    wall = (time.perf_counter() - started) / len(configs)
     models = np.asarray(parts.method.model(state.anchor, state.server))
     return [
         Result(summarise(parts, trial, records[trial.index], wall), records[trial.index], model, parts)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from amsfl import methods
+from amsfl import methods, schedule
 from amsfl.clock import check_clock
 from amsfl.core import UserError, nearest
 
@@ -17,7 +17,7 @@ ROUNDS_AT_MOST = 100_000  # when only a target or a time does: a run must end
 class RunConfig(BaseModel):
     """Field by field what `amsfl run` takes; names are those of the flags."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     method: str = "amsfl"
     options: dict[str, float] = Field({}, description="hyper-parameters of the method, as in mu=0.1")
@@ -32,7 +32,8 @@ class RunConfig(BaseModel):
     cohort: int | None = Field(None, ge=1, description="clients a round; all by default")
     partition: str = Field(
         "auto",
-        description="iid, dirichlet:A, shards:K, quantity:A, column; auto: a client column, else dirichlet:0.5",
+        description="iid, dirichlet:A, shards:K, quantity:A, column; auto: column if there is one, else "
+        "dirichlet:0.5",
     )
     profile: str = Field("mild", description="a built-in, a CSV file or lognormal:MEDIAN,SIGMA")
     clock: str = "sum"
@@ -69,6 +70,14 @@ class RunConfig(BaseModel):
     def _clock(cls, value: str) -> str:
         return check_clock(value)
 
+    @field_validator("policy")
+    @classmethod
+    def _policy(cls, value: str) -> str:
+        known = ["auto", *schedule.POLICIES]
+        if value not in known:
+            raise ValueError(f"Unknown policy {value!r}{nearest(value, known)}")
+        return value
+
     @property
     def last_round(self) -> int:
         if self.rounds is not None:
@@ -86,7 +95,7 @@ def make_config(settings: dict[str, Any]) -> RunConfig:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        why = first["msg"].removeprefix("Value error, ")
+        why = first["msg"].removeprefix("Value error, ").rstrip(".")
         raise UserError(f"Setting {where!r} is {first['input']!r}: {why}.") from None
     return config
 

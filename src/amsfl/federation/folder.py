@@ -5,6 +5,7 @@ written beside and renamed, so a file is either whole or not there.
 """
 
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
@@ -31,7 +32,7 @@ class Checkpoint(NamedTuple):
 
 def create(folder: Path, config: RunConfig, force: bool = False) -> None:
     """Make the folder of a new run. One that holds a run already is left alone unless `force`."""
-    if (folder / CONFIG).exists():
+    if any((folder / name).exists() for name in (CONFIG, ROUNDS, POINTER)):
         if not force:
             raise UserError(
                 f"The folder {str(folder)!r} already holds a run; choose another --out, continue it with "
@@ -54,9 +55,25 @@ def read_config(folder: Path) -> RunConfig:
 
 
 def append(folder: Path, records: Iterable[RoundRecord]) -> None:
-    lines = "".join(json.dumps(record._asdict()) + "\n" for record in records)
     with (folder / ROUNDS).open("a", encoding="utf-8") as file:
-        file.write(lines)
+        file.write(_lines(records))
+
+
+def as_json(value: Any, indent: int | None = None) -> str:
+    """JSON that every reader takes: it has no NaN and no infinity, so those become null."""
+
+    def finite(part: Any) -> Any:
+        if isinstance(part, dict):
+            return {key: finite(inner) for key, inner in part.items()}
+        if isinstance(part, list | tuple):
+            return [finite(inner) for inner in part]
+        return None if isinstance(part, float) and not math.isfinite(part) else part
+
+    return json.dumps(finite(value), indent=indent, allow_nan=False)
+
+
+def _lines(records: Iterable[RoundRecord]) -> str:
+    return "".join(as_json(record._asdict()) + "\n" for record in records)
 
 
 def read_rounds(folder: Path) -> Iterator[RoundRecord]:
@@ -79,15 +96,18 @@ def keep_rounds(folder: Path, count: int) -> list[RoundRecord]:
     kept = [record for record in read_rounds(folder) if record.round <= count]
     if len(kept) < count:
         raise UserError(
-            f"The folder {str(folder)!r} has a checkpoint of round {count} but only {len(kept)} rounds on record."
+            f"The folder {str(folder)!r} has a checkpoint of round {count} but {len(kept)} rounds on record: "
+            f"{_restart(folder)}"
         )
-    lines = "".join(json.dumps(record._asdict()) + "\n" for record in kept)
-    write_atomically(folder / ROUNDS, lines.encode())
+    write_atomically(folder / ROUNDS, _lines(kept).encode())
     return kept
 
 
 def save_checkpoint(folder: Path, point: Checkpoint) -> None:
-    """Arrays first, then the pointer that names them with their hash; the old arrays go last."""
+    """Rounds and arrays first, then the pointer that names them with their hash; the old arrays go last."""
+    if (folder / ROUNDS).exists():
+        with (folder / ROUNDS).open("rb") as file:  # a power cut must not leave fewer rounds than this
+            os.fsync(file.fileno())
     content = save_tensors(point.arrays)
     name = f"checkpoint-{point.round:06d}.safetensors"
     write_atomically(folder / name, content)

@@ -5,14 +5,14 @@ plan and end. A plain run is one trial.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from amsfl import clock
-from amsfl.core import Reading, RoundRecord, UserError
+from amsfl.core import Reading, RoundRecord
 from amsfl.engines import Orders, Outcome, State, metrics
 from amsfl.federation.planner import Decision, Memory
 from amsfl.federation.setup import Parts
@@ -44,6 +44,12 @@ def begin(parts: Parts) -> tuple[State, list[Trial]]:
     return parts.engine.start(), trials
 
 
+def rehearse(parts: Parts, trial: Trial) -> None:
+    """Plan the first round and throw the plan away: a budget too small is said before a folder is made."""
+    cohort = _cohort(parts, trial.seed, trial.round)
+    parts.planners[trial.index].decide(trial.memory, trial.round, cohort, parts.costs[trial.index])
+
+
 def rounds(
     parts: Parts, state: State, trials: list[Trial]
 ) -> Iterator[tuple[State, list[tuple[Trial, RoundRecord]]]]:
@@ -54,13 +60,13 @@ def rounds(
         cohorts = {trial.index: _cohort(parts, trial.seed, number) for trial in running}
         decisions = {
             trial.index: parts.planners[trial.index].decide(
-                trial.memory, number, cohorts[trial.index], parts.costs
+                trial.memory, number, cohorts[trial.index], parts.costs[trial.index]
             )
             for trial in running
         }
         orders = _orders(parts, trials, cohorts, decisions)
         state, outcome = parts.engine.round(state, orders, number, keep=parts.config.local_accuracy)
-        times = {i: clock.round_seconds(parts.costs, cohorts[i], decisions[i].steps) for i in cohorts}
+        times = {i: clock.round_seconds(parts.costs[i], cohorts[i], decisions[i].steps) for i in cohorts}
         for trial in running:
             _advance(parts, trial, cohorts[trial.index], decisions[trial.index], times[trial.index], outcome)
         scores = _evaluate(parts, state, running)
@@ -117,7 +123,7 @@ def _advance(
         trial.steps[who] += int(steps)
     mine = Reading(*(np.asarray(part[trial.index], float) for part in outcome.readings))
     trial.memory = parts.planners[trial.index].learn(trial.memory, cohort, decision, mine)
-    config = parts.config
+    config = parts.configs[trial.index]
     out_of_time = config.seconds is not None and trial.seconds[config.clock] >= config.seconds
     if trial.round >= config.last_round or out_of_time:
         trial.status = "finished"
@@ -148,14 +154,15 @@ def _finish(
     cohorts: dict[int, Any],
 ) -> None:
     """Targets reached, divergence noticed, and clients' own models scored where a trial ends."""
-    config = parts.config
     for trial in running:
+        config = parts.configs[trial.index]
         found = scores.get(trial.index)
         if found is None:
             continue
         holdout = found["holdout"]
         if not np.isfinite(holdout["loss"]):
             trial.status = "diverged"
+            continue
         hit = config.target is not None and holdout["accuracy"] >= config.target
         if hit and trial.reached is None:
             trial.reached = {**trial.seconds, "rounds": trial.round}
@@ -211,14 +218,4 @@ def _record(
         readings,
         decision.explain,
         {"seconds": wall},
-    )
-
-
-Watch = Callable[[Trial, RoundRecord], None]
-
-
-def diverged(trial: Trial) -> UserError:
-    return UserError(
-        f"The model stopped being finite in round {trial.round}; lower --lr, or run with --engine loop, "
-        "which names the client and the step."
     )

@@ -14,16 +14,21 @@ from amsfl.federation.config import RunConfig
 
 
 class Parts(NamedTuple):
-    """All that a run is made of; nothing in it changes while it runs."""
+    """All that a batch of trials is made of; nothing in it changes while they run.
+
+    Trials of a batch may differ in seed, partition, profile, clock, steps, learning rate and when they
+    stop (lists: one entry a trial); the rest is the first one's for all.
+    """
 
     config: RunConfig
+    configs: list[RunConfig]
     data: Dataset
     task: task.Task
     method: methods.Method
     engine: engines.Engine
-    costs: clock.Costs
+    costs: list[clock.Costs]
     work: clock.Work
-    planners: list[planner.Planner]  # one per trial: weights differ with the partition
+    planners: list[planner.Planner]
     cohort: int
 
 
@@ -43,33 +48,39 @@ def prepare(
     dataset: Dataset | None = None,
     model: models.Model | None = None,
 ) -> Parts:
+    """The same settings with one or many seeds."""
+    return assemble([config.model_copy(update={"seed": seed}) for seed in seeds], dataset, model)
+
+
+def assemble(
+    configs: Sequence[RunConfig], dataset: Dataset | None = None, model: models.Model | None = None
+) -> Parts:
     """Build everything. A user's own Dataset or Model may stand in for the named ones."""
+    config = configs[0]
     dataset = dataset or load_data(config)
-    scheme, clients = config.partition, config.clients
-    if scheme == "auto":
-        scheme = "dirichlet:0.5" if dataset.sites is None else "column"
-    if scheme in ("column", "site") and dataset.sites is not None:
+    clients = config.clients
+    if _scheme(config, dataset) in ("column", "site") and dataset.sites is not None:
         clients = len(dataset.site_names)  # the data says how many there are
     if config.cohort is not None and config.cohort > clients:
         raise UserError(
             f"A cohort of {config.cohort} does not fit {clients} clients; lower --cohort or raise --clients."
         )
-    profile = clock.profile(config.profile, clients, config.seed)
+    profiles = [clock.profile(each.profile, clients, config.seed) for each in configs]
     partitions = [
         data.partition(
-            scheme,
+            _scheme(each, dataset),
             dataset.y,
             clients,
-            seed,
+            each.seed,
             shares=profile.shares,
             sites=dataset.sites,
             site_names=dataset.site_names,
         )
-        for seed in seeds
+        for each, profile in zip(configs, profiles, strict=True)
     ]
     dtype = np.dtype(config.precision).type
     network = model or models.make(config.model, dataset.x.shape[1], len(dataset.classes))
-    job = task.make(dataset, network, partitions, seeds, dtype)
+    job = task.make(dataset, network, partitions, [each.seed for each in configs], dtype)
     method = methods.make(config.method, _options(config), config.extrapolation)
     policy = planner.policy_of(config)
     reads = method.readings or policy in planner.READERS
@@ -84,9 +95,24 @@ def prepare(
         max(method.extra_gradients, float(reads)),
         method.extra_per_step,
     )
-    cohort = config.cohort or clients
-    planners = [planner.planner(config, weights) for weights in job.shards.weights]
-    return Parts(config, dataset, job, method, engine, clock.costs(profile, work), work, planners, cohort)
+    return Parts(
+        config,
+        list(configs),
+        dataset,
+        job,
+        method,
+        engine,
+        [clock.costs(profile, work) for profile in profiles],
+        work,
+        [planner.planner(*pair) for pair in zip(configs, job.shards.weights, strict=True)],
+        config.cohort or clients,
+    )
+
+
+def _scheme(config: RunConfig, dataset: Dataset) -> str:
+    if config.partition != "auto":
+        return config.partition
+    return "dirichlet:0.5" if dataset.sites is None else "column"
 
 
 PLAIN = {"polyak": 0.0, "closing": 0.0, "cap": 1.0, "momentum": 0.0}
