@@ -1,0 +1,311 @@
+"""The real ClientApps and the real server over an in-process grid: numbers, faults, state, resuming."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
+
+from flwr.app import Message
+from flwr.clientapp import ClientApp
+
+from amsfl import data, methods
+from amsfl.core import UserError
+from amsfl.engines import Orders, models, task
+from amsfl.engines.loop import Loop
+from amsfl.federation import folder, make_config
+from amsfl.federation.planner import Decision, Planner
+from amsfl.flower import NumpyTrainer, Shard, jax_client, numpy_client, serve
+from amsfl.flower.rehearsal import Rehearsal
+from amsfl.flower.server import Server, Serving
+
+DIGITS = data.load("digits")
+PARTS = data.partition("dirichlet:0.5", DIGITS.y, 3, 0)
+TASK = task.make(DIGITS, models.make("softmax", 64, 10), [PARTS], [0])
+STEPS = np.array([[3, 1, 5], [2, 4, 1], [1, 3, 2], [2, 2, 2], [1, 1, 1]])
+NODES = [{"partition-id": place} for place in range(3)]
+QUICK = {"clients": 3, "poll": 0.001, "clock": "makespan", "profile": "measured", "batch": 16, "seed": 0}
+
+
+def shard(context: Any) -> Shard:
+    rows = PARTS[int(context.node_config["partition-id"])]
+    return Shard(DIGITS.x[rows], DIGITS.y[rows], 10, "softmax", test=DIGITS.evals["holdout"])
+
+
+CLIENT = jax_client(shard)
+
+
+def fixed_table(lr: float = 0.1, table: Any = STEPS) -> Any:
+    """A planner with steps of our own, different for every client and round."""
+
+    def decide(memory: Any, number: int, cohort: Any, costs: Any) -> Decision:
+        return Decision(table[number][cohort], lr, 1.0, {})
+
+    return lambda weights: Planner(dict, decide, lambda memory, *_: memory)
+
+
+def loop_rounds(name: str, count: int, cohorts: Any = None, lr: float = 0.1) -> list[Any]:
+    """Anchors after each round of the reference engine, with the same steps."""
+    method = methods.make(name)
+    engine = Loop(TASK, method, 16, method.readings)
+    state, anchors = engine.start(), []
+    for number in range(count):
+        cohort = np.arange(3) if cohorts is None else np.array(cohorts[number])
+        weights = TASK.shards.weights[:, cohort]
+        orders = Orders(cohort[None], STEPS[number][cohort][None], np.array([lr]), weights)
+        state, _ = engine.round(state, orders, number)
+        anchors.append(state.anchor[0].copy())
+    return anchors
+
+
+@pytest.mark.parametrize("name", methods.METHODS)
+def test_rounds_equal_the_loop_engine(name: str) -> None:
+    """Three rounds, so that states of server and clients have come back and been used."""
+    want = loop_rounds(name, 3)
+    for rounds in (1, 3):
+        settings = {**QUICK, "method": name, "rounds": rounds}
+        stand, records = serve(Rehearsal(CLIENT, NODES), settings, start=TASK.start()[0], planner=fixed_table())
+        np.testing.assert_allclose(stand.anchor, want[rounds - 1], rtol=2e-5, atol=2e-6)
+    assert [record.steps for record in records] == STEPS[:3].tolist()
+    assert all(not record.plan["refused"] for record in records)
+
+
+def test_a_part_of_the_clients_is_drawn_as_in_simulation() -> None:
+    settings = {**QUICK, "method": "scaffold", "rounds": 3, "cohort": 2}
+    stand, records = serve(Rehearsal(CLIENT, NODES), settings, start=TASK.start()[0], planner=fixed_table())
+    draws = [np.sort(np.random.default_rng([0, n, 0xC0]).choice(3, 2, replace=False)) for n in range(3)]
+    assert [record.cohort for record in records] == [draw.tolist() for draw in draws]
+    np.testing.assert_allclose(stand.anchor, loop_rounds("scaffold", 3, draws)[-1], rtol=2e-5, atol=2e-6)
+
+
+class Tampering(Rehearsal):
+    """Node 1001's replies to training pass through `tamper(content, round)`."""
+
+    def __init__(self, tamper: Any, *args: Any):
+        super().__init__(*args)
+        self.tamper = tamper
+
+    def answer(self, message: Message) -> Message:
+        reply = super().answer(message)
+        if message.metadata.dst_node_id == 1001 and "echo" in reply.content:
+            self.tamper(reply.content, int(message.content["order"]["round"]))
+        return reply
+
+
+def arrays(content: Any, **parts: Any) -> None:
+    from amsfl.flower import wire
+
+    content["upload"] = wire.pack_arrays({**wire.arrays(content, "upload"), **parts})
+
+
+def poison(kind: str) -> Any:
+    seen: dict[int, Any] = {}
+
+    def tamper(content: Any, number: int) -> None:
+        if number == 0:
+            seen[0] = dict(content)
+        if number != 1:
+            return
+        delta = content["upload"]["delta"].numpy()
+        if kind == "nan":
+            arrays(content, delta=np.where(np.arange(delta.size) == 7, np.nan, delta).astype(np.float32))
+        elif kind == "shape":
+            arrays(content, delta=delta[:-1])
+        elif kind == "dtype":
+            arrays(content, delta=delta.astype(np.float64))
+        elif kind == "norm":
+            arrays(content, delta=delta * 1000)
+        elif kind == "replay":
+            for key, value in seen[0].items():
+                content[key] = value
+        elif kind == "run":
+            content["echo"]["run"] = "somebody-elses"
+        elif kind == "steps":
+            content["report"]["steps"] = 99
+        elif kind == "missing":
+            del content["upload"]
+        elif kind == "reading":
+            content["report"]["loss"] = float("inf")
+
+    return tamper
+
+
+REASONS = {
+    "nan": "not finite: delta holds 1",
+    "shape": "shape: delta is (649,)",
+    "dtype": "dtype: delta is float64",
+    "norm": "norm:",
+    "replay": "replayed round: the reply is round 1's, this is round 2",
+    "run": "foreign run",
+    "steps": "wrong steps: 99 were run",
+    "missing": "unreadable",
+    "reading": "not finite: the reading",
+}
+
+
+@pytest.mark.parametrize("kind", REASONS)
+def test_a_poisoned_reply_is_refused_and_the_round_is_that_of_the_others(kind: str) -> None:
+    settings = {**QUICK, "method": "scaffold", "rounds": 3}
+    grid = Tampering(poison(kind), CLIENT, NODES)
+    stand, records = serve(grid, settings, start=TASK.start()[0], planner=fixed_table())
+    (refused,) = records[1].plan["refused"]
+    assert refused["client"] == 1 and refused["reason"].startswith(REASONS[kind])
+    assert [record.cohort for record in records] == [[0, 1, 2], [0, 2], [0, 1, 2]]
+    # client 1's state must go back to round 1's: the server never took its second upload
+    want = loop_rounds("scaffold", 3, [[0, 1, 2], [0, 2], [0, 1, 2]])
+    np.testing.assert_allclose(stand.anchor, want[-1], rtol=2e-5, atol=2e-6)
+    assert stand.refused == 1
+
+
+def test_a_client_that_raises_is_left_out_and_comes_back() -> None:
+    def failing(message: Message, context: Any) -> Message:
+        if context.node_config["partition-id"] == 2 and message.content["order"]["round"] == 0:
+            raise RuntimeError("the disk is full")
+        return CLIENT(message, context)
+
+    app = ClientApp()
+    app.train()(failing)
+    app.query()(CLIENT)
+    settings = {**QUICK, "method": "fedavg", "rounds": 2}
+    _, records = serve(Rehearsal(app, NODES), settings, start=TASK.start()[0], planner=fixed_table())
+    assert [record.cohort for record in records] == [[0, 1], [0, 1, 2]]
+    assert "the disk is full" in records[0].plan["refused"][0]["reason"]
+
+
+class Lagging(Rehearsal):
+    """Node 1002 sits on its message of round 1 until round 3 has been sent."""
+
+    def pull_messages(self, message_ids: Any) -> Any:
+        ids = [key for key in message_ids if key in self.posted and not self.held(self.posted[key])]
+        return super().pull_messages(ids)
+
+    def held(self, message: Message) -> bool:
+        if message.metadata.dst_node_id != 1002 or "order" not in message.content:
+            return False
+        newest = max(int(m.content["order"]["round"]) for m in self.posted.values() if "order" in m.content)
+        return bool(message.content["order"]["round"] == 0 and newest < 2)
+
+    def push_messages(self, messages: Any) -> Any:
+        time.sleep(0.002)
+        return super().push_messages(messages)
+
+
+def test_a_late_client_is_left_out_counted_and_comes_back_with_the_right_state() -> None:
+    settings = {**QUICK, "method": "scaffold", "rounds": 5, "deadline": 5.0}
+    grid = Lagging(CLIENT, NODES)
+    server_settings = {**settings, "deadline": 0.3}
+    stand, records = serve(grid, server_settings, start=TASK.start()[0], planner=fixed_table())
+    cohorts = [record.cohort for record in records]
+    assert cohorts[0] == cohorts[1] == [0, 1] and cohorts[-1] == [0, 1, 2]
+    reasons = [item["reason"] for record in records for item in record.plan["refused"]]
+    assert any(reason.startswith("late: no reply within") for reason in reasons)
+    assert any(reason.startswith("late reply: work for round 1") for reason in reasons)
+    want = loop_rounds("scaffold", 5, cohorts)
+    np.testing.assert_allclose(stand.anchor, want[-1], rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", ["amsfl", "scaffold", "feddyn"])
+def test_a_killed_server_resumes_as_if_it_had_never_stopped(name: str, tmp_path: Path) -> None:
+    nodes = [{**node, "state-dir": str(tmp_path / "clients")} for node in NODES]
+    settings = {**QUICK, "method": name, "steps": 3}
+    planner = None if name == "amsfl" else fixed_table()
+
+    class Killed(Exception):
+        pass
+
+    def run(out: Path, rounds: int, resume: bool, die_after: int = 99) -> Any:
+        def watch(record: Any) -> None:
+            if record.round == die_after:
+                raise Killed
+
+        config = make_config({k: v for k, v in settings.items() if k != "poll"} | {"rounds": rounds})
+        grid = Rehearsal(CLIENT, nodes)  # new contexts: Flower forgets them when a run ends
+        chosen = planner or (lambda weights: steady(config, weights))
+        server = Server(grid, config, Serving(poll=0.001), None, TASK.start()[0], chosen, out, watch)
+        return server.run(resume)
+
+    whole, _ = run(tmp_path / "whole", 4, False)
+    with pytest.raises(Killed):
+        run(tmp_path / "parts", 4, False, die_after=2)
+    # a half-written line, as a kill may leave it
+    with (tmp_path / "parts" / folder.ROUNDS).open("a") as file:
+        file.write('{"round": 3, "sec')
+    parts, records = run(tmp_path / "parts", 4, True)
+    np.testing.assert_array_equal(parts.anchor, whole.anchor)
+    assert [record.round for record in records] == [1, 2, 3, 4]
+    assert not any(record.plan["notes"] for record in records)
+    assert len(list(folder.read_rounds(tmp_path / "parts"))) == 4
+    assert folder.read_config(tmp_path / "parts").method == name
+    assert parts.memory.keys() == whole.memory.keys()
+
+
+def steady(config: Any, weights: Any) -> Planner:
+    """AMSFL's own planner, told the same costs every time: measured ones differ from run to run."""
+    from amsfl.clock import Costs
+    from amsfl.flower.planning import planner_of
+
+    inner, costs = planner_of(config, weights), Costs(np.array([0.01, 0.02, 0.04]), np.array([0.5, 0.5, 0.5]))
+    return inner._replace(decide=lambda memory, number, cohort, _: inner.decide(memory, number, cohort, costs))
+
+
+def test_lost_client_state_is_noticed() -> None:
+    settings = {**QUICK, "method": "scaffold", "rounds": 2}
+
+    class Forgetful(Rehearsal):
+        def answer(self, message: Message) -> Message:
+            reply = super().answer(message)
+            context = self.contexts[message.metadata.dst_node_id]
+            if message.metadata.dst_node_id == 1000:
+                for key in list(context.state):
+                    del context.state[key]
+            return reply
+
+    _, records = serve(Forgetful(CLIENT, NODES), settings, start=TASK.start()[0], planner=fixed_table())
+    assert records[1].plan["notes"] == ["client 0 had lost its state and began anew"]
+
+
+def test_clients_score_the_model_and_the_target_stops_the_run() -> None:
+    settings = {**QUICK, "method": "amsfl", "rounds": 50, "target": 0.85, "evaluate_clients": 1}
+    stand, records = serve(Rehearsal(CLIENT, NODES), settings)
+    assert stand.status == "finished" and stand.reached is not None and stand.round < 50
+    assert records[-1].metrics["clients"]["accuracy"] >= 0.85
+    assert records[-1].metrics["clients"]["rows"] == 3 * len(DIGITS.evals["holdout"][1])
+
+
+def test_seconds_stop_the_run() -> None:
+    stand, _ = serve(Rehearsal(CLIENT, NODES), {**QUICK, "method": "fedavg", "seconds": 0.5, "steps": 2})
+    assert stand.status == "finished" and stand.elapsed >= 0.5
+
+
+def test_too_few_clients_is_a_sentence() -> None:
+    with pytest.raises(UserError, match="2 of 3 clients came within"):
+        serve(Rehearsal(CLIENT, NODES[:2]), {**QUICK, "method": "fedavg", "patience": 0.05})
+
+
+def test_plain_numpy_takes_part() -> None:
+    """A least-squares client in a few lines; FedAvg with one full-batch step is gradient descent."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(3, 20, 4)).astype(np.float32)
+    targets = features @ np.array([1, -2, 3, 0.5], np.float32)
+
+    def make(context: Any) -> NumpyTrainer:
+        a, b = (part[int(context.node_config["partition-id"])] for part in (features, targets))
+
+        def gradient(x: Any, step: int, order: Any) -> Any:
+            left = a @ x - b
+            return float((left**2).mean() / 2), a.T @ left / len(b)
+
+        return NumpyTrainer(len(b), np.zeros(4, np.float32), gradient)
+
+    table = np.ones((40, 3), int)
+    settings = {**QUICK, "method": "fedavg", "rounds": 40}
+    stand, _ = serve(Rehearsal(numpy_client(make), NODES), settings, planner=fixed_table(0.5, table))
+    a, b, x = features.reshape(-1, 4), targets.reshape(-1), np.zeros(4, np.float32)
+    for _ in range(40):
+        x = x - 0.5 * a.T @ (a @ x - b) / len(b)
+    np.testing.assert_allclose(stand.anchor, x, rtol=1e-4, atol=1e-5)
+    with pytest.raises(UserError, match="No good reply"):
+        serve(Rehearsal(numpy_client(make), NODES), {**settings, "method": "fedcsda", "patience": 0.05})
