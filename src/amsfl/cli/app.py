@@ -1,8 +1,8 @@
-"""The command: one module a topic, imported only when its command runs, so that `amsfl --help` is quick."""
+"""The command: one module a topic; what is slow to import waits until its command runs."""
 
 import typer
 
-from amsfl.cli import lists, run
+from amsfl.cli import lists, plan, run
 
 app = typer.Typer(
     name="amsfl",
@@ -14,6 +14,7 @@ app = typer.Typer(
 
 app.command()(run.run)
 app.command()(run.resume)
+app.command()(plan.plan)
 app.command()(lists.methods)
 app.command()(lists.data)
 app.command()(lists.profiles)

@@ -1,6 +1,5 @@
 """`amsfl run` and `amsfl resume`."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -69,12 +68,13 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="print the summary as JSON, nothing else")] = False,
 ) -> None:
     """Train one federated model on a virtual clock and leave a record of every round."""
-    flags = {key: value for key, value in locals().items() if key in SETTINGS and value is not None}
-    if option:
-        flags["options"] = dict(_pair(text) for text in option)
+    flags = {key: value for key, value in locals().items() if key not in NO_SETTING and value is not None}
     from amsfl import federation
 
     settings = (federation.read_toml(config) if config else {}) | flags
+    if option:
+        known = settings.get("options")
+        settings["options"] = (known if isinstance(known, dict) else {}) | dict(map(_pair, option))
     where = out or _new_folder(settings)
     last = federation.make_config(settings)
     with watching(last, as_json) as watch:
@@ -98,11 +98,7 @@ def resume(
     _print(result.summary, folder, as_json)
 
 
-SETTINGS = (
-    "method data data_dir label client_column binary model clients cohort partition profile clock rounds "
-    "seconds target steps lr batch seed mode policy budget extrapolation engine precision readings "
-    "local_accuracy eval_every checkpoint_every"
-).split()
+NO_SETTING = ("option", "config", "out", "force", "as_json")  # the rest are RunConfig's, name by name
 
 
 def _pair(text: str) -> tuple[str, float]:
@@ -134,7 +130,9 @@ def _interruptible(work: Callable[[], Any], folder: Path) -> Any:
 
 def _print(summary: dict[str, Any], folder: Path, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(summary))
+        from amsfl.federation.folder import as_json as strict
+
+        typer.echo(strict(summary))
     else:
         _sentences(summary, folder)
     if summary["status"] == "diverged":
@@ -164,7 +162,7 @@ def _sentences(summary: dict[str, Any], folder: Path) -> None:
             f"  target {summary['target']}: "
             + (
                 f"reached after {reached:.1f} s, round {summary['rounds_to_target']}"
-                if reached
+                if reached is not None
                 else "not reached"
             )
         )

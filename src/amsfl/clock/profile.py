@@ -90,14 +90,18 @@ def read_profile(path: Path, clients: int) -> Profile:
     """A CSV with the columns step_seconds, latency, up_mbps, down_mbps; one line a client, in order."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"The profile {str(path)!r} cannot be read: {error}.") from None
-    have: Sequence[str] = list(rows[0]) if rows else []
+            reader = csv.DictReader(file)
+            have: Sequence[str] = [name.strip() for name in reader.fieldnames or ()]
+            reader.fieldnames = have
+            rows = list(reader)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"The profile {str(path)!r} cannot be read: {reason}.") from None
     for column in COLUMNS:
         if column not in have:
             raise UserError(
-                f"The profile {str(path)!r} has no column {column!r}; it has {', '.join(have) or 'no rows'}."
+                f"The profile {str(path)!r} has no column {column!r}; it needs {', '.join(COLUMNS)} and has "
+                f"{', '.join(have) or 'none'}."
             )
     if len(rows) != clients:
         raise UserError(

@@ -35,8 +35,8 @@ def check_dataset(data: Dataset) -> Dataset:
         if not np.isfinite(x).all():
             row, column = np.argwhere(~np.isfinite(x))[0]
             raise UserError(
-                f"{where}: row {row}, column {data.features[column]!r} is {x[row, column]}; fill it in or drop "
-                "the row."
+                f"{where}: row {row}, column {data.features[column]!r} is {x[row, column]}; "
+                "fill it in or drop the row."
             )
     return data
 
@@ -47,7 +47,7 @@ def made_from(parts: Parts) -> dict[str, Any]:
     return {
         "data": parts.data.name,
         "rows": len(task.y),
-        "checksum": crc32(np.ascontiguousarray(task.x).tobytes(), crc32(task.shards.order.tobytes())),
+        "checksum": crc32(np.ascontiguousarray(task.x).data, crc32(task.shards.order.data)),
         "clients": int(task.shards.size.shape[1]),
         "model": task.model.name,
         "parameters": task.dim,
