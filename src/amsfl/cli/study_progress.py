@@ -1,0 +1,60 @@
+"""A bar for a whole study: what is running, what is left; silent when nobody watches."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from amsfl.core import RoundRecord
+
+if TYPE_CHECKING:
+    from amsfl.study import Study, Unit
+
+
+def duration(seconds: float) -> str:
+    """Rounded as a guess should be: 'under a minute', 'about 3 minutes'."""
+    if seconds < 55:
+        return "under a minute"
+    minutes = max(1, round(seconds / 60))
+    if minutes < 90:
+        return f"about {minutes} minute{'s' if minutes > 1 else ''}"
+    return f"about {seconds / 3600:.1f} hours"
+
+
+def share(record: RoundRecord, seconds: float | None, rounds: int | None, clock: str) -> float:
+    """How much of a trial is done."""
+    parts = [record.seconds[clock] / seconds] if seconds else []
+    parts += [record.round / rounds] if rounds else []
+    return min(1.0, max(parts))
+
+
+@contextmanager
+def watching(
+    plan: "Study", units: list["Unit"], quiet: bool
+) -> Iterator[Callable[["Unit", int, RoundRecord], None] | None]:
+    """A callback for every round of every trial, on standard error; None when there is no terminal."""
+    console = Console(stderr=True)
+    if quiet or not units or not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"))
+    ends = {unit.entry: plan.config(unit.entry) for unit in units}
+    done: dict[tuple[str, int], float] = {}
+    total = sum(len(unit.trials) for unit in units)
+    with Progress(
+        *columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True
+    ) as bar:
+        task = bar.add_task(units[0].entry, total=total, left=f"{total} trials left")
+
+        def moved(unit: "Unit", place: int, record: RoundRecord) -> None:
+            config = ends[unit.entry]
+            trial = unit.trials[place]
+            done[unit.entry, trial] = share(record, config.seconds, config.rounds, config.clock)
+            left = total - sum(part >= 1 for part in done.values())
+            what = f"{unit.entry}, trial {unit.trials[0] + 1}"
+            what += f" to {unit.trials[-1] + 1}" if len(unit.trials) > 1 else ""
+            bar.update(task, completed=sum(done.values()), description=what, left=f"{left} trials left")
+
+        yield moved

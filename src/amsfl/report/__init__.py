@@ -1,0 +1,5 @@
+"""Tables, figures and one page from records on disk; trains nothing."""
+
+from amsfl.report.write import write
+
+__all__ = ["write"]

@@ -1,0 +1,61 @@
+"""Work through a study in units of one method and up to ten trials; what is on record is never run again."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from amsfl.core import RoundRecord
+from amsfl.data import Dataset
+from amsfl.federation import run_trials
+from amsfl.study import compact, store
+from amsfl.study.settings import CHUNK, Study
+
+Watch = Callable[["Unit", int, RoundRecord], None]  # unit, place in the unit, the round
+
+
+class Unit(NamedTuple):
+    entry: str
+    trials: tuple[int, ...]
+
+
+def start(folder: Path, study: Study, dataset: Dataset, force: bool = False) -> None:
+    """Make the folder, or check that it is this study's."""
+    store.create(folder, study, dataset, force)
+
+
+def pending(folder: Path, study: Study) -> list[Unit]:
+    """What is left, blocks of trials outermost: a study stopped half-way has all methods side by side.
+
+    Blocks begin at multiples of ten and are saved whole, so a study that was stopped and continued
+    is made of the same batches as one that was not.
+    """
+    done = {entry: store.finished(folder, entry) for entry in study.methods}
+    units = []
+    for first in range(0, study.trials, CHUNK):
+        for entry in study.methods:
+            block = range(first, min(first + CHUNK, study.trials))
+            left = tuple(trial for trial in block if trial not in done[entry])
+            units += [Unit(entry, left)] if left else []
+    return units
+
+
+def work(
+    folder: Path, study: Study, dataset: Dataset, units: list[Unit], watch: Watch | None = None
+) -> Iterator[Unit]:
+    """Run the units one by one; each is on the disk when it is yielded."""
+    for unit in units:
+        results = run_trials(
+            study.config(unit.entry),
+            [study.seed + trial for trial in unit.trials],
+            dataset,
+            _watcher(unit, watch),
+        )
+        lines = [compact.line(unit.entry, t, r) for t, r in zip(unit.trials, results, strict=True)]
+        store.save(folder, unit.entry, unit.trials, lines)
+        yield unit
+
+
+def _watcher(unit: Unit, watch: Watch | None) -> Callable[[int, RoundRecord], None] | None:
+    if watch is None:
+        return None
+    return lambda place, record: watch(unit, place, record)

@@ -1,0 +1,106 @@
+"""What a study is: a few words, the settings all methods share, and what each method adds to them."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from amsfl.core import UserError, nearest
+from amsfl.federation import RunConfig, make_config, read_toml
+
+HERE = Path(__file__).parent
+REPRODUCE, COMPARE = HERE / "reproduce.toml", HERE / "compare.toml"
+CHUNK = 10  # trials that run as one batch and are saved together
+FIELDS = ("title", "kind", "trials", "seed", "reference", "run", "methods")
+FOR_ALL = {  # what a comparison needs, whatever its file says
+    "stop_at_target": False,  # times to a target come from whole curves
+    "local_accuracy": True,
+    "readings": True,  # drift of every method, as a diagnostic; the clock does not charge for it
+}
+
+
+class Study(NamedTuple):
+    """Trial k of every method has the seed `seed + k`: the same partition, first model and sampling."""
+
+    title: str
+    kind: str  # reproduce (the paper's numbers belong beside it) or compare
+    trials: int
+    seed: int
+    reference: str  # the entry that the others are tested against
+    run: dict[str, Any]  # settings of `amsfl run` for everybody
+    methods: dict[str, dict[str, Any]]  # entry -> its own settings; `method` is the entry's name if absent
+
+    def config(self, entry: str) -> RunConfig:
+        own = {"method": entry, **self.methods[entry]}
+        return make_config(self.run | own | FOR_ALL | {"seed": self.seed})
+
+
+def read_study(path: Path) -> Study:
+    """A study's TOML file, every method's settings checked."""
+    raw = read_toml(path)
+    for key in raw:
+        if key not in FIELDS:
+            raise UserError(
+                f"Unknown setting {key!r} in {path.name}{nearest(key, FIELDS)}; a run's go under [run]."
+            )
+    entries = raw.get("methods") or {}
+    if not isinstance(entries, dict) or not all(isinstance(own, dict) for own in entries.values()):
+        raise UserError(f"In {path.name}, methods are tables: [methods.fedavg] and below it its settings.")
+    if not entries:
+        raise UserError(f"{path.name} names no method; add a table such as [methods.fedavg].")
+    return checked(
+        Study(
+            str(raw.get("title", path.stem)),
+            str(raw.get("kind", "compare")),
+            raw.get("trials", 5),
+            raw.get("seed", 0),
+            str(raw.get("reference") or ("amsfl" if "amsfl" in entries else next(iter(entries)))),
+            raw.get("run") or {},
+            entries,
+        )
+    )
+
+
+def with_changes(
+    study: Study,
+    methods: list[str] | None = None,
+    trials: int | None = None,
+    seed: int | None = None,
+    **run: Any,
+) -> Study:
+    """The study with what the command line says; settings that are None stay as they are."""
+    settings = {key: value for key, value in run.items() if value is not None}
+    entries = study.methods
+    if methods:
+        # a method that the file does not tune runs with its own defaults
+        entries = {name: study.methods.get(name, {}) for name in methods}
+    entries = {
+        name: {key: value for key, value in own.items() if key not in settings}
+        for name, own in entries.items()
+    }
+    reference = study.reference if study.reference in entries else next(iter(entries))
+    return checked(
+        study._replace(
+            methods=entries,
+            reference=reference,
+            trials=study.trials if trials is None else trials,
+            seed=study.seed if seed is None else seed,
+            run=study.run | settings,
+        )
+    )
+
+
+def checked(study: Study) -> Study:
+    if study.kind not in ("reproduce", "compare"):
+        raise UserError(f"A study's kind is reproduce or compare, not {study.kind!r}.")
+    if not isinstance(study.trials, int) or study.trials < 1:
+        raise UserError(f"A study needs at least one trial, and trials is {study.trials!r}; try --trials 5.")
+    if not isinstance(study.seed, int) or not 0 <= study.seed < 2**32 - study.trials:
+        raise UserError(f"The first seed is a whole number from 0 up; got {study.seed!r}.")
+    if study.reference not in study.methods:
+        raise UserError(
+            f"The reference {study.reference!r} is no method here{nearest(study.reference, study.methods)}."
+        )
+    for entry in study.methods:
+        config = study.config(entry)
+        if config.rounds is None and config.seconds is None:
+            raise UserError("A study needs an end for every method: give it --seconds or --rounds.")
+    return study
