@@ -56,11 +56,11 @@ def test_first_round_has_no_direction():
 
 
 def test_before_any_reading():
-    """Gain 1 for all, and a step keeps 0.9 of the one before, whatever the learning rate."""
-    for lr in (0.01, 10.0):
+    """Gain 1 for all, and a step keeps 0.9 of the one before, whatever the learning rate (0: not known)."""
+    for lr in (0.0, 0.01, 10.0):
         gain, lost = drift.coefficients(drift.start(3), np.array([0, 2]), lr)
         np.testing.assert_array_equal(gain, [1, 1])
-        np.testing.assert_allclose(lost, [0.1, 0.1])
+        np.testing.assert_allclose(np.exp(-lost), [0.9, 0.9], rtol=1e-3)
 
 
 def test_smoothing_keeps_seven_tenths():
@@ -83,7 +83,7 @@ def test_absent_clients_keep_their_estimates_and_new_ones_get_the_mean():
 
 def test_readings_that_are_not_finite_change_nothing():
     old = drift.Estimates(np.array([3.0, 1.0]), np.array([2.0, 4.0]))
-    broken = both(grad_dir=[NAN, -1], diff_dir=[NAN, 0.5])
+    broken = both(grad_dir=[NAN, -1], diff_dir=[NAN, 0.5], grad_diff=[NAN, 0])
     new = drift.update(old, np.array([0, 1]), [5, 5], 0.1, broken, HALF)
     assert (new.gain[0], new.fading[0]) == (3, 2)
     # the mean is over those that were read: client 1's relative gain is 1
@@ -93,8 +93,15 @@ def test_readings_that_are_not_finite_change_nothing():
 
 
 def test_who_pulls_the_other_way_is_worth_next_to_nothing():
-    gain, kept = drift.read(both(grad_dir=[-2, 1]), HALF)
-    assert gain[1] == drift.estimates.GAIN_AT_LEAST and kept[1] == drift.estimates.KEPT[0]
+    """<g,v> > 0: a negative gain is remembered, the scheduler sees a tiny one; fading is read along g."""
+    reading = both(grad_dir=[-2, 1], grad_diff=[0, -1])
+    gain, kept = drift.read(reading, HALF)
+    np.testing.assert_allclose(gain, [4 / 3, -2 / 3])
+    np.testing.assert_allclose(kept, [0.5, 0.75])
+    estimates = drift.update(drift.start(2), np.array([0, 1]), [5, 5], 0.1, reading, HALF)
+    worth, lost = drift.coefficients(estimates, np.array([0, 1]), 0.1)
+    assert worth[0] == pytest.approx(4 / 3) and 0 < worth[1] <= 1e-6
+    assert lost[1] / worth[1] == pytest.approx(-np.log(0.75) / 5)
 
 
 @given(
@@ -114,17 +121,24 @@ def test_coefficients_are_always_fit_for_the_scheduler(rows, steps, lr):
     assert np.isfinite(lost).all() and (lost >= 0).all()
 
 
-def test_next_rate_by_hand():
-    """Weights 3 to 1: (3*2 + 1*6) / (3*4 + 1*12) = 12/24: the cohort's Polyak step is 0.5."""
-    reading, weights = readings(loss=[2, 6], grad_sq=[4, 12]), [0.75, 0.25]
-    assert drift.next_rate(0.45, reading, weights) == pytest.approx(0.5)
-    assert drift.next_rate(0.2, reading, weights) == pytest.approx(1.4 * 0.2), "at most 1.4 times"
-    assert drift.next_rate(2.0, reading, weights) == pytest.approx(0.7 * 2.0), "at least 0.7 times"
-    assert drift.next_rate(drift.FIRST_RATE, reading, weights) == pytest.approx(0.5), "the first is free"
+def test_the_first_rate_is_the_mean_of_the_clients_polyak_steps():
+    """Weights 3 to 1 and loss/||g||^2 of 2/4 and 6/8: 0.75*0.5 + 0.25*0.75; means 3 and 5 stay behind."""
+    rate = drift.next_rate(drift.Rate(), readings(loss=[2, 6], grad_sq=[4, 8]), [0.75, 0.25])
+    assert rate == pytest.approx((0.5625, 3.0, 5.0))
+    part = drift.next_rate(drift.Rate(), readings(loss=[2, 6], grad_sq=[4, 8]), [0.3, 0.1])
+    assert part == pytest.approx(rate), "weights of a partial cohort need not sum to 1"
 
 
-def test_next_rate_passes_over_what_is_not_finite():
-    broken = readings(loss=[NAN, 6], grad_sq=[4, 12])
-    assert drift.next_rate(0.5, broken, [0.75, 0.25]) == pytest.approx(0.5)
-    assert drift.next_rate(0.3, readings(loss=[NAN], grad_sq=[1]), [1.0]) == 0.3
-    assert drift.next_rate(0.3, readings(loss=[1], grad_sq=[0]), [1.0]) == 0.3
+def test_later_rates_move_slowly():
+    """Old means 3 and 5, fresh ones 2 and 4, half and half: 2.5 / 4.5, if that is within 0.7 of the old."""
+    fresh, one = readings(loss=[2], grad_sq=[4]), [1.0]
+    for old, new in [(0.5, 2.5 / 4.5), (2.0, 0.7 * 2.0), (0.1, 0.1 / 0.7)]:
+        assert drift.next_rate(drift.Rate(old, 3, 5), fresh, one) == pytest.approx((new, 2.5, 4.5))
+
+
+def test_rates_pass_over_what_is_not_finite():
+    old = drift.Rate(0.5, 3.0, 5.0)
+    broken = drift.next_rate(old, readings(loss=[NAN, 2], grad_sq=[4, 4]), [0.75, 0.25])
+    assert broken == pytest.approx((2.5 / 4.5, 2.5, 4.5))
+    assert drift.next_rate(old, readings(loss=[NAN], grad_sq=[1]), [1.0]) == old
+    assert drift.next_rate(old, readings(loss=[1], grad_sq=[0]), [1.0]) == old

@@ -1,0 +1,131 @@
+"""Planners: who does how many steps, from a memory that JSON can hold."""
+
+import json
+
+import numpy as np
+import pytest
+
+from amsfl import clock, drift
+from amsfl.core import Reading, UserError
+from amsfl.federation import make_config
+from amsfl.federation.planner import READERS, T_MAX, planner, policy_of
+
+WEIGHTS = np.array([0.4, 0.1, 0.2, 0.2, 0.1])
+COSTS = clock.Costs(np.array([0.01, 0.015, 0.02, 0.012, 0.03]), np.array([0.05, 0.05, 0.1, 0.05, 0.15]))
+ALL = np.arange(5)
+
+
+def reading(size: int = 5, seed: int = 0) -> Reading:
+    """Plausible numbers: gradients agree with the last global step and shrink along it."""
+    rng = np.random.default_rng(seed)
+    square = rng.uniform(1, 2, size)
+    return Reading(
+        rng.uniform(0.5, 1, size),
+        square,
+        0.3 * square,
+        0.01 * square,
+        -0.3 * square,
+        -0.1 * square,
+        -rng.uniform(0.5, 1, size),
+        rng.uniform(0.1, 0.3, size),
+        rng.uniform(0.1, 0.3, size),
+    )
+
+
+def after(rounds: int, cohort=ALL, **settings):
+    """A planner, its memory after some rounds, and its next decision."""
+    made = planner(make_config(settings), WEIGHTS)
+    memory = made.start()
+    for number in range(rounds):
+        decision = made.decide(memory, number, cohort, COSTS)
+        memory = made.learn(memory, cohort, decision, reading(len(cohort), number))
+    return made, memory, made.decide(memory, rounds, cohort, COSTS)
+
+
+@pytest.mark.parametrize(
+    ("settings", "policy"),
+    [
+        ({"method": "fedavg"}, "fixed"),
+        ({"method": "scaffold"}, "fixed"),
+        ({"method": "amsfl"}, "price"),
+        ({"method": "amsfl", "mode": "steps"}, "price"),
+        ({"method": "amsfl", "mode": "paper"}, "printed"),
+        ({"method": "fedavg", "policy": "wang"}, "wang"),
+        ({"method": "amsfl", "policy": "fixed"}, "fixed"),
+    ],
+)
+def test_who_chooses_the_steps(settings, policy):
+    assert policy_of(make_config(settings)) == policy
+
+
+POLICIES = ["price", "greedy", "exact", "printed", "fixed", "fill", "wang", "adacomm", "decaying", "speed"]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("kind", ["sum", "makespan"])
+def test_every_policy_plans_and_its_memory_survives_json(policy, kind):
+    """The decision after a round trip through JSON is the same, to the bit; steps are whole, 1 at least."""
+    cohort = np.array([0, 2, 3])
+    made, memory, decision = after(3, cohort, policy=policy, clock=kind, seconds=50.0)
+    back = json.loads(json.dumps(memory, allow_nan=False))
+    again = made.decide(back, 3, cohort, COSTS)
+    np.testing.assert_array_equal(again.steps, decision.steps)
+    assert (again.lr, again.predicted_seconds) == (decision.lr, decision.predicted_seconds)
+    assert decision.steps.shape == (3,) and decision.steps.dtype.kind == "i" and decision.steps.min() >= 1
+    took = clock.round_seconds(COSTS, cohort, decision.steps)[kind]
+    assert decision.predicted_seconds == pytest.approx(took)
+    if policy in READERS:
+        assert decision.steps.max() <= T_MAX
+        assert set(decision.explain) >= {"gain", "drift", "price", "objective", "bound", "why", "weights"}
+
+
+@pytest.mark.parametrize("policy", ["price", "greedy", "exact", "fill"])
+@pytest.mark.parametrize("kind", ["sum", "makespan"])
+def test_decisions_keep_to_the_budget(policy, kind):
+    for rounds in (0, 3):
+        *_, decision = after(rounds, policy=policy, clock=kind, budget=1.2)
+        assert clock.round_seconds(COSTS, ALL, decision.steps)[kind] <= 1.2 * (1 + 1e-6)
+
+
+def test_a_budget_below_one_step_each_is_a_sentence():
+    with pytest.raises(UserError, match="one step"):
+        after(0, method="amsfl", budget=0.1)
+
+
+def test_rivals_are_told_what_the_run_knows():
+    """fixed: --steps for all. decaying: ceil(20 / r^(1/3)) in round r. printed, fill without a budget:
+    as long as a round of FedAvg with --steps."""
+    *_, decision = after(0, method="fedavg", steps=7)
+    assert decision.steps.tolist() == [7] * 5 and decision.lr == 0.05
+    *_, decision = after(7, method="fedavg", policy="decaying", steps=20)
+    assert decision.steps.tolist() == [10] * 5  # round 8: 20/2
+    fedavg_round = clock.round_seconds(COSTS, ALL, [20] * 5)["sum"]
+    *_, decision = after(0, method="fedavg", policy="fill", steps=20)
+    assert fedavg_round - COSTS.step_seconds.max() <= decision.predicted_seconds <= fedavg_round * (1 + 1e-9)
+
+
+def test_the_users_own_policy_options_go_first():
+    *_, decision = after(0, method="fedavg", policy="fixed", policy_options={"steps": 3})
+    assert decision.steps.tolist() == [3] * 5
+    with pytest.raises(UserError, match=r"no setting 'stps' \(did you mean 'steps'\?\)"):
+        after(0, method="fedavg", policy="fixed", policy_options={"stps": 3})
+
+
+def test_only_amsfl_in_full_sets_its_own_learning_rate():
+    _, memory, decision = after(3, method="amsfl", lr=0.05)
+    expected = drift.Rate()
+    for number in range(3):
+        expected = drift.next_rate(expected, reading(5, number), WEIGHTS)
+    assert decision.lr == memory["rate"][0] == expected.lr != 0.05
+    for mode in ("steps", "paper"):
+        *_, decision = after(3, method="amsfl", mode=mode, lr=0.05)
+        assert decision.lr == 0.05
+
+
+def test_a_client_that_counts_more_and_costs_less_gets_more():
+    """Equal readings: ordered by weight per second of a step."""
+    made = planner(make_config({"method": "amsfl"}), WEIGHTS)
+    steps = made.decide(made.start(), 0, ALL, COSTS).steps
+    value = WEIGHTS / COSTS.step_seconds
+    assert all(a >= b for a, b in zip(steps[np.argsort(-value)], steps[np.argsort(-value)][1:], strict=False))
+    assert steps[0] > steps[4]
