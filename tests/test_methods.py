@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from quadratics import OPTIONS, PAPER, drive, line, paper_fedavg, random_clients
+from quadratics import OPTIONS, PAPER, PLAIN, drive, line, paper_fedavg, random_clients
 
 from amsfl import methods
 from amsfl.core import Upload, UserError
@@ -17,7 +17,7 @@ ROUND = ([0, 1], [1, 2])
 BY_HAND = {
     # 2 + 1/4 (-1) + 3/4 (3/2)
     "fedavg": (2.875, {}),
-    "amsfl": (2.875, {}),
+    "amsfl": (2.875, PLAIN),
     "fedcsda": (2.875, {}),
     # mu = 1: client 1's second step has gradient (3-4) + (3-2) = 0, so d_1 = 1: 2 - 1/4 + 3/4
     "fedprox": (2.5, {"mu": 1.0}),
@@ -65,6 +65,41 @@ def test_extrapolation_by_hand():
     assert capped == pytest.approx([2 + 0.875 * 1.1])
 
 
+def test_amsfl_server_by_hand():
+    """d = (-1, 3/2), tau = steps + 1 = (2, 3), w = (1/4, 3/4), half-normalised:
+
+    E = (sqrt 2 + 3 sqrt 3) / 4;  u = (E / (4 sqrt 2), 3 E / (4 sqrt 3));  D = u . d;
+    s = clip(u . d^2 / (2 D^2), 1, 4);  x+ = 2 + s D;  the next anchor lies 0.8 beyond, as seen from x = 2.
+    """
+    even = (2**0.5 + 3 * 3**0.5) / 4
+    u = np.array([even / (4 * 2**0.5), 3 * even / (4 * 3**0.5)])
+    moved = u @ [-1, 1.5]
+    step = min(max(u @ [1, 2.25] / (2 * moved**2), 1), 4)
+    assert 1 < step < 4
+    method = make("amsfl", {"polyak": 0.0})
+    anchor, model, _ = drive(method, TWO, np.array([2.0]), [ROUND], lr=0.5)
+    assert model == pytest.approx([2 + step * moved])
+    assert anchor == pytest.approx([2 + 1.8 * step * moved])
+    assert method.model(anchor, model) is model
+
+
+def test_amsfl_balance_of_one_is_fednova():
+    """Without its other parts; the closing step would count, so it is off."""
+    rounds = [([0, 1, 2], [1, 4, 2]), ([0, 2], [3, 1])]
+    clients, x = random_clients(3, 3, 7), np.ones(3)
+    ours, _, _ = drive(make("amsfl", PLAIN | {"balance": 1.0}), clients, x, rounds, lr=0.1)
+    np.testing.assert_allclose(ours, drive(make("fednova"), clients, x, rounds, lr=0.1)[0], rtol=1e-12)
+
+
+def test_amsfl_stride_is_the_polyak_length_capped():
+    """loss / ||g||^2 = 0.5 / 2: for a quadratic with minimum 0 that is half of Newton's step, or lr."""
+    stride = make("amsfl").stride
+    assert stride(1.0, 0.5, 2.0) == pytest.approx(0.25)
+    assert stride(0.1, 0.5, 2.0) == pytest.approx(0.1)
+    assert stride(0.1, 0.0, 0.0) == 0.0
+    assert make("amsfl", {"polyak": 0.0}).stride is None
+
+
 def test_extrapolation_does_not_depend_on_the_scale_of_the_mix():
     """FedNova with equal steps mixes by w/t; its FedExP step must still be FedAvg's."""
     rounds = [([0, 1], [3, 3])]
@@ -105,7 +140,8 @@ def test_against_the_papers_pseudo_code(name, seed, d):
         ("fedprox", {"mu": 0.0}, [([0, 1, 2], [1, 4, 2]), ([0, 2], [3, 1])]),
         ("fednova", {}, [([0, 1, 2], [3, 3, 3]), ([0, 2], [5, 5])]),
         ("scaffold", {}, [([0, 1, 2], [1, 4, 2])]),
-        ("amsfl", {}, [([0, 1, 2], [1, 4, 2]), ([0, 2], [3, 1])]),
+        ("amsfl", PLAIN, [([0, 1, 2], [1, 4, 2]), ([0, 2], [3, 1])]),
+        ("amsfl", PLAIN | {"balance": 1.0}, [([0, 1, 2], [3, 3, 3])]),
         ("fedcsda", {}, [([0, 1, 2], [1, 4, 2])]),
     ],
 )

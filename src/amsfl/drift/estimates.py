@@ -6,7 +6,7 @@ has kept the part R_i = <g_i + dg_i, v> / <g_i, v> of that. Worth fades by the s
 so step s is worth a_i R_i^(s/t): the scheduler's geometric curve with drift d_i = -a_i ln(R_i) / t.
 A longer step drifts further, so what is remembered is the fading per unit of learning rate.
 Gains are kept relative to the cohort's mean: gradients shrink as training goes on, their ratios do not.
-In the first round there is no v: gains are equal, and g_i itself takes its place in R_i.
+Where there is no v yet, gains are equal, and where g_i pulls against v, g_i takes v's place in R_i.
 """
 
 from typing import Any, NamedTuple
@@ -19,7 +19,8 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 SMOOTHING = 0.7  # how much of an old estimate stays each round
 KEPT = (0.02, 0.999)  # a minibatch's reading of R outside of this is noise
-FADING = 0.1  # of a client never read: a step keeps 0.9 of the one before
+FADES = (1e-3, 4.0)  # what one step can lose, as -ln: more or less than this no reading tells
+UNREAD = 0.105  # of a client never read, -ln 0.9: a step keeps nine tenths of the one before
 GAIN_AT_LEAST = 1e-6  # a client that pulls the other way is worth next to nothing, never less
 
 
@@ -46,20 +47,21 @@ def read(reading: Reading, weights: Floats) -> tuple[Floats, Floats]:
     """Relative gain and kept part R of every client, from one round's scalars alone."""
     fields = Reading(*(np.asarray(field, float) for field in reading))
     with np.errstate(divide="ignore", invalid="ignore"):
+        own = 1 + fields.grad_diff / fields.grad_sq
         if not np.any(fields.grad_dir):
-            kept = 1 + fields.grad_diff / fields.grad_sq
-            return np.where(np.isfinite(kept), 1.0, np.nan), np.clip(kept, *KEPT)
-        gain, lost = -fields.grad_dir, -fields.diff_dir
-        whole = np.isfinite(gain)
+            return np.where(np.isfinite(own), 1.0, np.nan), np.clip(own, *KEPT)
+        gain = -fields.grad_dir
+        whole = np.isfinite(gain) & np.isfinite(fields.diff_dir)
         mean = (weights * np.abs(gain))[whole].sum() / weights[whole].sum()
-        kept = np.where(gain > 0, (gain + lost) / gain, np.where(whole, KEPT[0], np.nan))
-        return np.where(whole, np.maximum(gain / mean, GAIN_AT_LEAST), np.nan), np.clip(kept, *KEPT)
+        kept = np.where(gain > 0, 1 - fields.diff_dir / gain, own)
+        return np.where(whole, gain / mean, np.nan), np.clip(kept, *KEPT)
 
 
 def coefficients(estimates: Estimates, cohort: Any, lr: float) -> tuple[Floats, Floats]:
     """gain and drift at a learning rate, for the scheduler; clients never read are taken as the mean."""
-    gain = _filled(estimates.gain, 1.0)[cohort]
-    return gain, gain * _filled(estimates.fading * lr, FADING)[cohort]
+    gain = np.maximum(_filled(estimates.gain, 1.0)[cohort], GAIN_AT_LEAST)
+    fading = _filled(estimates.fading * lr, UNREAD)[cohort]
+    return gain, gain * np.clip(fading, *FADES)
 
 
 def _blend(old: Floats, cohort: Any, fresh: Floats) -> Floats:

@@ -1,23 +1,38 @@
-"""The learning rate that readings allow: the cohort's Polyak step, moved slowly."""
+"""The learning rate that readings allow: the federation's Polyak step, moved slowly.
 
-from typing import Any
+A client's steps are min(lr, loss/||g||^2) long, each by its own minibatch. lr, the cap, follows the same
+ratio of all clients together, so that it can fall where the loss has a floor (noisy labels) and rise where
+it has none. Free to jump, it collapses in the hardest settings; hence the limits.
+"""
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from amsfl.core import Reading
 
-FIRST = 10.0  # a cap that does not bind: in the first round every step takes its own Polyak length
-SLOWEST, FASTEST = 0.7, 1.4  # a round's change: free, it collapses in the hardest settings
+LIMIT = 0.7  # a round changes the cap by this factor at most, down or (1/0.7) up
+HALF = 0.5  # of the old mean loss and mean squared gradient norm that stays
 
 
-def next_rate(lr: float, reading: Reading, weights: Any) -> float:
-    """clip(sum w loss / sum w ||g||^2, 0.7 lr, 1.4 lr), from the first minibatches at the anchor."""
+class Rate(NamedTuple):
+    """lr 0: not known yet; every client caps its first round's steps by its own first minibatch."""
+
+    lr: float = 0.0
+    loss: float = 0.0
+    grad_sq: float = 0.0
+
+
+def next_rate(old: Rate, reading: Reading, weights: Any) -> Rate:
+    """lr+ = clip(E[loss] / E[||g||^2], 0.7 lr, lr / 0.7), from the first minibatches at the anchor."""
     loss, square = np.asarray(reading.loss, float), np.asarray(reading.grad_sq, float)
     whole = np.isfinite(loss) & np.isfinite(square) & (square > 0)
     if not whole.any():
-        return lr
+        return old
     share = np.asarray(weights, float)[whole]
-    step = float((share * loss[whole]).sum() / (share * square[whole]).sum())
-    if lr == FIRST or step <= 0:
-        return step if step > 0 else lr
-    return float(np.clip(step, SLOWEST * lr, FASTEST * lr))
+    share, loss, square = share / share.sum(), loss[whole], square[whole]
+    fresh = float(share @ loss), float(share @ square)
+    if old.lr == 0:
+        return Rate(float(share @ (loss / square)), *fresh)
+    mean = HALF * old.loss + (1 - HALF) * fresh[0], HALF * old.grad_sq + (1 - HALF) * fresh[1]
+    return Rate(float(np.clip(mean[0] / mean[1], LIMIT * old.lr, old.lr / LIMIT)), *mean)

@@ -1,6 +1,7 @@
 """One client's round as jax sees it: steps, corrections, the GDA reading, the report."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -11,6 +12,7 @@ from amsfl.core import Reading, Upload
 from amsfl.engines import losses, sampling
 from amsfl.engines.task import Task
 from amsfl.methods import Method
+from amsfl.methods.base import UNCAPPED
 
 
 class Rows(NamedTuple):
@@ -86,30 +88,33 @@ def program(task: Task, method: Method, batch: int, readings: bool) -> Callable[
         server, client = leaves(job.server, anchor), leaves(job.client, anchor)
         teacher = teacher_of(task, method, job)
 
-        def move(x: Any, loss: Any, g: Any) -> Any:
-            lr = job.lr if method.stride is None else method.stride(job.lr, loss, _square(g))
+        def move(x: Any, loss: Any, g: Any, most: Any) -> Any:
+            lr = most if method.stride is None else method.stride(most, loss, _square(g))
 
             def one(x: Any, g: Any, a: Any, s: Any, c: Any) -> Any:
                 return x - lr * method.correct(g, x, a, s, c)
 
             return jax.tree.map(one, x, g, anchor, server, client)
 
-        def step(number: Any, x: Any) -> Any:
-            return move(x, *grad(x, *batch_of(job.rows, job.key, number, batch), teacher))
+        def step(number: Any, x: Any, most: Any) -> Any:
+            return move(x, *grad(x, *batch_of(job.rows, job.key, number, batch), teacher), most)
 
         if not readings:
-            x = jax.lax.fori_loop(0, job.steps, step, anchor)
+            x = jax.lax.fori_loop(0, job.steps, partial(step, most=job.lr), anchor)
             flat, _ = ravel_pytree(x)
             return finish(job, flat, Reading(*[jnp.zeros((), flat.dtype)] * len(Reading._fields)))
 
         first = batch_of(job.rows, job.key, 0, batch)
         loss, g = grad(anchor, *first, teacher)
-        x = jax.lax.fori_loop(1, job.steps, step, move(anchor, loss, g))
+        most = job.lr
+        if method.stride is not None:  # lr 0: nobody knows one yet, and the first minibatch's own is the cap
+            most = jnp.where(job.lr > 0, job.lr, method.stride(UNCAPPED, loss, _square(g)))
+        x = jax.lax.fori_loop(1, job.steps, partial(step, most=most), move(anchor, loss, g, most))
         end, last = grad(x, *first, teacher)
         flat, before, after = ravel_pytree(x)[0], ravel_pytree(g)[0], ravel_pytree(last)[0]
         taken = reading(loss, before, after, flat - job.anchor, job.direction)
         if method.closing:
-            flat, _ = ravel_pytree(move(x, end, last))
+            flat, _ = ravel_pytree(move(x, end, last, most))
         return finish(job, flat, taken)
 
     def finish(job: Job, x: jax.Array, taken: Reading) -> Done:
@@ -124,7 +129,8 @@ def program(task: Task, method: Method, batch: int, readings: bool) -> Callable[
 
 def _square(tree: Any) -> jax.Array:
     """Squared norm of a tree of arrays."""
-    return sum(((leaf * leaf).sum() for leaf in jax.tree.leaves(tree)), start=jnp.zeros(()))
+    total: jax.Array = sum((leaf * leaf).sum() for leaf in jax.tree.leaves(tree))
+    return total
 
 
 def reading(loss: Any, before: Any, after: Any, delta: Any, direction: Any) -> Reading:

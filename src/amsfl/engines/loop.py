@@ -13,6 +13,7 @@ from amsfl.engines.base import Orders, Outcome, Scores, State
 from amsfl.engines.client import gradient, reading
 from amsfl.engines.task import Task
 from amsfl.methods import Method
+from amsfl.methods.base import UNCAPPED
 
 
 class Loop:
@@ -103,6 +104,8 @@ class Loop:
                 )
             if step == 0:
                 loss, first = value, grad
+                if lr == 0 and self.method.stride is not None:  # nobody knows one yet: this one's is the cap
+                    lr = self._stride(self.task.dtype(UNCAPPED), value, grad)
             x = x - self._stride(lr, value, grad) * self.method.correct(grad, x, anchor, server, client)
         if not self.readings:
             return x, Reading(*[np.zeros(())] * len(Reading._fields))

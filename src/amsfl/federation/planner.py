@@ -53,14 +53,15 @@ def planner(config: RunConfig, weights: Any) -> Planner:
     reads = name in READERS
 
     def start() -> Memory:
-        memory: Memory = {"lr": drift.FIRST_RATE if own_rate else config.lr, "spent": 0.0}
-        return memory | _dump(drift.start(len(weights) if reads else 0))
+        rate = drift.Rate() if own_rate else drift.Rate(config.lr)
+        return {"rate": list(rate), "spent": 0.0} | _dump(drift.start(len(weights) if reads else 0))
 
     def decide(memory: Memory, number: int, cohort: Ints, costs: Costs) -> Decision:
+        lr = memory["rate"][0]
         gain: Any = 1.0
         fade: Any = None
         if reads:
-            gain, fade = drift.coefficients(_load(memory), cohort, memory["lr"])
+            gain, fade = drift.coefficients(_load(memory), cohort, lr)
         budget = config.budget
         if budget is None and name in ("printed", "fill"):  # they spend a budget: FedAvg's round, then
             budget = signals.round_time(costs, cohort, config.steps, config.clock)
@@ -77,18 +78,19 @@ def planner(config: RunConfig, weights: Any) -> Planner:
             clients=[str(who) for who in cohort],
         )
         plan = schedule.policy(name, **signals.settings(name, config, memory, number, problem))(problem)
-        return Decision(np.asarray(plan.steps), memory["lr"], plan.seconds, _explain(problem, plan, reads))
+        return Decision(np.asarray(plan.steps), lr, plan.seconds, _explain(problem, plan, reads))
 
     def learn(memory: Memory, cohort: Ints, decision: Decision, reading: Reading) -> Memory:
         fresh = dict(memory, spent=memory["spent"] + decision.predicted_seconds)
         fresh |= signals.heard(memory, weights[cohort], decision, reading)
-        if reads:
-            estimates = drift.update(
-                _load(memory), cohort, decision.steps, decision.lr, reading, weights[cohort]
-            )
-            fresh |= _dump(estimates)
+        rate = drift.Rate(*memory["rate"])
         if own_rate:
-            fresh["lr"] = drift.next_rate(decision.lr, reading, weights[cohort])
+            rate = drift.next_rate(rate, reading, weights[cohort])
+            fresh["rate"] = list(rate)
+        if reads:
+            lr = decision.lr or rate.lr  # the first round's steps were of this length, more or less
+            estimates = drift.update(_load(memory), cohort, decision.steps, lr, reading, weights[cohort])
+            fresh |= _dump(estimates)
         return fresh
 
     return Planner(start, decide, learn)

@@ -115,13 +115,16 @@ def _scheme(config: RunConfig, dataset: Dataset) -> str:
     return "dirichlet:0.5" if dataset.sites is None else "column"
 
 
-PLAIN = {"polyak": 0.0, "closing": 0.0, "cap": 1.0, "momentum": 0.0}
+# What the modes of AMSFL switch off: all but the planned steps, and for the paper all that it has not.
+MODES: dict[str, dict[str, float]] = {
+    "amsfl": {},
+    "steps": {"polyak": 0.0, "cap": 1.0, "momentum": 0.0},
+    "paper": {"polyak": 0.0, "cap": 1.0, "momentum": 0.0, "closing": 0.0, "balance": 0.0},
+}
 
 
 def _options(config: RunConfig) -> dict[str, float]:
-    """Modes steps and paper leave of AMSFL the planned steps alone."""
-    plain = config.method == "amsfl" and config.mode != "amsfl"
-    return (PLAIN | config.options) if plain else config.options
+    return (MODES[config.mode] if config.method == "amsfl" else {}) | config.options
 
 
 def check_precision(config: RunConfig) -> None:

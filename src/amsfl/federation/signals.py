@@ -71,7 +71,7 @@ def heard(memory: dict[str, Any], weights: Any, decision: Any, reading: Reading)
     fields = Reading(*(np.asarray(field, float) for field in reading))
     fresh: dict[str, Any] = {"previous": int(np.max(decision.steps))}
     with np.errstate(divide="ignore", invalid="ignore"):
-        along = -fields.grad_diff / (fields.grad_sq * decision.steps * decision.lr)
+        along = -fields.grad_diff / (fields.grad_sq * decision.steps * decision.lr)  # infinite for lr 0
         found = {
             "loss": fields.loss,
             "slope": np.sqrt(fields.grad_sq),

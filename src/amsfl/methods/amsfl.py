@@ -9,17 +9,18 @@ from amsfl.methods.fedavg import fedavg
 
 
 def amsfl(
-    polyak: float = 1.0, closing: float = 1.0, cap: float = 4.0, momentum: float = 0.8, balance: float = 0.0
+    polyak: float = 1.0, closing: float = 1.0, balance: float = 0.5, cap: float = 4.0, momentum: float = 0.8
 ) -> Method:
     """Every client has its own number of steps, planned by what a second is worth (federation/planner.py).
 
     y <- y - min(lr, polyak loss/||g||^2) g;   then one step more along the reading's own gradient
-    x+ = a + s sum_i w_i (y_i - a),   s = FedExP's step up to `cap`;   a+ = x+ + momentum (x+ - x)
+    x+ = a + s sum_i u_i (y_i - a),   u_i = w_i tau_i^-balance sum_j w_j tau_j^balance,  tau = steps + 1
+    a+ = x+ + momentum (x+ - x),   s = FedExP's step, up to `cap`
 
     a is the anchor, x the model that is scored. Each part has a switch: polyak=0 takes lr as it is,
-    closing=0 discards the reading's gradient, cap=1 and momentum=0 leave the server's step at 1;
-    balance=1 averages mean steps as FedNova does, 0.5 half-way. All off, this is the paper's method:
-    FedAvg's arithmetic with planned steps. docs/research-log.md has each part's worth.
+    closing=0 discards the reading's gradient, balance=0 averages plainly and balance=1 as FedNova does,
+    cap=1 and momentum=0 leave the server's step alone. All off, this is the paper's method: FedAvg's
+    arithmetic with planned steps. docs/research-log.md has each part's worth.
 
     Xu, "AMSFL: Adaptive Multi-Step Federated Learning via Gradient Difference-Based Error Modeling";
     Loizou et al. 2021, arXiv 2002.10542 (stochastic Polyak steps, capped); arXiv 2301.09604 (FedExP).
@@ -29,7 +30,8 @@ def amsfl(
         return (1 * x if momentum else x[:0]), x[:0]
 
     def mix(weights: Vector, steps: Vector) -> Vector:
-        return average(weights / steps**balance, steps) if balance else average(weights, steps)
+        share, done = average(weights, steps), (steps + bool(closing)) ** balance
+        return share / done * (share * done).sum()
 
     def aggregate(
         anchor: Vector, total: Upload, weights: Vector, steps: Vector, server: Vector

@@ -39,7 +39,7 @@ class Method(NamedTuple):
     mix(weights, steps)                              -> how much each upload counts in the total
     aggregate(anchor, total, weights, steps, server) -> anchor, server
     model(anchor, server)                            -> what is scored and kept: the anchor, for most
-    stride(lr, loss, grad_sq)                        -> length of one local step; None for lr itself
+    stride(lr, loss, grad_sq)                        -> length of one local step, at most lr; None: lr itself
 
     `weights` are shares of all clients' data: over a full cohort they sum to 1, over a part to less.
     `total` is the Upload summed over the cohort by `mix`, so no engine ever has to hold all uploads.
@@ -98,6 +98,9 @@ def add_delta(
     anchor: Vector, total: Upload, weights: Vector, steps: Vector, server: Vector
 ) -> tuple[Vector, Vector]:
     return anchor + total.delta, server
+
+
+UNCAPPED = 1e6  # an lr that caps no stride: what the first minibatch says is then the cap of its round
 
 
 def clip(value: Any, low: Any, high: Any) -> Any:
