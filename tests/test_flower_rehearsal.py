@@ -67,7 +67,8 @@ def test_rounds_equal_the_loop_engine(name: str) -> None:
     want = loop_rounds(name, 3)
     for rounds in (1, 3):
         settings = {**QUICK, "method": name, "rounds": rounds}
-        stand, records = serve(Rehearsal(CLIENT, NODES), settings, start=TASK.start()[0], planner=fixed_table())
+        grid = Rehearsal(CLIENT, NODES)
+        stand, records = serve(grid, settings, start=TASK.start()[0], planner=fixed_table())
         np.testing.assert_allclose(stand.anchor, want[rounds - 1], rtol=2e-5, atol=2e-6)
     assert [record.steps for record in records] == STEPS[:3].tolist()
     assert all(not record.plan["refused"] for record in records)
@@ -247,7 +248,7 @@ def steady(config: Any, weights: Any) -> Planner:
     from amsfl.clock import Costs
     from amsfl.flower.planning import planner_of
 
-    inner, costs = planner_of(config, weights), Costs(np.array([0.01, 0.02, 0.04]), np.array([0.5, 0.5, 0.5]))
+    inner, costs = planner_of(config, weights), Costs(np.array([0.01, 0.02, 0.04]), np.full(3, 0.5))
     return inner._replace(decide=lambda memory, number, cohort, _: inner.decide(memory, number, cohort, costs))
 
 

@@ -10,11 +10,10 @@ from flwr.serverapp import Grid, ServerApp
 
 from amsfl.core import RoundRecord, UserError
 from amsfl.federation import RunConfig, folder, make_config
-from amsfl.flower.server import Evaluate, Server, Serving
+from amsfl.flower.orders import SERVING, Serving
+from amsfl.flower.server import Evaluate, Server
 from amsfl.flower.standing import Standing, judged
 from amsfl.flower.wire import Buffers, Vector
-
-SERVING = ("deadline", "poll", "norm_limit", "patience", "evaluate_clients")
 
 
 def server_app(

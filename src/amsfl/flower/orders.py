@@ -1,6 +1,6 @@
 """What a round asks of its clients, what of the model it sends them, and how long it waits."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from amsfl.federation import RunConfig
 from amsfl.flower import planning, wire
@@ -20,6 +20,9 @@ class Serving:
     norm_limit: float = 10.0  # times the median size at which an update is refused
     patience: float = 600.0  # seconds without a single good reply before the server gives up
     evaluate_clients: int = 0  # every so many rounds clients score the model on their own test rows
+
+
+SERVING = tuple(field.name for field in fields(Serving))
 
 
 class Desk:

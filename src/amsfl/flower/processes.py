@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -137,11 +138,29 @@ def federation(home: Path, keys: Keys | None = None) -> Iterator[Federation]:
     link: dict[str, Any] = {"address": running.address}
     link |= {"root-certificates": str(keys.ca)} if keys else {"insecure": True}
     (home / "config.toml").write_text(tomli_w.dumps({"superlink": {"default": "local", "local": link}}))
+    with ended_politely():
+        try:
+            running.link()
+            yield running
+        finally:
+            running.close()
+
+
+@contextlib.contextmanager
+def ended_politely() -> Iterator[None]:
+    """A SIGTERM unwinds like Ctrl-C, so that what was started is ended; only the main thread may say so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(number: int, frame: Any) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
     try:
-        running.link()
-        yield running
+        yield
     finally:
-        running.close()
+        signal.signal(signal.SIGTERM, before)
 
 
 def wait(

@@ -1,0 +1,386 @@
+"""A real SuperLink and three real SuperNodes on loopback, and everything that may go wrong with them.
+
+One federation serves all tests of this file but the last; each test is one `flwr run` on it. The app
+under test is written into a folder below. Everything is ended by its own process id.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
+
+from amsfl import data, methods
+from amsfl.engines import Orders, models, sampling, task
+from amsfl.engines.loop import Loop
+from amsfl.federation import folder
+from amsfl.flower import certificates, local_run
+from amsfl.flower.processes import Federation, federation
+
+BATCH, LR = 16, 0.1
+STEPS = [[3, 1, 5], [2, 4, 1]]
+TWICE = ("scaffold", "feddyn")  # client state must have come back by the second round
+
+PROJECT = """
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+[project]
+name = "trial"
+version = "1.0.0"
+description = "tests"
+[tool.flwr.app]
+publisher = "tests"
+[tool.flwr.app.components]
+serverapp = "trial.app:server"
+clientapp = "trial.app:client"
+[tool.flwr.app.config]
+mode = "methods"
+folder = ""
+out = ""
+resume = false
+rounds = 1
+deadline = 60.0
+"""
+
+APP = '''
+"""Clients of softmax regression in numpy, on minibatches that the test has drawn; two methods through jax."""
+import json, os, threading
+from pathlib import Path
+
+import numpy as np
+from flwr.app import ConfigRecord, Message
+from flwr.clientapp import ClientApp
+from flwr.serverapp import ServerApp
+
+from amsfl.flower import wire
+from amsfl.flower.client import NumpyTrainer, client_app
+
+BATCH, LR, STEPS = 16, 0.1, [[3, 1, 5], [2, 4, 1]]
+
+
+def load(context):
+    with np.load(context.run_config["folder"] + f"/shard-{context.node_config['partition-id']}.npz") as file:
+        return {key: file[key] for key in file.files}
+
+
+def plain(context):
+    held = load(context)
+
+    def gradient(x, step, order):
+        rows = held["picks"][order.round % len(held["picks"]), step]
+        a, y = held["x"][rows], held["y"][rows]
+        z = a @ x[:640].reshape(64, 10) + x[640:]
+        z = z - z.max(1, keepdims=True)
+        p = np.exp(z) / np.exp(z).sum(1, keepdims=True)
+        loss = -np.log(p[np.arange(len(y)), y]).mean()
+        p[np.arange(len(y)), y] -= 1
+        return loss, np.concatenate([(a.T @ p / len(y)).ravel(), p.mean(0)])
+
+    return NumpyTrainer(len(held["y"]), np.zeros(650, np.float32), gradient)
+
+
+def through_jax(context):
+    from amsfl.flower.for_jax import JaxTrainer, Shard
+
+    held = load(context)
+    return JaxTrainer(Shard(held["x"], held["y"], 10, "softmax"))
+
+
+def poison(reply, context):
+    """Client 1 of mode `faults` lies in another way every round."""
+    number, content = int(reply.content["echo"]["round"]), reply.content
+    delta = wire.arrays(content, "upload")["delta"]
+    if number == 1:
+        content["upload"] = wire.pack_arrays({"delta": delta * np.float32("nan"), "extra": delta[:0]})
+    elif number == 2:
+        content["upload"] = wire.pack_arrays({"delta": delta[1:], "extra": delta[:0]})
+    elif number == 3:
+        content["echo"] = ConfigRecord({**dict(content["echo"]), "round": 0})
+
+
+client = ClientApp()
+numbers, jaxed = client_app(plain), client_app(through_jax)
+
+
+@client.query()
+def query(message, context):
+    return numbers(message, context)
+
+
+@client.train()
+def train(message, context):
+    if message.content["order"]["method"] in ("fedcsda", "amsfl"):
+        return jaxed(message, context)
+    reply = numbers(message, context)
+    if context.run_config["mode"] == "faults" and context.node_config["partition-id"] == 1:
+        poison(reply, context)
+    return reply
+
+
+class Locked:
+    """One grid for several servers in threads, one call at a time."""
+
+    def __init__(self, grid):
+        self.grid, self.lock = grid, threading.Lock()
+
+    def __getattr__(self, name):
+        def call(*arguments):
+            with self.lock:
+                return getattr(self.grid, name)(*arguments)
+
+        return call
+
+
+server = ServerApp()
+
+
+@server.main()
+def main(grid, context):
+    from amsfl import methods
+    from amsfl.federation import make_config
+    from amsfl.federation.planner import Decision, Planner
+    from amsfl.flower.app import merged, say, serve
+    from amsfl.flower.server import Server, Serving
+
+    folder = Path(context.run_config["folder"])
+    (folder / "server.pid").write_text(str(os.getpid()))
+    start = np.load(folder / "start.npy")
+
+    def planner(weights):
+        def decide(memory, number, cohort, costs):
+            return Decision(np.array(STEPS[number % 2])[cohort], LR, 1.0, {})
+
+        return Planner(dict, decide, lambda memory, *rest: memory)
+
+    if context.run_config["mode"] == "faults":
+        settings = merged({"method": "fedavg", "clients": 3, "batch": BATCH}, context.run_config)
+        serve(grid, settings, None, start, planner)
+        return
+    shared, servers = Locked(grid), {}
+    for name in methods.METHODS:
+        rounds = 2 if name in ("scaffold", "feddyn") else 1
+        config = make_config({"method": name, "clients": 3, "rounds": rounds, "batch": BATCH})
+        out = Path(context.run_config["out"]) / name
+        servers[name] = Server(shared, config, Serving(deadline=300.0), None, start, planner, out, say)
+    seats = servers["fedavg"].door.gather()
+    for one in servers.values():
+        one.door.gather = lambda: list(seats)
+    threads = [threading.Thread(target=one.run) for one in servers.values()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+'''
+
+
+def digits_task() -> Any:
+    source = data.load("digits")
+    parts = data.partition("dirichlet:0.5", source.y, 3, 0)
+    return task.make(source, models.make("softmax", 64, 10), [parts], [0]), source, parts
+
+
+def write_app(where: Path) -> Path:
+    (where / "app" / "trial").mkdir(parents=True)
+    (where / "app" / "pyproject.toml").write_text(PROJECT)
+    (where / "app" / "trial" / "__init__.py").write_text("")
+    (where / "app" / "trial" / "app.py").write_text(textwrap.dedent(APP))
+    job, source, parts = digits_task()
+    np.save(where / "start.npy", job.start()[0])
+    places = np.arange(BATCH, dtype=np.uint32)
+    for client, rows in enumerate(parts):
+        with np.errstate(over="ignore"):
+            keys = [sampling.stream(*map(sampling.words, (0, number, client))) for number in range(2)]
+            picks = [
+                [sampling.draw(key, sampling.words(step), places, np.int32(len(rows))) for step in range(5)]
+                for key in keys
+            ]
+        shard = {"x": source.x[rows], "y": source.y[rows], "picks": np.array(picks)}
+        np.savez(where / f"shard-{client}.npz", **shard)
+    return where / "app"
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Federation, Path]]:
+    where = tmp_path_factory.mktemp("stage")
+    write_app(where)
+    with federation(where / "flower") as running:
+        for place in range(3):
+            running.node(f"node-{place}", {"partition-id": place, "state-dir": str(where / "clients")})
+        yield running, where
+
+
+def launch(running: Federation, where: Path, name: str, **settings: Any) -> "subprocess.Popen[bytes]":
+    pairs = {"folder": str(where), "out": str(where / name), **settings}
+    config = " ".join(f"{key}={json.dumps(value)}" for key, value in pairs.items())
+    command = ["flwr", "run", str(where / "app"), "local", "--stream", "--run-config", config]
+    return running.start(f"run-{name}-{time.monotonic_ns()}", command)
+
+
+def records(out: Path) -> list[Any]:
+    return list(folder.read_rounds(out)) if out.exists() else []
+
+
+def logs(running: Federation) -> str:
+    parts = sorted(running.home.glob("*.log"))
+    return "\n".join(f"== {path.name}\n{path.read_text(errors='replace')[-3000:]}" for path in parts)
+
+
+def finished(running: Federation, process: "subprocess.Popen[bytes]", seconds: float = 240) -> None:
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        pytest.fail(f"the run did not end within {seconds} s\n{logs(running)}")
+
+
+def until(running: Federation, done: Any, what: str, seconds: float = 180) -> None:
+    end = time.monotonic() + seconds
+    while not done():
+        if time.monotonic() > end:
+            pytest.fail(f"{what}: not within {seconds} s\n{logs(running)}")
+        time.sleep(0.1)
+
+
+def reasons(out: Path) -> list[str]:
+    return [f"{item['client']}: {item['reason']}" for r in records(out) for item in r.plan["refused"]]
+
+
+def test_first_rounds_of_all_methods_equal_the_loop_engine(stage: tuple[Federation, Path]) -> None:
+    running, where = stage
+    finished(running, launch(running, where, "methods"))
+    job, _, _ = digits_task()
+    for name in methods.METHODS:
+        method = methods.make(name)
+        engine = Loop(job, method, BATCH, method.readings)
+        state = engine.start()
+        rounds = 2 if name in TWICE else 1
+        for number in range(rounds):
+            orders = Orders(
+                np.arange(3)[None], np.array([STEPS[number]]), np.array([LR]), job.shards.weights
+            )
+            state, outcome = engine.round(state, orders, number)
+        out = where / "methods" / name
+        found, point = records(out), folder.load_checkpoint(out)
+        assert point is not None and len(found) == rounds, f"{name}\n{logs(running)}"
+        assert [record.steps for record in found] == STEPS[:rounds], name
+        assert not reasons(out), name
+        np.testing.assert_allclose(point.arrays["anchor"], state.anchor, rtol=1e-4, atol=1e-5, err_msg=name)
+        if method.readings:
+            for field, column in outcome.readings._asdict().items():
+                np.testing.assert_allclose(found[-1].readings[field], column[0], rtol=1e-3, atol=1e-5)
+        for record in found:
+            assert record.round_seconds["makespan"] >= max(record.plan["compute_seconds"])
+            assert all(seconds > 0 for seconds in record.plan["step_seconds"])
+
+
+def test_poison_a_stopped_node_a_dead_node_and_a_killed_server(stage: tuple[Federation, Path]) -> None:
+    """One run through all of it, in the order in which it happens."""
+    running, where = stage
+    out = where / "faults"
+    # seven methods stood in line at every node: a round alone takes a seventh of that, and a poll
+    crowded = max(record.round_seconds["makespan"] for record in records(where / "methods" / "feddyn"))
+    deadline = float(np.clip(5 + 1.3 * crowded / 7, 8, 40))
+    settings = {"mode": "faults", "rounds": 9, "deadline": deadline}
+    run = launch(running, where, "faults", **settings)
+
+    # rounds 2 to 4: client 1 sends NaN, a wrong shape, an old round. Meanwhile node 2 stops.
+    until(running, lambda: len(records(out)) >= 1, "the first round")
+    running.send("node-2", signal.SIGSTOP)
+    until(running, lambda: any(r.startswith("2: late: no reply") for r in reasons(out)), "node 2 late")
+    running.send("node-2", signal.SIGCONT)
+    came = [record.round for record in records(out)][-1]
+
+    def back() -> bool:
+        return any(2 in record.cohort for record in records(out) if record.round > came)
+
+    until(running, back, "node 2 back")
+    assert any(reason.startswith("2: late reply: ") for reason in reasons(out)), reasons(out)
+
+    # the server is killed; a new one goes on from the last round on record
+    os.kill(int((where / "server.pid").read_text()), signal.SIGKILL)
+    before = [record.round for record in records(out)]
+    running.end(next(name for name in running.running if running.running[name] is run), grace=1)
+    again = launch(running, where, "faults", **settings, resume=True)
+    until(running, lambda: len(records(out)) > len(before), "a round after resuming")
+
+    # node 0 dies for good; the others finish
+    running.end("node-0", signal.SIGKILL)
+    finished(running, again)
+    found = records(out)
+    assert [record.round for record in found] == list(range(1, 10)), logs(running)
+    told = reasons(out)
+    for wanted in ("1: not finite: delta", "1: shape: delta is (649,)", "1: replayed round"):
+        assert any(reason.startswith(wanted) for reason in told), (wanted, told)
+    assert any(reason.startswith(("0: late", "0: gone")) for reason in told), told
+    assert found[-1].cohort == [1, 2]
+    for record in found:
+        assert record.steps == [STEPS[(record.round - 1) % 2][who] for who in record.cohort]
+        assert (1 in record.cohort) == (record.round not in (2, 3, 4)), record
+    summary = json.loads((out / folder.SUMMARY).read_text())
+    assert summary["status"] == "finished" and summary["refused"] == len(told)
+
+
+def test_deploy_with_tls_turns_a_wrong_key_away_and_leaves_nothing(tmp_path: Path) -> None:
+    """`amsfl deploy --tls`: two SuperNodes with registered keys, and an intruder whose key nobody knows."""
+    seen: dict[str, Any] = {}
+
+    def started(running: Federation) -> None:
+        key = certificates.node_key(tmp_path / "intruder.key")
+        running.node("intruder", {"partition-id": 0, "shard": "/nowhere"}, key)
+        until(running, lambda: running.running["intruder"].poll() is not None, "the intruder turned away", 90)
+        seen["code"] = running.running["intruder"].returncode
+        seen["log"] = running.log("intruder").read_text(errors="replace")
+        seen["pids"] = [process.pid for process in running.running.values()]
+        seen["home"] = running.home
+
+    settings = {"method": "fedavg", "data": "digits", "model": "softmax", "clients": 2, "rounds": 1}
+    settings |= {"profile": "measured", "clock": "makespan"}
+    out = tmp_path / "run"
+    summary = local_run.deploy(settings, out, (1, 2), 0.01, tls=True, say=lambda line: None, started=started)
+    assert summary["status"] == "finished" and summary["rounds"] == 1
+    (record,) = records(out)
+    assert record.cohort == [0, 1] and record.plan["step_seconds"][1] >= 0.02 > 0.01
+    assert seen["code"] != 0 and "SuperNode ID" not in seen["log"], seen["log"]
+    assert not seen["home"].exists()
+    for pid in seen["pids"]:
+        with pytest.raises(ProcessLookupError):
+            os.killpg(pid, 0)
+
+
+def test_ctrl_c_ends_a_deployment(tmp_path: Path) -> None:
+    """SIGINT to `amsfl deploy` while it starts: nothing it started is left."""
+    code = (
+        "from pathlib import Path; from amsfl.flower.local_run import deploy; "
+        "deploy(dict(method='fedavg', data='digits', model='softmax', clients=2, rounds=1), "
+        f"Path({str(tmp_path / 'run')!r}), say=print)"
+    )
+    environment = os.environ | {"PYTHONUNBUFFERED": "1", "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", code]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("SuperLink on")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) != 0
+    assert not list(tmp_path.glob("amsfl-*")), "its folder is gone, and with it every log of a process"
+    commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if readable(path)]
+    assert not any(str(tmp_path).encode() in command for command in commands)
+    shutil.rmtree(tmp_path / "run", ignore_errors=True)
+
+
+def readable(path: Path) -> bool:
+    try:
+        path.read_bytes()
+    except OSError:
+        return False
+    return True
