@@ -1,0 +1,43 @@
+"""`amsfl bench`: our side of benchmarks/, alone."""
+
+import json
+import os
+import time
+from typing import Annotated
+
+import typer
+
+from amsfl.cli.errors import friendly
+
+
+@friendly
+def bench(
+    job: Annotated[str, typer.Option(help="A: 5 clients, 20 steps, 50 rounds; B: 50 of 1,000 clients")] = "A",
+    data_dir: Annotated[str | None, typer.Option(help="where the NSL-KDD files are")] = None,
+    repeat: Annotated[int, typer.Option(min=1, help="the best of so many counts")] = 3,
+    rounds: Annotated[int | None, typer.Option(min=1, help="fewer or more rounds than the job's")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON, nothing else")] = False,
+) -> None:
+    """Measure how many client steps a second the engine does."""
+    from amsfl.study.bench import bench as measure
+
+    found = measure(job.upper(), data_dir, repeat, _process_start(), rounds)
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    typer.echo(
+        f"job {found['job']} on {found['data']}: {found['client_steps_per_second']:,.0f} client steps a second, "
+        f"accuracy {found['accuracy']:.3f}, {found['devices']} x {found['device']}, {found['peak_mb']:.0f} MB"
+    )
+
+
+def _process_start() -> float:
+    """When this process began, by the system's own record where there is one."""
+    try:
+        with open("/proc/self/stat") as file:
+            ticks = int(file.read().rsplit(")", 1)[1].split()[19])
+        with open("/proc/uptime") as file:
+            up = float(file.read().split()[0])
+        return time.time() - (up - ticks / os.sysconf("SC_CLK_TCK"))
+    except (OSError, ValueError, IndexError):
+        return time.time() - time.process_time()

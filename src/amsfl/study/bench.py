@@ -1,0 +1,93 @@
+"""How fast our engine is: the two jobs of benchmarks/, rounds only, best of three after a warm-up."""
+
+import resource
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import amsfl
+from amsfl.core import UserError, nearest
+from amsfl.data import Dataset, load
+
+
+class Job(NamedTuple):
+    clients: int
+    cohort: int
+    steps: int
+    batch: int
+    rounds: int
+
+
+JOBS = {"A": Job(5, 5, 20, 64, 50), "B": Job(1000, 50, 10, 32, 20)}
+LR = 0.05
+
+
+def bench(
+    name: str,
+    data_dir: str | None = None,
+    repeat: int = 3,
+    started: float | None = None,
+    rounds: int | None = None,
+) -> dict[str, Any]:
+    """One job on this machine. `started` is when the process began, for the start-up time."""
+    if name not in JOBS:
+        raise UserError(f"Unknown job {name!r}{nearest(name, JOBS)}.")
+    job = JOBS[name]._replace(**({"rounds": rounds} if rounds else {}))
+    data = load("nslkdd", data_dir=data_dir)
+    return measure(job, data, repeat, started) | {"job": name, "data": data.name, "synthetic": data.synthetic}
+
+
+def measure(job: Job, data: Dataset, repeat: int, started: float | None = None) -> dict[str, Any]:
+    """Client steps a second over the rounds, and whether it really trained."""
+    import jax
+
+    from amsfl.engines import Orders, metrics
+    from amsfl.federation import make_config
+    from amsfl.federation.setup import prepare
+
+    config = make_config(
+        {
+            "method": "fedavg",
+            "clients": job.clients,
+            "cohort": job.cohort,
+            "partition": "dirichlet:0.5",
+            "steps": job.steps,
+            "batch": job.batch,
+            "profile": "uniform",
+        }
+    )
+    parts = prepare(config, [0], data)
+    rng = np.random.default_rng(0)
+    steps, lr = np.full((1, job.cohort), job.steps), np.array([LR])
+    weights = parts.task.shards.weights
+
+    def order() -> Orders:
+        cohort = np.sort(rng.choice(job.clients, job.cohort, replace=False))[None]
+        return Orders(cohort, steps, lr, weights[:, cohort[0]])
+
+    state, startup = parts.engine.start(), None
+    rates = []
+    for _ in range(repeat + 1):  # the first one warms up
+        state = jax.block_until_ready(parts.engine.start())
+        begun = time.perf_counter()
+        for number in range(job.rounds):
+            state, _ = parts.engine.round(state, order(), number)
+            if startup is None:
+                jax.block_until_ready(state)
+                startup = time.time() - started if started else None
+        jax.block_until_ready(state)
+        rates.append(job.rounds * job.cohort * job.steps / (time.perf_counter() - begun))
+    accuracy = metrics(parts.engine.evaluate(state.anchor, "holdout"), 0)["accuracy"]
+    return {
+        "client_steps_per_second": max(rates[1:]),
+        "each": rates[1:],
+        "accuracy": accuracy,
+        "startup_seconds": startup,
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "version": amsfl.__version__,
+        "jax": jax.__version__,
+        "device": str(jax.devices()[0].device_kind),
+        "devices": len(jax.devices()),
+        "rounds": job.rounds,
+    }
