@@ -1,0 +1,46 @@
+"""Small runs for the tests of the federation and the command, and one cache of compiled programs for all.
+
+Dozens of runs here compile the same few programs: jax keeps them in a folder of this session, not in the
+user's. Set when tests are collected, before jax compiles anything.
+"""
+
+import atexit
+import os
+import shutil
+import tempfile
+
+import jax
+import numpy as np
+
+from amsfl.data import Dataset
+
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    CACHE = tempfile.mkdtemp(prefix="amsfl-tests-")
+    atexit.register(shutil.rmtree, CACHE, ignore_errors=True)
+    # for this process, and for those that tests start
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = CACHE
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    jax.config.update("jax_compilation_cache_dir", CACHE)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+# the loop engine compiles next to nothing, and most of what is tested is the same for both
+SMALL = {
+    "engine": "loop",
+    "model": "softmax",
+    "method": "fedavg",
+    "profile": "uniform",
+    "rounds": 4,
+    "steps": 2,
+    "batch": 16,
+    "lr": 0.5,
+    "precision": "float64",
+}
+
+
+def own_data(rows: int = 60, **changes) -> Dataset:
+    """Two classes that one feature tells apart."""
+    rng = np.random.default_rng(0)
+    y = np.arange(rows, dtype=np.int32) % 2
+    x = np.stack([y * 2.0 - 1, rng.normal(size=rows)], 1).astype(np.float32)
+    data = Dataset("mine", x, y, {"holdout": (x[:20].copy(), y[:20])}, ("no", "yes"), ("a", "b"))
+    return data._replace(**changes)
