@@ -113,7 +113,7 @@ def _keys(axes: "Axes") -> tuple[list[Any], list[str]]:
 
     handles, labels = axes.get_legend_handles_labels()
     looks: list[Any] = [
-        Line2D([], [], color=style.INK, linestyle=line.get_linestyle(), marker=line.get_marker(), ms=4)  # type: ignore[attr-defined]
-        for line in handles
+        Line2D([], [], color=style.INK, linestyle=style.dash(i), marker=MARKS[i], ms=4)
+        for i in range(len(handles))
     ]
     return looks, [str(label) for label in labels]

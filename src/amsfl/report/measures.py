@@ -27,7 +27,7 @@ def first_hit(rounds: Sequence[dict[str, Any]], target: float, split: str = "hol
     return None
 
 
-def measures(trial: Trial, target: float | None) -> dict[str, float | None]:
+def measures(trial: Trial, target: float | None, given: float | None = None) -> dict[str, float | None]:
     """Everything by name; None where it does not exist (no test split, target not reached)."""
     summary, count = trial.summary, max(len(trial.rounds), 1)
     seconds = summary["virtual_seconds_by_clock"]
@@ -46,15 +46,19 @@ def measures(trial: Trial, target: float | None) -> dict[str, float | None]:
         for place, score in enumerate(scores, start=1):
             found[f"accuracy_{split}_c{place}"] = score
     if target is not None:
-        found |= _to_target(trial, target)
+        found |= _to_target(trial, target, given)
     return found
 
 
-def _to_target(trial: Trial, target: float) -> dict[str, float | None]:
-    """Where a trial never got there, `least_*` has the time it ran: it would have taken at least that."""
+def _to_target(trial: Trial, target: float, given: float | None) -> dict[str, float | None]:
+    """Where a trial never got there, `least_*` has the time it ran: it would have taken at least that.
+
+    One that stopped being finite ended early, and counts with all the time it was given.
+    """
     hit = first_hit(trial.rounds, target)
-    ran = trial.summary["virtual_seconds_by_clock"]
-    clock = trial.summary["clock"]
+    clock, ran = trial.summary["clock"], trial.summary["virtual_seconds_by_clock"]
+    if trial.summary["status"] == "diverged" and given and ran[clock] < given:
+        ran = {name: seconds * given / ran[clock] for name, seconds in ran.items()}
     return {
         "reached": 1.0 if hit else 0.0,
         "rounds_to": float(hit.rounds) if hit else None,
@@ -81,7 +85,9 @@ class Measured(NamedTuple):
 
 
 def measure(series: Series, target: float | None) -> Measured:
-    return Measured(series, [measures(trial, target) for trial in series.trials])
+    return Measured(
+        series, [measures(trial, target, series.settings.get("seconds")) for trial in series.trials]
+    )
 
 
 def pairs(ours: Measured, theirs: Measured, name: str) -> tuple[list[float], list[float]]:

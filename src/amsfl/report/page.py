@@ -12,7 +12,7 @@ from amsfl.report.subject import Study
 from amsfl.report.table import Table, to_html
 
 FIRST = ("accuracy_time", "time_to_target")  # before the words
-VERDICTS = {True: ("yes", "agrees"), False: ("no", "does not agree"), None: ("soft", "open")}
+VERDICTS = {True: ("yes", "agrees"), False: ("no", "does not agree"), None: ("soft", "unclear")}
 
 
 def page(study: Study, tables: list[Table], pictures: list[Picture], settings: str, progress: str) -> str:

@@ -73,6 +73,7 @@ def summary(study: Study) -> dict[str, Any]:
         "methods": {
             one.series.key: {
                 "label": one.series.label,
+                "note": one.series.note,
                 "trials": len(one.values),
                 "seeds": [trial.seed for trial in one.series.trials],
                 "measures": {name: _plain(one.mean(name)) for name in names},

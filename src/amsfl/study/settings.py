@@ -8,6 +8,7 @@ from amsfl.federation import RunConfig, make_config, read_toml
 
 HERE = Path(__file__).parent
 REPRODUCE, COMPARE = HERE / "reproduce.toml", HERE / "compare.toml"
+BUILT_IN = {path.stem: path for path in sorted(HERE.glob("*.toml"))}
 CHUNK = 10  # trials that run as one batch and are saved together
 FIELDS = ("title", "kind", "trials", "seed", "reference", "run", "methods")
 FOR_ALL = {  # what a comparison needs, whatever its file says
@@ -34,7 +35,8 @@ class Study(NamedTuple):
 
 
 def read_study(path: Path) -> Study:
-    """A study's TOML file, every method's settings checked."""
+    """A study's TOML file, or a built-in one by its bare name, every method's settings checked."""
+    path = BUILT_IN.get(str(path), path)
     raw = read_toml(path)
     for key in raw:
         if key not in FIELDS:

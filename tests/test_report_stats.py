@@ -1,0 +1,158 @@
+"""Statistics against scipy's and textbook examples; times to a target against curves made by hand."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats as scipy_stats
+
+from amsfl.report import curves, stats
+from amsfl.report.measures import Measured, first_hit, measures, pairs
+from amsfl.report.read import Series, Trial
+
+NUMBERS = st.lists(st.floats(-100, 100), min_size=2, max_size=30)
+
+
+@settings(deadline=None, max_examples=50)
+@given(NUMBERS)
+def test_interval_is_scipys(values):
+    found = stats.estimate(values)
+    spread = scipy_stats.sem(values)
+    assert found.mean == pytest.approx(np.mean(values))
+    if spread > 1e-9:
+        low, high = scipy_stats.t.interval(0.95, len(values) - 1, np.mean(values), spread)
+        assert (found.low, found.high) == pytest.approx((low, high))
+
+
+def test_interval_is_cut_where_the_quantity_ends():
+    found = stats.estimate([0.9, 1.0, 1.0], 0.0, 1.0)
+    assert found.high == 1.0 and found.low > 0.5
+
+
+def test_one_trial_has_no_interval():
+    assert stats.estimate([0.5]) == stats.Estimate(0.5, None, None, None, 1)
+    assert stats.estimate([]) is None
+
+
+@given(NUMBERS)
+def test_holm_rejects_what_the_procedure_rejects(values):
+    """Against the definition: reject in order while p_(k) <= level / (m - k + 1)."""
+    p = [abs(v) / 100 for v in values]
+    adjusted = stats.holm(p)
+    for level in (0.01, 0.05, 0.2, 0.9):
+        rejected = set()
+        for rank, place in enumerate(sorted(range(len(p)), key=p.__getitem__)):
+            if p[place] * (len(p) - rank) > level:
+                break
+            rejected.add(place)
+        assert rejected == {i for i, value in enumerate(adjusted) if value <= level}
+
+
+def test_holm_example():
+    # Holm 1979's procedure on p = .01, .04, .03, .005: times 4, 3, 2, 1 in order, never falling
+    assert stats.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert stats.holm([None, 0.03, 0.5]) == pytest.approx([None, 0.06, 0.5])
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=6, max_size=30))
+def test_wilcoxon_is_scipys(rows):
+    ours, theirs = zip(*rows, strict=True)
+    expected = 1.0 if ours == theirs else scipy_stats.wilcoxon(np.subtract(ours, theirs)).pvalue
+    assert stats.wilcoxon(ours, theirs) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("n", [3, 5, 8])
+def test_least_p_is_what_a_clean_sweep_gives(n):
+    ours, theirs = [float(i) for i in range(n)], [2.0 * i + 1 for i in range(n)]
+    assert stats.wilcoxon(ours, theirs) == pytest.approx(stats.least_p(n))
+
+
+def test_ratio_of_a_constant_factor():
+    found = stats.ratio([2.0, 8.0, 20.0], [1.0, 4.0, 10.0])
+    assert found.mean == pytest.approx(2) and found.low == pytest.approx(2) == pytest.approx(found.high)
+
+
+def curve(scores, seconds=None, **summary):
+    rounds = [
+        {
+            "round": k + 1,
+            "seconds": {"sum": (seconds or range(2, 99, 2))[k], "makespan": 0.5 * (k + 1)},
+            "metrics": {} if score is None else {"holdout": {"accuracy": score, "macro_f1": 0.0}},
+            "cohort": [0, 1],
+            "steps": [1, 2],
+            "lr": 0.1,
+            "readings": {"grad_sq": [4.0, 1.0], "diff_sq": [1.0, 9.0]},
+        }
+        for k, score in enumerate(scores)
+    ]
+    whole = {
+        "rounds": len(rounds),
+        "steps": {"0": 3, "1": 4},
+        "bytes_up": 1e6,
+        "bytes_down": 2e6,
+        "virtual_seconds_by_clock": rounds[-1]["seconds"],
+        "clock": "sum",
+        "status": "finished",
+        "metrics": {"holdout": {"accuracy": scores[-1], "macro_f1": 0.0, "recall": [1.0, None]}},
+        "local_accuracy": {"holdout": [0.25, 0.75]},
+    }
+    return Trial(0, 7, whole | summary, rounds)
+
+
+def test_first_hit_is_the_first_evaluated_round_at_or_above():
+    trial = curve([0.1, None, 0.89, 0.5, 0.95])
+    hit = first_hit(trial.rounds, 0.89)
+    assert (hit.rounds, hit.seconds) == (3, {"sum": 6, "makespan": 1.5})
+    assert first_hit(trial.rounds, 0.96) is None
+
+
+def test_measures_of_a_hand_made_trial():
+    found = measures(curve([0.1, 0.5, 0.9, 0.8]), 0.9)
+    assert found["seconds_to_sum"] == found["least_sum"] == 6
+    assert found["rounds_to"] == 3 and found["round_seconds_to"] == 2
+    assert found["round_seconds_sum"] == 2 and found["round_seconds_makespan"] == 0.5
+    assert found["megabytes"] == 3 and found["steps"] == 7
+    assert found["accuracy_holdout_c2"] == 0.75 and found["recall_holdout_1"] is None
+
+
+def test_a_target_not_reached_counts_as_the_time_it_ran():
+    found = measures(curve([0.1, 0.5]), 0.9)
+    assert found["seconds_to_sum"] is None and found["least_sum"] == 4 and found["reached"] == 0
+
+
+def test_a_diverged_trial_counts_as_all_the_time_it_was_given():
+    found = measures(curve([0.1, 0.5], status="diverged"), 0.9, given=100)
+    assert found["least_sum"] == 100 and found["least_makespan"] == 25
+
+
+def series(trials):
+    return Series("fedavg", "FedAvg", "fedavg", 0, {}, trials)
+
+
+def test_pairs_are_by_seed():
+    def measured(values):
+        trials = [curve([0.5])._replace(seed=seed) for seed in values]
+        return Measured(series(trials), [{"x": value} for value in values.values()])
+
+    ours, theirs = measured({1: 10.0, 2: 20.0, 3: None}), measured({3: 1.0, 2: 2.0, 9: 3.0})
+    assert pairs(ours, theirs, "x") == ([20.0], [2.0])
+
+
+def test_curves_hold_the_last_value_and_end_with_the_trial():
+    found = curves.over_time(curve([0.1, 0.2]), "holdout", "sum", np.array([1.0, 2.0, 3.9, 4.0, 5.0]))
+    np.testing.assert_array_equal(found, [math.nan, 0.1, 0.1, 0.2, math.nan])
+
+
+def test_band_asks_for_half_of_the_trials():
+    rows = [np.array([1.0, 1.0]), np.array([3.0, math.nan]), np.array([5.0, math.nan])]
+    low, middle, high = curves.band(rows)
+    np.testing.assert_array_equal([low[0], middle[0], high[0]], [2, 3, 4])
+    assert np.isnan(middle[1])
+
+
+def test_drift_is_change_over_size():
+    found = curves.drift(series([curve([0.5, 0.5])]), 1, "sum", np.array([0.0, 3.0, 6.0, 9.0]))
+    np.testing.assert_array_equal(found, [3, 3, math.nan])

@@ -1,0 +1,203 @@
+"""Studies: settings, units on disk, interruption, and the commands."""
+
+import csv
+import json
+import tomllib
+
+import numpy as np
+import pytest
+from study_example import app, settings
+from typer.testing import CliRunner
+
+from amsfl import study
+from amsfl.core import UserError
+from amsfl.study import run as study_run
+
+RUNNER = CliRunner()
+
+
+def invoke(*arguments):
+    return RUNNER.invoke(app, [str(argument) for argument in arguments])
+
+
+def outputs(folder):
+    """Every output that holds numbers, byte by byte."""
+    return {
+        path.name: path.read_bytes()
+        for path in folder.iterdir()
+        if path.suffix in (".csv", ".md", ".tex", ".json", ".svg", ".png", ".html")
+    }
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A study that nothing interrupted: three methods, two trials, each a unit of its own."""
+    folder = tmp_path_factory.mktemp("study")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(study_run, "CHUNK", 1)
+        done = invoke("reproduce", "--config", settings(folder), "--out", folder / "out", "--quiet")
+    assert done.exit_code == 0, done.output
+    return folder / "out"
+
+
+def test_built_in_studies_are_sound():
+    paper = study.read_study(study.REPRODUCE)
+    assert list(paper.methods) == ["fedavg", "scaffold", "fedprox", "fednova", "feddyn", "fedcsda", "amsfl"]
+    assert paper.trials == 5 and paper.reference == "amsfl"
+    for entry in paper.methods:
+        config = paper.config(entry)
+        assert (config.seconds, config.target, config.clients, config.stop_at_target) == (100, 0.89, 5, False)
+    assert study.read_study(study.COMPARE).kind == "compare"
+
+
+def test_interrupted_and_continued_equals_uninterrupted(whole, tmp_path, monkeypatch):
+    monkeypatch.setattr(study_run, "CHUNK", 1)
+    real, calls = study_run.run_trials, []
+
+    def stopped(config, seeds, dataset, watch):
+        calls.append(seeds)
+        if len(calls) != 4:
+            return real(config, seeds, dataset, watch)
+
+        def interrupt(place, record):
+            if record.round == 3:
+                raise KeyboardInterrupt
+
+        return real(config, seeds, dataset, interrupt)
+
+    monkeypatch.setattr(study_run, "run_trials", stopped)
+    command = ("reproduce", "--config", settings(tmp_path), "--out", tmp_path / "out", "--quiet")
+    first = invoke(*command)
+    assert first.exit_code == 130 and "3 of 6 trials on record" in " ".join(first.output.split())
+    assert "Not finished: 3 of 6" in _report(tmp_path / "out")
+    assert invoke(*command).exit_code == 0
+    # three units, one that was stopped, the same again, and two more: nothing finished is run twice
+    assert calls == [[0], [0], [0], [1], [1], [1], [1]]
+    ours, expected = outputs(tmp_path / "out"), outputs(whole)
+    assert ours.keys() == expected.keys()
+    assert [name for name in expected if ours[name] != expected[name]] == []
+
+
+def _report(folder):
+    assert invoke("report", folder).exit_code == 0
+    return (folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_trials_are_paired(whole):
+    seeds, first = {}, {}
+    for entry in ("fedavg", "fedcsda", "amsfl"):
+        lines = [line for path in sorted((whole / "trials" / entry).iterdir()) for line in path.open()]
+        trials = [json.loads(line) for line in lines]
+        seeds[entry] = [trial["seed"] for trial in trials]
+        first[entry] = [trial["summary"]["local_accuracy"]["holdout"] for trial in trials]
+    assert seeds["fedavg"] == seeds["fedcsda"] == seeds["amsfl"] == [0, 1]
+    assert all(len(scores) == 5 for trial in first.values() for scores in trial)
+
+
+def test_a_finished_study_is_not_run_again_but_grows(whole, tmp_path, monkeypatch):
+    def never(*_):
+        raise AssertionError("run again")
+
+    plan = study.read_study(settings(tmp_path))
+    assert study.pending(whole, plan) == []
+    more = study.pending(whole, plan._replace(trials=3))
+    assert more == [study.Unit(entry, (2,)) for entry in plan.methods]
+    monkeypatch.setattr(study_run, "run_trials", never)
+    assert invoke("reproduce", "--config", settings(tmp_path), "--out", whole).exit_code == 0
+
+
+def test_another_study_is_not_written_over(whole, tmp_path):
+    done = invoke("reproduce", "--config", settings(tmp_path, seconds=5), "--out", whole)
+    assert done.exit_code == 2 and "seconds: 4.0, now 5.0" in done.output and "--force" in done.output
+
+
+def test_no_place_of_this_machine_is_in_the_record(whole, tmp_path):
+    plan = study.with_changes(study.read_study(settings(tmp_path)), data_dir="/somewhere/else")
+    assert plan.config("amsfl").data_dir == "/somewhere/else"
+    assert study.pending(whole, plan) == []
+    assert "somewhere" not in (whole / "study.toml").read_text(encoding="utf-8")
+    resolved = tomllib.loads((whole / "study.toml").read_text(encoding="utf-8"))
+    assert resolved["run"]["lr"] == 0.05 and resolved["data"]["name"] == "digits"
+
+
+def test_times_in_the_table_are_those_of_the_curves(whole):
+    """table2.csv from the records by an independent route."""
+    rows = {row["method"]: row for row in csv.DictReader((whole / "table2.csv").open(encoding="utf-8"))}
+    times = []
+    for path in sorted((whole / "trials" / "fedavg").iterdir()):
+        for line in path.open():
+            trial = json.loads(line)
+            times.append(trial["summary"]["seconds_to_target"] or trial["summary"]["virtual_seconds"])
+    assert float(rows["FedAvg"]["seconds"]) == pytest.approx(np.mean(times), abs=0.005)
+
+
+def test_compare_a_users_table(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 3))
+    label = np.where(x[:, 0] + x[:, 1] > 0, "yes", "no")
+    rows = [
+        f"{a:.3f},{b:.3f},{c:.3f},{word},site{i % 3}"
+        for i, ((a, b, c), word) in enumerate(zip(x, label, strict=True))
+    ]
+    table = tmp_path / "my.csv"
+    table.write_text("a,b,c,answer,site\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    done = invoke(
+        "compare", "--data", table, "--label", "answer", "--client-column", "site", "--model", "softmax",
+        "--methods", "fedavg,amsfl", "--profile", "wild", "--target", 0.8, "--rounds", 4, "--trials", 2,
+        "--steps", 3, "--out", tmp_path / "out", "--quiet",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "csv:my.csv" in page and "the paper" not in page and 'class="paper"' not in page
+    head = (tmp_path / "out" / "recall.csv").read_text(encoding="utf-8").splitlines()[0]
+    assert "holdout_yes" in head
+
+
+def test_synthetic_data_is_said_everywhere(tmp_path):
+    done = invoke(
+        "compare", "--data", "nslkdd-synth", "--methods", "fedavg", "--rounds", 2, "--trials", 1,
+        "--model", "softmax", "--steps", 2, "--out", tmp_path, "--quiet",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "Synthetic data" in done.output
+    for path in tmp_path.iterdir():
+        if path.suffix in (".csv", ".md", ".tex", ".html") or path.name == "summary.json":
+            assert "Synthetic data" in path.read_text(encoding="utf-8"), path.name
+
+
+def test_fedcsda_comes_with_its_note(whole):
+    for path in whole.iterdir():
+        if path.suffix in (".csv", ".md", ".tex", ".html") or path.name == "summary.json":
+            assert "no public description" in path.read_text(encoding="utf-8"), path.name
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"methods": ["fedavgg"]}, "fedavg"),
+        ({"trials": 0}, "--trials 5"),
+        ({"seed": -1}, "seed"),
+        ({"lr": -1.0}, "lr"),
+    ],
+)
+def test_mistakes_are_sentences(change, says):
+    with pytest.raises(UserError, match=says):
+        study.with_changes(study.read_study(study.COMPARE), **change)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[methods.fedavg]\n[run]\nseconds=1\nstepz=3", "steps"),
+        ("trails = 3\n[methods.fedavg]", "trials"),
+        ("[run]\nseconds=1", "names no method"),
+        ("methods = ['fedavg']", "are tables"),
+        ("[methods.fedavg]", "--seconds or --rounds"),
+        ("title = ", "not valid TOML"),
+    ],
+)
+def test_mistakes_in_a_file_are_sentences(tmp_path, text, says):
+    path = tmp_path / "wrong.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=says):
+        study.read_study(path)
