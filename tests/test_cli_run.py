@@ -1,0 +1,235 @@
+"""`amsfl run`, `resume` and the lists: flags, TOML, JSON on stdout, and a sentence for every mistake."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from federation_small import SMALL
+from typer.testing import CliRunner
+
+from amsfl.cli.app import app
+
+QUICK = [f"--{name}={value}" for name, value in SMALL.items()]
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch):
+    """The command in an empty working directory."""
+    monkeypatch.chdir(tmp_path)
+    return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def refused(result, sentence: str) -> None:
+    """One sentence on stderr, exit code 2, nothing on stdout, no traceback."""
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("amsfl: ") and result.stderr.count("\n") == 1, result.stderr
+    assert sentence in result.stderr
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory) -> Path:
+    """Sixty patients of three hospitals; one column tells the classes apart."""
+    rng = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("csv") / "heart.csv"
+    lines = ["age,pulse,hospital,label"]
+    for row in range(60):
+        sick = row % 2
+        lines.append(f"{40 + 20 * sick + rng.integers(5)},{rng.integers(60, 90)},{'ABC'[row % 3]},{sick}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_json_is_one_object_and_nothing_else(call):
+    result = call("run", "--data", "digits", *QUICK, "--json")
+    assert result.exit_code == 0 and result.stderr == ""
+    assert result.stdout.count("\n") == 1
+    summary = json.loads(result.stdout)
+    promised = "method data seed rounds accuracy test_accuracy virtual_seconds seconds_to_target"
+    promised += " rounds_to_target steps wall"
+    assert set(promised.split()) <= set(summary)
+    assert (summary["method"], summary["data"], summary["rounds"]) == ("fedavg", "digits", 4)
+    kept = json.loads(Path("runs/digits-fedavg-0/summary.json").read_text())
+    assert kept == summary
+    again = json.loads(call("run", "--data", "digits", *QUICK, "--json").stdout)
+    assert Path("runs/digits-fedavg-0-2/summary.json").exists(), "a folder of its own, nothing overwritten"
+    del summary["wall"], again["wall"]
+    assert json.dumps(again) == json.dumps(summary)
+
+
+def test_sentences_for_people(call):
+    result = call("run", "--data", "digits", *QUICK, "--target", "0.2", "--out", "here")
+    assert result.exit_code == 0 and result.stderr == ""
+    for part in (
+        "fedavg on digits",
+        "virtual seconds (sum clock)",
+        "holdout",
+        "target 0.2: reached after",
+        "here",
+    ):
+        assert part in result.stdout
+
+
+def test_resume_prints_the_same_json(call):
+    first = json.loads(call("run", "--data", "digits", *QUICK, "--out", "here", "--json").stdout)
+    result = call("resume", "here", "--json")
+    second = json.loads(result.stdout)
+    del first["wall"], second["wall"]
+    assert result.exit_code == 0 and first == second
+
+
+def test_toml_and_flags(call, tmp_path):
+    """A file can hold all settings; flags go first, --option name by name."""
+    lines = [f"{name} = {json.dumps(value)}" for name, value in SMALL.items()]
+    lines += ['data = "digits"', "seed = 5", "[options]", "mu = 0.5"]
+    (tmp_path / "run.toml").write_text("\n".join(lines).replace('"fedavg"', '"fedprox"'))
+    arguments = ("run", "--config", "run.toml", "--rounds", 2, "--out", "here", "--json")
+    summary = json.loads(call(*arguments).stdout)
+    assert (summary["method"], summary["seed"], summary["rounds"]) == ("fedprox", 5, 2)
+    assert "mu = 0.5" in Path("here/config.toml").read_text()
+    call(*arguments, "--force", "--option", "mu=0.25")
+    assert "mu = 0.25" in Path("here/config.toml").read_text()
+
+
+def test_a_csv_with_a_client_column(call, table):
+    """The hospitals are the clients; nobody has to say how many."""
+    result = call("run", "--data", table, *QUICK, "--lr", "0.5", "--rounds", "10", "--json")
+    summary = json.loads(result.stdout)
+    assert summary["data"] == "csv:heart.csv" and set(summary["steps"]) == {"0", "1", "2"}
+    assert summary["accuracy"] >= 0.9
+
+
+def test_unknown_method(call):
+    refused(call("run", "--method", "scafold"), "Unknown method 'scafold' (did you mean 'scaffold'?).")
+
+
+def test_csv_without_a_label_column(call, table):
+    refused(call("run", "--data", table, "--label", "sick"), "the columns are age, pulse, hospital, label.")
+    table.with_name("bare.csv").write_text(table.read_text().replace("label", "outcome"))
+    refused(
+        call("run", "--data", table.with_name("bare.csv")),
+        "has no label column; its columns are age, pulse, hospital, outcome. Say which one holds the class",
+    )
+
+
+def test_a_client_with_no_rows(call, table):
+    refused(
+        call("run", "--data", table, "--partition", "iid", "--clients", "100", *QUICK[:2]),
+        "100 clients cannot share 48 training rows; use at most 48 clients.",
+    )
+
+
+def test_negative_times(call, tmp_path):
+    refused(call("run", "--seconds", "-5"), "Setting 'seconds' is -5.0: Input should be greater than 0.")
+    refused(call("run", "--budget", "-5"), "Setting 'budget' is -5.0")
+    (tmp_path / "p.csv").write_text("step_seconds,latency,up_mbps,down_mbps\n-0.1,0,1,1\n")
+    refused(
+        call("run", "--data", "digits", "--clients", "1", "--profile", "p.csv"),
+        "p.csv, line 2, column 'step_seconds': '-0.1' is not a number above 0.",
+    )
+
+
+def test_nan_in_the_data(call, table):
+    lines = table.read_text().splitlines()
+    lines[7] = "nan," + lines[7].split(",", 1)[1]
+    table.with_name("nan.csv").write_text("\n".join(lines))
+    refused(call("run", "--data", table.with_name("nan.csv")), "line 8, column 'age' is nan")
+
+
+def test_a_damaged_checkpoint(call):
+    call("run", "--data", "digits", *QUICK, "--out", "here")
+    path = next(Path("here").glob("checkpoint-*"))
+    path.write_bytes(path.read_bytes()[:-4])
+    refused(
+        call("resume", "here"),
+        "is damaged: start again with 'amsfl run --config here/config.toml --out here --force'.",
+    )
+    again = call("run", "--config", "here/config.toml", "--out", "here", "--force")
+    assert again.exit_code == 0, "what the sentence says to type must work"
+
+
+def test_a_folder_that_holds_a_run(call):
+    call("run", "--data", "digits", *QUICK, "--out", "here")
+    refused(
+        call("run", "--data", "digits", *QUICK, "--out", "here"),
+        "already holds a run; choose another --out, continue it with 'amsfl resume here', or overwrite it",
+    )
+    assert call("run", "--data", "digits", *QUICK, "--out", "here", "--force").exit_code == 0
+    refused(call("resume", "nothing"), "The folder 'nothing' holds no run")
+
+
+def test_a_folder_that_cannot_be_written(call, tmp_path):
+    (tmp_path / "file").write_text("")
+    refused(call("run", "--data", "digits", *QUICK, "--out", "file/run"), "cannot be written")
+
+
+def test_mistakes_in_a_settings_file(call, tmp_path):
+    (tmp_path / "a.toml").write_text('metod = "fedavg"')
+    refused(call("run", "--config", "a.toml"), "Unknown setting 'metod' (did you mean 'method'?).")
+    (tmp_path / "b.toml").write_text("rounds = [")
+    refused(call("run", "--config", "b.toml"), "is not valid TOML")
+    (tmp_path / "c.toml").write_text('rounds = "many"')
+    refused(call("run", "--config", "c.toml"), "Setting 'rounds' is 'many'")
+    refused(call("run", "--config", "d.toml"), "cannot be read: No such file or directory.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--data", "digit"], "Unknown data 'digit' (did you mean 'digits'?)."),
+        (["--data", "none.csv"], "There is no file none.csv."),
+        (["--data", "digits", "--profile", "milld"], "Unknown profile 'milld' (did you mean 'mild'?)."),
+        (["--clock", "makspan"], "Unknown clock 'makspan' (did you mean 'makespan'?)."),
+        (["--data", "digits", "--partition", "dirichlt:1"], "Unknown partition 'dirichlt:1'"),
+        (["--data", "digits", "--model", "softmx"], "Unknown model 'softmx' (did you mean 'softmax'?)."),
+        (["--policy", "pric"], "Unknown policy 'pric' (did you mean 'price'?)."),
+        (["--method", "fedprox", "--option", "mu"], "--option 'mu' is not NAME=NUMBER, as in mu=0.1."),
+        (["--data", "digits", "--method", "fedprox", "--option", "nu=1"], "has no option 'nu'"),
+        (["--data", "digits", "--method", "fedavg", "--option", "mu=1"], "no option 'mu' (it has none)"),
+        (["--target", "1.5"], "Setting 'target' is 1.5"),
+        (["--steps", "0"], "Setting 'steps' is 0"),
+        (["--engine", "torch"], "Setting 'engine' is 'torch'"),
+        (["--data", "digits", "--cohort", "9"], "A cohort of 9 does not fit 5 clients"),
+        (["--data", "digits", "--method", "amsfl", "--budget", "0.1"], "below one step"),
+    ],
+)
+def test_other_mistakes(call, arguments, sentence):
+    refused(call("run", *arguments), sentence)
+    assert not Path("runs").exists(), "a refused run leaves no folder"
+
+
+def test_divergence_exits_with_one(call):
+    flags = [*QUICK, "--engine", "jax", "--precision", "float32", "--model", "mlp:4", "--lr", "1e30"]
+    result = call("run", "--data", "digits", *flags, "--out", "here", "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["status"] == "diverged"
+    assert "the model stopped being finite in round 1; lower --lr" in result.stderr
+    assert len(Path("here/rounds.jsonl").read_text().splitlines()) == 1
+
+
+def test_the_lists(call):
+    methods = call("methods")
+    assert methods.exit_code == 0
+    for name in ("fedavg", "fedprox", "fednova", "scaffold", "feddyn", "fedcsda", "amsfl"):
+        assert name in methods.stdout
+    assert "FedCSDA has no public description" in " ".join(methods.stdout.split())
+    for name in ("nslkdd", "nslkdd-synth", "digits", "FILE.csv"):
+        assert name in call("data").stdout
+    for name in ("uniform", "mild", "wild", "slow-big", "far", "wan", "lognormal", "FILE.csv"):
+        assert name in call("profiles").stdout
+    assert {"run", "resume", "plan", "methods", "data", "profiles"} <= set(call("--help").stdout.split())
+
+
+def test_the_command_as_installed(tmp_path):
+    """The one smoke test through a real process: the entry point's function, --help, exit code 2."""
+    start = [sys.executable, "-c", "from amsfl.cli import main; main()"]
+    shown = subprocess.run([*start, "--help"], capture_output=True, text=True, cwd=tmp_path)
+    assert shown.returncode == 0 and "resume" in shown.stdout
+    wrong = subprocess.run(
+        [*start, "run", "--method", "fedavgg"], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert wrong.returncode == 2 and wrong.stdout == ""
+    assert "did you mean 'fedavg'?" in wrong.stderr and "Traceback" not in wrong.stderr
