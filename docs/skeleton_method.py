@@ -36,7 +36,7 @@ def skeleton(beta: float = 0.9) -> Method:
     def aggregate(
         anchor: Vector, total: Upload, weights: Vector, steps: Vector, server: Vector
     ) -> tuple[Vector, Vector]:
-        """The next anchor and the server's new state. `total`: the uploads, summed as `average` weighs them."""
+        """The next anchor and the server's new state. `total`: all uploads, summed by `average`."""
         moving = beta * server + total.delta
         return anchor + moving, moving
 
