@@ -3,6 +3,7 @@
 import csv
 import json
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -48,6 +49,8 @@ def test_built_in_studies_are_sound():
         config = paper.config(entry)
         assert (config.seconds, config.target, config.clients, config.stop_at_target) == (100, 0.89, 5, False)
     assert study.read_study(study.COMPARE).kind == "compare"
+    tuned = study.read_study(Path("tuned"))
+    assert list(tuned.methods) == list(paper.methods) and tuned.run.items() < paper.run.items()
 
 
 def test_interrupted_and_continued_equals_uninterrupted(whole, tmp_path, monkeypatch):

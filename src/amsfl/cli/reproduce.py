@@ -158,7 +158,9 @@ def _carry_out(plan: "Study", out: Path, force: bool, quiet: bool) -> None:
             f"command, or see what there is with 'amsfl report {out}'."
         )
         raise typer.Exit(130) from None
-    _announce(write([out], out))
+    with console.status("Drawing the report ..."):
+        page = write([out], out)
+    _announce(page)
 
 
 def _announce(page: Path) -> None:

@@ -57,7 +57,12 @@ def _notes(shown: list[Series]) -> list[str]:
     """What a reader of the comparison must know; notes of single methods are their own."""
     equal = [s for s in shown if s.method == "fednova" and not curves.plans(s)]
     fedavg = any(series.method == "fedavg" for series in shown)
-    return [*([EQUAL_STEPS] if equal and fedavg else []), *_rates(shown)]
+    return [*_diverged(shown), *([EQUAL_STEPS] if equal and fedavg else []), *_rates(shown)]
+
+
+def _diverged(shown: list[Series]) -> list[str]:
+    lost = [f"{s.label} in {s.diverged} of {len(s.trials)} trials" for s in shown if s.diverged]
+    return [f"Diverged, the model no longer finite: {', '.join(lost)}."] if lost else []
 
 
 def _rates(shown: list[Series]) -> list[str]:

@@ -31,6 +31,11 @@ class Series(NamedTuple):
     trials: list[Trial]
 
     @property
+    def diverged(self) -> int:
+        """Trials whose model stopped being finite."""
+        return sum(trial.summary["status"] == "diverged" for trial in self.trials)
+
+    @property
     def note(self) -> str:
         note = methods.make(self.method).note
         return f"{DAGGER} {note}" if note else ""

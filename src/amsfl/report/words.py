@@ -139,7 +139,8 @@ def _clients(study: Study, by_key: dict[str, Measured], ours: Measured) -> Claim
 
 
 def _spread(study: Study, by_key: dict[str, Measured], ours: Measured) -> Claim:
-    spreads = {key: found.sd for key, one in by_key.items() if (found := one.mean("accuracy_holdout"))}
+    whole = {key: one for key, one in by_key.items() if not one.series.diverged}
+    spreads = {key: found.sd for key, one in whole.items() if (found := one.mean("accuracy_holdout"))}
     known = {key: sd for key, sd in spreads.items() if sd is not None}
     if "amsfl" not in known or len(known) < 2:
         return Claim(
