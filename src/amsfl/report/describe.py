@@ -28,7 +28,7 @@ def describe(sources: list[Source], target: float | None = None) -> Study:
     seconds = [series.settings.get("seconds") for series in shown]
     several = len(sources) > 1
     return Study(
-        title=f"{len(sources)} runs compared" if several else first.title,
+        title=f"{len(sources)} records side by side" if several else first.title,
         found=found,
         reference=_reference(found, [source.reference for source in sources]),
         target=goal,

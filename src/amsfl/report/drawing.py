@@ -56,7 +56,8 @@ def footnotes(figure: "Figure", study: Study) -> None:
     figure.set_size_inches(width, height + room)
     share = room / (height + room)
     engine.set(rect=(0, share, 1, 1 - share))  # type: ignore[call-arg]
-    figure.text(0.012, share - 0.01, "\n".join(lines), va="top", fontsize=SMALL, linespacing=1.4)
+    top = (room - 3 / 72) / (height + room)
+    figure.text(0.012, top, "\n".join(lines), va="top", fontsize=SMALL, linespacing=1.4)
 
 
 def colour(one: Measured) -> str:

@@ -18,7 +18,9 @@ def overview(study: Study) -> str:
     """The result in three sentences."""
     trials = [len(one.values) for one in study.found]
     count = f"{trials[0]}" if len(set(trials)) == 1 else f"{min(trials)} to {max(trials)}"
-    parts = [f"{_number(len(study.found), 'method')} over {count} trial{_s(max(trials))} on {study.data}."]
+    kinds = len({one.series.method for one in study.found})
+    entries = f" in {len(study.found)} entries" if len(study.found) > kinds else ""
+    parts = [f"{_number(kinds, 'method')}{entries} over {count} trial{_s(max(trials))} on {study.data}."]
     top = max(study.found, key=lambda one: _value(one, "accuracy_holdout"))
     parts.append(f"Highest hold-out accuracy: {top.series.label}, {_value(top, 'accuracy_holdout'):.4f}.")
     if study.target is not None:
