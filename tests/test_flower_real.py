@@ -4,9 +4,9 @@ One federation serves all tests of this file but the last; each test is one `flw
 under test is written into a folder below. Everything is ended by its own process id.
 """
 
+import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -30,7 +30,7 @@ from amsfl.flower.processes import Federation, federation
 
 BATCH, LR = 16, 0.1
 STEPS = [[3, 1, 5], [2, 4, 1]]
-TWICE = ("scaffold", "feddyn")  # client state must have come back by the second round
+TWICE = ("scaffold",)  # its client state must have come back by the second round
 
 PROJECT = """
 [build-system]
@@ -46,7 +46,7 @@ publisher = "tests"
 serverapp = "trial.app:server"
 clientapp = "trial.app:client"
 [tool.flwr.app.config]
-mode = "methods"
+scene = "methods"
 folder = ""
 out = ""
 resume = false
@@ -99,7 +99,7 @@ def through_jax(context):
 
 
 def poison(reply, context):
-    """Client 1 of mode `faults` lies in another way every round."""
+    """Client 1 of scene `faults` lies in another way every round."""
     number, content = int(reply.content["echo"]["round"]), reply.content
     delta = wire.arrays(content, "upload")["delta"]
     if number == 1:
@@ -124,7 +124,7 @@ def train(message, context):
     if message.content["order"]["method"] in ("fedcsda", "amsfl"):
         return jaxed(message, context)
     reply = numbers(message, context)
-    if context.run_config["mode"] == "faults" and context.node_config["partition-id"] == 1:
+    if context.run_config["scene"] == "faults" and context.node_config["partition-id"] == 1:
         poison(reply, context)
     return reply
 
@@ -164,13 +164,13 @@ def main(grid, context):
 
         return Planner(dict, decide, lambda memory, *rest: memory)
 
-    if context.run_config["mode"] == "faults":
+    if context.run_config["scene"] == "faults":
         settings = merged({"method": "fedavg", "clients": 3, "batch": BATCH}, context.run_config)
         serve(grid, settings, None, start, planner)
         return
     shared, servers = Locked(grid), {}
     for name in methods.METHODS:
-        rounds = 2 if name in ("scaffold", "feddyn") else 1
+        rounds = 2 if name == "scaffold" else 1
         config = make_config({"method": name, "clients": 3, "rounds": rounds, "batch": BATCH})
         out = Path(context.run_config["out"]) / name
         servers[name] = Server(shared, config, Serving(deadline=300.0), None, start, planner, out, say)
@@ -244,11 +244,12 @@ def finished(running: Federation, process: "subprocess.Popen[bytes]", seconds: f
         pytest.fail(f"the run did not end within {seconds} s\n{logs(running)}")
 
 
-def until(running: Federation, done: Any, what: str, seconds: float = 180) -> None:
+def until(running: Federation, done: Any, what: str, run: Any = None, seconds: float = 180) -> None:
     end = time.monotonic() + seconds
     while not done():
-        if time.monotonic() > end:
-            pytest.fail(f"{what}: not within {seconds} s\n{logs(running)}")
+        over = run is not None and run.poll() is not None
+        if over or time.monotonic() > end:
+            pytest.fail(f"{what}: {'the run ended' if over else 'not in time'}\n{logs(running)}")
         time.sleep(0.1)
 
 
@@ -266,9 +267,7 @@ def test_first_rounds_of_all_methods_equal_the_loop_engine(stage: tuple[Federati
         state = engine.start()
         rounds = 2 if name in TWICE else 1
         for number in range(rounds):
-            orders = Orders(
-                np.arange(3)[None], np.array([STEPS[number]]), np.array([LR]), job.shards.weights
-            )
+            orders = Orders(np.arange(3)[None], np.array([STEPS[number]]), np.array([LR]), job.shards.weights)
             state, outcome = engine.round(state, orders, number)
         out = where / "methods" / name
         found, point = records(out), folder.load_checkpoint(out)
@@ -288,23 +287,23 @@ def test_poison_a_stopped_node_a_dead_node_and_a_killed_server(stage: tuple[Fede
     """One run through all of it, in the order in which it happens."""
     running, where = stage
     out = where / "faults"
-    # seven methods stood in line at every node: a round alone takes a seventh of that, and a poll
-    crowded = max(record.round_seconds["makespan"] for record in records(where / "methods" / "feddyn"))
-    deadline = float(np.clip(5 + 1.3 * crowded / 7, 8, 40))
-    settings = {"mode": "faults", "rounds": 9, "deadline": deadline}
+    # the first method's first round was the first in line at every node: what a round takes here, now
+    usual = records(where / "methods" / "fedavg")[0].round_seconds["makespan"]
+    deadline = float(np.clip(4 + 1.5 * usual, 8, 60))
+    settings = {"scene": "faults", "rounds": 8, "deadline": deadline}
     run = launch(running, where, "faults", **settings)
 
     # rounds 2 to 4: client 1 sends NaN, a wrong shape, an old round. Meanwhile node 2 stops.
-    until(running, lambda: len(records(out)) >= 1, "the first round")
+    until(running, lambda: len(records(out)) >= 1, "the first round", run)
     running.send("node-2", signal.SIGSTOP)
-    until(running, lambda: any(r.startswith("2: late: no reply") for r in reasons(out)), "node 2 late")
+    until(running, lambda: any(r.startswith("2: late: no reply") for r in reasons(out)), "node 2 late", run)
     running.send("node-2", signal.SIGCONT)
     came = [record.round for record in records(out)][-1]
 
     def back() -> bool:
         return any(2 in record.cohort for record in records(out) if record.round > came)
 
-    until(running, back, "node 2 back")
+    until(running, back, "node 2 back", run)
     assert any(reason.startswith("2: late reply: ") for reason in reasons(out)), reasons(out)
 
     # the server is killed; a new one goes on from the last round on record
@@ -312,13 +311,13 @@ def test_poison_a_stopped_node_a_dead_node_and_a_killed_server(stage: tuple[Fede
     before = [record.round for record in records(out)]
     running.end(next(name for name in running.running if running.running[name] is run), grace=1)
     again = launch(running, where, "faults", **settings, resume=True)
-    until(running, lambda: len(records(out)) > len(before), "a round after resuming")
+    until(running, lambda: len(records(out)) > len(before), "a round after resuming", again)
 
     # node 0 dies for good; the others finish
     running.end("node-0", signal.SIGKILL)
     finished(running, again)
     found = records(out)
-    assert [record.round for record in found] == list(range(1, 10)), logs(running)
+    assert [record.round for record in found] == list(range(1, 9)), logs(running)
     told = reasons(out)
     for wanted in ("1: not finite: delta", "1: shape: delta is (649,)", "1: replayed round"):
         assert any(reason.startswith(wanted) for reason in told), (wanted, told)
@@ -338,24 +337,26 @@ def test_deploy_with_tls_turns_a_wrong_key_away_and_leaves_nothing(tmp_path: Pat
     def started(running: Federation) -> None:
         key = certificates.node_key(tmp_path / "intruder.key")
         running.node("intruder", {"partition-id": 0, "shard": "/nowhere"}, key)
-        until(running, lambda: running.running["intruder"].poll() is not None, "the intruder turned away", 90)
-        seen["code"] = running.running["intruder"].returncode
-        seen["log"] = running.log("intruder").read_text(errors="replace")
-        seen["pids"] = [process.pid for process in running.running.values()]
-        seen["home"] = running.home
+        seen["running"] = running
+
+    def say(line: str) -> None:
+        if line.startswith("round 1"):  # the others have long been let in
+            running = seen["running"]
+            intruder = running.running["intruder"]
+            until(running, lambda: intruder.poll() is not None, "the intruder turned away", seconds=90)
+            seen["code"], seen["log"] = intruder.returncode, running.log("intruder").read_text()
+            seen["groups"] = [process.pid for process in running.running.values()]
 
     settings = {"method": "fedavg", "data": "digits", "model": "softmax", "clients": 2, "rounds": 1}
     settings |= {"profile": "measured", "clock": "makespan"}
     out = tmp_path / "run"
-    summary = local_run.deploy(settings, out, (1, 2), 0.01, tls=True, say=lambda line: None, started=started)
+    summary = local_run.deploy(settings, out, (1, 2), 0.01, tls=True, say=say, started=started)
     assert summary["status"] == "finished" and summary["rounds"] == 1
     (record,) = records(out)
     assert record.cohort == [0, 1] and record.plan["step_seconds"][1] >= 0.02 > 0.01
     assert seen["code"] != 0 and "SuperNode ID" not in seen["log"], seen["log"]
-    assert not seen["home"].exists()
-    for pid in seen["pids"]:
-        with pytest.raises(ProcessLookupError):
-            os.killpg(pid, 0)
+    assert not seen["running"].home.exists()
+    assert not living(seen["groups"])
 
 
 def test_ctrl_c_ends_a_deployment(tmp_path: Path) -> None:
@@ -373,14 +374,16 @@ def test_ctrl_c_ends_a_deployment(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     assert process.wait(60) != 0
     assert not list(tmp_path.glob("amsfl-*")), "its folder is gone, and with it every log of a process"
-    commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if readable(path)]
-    assert not any(str(tmp_path).encode() in command for command in commands)
-    shutil.rmtree(tmp_path / "run", ignore_errors=True)
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):  # Flower's home was in there, and its children inherit it
+            assert f"FLWR_HOME={tmp_path}".encode() not in path.read_bytes(), path
 
 
-def readable(path: Path) -> bool:
-    try:
-        path.read_bytes()
-    except OSError:
-        return False
-    return True
+def living(groups: list[int]) -> list[str]:
+    """Processes of these groups that still run; the dead whom nobody has buried yet do not count."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, group = path.read_text().rsplit(")", 1)[1].split()[:3]
+            found += [path.read_text()] if int(group) in groups and state != "Z" else []
+    return found

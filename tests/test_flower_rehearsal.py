@@ -27,7 +27,8 @@ PARTS = data.partition("dirichlet:0.5", DIGITS.y, 3, 0)
 TASK = task.make(DIGITS, models.make("softmax", 64, 10), [PARTS], [0])
 STEPS = np.array([[3, 1, 5], [2, 4, 1], [1, 3, 2], [2, 2, 2], [1, 1, 1]])
 NODES = [{"partition-id": place} for place in range(3)]
-QUICK = {"clients": 3, "poll": 0.001, "clock": "makespan", "profile": "measured", "batch": 16, "seed": 0}
+QUICK: dict[str, Any] = {"patience": 20.0, "clients": 3}
+QUICK |= {"poll": 0.001, "clock": "makespan", "profile": "measured", "batch": 16, "seed": 0}
 
 
 def shard(context: Any) -> Shard:
@@ -72,6 +73,15 @@ def test_rounds_equal_the_loop_engine(name: str) -> None:
         np.testing.assert_allclose(stand.anchor, want[rounds - 1], rtol=2e-5, atol=2e-6)
     assert [record.steps for record in records] == STEPS[:3].tolist()
     assert all(not record.plan["refused"] for record in records)
+
+
+def test_a_first_round_without_a_learning_rate_equals_the_loop_engine() -> None:
+    settings = {**QUICK, "method": "amsfl", "rounds": 1}
+    grid = Rehearsal(CLIENT, NODES)
+    stand, _ = serve(grid, settings, start=TASK.start()[0], planner=fixed_table(0.0))
+    want = loop_rounds("amsfl", 1, lr=0.0)
+    assert not np.array_equal(want[0], TASK.start()[0])
+    np.testing.assert_allclose(stand.anchor, want[0], rtol=2e-4, atol=2e-6)
 
 
 def test_a_part_of_the_clients_is_drawn_as_in_simulation() -> None:
@@ -222,7 +232,8 @@ def test_a_killed_server_resumes_as_if_it_had_never_stopped(name: str, tmp_path:
             if record.round == die_after:
                 raise Killed
 
-        config = make_config({k: v for k, v in settings.items() if k != "poll"} | {"rounds": rounds})
+        ours = {key: value for key, value in settings.items() if key not in ("poll", "patience")}
+        config = make_config({**ours, "rounds": rounds})
         grid = Rehearsal(CLIENT, nodes)  # new contexts: Flower forgets them when a run ends
         chosen = planner or (lambda weights: steady(config, weights))
         server = Server(grid, config, Serving(poll=0.001), None, TASK.start()[0], chosen, out, watch)
@@ -249,7 +260,7 @@ def steady(config: Any, weights: Any) -> Planner:
     from amsfl.flower.planning import planner_of
 
     inner, costs = planner_of(config, weights), Costs(np.array([0.01, 0.02, 0.04]), np.full(3, 0.5))
-    return inner._replace(decide=lambda memory, number, cohort, _: inner.decide(memory, number, cohort, costs))
+    return inner._replace(decide=lambda memory, n, cohort, _: inner.decide(memory, n, cohort, costs))
 
 
 def test_lost_client_state_is_noticed() -> None:

@@ -17,9 +17,7 @@ def _option(text: str, *names: str) -> Any:
 @friendly
 def deploy(
     clients: Annotated[int, _option("SuperNodes to start")] = 5,
-    slowdowns: Annotated[
-        str | None, _option("how many times slower each client is, as in 1,2,4,8,2")
-    ] = None,
+    slowdowns: Annotated[str | None, _option("how many times slower each client is, as in 1,2,4,8,2")] = None,
     step_seconds: Annotated[float, _option("seconds that a step of the fastest client takes at least")] = 0.0,
     method: Annotated[str, _option("see `amsfl methods`")] = "amsfl",
     steps: Annotated[int, _option("local steps a round, where the method does not plan them")] = 20,

@@ -2,9 +2,9 @@
 
 The size of an update is ||delta|| / (lr * steps), the mean length of its steps' gradients, so that
 many steps are no offence. An update (and likewise its `extra` vector) is refused when its size passes
-`limit` times the median size of what was accepted over the last rounds; before anything was, times the
-median of this round's replies if there are three or more. One poisoned client in a small first round
-can still pass the norm check with two clients or fewer: there is nothing to compare it with.
+`limit` times the largest that was accepted over the last rounds: clients may differ as they like, but
+nobody may jump. Before anything was accepted (and while no learning rate is set), the measure is the
+median of this round's replies, if there are three or more; with fewer there is nothing to compare.
 """
 
 from collections.abc import Sequence
@@ -34,26 +34,26 @@ def reason(order: Order, model: Model, reply: Reply) -> str | None:
     return _vectors(model, reply) or _buffers(model.buffers, reply.buffers) or _reading(reply.reading)
 
 
-def too_large(size: float, others: Sequence[float], limit: float) -> str | None:
-    """The norm check, once a median is there to hold it against."""
-    middle = float(np.median(others)) if others else 0.0
-    if middle > 0 and size > limit * middle:
-        return f"norm: {size:.3g} is more than {limit:g} times the median {middle:.3g}"
+def too_large(size: float, usual: float, limit: float) -> str | None:
+    """The norm check, once there is something to hold it against."""
+    if usual > 0 and size > limit * usual:
+        return f"norm: {size:.3g} is more than {limit:g} times the usual {usual:.3g}"
     return None
 
 
 def size(vector: Any, lr: float, steps: int) -> float:
-    return float(np.linalg.norm(np.asarray(vector, float)) / (lr * steps)) if vector.size else 0.0
+    """`lr` 0 (each client finds its own in the first round) counts as 1: comparable within the round only."""
+    return float(np.linalg.norm(np.asarray(vector, float)) / ((lr or 1.0) * steps)) if vector.size else 0.0
 
 
 def remember(history: Sizes, accepted: list[float]) -> Sizes:
     return [*history, accepted][-HISTORY:] if accepted else history
 
 
-def reference(history: Sizes, now: list[float]) -> list[float]:
-    """The sizes whose median is the measure: the past where there is one, else this round's, if enough."""
+def usual(history: Sizes, now: Sequence[float]) -> float:
+    """The size that is the measure: the past's largest, else this round's median, if enough; 0: none."""
     past = [value for round_ in history for value in round_]
-    return past or (now if len(now) >= 3 else [])
+    return max(past) if past else float(np.median(now)) if len(now) >= 3 else 0.0
 
 
 def _vectors(model: Model, reply: Reply) -> str | None:

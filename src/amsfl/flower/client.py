@@ -66,9 +66,18 @@ def client_app(make: MakeTrainer) -> ClientApp:
 
 
 def pace_of(context: Context) -> Pace:
-    """`slowdown` and `step-seconds` of the node-config, for trials of unequal speed on equal machines."""
-    config = context.node_config
-    return Pace(float(config.get("slowdown", 1.0)), float(config.get("step-seconds", 0.0)))
+    """`slowdown` and `step-seconds`, for trials of unequal speed on equal machines.
+
+    From the node-config; or, in Flower's simulation, where nodes have none of their own, from `slowdowns`
+    ("1,2,4") and `step-seconds` of the run-config.
+    """
+    node, run = context.node_config, context.run_config
+    slowdown: Any = node.get("slowdown")
+    if slowdown is None:
+        each = [float(part) for part in str(run.get("slowdowns", "")).split(",") if part]
+        slowdown = each[int(node.get("partition-id", 0)) % len(each)] if each else 1.0
+    least: Any = node.get("step-seconds", run.get("step-seconds", 0.0))
+    return Pace(float(slowdown), float(least))
 
 
 def numpy_client(make: Callable[[Context], "NumpyTrainer"]) -> ClientApp:

@@ -41,9 +41,9 @@ def oversized(good: list[Good], sizes: dict[str, checks.Sizes], limit: float) ->
     found = {}
     for part, history in sizes.items():
         now = [item.size(part) for item in good]
-        past = checks.reference(history, now)
+        usual = checks.usual(history if all(item.lr for item in good) else [], now)
         for item, size in zip(good, now, strict=True):
-            why = checks.too_large(size, past, limit)
+            why = checks.too_large(size, usual, limit)
             if why:
                 found[item.place] = f"{why} ({part})"
     return found

@@ -13,6 +13,7 @@ import numpy as np
 from amsfl.core import Reading, Upload
 from amsfl.flower.wire import Buffers, Model, Order, Vector, method_of
 from amsfl.methods import Method
+from amsfl.methods.base import UNCAPPED
 
 Sleep = Callable[[float], None]
 
@@ -77,23 +78,26 @@ def run(trainer: Trainer, order: Order, model: Model, client: Vector, pace: Pace
         trainer.lift(part) for part in (model.anchor, model.server, client, model.direction)
     )
 
-    def stride(value: float, grad: Any) -> Any:
-        return order.lr if method.stride is None else method.stride(order.lr, value, (grad * grad).sum())
+    def stride(value: float, grad: Any, most: Any) -> Any:
+        return most if method.stride is None else method.stride(most, value, (grad * grad).sum())
 
     timed: list[float] = []
+    most: Any = order.lr
     x, loss, first = anchor, 0.0, anchor
     for step in range(order.steps):
         (value, grad), took = _timed(trainer.gradient, x, step, pace)
         if step == 0:
             loss, first = value, grad
-        x = x - stride(value, grad) * method.correct(grad, x, anchor, server, mine)
+            if order.lr == 0 and method.stride is not None:  # nobody knows one yet: this one's is the cap
+                most = stride(value, grad, UNCAPPED)
+        x = x - stride(value, grad, most) * method.correct(grad, x, anchor, server, mine)
         timed.append(took)
     if order.readings:
         (value, last), took = _timed(trainer.probe, x, 0, pace)
         taken = reading(loss, first, last, x - anchor, direction)
         timed.append(took)
         if method.closing:
-            x = x - stride(value, last) * method.correct(last, x, anchor, server, mine)
+            x = x - stride(value, last, most) * method.correct(last, x, anchor, server, mine)
     else:
         taken = Reading(*[0.0] * len(Reading._fields))
     upload, mine = method.report(x, anchor, order.steps, order.lr, server, mine)

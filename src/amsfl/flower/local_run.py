@@ -1,6 +1,7 @@
 """`amsfl deploy`: a whole federation on this machine, run to its end, and nothing left behind."""
 
 import json
+import re
 import shutil
 import tempfile
 import time
@@ -105,6 +106,9 @@ def follow(running: Federation, app: Path, say: Callable[[str], None]) -> None:
             if ended:
                 break
             time.sleep(0.2)
-    if process.returncode:
-        text = running.log("run").read_text(errors="replace")
+    text = running.log("run").read_text(errors="replace")
+    said = re.findall(r"UserError: (.+)", text)
+    if said:  # a sentence of ours, wherever it was raised
+        raise UserError(said[-1])
+    if process.returncode or "ERROR" in text:
         raise UserError(f"The run failed: {text[-1500:]}")

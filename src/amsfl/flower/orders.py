@@ -17,7 +17,7 @@ class Serving:
 
     deadline: float | None = None  # seconds a round waits; None: three times what is planned, 30 at least
     poll: float = 0.2  # seconds between two looks for replies
-    norm_limit: float = 10.0  # times the median size at which an update is refused
+    norm_limit: float = 10.0  # times the usual size (checks.py) at which an update is refused
     patience: float = 600.0  # seconds without a single good reply before the server gives up
     evaluate_clients: int = 0  # every so many rounds clients score the model on their own test rows
 

@@ -202,7 +202,8 @@ class Server:
             if reply.lost_state:
                 self.door.notes.append(f"client {item.place} had lost its state and began anew")
         for part in stand.sizes:
-            stand.sizes[part] = checks.remember(stand.sizes[part], [item.size(part) for item in good])
+            sizes = [item.size(part) for item in good if item.lr]
+            stand.sizes[part] = checks.remember(stand.sizes[part], sizes)
         stand.refused += len(self.door.refused)
         stand.round += 1
         return reading

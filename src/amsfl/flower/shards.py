@@ -31,10 +31,12 @@ def deal(config: RunConfig, folder: Path) -> list[Path]:
 
 
 def own_shard(context: Context) -> Shard:
-    """What `shard` in this SuperNode's node-config names, with the run's model."""
-    path = context.node_config.get("shard")
-    if not path:
-        raise UserError("This SuperNode has no shard; add shard=\"/path/shard-0.npz\" to its --node-config.")
+    """What `shard` in this SuperNode's node-config names; in simulation, its part of the run's `shards`."""
+    path: Any = context.node_config.get("shard")
+    if not path and context.run_config.get("shards"):
+        path = f"{context.run_config['shards']}/shard-{context.node_config.get('partition-id')}.npz"
+    if not path or not Path(str(path)).expanduser().exists():
+        raise UserError('This SuperNode has no shard; add shard="/path/shard-0.npz" to its --node-config.')
     with np.load(Path(str(path)).expanduser(), allow_pickle=False) as file:
         return Shard(file["x"], file["y"], int(file["classes"]), str(context.run_config.get("model", "mlp")))
 

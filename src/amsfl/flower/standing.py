@@ -48,7 +48,7 @@ def save(where: Path, stand: Standing) -> None:
     """A checkpoint as a simulation writes it (one trial), with Flower's own facts under `flower`."""
     arrays = {name: getattr(stand, name)[None] for name in ("anchor", "server", "step")}
     arrays["client"] = np.zeros((1, 0, 0), np.float32)  # client state stays with the clients
-    arrays |= {BUFFER + name: np.ascontiguousarray(part) for name, part in stand.buffers.items()}
+    arrays |= {BUFFER + name: np.array(part, order="C") for name, part in stand.buffers.items()}
     host = {key: value for key, value in _plain(stand).items() if key not in ARRAYS}
     trial = {"index": 0, "local": None} | {key: host.pop(key) for key in TRIAL}
     folder.save_checkpoint(where, folder.Checkpoint(stand.round, arrays, trial | {"flower": host}))
@@ -118,6 +118,9 @@ def write_summary(where: Path, found: dict[str, Any]) -> None:
 
 def _plain(stand: Standing) -> dict[str, Any]:
     arrays = dict.fromkeys(ARRAYS)
-    return asdict(stand) | arrays | {"seats": [list(seat) for seat in stand.seats]} | {
-        "measured": [list(part) for part in stand.measured]
-    }
+    return (
+        asdict(stand)
+        | arrays
+        | {"seats": [list(seat) for seat in stand.seats]}
+        | {"measured": [list(part) for part in stand.measured]}
+    )

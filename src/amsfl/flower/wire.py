@@ -142,7 +142,8 @@ def unpack_hello(content: RecordDict) -> Hello:
 
 
 def pack_arrays(parts: Mapping[str, Any]) -> ArrayRecord:
-    return ArrayRecord({name: Array(np.ascontiguousarray(part)) for name, part in parts.items()})
+    # np.array and not ascontiguousarray, which turns a scalar buffer into a vector of one
+    return ArrayRecord({name: Array(np.array(part, order="C")) for name, part in parts.items()})
 
 
 def arrays(content: RecordDict, name: str) -> Buffers:

@@ -1,0 +1,23 @@
+"""The server: plans every site's steps, aggregates, judges on a hold-out of its own, keeps the record."""
+
+from pathlib import Path
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from amsfl.flower.app import merged, serve
+from amsfl.flower.shards import first_model, scorer
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    settings = merged({}, context.run_config)
+    shards = Path(str(context.run_config["shards"])).expanduser()
+    serve(
+        grid,
+        settings,
+        evaluate=scorer(shards, settings["model"]),
+        start=first_model(shards, settings["model"], settings["seed"]),
+    )
