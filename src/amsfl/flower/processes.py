@@ -70,7 +70,7 @@ class Federation:
         )
 
     def start(self, name: str, command: Sequence[str]) -> "subprocess.Popen[bytes]":
-        with self.log(name).open("ab") as log:
+        with self.log(name).open("ab") as log, undisturbed():
             self.running[name] = subprocess.Popen(
                 [executable(command[0]), *command[1:]],
                 env=self.environment(),
@@ -143,7 +143,27 @@ def federation(home: Path, keys: Keys | None = None) -> Iterator[Federation]:
             running.link()
             yield running
         finally:
-            running.close()
+            with undisturbed():  # a second Ctrl-C must not leave half of it running
+                running.close()
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Ctrl-C between a process's start and our note of its id would lose it: signals wait until after."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    before = {sign: signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM)}
+    for sign in before:
+        signal.signal(sign, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        for sign, handler in before.items():
+            signal.signal(sign, handler)
+        for number in came[:1]:
+            signal.raise_signal(number)
 
 
 @contextlib.contextmanager

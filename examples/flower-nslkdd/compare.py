@@ -1,0 +1,56 @@
+"""AMSFL against FedAvg with the best fixed steps, on five real SuperNodes of unequal speed.
+
+    python compare.py [--target 0.95] [--steps 2,5,10,20,50] [--lrs 0.05] [--out runs/flower-compare]
+
+Every line is a deployment of its own on this machine, with the same shards, seed and speeds, run to the
+target (or --seconds). The time is wall-clock, from the first order to the evaluation that passed. FedAvg is
+given every combination of steps and learning rates, and the best of them, with hindsight, is what counts.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+from amsfl.flower.local_run import deploy
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("--target", type=float, default=0.95)
+parser.add_argument("--steps", default="2,5,10,20,50")
+parser.add_argument("--lrs", default="0.05")
+parser.add_argument("--slowdowns", default="1,2,4,8,2")
+parser.add_argument("--step-seconds", type=float, default=0.05, help="a step of the fastest client")
+parser.add_argument("--data", default="nslkdd")
+parser.add_argument("--data-dir")
+parser.add_argument("--seconds", type=float, default=900.0, help="give up after so long")
+parser.add_argument("--seed", type=int, default=0)
+parser.add_argument("--out", type=Path, default=Path("runs/flower-compare"))
+given = parser.parse_args()
+
+slowdowns = [float(part) for part in given.slowdowns.split(",")]
+shared = {
+    "data": given.data,
+    "clients": len(slowdowns),
+    "target": given.target,
+    "seconds": given.seconds,
+    "seed": given.seed,
+    "clock": "makespan",
+    "profile": "measured",
+} | ({"data_dir": given.data_dir} if given.data_dir else {})
+trials = {"amsfl": {"method": "amsfl"}} | {
+    f"fedavg-t{steps}-lr{lr}": {"method": "fedavg", "steps": int(steps), "lr": float(lr)}
+    for lr in given.lrs.split(",")
+    for steps in given.steps.split(",")
+}
+found = {}
+for name, own in trials.items():
+    print(f"== {name}", flush=True)
+    summary = deploy(shared | own, given.out / name, slowdowns, given.step_seconds)
+    found[name] = {key: summary[key] for key in ("seconds_to_target", "rounds_to_target", "accuracy", "rounds")}
+    (given.out / "compare.json").write_text(json.dumps(found, indent=1))
+print(f"{'':24} {'seconds':>8} {'rounds':>7} {'accuracy':>9}")
+for name, row in found.items():
+    seconds, rounds = row["seconds_to_target"], row["rounds_to_target"]
+    print(f"{name:24} {seconds or float('nan'):8.1f} {rounds or row['rounds']:7} {row['accuracy']:9.4f}")
+times = [row["seconds_to_target"] or given.seconds for name, row in found.items() if name != "amsfl"]
+if found["amsfl"]["seconds_to_target"]:
+    print(f"best FedAvg / AMSFL: {min(times) / found['amsfl']['seconds_to_target']:.2f}")
