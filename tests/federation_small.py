@@ -7,11 +7,15 @@ user's. Set when tests are collected, before jax compiles anything.
 import atexit
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
+from pathlib import Path
 
 import jax
 import numpy as np
 
+import amsfl
 from amsfl.data import Dataset
 
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
@@ -44,3 +48,10 @@ def own_data(rows: int = 60, **changes) -> Dataset:
     x = np.stack([y * 2.0 - 1, rng.normal(size=rows)], 1).astype(np.float32)
     data = Dataset("mine", x, y, {"holdout": (x[:20].copy(), y[:20])}, ("no", "yes"), ("a", "b"))
     return data._replace(**changes)
+
+
+def python(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """A process of its own that sees the same amsfl as this one."""
+    path = [str(Path(amsfl.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, path))}
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=env, cwd=cwd)

@@ -1,13 +1,11 @@
 """`amsfl run`, `resume` and the lists: flags, TOML, JSON on stdout, and a sentence for every mistake."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from federation_small import SMALL
+from federation_small import SMALL, python
 from typer.testing import CliRunner
 
 from amsfl.cli.app import app
@@ -225,11 +223,9 @@ def test_the_lists(call):
 
 def test_the_command_as_installed(tmp_path):
     """The one smoke test through a real process: the entry point's function, --help, exit code 2."""
-    start = [sys.executable, "-c", "from amsfl.cli import main; main()"]
-    shown = subprocess.run([*start, "--help"], capture_output=True, text=True, cwd=tmp_path)
+    start = ("-c", "from amsfl.cli import main; main()")
+    shown = python(*start, "--help", cwd=tmp_path)
     assert shown.returncode == 0 and "resume" in shown.stdout
-    wrong = subprocess.run(
-        [*start, "run", "--method", "fedavgg"], capture_output=True, text=True, cwd=tmp_path
-    )
+    wrong = python(*start, "run", "--method", "fedavgg", cwd=tmp_path)
     assert wrong.returncode == 2 and wrong.stdout == ""
     assert "did you mean 'fedavg'?" in wrong.stderr and "Traceback" not in wrong.stderr

@@ -1,24 +1,19 @@
 """The record folder: written as the run goes, readable when killed, continued to the same bits."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
-from federation_small import SMALL, own_data
+from federation_small import SMALL, own_data, python
 from safetensors.numpy import load_file
 
 import amsfl
 from amsfl.core import UserError
 from amsfl.data import load
 from amsfl.federation import folder, make_config
-
-SOURCE = str(Path(amsfl.__file__).parents[1])
 
 
 @pytest.fixture(scope="module")
@@ -204,13 +199,6 @@ def watch(record):
 amsfl.run(out=sys.argv[1], watch=watch if sys.argv[2] == "kill" else None, method="amsfl", data="digits",
           model="softmax", clients=5, cohort=4, rounds=12, batch=16, checkpoint_every=3, profile="wild")
 """
-
-
-def python(*arguments: str) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join(filter(None, [SOURCE, os.environ.get("PYTHONPATH")]))
-    return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, env=os.environ | {"PYTHONPATH": path}
-    )
 
 
 def test_kill_minus_nine_then_resume(tmp_path):
