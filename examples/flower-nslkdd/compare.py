@@ -45,7 +45,8 @@ found = {}
 for name, own in trials.items():
     print(f"== {name}", flush=True)
     summary = deploy(shared | own, given.out / name, slowdowns, given.step_seconds)
-    found[name] = {key: summary[key] for key in ("seconds_to_target", "rounds_to_target", "accuracy", "rounds")}
+    keys = ("seconds_to_target", "rounds_to_target", "accuracy", "rounds")
+    found[name] = {key: summary[key] for key in keys}
     (given.out / "compare.json").write_text(json.dumps(found, indent=1))
 print(f"{'':24} {'seconds':>8} {'rounds':>7} {'accuracy':>9}")
 for name, row in found.items():
