@@ -49,8 +49,8 @@ def test_built_in_studies_are_sound():
         config = paper.config(entry)
         assert (config.seconds, config.target, config.clients, config.stop_at_target) == (100, 0.89, 5, False)
     assert study.read_study(study.COMPARE).kind == "compare"
-    tuned = study.read_study(Path("tuned"))
-    assert list(tuned.methods) == list(paper.methods) and tuned.run.items() < paper.run.items()
+    same = study.read_study(Path("same-lr"))
+    assert list(same.methods) == list(paper.methods) and paper.run.items() < same.run.items()
 
 
 def test_interrupted_and_continued_equals_uninterrupted(whole, tmp_path, monkeypatch):

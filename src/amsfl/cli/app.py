@@ -2,7 +2,7 @@
 
 import typer
 
-from amsfl.cli import lists, plan, run
+from amsfl.cli import bench, check, deploy, lists, plan, reproduce, run, study
 
 app = typer.Typer(
     name="amsfl",
@@ -12,9 +12,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+app.command()(reproduce.reproduce)
+app.command()(reproduce.compare)
+app.command()(reproduce.report)
 app.command()(run.run)
 app.command()(run.resume)
 app.command()(plan.plan)
+app.command()(check.check)
+app.command()(deploy.deploy)
+app.command()(bench.bench)
+app.add_typer(study.app, name="study")
 app.command()(lists.methods)
 app.command()(lists.data)
 app.command()(lists.profiles)

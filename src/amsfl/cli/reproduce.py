@@ -21,7 +21,9 @@ Trials = Annotated[int | None, _option("trials of every method")]
 Seed = Annotated[int | None, _option("seed of the first trial; trial k has this plus k")]
 Methods = Annotated[str | None, _option("methods with commas between, as in fedavg,amsfl; all if not given")]
 DataDir = Annotated[str | None, _option("where the NSL-KDD files are")]
-Config = Annotated[Path | None, _option("a study's TOML file, or a built-in one: reproduce, tuned, compare")]
+Config = Annotated[
+    Path | None, _option("a study's TOML file, or a built-in one: reproduce, same-lr, compare")
+]
 Force = Annotated[bool, typer.Option(help="start anew where the folder holds a study with other settings")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="no estimate, no bar; only where the report is")]
 

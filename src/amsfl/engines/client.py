@@ -20,7 +20,8 @@ class Rows(NamedTuple):
 
     x: jax.Array
     y: jax.Array
-    order: jax.Array  # this trial's row numbers
+    order: jax.Array  # all trials' row numbers; a slice of one trial would be copied for every job
+    trial: jax.Array
     start: jax.Array
     size: jax.Array
 
@@ -47,7 +48,7 @@ class Done(NamedTuple):
 def batch_of(rows: Rows, key: tuple[Any, Any], step: Any, size: int) -> tuple[jax.Array, jax.Array]:
     places = jnp.arange(size, dtype=jnp.uint32)
     picked = sampling.draw(key, jnp.uint32(step), places, rows.size)
-    row = rows.order[rows.start + picked]
+    row = rows.order[rows.trial, rows.start + picked]
     return rows.x[row], rows.y[row]
 
 

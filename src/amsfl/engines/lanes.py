@@ -99,7 +99,7 @@ def compile_round(mesh: Mesh, method: Method, work: Callable[[client.Job], clien
             trial, place = jnp.divmod(jnp.maximum(job, 0), cohort)
             who = orders.cohort[trial, place]
             rows = client.Rows(
-                fixed.x, fixed.y, fixed.order[trial], fixed.start[trial, who], fixed.size[trial, who]
+                fixed.x, fixed.y, fixed.order, trial, fixed.start[trial, who], fixed.size[trial, who]
             )
             key = sampling.stream(fixed.seeds[trial], number, who.astype(jnp.uint32))
             done = work(
@@ -117,7 +117,7 @@ def compile_round(mesh: Mesh, method: Method, work: Callable[[client.Job], clien
             return jnp.where(used, mix[trial, place], 0), done
 
         jobs, lanes = queue.jobs[0], queue.jobs.shape[-1]
-        wave = jax.vmap(one) if lanes > 1 else _alone(one)
+        wave, accumulate = (jax.vmap(one), _add_wave) if lanes > 1 else (_alone(one), _add_one)
 
         def run_wave(index: Any, carry: Any) -> Any:
             total, clients, readings, deltas = carry
@@ -125,10 +125,7 @@ def compile_round(mesh: Mesh, method: Method, work: Callable[[client.Job], clien
             share, done = wave(job)
             # lanes of unused places write to one place past the end, which is dropped
             place = jnp.where(job >= 0, job, trials * cohort)
-            belongs = jax.nn.one_hot(jnp.maximum(job, 0) // cohort, trials, dtype=dtype) * share[:, None]
-            # a sum by matrix product has one order; a scatter with equal indices has none on a GPU
-            add = partial(jnp.einsum, "lt,l...->t...", belongs, precision="highest")
-            total = jax.tree.map(lambda old, new: old + add(new), total, done.upload)
+            total = accumulate(total, done.upload, share, jnp.maximum(job, 0) // cohort)
             clients = clients.at[place].set(done.client, mode="drop")
             readings = jax.tree.map(lambda a, b: a.at[place].set(b, mode="drop"), readings, done.reading)
             if keep:
@@ -170,6 +167,19 @@ def _alone(one: Callable[..., Any]) -> Callable[..., Any]:
         return jax.tree.map(lambda leaf: leaf[None], one(jobs[0]))
 
     return wave
+
+
+def _add_one(total: Upload, sent: Upload, share: jax.Array, trial: jax.Array) -> Upload:
+    """One row in place: with a job at a time, touching all trials would cost more than the job."""
+    pairs = zip(total, sent, strict=True)
+    return Upload(*(old.at[trial[0]].add(share[0] * new[0]) for old, new in pairs))
+
+
+def _add_wave(total: Upload, sent: Upload, share: jax.Array, trial: jax.Array) -> Upload:
+    """A sum by matrix product has one order; a scatter with equal indices has none on a GPU."""
+    belongs = jax.nn.one_hot(trial, len(total.delta_sq), dtype=share.dtype) * share[:, None]
+    add = partial(jnp.einsum, "lt,l...->t...", belongs, precision="highest")
+    return Upload(*(old + add(new) for old, new in zip(total, sent, strict=True)))
 
 
 def _zeros(state: State, trials: int, cohort: int, keep: bool, method: Method) -> Any:

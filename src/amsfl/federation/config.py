@@ -56,6 +56,9 @@ class RunConfig(BaseModel):
     readings: bool = Field(False, description="GDA readings as diagnostics, for any method")
     local_accuracy: bool = Field(False, description="score each client's own model at the end")
     eval_every: int = Field(1, ge=1)
+    test_every: int = Field(
+        1, ge=1, description="evaluations between those of splits other than the hold-out"
+    )
     checkpoint_every: int = Field(10, ge=1)
 
     @field_validator("method")

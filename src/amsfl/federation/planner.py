@@ -19,6 +19,7 @@ Memory = dict[str, Any]
 Ints = np.ndarray[Any, np.dtype[Any]]
 
 T_MAX = 64  # beyond this no estimate was ever seen to hold
+CONSTANT = ("fixed", "fill", "speed")  # policies that only look at the costs: planned once for a cohort
 READERS = ("price", "greedy", "exact", "printed", "wang")  # policies that need the gradient's change
 
 
@@ -51,12 +52,22 @@ def planner(config: RunConfig, weights: Any) -> Planner:
     name = policy_of(config)
     own_rate = config.method == "amsfl" and config.mode == "amsfl"
     reads = name in READERS
+    last: dict[Any, Decision] = {}
 
     def start() -> Memory:
         rate = drift.Rate() if own_rate else drift.Rate(config.lr)
         return {"rate": list(rate), "spent": 0.0} | _dump(drift.start(len(weights) if reads else 0))
 
     def decide(memory: Memory, number: int, cohort: Ints, costs: Costs) -> Decision:
+        if name not in CONSTANT:
+            return plan(memory, number, cohort, costs)
+        key = (cohort.tobytes(), costs.step_seconds.tobytes(), costs.comm_seconds.tobytes())
+        if key not in last:  # only the latest: cohorts of thousands would pile up
+            last.clear()
+            last[key] = plan(memory, number, cohort, costs)
+        return last[key]
+
+    def plan(memory: Memory, number: int, cohort: Ints, costs: Costs) -> Decision:
         lr = memory["rate"][0]
         gain: Any = 1.0
         fade: Any = None
@@ -77,10 +88,12 @@ def planner(config: RunConfig, weights: Any) -> Planner:
             t_max=T_MAX if reads else schedule.T_MAX,
             clients=[str(who) for who in cohort],
         )
-        plan = schedule.policy(name, **signals.settings(name, config, memory, number, problem))(problem)
-        return Decision(np.asarray(plan.steps), lr, plan.seconds, _explain(problem, plan, reads))
+        found = schedule.policy(name, **signals.settings(name, config, memory, number, problem))(problem)
+        return Decision(np.asarray(found.steps), lr, found.seconds, _explain(problem, found, reads))
 
     def learn(memory: Memory, cohort: Ints, decision: Decision, reading: Reading) -> Memory:
+        if name in CONSTANT and not own_rate:
+            return memory
         fresh = dict(memory, spent=memory["spent"] + decision.predicted_seconds)
         fresh |= signals.heard(memory, weights[cohort], decision, reading)
         rate = drift.Rate(*memory["rate"])

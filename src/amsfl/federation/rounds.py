@@ -66,6 +66,8 @@ def rounds(
         }
         orders = _orders(parts, trials, cohorts, decisions)
         state, outcome = parts.engine.round(state, orders, number, keep=parts.config.local_accuracy)
+        # to the host once: a field of a trial at a time costs more than the round does
+        outcome = outcome._replace(readings=Reading(*(np.asarray(f, float) for f in outcome.readings)))
         times = {i: clock.round_seconds(parts.costs[i], cohorts[i], decisions[i].steps) for i in cohorts}
         for trial in running:
             _advance(parts, trial, cohorts[trial.index], decisions[trial.index], times[trial.index], outcome)
@@ -121,7 +123,7 @@ def _advance(
     trial.seconds = {name: trial.seconds[name] + took[name] for name in took}
     for who, steps in zip(cohort, decision.steps, strict=True):
         trial.steps[who] += int(steps)
-    mine = Reading(*(np.asarray(part[trial.index], float) for part in outcome.readings))
+    mine = Reading(*(part[trial.index] for part in outcome.readings))
     trial.memory = parts.planners[trial.index].learn(trial.memory, cohort, decision, mine)
     config = parts.configs[trial.index]
     out_of_time = config.seconds is not None and trial.seconds[config.clock] >= config.seconds
@@ -138,10 +140,15 @@ def _evaluate(parts: Parts, state: State, running: list[Trial]) -> dict[int, dic
     every = parts.method.model(state.anchor, state.server)
     models = every if len(due) == len(every) else every[np.array(picked)]
     found: dict[int, dict[str, dict[str, Any]]] = {index: {} for index in picked}
+    rare = due[0].round % (parts.config.eval_every * parts.config.test_every) == 0
     for split in parts.task.evals:
-        scores = parts.engine.evaluate(models, split)
-        for place, index in enumerate(picked):
-            found[index][split] = metrics(scores, place)
+        ended = [place for place, trial in enumerate(due) if trial.status != "running"]
+        places = list(range(len(due))) if split == "holdout" or rare else ended
+        if not places:
+            continue
+        scores = parts.engine.evaluate(models if len(places) == len(due) else models[np.array(places)], split)
+        for nth, place in enumerate(places):
+            found[picked[place]][split] = metrics(scores, nth)
     return found
 
 
@@ -200,7 +207,7 @@ def _record(
     wall: float,
 ) -> RoundRecord:
     readings = {
-        name: np.asarray(part[trial.index], float).tolist()
+        name: part[trial.index].tolist()
         for name, part in zip(Reading._fields, outcome.readings, strict=True)
         if np.any(outcome.readings.grad_sq)  # all zero when none were taken
     }

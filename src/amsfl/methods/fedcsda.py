@@ -10,7 +10,7 @@ NOTE = (
 )
 
 
-def fedcsda(mu: float = 0.5, temperature: float = 4.0, memory: float = 0.9, rows: int = 512) -> Method:
+def fedcsda(mu: float = 0.1, temperature: float = 4.0, memory: float = 0.9, rows: int = 512) -> Method:
     """FedAvg whose clients also learn from a slow copy of the global model, class by class.
 
     A READING OF THE NAME: no description or code of "FedCSDA" is public. This is the nearest published
@@ -22,7 +22,9 @@ def fedcsda(mu: float = 0.5, temperature: float = 4.0, memory: float = 0.9, rows
     teacher+ = memory * teacher + (1-memory) * x+
 
     Yan et al. 2023, arXiv 2308.10162. Prototypes come from `rows` random local rows a round instead
-    of all of them; the clock charges that forward pass, and the teacher's at every step.
+    of all of them; the clock charges that forward pass, and the teacher's at every step. mu is 0.1 where
+    the FedCSD paper has 0.5: half of the loss given to a teacher that knows nothing yet costs more rounds
+    than a run of tens has (digits, 60 rounds: 0.87 at 0.5, 0.94 at 0.1).
     """
 
     def init(x: Vector) -> tuple[Vector, Vector]:

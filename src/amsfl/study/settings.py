@@ -14,6 +14,7 @@ FIELDS = ("title", "kind", "trials", "seed", "reference", "run", "methods")
 FOR_ALL = {  # what a comparison needs, whatever its file says
     "stop_at_target": False,  # times to a target come from whole curves
     "local_accuracy": True,
+    "test_every": 10,  # KDDTest+ is read at the end; between, a glance is enough
     "readings": True,  # drift of every method, as a diagnostic; the clock does not charge for it
 }
 

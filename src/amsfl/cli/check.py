@@ -1,0 +1,39 @@
+"""`amsfl check`: the paper's claims held against a recorded run."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from amsfl.cli.errors import friendly
+
+VERDICT = {True: "[green]holds[/]", False: "[red]fails[/]", None: "[dim]cannot be told[/]"}
+
+
+@friendly
+def check(
+    folder: Annotated[Path, typer.Argument(help="the folder that a run wrote (with --readings)")],
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON, nothing else")] = False,
+) -> None:
+    """Say which of the paper's claims a recorded run supports, as printed and as corrected, with slack."""
+    from amsfl import theory
+    from amsfl.federation.folder import CONFIG, read_config
+
+    config = read_config(folder).model_dump() if (folder / CONFIG).exists() else {}
+    results = theory.check_folder(folder, config)
+    if as_json:
+        typer.echo(json.dumps(theory.table(results)))
+        return
+    table = Table(
+        "claim", "where", "form", "verdict", "checked", "least slack", "in words", title=str(folder)
+    )
+    for found in results:
+        slack = "" if found.slack_min is None else f"{found.slack_min:.3g}"
+        checked = str(found.checked or "")
+        table.add_row(
+            found.name, found.where, found.form, VERDICT[found.holds], checked, slack, found.verdict
+        )
+    Console(highlight=False).print(table)
