@@ -1,6 +1,7 @@
 """Models: equinox modules that take a batch, or any pair of functions init and apply."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from math import isqrt
 from typing import Any, NamedTuple
 
@@ -40,7 +41,7 @@ class MLP(eqx.Module):
     layers: tuple[Dense, ...]
 
     def __init__(self, sizes: tuple[int, ...], key: jax.Array):
-        pairs = list(zip(sizes[:-1], sizes[1:], strict=True))
+        pairs = list(pairwise(sizes))
         self.layers = tuple(
             Dense(i, o, k) for (i, o), k in zip(pairs, jax.random.split(key, len(pairs)), strict=True)
         )

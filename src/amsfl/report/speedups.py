@@ -33,7 +33,7 @@ def draw(rows: Sequence[dict[str, Any]], folder: Path) -> None:
     axes.axvline(1, color="0.5", lw=1)
     axes.set_xscale("log")
     ticks = [t for t in (0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64) if _within(t, rows)]
-    axes.set_xticks(ticks, [f"{t:g}×" for t in ticks])
+    axes.set_xticks(ticks, [f"{t:g}x" for t in ticks])
     axes.minorticks_off()
     axes.set_yticks(
         range(len(pairs)), [f"{who}\nagainst {other}" for who, other in reversed(pairs)], fontsize=8
