@@ -26,8 +26,9 @@ def bench(
         typer.echo(json.dumps(found))
         return
     typer.echo(
-        f"job {found['job']} on {found['data']}: {found['client_steps_per_second']:,.0f} client steps a second, "
-        f"accuracy {found['accuracy']:.3f}, {found['devices']} x {found['device']}, {found['peak_mb']:.0f} MB"
+        f"job {found['job']} on {found['data']}: {found['client_steps_per_second']:,.0f} client steps a "
+        f"second, accuracy {found['accuracy']:.3f}, {found['devices']} x {found['device']}, "
+        f"{found['peak_mb']:.0f} MB"
     )
 
 
