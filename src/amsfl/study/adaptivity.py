@@ -22,6 +22,7 @@ TARGETS = (0.89, 0.95, 0.97)
 RATES = (0.05, 0.2, 0.5, 1.0)
 STEPS = (2, 5, 10, 20, 50)
 ROUNDS = 300
+WORK = 3000  # steps of one client: a contestant of many steps a round ends after fewer rounds
 ROWS = 5000  # of the hold-out, in its random order
 CHUNK = 256  # trials at once: what a batch holds, not what it computes
 
@@ -71,7 +72,7 @@ def units(seeds: Sequence[int], ablations: bool = True) -> Iterator[Unit]:
     for name in FIXED:
         yield Unit(name, _grid(seeds, name))
     for name, how in RULES.items():
-        configs = [c for lr in RATES for c in _planned(seeds, lr=lr, **how)]
+        configs = [c for lr in RATES[1:] for c in _planned(seeds, lr=lr, rounds=WORK // 20, **how)]
         yield Unit(name, configs)
     if ablations:
         for name, options in PARTS.items():
@@ -134,7 +135,16 @@ def _grid(seeds: Sequence[int], name: str) -> list[RunConfig]:
     """`mild` and `slow-big` stand for the two partitions: equal shares, and half of it with the third."""
     exp = {"extrapolation": 4.0} if name.endswith("+exp") else {}
     return [
-        _config(alpha, profile, seed, method=name.removesuffix("+exp"), lr=lr, steps=steps, **exp)
+        _config(
+            alpha,
+            profile,
+            seed,
+            method=name.removesuffix("+exp"),
+            lr=lr,
+            steps=steps,
+            rounds=min(ROUNDS, WORK // steps),
+            **exp,
+        )
         for lr in RATES
         for steps in STEPS
         for alpha in ALPHAS
