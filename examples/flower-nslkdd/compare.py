@@ -52,6 +52,9 @@ print(f"{'':24} {'seconds':>8} {'rounds':>7} {'accuracy':>9}")
 for name, row in found.items():
     seconds, rounds = row["seconds_to_target"], row["rounds_to_target"]
     print(f"{name:24} {seconds or float('nan'):8.1f} {rounds or row['rounds']:7} {row['accuracy']:9.4f}")
-times = [row["seconds_to_target"] or given.seconds for name, row in found.items() if name != "amsfl"]
-if found["amsfl"]["seconds_to_target"]:
-    print(f"best FedAvg / AMSFL: {min(times) / found['amsfl']['seconds_to_target']:.2f}")
+ours = found.pop("amsfl")["seconds_to_target"]
+times = [row["seconds_to_target"] for row in found.values() if row["seconds_to_target"]]
+if ours and times:
+    print(f"best FedAvg / AMSFL: {min(times) / ours:.2f}")
+else:
+    print(f"no ratio: {'no FedAvg' if ours else 'AMSFL did not'} reach{'ed' if ours else ''} the target")
