@@ -1,10 +1,19 @@
 """Strictness for all tests: float64 is there, devices are two, nothing is read from a user's cache."""
 
+import atexit
 import os
+import shutil
+import tempfile
 
 import pytest
 
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    # dozens of tests compile the same few programs: kept for this session, and for processes that tests start
+    CACHE = tempfile.mkdtemp(prefix="amsfl-tests-")
+    atexit.register(shutil.rmtree, CACHE, ignore_errors=True)
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = CACHE
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 
 import jax
 

@@ -1,31 +1,14 @@
-"""Small runs for the tests of the federation and the command, and one cache of compiled programs for all.
+"""Small runs for the tests of the federation and the command."""
 
-Dozens of runs here compile the same few programs: jax keeps them in a folder of this session, not in the
-user's. Set when tests are collected, before jax compiles anything.
-"""
-
-import atexit
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-import jax
 import numpy as np
 
 import amsfl
 from amsfl.data import Dataset
-
-if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-    CACHE = tempfile.mkdtemp(prefix="amsfl-tests-")
-    atexit.register(shutil.rmtree, CACHE, ignore_errors=True)
-    # for this process, and for those that tests start
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = CACHE
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
-    jax.config.update("jax_compilation_cache_dir", CACHE)
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 # the loop engine compiles next to nothing, and most of what is tested is the same for both
 SMALL = {

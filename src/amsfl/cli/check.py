@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
+from rich.padding import Padding
 
 from amsfl.cli.errors import friendly
 
@@ -27,13 +28,9 @@ def check(
     if as_json:
         typer.echo(json.dumps(theory.table(results)))
         return
-    table = Table(
-        "claim", "where", "form", "verdict", "checked", "least slack", "in words", title=str(folder)
-    )
+    out = Console(highlight=False)
     for found in results:
-        slack = "" if found.slack_min is None else f"{found.slack_min:.3g}"
-        checked = str(found.checked or "")
-        table.add_row(
-            found.name, found.where, found.form, VERDICT[found.holds], checked, slack, found.verdict
-        )
-    Console(highlight=False).print(table)
+        slack = "" if found.slack_min is None else f", least slack {found.slack_min:.3g}"
+        checked = f" [dim]({found.checked} comparisons{slack})[/]" if found.checked else ""
+        out.print(f"{VERDICT[found.holds]}  [bold]{found.name}[/], {found.form} ({found.where}){checked}")
+        out.print(Padding(escape(found.verdict), (0, 0, 0, 4)))
