@@ -57,6 +57,8 @@ def made_from(parts: Parts) -> dict[str, Any]:
 def trial_of(point: Checkpoint, parts: Parts) -> Trial:
     """The trial of a checkpoint, if it belongs to these parts."""
     host = dict(point.host)
+    if "flower" in host:
+        raise UserError("This run was made by real clients; continue it with Flower and resume=true.")
     before, now = host.pop("made_from", None), made_from(parts)
     if before is None or set(host) != {field.name for field in fields(Trial)}:
         raise UserError(

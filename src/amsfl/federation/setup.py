@@ -81,7 +81,7 @@ def assemble(
     dtype = np.dtype(config.precision).type
     network = model or models.make(config.model, dataset.x.shape[1], len(dataset.classes))
     job = task.make(dataset, network, partitions, [each.seed for each in configs], dtype)
-    method = methods.make(config.method, _options(config), config.extrapolation)
+    method = methods.make(config.method, method_options(config), config.extrapolation)
     policy = planner.policy_of(config)
     reads = method.readings or policy in planner.READERS
     feedback = policy == "adacomm"  # wants the loss at the anchor, which is free
@@ -123,7 +123,8 @@ MODES: dict[str, dict[str, float]] = {
 }
 
 
-def _options(config: RunConfig) -> dict[str, float]:
+def method_options(config: RunConfig) -> dict[str, float]:
+    """The method's hyper-parameters: what the mode switches off, then what the user set."""
     return (MODES[config.mode] if config.method == "amsfl" else {}) | config.options
 
 

@@ -9,7 +9,7 @@ from amsfl.methods import Method
 
 def options_of(config: RunConfig) -> dict[str, float]:
     """The method's hyper-parameters after the settings' mode; clients are told these."""
-    return dict(setup._options(config))
+    return dict(setup.method_options(config))
 
 
 def method_of(config: RunConfig) -> Method:
