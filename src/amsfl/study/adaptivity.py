@@ -26,8 +26,8 @@ WORK = 3000  # steps of one client: a contestant of many steps a round ends afte
 ROWS = 5000  # of the hold-out, in its random order
 CHUNK = 256  # trials at once: what a batch holds, not what it computes
 
-FIXED = ("fedavg", "fedavg+exp", "fedprox", "fednova", "scaffold", "feddyn")
-RULES = {  # other people's ways of choosing steps, on FedAvg unless they come with another average
+FIXED = ("fedavg", "fedavg+exp", "fedprox", "scaffold", "feddyn")  # with equal steps, FedNova is FedAvg
+RULES = {  # other people's ways of choosing steps, on FedAvg unless they come with another average, at lr 0.5
     "wang": {"method": "fedavg", "policy": "wang"},
     "adacomm": {"method": "fedavg", "policy": "adacomm"},
     "decaying": {"method": "fedavg", "policy": "decaying"},
@@ -67,13 +67,13 @@ def units(seeds: Sequence[int], ablations: bool = True) -> Iterator[Unit]:
     yield Unit("amsfl", _planned(seeds, method="amsfl"))
     for lr in RATES[:3]:
         yield Unit(f"steps lr={lr:g}", _planned(seeds, method="amsfl", mode="steps", lr=lr))
-    for lr in (0.05, 0.5):
-        yield Unit(f"paper lr={lr:g}", _planned(seeds, method="amsfl", mode="paper", lr=lr))
     for name in FIXED:
         yield Unit(name, _grid(seeds, name))
+    for lr in (0.05, 0.5):
+        configs = _planned(seeds, method="amsfl", mode="paper", lr=lr, rounds=WORK // 20)
+        yield Unit(f"paper lr={lr:g}", configs)
     for name, how in RULES.items():
-        configs = [c for lr in RATES[1:] for c in _planned(seeds, lr=lr, rounds=WORK // 20, **how)]
-        yield Unit(name, configs)
+        yield Unit(name, _planned(seeds, lr=0.5, rounds=WORK // 20, **how))
     if ablations:
         for name, options in PARTS.items():
             yield Unit(name, _planned(seeds, method="amsfl", options=options, lr=0.5))
