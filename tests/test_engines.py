@@ -7,6 +7,7 @@ import pytest
 from amsfl import methods
 from amsfl.core import Reading, UserError
 from amsfl.data import load, partition
+from amsfl.drift import reading
 from amsfl.engines import Orders, devices, losses, make, metrics, models, sampling, task
 from amsfl.engines.base import Scores
 from amsfl.engines.lanes import Lanes
@@ -273,7 +274,5 @@ def test_users_own_functions_are_a_model(digits):
 
 def test_reading_by_hand():
     """g = (3, 4), g' = (1, 4), delta = (-1, 0), v = (-2, 1)."""
-    from amsfl.engines.client import reading
-
     got = reading(0.7, *map(np.array, ([3.0, 4.0], [1.0, 4.0], [-1.0, 0.0], [-2.0, 1.0])))
     assert got == Reading(0.7, 25, 4, 1, -6, -3, -2, 4, 2)

@@ -16,8 +16,8 @@ from flwr.app import Context, RecordDict
 
 from amsfl import methods
 from amsfl.core import Reading, Upload, UserError
-from amsfl.engines import client as engine_client
-from amsfl.flower import certificates, checks, costs, local, roster, serve, state, wire
+from amsfl.drift import reading
+from amsfl.flower import certificates, checks, costs, roster, serve, state, wire
 from amsfl.flower.app import merged
 from amsfl.flower.rehearsal import Rehearsal
 
@@ -55,12 +55,10 @@ def test_every_message_has_its_own_records() -> None:
     assert wire.unpack_order(first)[0].steps == 1
 
 
-def test_the_reading_is_the_engines_own() -> None:
-    parts = [bits(n) for n in (50, 51, 52, 53)]
-    before, after, delta, direction = (part[:50] for part in parts)
-    ours = local.reading(0.5, before, after, delta, direction)
-    theirs = engine_client.reading(0.5, before, after, delta, direction)
-    np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+def test_without_a_direction_nothing_lies_along_it() -> None:
+    """Servers send the last global step only where a planner asks for readings."""
+    taken = reading(0.5, *map(np.array, ([3.0, 4.0], [1.0, 4.0], [-1.0, 0.0])), np.zeros(0))
+    assert taken == Reading(0.5, 25, 4, 1, -6, -3, 0, 0, 0)
 
 
 @given(

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
 from amsfl.core import Reading, Upload
+from amsfl.drift import reading
 from amsfl.engines import losses, sampling
 from amsfl.engines.task import Task
 from amsfl.methods import Method
@@ -132,19 +133,3 @@ def _square(tree: Any) -> jax.Array:
     """Squared norm of a tree of arrays."""
     total: jax.Array = sum((leaf * leaf).sum() for leaf in jax.tree.leaves(tree))
     return total
-
-
-def reading(loss: Any, before: Any, after: Any, delta: Any, direction: Any) -> Reading:
-    """GDA: the change of one minibatch's gradient over the local steps, as scalars. numpy or jax."""
-    change = after - before
-    return Reading(
-        loss,
-        (before * before).sum(),
-        (change * change).sum(),
-        (delta * delta).sum(),
-        (before * change).sum(),
-        (before * delta).sum(),
-        (before * direction).sum(),
-        (change * direction).sum(),
-        (delta * direction).sum(),
-    )

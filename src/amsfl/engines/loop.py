@@ -8,9 +8,10 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from amsfl.core import Reading, Upload, UserError
+from amsfl.drift import reading
 from amsfl.engines import losses, sampling
 from amsfl.engines.base import Orders, Outcome, Scores, State
-from amsfl.engines.client import gradient, reading
+from amsfl.engines.client import gradient
 from amsfl.engines.task import Task
 from amsfl.methods import Method
 from amsfl.methods.base import UNCAPPED

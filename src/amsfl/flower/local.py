@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from amsfl.core import Reading, Upload
+from amsfl.drift import reading
 from amsfl.flower.wire import Buffers, Model, Order, Vector, method_of
 from amsfl.methods import Method
 from amsfl.methods.base import UNCAPPED
@@ -107,15 +108,6 @@ def run(trainer: Trainer, order: Order, model: Model, client: Vector, pace: Pace
         Reading(*(float(value) for value in taken)),
         typical(timed),
     )
-
-
-def reading(loss: Any, before: Any, after: Any, delta: Any, direction: Any) -> Reading:
-    """As engines.client.reading (a test holds them together), whose room would bring jax to every client."""
-    change = after - before
-    three = (before, change, delta)
-    squares = [(part * part).sum() for part in three]
-    along = [(part * direction).sum() if len(direction) else 0.0 for part in three]
-    return Reading(*[loss, *squares, (before * change).sum(), (before * delta).sum(), *along])
 
 
 def typical(timed: list[float]) -> float:

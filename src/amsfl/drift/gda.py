@@ -1,0 +1,20 @@
+"""The gradient-difference reading itself: two gradients of one minibatch, as nine scalars.
+
+Operators only, so that simulated and real clients (numpy, jax, torch) take it by the same lines.
+"""
+
+from typing import Any
+
+from amsfl.core import Reading
+
+
+def reading(loss: Any, before: Any, after: Any, delta: Any, direction: Any) -> Reading:
+    """From the minibatch's loss and gradient at the anchor, its gradient after the local steps, and delta.
+
+    `direction` is the last global step; empty where none was sent, and then nothing lies along it.
+    """
+    change = after - before
+    three = (before, change, delta)
+    squares = [(part * part).sum() for part in three]
+    along = [(part * direction).sum() if len(direction) else 0.0 for part in three]
+    return Reading(loss, *squares, (before * change).sum(), (before * delta).sum(), *along)
