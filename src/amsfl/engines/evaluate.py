@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from amsfl.engines.base import Scores
-from amsfl.engines.devices import AXIS
+from amsfl.engines.devices import AXIS, put
 from amsfl.engines.task import Task
 
 BLOCK = 4096  # rows at once: the widest activations stay in the cache
@@ -19,7 +19,9 @@ BLOCK = 4096  # rows at once: the widest activations stay in the cache
 
 def evaluator(task: Task, mesh: Mesh) -> Callable[[Any, str], Scores]:
     """evaluate(models [m, dim], split) -> Scores; models one after another, rows in parallel."""
-    splits = {name: _blocks(x, y, mesh.size) for name, (x, y) in task.evals.items()}
+    spread = P(AXIS)
+    # every device gets its rows once, here, and not at every evaluation
+    splits = {name: put(_blocks(x, y, mesh.size), mesh, spread) for name, (x, y) in task.evals.items()}
 
     def block_scores(params: Any, part: Any) -> tuple[jax.Array, jax.Array]:
         x, y, mask = part
@@ -39,16 +41,15 @@ def evaluator(task: Task, mesh: Mesh) -> Callable[[Any, str], Scores]:
         table = jnp.round(cells).astype(jnp.int32).reshape(-1, task.classes, task.classes)
         return Scores(loss / table.sum((1, 2)), table)
 
-    spread = P(AXIS)
     program = jax.jit(jax.shard_map(body, mesh=mesh, in_specs=(P(), spread, spread, spread), out_specs=P()))
 
     def evaluate(models: Any, split: str) -> Scores:
-        return Scores(*(np.asarray(part) for part in program(jnp.asarray(models), *splits[split])))
+        return Scores(*(np.asarray(part) for part in program(put(models, mesh, P()), *splits[split])))
 
     return evaluate
 
 
-def _blocks(x: Any, y: Any, devices: int) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _blocks(x: Any, y: Any, devices: int) -> tuple[Any, Any, Any]:
     """[blocks, rows of a block, ...], padded at the end with masked rows; blocks divide by devices."""
     rows = len(y)
     size = min(BLOCK, -(-rows // devices))
@@ -57,4 +58,4 @@ def _blocks(x: Any, y: Any, devices: int) -> tuple[jax.Array, jax.Array, jax.Arr
     mask = np.concatenate([np.ones(rows, x.dtype), np.zeros(pad, x.dtype)])
     x, y = np.pad(x, ((0, pad), (0, 0))), np.pad(y, (0, pad))
     shape = (blocks, size)
-    return jnp.asarray(x.reshape(*shape, -1)), jnp.asarray(y.reshape(shape)), jnp.asarray(mask.reshape(shape))
+    return x.reshape(*shape, -1), y.reshape(shape), mask.reshape(shape)

@@ -1,14 +1,18 @@
 """Whether a method's client state fits, said with a number before the run starts."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
 
 from amsfl.core import UserError
 from amsfl.engines.task import Task
 from amsfl.methods import Method
+
+MEMINFO = Path("/proc/meminfo")
 
 
 def state_bytes(task: Task, method: Method) -> int:
@@ -18,23 +22,39 @@ def state_bytes(task: Task, method: Method) -> int:
     return int(trials * clients * probe.shape[0] * np.dtype(task.dtype).itemsize)
 
 
+def copies(mesh: Mesh) -> int:
+    """How often replicated state lies in one memory: virtual CPU devices share the machine's."""
+    local = mesh.local_devices
+    return len(local) if local[0].platform == "cpu" else 1
+
+
 def available_bytes() -> int | None:
-    """Free memory of the first device, or of the machine; None where nobody can tell."""
-    stats = jax.devices()[0].memory_stats()
+    """Free memory of this process's first device, or of the machine; None where nobody can tell."""
+    stats = jax.local_devices()[0].memory_stats()
     if stats and "bytes_limit" in stats:
         return int(stats["bytes_limit"]) - int(stats.get("bytes_in_use", 0))
     try:
+        for line in MEMINFO.read_text().splitlines():  # unlike free pages, this counts what caches give back
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError, AttributeError):
         return None
 
 
-def check_fits(task: Task, method: Method) -> None:
-    """Refuse, with the numbers, state that cannot fit: it is held twice while a round is written back."""
-    need, have = 2 * state_bytes(task, method), available_bytes()
+def needed_bytes(task: Task, method: Method, held: int = 1, cohort: int | None = None) -> int:
+    """What a round holds of client state: everyone's (donated, so once), and the cohort's before and after
+    the sum over devices; `held` times that. A cohort that nobody named is everyone."""
+    clients = task.shards.size.shape[1]
+    return int(held * state_bytes(task, method) // clients * (clients + 2 * (cohort or clients)))
+
+
+def check_fits(task: Task, method: Method, held: int = 1, cohort: int | None = None) -> None:
+    """Refuse, with the numbers, client state that cannot fit."""
+    need, have = needed_bytes(task, method, held, cohort), available_bytes()
     if have is not None and need > have:
         raise UserError(
             f"Method {method.name!r} keeps a state of {task.dim:,} numbers for each of "
-            f"{task.shards.size.shape[1]:,} clients: {need / 2**30:.1f} GiB with its working copy, and "
+            f"{task.shards.size.shape[1]:,} clients: {need / 2**30:.1f} GiB with its working copies, and "
             f"{have / 2**30:.1f} GiB are free; use fewer clients, a smaller model or a method without state."
         )

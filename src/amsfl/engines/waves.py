@@ -6,6 +6,7 @@ clients times the longest: with one lane it is exactly the sum, with more the wa
 sorted by length differ within a wave.
 """
 
+from heapq import heapreplace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,13 +23,22 @@ def pack(steps: Any, devices: int, lanes: int) -> Queue:
     order = np.argsort(-flat, kind="stable")
     order = order[flat[order] > 0]
     capacity = -(-len(flat) // lanes)
+    waves = np.full((-(-len(order) // lanes), lanes), -1, np.int32)
+    waves.ravel()[: len(order)] = order
+    where = _balance(flat[order[::lanes]].tolist(), devices)
     jobs = np.full((devices, capacity, lanes), -1, np.int32)
-    used = np.zeros(devices, np.int32)
-    load = np.zeros(devices)
-    for begin in range(0, len(order), lanes):
-        wave = order[begin : begin + lanes]
-        device = int(load.argmin())
-        jobs[device, used[device], : len(wave)] = wave
-        used[device] += 1
-        load[device] += flat[wave[0]]
+    used = np.bincount(where, minlength=devices).astype(np.int32)
+    for device in range(devices):
+        jobs[device, : used[device]] = waves[where == device]
     return Queue(jobs, used)
+
+
+def _balance(lengths: list[int], devices: int) -> Any:
+    """The device of each wave: the least loaded one, the lowest number among equals."""
+    heap = [(0, device) for device in range(devices)]
+    where = np.empty(len(lengths), np.int64)
+    for index, length in enumerate(lengths):  # plain numbers and a heap: a third of a microsecond a wave
+        load, device = heap[0]
+        where[index] = device
+        heapreplace(heap, (load + length, device))
+    return where
