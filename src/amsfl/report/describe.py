@@ -78,7 +78,8 @@ def _rates(shown: list[Series]) -> list[str]:
 
 
 def _lr(series: Series) -> list[float]:
-    return [record["lr"] for trial in series.trials for record in trial.rounds]
+    # 0 stands for "not known yet": each client caps its first round by its own first minibatch
+    return [record["lr"] for trial in series.trials for record in trial.rounds if record["lr"]]
 
 
 def _classes(data: list[dict[str, Any]], found: list[Measured]) -> list[str]:
