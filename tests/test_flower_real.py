@@ -297,7 +297,9 @@ def test_poison_a_stopped_node_a_dead_node_and_a_killed_server(stage: tuple[Fede
     # rounds 2 to 4: client 1 sends NaN, a wrong shape, an old round. Meanwhile node 2 stops.
     until(running, lambda: len(records(out)) >= 1, "the first round", run)
     running.send("node-2", signal.SIGSTOP)
-    until(running, lambda: any(r.startswith("2: late: no reply") for r in reasons(out)), "node 2 late", run)
+    # where rounds are so slow that Flower misses the node's heartbeat before the deadline, it says so first
+    left_out = ("2: late: no reply", "2: gone", "2: failed: Error: Node Unavailable")
+    until(running, lambda: any(r.startswith(left_out) for r in reasons(out)), "node 2 left out", run)
     running.send("node-2", signal.SIGCONT)
     came = [record.round for record in records(out)][-1]
 
@@ -305,7 +307,8 @@ def test_poison_a_stopped_node_a_dead_node_and_a_killed_server(stage: tuple[Fede
         return any(2 in record.cohort for record in records(out) if record.round > came)
 
     until(running, back, "node 2 back", run)
-    assert any(reason.startswith("2: late reply: ") for reason in reasons(out)), reasons(out)
+    if any(reason.startswith("2: late: no reply") for reason in reasons(out)):
+        assert any(reason.startswith("2: late reply: ") for reason in reasons(out)), reasons(out)
 
     # the server is killed; a new one goes on from the last round on record
     os.kill(int((where / "server.pid").read_text()), signal.SIGKILL)
