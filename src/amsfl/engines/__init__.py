@@ -1,11 +1,14 @@
 """Engines: the same round, one client at a time (loop) or all at once (jax)."""
 
 from amsfl.core import UserError, nearest
+from amsfl.engines import devices
 from amsfl.engines.base import Engine, Orders, Outcome, Scores, State, metrics
 from amsfl.engines.task import Task
 from amsfl.methods import Method
 
 ENGINES = ("jax", "loop")
+
+devices.configure()  # here, since building a model or a task already starts jax's backend
 
 
 def make(name: str, task: Task, method: Method, batch: int, readings: bool = False) -> Engine:

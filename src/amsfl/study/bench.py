@@ -40,11 +40,11 @@ def bench(
 
 def measure(job: Job, data: Dataset, repeat: int, started: float | None = None) -> dict[str, Any]:
     """Client steps a second over the rounds, and whether it really trained."""
-    import jax
-
-    from amsfl.engines import Orders, metrics
+    from amsfl.engines import Orders, metrics  # before jax, which it sets up
     from amsfl.federation import make_config
     from amsfl.federation.setup import prepare
+
+    import jax  # isort: skip
 
     config = make_config(
         {
