@@ -84,10 +84,6 @@ class Lanes:
         if jax.process_count() > 1:  # one process may hand numpy arrays over as they are, which is quicker
             placed, counter = devices.put((placed, counter), self.mesh, P())
             queue = devices.put(queue, self.mesh, P(devices.AXIS))
-        if self.mesh.devices[0].platform == "cpu":
-            # one round in flight: with more, XLA's few CPU threads can all wait for the sum of a round whose
-            # other half is still queued behind them (seen with 200 rounds of 2 ms: it stood still, then died)
-            jax.block_until_ready(state)
         state, readings, deltas = self._round[keep](state, self.fixed, placed, counter, queue)
         return state, Outcome(readings, deltas if keep else None)
 
