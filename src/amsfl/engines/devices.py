@@ -32,9 +32,9 @@ def configure() -> None:
         jax.config.update("jax_compilation_cache_dir", str(pooch.os_cache("amsfl") / "jax"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
     count = max(1, min(cores(), CORES_AT_MOST))
-    # A device that waits for the sum over devices blocks one of XLA's threads, and by default there are only as
-    # many as cores: two devices on two cores stood still for 20 s or died after 40 (in 3 of 4 series of 600
-    # short rounds; in none of 4 with spare threads).
+    # A device that waits for the sum over devices blocks one of XLA's threads, and by default there are only
+    # as many as cores: two devices on two cores stood still for 20 s or died after 40 (in 3 of 4 series of
+    # 600 short rounds; in none of 4 with spare threads).
     os.environ.setdefault("PJRT_NPROC", str(max(THREADS * count, os.cpu_count() or 1)))
     try:
         if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
