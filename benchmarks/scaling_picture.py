@@ -10,7 +10,7 @@ matplotlib.use("agg")
 import matplotlib.pyplot as plt
 
 AXES = {
-    "clients": "clients (50 a round)",
+    "clients": "clients (ten rows each; 50 a round)",
     "steps": "local steps a round",
     "cohort": "cohort (of 4,000 clients)",
     "hidden": "model size (parameters)",
@@ -28,15 +28,14 @@ def draw(outcome: dict[str, Any], out: Path) -> None:
         memory.semilogx(where, [p["peak_mb"] for p in points], "o-", color="C0", label="fedavg")
         if name == "clients":
             state = outcome["with state"]
-            where = [p[name] for p in state]
-            time.loglog(
-                where, [1e6 * p["seconds_per_step"] for p in state], "s--", color="C1", label="scaffold"
-            )
-            memory.semilogx(where, [p["peak_mb"] for p in state], "s--", color="C1", label="scaffold")
+            some = [p[name] for p in state]
+            micro = [1e6 * p["seconds_per_step"] for p in state]
+            time.loglog(some, micro, "s--", color="C1", label="scaffold")
+            memory.semilogx(some, [p["peak_mb"] for p in state], "s--", color="C1", label="scaffold")
             time.legend()
             memory.legend()
         memory.set_xlabel(AXES[name])
-        memory.set_ylim(bottom=0)
+        memory.set_ylim(0, max(1000, 1.1 * memory.get_ylim()[1]))
         for axes in (time, memory):
             axes.grid(alpha=0.3)
             axes.minorticks_off()
@@ -50,27 +49,28 @@ def draw(outcome: dict[str, Any], out: Path) -> None:
     where = outcome["machine"]
     figure.suptitle(
         f"Time and memory of the jax engine, {where['cores']} cores of {where['cpu']}, {outcome['date']}, "
-        f"load {where['load']}; 50 of 1,000 clients, 10 steps of batch 32, MLP 122-64-32-5 else"
+        f"load {where['load']}\nunless the axis says otherwise: 50 of 1,000 clients a round, 10 steps of "
+        "batch 32, MLP 122-64-32-5, one trial"
     )
     figure.savefig(out, dpi=90)
 
 
 def _rounds(wall: Any, memory: Any, scale: dict[str, Any]) -> None:
     engine = scale["engine"]
-    for marker, (name, point) in zip("os^", scale.items(), strict=True):
-        memory.plot(range(1, len(point["rss_mb"]) + 1), point["rss_mb"], f"{marker}-", label=name)
+    for style, (name, point) in zip(["oC0-", "sC1-", "^C2-"], scale.items(), strict=True):
+        memory.plot(range(1, len(point["rss_mb"]) + 1), point["rss_mb"], style, label=name)
         if "wall" in point:
-            wall.plot(range(1, len(point["wall"]) + 1), point["wall"], f"{marker}-", label=name)
+            wall.plot(range(1, len(point["wall"]) + 1), point["wall"], style, label=name)
         else:
             second = engine["seconds_per_step"] * engine["cohort"] * engine["steps"]
             wall.axhline(second, color="C0", label=f"{name} (best)")
-    wall.set_prop_cycle(None)
     wall.set_ylabel("seconds a round")
     wall.set_yscale("log")
     memory.set_ylabel("memory after the round, MB")
-    memory.set_ylim(bottom=0)
-    memory.set_xlabel(f"round ({engine['clients']:,} clients, {engine['cohort']:,} a round)")
+    memory.set_ylim(0, 1.2 * memory.get_ylim()[1])
+    memory.set_xlabel(f"round ({engine['cohort']:,} of {engine['clients']:,} clients)")
     for axes in (wall, memory):
+        axes.set_xticks(range(1, len(engine["rss_mb"]) + 1, 2))
         axes.legend()
         axes.grid(alpha=0.3)
 

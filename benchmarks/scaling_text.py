@@ -11,6 +11,17 @@ def micro(seconds: float) -> str:
     return f"{1e6 * seconds:,.1f}"
 
 
+def _warning(load: float, cores: int) -> list[str]:
+    """Points are measured one after another: other people's work on the machine bends every curve of time."""
+    if load <= 1.5 * cores:
+        return []
+    return [
+        f"The machine was busy with other work (load {load} on {cores} cores): times are too long, by up to "
+        "the load over the cores, and unlike from point to point; read memory, and ratios only roughly.",
+        "",
+    ]
+
+
 def document(outcome: dict[str, Any]) -> str:
     where = outcome["machine"]
     first = outcome["trials"][0]
@@ -20,6 +31,7 @@ def document(outcome: dict[str, Any]) -> str:
         f"load {where['load']} before the start and {where['load_after']} at the end; best of three after a "
         "warm-up; every point a process of its own. Written by `python benchmarks/scaling.py`.",
         "",
+        *_warning(max(where["load"], where["load_after"]), where["cores"]),
         "**Unequal steps** (1..100, as many on the whole as the equal ones), microseconds a client step:",
         "",
     ]
