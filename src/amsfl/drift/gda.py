@@ -14,7 +14,18 @@ def reading(loss: Any, before: Any, after: Any, delta: Any, direction: Any) -> R
     `direction` is the last global step; empty where none was sent, and then nothing lies along it.
     """
     change = after - before
-    three = (before, change, delta)
-    squares = [(part * part).sum() for part in three]
-    along = [(part * direction).sum() if len(direction) else 0.0 for part in three]
-    return Reading(loss, *squares, (before * change).sum(), (before * delta).sum(), *along)
+
+    def along(part: Any) -> Any:
+        return (part * direction).sum() if len(direction) else 0.0
+
+    return Reading(
+        loss,
+        (before * before).sum(),
+        (change * change).sum(),
+        (delta * delta).sum(),
+        (before * change).sum(),
+        (before * delta).sum(),
+        along(before),
+        along(change),
+        along(delta),
+    )
