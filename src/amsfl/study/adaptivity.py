@@ -26,7 +26,7 @@ WORK = 3000  # steps of one client: a contestant of many steps a round ends afte
 ROWS = 5000  # of the hold-out, in its random order
 CHUNK = 256  # trials at once: what a batch holds, not what it computes
 
-FIXED = ("fedavg", "fedavg+exp", "fedprox", "scaffold", "feddyn")  # with equal steps, FedNova is FedAvg
+FIXED = ("fedavg", "fedavg+exp", "feddyn", "scaffold", "fedprox")  # with equal steps, FedNova is FedAvg
 RULES = {  # other people's ways of choosing steps, on FedAvg unless they come with another average, at lr 0.5
     "wang": {"method": "fedavg", "policy": "wang"},
     "adacomm": {"method": "fedavg", "policy": "adacomm"},
