@@ -11,11 +11,14 @@ ENGINES = ("jax", "loop")
 devices.configure()  # here, since building a model or a task already starts jax's backend
 
 
-def make(name: str, task: Task, method: Method, batch: int, readings: bool = False) -> Engine:
+def make(
+    name: str, task: Task, method: Method, batch: int, readings: bool = False, cohort: int | None = None
+) -> Engine:
+    """An engine by name; `cohort`, where not all clients take part, is what its memory is judged by."""
     if name == "jax":
         from amsfl.engines.lanes import Lanes
 
-        return Lanes(task, method, batch, readings)
+        return Lanes(task, method, batch, readings, cohort=cohort)
     if name == "loop":
         from amsfl.engines.loop import Loop
 

@@ -124,11 +124,10 @@ def _explain(problem: schedule.Problem, plan: Any, reads: bool) -> dict[str, Any
 
 def _dump(estimates: drift.Estimates) -> Memory:
     return {
-        key: [None if np.isnan(v) else float(v) for v in part] for key, part in estimates._asdict().items()
+        key: np.where(np.isnan(part), None, part.astype(object)).tolist()
+        for key, part in estimates._asdict().items()
     }
 
 
 def _load(memory: Memory) -> drift.Estimates:
-    return drift.Estimates(
-        *(np.array([np.nan if v is None else v for v in memory[key]]) for key in drift.Estimates._fields)
-    )
+    return drift.Estimates(*(np.array(memory[key], float) for key in drift.Estimates._fields))

@@ -85,7 +85,8 @@ def assemble(
     policy = planner.policy_of(config)
     reads = method.readings or policy in planner.READERS
     feedback = policy == "adacomm"  # wants the loss at the anchor, which is free
-    engine = engines.make(config.engine, job, method, config.batch, reads or config.readings or feedback)
+    taken = reads or config.readings or feedback
+    engine = engines.make(config.engine, job, method, config.batch, taken, config.cohort)
     work = clock.work(
         job.dim,
         method.vectors_down,
