@@ -123,10 +123,12 @@ def _explain(problem: schedule.Problem, plan: Any, reads: bool) -> dict[str, Any
 
 
 def _dump(estimates: drift.Estimates) -> Memory:
-    return {
-        key: np.where(np.isnan(part), None, part.astype(object)).tolist()
-        for key, part in estimates._asdict().items()
-    }
+    memory = {}
+    for key, part in estimates._asdict().items():
+        values = part.astype(object)
+        values[np.isnan(part)] = None
+        memory[key] = values.tolist()
+    return memory
 
 
 def _load(memory: Memory) -> drift.Estimates:
