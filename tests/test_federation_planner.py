@@ -129,3 +129,13 @@ def test_a_client_that_counts_more_and_costs_less_gets_more():
     value = WEIGHTS / COSTS.step_seconds
     assert all(a >= b for a, b in zip(steps[np.argsort(-value)], steps[np.argsort(-value)][1:], strict=False))
     assert steps[0] > steps[4]
+
+
+def test_without_polyak_strides_the_learning_rate_is_the_user_s():
+    """A cap of 0, "not known yet", is for clients that measure their own first stride."""
+    weights = np.full(3, 1 / 3)
+    for options, expected in (({}, 0.0), ({"polyak": 0.0}, 0.3)):
+        config = make_config({"method": "amsfl", "lr": 0.3, "options": options})
+        plan = planner(config, weights)
+        costs = clock.Costs(np.full(3, 0.01), np.full(3, 0.1))
+        assert plan.decide(plan.start(), 0, np.arange(3), costs).lr == expected

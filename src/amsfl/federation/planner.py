@@ -50,7 +50,8 @@ def policy_of(config: RunConfig) -> str:
 def planner(config: RunConfig, weights: Any) -> Planner:
     """The planner that the settings ask for; `weights` are all clients' shares of the data."""
     name = policy_of(config)
-    own_rate = config.method == "amsfl" and config.mode == "amsfl"
+    # a rate from the readings caps Polyak strides; without those (polyak=0), lr is the user's
+    own_rate = config.method == "amsfl" and config.mode == "amsfl" and config.options.get("polyak", 1.0) > 0
     reads = name in READERS
     last: dict[Any, Decision] = {}
 
