@@ -49,7 +49,7 @@ class Lanes:
         mesh: Mesh | None = None,
         cohort: int | None = None,
     ):
-        self.task, self.method, self.readings = task, method, readings
+        self.task, self.method = task, method
         self.mesh = mesh or devices.mesh()
         self.lanes = lanes or devices.default_lanes()
         check_fits(task, method, copies(self.mesh), cohort)
