@@ -4,30 +4,31 @@ and judged by one and the same forward pass.
 
 import json
 import sys
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-LAYERS = (122, 64, 32, 5)
+from amsfl.data import load, partition
+from amsfl.study.bench import JOBS, LAYERS, LR, initial
+
 PARTITION = "dirichlet:0.5"
-JOBS = {
-    "A": {"clients": 5, "cohort": 5, "steps": 20, "batch": 64, "rounds": 50, "lr": 0.05},
-    "B": {"clients": 1000, "cohort": 50, "steps": 10, "batch": 32, "rounds": 20, "lr": 0.05},
-}
+
+
+def settings_of(job: str) -> dict[str, float]:
+    return JOBS[job]._asdict() | {"lr": LR}
 
 
 def export(job: str, data_dir: str, path: Path, seed: int = 0) -> None:
     """Rows in client order with offsets, the hold-out, the initial weights, the settings."""
-    from amsfl.data import load, partition
-
-    settings = JOBS[job]
+    settings = settings_of(job)
     data = load("nslkdd", data_dir=data_dir or None, seed=seed)
     parts = partition(PARTITION, data.y, int(settings["clients"]), seed)
     order = np.concatenate(parts)
     x, y = data.evals["holdout"]
+    layers = enumerate(initial(seed))
+    weights = {f"{kind}{i}": part for i, layer in layers for kind, part in zip("wb", layer, strict=True)}
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez(
         path,
@@ -37,18 +38,8 @@ def export(job: str, data_dir: str, path: Path, seed: int = 0) -> None:
         x_holdout=x,
         y_holdout=y,
         settings=json.dumps(settings | {"layers": len(LAYERS) - 1}),
-        **initial(seed),
+        **weights,
     )
-
-
-def initial(seed: int) -> dict[str, np.ndarray]:
-    """He-normal matrices [in, out] and zero biases."""
-    rng = np.random.default_rng(seed)
-    weights = {}
-    for i, (before, after) in enumerate(pairwise(LAYERS)):
-        weights[f"w{i}"] = (rng.standard_normal((before, after)) * np.sqrt(2 / before)).astype(np.float32)
-        weights[f"b{i}"] = np.zeros(after, np.float32)
-    return weights
 
 
 def accuracy(export_path: Path, model_path: Path) -> float:

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from jobs import JOBS, accuracy, export
+from jobs import JOBS, accuracy, export, settings_of
 from roster import HERE, PEERS, command
 from sandbox import prepare, run
 from table import document, machine
@@ -80,7 +80,7 @@ def main() -> None:
             exported = Path(folder) / f"job-{job}.npz"
             export(job, given.data_dir, exported)
             results: dict[str, Any] = {}
-            outcome["jobs"][job] = {"settings": JOBS[job], "results": results}
+            outcome["jobs"][job] = {"settings": settings_of(job), "results": results}
             for name in given.names:
                 results[name] = measure(name, pythons[name], job, exported, given)
                 speed = results[name].get("client_steps_per_second", 0)

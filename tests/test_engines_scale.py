@@ -129,8 +129,8 @@ def test_devices_and_processes_do_not_change_the_result(tmp_path, alone, process
             np.testing.assert_allclose(found[key], value, rtol=1e-9, atol=1e-12, err_msg=key)
 
 
-def memory_of(name: str, cohort: int, lanes: int = 3) -> tuple[task.Task, object]:
-    """What XLA says that the compiled round needs on each of two devices."""
+def memory_of(name: str, cohort: int, lanes: int = 3) -> tuple[task.Task, list[object]]:
+    """What XLA says that a round's two programs need on each of two devices."""
     job = job_of(128, spec="mlp:200-20", dtype=np.float32, each=2)
     engine = Lanes(job, methods.make(name), 4, readings=True, lanes=lanes, mesh=devices.mesh(2))
     steps = np.ones((1, cohort), np.int32)
@@ -140,8 +140,11 @@ def memory_of(name: str, cohort: int, lanes: int = 3) -> tuple[task.Task, object
         np.ones(1, np.float32),
         np.full((1, cohort), 1 / cohort, np.float32),
     )
-    arguments = engine.start(), engine.fixed, orders, np.uint32(0), pack(steps, 2, lanes)
-    return job, engine._round[False].lower(*arguments).compile().memory_analysis()
+    state, work, settle = engine.start(), engine._work[False], engine._settle[False]
+    arguments = state, engine.fixed, orders, np.uint32(0), pack(steps, 2, lanes)
+    found = np.zeros((1, jax.eval_shape(work, *arguments).shape[1]), np.float32)
+    programs = work.lower(*arguments), settle.lower(state, orders, found)
+    return job, [program.compile().memory_analysis() for program in programs]
 
 
 @pytest.mark.parametrize("name", ["fedavg", "amsfl"])
@@ -151,27 +154,29 @@ def test_memory_without_client_state_follows_the_lanes(name):
     job, small = memory_of(name, 8)
     _, large = memory_of(name, 128)
     model = 4 * job.dim
-    grown = large.temp_size_in_bytes - small.temp_size_in_bytes
-    assert grown <= 120 * 200 < 120 * model / 20
+    for few, many in zip(small, large, strict=True):
+        grown = many.temp_size_in_bytes - few.temp_size_in_bytes
+        assert grown <= 120 * 200 < 120 * model / 20
+        assert many.output_size_in_bytes - few.output_size_in_bytes <= 120 * 200
     _, wide = memory_of(name, 128, lanes=12)
-    assert wide.temp_size_in_bytes - large.temp_size_in_bytes >= 9 * model
-    assert large.output_size_in_bytes - small.output_size_in_bytes <= 120 * 200
+    assert wide[0].temp_size_in_bytes - large[0].temp_size_in_bytes >= 9 * model
 
 
 @pytest.mark.parametrize("name", ["scaffold", "feddyn"])
 def test_memory_with_client_state_is_what_the_check_says(name):
     """The state is updated in place, and the cohort's part of it is there twice more: no third time."""
     cohort, lanes = 64, 3
-    job, found = memory_of(name, cohort, lanes)
+    job, (work, settle) = memory_of(name, cohort, lanes)
     model = 4 * job.dim
     everyone = 128 * model
-    assert found.alias_size_in_bytes >= everyone
+    assert settle.alias_size_in_bytes >= everyone
     # beside the state: the lanes' own arrays, which a cohort of nobody would need as well
-    beside = memory_of(name, 1, lanes)[1].temp_size_in_bytes
+    beside = memory_of(name, 1, lanes)[1][0].temp_size_in_bytes
     said = needed_bytes(job, methods.make(name), cohort=cohort)
     assert said == everyone + 2 * cohort * model
-    taken = everyone + found.temp_size_in_bytes
-    assert said - everyone / 10 <= taken <= said + beside
+    for program, new in ((work, work.output_size_in_bytes), (settle, 0)):
+        taken = program.argument_size_in_bytes + new + program.temp_size_in_bytes
+        assert said - everyone / 10 <= taken <= said + beside + 10 * model
 
 
 def test_state_that_does_not_fit_is_refused_to_the_byte(monkeypatch):

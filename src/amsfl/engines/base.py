@@ -31,7 +31,7 @@ class Orders(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    readings: Reading  # each field [trials, cohort]; empty arrays when not taken
+    readings: Reading  # each field [trials, cohort], on the host; zeros when not taken
     deltas: Array | None  # [trials, cohort, dim] local models minus anchor, when asked for
 
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from amsfl.core import Reading, Upload
+from amsfl.core import Upload
 from amsfl.drift import reading
 from amsfl.engines import losses, sampling
 from amsfl.engines.task import Task
@@ -43,7 +43,7 @@ class Job(NamedTuple):
 class Done(NamedTuple):
     upload: Upload
     client: jax.Array
-    reading: Reading
+    reading: jax.Array  # the fields of a Reading as one vector (one write, not nine); empty when not taken
 
 
 def batch_of(rows: Rows, key: tuple[Any, Any], step: Any, size: int) -> tuple[jax.Array, jax.Array]:
@@ -105,7 +105,7 @@ def program(task: Task, method: Method, batch: int, readings: bool) -> Callable[
         if not readings:
             x = jax.lax.fori_loop(0, job.steps, partial(step, most=job.lr), anchor)
             flat, _ = ravel_pytree(x)
-            return finish(job, flat, Reading(*[jnp.zeros((), flat.dtype)] * len(Reading._fields)))
+            return finish(job, flat, flat[:0])
 
         first = batch_of(job.rows, job.key, 0, batch)
         loss, g = grad(anchor, *first, teacher)
@@ -118,9 +118,9 @@ def program(task: Task, method: Method, batch: int, readings: bool) -> Callable[
         taken = reading(loss, before, after, flat - job.anchor, job.direction)
         if method.closing:
             flat, _ = ravel_pytree(move(x, end, last, most))
-        return finish(job, flat, taken)
+        return finish(job, flat, jnp.stack(taken))
 
-    def finish(job: Job, x: jax.Array, taken: Reading) -> Done:
+    def finish(job: Job, x: jax.Array, taken: jax.Array) -> Done:
         # jobs of 0 steps only fill a wave; their report is discarded but must not divide by zero
         upload, client = method.report(
             x, job.anchor, jnp.maximum(job.steps, 1).astype(x.dtype), job.lr, job.server, job.client

@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from amsfl.engines.base import Scores
-from amsfl.engines.devices import AXIS, put
+from amsfl.engines.devices import AXIS, put, within_reach
 from amsfl.engines.task import Task
 
 BLOCK = 4096  # rows at once: the widest activations stay in the cache
@@ -31,20 +31,25 @@ def evaluator(task: Task, mesh: Mesh) -> Callable[[Any, str], Scores]:
         hit = jax.nn.one_hot(cell, task.classes**2, dtype=jnp.float32) * mask[:, None]
         return (loss * mask).sum(), hit.sum(0)
 
-    def body(models: jax.Array, x: jax.Array, y: jax.Array, mask: jax.Array) -> Scores:
+    def count(models: jax.Array, x: jax.Array, y: jax.Array, mask: jax.Array) -> Any:
         def one(model: jax.Array) -> tuple[jax.Array, jax.Array]:
             params = task.unravel(model)
             loss, cells = jax.lax.map(lambda part: block_scores(params, part), (x, y, mask))
             return loss.sum(), cells.sum(0)
 
-        loss, cells = jax.lax.psum(jax.lax.map(one, models), AXIS)
+        return jax.tree.map(lambda part: part[None], jax.lax.map(one, models))
+
+    def score(parts: Any) -> Scores:
+        loss, cells = (part.sum(0) for part in parts)
         table = jnp.round(cells).astype(jnp.int32).reshape(-1, task.classes, task.classes)
         return Scores(loss / table.sum((1, 2)), table)
 
-    program = jax.jit(jax.shard_map(body, mesh=mesh, in_specs=(P(), spread, spread, spread), out_specs=P()))
+    each = jax.jit(jax.shard_map(count, mesh=mesh, in_specs=(P(), spread, spread, spread), out_specs=spread))
+    together = jax.jit(score, out_shardings=NamedSharding(mesh, P()))
 
     def evaluate(models: Any, split: str) -> Scores:
-        return Scores(*(np.asarray(part) for part in program(put(models, mesh, P()), *splits[split])))
+        parts = each(put(models, mesh, P()), *splits[split])
+        return Scores(*(np.asarray(part) for part in together(within_reach(parts))))
 
     return evaluate
 

@@ -43,8 +43,8 @@ def available_bytes() -> int | None:
 
 
 def needed_bytes(task: Task, method: Method, held: int = 1, cohort: int | None = None) -> int:
-    """What a round holds of client state: everyone's (donated, so once), and the cohort's before and after
-    the sum over devices; `held` times that. A cohort that nobody named is everyone."""
+    """What a round holds of client state: everyone's (donated, so once), and the cohort's before and after it
+    is brought together; `held` times that. A cohort that nobody named is everyone."""
     clients = task.shards.size.shape[1]
     return int(held * state_bytes(task, method) // clients * (clients + 2 * (cohort or clients)))
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
@@ -41,8 +40,8 @@ class Task(NamedTuple):
 
     def start(self) -> Matrix:
         """Initial models, [trials, dim]."""
-        flat = [ravel_pytree(self.model.init(jax.random.key(seed)))[0] for seed in self.seeds]
-        return np.stack([np.asarray(vector, self.dtype) for vector in flat])
+        init = jax.jit(lambda key: ravel_pytree(self.model.init(key))[0])
+        return np.stack([np.asarray(init(jax.random.key(seed)), self.dtype) for seed in self.seeds])
 
 
 def shard(trials: Sequence[Sequence[Matrix]]) -> Shards:
@@ -61,7 +60,7 @@ def make(
     dtype: Any = np.float32,
 ) -> Task:
     shape = jax.eval_shape(model.init, jax.random.key(0))
-    zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, dtype), shape)
+    zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, dtype), shape)
     flat, unravel = ravel_pytree(zeros)
     evals = {name: (x.astype(dtype), y.astype(np.int32)) for name, (x, y) in data.evals.items()}
     return Task(

@@ -2,6 +2,7 @@
 
 import resource
 import time
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,15 @@ class Job(NamedTuple):
 
 JOBS = {"A": Job(5, 5, 20, 64, 50), "B": Job(1000, 50, 10, 32, 20)}
 LR = 0.05
+LAYERS = (122, 64, 32, 5)
+
+
+def initial(seed: int = 0) -> list[tuple[Any, Any]]:
+    """The model that ours and every peer start from: He-normal matrices [in, out], zero biases."""
+    rng = np.random.default_rng(seed)
+    sizes = list(pairwise(LAYERS))
+    matrices = [rng.standard_normal(size) * np.sqrt(2 / size[0]) for size in sizes]
+    return [(weight.astype(np.float32), np.zeros(weight.shape[1], np.float32)) for weight in matrices]
 
 
 def bench(
@@ -66,10 +76,12 @@ def measure(job: Job, data: Dataset, repeat: int, started: float | None = None) 
         cohort = np.sort(rng.choice(job.clients, job.cohort, replace=False))[None]
         return Orders(cohort, steps, lr, weights[:, cohort[0]])
 
+    anchor = np.concatenate([part.ravel() for layer in initial() for part in layer])[None]
     state, startup = parts.engine.start(), None
     rates = []
     for _ in range(repeat + 1):  # the first one warms up
-        state = jax.block_until_ready(parts.engine.start())
+        state = parts.engine.start()._replace(anchor=anchor)
+        state = jax.block_until_ready(parts.engine.place(state))
         begun = time.perf_counter()
         for number in range(job.rounds):
             state, _ = parts.engine.round(state, order(), number)
