@@ -101,7 +101,7 @@ def test_one_compilation_whatever_the_steps(digits):
     state = engine.start()
     for number in range(4):
         state, _ = engine.round(state, orders(number, job_), number)
-    assert engine._work[False]._cache_size() == engine._settle[False]._cache_size() == 1
+    assert engine._work[False]._cache_size() == engine._settle._cache_size() == 1
 
 
 def test_gradient_against_numpy_backpropagation(digits):

@@ -129,7 +129,7 @@ def test_devices_and_processes_do_not_change_the_result(tmp_path, alone, process
             np.testing.assert_allclose(found[key], value, rtol=1e-9, atol=1e-12, err_msg=key)
 
 
-def memory_of(name: str, cohort: int, lanes: int = 3) -> tuple[task.Task, list[object]]:
+def memory_of(name: str, cohort: int, lanes: int = 3, workers: int = 1) -> tuple[task.Task, list[object]]:
     """What XLA says that a round's two programs need on each of two devices."""
     job = job_of(128, spec="mlp:200-20", dtype=np.float32, each=2)
     engine = Lanes(job, methods.make(name), 4, readings=True, lanes=lanes, mesh=devices.mesh(2))
@@ -140,10 +140,11 @@ def memory_of(name: str, cohort: int, lanes: int = 3) -> tuple[task.Task, list[o
         np.ones(1, np.float32),
         np.full((1, cohort), 1 / cohort, np.float32),
     )
-    state, work, settle = engine.start(), engine._work[False], engine._settle[False]
+    state, work = engine.start(), engine._work[False]
     arguments = state, engine.fixed, orders, np.uint32(0), pack(steps, 2, lanes)
-    found = np.zeros((1, jax.eval_shape(work, *arguments).shape[1]), np.float32)
-    programs = work.lower(*arguments), settle.lower(state, orders, found)
+    shapes = jax.eval_shape(work, *arguments)
+    found = jax.tree.map(lambda leaf: np.zeros((1, *leaf.shape[1:]), leaf.dtype), shapes)
+    programs = work.lower(*arguments), engine._settle.lower(state, orders, [found] * workers)
     return job, [program.compile().memory_analysis() for program in programs]
 
 
@@ -162,21 +163,23 @@ def test_memory_without_client_state_follows_the_lanes(name):
     assert wide[0].temp_size_in_bytes - large[0].temp_size_in_bytes >= 9 * model
 
 
+@pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("name", ["scaffold", "feddyn"])
-def test_memory_with_client_state_is_what_the_check_says(name):
-    """The state is updated in place, and the cohort's part of it is there twice more: no third time."""
+def test_memory_with_client_state_is_what_the_check_says(name, workers):
+    """The state is updated in place; the cohort's part is there once with every worker and once summed."""
     cohort, lanes = 64, 3
-    job, (work, settle) = memory_of(name, cohort, lanes)
+    job, (work, settle) = memory_of(name, cohort, lanes, workers)
     model = 4 * job.dim
     everyone = 128 * model
     assert settle.alias_size_in_bytes >= everyone
-    # beside the state: the lanes' own arrays, which a cohort of nobody would need as well
+    said = needed_bytes(job, methods.make(name), cohort=cohort, workers=workers)
+    assert said == everyone + (workers + 1) * cohort * model
+    at_the_end = settle.argument_size_in_bytes + settle.temp_size_in_bytes
+    assert said <= at_the_end <= said + 5 * (workers + 1) * model  # and what is not client state
+    # while they work, the lanes' own arrays are there as well, which a cohort of nobody would need, too
     beside = memory_of(name, 1, lanes)[1][0].temp_size_in_bytes
-    said = needed_bytes(job, methods.make(name), cohort=cohort)
-    assert said == everyone + 2 * cohort * model
-    for program, new in ((work, work.output_size_in_bytes), (settle, 0)):
-        taken = program.argument_size_in_bytes + new + program.temp_size_in_bytes
-        assert said - everyone / 10 <= taken <= said + beside + 10 * model
+    each = work.output_size_in_bytes + work.temp_size_in_bytes
+    assert work.argument_size_in_bytes + workers * each <= said + workers * (beside + 5 * model)
 
 
 def test_state_that_does_not_fit_is_refused_to_the_byte(monkeypatch):

@@ -1,11 +1,16 @@
 """How jax is set up: one place, before jax is imported and before it starts its backend.
 
-Measured on two cores (client steps a second, jobs A and B of benchmarks/): one host device per core
-with lanes sharded over them and XLA's own threads off is 1.5 and 1.9 times one device with threads.
+On the CPU, work goes to one device from one thread per core, and every call runs in the thread that made it.
+Measured on two cores (client steps a second, jobs A and B of benchmarks/): 1.75 to 1.9 times one thread.
+Two virtual devices instead gave 1.2 to 1.5 times: as soon as there are two, XLA spreads even the small
+operations of one step over a thread pool, which costs more than it gains.
 """
 
 import os
 import sys
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,26 +24,21 @@ import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 AXIS = "lanes"
-CORES_AT_MOST = 16  # beyond this the collectives at the end of a round cost more than they spread
+WORKERS_AT_MOST = 16  # each holds a sum of its own, and all of these meet at the end of a round
 
 
 def configure() -> None:
-    """One CPU device per core, compiled programs kept between runs.
+    """Calls on the CPU run where they are made; compiled programs are kept between runs.
 
     Does nothing to a jax that is already running, and respects XLA_FLAGS and JAX_* settings.
     """
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         jax.config.update("jax_compilation_cache_dir", str(pooch.os_cache("amsfl") / "jax"))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    count = max(1, min(cores(), CORES_AT_MOST))
-    # XLA gives every device a thread whatever this says; more of them only get in each other's way
-    # (32,000, 25,000, 18,000 steps a second with 1, 2, 3 here)
-    os.environ.setdefault("PJRT_NPROC", "1")
-    try:
-        if "xla_force_host_platform_device_count" not in os.environ.get("XLA_FLAGS", ""):
-            jax.config.update("jax_num_cpu_devices", count)
-    except RuntimeError:  # the caller's jax runs already: its devices are taken as they are
-        pass
+        jax.config.update(
+            "jax_persistent_cache_min_compile_time_secs", 0.0
+        )  # small ones add up: 0.4 s a start
+    if "JAX_CPU_ENABLE_ASYNC_DISPATCH" not in os.environ:
+        jax.config.update("jax_cpu_enable_async_dispatch", False)
 
 
 def cores() -> int:
@@ -49,6 +49,36 @@ def cores() -> int:
 def mesh(devices: int | None = None) -> Mesh:
     """The devices that lanes are sharded over: all there are, of all processes, unless told otherwise."""
     return Mesh(np.array(jax.devices()[:devices]), (AXIS,))
+
+
+def workers(mesh: Mesh) -> int:
+    """Calls to have under way at once: on the CPU one per core that no device of its own uses."""
+    local = mesh.local_devices
+    return max(1, min(cores() // len(local), WORKERS_AT_MOST)) if local[0].platform == "cpu" else 1
+
+
+def abreast(program: Callable[..., Any]) -> Callable[[Iterable[tuple[Any, ...]]], list[Any]]:
+    """The program over many argument lists at once, each in a thread of its own; jax lets go of the GIL.
+
+    The first time they take turns, so that one compilation serves them all.
+    """
+    compiled = False
+
+    def call(many: Iterable[tuple[Any, ...]]) -> list[Any]:
+        nonlocal compiled
+        first, *others = many
+        if not compiled:
+            compiled = True
+            return [program(*arguments) for arguments in (first, *others)]
+        started = [_pool().submit(program, *arguments) for arguments in others]
+        return [program(*first), *(each.result() for each in started)]
+
+    return call
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(WORKERS_AT_MOST)
 
 
 def put(tree: Any, mesh: Mesh, spec: PartitionSpec) -> Any:
@@ -73,8 +103,8 @@ def put(tree: Any, mesh: Mesh, spec: PartitionSpec) -> Any:
 def within_reach(parts: Any) -> Any:
     """What each device found, [devices, ...] and one part on each, where a program on all of them can sum it.
 
-    CPU devices of one process meet on the host, as [1, ...]: XLA's own sum between them needs a thread that
-    waits for each, and stood still or died with none to spare (in 3 of 4 series of 600 short rounds).
+    Virtual CPU devices of one process meet on the host, as [1, ...]: XLA's own sum between them needs threads
+    that wait for each other, and stood still or died with none to spare (3 of 4 series of 600 short rounds).
     Other devices have collectives of their own, which the compiler puts where the sum is.
     """
 

@@ -11,17 +11,24 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from amsfl.engines.base import Scores
-from amsfl.engines.devices import AXIS, put, within_reach
+from amsfl.engines.devices import AXIS, abreast, put, within_reach
 from amsfl.engines.task import Task
 
 BLOCK = 4096  # rows at once: the widest activations stay in the cache
 
 
-def evaluator(task: Task, mesh: Mesh) -> Callable[[Any, str], Scores]:
+def evaluator(task: Task, mesh: Mesh, workers: int = 1) -> Callable[[Any, str], Scores]:
     """evaluate(models [m, dim], split) -> Scores; models one after another, rows in parallel."""
     spread = P(AXIS)
-    # every device gets its rows once, here, and not at every evaluation
-    splits = {name: put(_blocks(x, y, mesh.size), mesh, spread) for name, (x, y) in task.evals.items()}
+
+    def shares(rows: tuple[Any, Any]) -> list[Any]:
+        """Each worker's rows, on each device its part: once, here, and not at every evaluation."""
+        blocks = _blocks(*rows, mesh.size * workers)
+        return [
+            put(tuple(np.split(part, workers)[n] for part in blocks), mesh, spread) for n in range(workers)
+        ]
+
+    splits = {name: shares(rows) for name, rows in task.evals.items()}
 
     def block_scores(params: Any, part: Any) -> tuple[jax.Array, jax.Array]:
         x, y, mask = part
@@ -39,16 +46,18 @@ def evaluator(task: Task, mesh: Mesh) -> Callable[[Any, str], Scores]:
 
         return jax.tree.map(lambda part: part[None], jax.lax.map(one, models))
 
-    def score(parts: Any) -> Scores:
-        loss, cells = (part.sum(0) for part in parts)
+    def score(parts: list[Any]) -> Scores:
+        loss, cells = jax.tree.map(lambda *part: sum(p.sum(0) for p in part), *parts)
         table = jnp.round(cells).astype(jnp.int32).reshape(-1, task.classes, task.classes)
         return Scores(loss / table.sum((1, 2)), table)
 
-    each = jax.jit(jax.shard_map(count, mesh=mesh, in_specs=(P(), spread, spread, spread), out_specs=spread))
+    counted = jax.shard_map(count, mesh=mesh, in_specs=(P(), spread, spread, spread), out_specs=spread)
+    each = abreast(jax.jit(counted))
     together = jax.jit(score, out_shardings=NamedSharding(mesh, P()))
 
     def evaluate(models: Any, split: str) -> Scores:
-        parts = each(put(models, mesh, P()), *splits[split])
+        placed = put(models, mesh, P())
+        parts = each((placed, *share) for share in splits[split])
         return Scores(*(np.asarray(part) for part in together(within_reach(parts))))
 
     return evaluate

@@ -24,11 +24,11 @@ class Sent(NamedTuple):
 
     wanted: Orders
     orders: Orders
-    queue: Queue
+    queues: list[Queue]  # one per worker
 
 
 class Lanes:
-    """Engine (see base.Engine). `lanes` jobs run side by side on each of `mesh`'s devices.
+    """Engine (see base.Engine): `lanes` jobs in lockstep on each of `mesh`'s devices, `workers` times over.
 
     `mesh` may span processes (jax.distributed): all of them make the same calls with the same values, and
     all hold the same results. `cohort`, the clients a round, sharpens the check that client state fits.
@@ -43,11 +43,13 @@ class Lanes:
         lanes: int | None = None,
         mesh: Mesh | None = None,
         cohort: int | None = None,
+        workers: int | None = None,
     ):
         self.task, self.method = task, method
         self.mesh = mesh or devices.mesh()
         self.lanes = lanes or devices.default_lanes()
-        check_fits(task, method, copies(self.mesh), cohort)
+        self.workers = workers or devices.workers(self.mesh)
+        check_fits(task, method, copies(self.mesh), cohort, self.workers)
         shards = task.shards
         # replicated from the start: what arrives on one device would be copied, and compiled for, anew
         fixed = Fixed(task.x, task.y, *shards, sampling.words(task.seeds))
@@ -55,8 +57,9 @@ class Lanes:
         work = client.program(task, method, batch, readings)
         kept = {deltas: programs.Kept(readings, deltas) for deltas in (False, True)}
         self._work = {key: programs.work(self.mesh, method, work, kept[key]) for key in kept}
-        self._settle = {key: programs.settle(self.mesh, method, kept[key]) for key in kept}
-        self._evaluate = evaluator(task, self.mesh)
+        self._abreast = {key: devices.abreast(program) for key, program in self._work.items()}
+        self._settle = programs.settle(self.mesh, method)
+        self._evaluate = evaluator(task, self.mesh, self.workers)
         self._last: Sent | None = None
 
     def start(self) -> State:
@@ -76,10 +79,10 @@ class Lanes:
 
     def round(self, state: State, orders: Orders, number: int, keep: bool = False) -> tuple[State, Outcome]:
         sent = self._sent(orders)
-        counter = devices.put(sampling.words(number), self.mesh, P())
-        found = self._work[keep](state, self.fixed, sent.orders, counter, sent.queue)
+        counter = sampling.words(number)
+        found = self._abreast[keep]((state, self.fixed, sent.orders, counter, queue) for queue in sent.queues)
         found = devices.within_reach(found)  # by the same name: the devices' own parts are let go
-        state, readings, deltas = self._settle[keep](state, sent.orders, found)
+        state, readings, deltas = self._settle(state, sent.orders, found)
         fields = (
             np.asarray(readings)
             if readings.size
@@ -93,11 +96,15 @@ class Lanes:
         floats = self.task.dtype
         wanted = Orders(*map(np.asarray, orders, (np.int32, np.int32, floats, floats)))
         if self._last is None or not all(map(np.array_equal, wanted, self._last.wanted)):
-            queue = pack(wanted.steps, self.mesh.size, self.lanes)
+            size, count = self.mesh.size, self.workers
+            jobs, waves = pack(wanted.steps, size * count, self.lanes)
+            split = [
+                Queue(jobs[n * size : (n + 1) * size], waves[n * size : (n + 1) * size]) for n in range(count)
+            ]
             self._last = Sent(
                 wanted,
                 devices.put(wanted, self.mesh, P()),
-                devices.put(queue, self.mesh, P(devices.AXIS)),
+                devices.put(split, self.mesh, P(devices.AXIS)),
             )
         return self._last
 

@@ -42,16 +42,20 @@ def available_bytes() -> int | None:
         return None
 
 
-def needed_bytes(task: Task, method: Method, held: int = 1, cohort: int | None = None) -> int:
-    """What a round holds of client state: everyone's (donated, so once), and the cohort's before and after it
-    is brought together; `held` times that. A cohort that nobody named is everyone."""
+def needed_bytes(
+    task: Task, method: Method, held: int = 1, cohort: int | None = None, workers: int = 1
+) -> int:
+    """What a round holds of client state: everyone's (donated, so once), the cohort's with every worker, and
+    those summed; `held` times that. A cohort that nobody named is everyone."""
     clients = task.shards.size.shape[1]
-    return int(held * state_bytes(task, method) // clients * (clients + 2 * (cohort or clients)))
+    return int(held * state_bytes(task, method) // clients * (clients + (workers + 1) * (cohort or clients)))
 
 
-def check_fits(task: Task, method: Method, held: int = 1, cohort: int | None = None) -> None:
+def check_fits(
+    task: Task, method: Method, held: int = 1, cohort: int | None = None, workers: int = 1
+) -> None:
     """Refuse, with the numbers, client state that cannot fit."""
-    need, have = needed_bytes(task, method, held, cohort), available_bytes()
+    need, have = needed_bytes(task, method, held, cohort, workers), available_bytes()
     if have is not None and need > have:
         raise UserError(
             f"Method {method.name!r} keeps a state of {task.dim:,} numbers for each of "
