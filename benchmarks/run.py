@@ -30,6 +30,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--data-dir", default="", help="folder with the NSL-KDD files")
     parser.add_argument("--out", type=Path, help="JSON to write; the table goes to the same name with .md")
     parser.add_argument("--repeat", type=int, default=3, help="repetitions; the best one counts")
+    parser.add_argument(
+        "--passes", type=int, default=1, help="times that all take their turn; the best counts"
+    )
     parser.add_argument("--timeout", type=float, default=600, help="seconds a peer may take on a job")
     parser.add_argument("--install-only", action="store_true", help="make the environments and stop")
     given = parser.parse_args()
@@ -63,6 +66,10 @@ def measure(name: str, python: Any, job: str, exported: Path, given: argparse.Na
     return result
 
 
+def pace(result: dict[str, Any]) -> float:
+    return float(result.get("client_steps_per_second", 0))
+
+
 def main() -> None:
     given = arguments()
     pythons = environments(given.names, given.venvs)
@@ -73,6 +80,7 @@ def main() -> None:
         "date": time.strftime("%Y-%m-%d"),
         "machine": machine(),
         "repeat": given.repeat,
+        "passes": given.passes,
         "jobs": {},
     }
     with tempfile.TemporaryDirectory() as folder:
@@ -81,12 +89,12 @@ def main() -> None:
             export(job, given.data_dir, exported)
             results: dict[str, Any] = {}
             outcome["jobs"][job] = {"settings": settings_of(job), "results": results}
-            for name in given.names:
-                results[name] = measure(name, pythons[name], job, exported, given)
-                speed = results[name].get("client_steps_per_second", 0)
+            # a machine that others share changes its pace within minutes: another pass for all
+            for name in given.names * given.passes:
+                found = measure(name, pythons[name], job, exported, given)
+                results[name] = max(results.get(name, found), found, key=pace)
                 print(
-                    f"{job} {name}: {results[name].get('error') or f'{speed:,.0f} client steps/s'}",
-                    flush=True,
+                    f"{job} {name}: {found.get('error') or f'{pace(found):,.0f} client steps/s'}", flush=True
                 )
     text = document(outcome)
     print("\n" + text)

@@ -13,7 +13,7 @@ import numpy as np
 
 from amsfl.engines import devices
 
-devices.configure()  # before anything starts jax: one device per core
+devices.configure()  # before anything starts jax
 
 import jax  # noqa: E402
 

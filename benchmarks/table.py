@@ -65,7 +65,7 @@ def document(outcome: dict[str, Any]) -> str:
     lines = [
         f"Measured {outcome['date']} on {where['cores']} cores of {where['cpu']}, {where['memory_gib']} GiB, "
         f"{where['system']}, Python {where['python']}; load before the start {where['load']}; "
-        f"best of {outcome['repeat']} after a warm-up.",
+        f"best of {outcome['repeat']} after a warm-up, passes: {outcome.get('passes', 1)}.",
         "",
     ]
     for job, entry in outcome["jobs"].items():

@@ -11,6 +11,7 @@ from scipy import stats as scipy_stats
 from amsfl.report import curves, stats
 from amsfl.report.measures import Measured, first_hit, measures, pairs
 from amsfl.report.read import Series, Trial
+from amsfl.report.table import Column, Row, parts
 
 NUMBERS = st.lists(st.floats(-100, 100), min_size=2, max_size=30)
 
@@ -156,3 +157,9 @@ def test_band_asks_for_half_of_the_trials():
 def test_drift_is_change_over_size():
     found = curves.drift(series([curve([0.5, 0.5])]), 1, "sum", np.array([0.0, 3.0, 6.0, 9.0]))
     np.testing.assert_array_equal(found, [3, 3, math.nan])
+
+
+def test_a_small_p_is_not_printed_as_zero():
+    column = Column("speedup_p", "p", 4)
+    assert parts(Row({"method": "a", "speedup_p": 3e-9}, None), column) == ("< 0.0001", "")
+    assert parts(Row({"method": "a", "speedup_p": 0.0123}, None), column) == ("0.0123", "")

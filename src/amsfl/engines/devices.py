@@ -1,9 +1,9 @@
 """How jax is set up: one place, before jax is imported and before it starts its backend.
 
-On the CPU, work goes to one device from one thread per core, and every call runs in the thread that made it.
-Measured on two cores (client steps a second, jobs A and B of benchmarks/): 1.75 to 1.9 times one thread.
-Two virtual devices instead gave 1.2 to 1.5 times: as soon as there are two, XLA spreads even the small
-operations of one step over a thread pool, which costs more than it gains.
+On the CPU there is one device, and one call under way per core: 1.7 to 1.9 times one alone on two cores. A
+client step is a chain of operations of microseconds. Left to itself, XLA shares each of them out over a pool
+of threads, which takes 1.6 times the processor time and is slower (75 instead of 48 microseconds in job A of
+benchmarks/). Virtual devices, one per core, wait for each other where threads need not.
 """
 
 import os
@@ -16,12 +16,18 @@ from typing import Any
 import numpy as np
 import pooch
 
-# XLA reads its flags once, when jax is imported; whoever imported jax first keeps the threads it has
-if "jax" not in sys.modules and "xla_cpu_multi_thread_eigen" not in os.environ.get("XLA_FLAGS", ""):
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_multi_thread_eigen=false".strip()
+# XLA reads its flags once, when jax is imported; whoever imported jax first keeps the settings it has
+FLAGS = {
+    "xla_cpu_multi_thread_eigen": "false",  # matrix products of one step: too small to share between threads
+    "xla_disable_hlo_passes": "cpu-parallel-task-assigner",  # and so are its elementwise loops
+}
+if "jax" not in sys.modules:
+    for name, value in FLAGS.items():
+        if name not in (given := os.environ.get("XLA_FLAGS", "")):
+            os.environ["XLA_FLAGS"] = f"{given} --{name}={value}".strip()
 
-import jax
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+import jax  # noqa: E402
+from jax.sharding import Mesh, NamedSharding, PartitionSpec  # noqa: E402
 
 AXIS = "lanes"
 WORKERS_AT_MOST = 16  # each holds a sum of its own, and all of these meet at the end of a round
@@ -34,9 +40,8 @@ def configure() -> None:
     """
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         jax.config.update("jax_compilation_cache_dir", str(pooch.os_cache("amsfl") / "jax"))
-        jax.config.update(
-            "jax_persistent_cache_min_compile_time_secs", 0.0
-        )  # small ones add up: 0.4 s a start
+        # small programs, too: they add up to 0.4 s of every start
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     if "JAX_CPU_ENABLE_ASYNC_DISPATCH" not in os.environ:
         jax.config.update("jax_cpu_enable_async_dispatch", False)
 

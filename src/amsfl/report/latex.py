@@ -13,6 +13,7 @@ SPECIAL = {
     "}": r"\}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
+    "<": r"$<$",
     "≥": r"$\geq$",
     "±": r"$\pm$",
     "×": r"$\times$",  # noqa: RUF001

@@ -51,6 +51,8 @@ def parts(row: Row, column: Column) -> tuple[str, str]:
         return value, ""
     mean = value.mean if isinstance(value, Estimate) else value
     text = ("≥ " if column.key in row.least else "") + number(mean, column)
+    if column.key.endswith(("_p", "_holm")) and not float(text):
+        return f"< {10**-column.digits:.{column.digits}f}", ""  # a small p is not zero
     if isinstance(value, Estimate) and value.low is not None and value.high is not None:
         return text, f"[{number(value.low, column)}, {number(value.high, column)}]"
     return text, ""
