@@ -9,8 +9,9 @@ benchmarks/). Virtual devices, one per core, wait for each other where threads n
 import os
 import sys
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ if "jax" not in sys.modules:
 
 import jax  # noqa: E402
 from jax.sharding import Mesh, NamedSharding, PartitionSpec  # noqa: E402
+
+Answer = tuple[int, Any, BaseException | None]  # whose, what, or what went wrong
 
 AXIS = "lanes"
 WORKERS_AT_MOST = 16  # each holds a sum of its own, and all of these meet at the end of a round
@@ -75,15 +78,36 @@ def abreast(program: Callable[..., Any]) -> Callable[[Iterable[tuple[Any, ...]]]
         if not compiled:
             compiled = True
             return [program(*arguments) for arguments in (first, *others)]
-        started = [_pool().submit(program, *arguments) for arguments in others]
-        return [program(*first), *(each.result() for each in started)]
+        answers: SimpleQueue[Answer] = SimpleQueue()
+        for place, arguments in enumerate(others):
+            _helper(place).put((program, arguments, place, answers))
+        found = [program(*first), *others]
+        for _ in others:
+            place, result, error = answers.get()
+            if error is not None:
+                raise error
+            found[1 + place] = result
+        return found
 
     return call
 
 
 @cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(WORKERS_AT_MOST)
+def _helper(number: int) -> "SimpleQueue[Any]":
+    """Where a thread of its own waits for calls: a plain queue, which wakes it in half a pool's time."""
+    calls: SimpleQueue[Any] = SimpleQueue()
+
+    def work() -> None:
+        while True:
+            program, arguments, place, answers = calls.get()
+            try:
+                answers.put((place, program(*arguments), None))
+            except BaseException as error:  # the caller's to raise
+                answers.put((place, None, error))
+            del program, arguments, answers  # or the last round's arrays stay until the next one
+
+    Thread(target=work, name=f"amsfl-{number}", daemon=True).start()
+    return calls
 
 
 def put(tree: Any, mesh: Mesh, spec: PartitionSpec) -> Any:
@@ -105,7 +129,7 @@ def put(tree: Any, mesh: Mesh, spec: PartitionSpec) -> Any:
     return jax.tree.map(one, tree)
 
 
-def within_reach(parts: Any) -> Any:
+def within_reach(parts: Any, mesh: Mesh) -> Any:
     """What each device found, [devices, ...] and one part on each, where a program on all of them can sum it.
 
     Virtual CPU devices of one process meet on the host, as [1, ...]: XLA's own sum between them needs threads
@@ -113,11 +137,12 @@ def within_reach(parts: Any) -> Any:
     Other devices have collectives of their own, which the compiler puts where the sum is.
     """
 
+    local = mesh.local_devices
+    if mesh.size == 1 or len(local) < mesh.size or local[0].platform != "cpu":
+        return parts
+
     def one(leaf: jax.Array) -> Any:
-        shards = leaf.addressable_shards
-        if len(shards) == 1 or not leaf.is_fully_addressable or shards[0].device.platform != "cpu":
-            return leaf
-        first, *rest = (np.asarray(shard.data) for shard in shards)
+        first, *rest = (np.asarray(shard.data) for shard in leaf.addressable_shards)
         return sum(rest, start=first)
 
     return jax.tree.map(one, parts)

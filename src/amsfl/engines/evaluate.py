@@ -58,7 +58,7 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1) -> Callable[[Any, str], 
     def evaluate(models: Any, split: str) -> Scores:
         placed = put(models, mesh, P())
         parts = each((placed, *share) for share in splits[split])
-        return Scores(*(np.asarray(part) for part in together(within_reach(parts))))
+        return Scores(*(np.asarray(part) for part in together(within_reach(parts, mesh))))
 
     return evaluate
 

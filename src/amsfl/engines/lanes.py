@@ -52,6 +52,7 @@ class Lanes:
         self._abreast = {key: devices.abreast(program) for key, program in self._work.items()}
         self._settle = programs.settle(self.mesh, method)
         self._evaluate = evaluator(task, self.mesh, self.workers)
+        self._packed: tuple[Any, list[Queue]] = (None, [])
 
     def start(self) -> State:
         anchor = self.task.start()
@@ -71,24 +72,26 @@ class Lanes:
     def round(self, state: State, orders: Orders, number: int, keep: bool = False) -> tuple[State, Outcome]:
         floats = self.task.dtype
         orders = Orders(*map(np.asarray, orders, (np.int32, np.int32, floats, floats)))
-        fields = np.zeros((len(Reading._fields), *orders.steps.shape))
-        queues = self._queues(orders.steps)
+        queues, shape = self._queues(orders.steps), orders.steps.shape
         if jax.process_count() > 1:  # one process may hand numpy arrays over as they are, which is quicker
             orders = devices.put(orders, self.mesh, P())
             queues = devices.put(queues, self.mesh, P(devices.AXIS))
         common = state, self.fixed, orders, sampling.words(number)
         found = self._abreast[keep]((*common, queue) for queue in queues)
-        found = devices.within_reach(found)  # by the same name: the devices' own parts are let go
+        found = devices.within_reach(found, self.mesh)  # by the same name: the devices' own parts are let go
         state, readings, deltas = self._settle(state, orders, found)
-        if readings.size:
-            fields = np.asarray(readings)
+        fields = np.asarray(readings) if readings.size else np.zeros((len(Reading._fields), *shape))
         return state, Outcome(Reading(*fields), deltas if keep else None)
 
     def _queues(self, steps: Any) -> list[Queue]:
-        """Each worker's part of the packed jobs."""
-        jobs, waves = pack(steps, self.mesh.size * self.workers, self.lanes)
-        parts = zip(np.split(jobs, self.workers), np.split(waves, self.workers), strict=True)
-        return [Queue(*part) for part in parts]
+        """Each worker's part of the packed jobs; the last plan's are kept, since many plans never change."""
+        before, queues = self._packed
+        if before is None or not np.array_equal(before, steps):
+            jobs, waves = pack(steps, self.mesh.size * self.workers, self.lanes)
+            parts = zip(np.split(jobs, self.workers), np.split(waves, self.workers), strict=True)
+            queues = [Queue(*part) for part in parts]
+            self._packed = steps.copy(), queues
+        return queues
 
     def evaluate(self, models: Any, split: str) -> Scores:
         return self._evaluate(models, split)
