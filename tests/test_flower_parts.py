@@ -17,7 +17,7 @@ from flwr.app import Context, RecordDict
 from amsfl import methods
 from amsfl.core import Reading, Upload, UserError
 from amsfl.drift import reading
-from amsfl.flower import certificates, checks, costs, roster, serve, state, wire
+from amsfl.flower import certificates, checks, costs, local_run, roster, serve, state, wire
 from amsfl.flower.app import merged
 from amsfl.flower.rehearsal import Rehearsal
 
@@ -272,3 +272,15 @@ def test_torch_and_numpy_clients_agree_for_every_method(name: str) -> None:
     apps = (app, numpy_client(make))
     ends = [serve(Rehearsal(each, nodes), settings, None, start, planner)[0] for each in apps]
     np.testing.assert_allclose(ends[0].anchor, ends[1].anchor, rtol=2e-4, atol=2e-6)
+
+
+def test_a_resumed_deployment_is_the_one_that_began(tmp_path: Path) -> None:
+    """Only how long it runs may change; the rest comes from the folder."""
+    begun = local_run.Recipe({"clients": 3, "data": "digits", "rounds": 4}, [1.0, 2.0, 4.0], 0.1, True)
+    local_run.remember(tmp_path / "run", begun)
+    asked = local_run.Recipe({"clients": 5, "rounds": 9, "target": None, "resume": True}, [], 0.0, False)
+    found = local_run.recall(tmp_path / "run", asked)
+    settings = {"clients": 3, "data": "digits", "rounds": 9, "resume": True}
+    assert found == begun._replace(settings=settings)
+    with pytest.raises(UserError, match="no deployment to go on with"):
+        local_run.recall(tmp_path / "nothing", asked)

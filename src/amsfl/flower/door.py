@@ -11,6 +11,7 @@ from amsfl.flower.exchange import Arrival, Post
 from amsfl.flower.roster import Seat
 
 HELLO_SECONDS = 300.0  # time to live of a question
+RETURN_SECONDS = 60.0  # how long a server that goes on waits for all of its clients
 
 
 class Door:
@@ -85,6 +86,12 @@ class Door:
         for arrival in self.post.pull():
             self.stray(seats, arrival)
         return here - self.post.busy
+
+    def regather(self, seats: list[Seat]) -> None:
+        """After the server's restart everyone has a minute to come back, so that no round begins with few."""
+        until = self.post.now() + RETURN_SECONDS
+        while not {seat.node for seat in seats} <= self.meet(seats) and self.post.now() < until:
+            self.post.sleep(self.post.poll)
 
     def stray(self, seats: list[Seat], arrival: Arrival) -> None:
         """A reply nobody waits for: a newcomer's hello, or work for a round that is over."""

@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import tomli_w
 
@@ -28,6 +28,17 @@ __all__ = ["client", "server"]
 """
 
 
+RECIPE = "deploy.json"  # in the record folder: how the deployment was started, for --resume
+AGAIN = ("rounds", "seconds", "target", "deadline")  # what may change when it goes on
+
+
+class Recipe(NamedTuple):
+    settings: dict[str, Any]
+    slowdowns: list[float]
+    step_seconds: float
+    tls: bool
+
+
 def deploy(
     settings: dict[str, Any],
     out: Path,
@@ -41,13 +52,17 @@ def deploy(
 
     `settings` are those of server_app; `slowdowns[i]` and `step_seconds` make client i slow (see
     local.Pace); with `tls`, certificates and keys are made and SuperNodes must prove who they are;
-    `started(federation)` is called when all are up.
+    `started(federation)` is called when all are up. With `resume` in the settings everything but AGAIN is
+    as it was when the folder's run began.
     """
+    recipe = Recipe(settings, list(slowdowns), step_seconds, tls)
+    settings, slowdowns, step_seconds, tls = recall(out, recipe) if settings.get("resume") else recipe
     config = make_config({key: value for key, value in settings.items() if key not in (*SERVING, "resume")})
     if slowdowns and len(slowdowns) != config.clients:
         raise UserError(
             f"{len(slowdowns)} slowdowns for {config.clients} clients; give each its own: --slowdowns 1,2,4."
         )
+    remember(out, Recipe(settings, list(slowdowns), step_seconds, tls))
     home = Path(tempfile.mkdtemp(prefix="amsfl-"))
     try:
         shards = deal(config, home / "shards")
@@ -69,6 +84,26 @@ def deploy(
         shutil.rmtree(home, ignore_errors=True)
     summary: dict[str, Any] = json.loads((out / folder.SUMMARY).read_text(encoding="utf-8"))
     return summary
+
+
+def remember(out: Path, recipe: Recipe) -> None:
+    """Keep how it was started; a folder that holds a run keeps what it has, and the server refuses it."""
+    if not (out / folder.CONFIG).exists():
+        out.mkdir(parents=True, exist_ok=True)
+        folder.write_atomically(out / RECIPE, json.dumps(recipe._asdict(), indent=1).encode())
+
+
+def recall(out: Path, asked: Recipe) -> Recipe:
+    """How the folder's deployment was started, with what the user changes now."""
+    try:
+        kept = Recipe(**json.loads((out / RECIPE).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise UserError(
+            f"The folder {str(out)!r} holds no deployment to go on with; name one with --out, or start "
+            "a new one without --resume."
+        ) from None
+    changed = {key: asked.settings[key] for key in AGAIN if asked.settings.get(key) is not None}
+    return kept._replace(settings={**kept.settings, **changed, "resume": True})
 
 
 def write_app(where: Path, settings: dict[str, Any]) -> None:

@@ -91,6 +91,8 @@ class Server:
             return stand, []
         self.planner = self.plan_for(roster.weights(stand.seats))
         stand.status = "finished" if stand.round >= self.config.last_round else "running"
+        if stand.status == "running":
+            self.door.regather(stand.seats)
         return stand, list(folder.read_rounds(self.out))
 
     def _fresh(self) -> Standing:
