@@ -27,7 +27,7 @@ def export(job: str, data_dir: str, path: Path, seed: int = 0) -> None:
     parts = partition(PARTITION, data.y, int(settings["clients"]), seed)
     order = np.concatenate(parts)
     x, y = data.evals["holdout"]
-    layers = enumerate(initial(seed))
+    layers = enumerate(initial(LAYERS, seed))
     weights = {f"{kind}{i}": part for i, layer in layers for kind, part in zip("wb", layer, strict=True)}
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez(

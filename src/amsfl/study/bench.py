@@ -2,6 +2,7 @@
 
 import resource
 import time
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -25,11 +26,10 @@ LR = 0.05
 LAYERS = (122, 64, 32, 5)
 
 
-def initial(seed: int = 0) -> list[tuple[Any, Any]]:
+def initial(layers: Sequence[int] = LAYERS, seed: int = 0) -> list[tuple[Any, Any]]:
     """The model that ours and every peer start from: He-normal matrices [in, out], zero biases."""
     rng = np.random.default_rng(seed)
-    sizes = list(pairwise(LAYERS))
-    matrices = [rng.standard_normal(size) * np.sqrt(2 / size[0]) for size in sizes]
+    matrices = [rng.standard_normal(size) * np.sqrt(2 / size[0]) for size in pairwise(layers)]
     return [(weight.astype(np.float32), np.zeros(weight.shape[1], np.float32)) for weight in matrices]
 
 
@@ -76,7 +76,8 @@ def measure(job: Job, data: Dataset, repeat: int, started: float | None = None) 
         cohort = np.sort(rng.choice(job.clients, job.cohort, replace=False))[None]
         return Orders(cohort, steps, lr, weights[:, cohort[0]])
 
-    anchor = np.concatenate([part.ravel() for layer in initial() for part in layer])[None]
+    layers = (data.x.shape[1], *LAYERS[1:-1], len(data.classes))
+    anchor = np.concatenate([part.ravel() for layer in initial(layers) for part in layer])[None]
     state, startup = parts.engine.start(), None
     rates = []
     for _ in range(repeat + 1):  # the first one warms up
