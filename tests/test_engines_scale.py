@@ -163,8 +163,7 @@ def test_memory_without_client_state_follows_the_lanes(name):
     assert wide[0].temp_size_in_bytes - large[0].temp_size_in_bytes >= 9 * model
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-@pytest.mark.parametrize("name", ["scaffold", "feddyn"])
+@pytest.mark.parametrize(("name", "workers"), [("scaffold", 1), ("feddyn", 3)])
 def test_memory_with_client_state_is_what_the_check_says(name, workers):
     """The state is updated in place; the cohort's part is there once with every worker and once summed."""
     cohort, lanes = 64, 3
