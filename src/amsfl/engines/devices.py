@@ -110,6 +110,11 @@ def _helper(number: int) -> "SimpleQueue[Any]":
     return calls
 
 
+def dealt(arrays: Iterable[Any], workers: int) -> list[tuple[Any, ...]]:
+    """Each worker's part of every array: neighbours along the first axis, which the workers divide."""
+    return list(zip(*(np.split(array, workers) for array in arrays), strict=True))
+
+
 def put(tree: Any, mesh: Mesh, spec: PartitionSpec) -> Any:
     """Values that every process holds in full, as global arrays over the mesh: each takes its own part.
 
@@ -146,6 +151,11 @@ def within_reach(parts: Any, mesh: Mesh) -> Any:
         return sum(rest, start=first)
 
     return jax.tree.map(one, parts)
+
+
+def summed(parts: list[Any]) -> Any:
+    """The workers' parts, [devices, ...] each, as one: always in the same order."""
+    return jax.tree.map(lambda *part: sum(each.sum(0) for each in part), *parts)
 
 
 def default_lanes() -> int:

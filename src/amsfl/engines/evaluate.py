@@ -11,7 +11,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from amsfl.engines.base import Scores
-from amsfl.engines.devices import AXIS, abreast, put, within_reach
+from amsfl.engines.devices import AXIS, abreast, dealt, put, summed, within_reach
 from amsfl.engines.task import Task
 
 BLOCK = 4096  # rows at once: the widest activations stay in the cache
@@ -24,9 +24,7 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1) -> Callable[[Any, str], 
     def shares(rows: tuple[Any, Any]) -> list[Any]:
         """Each worker's rows, on each device its part: once, here, and not at every evaluation."""
         blocks = _blocks(*rows, mesh.size * workers)
-        return [
-            put(tuple(np.split(part, workers)[n] for part in blocks), mesh, spread) for n in range(workers)
-        ]
+        return [put(share, mesh, spread) for share in dealt(blocks, workers)]
 
     splits = {name: shares(rows) for name, rows in task.evals.items()}
 
@@ -47,7 +45,7 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1) -> Callable[[Any, str], 
         return jax.tree.map(lambda part: part[None], jax.lax.map(one, models))
 
     def score(parts: list[Any]) -> Scores:
-        loss, cells = jax.tree.map(lambda *part: sum(p.sum(0) for p in part), *parts)
+        loss, cells = summed(parts)
         table = jnp.round(cells).astype(jnp.int32).reshape(-1, task.classes, task.classes)
         return Scores(loss / table.sum((1, 2)), table)
 

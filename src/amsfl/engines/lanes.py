@@ -87,9 +87,8 @@ class Lanes:
         """Each worker's part of the packed jobs; the last plan's are kept, since many plans never change."""
         before, queues = self._packed
         if before is None or not np.array_equal(before, steps):
-            jobs, waves = pack(steps, self.mesh.size * self.workers, self.lanes)
-            parts = zip(np.split(jobs, self.workers), np.split(waves, self.workers), strict=True)
-            queues = [Queue(*part) for part in parts]
+            packed = pack(steps, self.mesh.size * self.workers, self.lanes)
+            queues = [Queue(*share) for share in devices.dealt(packed, self.workers)]
             self._packed = steps.copy(), queues
         return queues
 

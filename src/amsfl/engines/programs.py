@@ -102,7 +102,7 @@ def settle(mesh: Mesh, method: Method) -> Any:
     def body(state: State, orders: Orders, parts: list[Any]) -> tuple[State, jax.Array, jax.Array]:
         trials, cohort = orders.steps.shape
         steps = orders.steps.astype(state.anchor.dtype)
-        total, clients, readings, deltas = jax.tree.map(lambda *part: sum(p.sum(0) for p in part), *parts)
+        total, clients, readings, deltas = devices.summed(parts)
         moved, server = jax.vmap(method.aggregate)(
             state.anchor, total, orders.weights, jnp.maximum(steps, 1), state.server
         )

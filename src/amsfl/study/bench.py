@@ -78,8 +78,7 @@ def measure(job: Job, data: Dataset, repeat: int, started: float | None = None) 
 
     layers = (data.x.shape[1], *LAYERS[1:-1], len(data.classes))
     anchor = np.concatenate([part.ravel() for layer in initial(layers) for part in layer])[None]
-    state, startup = parts.engine.start(), None
-    rates = []
+    startup, rates = None, []
     for _ in range(repeat + 1):  # the first one warms up
         state = parts.engine.start()._replace(anchor=anchor)
         state = jax.block_until_ready(parts.engine.place(state))
