@@ -72,7 +72,7 @@ def run_whole() -> dict[str, np.ndarray]:
 def work(rank: int, processes: int, port: int, out: str) -> None:
     if processes > 1:
         jax.distributed.initialize(f"127.0.0.1:{port}", processes, rank, initialization_timeout=60)
-    found = train("fedavg") | train("scaffold") | run_whole()
+    found = train("scaffold") | run_whole()
     shape = np.array([len(jax.devices()), jax.process_count()])
     np.savez(out, shape=shape, **found)
 
@@ -117,7 +117,7 @@ def alone() -> dict[str, np.ndarray]:
     one = devices.mesh(1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(devices, "mesh", lambda: one)
-        return train("fedavg", one) | train("scaffold", one) | run_whole()
+        return train("scaffold", one) | run_whole()
 
 
 @pytest.mark.parametrize(("processes", "each"), [(1, 4), (2, 2)])
@@ -148,8 +148,7 @@ def memory_of(name: str, cohort: int, lanes: int = 3, workers: int = 1) -> tuple
     return job, [program.compile().memory_analysis() for program in programs]
 
 
-@pytest.mark.parametrize("name", ["fedavg", "amsfl"])
-def test_memory_without_client_state_follows_the_lanes(name):
+def test_memory_without_client_state_follows_the_lanes(name="amsfl"):
     """Sixteen times the cohort adds a few scalars a client (readings, queue), and no vector."""
     assert state_bytes(job_of(4), methods.make(name)) == 0
     job, small = memory_of(name, 8)

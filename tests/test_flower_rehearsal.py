@@ -9,8 +9,9 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
 
-from flwr.app import Message
+from flwr.app import Error, Message
 from flwr.clientapp import ClientApp
+from flwr.common.constant import ErrorCode
 
 from amsfl import data, methods
 from amsfl.core import UserError
@@ -184,6 +185,27 @@ def test_a_client_that_raises_is_left_out_and_comes_back() -> None:
     _, records = serve(Rehearsal(app, NODES), settings, start=TASK.start()[0], planner=fixed_table())
     assert [record.cohort for record in records] == [[0, 1], [0, 1, 2]]
     assert "the disk is full" in records[0].plan["refused"][0]["reason"]
+
+
+class Fading(Rehearsal):
+    """Flower misses node 1002's heartbeat at its first hello and in round 2, and answers in its place."""
+
+    greeted = False
+
+    def answer(self, message: Message) -> Message:
+        if message.metadata.dst_node_id == 1002:
+            first, self.greeted = not self.greeted, True
+            if first or ("order" in message.content and message.content["order"]["round"] == 1):
+                return Message(Error(ErrorCode.NODE_UNAVAILABLE, "no heartbeat"), reply_to=message)
+        return super().answer(message)
+
+
+def test_a_node_without_heartbeat_is_gone_not_a_stranger_and_comes_back() -> None:
+    settings = {**QUICK, "method": "fedavg", "rounds": 3}
+    _, records = serve(Fading(CLIENT, NODES), settings, start=TASK.start()[0], planner=fixed_table())
+    assert [record.cohort for record in records] == [[0, 1, 2], [0, 1], [0, 1, 2]]
+    told = [item for record in records for item in record.plan["refused"]]
+    assert told == [{"client": 2, "reason": "gone: no heartbeat"}]
 
 
 class Lagging(Rehearsal):

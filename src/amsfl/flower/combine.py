@@ -6,7 +6,7 @@ import numpy as np
 
 from amsfl.core import Upload
 from amsfl.flower import checks, wire
-from amsfl.flower.exchange import Arrival
+from amsfl.flower.exchange import Arrival, gone
 from amsfl.methods import Method
 
 
@@ -27,7 +27,7 @@ def judge(order: wire.Order, model: wire.Model, arrival: Arrival) -> Good | str:
     """The reply, or why it must not touch the model."""
     message = arrival.message
     if message.has_error():
-        return f"failed: {message.error.reason}"
+        return f"{'gone' if gone(message) else 'failed'}: {message.error.reason}"
     try:
         reply = wire.unpack_reply(message.content)
     except (KeyError, TypeError, ValueError, OverflowError, EOFError) as error:

@@ -7,7 +7,7 @@ from flwr.app import ConfigRecord, MessageType, RecordDict
 
 from amsfl.core import UserError
 from amsfl.flower import roster, wire
-from amsfl.flower.exchange import Arrival, Post
+from amsfl.flower.exchange import Arrival, Post, gone
 from amsfl.flower.roster import Seat
 
 HELLO_SECONDS = 300.0  # time to live of a question
@@ -65,8 +65,8 @@ class Door:
 
     def hello(self, arrival: Arrival) -> wire.Hello | None:
         node, message = arrival.sent.node, arrival.message
-        if arrival.sent.kind != MessageType.QUERY:
-            return None
+        if arrival.sent.kind != MessageType.QUERY or gone(message):
+            return None  # who was gone may come back and is asked again
         try:
             if message.has_error():
                 raise ValueError(message.error.reason)

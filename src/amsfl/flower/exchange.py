@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from flwr.app import Message, RecordDict
+from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
 from amsfl.flower.wire import Order
@@ -32,6 +33,11 @@ class Arrival(NamedTuple):
     sent: Sent
     message: Message
     seconds: float  # from push to pull
+
+
+def gone(message: Message) -> bool:
+    """Whether Flower answered in a node's place: its heartbeat stopped. The node itself said nothing wrong."""
+    return message.has_error() and message.error.code == ErrorCode.NODE_UNAVAILABLE
 
 
 class Post:

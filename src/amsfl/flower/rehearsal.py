@@ -12,9 +12,8 @@ from typing import Any
 
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
+from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
-
-FAILED = 1  # an error code of Flower's: the ClientApp raised
 
 
 class Rehearsal(Grid):
@@ -57,7 +56,8 @@ class Rehearsal(Grid):
         try:
             return self.app(message, self.contexts[message.metadata.dst_node_id])
         except Exception as error:
-            return Message(Error(FAILED, f"{type(error).__name__}: {error}"), reply_to=message)
+            said = Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, f"{type(error).__name__}: {error}")
+            return Message(said, reply_to=message)
 
     def set_run(self, run: Any) -> None:
         raise NotImplementedError("a rehearsal has no Flower run")
