@@ -36,7 +36,7 @@ class Arrival(NamedTuple):
 
 
 def gone(message: Message) -> bool:
-    """Whether Flower answered in a node's place: its heartbeat stopped. The node itself said nothing wrong."""
+    """Whether Flower answered in a node's place, whose heartbeat stopped; the node said nothing wrong."""
     return message.has_error() and message.error.code == ErrorCode.NODE_UNAVAILABLE
 
 
