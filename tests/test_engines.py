@@ -3,6 +3,8 @@
 import jax
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from amsfl import methods
 from amsfl.core import Reading, UserError
@@ -12,7 +14,7 @@ from amsfl.engines import Orders, devices, losses, make, metrics, models, sampli
 from amsfl.engines.base import Scores
 from amsfl.engines.lanes import Lanes
 from amsfl.engines.memory import check_fits, state_bytes
-from amsfl.engines.waves import pack
+from amsfl.engines.waves import cheapest, cost, pack, shares
 
 CLIENTS, COHORT, TRIALS, BATCH = 6, 4, 2, 8
 
@@ -95,13 +97,19 @@ def test_same_seed_same_bits(digits):
     assert np.array_equal(runs[0].anchor, runs[1].anchor)
 
 
-def test_one_compilation_whatever_the_steps(digits):
+@pytest.mark.parametrize(("lanes", "most"), [(2, 1), (None, 3)])
+def test_few_compilations_whatever_the_steps(digits, lanes, most):
+    """One with a width given; on a CPU's own choice one by one, wide, and narrow where jobs are odd."""
     job_ = job(digits)
-    engine = Lanes(job_, methods.make("fedavg"), BATCH)
-    state = engine.start()
-    for number in range(4):
-        state, _ = engine.round(state, orders(number, job_), number)
-    assert engine._work[False]._cache_size() == engine._settle._cache_size() == 1
+    engine = Lanes(job_, methods.make("fedavg"), BATCH, lanes=lanes, mesh=devices.mesh(1), workers=3)
+    state, rng, widths = engine.start(), np.random.default_rng(0), set()
+    for number in range(12):
+        plan = orders(number, job_)
+        wild = plan._replace(steps=rng.geometric(0.1, plan.steps.shape)) if number % 2 else plan
+        state, _ = engine.round(state, wild, number)
+        widths |= {queue.jobs.shape[2] for queue in engine._packed[1]}
+    assert engine._work[False]._cache_size() == len(widths) <= most
+    assert engine._settle._cache_size() == 1
 
 
 def test_gradient_against_numpy_backpropagation(digits):
@@ -194,6 +202,34 @@ def test_packing_follows_the_sum_of_steps():
     wide = pack(steps, devices=1, lanes=20)
     lockstep = sum(steps.ravel()[wave].max() for wave in wide.jobs[0, : wide.waves[0]])
     assert lockstep * 20 <= 1.3 * steps.sum()
+
+
+@given(
+    st.lists(st.integers(0, 60), min_size=1, max_size=40), st.integers(1, 5), st.sampled_from([0.1, 0.4, 1.0])
+)
+def test_the_cheapest_packing_does_every_job_once_and_never_costs_more_than_one_by_one(
+    steps, workers, overhead
+):
+    queues = cheapest(np.array([steps]), 1, workers, overhead, widest=8)
+    done = np.concatenate([queue.jobs.ravel() for queue in queues])
+    assert sorted(done[done >= 0].tolist()) == [i for i, t in enumerate(steps) if t]
+    costs = [
+        max(cost(queue, steps, overhead) for queue in found)
+        for found in (queues, shares(np.array([steps]), 1, workers, 1))
+    ]
+    assert costs[0] <= costs[1]
+    for queue in queues:  # lanes of a wave in falling order: the first one's steps are the wave's
+        lengths = np.where(queue.jobs >= 0, np.array(steps)[queue.jobs], 0)
+        assert (np.diff(lengths, axis=2) <= 0).all()
+
+
+@pytest.mark.parametrize("jobs", [*range(1, 40), 250])
+def test_equal_jobs_are_packed_in_the_best_of_all_widths(jobs):
+    """Against every width, written out: the fuller worker's waves times what a step of them costs."""
+    steps, overhead = np.full((1, jobs), 7), 0.4
+    found = max(cost(queue, steps, overhead) for queue in cheapest(steps, 1, 2, overhead, widest=8))
+    half = -(-jobs // 2)
+    assert found <= min(-(-half // lanes) * 7 * (lanes + overhead) for lanes in range(1, 9)) + 1e-9
 
 
 def test_idle_clients_are_not_packed():

@@ -110,11 +110,6 @@ def _helper(number: int) -> "SimpleQueue[Any]":
     return calls
 
 
-def dealt(arrays: Iterable[Any], workers: int) -> list[tuple[Any, ...]]:
-    """Each worker's part of every array: neighbours along the first axis, which the workers divide."""
-    return list(zip(*(np.split(array, workers) for array in arrays), strict=True))
-
-
 def put(tree: Any, mesh: Mesh, spec: PartitionSpec) -> Any:
     """Values that every process holds in full, as global arrays over the mesh: each takes its own part.
 
@@ -158,6 +153,6 @@ def summed(parts: list[Any]) -> Any:
     return jax.tree.map(lambda *part: sum(each.sum(0) for each in part), *parts)
 
 
-def default_lanes() -> int:
-    """Jobs side by side on one device: a CPU core does them one by one, a GPU wants many."""
-    return 1 if jax.default_backend() == "cpu" else 512
+def default_lanes() -> int | None:
+    """Jobs side by side on one device: a GPU wants many; for a CPU core it depends on the plan."""
+    return None if jax.default_backend() == "cpu" else 512

@@ -11,8 +11,9 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from amsfl.engines.base import Scores
-from amsfl.engines.devices import AXIS, abreast, dealt, put, summed, within_reach
+from amsfl.engines.devices import AXIS, abreast, put, summed, within_reach
 from amsfl.engines.task import Task
+from amsfl.engines.waves import dealt
 
 BLOCK = 4096  # rows at once: the widest activations stay in the cache
 

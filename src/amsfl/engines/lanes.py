@@ -1,5 +1,6 @@
 """The jax engine: all clients of all trials in one compiled program, sharded over the devices."""
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -15,13 +16,17 @@ from amsfl.engines.evaluate import evaluator
 from amsfl.engines.memory import check_fits, copies
 from amsfl.engines.programs import Fixed
 from amsfl.engines.task import Task
-from amsfl.engines.waves import Queue, pack
+from amsfl.engines.waves import Queue, cheapest, shares
 from amsfl.methods import Method
+
+CALLS = 1.2e6  # the arithmetic (flops) that would take as long as a step's calls
+WIDEST = 8  # lanes on a CPU core: beyond, nothing is gained and caches overflow
 
 
 class Lanes:
     """Engine (see base.Engine): `lanes` jobs in lockstep on each of `mesh`'s devices, `workers` times over.
 
+    Without `lanes` a GPU takes many, and on a CPU every plan the cheapest packing (waves.cheapest).
     `mesh` may span processes (jax.distributed): all of them make the same calls with the same values, and
     all hold the same results. `cohort`, the clients a round, sharpens the check that client state fits.
     """
@@ -39,7 +44,6 @@ class Lanes:
     ):
         self.task, self.method = task, method
         self.mesh = mesh or devices.mesh()
-        self.lanes = lanes or devices.default_lanes()
         self.workers = workers or devices.workers(self.mesh)
         check_fits(task, method, copies(self.mesh), cohort, self.workers)
         shards = task.shards
@@ -49,7 +53,9 @@ class Lanes:
         work = client.program(task, method, batch, readings)
         kept = {deltas: programs.Kept(readings, deltas) for deltas in (False, True)}
         self._work = {key: programs.work(self.mesh, method, work, kept[key]) for key in kept}
-        self._abreast = {key: devices.abreast(program) for key, program in self._work.items()}
+        self._abreast: dict[Any, Any] = {}  # by the queues' widths: each compiles before its workers part
+        lanes = lanes or devices.default_lanes()
+        self._shares = partial(shares, lanes=lanes) if lanes else partial(cheapest, **_widths(task, batch))
         self._settle = programs.settle(self.mesh, method)
         self._evaluate = evaluator(task, self.mesh, self.workers)
         self._packed: tuple[Any, list[Queue]] = (None, [])
@@ -73,11 +79,12 @@ class Lanes:
         floats = self.task.dtype
         orders = Orders(*map(np.asarray, orders, (np.int32, np.int32, floats, floats)))
         queues, shape = self._queues(orders.steps), orders.steps.shape
+        widths = tuple(queue.jobs.shape[2] for queue in queues)
         if jax.process_count() > 1:  # one process may hand numpy arrays over as they are, which is quicker
             orders = devices.put(orders, self.mesh, P())
             queues = devices.put(queues, self.mesh, P(devices.AXIS))
         common = state, self.fixed, orders, sampling.words(number)
-        found = self._abreast[keep]((*common, queue) for queue in queues)
+        found = self._side_by_side(keep, widths)((*common, queue) for queue in queues)
         found = devices.within_reach(found, self.mesh)  # by the same name: the devices' own parts are let go
         state, readings, deltas = self._settle(state, orders, found)
         fields = np.asarray(readings) if readings.size else np.zeros((len(Reading._fields), *shape))
@@ -87,10 +94,26 @@ class Lanes:
         """Each worker's part of the packed jobs; the last plan's are kept, since many plans never change."""
         before, queues = self._packed
         if before is None or not np.array_equal(before, steps):
-            packed = pack(steps, self.mesh.size * self.workers, self.lanes)
-            queues = [Queue(*share) for share in devices.dealt(packed, self.workers)]
+            queues = self._shares(steps, self.mesh.size, self.workers)
             self._packed = steps.copy(), queues
         return queues
 
+    def _side_by_side(self, keep: bool, widths: tuple[int, ...]) -> Any:
+        if (keep, widths) not in self._abreast:
+            self._abreast[keep, widths] = devices.abreast(self._work[keep])
+        return self._abreast[keep, widths]
+
     def evaluate(self, models: Any, split: str) -> Scores:
         return self._evaluate(models, split)
+
+
+def _widths(task: Task, batch: int) -> dict[str, Any]:
+    """How wide queues may be on a CPU core (waves.cheapest), and what a step costs besides its arithmetic.
+
+    A step is some 30 calls of compiled code, whatever they do. In jobs A and B of benchmarks/ they cost a
+    third to a half as much as the arithmetic: a lane's step takes 48 microseconds alone and 39 among three in
+    A, 31 and 22 among five in B. Convolutions of several lanes, each with its own kernels, are far slower.
+    """
+    shapes = jax.tree.leaves(jax.eval_shape(task.unravel, jax.ShapeDtypeStruct((task.dim,), task.dtype)))
+    convolves = any(leaf.ndim > 2 for leaf in shapes)
+    return {"overhead": min(1.0, CALLS / (6 * batch * task.dim)), "widest": 1 if convolves else WIDEST}

@@ -19,7 +19,10 @@ class Teacher(NamedTuple):
 
 
 def cross_entropy(apply: Apply, params: Any, x: jax.Array, y: jax.Array) -> jax.Array:
-    losses: jax.Array = optax.softmax_cross_entropy_with_integer_labels(apply(params, x), y)
+    logits = apply(params, x)
+    # labels as rows, not as numbers: the gradient is then no scatter
+    rows = jax.nn.one_hot(y, logits.shape[-1], dtype=logits.dtype)
+    losses: jax.Array = optax.softmax_cross_entropy(logits, rows)
     return losses.mean()
 
 

@@ -15,6 +15,8 @@ from amsfl.engines.base import Orders, State
 from amsfl.engines.waves import Queue
 from amsfl.methods import Method
 
+FEW = 16  # lanes whose uploads are added row by row
+
 
 class Fixed(NamedTuple):
     """What never changes in a run, on every device once."""
@@ -34,7 +36,7 @@ class Kept(NamedTuple):
     deltas: bool
 
 
-def work(mesh: Mesh, method: Method, local: Callable[[client.Job], client.Done], kept: Kept) -> Any:
+def work(mesh: Mesh, method: Method, local: Callable[[client.Job, Any], client.Done], kept: Kept) -> Any:
     """jit of one worker's local work: every device goes through its waves -> what it found, [devices, ...].
 
     Nobody waits for anybody in here; `settle` sums what workers and devices found.
@@ -46,7 +48,7 @@ def work(mesh: Mesh, method: Method, local: Callable[[client.Job], client.Done],
         steps = orders.steps.astype(dtype)
         mix = jax.vmap(method.mix)(orders.weights, jnp.maximum(steps, 1))
 
-        def one(job: jax.Array) -> tuple[jax.Array, client.Done]:
+        def one(job: jax.Array, longest: jax.Array) -> tuple[jax.Array, client.Done]:
             used = job >= 0
             trial, place = jnp.divmod(jnp.maximum(job, 0), cohort)
             who = orders.cohort[trial, place]
@@ -64,17 +66,19 @@ def work(mesh: Mesh, method: Method, local: Callable[[client.Job], client.Done],
                     orders.lr[trial],
                     key,
                     rows,
-                )
+                ),
+                longest,
             )
             return jnp.where(used, mix[trial, place], 0), done
 
         jobs, lanes = queue.jobs[0], queue.jobs.shape[-1]
-        wave, accumulate = (jax.vmap(one), _add_wave) if lanes > 1 else (_alone(one), _add_one)
+        wave = jax.vmap(one, in_axes=(0, None)) if lanes > 1 else _alone(one)
+        accumulate = _add_rows if lanes <= FEW else _add_wave
 
         def run_wave(index: Any, carry: Any) -> Any:
             total, clients, readings, deltas = carry
             job = jobs[index]
-            share, done = wave(job)
+            share, done = wave(job, orders.steps.ravel()[job[0]])  # the longest comes first
             # lanes of unused places write to one place past the end, which is dropped
             place = jnp.where(job >= 0, job, trials * cohort)
             total = accumulate(total, done.upload, share, jnp.maximum(job, 0) // cohort)
@@ -125,16 +129,18 @@ def settle(mesh: Mesh, method: Method) -> Any:
 def _alone(one: Callable[..., Any]) -> Callable[..., Any]:
     """A wave of a single job without vmap: its loop ends by itself, with no lane to mask."""
 
-    def wave(jobs: jax.Array) -> Any:
-        return jax.tree.map(lambda leaf: leaf[None], one(jobs[0]))
+    def wave(jobs: jax.Array, longest: jax.Array) -> Any:
+        return jax.tree.map(lambda leaf: leaf[None], one(jobs[0], longest))
 
     return wave
 
 
-def _add_one(total: Upload, sent: Upload, share: jax.Array, trial: jax.Array) -> Upload:
-    """One row in place: with a job at a time, touching all trials would cost more than the job."""
-    pairs = zip(total, sent, strict=True)
-    return Upload(*(old.at[trial[0]].add(share[0] * new[0]) for old, new in pairs))
+def _add_rows(total: Upload, sent: Upload, share: jax.Array, trial: jax.Array) -> Upload:
+    """Row by row in place: with few jobs at a time, touching all trials would cost more than the jobs."""
+    for lane in range(len(share)):
+        pairs = zip(total, sent, strict=True)
+        total = Upload(*(old.at[trial[lane]].add(share[lane] * new[lane]) for old, new in pairs))
+    return total
 
 
 def _add_wave(total: Upload, sent: Upload, share: jax.Array, trial: jax.Array) -> Upload:

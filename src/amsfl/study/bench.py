@@ -72,7 +72,11 @@ def measure(job: Job, data: Dataset, repeat: int, started: float | None = None) 
     steps, lr = np.full((1, job.cohort), job.steps), np.array([LR])
     weights = parts.task.shards.weights
 
+    everyone = Orders(np.arange(job.clients)[None], steps, lr, weights)
+
     def order() -> Orders:
+        if job.cohort == job.clients:
+            return everyone
         cohort = np.sort(rng.choice(job.clients, job.cohort, replace=False))[None]
         return Orders(cohort, steps, lr, weights[:, cohort[0]])
 
