@@ -19,7 +19,7 @@ from amsfl.engines.task import Task
 from amsfl.engines.waves import Queue, cheapest, shares
 from amsfl.methods import Method
 
-CALLS = 1.2e6  # the arithmetic (flops) that would take as long as a step's calls
+CALLS = 0.7e6  # the arithmetic (flops) that would take as long as the calls of a step
 WIDEST = 8  # lanes on a CPU core: beyond, nothing is gained and caches overflow
 
 
@@ -110,9 +110,9 @@ class Lanes:
 def _widths(task: Task, batch: int) -> dict[str, Any]:
     """How wide queues may be on a CPU core (waves.cheapest), and what a step costs besides its arithmetic.
 
-    A step is some 30 calls of compiled code, whatever they do. In jobs A and B of benchmarks/ they cost a
-    third to a half as much as the arithmetic: a lane's step takes 48 microseconds alone and 39 among three in
-    A, 31 and 22 among five in B. Convolutions of several lanes, each with its own kernels, are far slower.
+    A step is some 30 calls of compiled code, whatever they do, which several lanes share: in jobs A and B of
+    benchmarks/ a lane's step takes 1.16 and 1.23 times as long alone as among five, both cores busy.
+    Convolutions of several lanes, each with its own kernels, are far slower than one after another.
     """
     shapes = jax.tree.leaves(jax.eval_shape(task.unravel, jax.ShapeDtypeStruct((task.dim,), task.dtype)))
     convolves = any(leaf.ndim > 2 for leaf in shapes)
