@@ -20,6 +20,11 @@ def settings_of(job: str) -> dict[str, float]:
     return JOBS[job]._asdict() | {"lr": LR}
 
 
+def client_steps(job: str) -> int:
+    """Of one repetition."""
+    return JOBS[job].rounds * JOBS[job].cohort * JOBS[job].steps
+
+
 def export(job: str, data_dir: str, path: Path, seed: int = 0) -> None:
     """Rows in client order with offsets, the hold-out, the initial weights, the settings."""
     settings = settings_of(job)

@@ -51,7 +51,7 @@ def command(
     """How one peer is started on one job."""
     peer = PEERS[name]
     if not peer.script:
-        given = ["bench", "--job", job, "--json"]
+        given = ["bench", "--job", job, "--repeat", str(repeat), "--json"]
         return [str(python.with_name("amsfl")), *given, *(["--data-dir", data_dir] if data_dir else [])]
     script = str(HERE / "peers" / peer.script)
     return [str(python), *peer.launch, script, str(export), str(model), "--repeat", str(repeat)]
