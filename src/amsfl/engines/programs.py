@@ -96,7 +96,8 @@ def work(mesh: Mesh, method: Method, local: Callable[[client.Job, Any], client.D
         What stands outside of any loop XLA's CPU runtime hands to a pool of threads wherever it can, and they
         compete with the workers for the cores: 1.15 (job A of benchmarks/) to 1.3 times the time (B).
         """
-        carry = _zeros(state, *orders.steps.shape, kept, method)
+        trials, cohort = orders.steps.shape
+        carry = _zeros(state, trials, cohort, kept, method)
         carry = jax.lax.pcast(carry, devices.AXIS, to="varying")
         times = jnp.minimum(queue.waves[0], 1)  # which the compiler does not know, or it would drop the loop
         carry = jax.lax.fori_loop(
