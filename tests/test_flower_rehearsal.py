@@ -276,6 +276,16 @@ def test_a_killed_server_resumes_as_if_it_had_never_stopped(name: str, tmp_path:
     assert parts.memory.keys() == whole.memory.keys()
 
 
+def test_a_resumed_run_may_be_longer_and_is_otherwise_the_one_that_began(tmp_path: Path) -> None:
+    settings = {**QUICK, "method": "fedavg", "rounds": 2, "out": str(tmp_path / "run")}
+    serve(Rehearsal(CLIENT, NODES), settings, start=TASK.start()[0], planner=fixed_table())
+    longer = {**settings, "method": "scaffold", "rounds": 4, "resume": True}
+    stand, records = serve(Rehearsal(CLIENT, NODES), longer, start=TASK.start()[0], planner=fixed_table())
+    assert [record.round for record in records] == [1, 2, 3, 4]
+    assert folder.read_config(tmp_path / "run").method == "fedavg"
+    np.testing.assert_allclose(stand.anchor, loop_rounds("fedavg", 4)[-1], rtol=2e-5, atol=2e-6)
+
+
 def steady(config: Any, weights: Any) -> Planner:
     """AMSFL's own planner, told the same costs every time: measured ones differ from run to run."""
     from amsfl.clock import Costs

@@ -15,6 +15,8 @@ from amsfl.flower.server import Evaluate, Server
 from amsfl.flower.standing import Standing, judged
 from amsfl.flower.wire import Buffers, Vector
 
+LENGTH = ("rounds", "seconds", "target")  # what may change when a run goes on
+
 
 def server_app(
     evaluate: Evaluate | None = None,
@@ -51,10 +53,16 @@ def serve(
     where = Path(str(out)).expanduser() if out else None
     if again and where is None:
         raise UserError("To resume, say which record folder: out=FOLDER.")
-    config = folder.read_config(where) if again and where else make_config(rest)
+    config = resumed(where, rest) if again and where else make_config(rest)
     first = start(config) if callable(start) else start
     server = Server(grid, config, serving, evaluate, first, planner, where, watch=say)
     return server.run(again)
+
+
+def resumed(where: Path, asked: Mapping[str, Any]) -> RunConfig:
+    """The settings that the folder's run began with, and how long it is to go on now."""
+    changed = {key: asked[key] for key in LENGTH if asked.get(key) is not None}
+    return make_config({**folder.read_config(where).model_dump(), **changed})
 
 
 def merged(defaults: Mapping[str, Any], run_config: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import tomli_w
 from amsfl.core import UserError
 from amsfl.federation import folder, make_config
 from amsfl.flower import certificates
+from amsfl.flower.app import LENGTH
 from amsfl.flower.orders import SERVING
 from amsfl.flower.processes import Federation, federation
 from amsfl.flower.shards import deal
@@ -29,7 +30,7 @@ __all__ = ["client", "server"]
 
 
 RECIPE = "deploy.json"  # in the record folder: how the deployment was started, for --resume
-AGAIN = ("rounds", "seconds", "target", "deadline")  # what may change when it goes on
+AGAIN = (*LENGTH, "deadline")  # what may change when it goes on
 
 
 class Recipe(NamedTuple):
