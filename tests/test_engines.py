@@ -12,6 +12,7 @@ from amsfl.data import load, partition
 from amsfl.drift import reading
 from amsfl.engines import Orders, devices, losses, make, metrics, models, sampling, task
 from amsfl.engines.base import Scores
+from amsfl.engines.dense import turned
 from amsfl.engines.lanes import Lanes
 from amsfl.engines.memory import check_fits, state_bytes
 from amsfl.engines.waves import cheapest, cost, pack, shares
@@ -118,7 +119,7 @@ def test_gradient_against_numpy_backpropagation(digits):
     flat = job_.start()[0]
     x, y = job_.x[:32], job_.y[:32]
     tree = job_.unravel(flat)
-    (w1, b1), (w2, b2) = [(np.asarray(layer.weight), np.asarray(layer.bias)) for layer in tree.layers]
+    (w1, b1), (w2, b2) = [map(np.asarray, layer) for layer in turned(tree)]
     hidden = x @ w1 + b1
     active = np.maximum(hidden, 0)
     logits = active @ w2 + b2
@@ -131,7 +132,7 @@ def test_gradient_against_numpy_backpropagation(digits):
     expected = [x.T @ back, back.sum(0), active.T @ error, error.sum(0)]
     loss, got = jax.value_and_grad(lambda t: losses.cross_entropy(job_.model.apply, t, x, y))(tree)
     assert float(loss) == pytest.approx(-np.log(p[np.arange(32), y]).mean())
-    for ours, theirs in zip(expected, jax.tree.leaves(got), strict=True):
+    for ours, theirs in zip(expected, jax.tree.leaves(turned(got)), strict=True):
         np.testing.assert_allclose(theirs, ours, atol=1e-12)
 
 
@@ -265,8 +266,8 @@ def test_evaluation_against_numpy(digits, engine):
     scores = make(engine, job_, methods.make("fedavg"), BATCH).evaluate(job_.start(), "holdout")
     x, y = job_.evals["holdout"]
     for index, flat in enumerate(job_.start()):
-        layer = job_.unravel(flat).layers[0]
-        logits = x @ np.asarray(layer.weight) + np.asarray(layer.bias)
+        weight, bias = turned(job_.unravel(flat))[0]
+        logits = x @ np.asarray(weight) + np.asarray(bias)
         likely = logits - np.log(np.exp(logits).sum(1, keepdims=True))
         assert scores.loss[index] == pytest.approx(-likely[np.arange(len(y)), y].mean())
         assert metrics(scores, index)["accuracy"] == pytest.approx((logits.argmax(1) == y).mean())
@@ -306,6 +307,52 @@ def test_users_own_functions_are_a_model(digits):
     a, _ = ten_rounds(make("loop", job_, methods.make("fedavg"), BATCH), job_)
     b, _ = ten_rounds(make("jax", job_, methods.make("fedavg"), BATCH), job_)
     close(a.anchor, b.anchor, 1e-10)
+
+
+def test_an_equinox_module_is_a_model(digits):
+    """The same arithmetic as the softmax model, so the same round from the same start."""
+    import equinox as eqx
+
+    class Linear(eqx.Module):
+        weight: jax.Array
+        bias: jax.Array
+        name: str = eqx.field(static=True)
+
+        def __call__(self, x):
+            return x @ self.weight.T + self.bias
+
+    plain = models.make("softmax", 64, 10)
+    module = models.from_module("mine", lambda key: Linear(*plain.init(key)[0], "static"))
+    parts = [partition("iid", digits.y, CLIENTS, 0)]
+    tasks = [task.make(digits, network, parts, (0,), np.float64) for network in (plain, module)]
+    a, b = (ten_rounds(make("jax", job_, methods.make("fedavg"), BATCH), job_)[0] for job_ in tasks)
+    close(a.anchor, b.anchor, 1e-10)
+
+
+@pytest.mark.parametrize("sizes", [(6, 4), (6, 5, 4), (6, 5, 3, 4)])
+def test_dense_gradients_against_plain_products(sizes):
+    """Layers as they are stored, against x @ W + b differentiated by jax, several networks at once too."""
+    network, rng = models.mlp("mlp", sizes), np.random.default_rng(0)
+    x, d = rng.normal(size=(7, 6)), rng.normal(size=(7, 4))
+    trees = [network.init(jax.random.key(seed)) for seed in range(3)]
+
+    def plain(layers, x):
+        for weight, bias in layers[:-1]:
+            x = jax.nn.relu(x @ weight + bias)
+        return x @ layers[-1][0] + layers[-1][1]
+
+    def slopes(apply):
+        return jax.grad(lambda layers, x: (apply(layers, x) * d).sum(), argnums=(0, 1))
+
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
+    together = jax.vmap(slopes(network.apply), in_axes=(0, None))(stacked, x)
+    for index, tree in enumerate(trees):
+        expected, back = slopes(plain)(turned(tree), x)
+        for found in (slopes(network.apply)(tree, x), jax.tree.map(lambda leaf: leaf[index], together)):  # noqa: B023
+            close(found[1], back, 1e-5)
+            for ours, theirs in zip(turned(found[0]), expected, strict=True):
+                close(ours.weight, theirs.weight, 1e-5)
+                close(ours.bias, theirs.bias, 1e-5)
 
 
 def test_reading_by_hand():

@@ -6,12 +6,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from amsfl.engines.base import Scores
 from amsfl.engines.devices import AXIS, abreast, put, summed, within_reach
+from amsfl.engines.losses import surprise
 from amsfl.engines.task import Task
 from amsfl.engines.waves import dealt
 
@@ -32,10 +32,9 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1) -> Callable[[Any, str], 
     def block_scores(params: Any, part: Any) -> tuple[jax.Array, jax.Array]:
         x, y, mask = part
         logits = task.model.apply(params, x)
-        loss: jax.Array = optax.softmax_cross_entropy_with_integer_labels(logits, y)
         cell = y * task.classes + logits.argmax(-1)
         hit = jax.nn.one_hot(cell, task.classes**2, dtype=jnp.float32) * mask[:, None]
-        return (loss * mask).sum(), hit.sum(0)
+        return (surprise(logits, y) * mask).sum(), hit.sum(0)
 
     def count(models: jax.Array, x: jax.Array, y: jax.Array, mask: jax.Array) -> Any:
         def one(model: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -1,15 +1,14 @@
-"""Models: equinox modules that take a batch, or any pair of functions init and apply."""
+"""Models: a pair of functions init and apply; any pytree of arrays is a model's parameters."""
 
 from collections.abc import Callable
 from itertools import pairwise
 from math import isqrt
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 
 from amsfl.core import UserError, nearest
+from amsfl.engines.dense import Dense, drawn, perceptron, turned
 
 Params = Any
 
@@ -22,65 +21,70 @@ class Model(NamedTuple):
     apply: Callable[[Params, jax.Array], jax.Array]
 
 
-class Dense(eqx.Module):
-    weight: jax.Array
-    bias: jax.Array
-
-    def __init__(self, inputs: int, outputs: int, key: jax.Array):
-        scale = inputs**-0.5
-        self.weight = jax.random.uniform(key, (inputs, outputs), minval=-scale, maxval=scale)
-        self.bias = jnp.zeros(outputs)
-
-    def __call__(self, x: jax.Array) -> jax.Array:
-        return x @ self.weight + self.bias
-
-
-class MLP(eqx.Module):
-    """Dense layers with ReLU between; without hidden layers this is softmax regression."""
-
-    layers: tuple[Dense, ...]
-
-    def __init__(self, sizes: tuple[int, ...], key: jax.Array):
-        pairs = list(pairwise(sizes))
-        self.layers = tuple(
-            Dense(i, o, k) for (i, o), k in zip(pairs, jax.random.split(key, len(pairs)), strict=True)
-        )
-
-    def __call__(self, x: jax.Array) -> jax.Array:
-        for layer in self.layers[:-1]:
-            x = jax.nn.relu(layer(x))
-        return self.layers[-1](x)
-
-
-class CNN(eqx.Module):
+class CNN(NamedTuple):
     """Two 3x3 convolutions with stride 1 and 2 over square one-channel images, then a dense layer."""
 
-    side: int = eqx.field(static=True)
-    first: eqx.nn.Conv2d
-    second: eqx.nn.Conv2d
-    last: Dense
+    first: Dense
+    second: Dense
+    last: tuple[Dense, ...]
 
-    def __init__(self, features: int, classes: int, key: jax.Array, channels: int = 16):
-        self.side = isqrt(features)
-        if self.side**2 != features:
-            raise UserError(
-                f"The cnn model needs square images, and {features} features are none; "
-                "use --model mlp or --model softmax."
-            )
+
+def make(spec: str, features: int, classes: int) -> Model:
+    """`softmax`, `mlp` (64-32), `mlp:128-64` (hidden sizes) or `cnn`."""
+    kind, _, sizes = spec.partition(":")
+    if kind == "softmax" and not sizes:
+        return mlp(spec, (features, classes))
+    if kind == "mlp":
+        return mlp(spec, (features, *_hidden(spec, sizes or "64-32"), classes))
+    if kind == "cnn" and not sizes:
+        return cnn(spec, features, classes)
+    raise UserError(f"Unknown model {spec!r}{nearest(kind, ['softmax', 'mlp', 'cnn'])}.")
+
+
+def mlp(name: str, sizes: tuple[int, ...]) -> Model:
+    """Dense layers with ReLU between; without hidden layers this is softmax regression."""
+    pairs = list(pairwise(sizes))
+
+    def init(key: jax.Array) -> tuple[Dense, ...]:
+        keys = jax.random.split(key, len(pairs))
+        return turned(drawn(*pair, key) for pair, key in zip(pairs, keys, strict=True))
+
+    return Model(name, init, perceptron)
+
+
+def cnn(name: str, features: int, classes: int, channels: int = 16) -> Model:
+    side = isqrt(features)
+    if side**2 != features:
+        raise UserError(
+            f"The cnn model needs square images, and {features} features are none; "
+            "use --model mlp or --model softmax."
+        )
+
+    def init(key: jax.Array) -> CNN:
         one, two, three = jax.random.split(key, 3)
-        self.first = eqx.nn.Conv2d(1, channels, 3, padding=1, key=one)
-        self.second = eqx.nn.Conv2d(channels, channels, 3, stride=2, padding=1, key=two)
-        self.last = Dense(channels * ((self.side + 1) // 2) ** 2, classes, three)
+        flat = channels * ((side + 1) // 2) ** 2
+        return CNN(
+            _kernels(1, channels, one),
+            _kernels(channels, channels, two),
+            turned([drawn(flat, classes, three)]),
+        )
 
-    def __call__(self, x: jax.Array) -> jax.Array:
-        image = x.reshape(-1, 1, self.side, self.side)
-        maps = jax.nn.relu(jax.vmap(self.second)(jax.nn.relu(jax.vmap(self.first)(image))))
-        return self.last(maps.reshape(x.shape[0], -1))
+    def apply(params: CNN, x: jax.Array) -> jax.Array:
+        maps = jax.nn.relu(_convolved(params.first, x.reshape(-1, 1, side, side), stride=1))
+        maps = jax.nn.relu(_convolved(params.second, maps, stride=2))
+        return perceptron(params.last, maps.reshape(x.shape[0], -1))
+
+    return Model(name, init, apply)
 
 
-def from_module(name: str, build: Callable[[jax.Array], eqx.Module]) -> Model:
+def from_module(name: str, build: Callable[[jax.Array], Any]) -> Model:
     """A Model from an equinox module's constructor: its arrays are the parameters."""
-    _, static = eqx.partition(eqx.filter_eval_shape(build, jax.random.key(0)), _is_array)
+    import equinox as eqx  # whoever has a module has equinox; nothing else here needs it
+
+    def is_array(leaf: Any) -> bool:
+        return isinstance(leaf, jax.ShapeDtypeStruct) or eqx.is_array(leaf)
+
+    _, static = eqx.partition(eqx.filter_eval_shape(build, jax.random.key(0)), is_array)
 
     def init(key: jax.Array) -> Params:
         return eqx.partition(build(key), eqx.is_array)[0]
@@ -93,17 +97,21 @@ def from_module(name: str, build: Callable[[jax.Array], eqx.Module]) -> Model:
     return Model(name, init, apply)
 
 
-def make(spec: str, features: int, classes: int) -> Model:
-    """`softmax`, `mlp` (64-32), `mlp:128-64` (hidden sizes) or `cnn`."""
-    kind, _, sizes = spec.partition(":")
-    if kind == "softmax" and not sizes:
-        return from_module(spec, lambda key: MLP((features, classes), key))
-    if kind == "mlp":
-        hidden = _hidden(spec, sizes or "64-32")
-        return from_module(spec, lambda key: MLP((features, *hidden, classes), key))
-    if kind == "cnn" and not sizes:
-        return from_module(spec, lambda key: CNN(features, classes, key))
-    raise UserError(f"Unknown model {spec!r}{nearest(kind, ['softmax', 'mlp', 'cnn'])}.")
+def _kernels(inputs: int, outputs: int, key: jax.Array) -> Dense:
+    """3x3 kernels and biases, uniform within the inverse root of what a kernel sees."""
+    scale = (9 * inputs) ** -0.5
+    one, two = jax.random.split(key)
+    return Dense(
+        jax.random.uniform(one, (outputs, inputs, 3, 3), minval=-scale, maxval=scale),
+        jax.random.uniform(two, (outputs, 1, 1), minval=-scale, maxval=scale),
+    )
+
+
+def _convolved(layer: Dense, maps: jax.Array, stride: int) -> jax.Array:
+    """[rows, channels, height, width] -> the same with other channels, edges padded by one."""
+    found = jax.lax.conv_general_dilated(maps, layer.weight, (stride, stride), [(1, 1), (1, 1)])
+    shifted: jax.Array = found + layer.bias
+    return shifted
 
 
 def _hidden(spec: str, sizes: str) -> tuple[int, ...]:
@@ -111,7 +119,3 @@ def _hidden(spec: str, sizes: str) -> tuple[int, ...]:
     if not all(part.isdigit() and int(part) > 0 for part in parts):
         raise UserError(f"Model {spec!r}: hidden sizes are positive numbers joined by '-', as in mlp:64-32.")
     return tuple(int(part) for part in parts)
-
-
-def _is_array(leaf: Any) -> bool:
-    return isinstance(leaf, jax.ShapeDtypeStruct) or eqx.is_array(leaf)

@@ -51,6 +51,7 @@ def bench(
 def measure(job: Job, data: Dataset, repeat: int, started: float | None = None) -> dict[str, Any]:
     """Client steps a second over the rounds, and whether it really trained."""
     from amsfl.engines import Orders, metrics  # before jax, which it sets up
+    from amsfl.engines.dense import turned
     from amsfl.federation import make_config
     from amsfl.federation.setup import prepare
 
@@ -81,7 +82,7 @@ def measure(job: Job, data: Dataset, repeat: int, started: float | None = None) 
         return Orders(cohort, steps, lr, weights[:, cohort[0]])
 
     layers = (data.x.shape[1], *LAYERS[1:-1], len(data.classes))
-    anchor = np.concatenate([part.ravel() for layer in initial(layers) for part in layer])[None]
+    anchor = np.concatenate([part.ravel() for part in jax.tree.leaves(turned(initial(layers)))])[None]
     startup, rates = None, []
     for _ in range(repeat + 1):  # the first one warms up
         state = parts.engine.start()._replace(anchor=anchor)

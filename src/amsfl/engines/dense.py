@@ -1,0 +1,76 @@
+"""Dense layers whose gradients are products that XLA's CPU backend is good at.
+
+The gradient of x W is x' d: a product with its left side turned, for which XLA has no fast kernel on the
+CPU (twice the time of x W itself, a third of a client step). Turned beforehand, at the cost of one small
+copy, all products of a step take the fast one: a client step of job A of benchmarks/ takes 0.81 of the time,
+one of job B 0.75.
+"""
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+
+class Dense(NamedTuple):
+    """x W + b: W as `product` wants it, b."""
+
+    weight: Any
+    bias: Any
+
+
+def drawn(inputs: int, outputs: int, key: jax.Array) -> Dense:
+    """A layer to start from: W [inputs, outputs] uniform within 1/sqrt(inputs), b zero."""
+    scale = inputs**-0.5
+    return Dense(jax.random.uniform(key, (inputs, outputs), minval=-scale, maxval=scale), jnp.zeros(outputs))
+
+
+def turned(layers: Iterable[tuple[Any, Any]]) -> tuple[Dense, ...]:
+    """Layers with W [inputs, outputs] as a network stores them, or such a network's layers back again.
+
+    Stored as [outputs, inputs], d (the smaller side) is the one to turn, and the input's gradient d W' needs
+    no turning. Only the first of several layers is better as it is: nobody asks for its input's gradient.
+    """
+    first, *others = layers
+    return Dense(*first) if others else _flipped(first), *map(_flipped, others)
+
+
+def perceptron(layers: tuple[Dense, ...], x: jax.Array) -> jax.Array:
+    """The layers one after another, with ReLU between."""
+    first, *others = layers
+    x = product(x, first.weight, not others) + first.bias
+    for layer in others:
+        x = product(jax.nn.relu(x), layer.weight, True) + layer.bias
+    return x
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(2,))
+def product(x: jax.Array, weight: jax.Array, flipped: bool) -> jax.Array:
+    """x W, with W [inputs, outputs] or flipped; its gradients are d W' and x' d."""
+    return x @ weight.T if flipped else x @ weight
+
+
+def _forward(x: jax.Array, weight: jax.Array, flipped: bool) -> tuple[jax.Array, Any]:
+    return product(x, weight, flipped), (x, weight)
+
+
+def _backward(flipped: bool, kept: Any, d: jax.Array) -> tuple[jax.Array, jax.Array]:
+    x, weight = kept
+    if flipped:
+        return d @ weight, _laid_out(d.T) @ x
+    return d @ weight.T, _laid_out(x.T) @ d
+
+
+product.defvjp(_forward, _backward)
+
+
+def _laid_out(side: jax.Array) -> jax.Array:
+    """As rows in memory on the CPU; elsewhere products take a turned side as it is."""
+    return jax.lax.optimization_barrier(side) if jax.default_backend() == "cpu" else side
+
+
+def _flipped(layer: tuple[Any, Any]) -> Dense:
+    weight, bias = layer
+    return Dense(weight.T, bias)
