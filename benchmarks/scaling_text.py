@@ -27,7 +27,7 @@ def document(outcome: dict[str, Any]) -> str:
     first = outcome["trials"][0]
     text = [
         f"Measured {outcome['date']} on {where['cores']} cores of {where['cpu']}, {where['memory_gib']} GiB, "
-        f"{where['system']}, Python {where['python']}, jax {first['jax']}, {first['devices']} jax devices; "
+        f"{where['system']}, Python {where['python']}, jax {first['jax']}; "
         f"load {where['load']} before the start and {where['load_after']} at the end; best of three after a "
         "warm-up; every point a process of its own. Written by `python benchmarks/scaling.py`.",
         "",
