@@ -355,6 +355,13 @@ def test_dense_gradients_against_plain_products(sizes):
                 close(ours.bias, theirs.bias, 1e-5)
 
 
+def test_rows_are_held_once(digits):
+    """A CPU's jax takes the task's own memory; a copy would double what the data need."""
+    engine = Lanes(job(digits), methods.make("fedavg"), BATCH, mesh=devices.mesh(1))
+    (part,) = engine.fixed.x.addressable_shards
+    assert part.data.unsafe_buffer_pointer() == engine.task.x.ctypes.data
+
+
 def test_reading_by_hand():
     """g = (3, 4), g' = (1, 4), delta = (-1, 0), v = (-2, 1)."""
     got = reading(0.7, *map(np.array, ([3.0, 4.0], [1.0, 4.0], [-1.0, 0.0], [-2.0, 1.0])))
