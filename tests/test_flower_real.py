@@ -82,12 +82,12 @@ def plain(context):
     def gradient(x, step, order):
         rows = held["picks"][order.round % len(held["picks"]), step]
         a, y = held["x"][rows], held["y"][rows]
-        z = a @ x[:640].reshape(64, 10) + x[640:]
+        z = a @ x[:640].reshape(10, 64).T + x[640:]
         z = z - z.max(1, keepdims=True)
         p = np.exp(z) / np.exp(z).sum(1, keepdims=True)
         loss = -np.log(p[np.arange(len(y)), y]).mean()
         p[np.arange(len(y)), y] -= 1
-        return loss, np.concatenate([(a.T @ p / len(y)).ravel(), p.mean(0)])
+        return loss, np.concatenate([(p.T @ a / len(y)).ravel(), p.mean(0)])
 
     return NumpyTrainer(len(held["y"]), np.zeros(650, np.float32), gradient)
 
