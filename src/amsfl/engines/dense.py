@@ -6,7 +6,7 @@ copy, all products of a step take the fast one: a client step of job A of benchm
 one of job B 0.75.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,35 +14,36 @@ import jax
 import jax.numpy as jnp
 
 
-class Dense(NamedTuple):
-    """x W + b: W as `product` wants it, b."""
-
+class Layer(NamedTuple):
     weight: Any
     bias: Any
 
 
-def drawn(inputs: int, outputs: int, key: jax.Array) -> Dense:
+def drawn(inputs: int, outputs: int, key: jax.Array) -> Layer:
     """A layer to start from: W [inputs, outputs] uniform within 1/sqrt(inputs), b zero."""
     scale = inputs**-0.5
-    return Dense(jax.random.uniform(key, (inputs, outputs), minval=-scale, maxval=scale), jnp.zeros(outputs))
+    return Layer(jax.random.uniform(key, (inputs, outputs), minval=-scale, maxval=scale), jnp.zeros(outputs))
 
 
-def turned(layers: Iterable[tuple[Any, Any]]) -> tuple[Dense, ...]:
-    """Layers with W [inputs, outputs] as a network stores them, or such a network's layers back again.
+def flips(count: int) -> list[bool]:
+    """Which of a network's dense layers store W as [outputs, inputs]: all but the first of several.
 
-    Stored as [outputs, inputs], d (the smaller side) is the one to turn, and the input's gradient d W' needs
-    no turning. Only the first of several layers is better as it is: nobody asks for its input's gradient.
+    So d (the smaller side) is the one to turn, and the input's gradient d W' needs no turning. Nobody asks
+    for the gradient of a first layer's input.
     """
-    first, *others = layers
-    return Dense(*first) if others else _flipped(first), *map(_flipped, others)
+    return [count == 1 or place > 0 for place in range(count)]
 
 
-def perceptron(layers: tuple[Dense, ...], x: jax.Array) -> jax.Array:
+def turned(layers: Sequence[tuple[Any, Any]]) -> tuple[Layer, ...]:
+    """Layers with W [inputs, outputs] as a network stores them, or such a network's layers back again."""
+    each = zip(layers, flips(len(layers)), strict=True)
+    return tuple(Layer(weight.T if flip else weight, bias) for (weight, bias), flip in each)
+
+
+def perceptron(layers: tuple[Layer, ...], x: jax.Array) -> jax.Array:
     """The layers one after another, with ReLU between."""
-    first, *others = layers
-    x = product(x, first.weight, not others) + first.bias
-    for layer in others:
-        x = product(jax.nn.relu(x), layer.weight, True) + layer.bias
+    for place, (layer, flip) in enumerate(zip(layers, flips(len(layers)), strict=True)):
+        x = product(jax.nn.relu(x) if place else x, layer.weight, flip) + layer.bias
     return x
 
 
@@ -69,8 +70,3 @@ product.defvjp(_forward, _backward)
 def _laid_out(side: jax.Array) -> jax.Array:
     """As rows in memory on the CPU; elsewhere products take a turned side as it is."""
     return jax.lax.optimization_barrier(side) if jax.default_backend() == "cpu" else side
-
-
-def _flipped(layer: tuple[Any, Any]) -> Dense:
-    weight, bias = layer
-    return Dense(weight.T, bias)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 
 from amsfl.core import UserError, nearest
-from amsfl.engines.dense import Dense, drawn, perceptron, turned
+from amsfl.engines.dense import Layer, drawn, perceptron, turned
 
 Params = Any
 
@@ -24,9 +24,9 @@ class Model(NamedTuple):
 class CNN(NamedTuple):
     """Two 3x3 convolutions with stride 1 and 2 over square one-channel images, then a dense layer."""
 
-    first: Dense
-    second: Dense
-    last: tuple[Dense, ...]
+    first: Layer
+    second: Layer
+    last: tuple[Layer, ...]
 
 
 def make(spec: str, features: int, classes: int) -> Model:
@@ -45,9 +45,9 @@ def mlp(name: str, sizes: tuple[int, ...]) -> Model:
     """Dense layers with ReLU between; without hidden layers this is softmax regression."""
     pairs = list(pairwise(sizes))
 
-    def init(key: jax.Array) -> tuple[Dense, ...]:
+    def init(key: jax.Array) -> tuple[Layer, ...]:
         keys = jax.random.split(key, len(pairs))
-        return turned(drawn(*pair, key) for pair, key in zip(pairs, keys, strict=True))
+        return turned([drawn(*pair, key) for pair, key in zip(pairs, keys, strict=True)])
 
     return Model(name, init, perceptron)
 
@@ -97,17 +97,17 @@ def from_module(name: str, build: Callable[[jax.Array], Any]) -> Model:
     return Model(name, init, apply)
 
 
-def _kernels(inputs: int, outputs: int, key: jax.Array) -> Dense:
+def _kernels(inputs: int, outputs: int, key: jax.Array) -> Layer:
     """3x3 kernels and biases, uniform within the inverse root of what a kernel sees."""
     scale = (9 * inputs) ** -0.5
     one, two = jax.random.split(key)
-    return Dense(
+    return Layer(
         jax.random.uniform(one, (outputs, inputs, 3, 3), minval=-scale, maxval=scale),
         jax.random.uniform(two, (outputs, 1, 1), minval=-scale, maxval=scale),
     )
 
 
-def _convolved(layer: Dense, maps: jax.Array, stride: int) -> jax.Array:
+def _convolved(layer: Layer, maps: jax.Array, stride: int) -> jax.Array:
     """[rows, channels, height, width] -> the same with other channels, edges padded by one."""
     found = jax.lax.conv_general_dilated(maps, layer.weight, (stride, stride), [(1, 1), (1, 1)])
     shifted: jax.Array = found + layer.bias
