@@ -17,9 +17,13 @@ from flwr.app import Context, RecordDict
 from amsfl import methods
 from amsfl.core import Reading, Upload, UserError
 from amsfl.drift import reading
-from amsfl.flower import certificates, checks, costs, local_run, roster, serve, state, wire
-from amsfl.flower.app import merged
+from amsfl.flower import serve, wire
+from amsfl.flower.client import kept
+from amsfl.flower.deploy import certificates
+from amsfl.flower.deploy import run as deploying
 from amsfl.flower.rehearsal import Rehearsal
+from amsfl.flower.server import checks, costs, roster
+from amsfl.flower.server.app import merged
 
 ROOT = Path(__file__).parents[1]
 ORDER = wire.Order("run", 3, 2, 1, 7, 0.05, 16, 11, "fedprox", {"mu": 0.25}, True)
@@ -122,18 +126,18 @@ def test_client_state_settles_on_what_the_server_accepted(keep: str, tmp_path: P
     fresh, first, second = np.zeros(3, np.float32), np.ones(3, np.float32), np.full(3, 2, np.float32)
     here = context()
     order = ORDER._replace(accepted=-1, round=0)
-    assert state.settle(state.load(here, order), order, fresh)[1] is False  # nothing was promised yet
-    state.save(here, order, fresh, first)
+    assert kept.settle(kept.load(here, order), order, fresh)[1] is False  # nothing was promised yet
+    kept.save(here, order, fresh, first)
     taken = ORDER._replace(accepted=0, round=1)
     here = context() if keep == "file" else here  # a new Flower run: only the file is left
-    mine, lost = state.settle(state.load(here, taken), taken, fresh)
+    mine, lost = kept.settle(kept.load(here, taken), taken, fresh)
     assert not lost and (mine == first).all()
-    state.save(here, taken, mine, second)
+    kept.save(here, taken, mine, second)
     refused = ORDER._replace(accepted=0, round=2)  # the server never took round 1
-    mine, lost = state.settle(state.load(here, refused), refused, fresh)
+    mine, lost = kept.settle(kept.load(here, refused), refused, fresh)
     assert not lost and (mine == first).all()
     elsewhere = ORDER._replace(accepted=0, round=2, run="another")
-    mine, lost = state.settle(state.load(here, elsewhere), elsewhere, fresh)
+    mine, lost = kept.settle(kept.load(here, elsewhere), elsewhere, fresh)
     assert lost and (mine == fresh).all()
 
 
@@ -276,11 +280,11 @@ def test_torch_and_numpy_clients_agree_for_every_method(name: str) -> None:
 
 def test_a_resumed_deployment_is_the_one_that_began(tmp_path: Path) -> None:
     """Only how long it runs may change; the rest comes from the folder."""
-    begun = local_run.Recipe({"clients": 3, "data": "digits", "rounds": 4}, [1.0, 2.0, 4.0], 0.1, True)
-    local_run.remember(tmp_path / "run", begun)
-    asked = local_run.Recipe({"clients": 5, "rounds": 9, "target": None, "resume": True}, [], 0.0, False)
-    found = local_run.recall(tmp_path / "run", asked)
+    begun = deploying.Recipe({"clients": 3, "data": "digits", "rounds": 4}, [1.0, 2.0, 4.0], 0.1, True)
+    deploying.remember(tmp_path / "run", begun)
+    asked = deploying.Recipe({"clients": 5, "rounds": 9, "target": None, "resume": True}, [], 0.0, False)
+    found = deploying.recall(tmp_path / "run", asked)
     settings = {"clients": 3, "data": "digits", "rounds": 9, "resume": True}
     assert found == begun._replace(settings=settings)
     with pytest.raises(UserError, match="no deployment to go on with"):
-        local_run.recall(tmp_path / "nothing", asked)
+        deploying.recall(tmp_path / "nothing", asked)

@@ -26,8 +26,9 @@ from amsfl import data, methods
 from amsfl.engines import Orders, models, sampling, task
 from amsfl.engines.loop import Loop
 from amsfl.federation import folder
-from amsfl.flower import certificates, local_run
-from amsfl.flower.processes import Federation, federation
+from amsfl.flower.deploy import certificates
+from amsfl.flower.deploy import run as deploying
+from amsfl.flower.deploy.processes import Federation, loopback
 
 BATCH, LR = 16, 0.1
 STEPS = [[3, 1, 5], [2, 4, 1]]
@@ -66,7 +67,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 
 from amsfl.flower import wire
-from amsfl.flower.client import NumpyTrainer, client_app
+from amsfl.flower.client.app import NumpyTrainer, client_app
 
 BATCH, LR, STEPS = 16, 0.1, [[3, 1, 5], [2, 4, 1]]
 
@@ -93,7 +94,7 @@ def plain(context):
 
 
 def through_jax(context):
-    from amsfl.flower.for_jax import JaxTrainer, Shard
+    from amsfl.flower.client.for_jax import JaxTrainer, Shard
 
     held = load(context)
     return JaxTrainer(Shard(held["x"], held["y"], 10, "softmax"))
@@ -152,8 +153,8 @@ def main(grid, context):
     from amsfl import methods
     from amsfl.federation import make_config
     from amsfl.federation.planner import Decision, Planner
-    from amsfl.flower.app import merged, say, serve
-    from amsfl.flower.server import Server, Serving
+    from amsfl.flower.server.app import merged, say, serve
+    from amsfl.flower.server.rounds import Server, Serving
 
     folder = Path(context.run_config["folder"])
     (folder / "server.pid").write_text(str(os.getpid()))
@@ -216,7 +217,7 @@ def write_app(where: Path) -> Path:
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Federation, Path]]:
     where = tmp_path_factory.mktemp("stage")
     write_app(where)
-    with federation(where / "flower") as running:
+    with loopback(where / "flower") as running:
         for place in range(3):
             running.node(f"node-{place}", {"partition-id": place, "state-dir": str(where / "clients")})
         yield running, where
@@ -359,7 +360,7 @@ def test_deploy_with_tls_turns_a_wrong_key_away_and_leaves_nothing(tmp_path: Pat
     settings = {"method": "fedavg", "data": "digits", "model": "softmax", "clients": 2, "rounds": 1}
     settings |= {"profile": "measured", "clock": "makespan"}
     out = tmp_path / "run"
-    summary = local_run.deploy(settings, out, (1, 2), 0.01, tls=True, say=say, started=started)
+    summary = deploying.deploy(settings, out, (1, 2), 0.01, tls=True, say=say, started=started)
     assert summary["status"] == "finished" and summary["rounds"] == 1
     (record,) = records(out)
     assert record.cohort == [0, 1] and record.plan["step_seconds"][1] >= 0.02 > 0.01
@@ -371,7 +372,7 @@ def test_deploy_with_tls_turns_a_wrong_key_away_and_leaves_nothing(tmp_path: Pat
 def test_ctrl_c_ends_a_deployment(tmp_path: Path) -> None:
     """SIGINT to `amsfl deploy` while it starts: nothing it started is left."""
     code = (
-        "from pathlib import Path; from amsfl.flower.local_run import deploy; "
+        "from pathlib import Path; from amsfl.flower.deploy.run import deploy; "
         "deploy(dict(method='fedavg', data='digits', model='softmax', clients=2, rounds=1), "
         f"Path({str(tmp_path / 'run')!r}), say=print)"
     )

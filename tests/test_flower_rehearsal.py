@@ -21,7 +21,7 @@ from amsfl.federation import folder, make_config
 from amsfl.federation.planner import Decision, Planner
 from amsfl.flower import NumpyTrainer, Shard, jax_client, numpy_client, serve
 from amsfl.flower.rehearsal import Rehearsal
-from amsfl.flower.server import Server, Serving
+from amsfl.flower.server.rounds import Server, Serving
 
 DIGITS = data.load("digits")
 PARTS = data.partition("dirichlet:0.5", DIGITS.y, 3, 0)
@@ -289,7 +289,7 @@ def test_a_resumed_run_may_be_longer_and_is_otherwise_the_one_that_began(tmp_pat
 def steady(config: Any, weights: Any) -> Planner:
     """AMSFL's own planner, told the same costs every time: measured ones differ from run to run."""
     from amsfl.clock import Costs
-    from amsfl.flower.planning import planner_of
+    from amsfl.flower.server.planning import planner_of
 
     inner, costs = planner_of(config, weights), Costs(np.array([0.01, 0.02, 0.04]), np.full(3, 0.5))
     return inner._replace(decide=lambda memory, n, cohort, _: inner.decide(memory, n, cohort, costs))

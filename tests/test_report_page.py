@@ -12,11 +12,11 @@ from study_example import app, settings
 from typer.testing import CliRunner
 
 from amsfl import methods, run
-from amsfl.report import style
-from amsfl.report.latex import to_latex
-from amsfl.report.paper import PAPER
-from amsfl.report.stats import Estimate
-from amsfl.report.table import Column, Row, Table, to_csv, to_html, to_markdown
+from amsfl.report.draw import style
+from amsfl.report.measure.paper import PAPER
+from amsfl.report.measure.stats import Estimate
+from amsfl.report.tabulate.latex import to_latex
+from amsfl.report.tabulate.table import Column, Row, Table, to_csv, to_html, to_markdown
 
 RUNNER = CliRunner()
 FLAGS = (

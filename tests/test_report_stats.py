@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from amsfl.report import curves, stats
-from amsfl.report.measures import Measured, first_hit, measures, pairs
-from amsfl.report.read import Series, Trial
-from amsfl.report.table import Column, Row, parts
+from amsfl.report.measure import curves, stats
+from amsfl.report.measure.measures import Measured, first_hit, measures, pairs
+from amsfl.report.measure.read import Series, Trial
+from amsfl.report.tabulate.table import Column, Row, parts
 
 NUMBERS = st.lists(st.floats(-100, 100), min_size=2, max_size=30)
 

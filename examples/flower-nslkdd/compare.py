@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from amsfl.flower.local_run import deploy
+from amsfl.flower.deploy.run import deploy
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--target", type=float, default=0.95)

@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 
 from amsfl.federation import make_config
-from amsfl.flower.shards import deal
+from amsfl.flower.deploy.shards import deal
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--clients", type=int, default=5)

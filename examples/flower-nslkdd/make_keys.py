@@ -7,7 +7,7 @@ site I alone, and its supernode-I.pub is registered with `flwr supernode registe
 import argparse
 from pathlib import Path
 
-from amsfl.flower import certificates
+from amsfl.flower.deploy import certificates
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("hosts", nargs="*", default=["localhost", "127.0.0.1"], help="the server's names")

@@ -5,8 +5,8 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from amsfl.flower.app import merged, serve
-from amsfl.flower.shards import first_model, scorer
+from amsfl.flower.deploy.shards import first_model, scorer
+from amsfl.flower.server.app import merged, serve
 
 app = ServerApp()
 

@@ -40,7 +40,7 @@ def deploy(
     as_json: Annotated[bool, typer.Option("--json", help="the summary as JSON")] = False,
 ) -> None:
     """Start a SuperLink and SuperNodes on this machine, train, and leave nothing running."""
-    from amsfl.flower.local_run import deploy as run_it
+    from amsfl.flower.deploy.run import deploy as run_it
 
     settings: dict[str, Any] = {
         "method": method,

@@ -34,7 +34,7 @@ def adaptivity(
     Takes about an hour on two cores. Stop it with Ctrl-C and continue it with the same command.
     """
     from amsfl.data import load
-    from amsfl.report.speedups import draw
+    from amsfl.report.draw.speedups import draw
     from amsfl.study import adaptivity as work
     from amsfl.study import speedups
 

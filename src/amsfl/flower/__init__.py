@@ -6,16 +6,16 @@ from amsfl.flower import server_app, torch_client
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from amsfl.flower.app import evaluator, serve, server_app
-    from amsfl.flower.client import NumpyTrainer, client_app, numpy_client
-    from amsfl.flower.for_jax import Shard, jax_client
-    from amsfl.flower.for_torch import torch_client
+    from amsfl.flower.client.app import NumpyTrainer, client_app, numpy_client
+    from amsfl.flower.client.for_jax import Shard, jax_client
+    from amsfl.flower.client.for_torch import torch_client
+    from amsfl.flower.server.app import evaluator, serve, server_app
 
 _PLACES = {
-    "app": ("evaluator", "serve", "server_app"),
-    "client": ("NumpyTrainer", "client_app", "numpy_client"),
-    "for_jax": ("Shard", "jax_client"),
-    "for_torch": ("torch_client",),
+    "server.app": ("evaluator", "serve", "server_app"),
+    "client.app": ("NumpyTrainer", "client_app", "numpy_client"),
+    "client.for_jax": ("Shard", "jax_client"),
+    "client.for_torch": ("torch_client",),
 }
 __all__ = [
     "NumpyTrainer",

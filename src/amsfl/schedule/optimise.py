@@ -67,7 +67,7 @@ def explained(problem: Problem, steps: Ints, bound: float, price: float) -> Plan
     )
 
 
-def judged(problem: Problem, steps: Ints, why: tuple[str, ...]) -> Plan:
+def as_plan(problem: Problem, steps: Ints, why: tuple[str, ...]) -> Plan:
     """The record of steps that were not chosen by worth, held against the best that could be had."""
     best = optimise(problem)
     took = seconds(problem, steps)

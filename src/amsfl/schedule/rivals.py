@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from amsfl.core import Plan, UserError
-from amsfl.schedule.optimise import Policy, judged
+from amsfl.schedule.optimise import Policy, as_plan
 from amsfl.schedule.problem import Problem, seconds, within
 from amsfl.schedule.simple import latest, shared
 
@@ -92,7 +92,7 @@ def speed(most: int = 100, least: int | None = None) -> Policy:
         t = latest(problem, top, arrival, floor)
         if not within(problem, t):  # then a budget does not have the least for everyone
             t = latest(problem, top, arrival)
-        return judged(problem, t, tuple(np.where(t >= problem.t_max, "cap", "fixed").tolist()))
+        return as_plan(problem, t, tuple(np.where(t >= problem.t_max, "cap", "fixed").tolist()))
 
     return policy
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from amsfl.core import Plan, UserError
 from amsfl.schedule.lagrange import spent
-from amsfl.schedule.optimise import Policy, judged
+from amsfl.schedule.optimise import Policy, as_plan
 from amsfl.schedule.problem import TOLERANCE, Floats, Ints, Problem, rows
 
 
@@ -31,7 +31,7 @@ def printed(alpha: float = 1.0, beta: float = 1.0) -> Policy:
             t[i] += 1
             total += c[i]
             heapq.heapreplace(heap, ((alpha * w[i] + beta * w[i] * (2 * t[i] - 1) / 2) / c[i], i))
-        return judged(problem, t, ("budget",) * t.size)
+        return as_plan(problem, t, ("budget",) * t.size)
 
     return policy
 
@@ -50,7 +50,7 @@ def fixed(steps: int = 20) -> Policy:
 def shared(problem: Problem, steps: int) -> Plan:
     """A plan of equal steps, cut at t_max."""
     t = np.minimum(np.int64(steps), problem.t_max)
-    return judged(problem, t, tuple(np.where(problem.t_max < steps, "cap", "fixed").tolist()))
+    return as_plan(problem, t, tuple(np.where(problem.t_max < steps, "cap", "fixed").tolist()))
 
 
 def fill() -> Policy:
@@ -64,7 +64,7 @@ def fill() -> Policy:
             raise UserError("fill needs a deadline to fill, and none was given; add --budget SECONDS.")
         late = problem.budget if problem.kind == "makespan" else np.inf
         t = latest(problem, problem.t_max, late)
-        return judged(problem, t, tuple(np.where(t >= problem.t_max, "cap", "budget").tolist()))
+        return as_plan(problem, t, tuple(np.where(t >= problem.t_max, "cap", "budget").tolist()))
 
     return policy
 

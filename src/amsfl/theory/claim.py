@@ -47,7 +47,7 @@ class ClaimResult(NamedTuple):
     verdict: str
 
 
-def judged(sides: Sides, rounding: float = ROUNDING) -> tuple[NDArray[np.bool_], Array]:
+def violations(sides: Sides, rounding: float = ROUNDING) -> tuple[NDArray[np.bool_], Array]:
     """Violated or not, and the slack, for every finite comparison in `sides`."""
     lhs, rhs, size = np.broadcast_arrays(*(np.asarray(x, dtype=float) for x in sides))
     told = np.isfinite(lhs) & np.isfinite(rhs)
@@ -68,7 +68,7 @@ def result(
     note: str = "",
 ) -> ClaimResult:
     """Judge both sides and say it in a sentence."""
-    bad, slack = judged(sides, rounding)
+    bad, slack = violations(sides, rounding)
     if not bad.size:
         return untold(name, where, form, f"{statement}: its conditions are met nowhere in this run")
     share, least, middle = float(bad.mean()), float(slack.min()), float(np.median(slack))

@@ -8,7 +8,7 @@ import numpy as np
 from amsfl.theory import recursion
 from amsfl.theory.assumptions import ball_grad_bound
 from amsfl.theory.check import CLAIMS
-from amsfl.theory.claim import Sides, evaluate, judged
+from amsfl.theory.claim import Sides, evaluate, violations
 from amsfl.theory.problems import Problem, random_logistic, random_quadratics
 from amsfl.theory.trace import Trace, grad_bound, record
 
@@ -40,7 +40,7 @@ def printed_recursion_rate(trace: Trace, bound: np.ndarray) -> float:
     claim = next(c for c in CLAIMS if c.where == "Thm 3.1" and c.form == "printed")
     lhs, rhs, size = claim.sides(trace)
     wider = recursion.residual(trace) * ((bound / grad_bound(trace)) ** 2 - 1)
-    return float(judged(Sides(lhs, rhs + wider, size))[0].mean())
+    return float(violations(Sides(lhs, rhs + wider, size))[0].mean())
 
 
 def main(cases: int, seed: int) -> None:

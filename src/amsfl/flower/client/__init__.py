@@ -1,0 +1,1 @@
+"""The client: the Flower app around a Trainer, and trainers for torch, jax and numpy."""

@@ -1,0 +1,131 @@
+"""ClientApps: any Trainer on Flower's Message API, and the factories for plain numpy and for jax models."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+
+from amsfl.core import UserError
+from amsfl.flower import wire
+from amsfl.flower.client import kept, work
+from amsfl.flower.client.work import Pace, Trainer
+from amsfl.methods import Method
+
+MakeTrainer = Callable[[Context], Trainer]
+
+
+def client_app(make: MakeTrainer) -> ClientApp:
+    """A ClientApp around a Trainer. Flower starts a process a message, so `make` runs for each of them."""
+    app = ClientApp()
+
+    @app.query()
+    def hello(message: Message, context: Context) -> Message:
+        trainer, ask = make(context), wire.scalars(message.content, "ask")
+        nothing: tuple[wire.Vector, wire.Buffers] = (np.zeros(0, np.float32), {})
+        model = trainer.start(int(ask["seed"])) if ask["model"] else nothing
+        name = context.node_config.get("partition-id", context.node_id)
+        return Message(wire.pack_hello(wire.Hello(str(name), trainer.rows, *model)), reply_to=message)
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        started = time.monotonic()
+        order, model = wire.unpack_order(message.content)
+        trainer = make(context)
+        fresh = wire.method_of(order).init(model.anchor)[1]
+        mine, lost = kept.settle(kept.load(context, order), order, fresh)
+        done = work.run(trainer, order, model, mine, pace_of(context))
+        kept.save(context, order, mine, done.client)
+        reply = wire.Reply(
+            order.run,
+            order.round,
+            order.client,
+            done.upload,
+            trainer.buffers(),
+            done.reading,
+            order.steps,
+            trainer.rows,
+            done.step_seconds,
+            time.monotonic() - started,
+            lost,
+        )
+        return Message(wire.pack_reply(reply), reply_to=message)
+
+    @app.evaluate()
+    def evaluate(message: Message, context: Context) -> Message:
+        order, model = wire.unpack_order(message.content)
+        trainer = make(context)
+        trainer.begin(order, model, wire.method_of(order))
+        found = trainer.evaluate(trainer.lift(model.anchor)) or {}
+        echo = ConfigRecord({"run": order.run, "round": order.round, "client": order.client})
+        scores = MetricRecord({key: float(value) for key, value in found.items()})
+        return Message(RecordDict({"echo": echo, "scores": scores}), reply_to=message)
+
+    return app
+
+
+def pace_of(context: Context) -> Pace:
+    """`slowdown` and `step-seconds`, for trials of unequal speed on equal machines.
+
+    From the node-config; or, in Flower's simulation, where nodes have none of their own, from `slowdowns`
+    ("1,2,4") and `step-seconds` of the run-config.
+    """
+    node, run = context.node_config, context.run_config
+    slowdown: Any = node.get("slowdown")
+    if slowdown is None:
+        each = [float(part) for part in str(run.get("slowdowns", "")).split(",") if part]
+        slowdown = each[int(node.get("partition-id", 0)) % len(each)] if each else 1.0
+    least: Any = node.get("step-seconds", run.get("step-seconds", 0.0))
+    return Pace(float(slowdown), float(least))
+
+
+def numpy_client(make: Callable[[Context], "NumpyTrainer"]) -> ClientApp:
+    """A ClientApp around plain numpy: `make(context)` returns a NumpyTrainer, or your own Trainer."""
+    return client_app(make)
+
+
+class NumpyTrainer:
+    """A Trainer from one function: gradient(x, step, order) -> loss, gradient, all flat float32.
+
+    `step` numbers the round's minibatches: the same number must mean the same rows within a round;
+    `order` has seed, round, client and batch to draw them by.
+    """
+
+    def __init__(
+        self,
+        rows: int,
+        start: wire.Vector,
+        gradient: Callable[[wire.Vector, int, wire.Order], tuple[float, wire.Vector]],
+        evaluate: Callable[[wire.Vector], dict[str, float]] | None = None,
+    ):
+        self.rows, self._start, self._gradient, self._evaluate = rows, start, gradient, evaluate
+        self.order: wire.Order | None = None
+
+    def start(self, seed: int) -> tuple[wire.Vector, wire.Buffers]:
+        return np.asarray(self._start, np.float32), {}
+
+    def begin(self, order: wire.Order, model: wire.Model, method: Method) -> None:
+        if method.objective is not None:
+            raise UserError(f"Method {method.name!r} changes the loss itself; only jax_client can run it.")
+        self.order = order
+
+    def lift(self, vector: wire.Vector) -> Any:
+        return vector
+
+    def lower(self, vector: Any) -> wire.Vector:
+        return np.asarray(vector, np.float32)
+
+    def gradient(self, x: Any, step: int) -> tuple[float, Any]:
+        assert self.order is not None
+        loss, grad = self._gradient(x, step, self.order)
+        return float(loss), np.asarray(grad, np.float32)
+
+    probe = gradient
+
+    def buffers(self) -> wire.Buffers:
+        return {}
+
+    def evaluate(self, x: Any) -> dict[str, float] | None:
+        return self._evaluate(x) if self._evaluate else None

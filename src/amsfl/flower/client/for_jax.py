@@ -1,0 +1,123 @@
+"""Our own jax models as a client: the same minibatches, gradients and numbers as the engines."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from flwr.app import Context
+from flwr.clientapp import ClientApp
+
+from amsfl.flower.client.app import client_app
+from amsfl.flower.wire import Buffers, Model, Order, Vector
+from amsfl.methods import Method
+
+
+class Shard(NamedTuple):
+    """One client's data, and the model that all share."""
+
+    x: Vector
+    y: Vector
+    classes: int
+    model: str = "mlp"  # as `amsfl run --model`
+    test: tuple[Vector, Vector] | None = None
+
+
+def jax_client(shard: Callable[[Context], Shard]) -> ClientApp:
+    """A ClientApp around rows, labels and one of our models: `shard(context)` says which rows are its own."""
+    return client_app(lambda context: JaxTrainer(shard(context)))
+
+
+class JaxTrainer:
+    """Trainer (see work.Trainer). jax is imported when the first gradient needs it: a hello does not."""
+
+    def __init__(self, shard: Shard):
+        self.shard, self.rows = shard, len(shard.y)
+
+    def start(self, seed: int) -> tuple[Vector, Buffers]:
+        return self._compiled(None).start(seed), {}
+
+    def begin(self, order: Order, model: Model, method: Method) -> None:
+        from amsfl.engines import sampling
+
+        self.batch, self.program = order.batch, self._compiled(method.objective)
+        with np.errstate(over="ignore"):  # 32-bit words wrap around on purpose
+            self.key = sampling.stream(*map(sampling.words, (order.seed, order.round, order.client)))
+        self.teacher: Any = ()
+        if method.objective is not None:
+            rows = self._batch(sampling.PROTOTYPES, method.objective.rows)
+            self.teacher = self.program.teach(model.server, *rows)
+        if order.steps:  # compile before the clock runs
+            self.program.grad(model.anchor, *self._batch(0, self.batch), self.teacher)
+
+    def lift(self, vector: Vector) -> Any:
+        return vector
+
+    def lower(self, vector: Any) -> Vector:
+        return np.asarray(vector, np.float32)
+
+    def gradient(self, x: Any, step: int) -> tuple[float, Any]:
+        loss, grad = self.program.grad(x, *self._batch(step, self.batch), self.teacher)
+        return float(loss), np.asarray(grad)
+
+    probe = gradient
+
+    def buffers(self) -> Buffers:
+        return {}
+
+    def evaluate(self, x: Any) -> dict[str, float] | None:
+        if self.shard.test is None:
+            return None
+        rows, labels = self.shard.test
+        logits = np.asarray(self._compiled(None).logits(x, rows), np.float64)
+        top = logits.max(1)
+        loss = np.log(np.exp(logits - top[:, None]).sum(1)) + top - logits[np.arange(len(labels)), labels]
+        hits = (logits.argmax(1) == labels).mean()
+        return {"loss": float(loss.mean()), "accuracy": float(hits), "rows": float(len(labels))}
+
+    def _batch(self, step: int, size: int) -> tuple[Any, Any]:
+        from amsfl.engines import sampling
+
+        places = np.arange(size, dtype=np.uint32)
+        with np.errstate(over="ignore"):
+            picked = sampling.draw(self.key, sampling.words(step), places, np.int32(self.rows))
+        return self.shard.x[picked], self.shard.y[picked]
+
+    def _compiled(self, objective: Any) -> "Program":
+        return program(self.shard.model, self.shard.x.shape[1], self.shard.classes, objective)
+
+
+class Program(NamedTuple):
+    """A model's compiled functions of flat vectors."""
+
+    start: Callable[[int], Vector]
+    grad: Callable[..., Any]  # (x, rows, labels, teacher) -> loss, gradient
+    teach: Callable[..., Any]  # (x, rows, labels) -> teacher
+    logits: Callable[..., Any]  # (x, rows) -> logits
+
+
+@cache
+def program(spec: str, features: int, classes: int, objective: Any) -> Program:
+    import jax
+    from jax.flatten_util import ravel_pytree
+
+    from amsfl import methods
+    from amsfl.data import Dataset
+    from amsfl.engines import losses, models, task
+    from amsfl.engines.client import gradient
+
+    names, columns = (tuple(map(str, range(count))) for count in (classes, features))
+    nothing = Dataset("none", np.zeros((1, features), np.float32), np.zeros(1, np.int32), {}, names, columns)
+    job = task.make(nothing, models.make(spec, features, classes), [[np.arange(1)]], [0])
+    grad = gradient(job, methods.make("fedavg")._replace(objective=objective))
+
+    def flat(x: Any, rows: Any, labels: Any, teacher: Any) -> Any:
+        loss, tree = grad(job.unravel(x), rows, labels, teacher)
+        return loss, ravel_pytree(tree)[0]
+
+    return Program(
+        lambda seed: np.asarray(job._replace(seeds=(seed,)).start()[0], np.float32),
+        jax.jit(flat),
+        jax.jit(lambda x, *rows: losses.teach(job.model.apply, job.unravel(x), *rows)),
+        jax.jit(lambda x, rows: job.model.apply(job.unravel(x), rows)),
+    )

@@ -1,0 +1,133 @@
+"""A user's PyTorch module and DataLoader as a client. torch is imported here and nowhere else."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from flwr.app import Context
+from flwr.clientapp import ClientApp
+
+from amsfl.core import UserError
+from amsfl.flower.client.app import client_app
+from amsfl.flower.wire import Buffers, Model, Order, Vector
+from amsfl.methods import Method
+
+Loss = Callable[[Any, Any], Any]
+
+
+def torch_client(
+    model: Callable[[], Any],
+    loader: Callable[[Context], Any],
+    test_loader: Callable[[Context], Any] | None = None,
+    loss: Loss | None = None,
+    device: str = "cpu",
+) -> ClientApp:
+    """A ClientApp from `model() -> nn.Module` and `loader(context) -> DataLoader` of (inputs, targets).
+
+    Parameters that want gradients are trained, by the method's own SGD step: bring no optimizer. Float
+    buffers (BatchNorm's running statistics) are averaged by weight, integer ones take the largest value;
+    frozen parameters stay as `model()` makes them. The loader is cycled; give it shuffle=True.
+    `loss(outputs, targets)` is cross-entropy by default.
+    """
+    return client_app(lambda context: TorchTrainer(model, loader, test_loader, loss, device, context))
+
+
+class TorchTrainer:
+    """Trainer (see work.Trainer): one flat tensor on the device, copied into the module for each step."""
+
+    def __init__(
+        self,
+        model: Callable[[], Any],
+        loader: Callable[[Context], Any],
+        test_loader: Callable[[Context], Any] | None,
+        loss: Loss | None,
+        device: str,
+        context: Context,
+    ):
+        try:
+            import torch
+        except ImportError:
+            raise UserError("torch_client needs PyTorch: pip install 'amsfl[flower,torch]'.") from None
+        self.torch, self.device = torch, device
+        self.make = model
+        torch.manual_seed(0)  # frozen parameters do not travel: every client must make the same ones
+        self.module = model().to(device)
+        self.trained = [p for p in self.module.parameters() if p.requires_grad]
+        self.loss = loss or torch.nn.functional.cross_entropy
+        self.loader = loader(context)
+        self.rows = len(self.loader.dataset)
+        self.test = (lambda: test_loader(context)) if test_loader else None
+        self.batches: list[Any] = []
+        self.source: Iterator[Any] = iter(())
+
+    def start(self, seed: int) -> tuple[Vector, Buffers]:
+        self.torch.manual_seed(seed)
+        fresh = [p for p in self.make().parameters() if p.requires_grad]
+        return self.lower(self.torch.nn.utils.parameters_to_vector(fresh)), self.buffers()
+
+    def begin(self, order: Order, model: Model, method: Method) -> None:
+        if method.objective is not None:
+            raise UserError(f"Method {method.name!r} changes the loss itself; only jax_client can run it.")
+        with self.torch.no_grad():
+            for name, buffer in self.module.named_buffers():
+                if name in model.buffers:
+                    buffer.copy_(self.torch.from_numpy(model.buffers[name].copy()))
+        # the loader's shuffle and dropout follow from (seed, round, client) alone
+        words = np.random.SeedSequence([order.seed, order.round, order.client]).generate_state(1)
+        self.torch.manual_seed(int(words[0]))
+        self.seed, self.first = int(words[0]), None
+        self.source = self._cycle()
+
+    def lift(self, vector: Vector) -> Any:
+        return self.torch.from_numpy(np.array(vector)).to(self.device)
+
+    def lower(self, vector: Any) -> Vector:
+        return np.array(vector.detach().cpu().numpy(), np.float32)
+
+    def gradient(self, x: Any, step: int) -> tuple[float, Any]:
+        batch = next(self.source)
+        if step == 0:
+            self.first = batch  # kept for the reading
+        return self._gradient(x, step, batch)
+
+    def probe(self, x: Any, step: int) -> tuple[float, Any]:
+        kept = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
+        found = self._gradient(x, step, self.first)
+        with self.torch.no_grad():
+            for name, buffer in self.module.named_buffers():
+                buffer.copy_(kept[name])
+        return found
+
+    def buffers(self) -> Buffers:
+        return {name: np.array(b.detach().cpu().numpy()) for name, b in self.module.named_buffers()}
+
+    def evaluate(self, x: Any) -> dict[str, float] | None:
+        if self.test is None:
+            return None
+        self._put(x)
+        self.module.eval()
+        loss = hits = rows = 0.0
+        with self.torch.no_grad():
+            for inputs, targets in self.test():
+                outputs, targets = self.module(inputs.to(self.device)), targets.to(self.device)
+                loss += float(self.loss(outputs, targets)) * len(targets)
+                hits += float((outputs.argmax(-1) == targets).sum()) if outputs.ndim > 1 else 0.0
+                rows += len(targets)
+        return {"loss": loss / rows, "accuracy": hits / rows, "rows": rows}
+
+    def _gradient(self, x: Any, step: int, batch: Any) -> tuple[float, Any]:
+        inputs, targets = (part.to(self.device) for part in batch)
+        self._put(x)
+        self.module.train()
+        with self.torch.random.fork_rng():  # dropout draws the same mask at both ends of a reading
+            self.torch.manual_seed(self.seed + step)
+            value = self.loss(self.module(inputs), targets)
+            grads = self.torch.autograd.grad(value, self.trained)
+        return float(value.detach()), self.torch.cat([grad.reshape(-1) for grad in grads])
+
+    def _put(self, x: Any) -> None:
+        self.torch.nn.utils.vector_to_parameters(x, self.trained)
+
+    def _cycle(self) -> Iterator[Any]:
+        while True:
+            yield from self.loader

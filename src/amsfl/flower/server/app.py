@@ -1,0 +1,112 @@
+"""ServerApps: settings from Flower's run-config, the server's work from server.py."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from amsfl.core import RoundRecord, UserError
+from amsfl.federation import RunConfig, folder, make_config
+from amsfl.flower.server.orders import SERVING, Serving
+from amsfl.flower.server.progress import Progress, deciding_split
+from amsfl.flower.server.rounds import Evaluate, Server
+from amsfl.flower.wire import Buffers, Vector
+
+LENGTH = ("rounds", "seconds", "target")  # what may change when a run goes on
+
+
+def server_app(
+    evaluate: Evaluate | None = None,
+    start: Vector | Callable[[RunConfig], Vector] | None = None,
+    planner: Callable[[Any], Any] | None = None,
+    **settings: Any,
+) -> ServerApp:
+    """A ServerApp that trains by any of our methods: `server_app(method="amsfl", clients=5, rounds=30)`.
+
+    `settings` are those of `amsfl run` (RunConfig) and of Serving, `out` (the record folder) and `resume`;
+    the same keys in Flower's run-config win. Without `evaluate` or a target on the clients' own scores
+    (evaluate_clients=1), the run ends by rounds or seconds.
+    """
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        serve(grid, merged(settings, context.run_config), evaluate, start, planner)
+
+    return app
+
+
+def serve(
+    grid: Grid,
+    settings: Mapping[str, Any],
+    evaluate: Evaluate | None = None,
+    start: Any = None,
+    planner: Callable[[Any], Any] | None = None,
+) -> tuple[Progress, list[RoundRecord]]:
+    """Run one federation to its end; `settings` as in server_app."""
+    rest = dict(settings)
+    out, again = rest.pop("out", None), bool(rest.pop("resume", False))
+    serving = Serving(**{key: rest.pop(key) for key in SERVING if key in rest})
+    where = Path(str(out)).expanduser() if out else None
+    if again and where is None:
+        raise UserError("To resume, say which record folder: out=FOLDER.")
+    config = resumed(where, rest) if again and where else make_config(rest)
+    first = start(config) if callable(start) else start
+    server = Server(grid, config, serving, evaluate, first, planner, where, watch=say)
+    return server.run(again)
+
+
+def resumed(where: Path, asked: Mapping[str, Any]) -> RunConfig:
+    """The settings that the folder's run began with, and how long it is to go on now."""
+    changed = {key: asked[key] for key in LENGTH if asked.get(key) is not None}
+    return make_config({**folder.read_config(where).model_dump(), **changed})
+
+
+def merged(defaults: Mapping[str, Any], run_config: Mapping[str, Any]) -> dict[str, Any]:
+    """Flower's run-config over the app's defaults. Keys may be written with dashes; "" means not set.
+
+    Keys that are no setting of ours are the app's own and left alone.
+    """
+    ours = {*RunConfig.model_fields, *SERVING, "out", "resume"}
+    found: dict[str, Any] = {"clock": "makespan", "profile": "measured", "data": "own", **defaults}
+    for key, value in run_config.items():
+        name, _, option = key.replace("-", "_").partition(".")
+        if name in ("options", "policy_options") and option:
+            found[name] = {**found.get(name, {}), option: value}
+        elif name in ours and value != "":
+            found[name] = value
+    return found
+
+
+def say(record: RoundRecord) -> None:
+    """One line a round in the ServerApp's log."""
+    accuracy = deciding_split(record.metrics).get("accuracy")
+    score = f"accuracy {accuracy:.4f}  " if accuracy is not None else ""
+    steps = " ".join(f"{who}:{count}" for who, count in zip(record.cohort, record.steps, strict=True))
+    spent = record.round_seconds["makespan"]
+    print(
+        f"round {record.round}  {score}steps {steps}  "
+        f"took {spent:.1f} s (planned {record.predicted_seconds:.1f})",
+        flush=True,
+    )
+    for item in record.plan.get("refused", []):
+        print(f"  refused client {item['client']}: {item['reason']}", flush=True)
+
+
+def evaluator(apply: Callable[[Vector, Any], Any], splits: Mapping[str, tuple[Any, Any]]) -> Evaluate:
+    """Accuracy and loss of `apply(params, rows) -> logits` on the given splits, for `server_app`."""
+
+    def evaluate(params: Vector, buffers: Buffers) -> dict[str, dict[str, Any]]:
+        found = {}
+        for name, (x, y) in splits.items():
+            logits = np.asarray(apply(params, x), np.float64)
+            top = logits.max(1, keepdims=True)
+            likely = logits - top - np.log(np.exp(logits - top).sum(1, keepdims=True))
+            loss = -likely[np.arange(len(y)), y].mean()
+            found[name] = {"accuracy": float((logits.argmax(1) == y).mean()), "loss": float(loss)}
+        return found
+
+    return evaluate

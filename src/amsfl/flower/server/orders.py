@@ -1,0 +1,67 @@
+"""What a round asks of its clients, what of the model it sends them, and how long it waits."""
+
+from dataclasses import dataclass, fields
+
+from amsfl.federation import RunConfig
+from amsfl.flower import wire
+from amsfl.flower.server import planning
+from amsfl.flower.server.progress import Progress
+from amsfl.methods import Method
+
+UNMEASURED = 300.0  # deadline of a round nobody can predict yet
+AT_LEAST = 30.0  # an automatic deadline: starting a client's process alone takes seconds
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What only a real federation has to settle; everything else is in RunConfig."""
+
+    deadline: float | None = None  # seconds a round waits; None: three times what is planned, 30 at least
+    poll: float = 0.2  # seconds between two looks for replies
+    norm_limit: float = 10.0  # times the usual size (checks.py) at which an update is refused
+    patience: float = 600.0  # seconds without a single good reply before the server gives up
+    evaluate_clients: int = 0  # every so many rounds clients score the model on their own test rows
+
+
+SERVING = tuple(field.name for field in fields(Serving))
+
+
+class Desk:
+    """Writes orders by the settings."""
+
+    def __init__(self, config: RunConfig, serving: Serving, method: Method):
+        self.config, self.serving, self.method = config, serving, method
+        self.options, self.readings = planning.options_of(config), planning.reads(config, method)
+
+    def order(self, stand: Progress, who: int, steps: int, lr: float) -> wire.Order:
+        config = self.config
+        return wire.Order(
+            stand.run,
+            stand.round,
+            stand.seats[who].accepted,
+            who,
+            steps,
+            lr,
+            config.batch,
+            config.seed,
+            config.method,
+            self.options,
+            self.readings,
+        )
+
+    def question(self, stand: Progress, who: int) -> wire.Order:
+        """An order to score, not to train: no method has a part in that."""
+        return self.order(stand, who, 0, self.config.lr)._replace(method="fedavg", options={})
+
+    def sent(self, model: wire.Model) -> wire.Model:
+        """What of the model travels: the method's server state only where clients work with it."""
+        nothing = model.anchor[:0]
+        return model._replace(
+            server=model.server if self.method.vectors_down > 1 else nothing,
+            direction=model.direction if self.readings else nothing,
+        )
+
+    def deadline(self, stand: Progress, predicted: float) -> float:
+        if self.serving.deadline is not None:
+            return self.serving.deadline
+        return max(AT_LEAST, 3 * predicted) if any(stand.measured.rest) else UNMEASURED

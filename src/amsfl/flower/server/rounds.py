@@ -1,0 +1,252 @@
+"""The round on real clients: plan -> orders out, replies in -> aggregate -> observe -> record.
+
+The same methods, planners and record as in simulation; time is measured instead of virtual. Nothing a
+client does ends the run: who is late, gone or wrong is left out of the round, with a reason on record.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import MessageType
+from flwr.serverapp import Grid
+
+from amsfl.core import Reading, RoundRecord, UserError
+from amsfl.federation import RunConfig, folder
+from amsfl.federation.planner import Decision, Planner
+from amsfl.flower import wire
+from amsfl.flower.server import checks, costs, planning, progress, roster
+from amsfl.flower.server.accept import Good, combine, judge, oversized
+from amsfl.flower.server.door import Door
+from amsfl.flower.server.explain import client_scores, explain
+from amsfl.flower.server.orders import Desk, Serving
+from amsfl.flower.server.post import Post
+from amsfl.flower.server.progress import Progress
+
+Evaluate = Callable[[wire.Vector, wire.Buffers], dict[str, dict[str, Any]]]
+Watch = Callable[[RoundRecord], None]
+
+
+class Server:
+    """One run over a Grid: `Server(grid, config).run()`.
+
+    `evaluate(params, buffers)` scores the model on the server; `start` is the first model, asked of a
+    client if None; `planner(weights)` replaces the planner that RunConfig names.
+    """
+
+    def __init__(
+        self,
+        grid: Grid,
+        config: RunConfig,
+        serving: Serving | None = None,
+        evaluate: Evaluate | None = None,
+        start: wire.Vector | None = None,
+        planner: Callable[[Any], Planner] | None = None,
+        out: Path | None = None,
+        watch: Watch | None = None,
+    ):
+        self.config, self.serving = config, serving or Serving()
+        self.evaluate, self.start, self.out, self.watch = evaluate, start, out, watch
+        self.method = planning.method_of(config)
+        self.desk = Desk(config, self.serving, self.method)
+        self.post = Post(grid, self.serving.poll)
+        self.door = Door(self.post, config.clients, config.seed, self.serving.patience)
+        self.plan_for = planner or (lambda weights: planning.planner_of(config, weights))
+
+    def run(self, resume: bool = False) -> tuple[Progress, list[RoundRecord]]:
+        """All rounds, until rounds, seconds or target say stop."""
+        stand, records = self._begin(resume)
+        began, last_good = self.post.now() - stand.elapsed, self.post.now()
+        while stand.status == "running":
+            record = self._round(stand, began)
+            if record is None:
+                if self.post.now() - last_good > self.serving.patience:
+                    stand.status = "abandoned"
+                continue
+            last_good = self.post.now()
+            records.append(record)
+            if self.out:
+                folder.append(self.out, [record])
+                progress.save(self.out, stand)
+            if self.watch:
+                self.watch(record)
+        if self.out:
+            found = progress.summary(self.config, stand, records, self.method.note)
+            progress.write_summary(self.out, found)
+        if stand.status == "abandoned":
+            raise UserError(
+                f"No good reply came for {self.serving.patience:g} seconds after round {stand.round}; "
+                "the record is kept: look at the SuperNodes, then run again with resume."
+            )
+        return stand, records
+
+    def _begin(self, resume: bool) -> tuple[Progress, list[RoundRecord]]:
+        stand = progress.load(self.out) if self.out and resume else None
+        if stand is None or self.out is None:
+            if self.out and not resume:
+                folder.create(self.out, self.config)
+            stand = self._fresh()
+            self.planner = self.plan_for(roster.weights(stand.seats))
+            stand.memory = self.planner.start()
+            return stand, []
+        self.planner = self.plan_for(roster.weights(stand.seats))
+        stand.status = "finished" if stand.round >= self.config.last_round else "running"
+        if stand.status == "running":
+            self.door.regather(stand.seats)
+        return stand, list(folder.read_rounds(self.out))
+
+    def _fresh(self) -> Progress:
+        seats = self.door.gather()
+        anchor, buffers = (self.start, {}) if self.start is not None else self.door.first_model(seats)
+        anchor = np.ascontiguousarray(anchor, np.float32)
+        server = np.asarray(self.method.init(anchor)[0], np.float32)
+        measured = costs.start(len(seats))
+        stand = Progress(anchor, server, 0 * anchor, buffers, seats, {}, measured, self.config.seed)
+        stand.steps = [0] * len(seats)
+        return stand
+
+    def _round(self, stand: Progress, began: float) -> RoundRecord | None:
+        """One round; None when nobody was there or nobody's work could be taken: then it is tried again."""
+        started, config = self.post.now(), self.config
+        cohort = roster.draw(
+            stand.seats, self.door.meet(stand.seats), config.cohort, config.seed, stand.round
+        )
+        if not len(cohort):
+            self.post.sleep(self.serving.poll)
+            return None
+        expected = costs.costs(stand.measured)
+        decision = self.planner.decide(stand.memory, stand.round, cohort, expected)
+        model = wire.Model(stand.anchor, stand.server, stand.step, stand.buffers)
+        orders = [
+            self.desk.order(stand, int(who), int(steps), float(decision.lr))
+            for who, steps in zip(cohort, decision.steps, strict=True)
+        ]
+        deadline = self.desk.deadline(stand, float(decision.predicted_seconds))
+        pushed = self.post.now()
+        sent = self.desk.sent(model)
+        letters = [(stand.seats[o.client].node, o, wire.pack_order(o, sent)) for o in orders]
+        ids = self.post.send(MessageType.TRAIN, letters, 4 * deadline + 60)
+        good = self._collect(stand, ids, orders, model, deadline)
+        if not good:
+            return None
+        # a full round ends with its last reply, one that somebody missed when the server stopped waiting
+        over = max(item.at for item in good) if len(good) == len(cohort) else self.post.now()
+        kept = [list(cohort).index(item.place) for item in good]
+        taken = decision._replace(steps=np.asarray(decision.steps)[kept])
+        reading = self._learn(stand, model, cohort[kept], taken, good)
+        spent = {"sum": float(sum(item.seconds for item in good)), "makespan": float(over - pushed)}
+        stand.seconds = {key: stand.seconds[key] + spent[key] for key in spent}
+        metrics = self._scores(stand, began)
+        sizes = [4.0 * (item.reply.upload.delta.size + item.reply.upload.extra.size) for item in good]
+        down = 4.0 * (sent.anchor.size + sent.server.size + sent.direction.size) * len(cohort)
+        record = RoundRecord(
+            stand.round,
+            dict(stand.seconds),
+            spent,
+            float(decision.predicted_seconds),
+            metrics,
+            [item.place for item in good],
+            [item.reply.steps for item in good],
+            float(decision.lr),
+            float(sum(sizes)),
+            float(down),
+            {name: column.tolist() for name, column in reading._asdict().items() if self.desk.readings},
+            self._explained(explain(decision, cohort, kept, good, expected)),
+            {"seconds": self.post.now() - started, "elapsed": stand.elapsed},
+        )
+        self.door.refused, self.door.notes = [], []
+        return record
+
+    def _explained(self, own: dict[str, Any]) -> dict[str, Any]:
+        return own | {"refused": list(self.door.refused), "notes": list(self.door.notes)}
+
+    def _collect(
+        self, stand: Progress, ids: set[str], orders: list[wire.Order], model: wire.Model, deadline: float
+    ) -> list[Good]:
+        """Replies of this round that pass every check, in seat order."""
+        found: list[Good] = []
+        for arrival in self.post.collect(ids, deadline):
+            order = arrival.sent.order
+            if order is None or not any(order is ours for ours in orders):
+                self.door.stray(stand.seats, arrival)
+                continue
+            verdict = judge(order, model, arrival)
+            if isinstance(verdict, str):
+                self.door.refuse(order.client, verdict)
+            else:
+                found.append(verdict)
+        for sent in [self.post.waiting[key] for key in ids & self.post.waiting.keys()]:
+            assert sent.order is not None
+            gone = "gone" if sent.node not in self.post.nodes() else "late"
+            self.door.refuse(sent.order.client, f"{gone}: no reply within {self.post.now() - sent.at:.1f} s")
+        wild = oversized(found, stand.sizes, self.serving.norm_limit)
+        for place, why in wild.items():
+            self.door.refuse(place, why)
+        return sorted((item for item in found if item.place not in wild), key=lambda item: item.place)
+
+    def _learn(
+        self, stand: Progress, model: wire.Model, who: Any, taken: Decision, good: list[Good]
+    ) -> Reading:
+        """All that one round's good replies change."""
+        shares = roster.weights(stand.seats)[who]
+        stand.anchor, stand.server, stand.buffers = combine(self.method, model, good, shares, taken.steps)
+        stand.step = stand.anchor - model.anchor
+        columns = zip(*(item.reply.reading for item in good), strict=True)
+        reading = Reading(*(np.array(column, float) for column in columns))
+        stand.memory = self.planner.learn(stand.memory, who, taken, reading)
+        for item in good:
+            reply = item.reply
+            stand.measured = costs.observe(
+                stand.measured, item.place, reply.steps, reply.step_seconds, item.seconds, self.serving.poll
+            )
+            stand.seats[item.place] = stand.seats[item.place]._replace(accepted=stand.round)
+            stand.steps[item.place] += reply.steps
+            if reply.lost_state:
+                self.door.notes.append(f"client {item.place} had lost its state and began anew")
+        for part in stand.sizes:
+            sizes = [item.size(part) for item in good if item.lr]
+            stand.sizes[part] = checks.remember(stand.sizes[part], sizes)
+        stand.refused += len(self.door.refused)
+        stand.round += 1
+        return reading
+
+    def _scores(self, stand: Progress, began: float) -> dict[str, dict[str, Any]]:
+        """Metrics where they are due, and what follows from them and from the time: whether to stop."""
+        config = self.config
+        over = stand.round >= config.last_round
+        over |= config.seconds is not None and self.post.now() - began >= config.seconds
+        metrics: dict[str, dict[str, Any]] = {}
+        if self.evaluate and (over or stand.round % config.eval_every == 0):
+            metrics |= self.evaluate(self.method.model(stand.anchor, stand.server), stand.buffers)
+        if self.serving.evaluate_clients and (over or stand.round % self.serving.evaluate_clients == 0):
+            metrics |= self._ask_scores(stand)
+        stand.elapsed = self.post.now() - began
+        accuracy = progress.deciding_split(metrics).get("accuracy")
+        if config.target is not None and accuracy is not None and accuracy >= config.target:
+            reached = {**stand.seconds, "elapsed": stand.elapsed, "rounds": stand.round}
+            stand.reached = stand.reached or reached
+            over |= config.stop_at_target
+        stand.status = "finished" if over else "running"
+        if not np.isfinite(stand.anchor).all():
+            stand.status = "diverged"
+        return metrics
+
+    def _ask_scores(self, stand: Progress) -> dict[str, dict[str, Any]]:
+        """One more exchange: every client that is free scores the new model on its own test rows."""
+        here = self.post.nodes() - self.post.busy
+        scored = self.method.model(stand.anchor, stand.server)
+        model = wire.Model(scored, stand.server[:0], stand.step[:0], stand.buffers)
+        letters = [
+            (seat.node, order, wire.pack_order(order, model))
+            for place, seat in enumerate(stand.seats)
+            for order in [self.desk.question(stand, place)]
+            if seat.node in here
+        ]
+        deadline = self.desk.deadline(stand, 0.0)
+        ids = self.post.send(MessageType.EVALUATE, letters, 4 * deadline + 60)
+        arrivals = list(self.post.collect(ids, deadline))
+        for arrival in arrivals:
+            if arrival.sent.kind != MessageType.EVALUATE:
+                self.door.stray(stand.seats, arrival)
+        return client_scores([each for each in arrivals if each.sent.kind == MessageType.EVALUATE])

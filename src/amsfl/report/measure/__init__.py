@@ -1,0 +1,1 @@
+"""What is measured: records read, numbers taken from them, their spread."""

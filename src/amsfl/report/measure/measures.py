@@ -1,0 +1,100 @@
+"""What is measured of a trial, each as one number: from its summary and its curves."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from amsfl.clock import CLOCKS
+from amsfl.report.measure.read import Series, Trial
+from amsfl.report.measure.stats import Estimate, estimate
+
+MEGABYTE = 1e6
+
+
+class Hit(NamedTuple):
+    """The first evaluation at or above a target: when, after how many rounds."""
+
+    seconds: dict[str, float]  # by both clocks
+    rounds: int
+
+
+def first_hit(rounds: Sequence[dict[str, Any]], target: float, split: str = "holdout") -> Hit | None:
+    """Time counts to the end of the round that was evaluated; nothing is interpolated."""
+    for record in rounds:
+        score = record["metrics"].get(split, {}).get("accuracy")
+        if score is not None and score >= target:
+            return Hit(record["seconds"], record["round"])
+    return None
+
+
+def measures(trial: Trial, target: float | None, given: float | None = None) -> dict[str, float | None]:
+    """Everything by name; None where it does not exist (no test split, target not reached)."""
+    summary, count = trial.summary, max(len(trial.rounds), 1)
+    seconds = summary["virtual_seconds_by_clock"]
+    found: dict[str, float | None] = {
+        "rounds": float(summary["rounds"]),
+        "steps": float(sum(summary["steps"].values())),
+        "megabytes": (summary["bytes_up"] + summary["bytes_down"]) / MEGABYTE,
+        **{f"round_seconds_{clock}": seconds[clock] / count for clock in CLOCKS},
+    }
+    for split, scores in summary["metrics"].items():
+        found[f"accuracy_{split}"] = scores["accuracy"]
+        found[f"macro_f1_{split}"] = scores["macro_f1"]
+        for place, recall in enumerate(scores["recall"]):
+            found[f"recall_{split}_{place}"] = recall
+    for split, scores in (summary.get("local_accuracy") or {}).items():
+        for place, score in enumerate(scores, start=1):
+            found[f"accuracy_{split}_c{place}"] = score
+    if target is not None:
+        found |= _to_target(trial, target, given)
+    return found
+
+
+def _to_target(trial: Trial, target: float, given: float | None) -> dict[str, float | None]:
+    """Where a trial never got there, `least_*` has the time it ran: it would have taken at least that.
+
+    One that stopped being finite ended early, and counts with all the time it was given.
+    """
+    hit = first_hit(trial.rounds, target)
+    clock, ran = trial.summary["clock"], trial.summary["virtual_seconds_by_clock"]
+    if trial.summary["status"] == "diverged" and given and ran[clock] < given:
+        ran = {name: seconds * given / ran[clock] for name, seconds in ran.items()}
+    return {
+        "reached": 1.0 if hit else 0.0,
+        "rounds_to": float(hit.rounds) if hit else None,
+        "least_rounds": float(hit.rounds if hit else trial.summary["rounds"]),
+        "round_seconds_to": hit.seconds[clock] / hit.rounds if hit else None,
+        **{f"seconds_to_{name}": hit.seconds[name] if hit else None for name in CLOCKS},
+        **{f"least_{name}": (hit.seconds if hit else ran)[name] for name in CLOCKS},
+    }
+
+
+class Measured(NamedTuple):
+    """A series and its trials' measures, in the order of the trials."""
+
+    series: Series
+    values: list[dict[str, float | None]]
+
+    def known(self, name: str) -> list[float]:
+        return [value for row in self.values if (value := row.get(name)) is not None]
+
+    def mean(self, name: str) -> Estimate | None:
+        """Scores lie between 0 and 1; times and counts have no upper end."""
+        score = name.startswith(("accuracy", "macro_f1", "recall"))
+        return estimate(self.known(name), 0.0, 1.0 if score else math.inf)
+
+
+def measure(series: Series, target: float | None) -> Measured:
+    return Measured(
+        series, [measures(trial, target, series.settings.get("seconds")) for trial in series.trials]
+    )
+
+
+def pairs(ours: Measured, theirs: Measured, name: str) -> tuple[list[float], list[float]]:
+    """Values of the trials that both have finished, paired by seed: same partition, same first model."""
+    mine, other = (
+        {trial.seed: row.get(name) for trial, row in zip(one.series.trials, one.values, strict=True)}
+        for one in (ours, theirs)
+    )
+    both = [(a, b) for seed in mine if (a := mine[seed]) is not None and (b := other.get(seed)) is not None]
+    return [a for a, _ in both], [b for _, b in both]

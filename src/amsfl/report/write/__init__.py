@@ -1,0 +1,1 @@
+"""The page, its words, and every file of a report."""
