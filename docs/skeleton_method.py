@@ -1,4 +1,4 @@
-"""SKELETON: copy this file to src/amsfl/methods/NAME.py and change what differs. CONTRIBUTING.md says how.
+"""SKELETON: copy this file to anywhere and change what differs. CONTRIBUTING.md says how.
 
 It works as it stands: FedAvg with momentum on the server.
 """
@@ -6,7 +6,7 @@ It works as it stands: FedAvg with momentum on the server.
 from typing import Any
 
 from amsfl.core import Upload
-from amsfl.methods.base import Method, Vector, average, plain_gradient, send_delta, the_anchor
+from amsfl.methods.base import Method, Vector, plain_gradient, send_delta
 
 
 def skeleton(beta: float = 0.9) -> Method:
@@ -40,7 +40,10 @@ def skeleton(beta: float = 0.9) -> Method:
         moving = beta * server + total.delta
         return anchor + moving, moving
 
-    # What is as in FedAvg can be left out: fedavg()._replace(name="skeleton", init=init, aggregate=aggregate)
-    # does the same as this. If clients send or receive more than one vector, or compute more than their
-    # steps, say so here (vectors_down, vectors_up, extra_gradients, extra_per_step): the clock charges it.
-    return Method("skeleton", init, correct, report, average, aggregate, the_anchor)
+    # What is as in FedAvg can be left out: Method("skeleton", init=init, aggregate=aggregate) does the same.
+    # If clients send or receive more than one vector, or compute more than their steps, say so here
+    # (vectors_down, vectors_up, extra_gradients, extra_per_step): the clock charges it. `title` is its name
+    # in reports, `policy` who plans its steps, `own_rate` whether it needs no learning rate.
+    return Method(
+        "skeleton", init, correct=correct, report=report, aggregate=aggregate, title="Server momentum"
+    )

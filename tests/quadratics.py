@@ -135,7 +135,10 @@ PAPER = {
     "feddyn": lambda *args: paper_feddyn(*args, alpha=0.3),
     "fedcsda": paper_fedavg,  # its vectors are FedAvg's; what differs is the objective
     "amsfl": paper_fedavg,
+    "amsfl-steps": paper_fedavg,
+    "amsfl-paper": paper_fedavg,
 }
 # all of AMSFL's own parts off: the paper's method, FedAvg's arithmetic
 PLAIN = {"polyak": 0.0, "closing": 0.0, "balance": 0.0, "cap": 1.0, "momentum": 0.0}
 OPTIONS = {"fedprox": {"mu": 0.3}, "feddyn": {"alpha": 0.3}, "amsfl": PLAIN}
+OPTIONS["amsfl-steps"] = {"closing": 0.0, "balance": 0.0}

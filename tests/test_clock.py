@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from amsfl import clock, methods
-from amsfl.core import Reading, UserError
+from amsfl import clock, methods, schedule
+from amsfl.core import UserError
+from amsfl.federation import setup
 
 DIM = 10_117  # MLP 122-64-32-5, what the built-in tables are about
 
@@ -22,14 +23,7 @@ TABLES = {
 def work_of(name: str, dim: int = DIM) -> clock.Work:
     """What federation/setup.py charges for a method."""
     method = methods.make(name)
-    return clock.work(
-        dim,
-        method.vectors_down,
-        method.vectors_up,
-        len(Reading._fields) if method.readings else 0,
-        method.extra_gradients,
-        method.extra_per_step,
-    )
+    return setup.work_of(method, schedule.policy(method.policy), dim)
 
 
 @pytest.mark.parametrize("name", clock.BUILT_IN)
@@ -95,7 +89,8 @@ def test_both_clocks_by_hand():
 def test_bytes_by_hand():
     """100 numbers, 2 down and 1 up with 9 scalars: 800 bytes down, 436 up. At 8 and 0.8 Mbit/s that is
     800 us and 4.36 ms."""
-    job = clock.work(100, 2, 1, 9, 0.0, 0.0)
+    two = methods.make("amsfl")._replace(vectors_down=2)
+    job = setup.work_of(two, schedule.policy("price"), 100)._replace(extra_gradients=0.0)
     assert (job.bytes_down, job.bytes_up) == (800, 436)
     profile = clock.Profile("x", *(np.array([v]) for v in (0.1, 0.5, 0.8, 8.0)))
     assert clock.costs(profile, job).comm_seconds[0] == pytest.approx(0.5 + 800e-6 + 4.36e-3)

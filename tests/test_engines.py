@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amsfl import methods
+from amsfl import methods, sampling
 from amsfl.core import Reading, UserError
 from amsfl.data import load, partition
 from amsfl.drift import reading
-from amsfl.engines import Orders, devices, losses, make, metrics, models, sampling, task
+from amsfl.engines import Orders, devices, losses, make, metrics, models, task
 from amsfl.engines.base import Scores
 from amsfl.engines.dense import turned
 from amsfl.engines.lanes import Lanes
@@ -54,7 +54,7 @@ def close(a, b, tolerance):
     assert np.abs(np.asarray(a) - np.asarray(b)).max(initial=0) <= tolerance * scale
 
 
-@pytest.mark.parametrize("name", methods.METHODS)
+@pytest.mark.parametrize("name", methods.METHODS.table)
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-10), (np.float32, 1e-4)])
 def test_engines_agree(digits, name, dtype, tolerance):
     """Ten rounds, unequal steps, partial cohorts, two trials of which one ends early; readings, too."""

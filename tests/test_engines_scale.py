@@ -139,6 +139,7 @@ def memory_of(name: str, cohort: int, lanes: int = 3, workers: int = 1) -> tuple
         steps,
         np.ones(1, np.float32),
         np.full((1, cohort), 1 / cohort, np.float32),
+        np.ones(1, np.float32),
     )
     state, work = engine.start(), engine._work[False]
     arguments = state, engine.fixed, orders, np.uint32(0), pack(steps, 2, lanes)

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from amsfl import clock, drift
+from amsfl import clock, drift, methods, schedule
 from amsfl.core import Reading, UserError
 from amsfl.federation import make_config
-from amsfl.federation.planner import READERS, T_MAX, planner, policy_of
+from amsfl.federation.planner import T_MAX, Memory, planner, policy_of
 
 WEIGHTS = np.array([0.4, 0.1, 0.2, 0.2, 0.1])
 COSTS = clock.Costs(np.array([0.01, 0.015, 0.02, 0.012, 0.03]), np.array([0.05, 0.05, 0.1, 0.05, 0.15]))
@@ -32,9 +32,15 @@ def reading(size: int = 5, seed: int = 0) -> Reading:
     )
 
 
+def made_for(settings, weights=WEIGHTS):
+    config = make_config(settings)
+    method = methods.make(config.method, config.options)
+    return planner(config, method, policy_of(config, method), weights)
+
+
 def after(rounds: int, cohort=ALL, **settings):
     """A planner, its memory after some rounds, and its next decision."""
-    made = planner(make_config(settings), WEIGHTS)
+    made = made_for(settings)
     memory = made.start()
     for number in range(rounds):
         decision = made.decide(memory, number, cohort, COSTS)
@@ -48,33 +54,31 @@ def after(rounds: int, cohort=ALL, **settings):
         ({"method": "fedavg"}, "fixed"),
         ({"method": "scaffold"}, "fixed"),
         ({"method": "amsfl"}, "price"),
-        ({"method": "amsfl", "mode": "steps"}, "price"),
-        ({"method": "amsfl", "mode": "paper"}, "printed"),
+        ({"method": "amsfl-steps"}, "price"),
+        ({"method": "amsfl-paper"}, "printed"),
         ({"method": "fedavg", "policy": "wang"}, "wang"),
         ({"method": "amsfl", "policy": "fixed"}, "fixed"),
     ],
 )
 def test_who_chooses_the_steps(settings, policy):
-    assert policy_of(make_config(settings)) == policy
+    config = make_config(settings)
+    assert policy_of(config, methods.make(config.method)).name == policy
 
 
-POLICIES = ["price", "greedy", "exact", "printed", "fixed", "fill", "wang", "adacomm", "decaying", "speed"]
-
-
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", schedule.names())
 @pytest.mark.parametrize("kind", ["sum", "makespan"])
 def test_every_policy_plans_and_its_memory_survives_json(policy, kind):
     """The decision after a round trip through JSON is the same, to the bit; steps are whole, 1 at least."""
     cohort = np.array([0, 2, 3])
     made, memory, decision = after(3, cohort, policy=policy, clock=kind, seconds=50.0)
-    back = json.loads(json.dumps(memory, allow_nan=False))
+    back = Memory.load(json.loads(json.dumps(memory.dump(), allow_nan=False)))
     again = made.decide(back, 3, cohort, COSTS)
     np.testing.assert_array_equal(again.steps, decision.steps)
     assert (again.lr, again.predicted_seconds) == (decision.lr, decision.predicted_seconds)
     assert decision.steps.shape == (3,) and decision.steps.dtype.kind == "i" and decision.steps.min() >= 1
     took = clock.round_seconds(COSTS, cohort, decision.steps)[kind]
     assert decision.predicted_seconds == pytest.approx(took)
-    if policy in READERS:
+    if schedule.policy(policy).readings:
         assert decision.steps.max() <= T_MAX
         assert set(decision.explain) >= {"gain", "drift", "price", "objective", "bound", "why", "weights"}
 
@@ -116,15 +120,15 @@ def test_only_amsfl_in_full_sets_its_own_learning_rate():
     expected = drift.Rate()
     for number in range(3):
         expected = drift.next_rate(expected, reading(5, number), WEIGHTS)
-    assert decision.lr == memory["rate"][0] == expected.lr != 0.05
-    for mode in ("steps", "paper"):
-        *_, decision = after(3, method="amsfl", mode=mode, lr=0.05)
+    assert decision.lr == memory.rate.lr == expected.lr != 0.05
+    for name in ("amsfl-steps", "amsfl-paper"):
+        *_, decision = after(3, method=name, lr=0.05)
         assert decision.lr == 0.05
 
 
 def test_a_client_that_counts_more_and_costs_less_gets_more():
     """Equal readings: ordered by weight per second of a step."""
-    made = planner(make_config({"method": "amsfl"}), WEIGHTS)
+    made = made_for({"method": "amsfl"})
     steps = made.decide(made.start(), 0, ALL, COSTS).steps
     value = WEIGHTS / COSTS.step_seconds
     assert all(a >= b for a, b in zip(steps[np.argsort(-value)], steps[np.argsort(-value)][1:], strict=False))
@@ -132,10 +136,9 @@ def test_a_client_that_counts_more_and_costs_less_gets_more():
 
 
 def test_without_polyak_strides_the_learning_rate_is_the_user_s():
-    """A cap of 0, "not known yet", is for clients that measure their own first stride."""
+    """No cap, "not known yet", is for clients that measure their own first stride."""
     weights = np.full(3, 1 / 3)
-    for options, expected in (({}, 0.0), ({"polyak": 0.0}, 0.3)):
-        config = make_config({"method": "amsfl", "lr": 0.3, "options": options})
-        plan = planner(config, weights)
+    for options, expected in (({}, None), ({"polyak": 0.0}, 0.3)):
+        plan = made_for({"method": "amsfl", "lr": 0.3, "options": options}, weights)
         costs = clock.Costs(np.full(3, 0.01), np.full(3, 0.1))
         assert plan.decide(plan.start(), 0, np.arange(3), costs).lr == expected

@@ -13,12 +13,12 @@ from flwr.app import Error, Message
 from flwr.clientapp import ClientApp
 from flwr.common.constant import ErrorCode
 
-from amsfl import data, methods
+from amsfl import data, drift, methods
 from amsfl.core import UserError
 from amsfl.engines import Orders, models, task
 from amsfl.engines.loop import Loop
 from amsfl.federation import folder, make_config
-from amsfl.federation.planner import Decision, Planner
+from amsfl.federation.planner import Decision, Memory, Planner, planner, policy_of
 from amsfl.flower import NumpyTrainer, Shard, jax_client, numpy_client, serve
 from amsfl.flower.rehearsal import Rehearsal
 from amsfl.flower.server.rounds import Server, Serving
@@ -38,18 +38,19 @@ def shard(context: Any) -> Shard:
 
 
 CLIENT = jax_client(shard)
+NOTHING = Memory(drift.Rate(), drift.start(0))
 
 
-def fixed_table(lr: float = 0.1, table: Any = STEPS) -> Any:
+def fixed_table(lr: float | None = 0.1, table: Any = STEPS) -> Any:
     """A planner with steps of our own, different for every client and round."""
 
     def decide(memory: Any, number: int, cohort: Any, costs: Any) -> Decision:
         return Decision(table[number][cohort], lr, 1.0, {})
 
-    return lambda weights: Planner(dict, decide, lambda memory, *_: memory)
+    return lambda weights: Planner(lambda: NOTHING, decide, lambda memory, *_: memory)
 
 
-def loop_rounds(name: str, count: int, cohorts: Any = None, lr: float = 0.1) -> list[Any]:
+def loop_rounds(name: str, count: int, cohorts: Any = None, lr: float | None = 0.1) -> list[Any]:
     """Anchors after each round of the reference engine, with the same steps."""
     method = methods.make(name)
     engine = Loop(TASK, method, 16, method.readings)
@@ -57,20 +58,22 @@ def loop_rounds(name: str, count: int, cohorts: Any = None, lr: float = 0.1) -> 
     for number in range(count):
         cohort = np.arange(3) if cohorts is None else np.array(cohorts[number])
         weights = TASK.shards.weights[:, cohort]
-        orders = Orders(cohort[None], STEPS[number][cohort][None], np.array([lr]), weights)
+        orders = Orders(
+            cohort[None], STEPS[number][cohort][None], np.array([lr or 1.0]), weights, float(lr is not None)
+        )
         state, _ = engine.round(state, orders, number)
         anchors.append(state.anchor[0].copy())
     return anchors
 
 
-@pytest.mark.parametrize("name", methods.METHODS)
+@pytest.mark.parametrize("name", methods.METHODS.table)
 def test_rounds_equal_the_loop_engine(name: str) -> None:
     """Three rounds, so that states of server and clients have come back and been used."""
     want = loop_rounds(name, 3)
     for rounds in (1, 3):
         settings = {**QUICK, "method": name, "rounds": rounds}
         grid = Rehearsal(CLIENT, NODES)
-        stand, records = serve(grid, settings, start=TASK.start()[0], planner=fixed_table())
+        stand, records = serve(grid, settings, start=TASK.start()[0], plan_by=fixed_table())
         np.testing.assert_allclose(stand.anchor, want[rounds - 1], rtol=2e-5, atol=2e-6)
     assert [record.steps for record in records] == STEPS[:3].tolist()
     assert all(not record.plan["refused"] for record in records)
@@ -79,15 +82,15 @@ def test_rounds_equal_the_loop_engine(name: str) -> None:
 def test_a_first_round_without_a_learning_rate_equals_the_loop_engine() -> None:
     settings = {**QUICK, "method": "amsfl", "rounds": 1}
     grid = Rehearsal(CLIENT, NODES)
-    stand, _ = serve(grid, settings, start=TASK.start()[0], planner=fixed_table(0.0))
-    want = loop_rounds("amsfl", 1, lr=0.0)
+    stand, _ = serve(grid, settings, start=TASK.start()[0], plan_by=fixed_table(None))
+    want = loop_rounds("amsfl", 1, lr=None)
     assert not np.array_equal(want[0], TASK.start()[0])
     np.testing.assert_allclose(stand.anchor, want[0], rtol=2e-4, atol=2e-6)
 
 
 def test_a_part_of_the_clients_is_drawn_as_in_simulation() -> None:
     settings = {**QUICK, "method": "scaffold", "rounds": 3, "cohort": 2}
-    stand, records = serve(Rehearsal(CLIENT, NODES), settings, start=TASK.start()[0], planner=fixed_table())
+    stand, records = serve(Rehearsal(CLIENT, NODES), settings, start=TASK.start()[0], plan_by=fixed_table())
     draws = [np.sort(np.random.default_rng([0, n, 0xC0]).choice(3, 2, replace=False)) for n in range(3)]
     assert [record.cohort for record in records] == [draw.tolist() for draw in draws]
     np.testing.assert_allclose(stand.anchor, loop_rounds("scaffold", 3, draws)[-1], rtol=2e-5, atol=2e-6)
@@ -162,7 +165,7 @@ REASONS = {
 def test_a_poisoned_reply_is_refused_and_the_round_is_that_of_the_others(kind: str) -> None:
     settings = {**QUICK, "method": "scaffold", "rounds": 3}
     grid = Tampering(poison(kind), CLIENT, NODES)
-    stand, records = serve(grid, settings, start=TASK.start()[0], planner=fixed_table())
+    stand, records = serve(grid, settings, start=TASK.start()[0], plan_by=fixed_table())
     (refused,) = records[1].plan["refused"]
     assert refused["client"] == 1 and refused["reason"].startswith(REASONS[kind])
     assert [record.cohort for record in records] == [[0, 1, 2], [0, 2], [0, 1, 2]]
@@ -182,7 +185,7 @@ def test_a_client_that_raises_is_left_out_and_comes_back() -> None:
     app.train()(failing)
     app.query()(CLIENT)
     settings = {**QUICK, "method": "fedavg", "rounds": 2}
-    _, records = serve(Rehearsal(app, NODES), settings, start=TASK.start()[0], planner=fixed_table())
+    _, records = serve(Rehearsal(app, NODES), settings, start=TASK.start()[0], plan_by=fixed_table())
     assert [record.cohort for record in records] == [[0, 1], [0, 1, 2]]
     assert "the disk is full" in records[0].plan["refused"][0]["reason"]
 
@@ -202,7 +205,7 @@ class Fading(Rehearsal):
 
 def test_a_node_without_heartbeat_is_gone_not_a_stranger_and_comes_back() -> None:
     settings = {**QUICK, "method": "fedavg", "rounds": 3}
-    _, records = serve(Fading(CLIENT, NODES), settings, start=TASK.start()[0], planner=fixed_table())
+    _, records = serve(Fading(CLIENT, NODES), settings, start=TASK.start()[0], plan_by=fixed_table())
     assert [record.cohort for record in records] == [[0, 1, 2], [0, 1], [0, 1, 2]]
     told = [item for record in records for item in record.plan["refused"]]
     assert told == [{"client": 2, "reason": "gone: no heartbeat"}]
@@ -230,7 +233,7 @@ def test_a_late_client_is_left_out_counted_and_comes_back_with_the_right_state()
     settings = {**QUICK, "method": "scaffold", "rounds": 5, "deadline": 5.0}
     grid = Lagging(CLIENT, NODES)
     server_settings = {**settings, "deadline": 0.3}
-    stand, records = serve(grid, server_settings, start=TASK.start()[0], planner=fixed_table())
+    stand, records = serve(grid, server_settings, start=TASK.start()[0], plan_by=fixed_table())
     cohorts = [record.cohort for record in records]
     assert cohorts[0] == cohorts[1] == [0, 1] and cohorts[-1] == [0, 1, 2]
     reasons = [item["reason"] for record in records for item in record.plan["refused"]]
@@ -244,7 +247,7 @@ def test_a_late_client_is_left_out_counted_and_comes_back_with_the_right_state()
 def test_a_killed_server_resumes_as_if_it_had_never_stopped(name: str, tmp_path: Path) -> None:
     nodes = [{**node, "state-dir": str(tmp_path / "clients")} for node in NODES]
     settings = {**QUICK, "method": name, "steps": 3}
-    planner = None if name == "amsfl" else fixed_table()
+    chosen = None if name == "amsfl" else fixed_table()
 
     class Killed(Exception):
         pass
@@ -257,8 +260,8 @@ def test_a_killed_server_resumes_as_if_it_had_never_stopped(name: str, tmp_path:
         ours = {key: value for key, value in settings.items() if key not in ("poll", "patience")}
         config = make_config({**ours, "rounds": rounds})
         grid = Rehearsal(CLIENT, nodes)  # new contexts: Flower forgets them when a run ends
-        chosen = planner or (lambda weights: steady(config, weights))
-        server = Server(grid, config, Serving(poll=0.001), None, TASK.start()[0], chosen, out, watch)
+        planned = chosen or (lambda weights: steady(config, weights))
+        server = Server(grid, config, Serving(poll=0.001), None, TASK.start()[0], planned, out, watch)
         return server.run(resume)
 
     whole, _ = run(tmp_path / "whole", 4, False)
@@ -278,9 +281,9 @@ def test_a_killed_server_resumes_as_if_it_had_never_stopped(name: str, tmp_path:
 
 def test_a_resumed_run_may_be_longer_and_is_otherwise_the_one_that_began(tmp_path: Path) -> None:
     settings = {**QUICK, "method": "fedavg", "rounds": 2, "out": str(tmp_path / "run")}
-    serve(Rehearsal(CLIENT, NODES), settings, start=TASK.start()[0], planner=fixed_table())
+    serve(Rehearsal(CLIENT, NODES), settings, start=TASK.start()[0], plan_by=fixed_table())
     longer = {**settings, "method": "scaffold", "rounds": 4, "resume": True}
-    stand, records = serve(Rehearsal(CLIENT, NODES), longer, start=TASK.start()[0], planner=fixed_table())
+    stand, records = serve(Rehearsal(CLIENT, NODES), longer, start=TASK.start()[0], plan_by=fixed_table())
     assert [record.round for record in records] == [1, 2, 3, 4]
     assert folder.read_config(tmp_path / "run").method == "fedavg"
     np.testing.assert_allclose(stand.anchor, loop_rounds("fedavg", 4)[-1], rtol=2e-5, atol=2e-6)
@@ -289,9 +292,10 @@ def test_a_resumed_run_may_be_longer_and_is_otherwise_the_one_that_began(tmp_pat
 def steady(config: Any, weights: Any) -> Planner:
     """AMSFL's own planner, told the same costs every time: measured ones differ from run to run."""
     from amsfl.clock import Costs
-    from amsfl.flower.server.planning import planner_of
 
-    inner, costs = planner_of(config, weights), Costs(np.array([0.01, 0.02, 0.04]), np.full(3, 0.5))
+    method = methods.make(config.method)
+    inner = planner(config, method, policy_of(config, method), weights)
+    costs = Costs(np.array([0.01, 0.02, 0.04]), np.full(3, 0.5))
     return inner._replace(decide=lambda memory, n, cohort, _: inner.decide(memory, n, cohort, costs))
 
 
@@ -307,7 +311,7 @@ def test_lost_client_state_is_noticed() -> None:
                     del context.state[key]
             return reply
 
-    _, records = serve(Forgetful(CLIENT, NODES), settings, start=TASK.start()[0], planner=fixed_table())
+    _, records = serve(Forgetful(CLIENT, NODES), settings, start=TASK.start()[0], plan_by=fixed_table())
     assert records[1].plan["notes"] == ["client 0 had lost its state and began anew"]
 
 
@@ -346,7 +350,7 @@ def test_plain_numpy_takes_part() -> None:
 
     table = np.ones((40, 3), int)
     settings = {**QUICK, "method": "fedavg", "rounds": 40}
-    stand, _ = serve(Rehearsal(numpy_client(make), NODES), settings, planner=fixed_table(0.5, table))
+    stand, _ = serve(Rehearsal(numpy_client(make), NODES), settings, plan_by=fixed_table(0.5, table))
     a, b, x = features.reshape(-1, 4), targets.reshape(-1), np.zeros(4, np.float32)
     for _ in range(40):
         x = x - 0.5 * a.T @ (a @ x - b) / len(b)

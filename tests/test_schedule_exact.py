@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given, settings
 from test_schedule_oracle import best, problems, random_problem, score
 
-from amsfl.schedule import Problem, exact, price, problem, within
+from amsfl.schedule import Problem, policy, problem, within
+
+exact, price = policy("exact"), policy("price")
 
 pytestmark = pytest.mark.filterwarnings("error")
 

@@ -8,7 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_schedule_oracle import best, certified, problems, random_problem, score
 
-from amsfl.schedule import Problem, Resource, exact, greedy, price, problem, within, worth
+from amsfl.schedule import Problem, Resource, problem, within, worth
+from amsfl.schedule import policy as named
+
+exact, greedy, price = named("exact"), named("greedy"), named("price")
 
 pytestmark = pytest.mark.filterwarnings("error")
 QUICK = pytest.mark.parametrize("policy", [greedy, price])

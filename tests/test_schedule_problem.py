@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from test_schedule_oracle import problems
 
 from amsfl.core import UserError
-from amsfl.schedule import Problem, Resource, exact, fixed, price, problem, rate, summary, table
+from amsfl.schedule import Problem, Resource, fixed, policy, problem, rate, summary, table
+
+exact, price = policy("exact"), policy("price")
 
 pytestmark = pytest.mark.filterwarnings("error")
 

@@ -17,7 +17,6 @@ from amsfl.schedule import (
     decaying,
     fill,
     fixed,
-    greedy,
     policy,
     printed,
     problem,
@@ -65,7 +64,7 @@ def test_printed_feeds_the_slowest_client() -> None:
     assert plan.seconds == 200.5
     assert not within(p, plan.steps)
     # What the scheduler does with the same numbers: the faster, the more.
-    steps = greedy(p).steps
+    steps = policy("greedy")(p).steps
     assert (np.diff(steps) <= 0).all() and steps[0] > steps[-1]
 
 
@@ -73,7 +72,7 @@ def test_printed_feeds_the_least_important_client() -> None:
     p = problem([0.6, 0.396, 0.002, 0.002], 0.1, budget=5.0, gain=1.0, drift=0.05)
     plan = printed()(p)
     assert plan.steps[2:].sum() > 0.9 * plan.steps.sum()
-    assert greedy(p).steps[0] > greedy(p).steps[2]
+    assert policy("greedy")(p).steps[0] > policy("greedy")(p).steps[2]
 
 
 def test_printed_and_fill_need_a_budget() -> None:
@@ -144,7 +143,7 @@ def test_adacomm() -> None:
     assert adacomm(20, 2.0, 0.5, previous=10)(p).steps[0] == 5  # not smaller by itself: halve
     assert adacomm(20, 2.0, 0.0)(p).steps[0] == 1
     with pytest.raises(UserError, match="loss0"):
-        adacomm(20, 0.0, 1.0)
+        adacomm(20, 0.0, 1.0)(p)
 
 
 def test_decaying() -> None:
@@ -180,8 +179,8 @@ def test_unknown_policies_and_settings_are_explained() -> None:
     with pytest.raises(UserError, match="did you mean 'steps'"):
         policy("fixed", step=3)
     with pytest.raises(UserError, match="needs lr, rho"):
-        policy("wang")
-    with pytest.raises(UserError, match="at least one step"):
+        policy("wang")(problem([1.0], [1.0]))
+    with pytest.raises(UserError, match="steps from 1 to 1,000,000, not 0"):
         policy("fixed", steps=0)
 
 

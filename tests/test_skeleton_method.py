@@ -36,7 +36,7 @@ def test_by_hand(skeleton):
 
 def test_one_row_in_the_table_is_enough_to_run(skeleton, monkeypatch):
     """Options, cost, both engines; with beta = 0 it is FedAvg to the bit."""
-    monkeypatch.setitem(methods.METHODS, "skeleton", skeleton)
+    monkeypatch.setitem(methods.METHODS.table, "skeleton", skeleton)
     settings = SMALL | {"dataset": own_data(), "method": "skeleton"}
     loop = amsfl.run(**settings)
     assert loop.summary["method"] == "skeleton" and loop.accuracy == 1.0

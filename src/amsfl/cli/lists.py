@@ -1,7 +1,5 @@
 """`amsfl methods`, `amsfl data`, `amsfl profiles`: what there is."""
 
-import inspect
-
 from rich.console import Console
 from rich.table import Table
 
@@ -11,15 +9,15 @@ from amsfl.cli.errors import friendly
 @friendly
 def methods() -> None:
     """List the methods, their options and what they send."""
-    from amsfl.methods import METHODS, TITLES, make
+    from amsfl.methods import METHODS
 
     table = Table("method", "name", "options", "vectors down/up", "what it does", title="Methods")
     notes = []
-    for name, factory in METHODS.items():
-        method = make(name)
-        options = ", ".join(f"{p.name}={p.default:g}" for p in inspect.signature(factory).parameters.values())
-        line = (factory.__doc__ or "").strip().splitlines()[0]
-        table.add_row(name, TITLES[name], options, f"{method.vectors_down}/{method.vectors_up}", line)
+    for name in METHODS.names():
+        method = METHODS.make(name)
+        options = ", ".join(f"{key}={default:g}" for key, default in METHODS.settings(name).items())
+        line = (METHODS.factory(name).__doc__ or "").strip().partition("\n")[0]
+        table.add_row(name, method.title, options, f"{method.vectors_down}/{method.vectors_up}", line)
         if method.note:
             notes.append(method.note)
     console = Console(highlight=False)

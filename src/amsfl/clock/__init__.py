@@ -1,7 +1,7 @@
 """Virtual time: how fast clients are, and what a round costs."""
 
 from amsfl.clock.profile import BUILT_IN, Profile, profile
-from amsfl.clock.time import CLOCKS, Costs, Work, check_clock, costs, round_seconds, work
+from amsfl.clock.time import CLOCKS, Costs, Work, check_clock, costs, round_seconds
 
 __all__ = [
     "BUILT_IN",
@@ -13,5 +13,4 @@ __all__ = [
     "costs",
     "profile",
     "round_seconds",
-    "work",
 ]

@@ -26,11 +26,6 @@ class Costs(NamedTuple):
     comm_seconds: Floats  # everything that does not depend on the steps
 
 
-def work(dim: int, down: int, up: int, scalars: int, extra_gradients: float, extra_per_step: float) -> Work:
-    """Vectors of `dim` float32 numbers each way, and scalars on top going up."""
-    return Work(4.0 * dim * down, 4.0 * (dim * up + scalars), extra_gradients, extra_per_step)
-
-
 def costs(profile: Profile, job: Work) -> Costs:
     transfer = 8e-6 * (job.bytes_down / profile.down_mbps + job.bytes_up / profile.up_mbps)
     return Costs(

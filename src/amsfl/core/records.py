@@ -64,7 +64,7 @@ class RoundRecord(NamedTuple):
     metrics: dict[str, dict[str, Any]]  # split -> accuracy, loss, macro_f1, recall; empty if not evaluated
     cohort: list[int]
     steps: list[int]
-    lr: float
+    lr: float | None  # None: nobody knew one yet, and every client's first step was its longest
     bytes_up: float
     bytes_down: float
     readings: dict[str, list[float]]  # Reading field -> one value per client of the cohort

@@ -57,10 +57,13 @@ def read(reading: Reading, weights: Floats) -> tuple[Floats, Floats]:
         return np.where(whole, gain / mean, np.nan), np.clip(kept, *KEPT)
 
 
-def coefficients(estimates: Estimates, cohort: Any, lr: float) -> tuple[Floats, Floats]:
-    """gain and drift at a learning rate, for the scheduler; clients never read are taken as the mean."""
+def coefficients(estimates: Estimates, cohort: Any, lr: float | None) -> tuple[Floats, Floats]:
+    """gain and drift at a learning rate, for the scheduler; clients never read are taken as the mean.
+
+    Where no lr is known nobody was read, and all are taken alike.
+    """
     gain = np.maximum(_filled(estimates.gain, 1.0)[cohort], GAIN_AT_LEAST)
-    fading = _filled(estimates.fading * lr, UNREAD)[cohort]
+    fading = _filled(estimates.fading * (1.0 if lr is None else lr), UNREAD)[cohort]
     return gain, gain * np.clip(fading, *FADES)
 
 

@@ -16,15 +16,18 @@ HALF = 0.5  # of the old mean loss and mean squared gradient norm that stays
 
 
 class Rate(NamedTuple):
-    """lr 0: not known yet; every client caps its first round's steps by its own first minibatch."""
+    """lr None: not known yet; every client caps its first round's steps by its own first minibatch."""
 
-    lr: float = 0.0
+    lr: float | None = None
     loss: float = 0.0
     grad_sq: float = 0.0
 
 
 def next_rate(old: Rate, reading: Reading, weights: Any) -> Rate:
-    """lr+ = clip(E[loss] / E[||g||^2], 0.7 lr, lr / 0.7), from the first minibatches at the anchor."""
+    """lr+ = clip(E[loss] / E[||g||^2], 0.7 lr, lr / 0.7), from the first minibatches at the anchor.
+
+    The first lr is E[loss / ||g||^2], the mean of what the clients themselves went by.
+    """
     loss, square = np.asarray(reading.loss, float), np.asarray(reading.grad_sq, float)
     whole = np.isfinite(loss) & np.isfinite(square) & (square > 0)
     if not whole.any():
@@ -32,7 +35,7 @@ def next_rate(old: Rate, reading: Reading, weights: Any) -> Rate:
     share = np.asarray(weights, float)[whole]
     share, loss, square = share / share.sum(), loss[whole], square[whole]
     fresh = float(share @ loss), float(share @ square)
-    if old.lr == 0:
+    if old.lr is None:
         return Rate(float(share @ (loss / square)), *fresh)
     mean = HALF * old.loss + (1 - HALF) * fresh[0], HALF * old.grad_sq + (1 - HALF) * fresh[1]
     return Rate(float(np.clip(mean[0] / mean[1], LIMIT * old.lr, old.lr / LIMIT)), *mean)

@@ -18,6 +18,7 @@ class State(NamedTuple):
     anchor: Array  # [trials, dim]
     server: Array  # [trials, server state]
     client: Array  # [trials, clients, client state]
+    memory: Array  # [trials, clients, what a client remembers of its transmissions]
     step: Array  # [trials, dim] the last global step: the direction that readings compare with
 
 
@@ -28,6 +29,7 @@ class Orders(NamedTuple):
     steps: Array  # int [trials, cohort]
     lr: Array  # float [trials]
     weights: Array  # float [trials, cohort] shares of ALL clients' data
+    known: Array = 1.0  # float [trials] or one for all; 0: there is no lr yet, the first step is the longest
 
 
 class Outcome(NamedTuple):

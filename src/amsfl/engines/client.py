@@ -1,4 +1,4 @@
-"""One client's round as jax sees it: steps, corrections, the GDA reading, the report."""
+"""One client's round as jax runs it: the protocol's lines over per-layer arrays, inside a loop."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
+from amsfl import protocol, sampling
 from amsfl.core import Upload
-from amsfl.drift import reading
-from amsfl.engines import losses, sampling
+from amsfl.engines import losses
 from amsfl.engines.task import Task
 from amsfl.methods import Method
-from amsfl.methods.base import UNCAPPED
+from amsfl.protocol import Carry
 
 
 class Rows(NamedTuple):
@@ -33,9 +33,11 @@ class Job(NamedTuple):
     anchor: jax.Array
     server: jax.Array
     client: jax.Array
+    memory: jax.Array
     direction: jax.Array
     steps: jax.Array
     lr: jax.Array
+    known: jax.Array
     key: tuple[jax.Array, jax.Array]
     rows: Rows
 
@@ -43,6 +45,7 @@ class Job(NamedTuple):
 class Done(NamedTuple):
     upload: Upload
     client: jax.Array
+    memory: jax.Array
     reading: jax.Array  # the fields of a Reading as one vector (one write, not nine); empty when not taken
 
 
@@ -73,6 +76,15 @@ def teacher_of(task: Task, method: Method, job: Job) -> Any:
     return losses.teach(task.model.apply, task.unravel(job.server), x, y)
 
 
+def square(tree: Any) -> jax.Array:
+    """Squared norm of a tree of arrays."""
+    total: jax.Array = sum((leaf * leaf).sum() for leaf in jax.tree.leaves(tree))
+    return total
+
+
+LEAVES = protocol.Layout(jax.tree.map, square)
+
+
 def program(task: Task, method: Method, batch: int, readings: bool) -> Callable[[Job, Any], Done]:
     """The whole local round as one pure function of a Job and the most steps of any job beside it.
 
@@ -89,50 +101,35 @@ def program(task: Task, method: Method, batch: int, readings: bool) -> Callable[
 
     def run(job: Job, longest: Any) -> Done:
         anchor = task.unravel(job.anchor)
-        server, client = leaves(job.server, anchor), leaves(job.client, anchor)
         teacher = teacher_of(task, method, job)
+        carry = protocol.begin(
+            anchor, leaves(job.server, anchor), leaves(job.client, anchor), job.lr, job.known
+        )
 
-        def move(x: Any, loss: Any, g: Any, most: Any) -> Any:
-            lr = most if method.stride is None else method.stride(most, loss, _square(g))
+        def look(x: Any, number: Any) -> tuple[jax.Array, Any]:
+            return grad(x, *batch_of(job.rows, job.key, number, batch), teacher)
 
-            def one(x: Any, g: Any, a: Any, s: Any, c: Any) -> Any:
-                return x - lr * method.correct(g, x, a, s, c)
-
-            return jax.tree.map(one, x, g, anchor, server, client)
-
-        def step(number: Any, x: Any, most: Any) -> Any:
-            moved = move(x, *grad(x, *batch_of(job.rows, job.key, number, batch), teacher), most)
+        def further(number: Any, x: Any, carry: Carry) -> Any:
+            moved = protocol.step(method, carry._replace(x=x), *look(x, number), LEAVES).x
             return jax.tree.map(partial(jnp.where, number < job.steps), moved, x)
 
-        if not readings:
-            x = jax.lax.fori_loop(0, longest, partial(step, most=job.lr), anchor)
-            flat, _ = ravel_pytree(x)
-            return finish(job, flat, flat[:0])
+        begin = 0
+        if readings:  # the first step's minibatch is looked at again at the end
+            carry, begin = protocol.first(method, carry, *look(anchor, 0), LEAVES), 1
+        carry = carry._replace(x=jax.lax.fori_loop(begin, longest, partial(further, carry=carry), carry.x))
+        if readings:
+            carry = protocol.close(method, carry, *look(carry.x, 0), LEAVES)
+        return sent(job, carry)
 
-        first = batch_of(job.rows, job.key, 0, batch)
-        loss, g = grad(anchor, *first, teacher)
-        most = job.lr
-        if method.stride is not None:  # lr 0: nobody knows one yet, and the first minibatch's own is the cap
-            most = jnp.where(job.lr > 0, job.lr, method.stride(UNCAPPED, loss, _square(g)))
-        x = jax.lax.fori_loop(1, longest, partial(step, most=most), move(anchor, loss, g, most))
-        end, last = grad(x, *first, teacher)
-        flat, before, after = ravel_pytree(x)[0], ravel_pytree(g)[0], ravel_pytree(last)[0]
-        taken = reading(loss, before, after, flat - job.anchor, job.direction)
-        if method.closing:
-            flat, _ = ravel_pytree(move(x, end, last, most))
-        return finish(job, flat, jnp.stack(taken))
-
-    def finish(job: Job, x: jax.Array, taken: jax.Array) -> Done:
-        # jobs of 0 steps only fill a wave; their report is discarded but must not divide by zero
-        upload, client = method.report(
-            x, job.anchor, jnp.maximum(job.steps, 1).astype(x.dtype), job.lr, job.server, job.client
+    def sent(job: Job, carry: Carry) -> Done:
+        flat = Carry(*(part if part is None else ravel_pytree(part)[0] for part in carry))
+        flat = flat._replace(
+            anchor=job.anchor, server=job.server, client=job.client, lr=carry.lr, loss=carry.loss
         )
-        return Done(upload, client, taken)
+        # jobs of 0 steps only fill a wave; their report is discarded but must not divide by zero
+        steps = jnp.maximum(job.steps, 1).astype(job.anchor.dtype)
+        upload, client, reading = protocol.finish(method, flat, steps, job.direction)
+        upload, memory = protocol.delivered(method.transmit, job.key, upload, job.memory)
+        return Done(upload, client, memory, job.anchor[:0] if reading is None else jnp.stack(reading))
 
     return run
-
-
-def _square(tree: Any) -> jax.Array:
-    """Squared norm of a tree of arrays."""
-    total: jax.Array = sum((leaf * leaf).sum() for leaf in jax.tree.leaves(tree))
-    return total

@@ -9,8 +9,9 @@ import numpy as np
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
+from amsfl import protocol, sampling
 from amsfl.core import Reading
-from amsfl.engines import client, devices, programs, sampling
+from amsfl.engines import client, devices, programs
 from amsfl.engines.base import Orders, Outcome, Scores, State
 from amsfl.engines.evaluate import evaluator
 from amsfl.engines.memory import check_fits, copies
@@ -66,8 +67,10 @@ class Lanes:
 
         @jax.jit  # as one program: a second's fraction at every start, operation by operation
         def begin(anchor: jax.Array) -> State:
-            server, state = jax.vmap(self.method.init)(anchor)
-            return State(anchor, server, jnp.repeat(state[:, None], clients, axis=1), jnp.zeros_like(anchor))
+            server = jax.vmap(self.method.init)(anchor)[0]
+            fresh = jax.vmap(partial(protocol.fresh, self.method))(anchor)
+            client, memory = (jnp.repeat(part[:, None], clients, axis=1) for part in fresh)
+            return State(anchor, server, client, memory, jnp.zeros_like(anchor))
 
         return self.place(begin(anchor))
 
@@ -77,7 +80,8 @@ class Lanes:
 
     def round(self, state: State, orders: Orders, number: int, keep: bool = False) -> tuple[State, Outcome]:
         floats = self.task.dtype
-        orders = Orders(*map(np.asarray, orders, (np.int32, np.int32, floats, floats)))
+        orders = Orders(*map(np.asarray, orders, (np.int32, np.int32, floats, floats, floats)))
+        orders = orders._replace(known=np.broadcast_to(orders.known, orders.lr.shape))
         queues, shape = self._queues(orders.steps), orders.steps.shape
         widths = tuple(queue.jobs.shape[2] for queue in queues)
         if jax.process_count() > 1:  # one process may hand numpy arrays over as they are, which is quicker

@@ -1,5 +1,6 @@
 """The reference engine: numpy, one client and one step at a time, and it says where things go wrong."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -7,14 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from amsfl import protocol, sampling
 from amsfl.core import Reading, Upload, UserError
-from amsfl.drift import reading
-from amsfl.engines import losses, sampling
+from amsfl.engines import losses
 from amsfl.engines.base import Orders, Outcome, Scores, State
 from amsfl.engines.client import gradient
 from amsfl.engines.task import Task
 from amsfl.methods import Method
-from amsfl.methods.base import UNCAPPED
 
 
 class Loop:
@@ -34,11 +34,14 @@ class Loop:
 
     def start(self) -> State:
         anchor = self.task.start()
-        pairs = [self.method.init(x) for x in anchor]
         clients = self.task.shards.size.shape[1]
-        server = np.stack([pair[0] for pair in pairs])
-        client = np.stack([np.stack([pair[1]] * clients) for pair in pairs])
-        return State(anchor, server, client, np.zeros_like(anchor))
+
+        def everyone(parts: Sequence[Any]) -> Any:
+            return np.stack([np.stack([part] * clients) for part in parts])
+
+        server = np.stack([self.method.init(x)[0] for x in anchor])
+        client, memory = zip(*(protocol.fresh(self.method, x) for x in anchor), strict=True)
+        return State(anchor, server, everyone(client), everyone(memory), np.zeros_like(anchor))
 
     def place(self, state: State) -> State:
         return State(*(np.asarray(part) for part in state))
@@ -57,70 +60,58 @@ class Loop:
         self, trial: int, state: State, orders: Orders, number: int, readings: Reading, deltas: Any
     ) -> None:
         """One trial's round, written into the fresh copies of `round`."""
-        dtype = self.task.dtype
+        dtype, uploads = self.task.dtype, []
         anchor, server = state.anchor[trial].copy(), state.server[trial].copy()
-        steps = np.asarray(orders.steps[trial])
-        weights = np.asarray(orders.weights[trial], dtype)
-        mix = self.method.mix(weights, np.maximum(steps, 1).astype(dtype))
-        total: Upload | None = None
         for place, who in enumerate(orders.cohort[trial]):
-            if steps[place] == 0:
-                continue
-            lr = dtype(orders.lr[trial])
-            x, taken = self._local(trial, int(who), state, int(steps[place]), lr, number)
-            upload, state.client[trial, who] = self.method.report(
-                x, anchor, dtype(steps[place]), lr, server, state.client[trial, who]
-            )
-            for field, value in zip(readings, taken, strict=True):
+            upload, taken = self._local(trial, place, int(who), state, orders, number)
+            for field, value in zip(readings, taken or (), strict=taken is not None):
                 field[trial, place] = value
             if deltas is not None:
                 deltas[trial, place] = upload.delta
-            scaled = Upload(*(mix[place] * part for part in upload))
-            total = scaled if total is None else Upload(*(a + b for a, b in zip(total, scaled, strict=True)))
-        assert total is not None
-        moved, fresh = self.method.aggregate(
-            anchor, total, weights, np.maximum(steps, 1).astype(dtype), server
-        )
+            uploads.append(upload)
+        weights = np.asarray(orders.weights[trial], dtype)
+        steps = np.asarray(orders.steps[trial]).astype(dtype)
+        moved, fresh = protocol.settle(self.method, anchor, server, uploads, weights, steps)
         state.anchor[trial], state.server[trial], state.step[trial] = moved, fresh, moved - anchor
 
     def _local(
-        self, trial: int, who: int, state: State, steps: int, lr: Any, number: int
-    ) -> tuple[Any, Reading]:
-        """One client's steps from the anchor, one at a time."""
-        anchor, server, client = state.anchor[trial], state.server[trial], state.client[trial, who]
+        self, trial: int, place: int, who: int, state: State, orders: Orders, number: int
+    ) -> tuple[Upload, Reading | None]:
+        """One client's round; its own state is written back into `state`."""
+        method, dtype, steps = self.method, self.task.dtype, int(orders.steps[trial, place])
         with np.errstate(over="ignore"):  # 32-bit words wrap around on purpose
             key = sampling.stream(*map(sampling.words, (self.task.seeds[trial], number, who)))
+        server = state.server[trial]
         teacher: Any = ()
-        if self.method.objective is not None:
-            rows = self._rows(trial, who, key, sampling.PROTOTYPES, self.method.objective.rows)
+        if method.objective is not None:
+            rows = self._rows(trial, who, key, sampling.PROTOTYPES, method.objective.rows)
             teacher = self._teach(server, *rows)
-        x, loss, first = anchor, np.zeros(()), anchor
-        for step in range(steps):
-            value, grad = self._grad(x, *self._rows(trial, who, key, step, self.batch), teacher)
-            grad = np.asarray(grad)
+
+        def look(x: Any, step: int) -> tuple[Any, Any]:
+            loss, grad = self._grad(x, *self._rows(trial, who, key, step, self.batch), teacher)
+            loss, grad = np.asarray(loss), np.asarray(grad)
             if not np.isfinite(grad).all():
                 raise UserError(
                     f"Client {who}, round {number + 1}, step {step + 1}: the gradient is not finite; "
                     "lower --lr, or look at this client's rows."
                 )
-            if step == 0:
-                loss, first = value, grad
-                if lr == 0 and self.method.stride is not None:  # nobody knows one yet: this one's is the cap
-                    lr = self._stride(self.task.dtype(UNCAPPED), value, grad)
-            x = x - self._stride(lr, value, grad) * self.method.correct(grad, x, anchor, server, client)
-        if not self.readings:
-            return x, Reading(*[np.zeros(())] * len(Reading._fields))
-        value, last = self._grad(x, *self._rows(trial, who, key, 0, self.batch), teacher)
-        last = np.asarray(last)
-        taken = reading(loss, first, last, x - anchor, state.step[trial])
-        if self.method.closing:
-            x = x - self._stride(lr, value, last) * self.method.correct(last, x, anchor, server, client)
-        return x, taken
+            return loss, grad
 
-    def _stride(self, lr: Any, loss: Any, grad: Any) -> Any:
-        if self.method.stride is None:
-            return lr
-        return self.task.dtype(self.method.stride(lr, np.asarray(loss), (grad * grad).sum()))
+        lr, known = dtype(orders.lr[trial]), dtype(np.broadcast_to(orders.known, np.shape(orders.lr))[trial])
+        carry = protocol.begin(state.anchor[trial], server, state.client[trial, who], lr, known)
+        carry = protocol.first(method, carry, *look(carry.x, 0))
+        for step in range(1, steps):
+            carry = protocol.step(method, carry, *look(carry.x, step))
+        if self.readings:
+            carry = protocol.close(method, carry, *look(carry.x, 0))
+        upload, state.client[trial, who], taken = protocol.finish(
+            method, carry, dtype(steps), state.step[trial]
+        )
+        with np.errstate(over="ignore"):
+            upload, state.memory[trial, who] = protocol.delivered(
+                method.transmit, key, upload, state.memory[trial, who]
+            )
+        return upload, taken
 
     def _rows(self, trial: int, who: int, key: Any, step: int, size: int) -> tuple[Any, Any]:
         shards = self.task.shards

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from amsfl import protocol, sampling
 from amsfl.core import Reading, Upload
-from amsfl.engines import client, devices, sampling
+from amsfl.engines import client, devices
 from amsfl.engines.base import Orders, State
 from amsfl.engines.waves import Queue
 from amsfl.methods import Method
@@ -34,6 +35,17 @@ class Kept(NamedTuple):
 
     readings: bool
     deltas: bool
+
+
+class Found(NamedTuple):
+    """What one worker found: sums by trial, and of every job (zeros for those of others) what is kept."""
+
+    total: Upload  # [trials, ...]; empty vectors for a method whose uploads are combined, not summed
+    uploads: Upload  # [jobs, ...]; empty for a method without `combine`
+    clients: jax.Array
+    memories: jax.Array
+    readings: jax.Array
+    deltas: jax.Array
 
 
 def work(mesh: Mesh, method: Method, local: Callable[[client.Job, Any], client.Done], kept: Kept) -> Any:
@@ -61,9 +73,11 @@ def work(mesh: Mesh, method: Method, local: Callable[[client.Job, Any], client.D
                     state.anchor[trial],
                     state.server[trial],
                     state.client[trial, who],
+                    state.memory[trial, who],
                     state.step[trial],
                     jnp.where(used, orders.steps[trial, place], 0),
                     orders.lr[trial],
+                    orders.known[trial],
                     key,
                     rows,
                 ),
@@ -75,18 +89,28 @@ def work(mesh: Mesh, method: Method, local: Callable[[client.Job, Any], client.D
         wave = jax.vmap(one, in_axes=(0, None)) if lanes > 1 else _alone(one)
         accumulate = _add_rows if lanes <= FEW else _add_wave
 
-        def run_wave(index: Any, carry: Any) -> Any:
-            total, clients, readings, deltas = carry
+        def run_wave(index: Any, found: Found) -> Found:
             job = jobs[index]
             share, done = wave(job, orders.steps.ravel()[job[0]])  # the longest comes first
             # lanes of unused places write to one place past the end, which is dropped
             place = jnp.where(job >= 0, job, trials * cohort)
-            total = accumulate(total, done.upload, share, jnp.maximum(job, 0) // cohort)
-            clients = clients.at[place].set(done.client, mode="drop")
-            readings = readings.at[place].set(done.reading, mode="drop")
-            if kept.deltas:
-                deltas = deltas.at[place].set(done.upload.delta, mode="drop")
-            return total, clients, readings, deltas
+
+            def put(whole: jax.Array, part: jax.Array) -> jax.Array:
+                return whole.at[place].set(part, mode="drop")
+
+            total, uploads = found.total, found.uploads
+            if method.combine is None:
+                total = accumulate(total, done.upload, share, jnp.maximum(job, 0) // cohort)
+            else:
+                uploads = Upload(*map(put, uploads, done.upload))
+            return Found(
+                total,
+                uploads,
+                put(found.clients, done.client),
+                put(found.memories, done.memory),
+                put(found.readings, done.reading),
+                put(found.deltas, done.upload.delta) if kept.deltas else found.deltas,
+            )
 
         return jax.lax.fori_loop(0, queue.waves[0], run_wave, carry)
 
@@ -118,22 +142,28 @@ def settle(mesh: Mesh, method: Method) -> Any:
     def body(state: State, orders: Orders, parts: list[Any]) -> tuple[State, jax.Array, jax.Array]:
         trials, cohort = orders.steps.shape
         steps = orders.steps.astype(state.anchor.dtype)
-        total, clients, readings, deltas = devices.summed(parts)
-        moved, server = jax.vmap(method.aggregate)(
-            state.anchor, total, orders.weights, jnp.maximum(steps, 1), state.server
-        )
+        found = devices.summed(parts)
+        total, counts = found.total, jnp.maximum(steps, 1)
+        if method.combine is not None:
+            stacked = Upload(*(part.reshape(trials, cohort, *part.shape[1:]) for part in found.uploads))
+            total = jax.vmap(partial(protocol.combined, method))(stacked, orders.weights, counts)
+        moved, server = jax.vmap(method.aggregate)(state.anchor, total, orders.weights, counts, state.server)
         ran = orders.steps > 0
         active = ran.any(1)[:, None]
         back = jnp.arange(trials)[:, None], jnp.where(ran, orders.cohort, state.client.shape[1])
-        fresh = clients.reshape(trials, cohort, -1)
+
+        def remembered(old: jax.Array, fresh: jax.Array) -> jax.Array:
+            return old.at[back].set(fresh.reshape(trials, cohort, -1), mode="drop")
+
         following = State(
             jnp.where(active, moved, state.anchor),
             jnp.where(active, server, state.server),
-            state.client.at[back].set(fresh, mode="drop"),
+            remembered(state.client, found.clients),
+            remembered(state.memory, found.memories),
             jnp.where(active, moved - state.anchor, state.step),
         )
-        shaped = readings.T.reshape(-1, trials, cohort)
-        return following, shaped, deltas.reshape(trials, cohort, -1)
+        shaped = found.readings.T.reshape(-1, trials, cohort)
+        return following, shaped, found.deltas.reshape(trials, cohort, -1)
 
     return jax.jit(body, donate_argnums=0, out_shardings=NamedSharding(mesh, P()))
 
@@ -156,24 +186,40 @@ def _add_rows(total: Upload, sent: Upload, share: jax.Array, trial: jax.Array) -
 
 
 def _add_wave(total: Upload, sent: Upload, share: jax.Array, trial: jax.Array) -> Upload:
-    """A sum by matrix product has one order; a scatter with equal indices has none on a GPU."""
-    belongs = jax.nn.one_hot(trial, len(total.delta_sq), dtype=share.dtype) * share[:, None]
-    add = partial(jnp.einsum, "lt,l...->t...", belongs, precision="highest")
-    return Upload(*(old + add(new) for old, new in zip(total, sent, strict=True)))
+    """A sum by matrix product has one order; a scatter with equal indices has none on a GPU.
+
+    In such a product 0 x NaN is NaN, so an upload that is not finite stays out of it, and its trial, and no
+    other, is told so by a NaN of its own.
+    """
+    whole = jnp.isfinite(sent.delta_sq) & jnp.isfinite(sent.extra).all(1)
+    member = jax.nn.one_hot(trial, len(total.delta_sq), dtype=share.dtype)
+    lost = jnp.where((member * (~whole & (share != 0))[:, None]).sum(0) > 0, jnp.nan, 0).astype(share.dtype)
+    add = partial(jnp.einsum, "lt,l...->t...", member * share[:, None], precision="highest")
+
+    def summed(old: jax.Array, new: jax.Array) -> jax.Array:
+        shape = (-1, *[1] * (new.ndim - 1))
+        return old + add(jnp.where(whole.reshape(shape), new, 0)) + lost.reshape(shape)
+
+    return Upload(*map(summed, total, sent))
 
 
-def _zeros(state: State, trials: int, cohort: int, kept: Kept, method: Method) -> Any:
-    dtype, dim = state.anchor.dtype, state.anchor.shape[1]
-    extra = jax.eval_shape(
-        lambda a, s, c: method.report(a, a, 1, 1.0, s, c)[0].extra,
-        state.anchor[0],
-        state.server[0],
-        state.client[0, 0],
-    ).shape[0]
-    jobs = trials * cohort
-    total = Upload(
-        jnp.zeros((trials, dim), dtype), jnp.zeros((trials, extra), dtype), jnp.zeros(trials, dtype)
+def _upload(method: Method, anchor: jax.Array, server: jax.Array, client: jax.Array) -> Upload:
+    return method.report(anchor, anchor, 1, 1.0, server, client)[0]
+
+
+def _zeros(state: State, trials: int, cohort: int, kept: Kept, method: Method) -> Found:
+    dtype, dim, jobs = state.anchor.dtype, state.anchor.shape[1], trials * cohort
+    one = jax.eval_shape(partial(_upload, method), state.anchor[0], state.server[0], state.client[0, 0])
+
+    def uploads(count: int) -> Upload:
+        return Upload(*(jnp.zeros((count, *part.shape), dtype) for part in one))
+
+    combines = method.combine is not None
+    return Found(
+        uploads(0 if combines else trials),
+        uploads(jobs if combines else 0),
+        jnp.zeros((jobs, state.client.shape[2]), dtype),
+        jnp.zeros((jobs, state.memory.shape[2]), dtype),
+        jnp.zeros((jobs, len(Reading._fields) if kept.readings else 0), dtype),
+        jnp.zeros((jobs, dim if kept.deltas else 0), dtype),
     )
-    readings = jnp.zeros((jobs, len(Reading._fields) if kept.readings else 0), dtype)
-    clients = jnp.zeros((jobs, state.client.shape[2]), dtype)
-    return total, clients, readings, jnp.zeros((jobs, dim if kept.deltas else 0), dtype)

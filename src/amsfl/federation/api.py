@@ -2,15 +2,14 @@
 
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from amsfl.core import RoundRecord
+from amsfl.core import Combine, RoundRecord, Transmit
 from amsfl.data import Dataset
 from amsfl.engines import State
 from amsfl.engines.models import Model
@@ -18,7 +17,9 @@ from amsfl.federation import folder
 from amsfl.federation.checks import check_dataset, made_from, trial_of
 from amsfl.federation.config import RunConfig, make_config
 from amsfl.federation.rounds import Trial, begin, rehearse, rounds
-from amsfl.federation.setup import Parts, assemble, check_precision, prepare
+from amsfl.federation.setup import Own, Parts, assemble, check_precision, prepare
+from amsfl.methods import Method
+from amsfl.schedule import Policy
 
 Watch = Callable[[RoundRecord], None]
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -54,13 +55,14 @@ def run(
 ) -> Result:
     """Train one federated model: `amsfl.run(method="amsfl", data="digits", rounds=30).accuracy`.
 
-    Settings are those of RunConfig; `out` names a folder for the record; `watch` sees every round.
-    `dataset` and `network` are your own data and model in place of the named ones.
+    Settings are those of RunConfig; `method`, `policy`, `combine` and `transmit` may also be objects of your
+    own. `out` names a folder for the record; `watch` sees every round. `dataset` and `network` are your own
+    data and model in place of the named ones.
     """
-    own = {"data": dataset and dataset.name, "model": network and network.name}
-    config = make_config(settings | {key: name for key, name in own.items() if name})
+    own, settings = brought(settings, dataset, network)
+    config = make_config(settings | own.names())
     check_precision(config)
-    parts = prepare(config, [config.seed], dataset and check_dataset(dataset), network)
+    parts = prepare(config, [config.seed], own)
     state, trials = begin(parts)
     rehearse(parts, trials[0])
     where = Path(out) if out else None
@@ -69,21 +71,33 @@ def run(
     return _drive(parts, state, trials[0], [], where, watch)
 
 
+def brought(
+    settings: Mapping[str, Any], dataset: Dataset | None = None, network: Model | None = None
+) -> tuple[Own, dict[str, Any]]:
+    """What among the settings is an object and no name, and the settings without it."""
+    kinds = {"method": Method, "policy": Policy, "combine": Combine, "transmit": Transmit}
+    objects = {key: settings[key] for key, kind in kinds.items() if isinstance(settings.get(key), kind)}
+    rest = {key: value for key, value in settings.items() if key not in objects}
+    return Own(dataset and check_dataset(dataset), network, **objects), rest
+
+
 def resume(
     where: str | Path,
     watch: Watch | None = None,
     dataset: Dataset | None = None,
     network: Model | None = None,
+    **objects: Any,
 ) -> Result:
     """Continue a run from its folder; it ends with the same bits as one that was never stopped.
 
-    A run with your own `dataset` or `network` needs them again: the folder does not hold them.
+    What the run had of your own (`dataset`, `network`, `method`, `policy`, `combine`, `transmit`) it needs
+    again: the folder does not hold it.
     """
     where = Path(where)
     config = folder.read_config(where)
     point = folder.load_checkpoint(where)
     check_precision(config)
-    parts = prepare(config, [config.seed], dataset and check_dataset(dataset), network)
+    parts = prepare(config, [config.seed], brought(objects, dataset, network)[0])
     state, trials = begin(parts)
     if point:
         trials = [trial_of(point, parts)]
@@ -109,7 +123,7 @@ def _drive(
             folder.append(where, [record])
             if trial.round % parts.config.checkpoint_every == 0 or trial.status != "running":
                 arrays = {name: np.asarray(part) for name, part in state._asdict().items()}
-                host = asdict(trial) | {"made_from": origin}
+                host = vars(trial) | {"memory": trial.memory.dump(), "made_from": origin}
                 folder.save_checkpoint(where, folder.Checkpoint(trial.round, arrays, host))
         if watch:
             watch(record)
@@ -167,22 +181,22 @@ def _peak_mb() -> float | None:
 def run_trials(
     config: RunConfig,
     seeds: list[int],
-    dataset: Dataset | None = None,
+    own: Own | None = None,
     watch: Callable[[int, RoundRecord], None] | None = None,
 ) -> list[Result]:
     """The same settings with many seeds, as one batch: partition, initial model and sampling differ."""
-    return run_batch([config.model_copy(update={"seed": seed}) for seed in seeds], dataset, watch)
+    return run_batch([config.model_copy(update={"seed": seed}) for seed in seeds], own, watch)
 
 
 def run_batch(
     configs: Sequence[RunConfig],
-    dataset: Dataset | None = None,
+    own: Own | None = None,
     watch: Callable[[int, RoundRecord], None] | None = None,
 ) -> list[Result]:
     """Trials that share data, model, method and batch, and may differ in all else, at once."""
     check_precision(configs[0])
     started = time.perf_counter()
-    parts = assemble(configs, dataset)
+    parts = assemble(configs, own)
     state, trials = begin(parts)
     records: list[list[RoundRecord]] = [[] for _ in configs]
     for state, news in rounds(parts, state, trials):  # noqa: B007, B020 (the state moves on)

@@ -9,6 +9,7 @@ import numpy as np
 from amsfl.core import UserError
 from amsfl.data import Dataset
 from amsfl.federation.folder import Checkpoint
+from amsfl.federation.planner import Memory
 from amsfl.federation.rounds import Trial
 from amsfl.federation.setup import Parts
 
@@ -70,4 +71,4 @@ def trial_of(point: Checkpoint, parts: Parts) -> Trial:
                 f"The run began with {what} {before[what]!r} and would continue with {now.get(what)!r}; "
                 "give it the same data and model as before, or start a new run."
             )
-    return Trial(**host)
+    return Trial(**host | {"memory": Memory.load(host["memory"])})

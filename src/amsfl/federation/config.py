@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from amsfl import methods, schedule
 from amsfl.clock import check_clock
 from amsfl.core import UserError, nearest
 
@@ -45,11 +44,10 @@ class RunConfig(BaseModel):
     lr: float = Field(0.05, gt=0)
     batch: int = Field(64, ge=1)
     seed: int = Field(0, ge=0, lt=2**32)
-    mode: Literal["amsfl", "steps", "paper"] = Field(
-        "amsfl", description="of method amsfl: all of it; planned steps alone; the paper's Algorithm 1"
-    )
     policy: str = Field("auto", description="who chooses the steps: auto, or a policy of `amsfl plan`")
     policy_options: dict[str, float] = {}
+    combine: str = Field("", description="rule over a cohort's uploads: median; several with commas")
+    transmit: str = Field("", description="what happens to an upload on its way: topk:0.1,q8")
     budget: float | None = Field(None, gt=0, description="seconds a round; none: gain per second")
     engine: Literal["jax", "loop"] = "jax"
     precision: Literal["float32", "float64"] = "float32"
@@ -61,25 +59,10 @@ class RunConfig(BaseModel):
     )
     checkpoint_every: int = Field(10, ge=1)
 
-    @field_validator("method")
-    @classmethod
-    def _method(cls, value: str) -> str:
-        if value not in methods.METHODS:
-            raise ValueError(f"Unknown method {value!r}{nearest(value, methods.METHODS)}")
-        return value
-
     @field_validator("clock")
     @classmethod
     def _clock(cls, value: str) -> str:
         return check_clock(value)
-
-    @field_validator("policy")
-    @classmethod
-    def _policy(cls, value: str) -> str:
-        known = ["auto", *schedule.POLICIES]
-        if value not in known:
-            raise ValueError(f"Unknown policy {value!r}{nearest(value, known)}")
-        return value
 
     @property
     def last_round(self) -> int:

@@ -1,7 +1,7 @@
 """Who does how many steps this round, at which learning rate: pure functions over a small memory.
 
 A planner is told costs (seconds) and, after the round, readings; what it must remember between rounds
-is a dict that JSON can hold, so checkpoints and real servers keep it the same way.
+is a record of numbers, so checkpoints and real servers keep it the same way.
 """
 
 from collections.abc import Callable
@@ -10,22 +10,40 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from amsfl import drift, schedule
-from amsfl.clock import Costs
-from amsfl.core import Reading
-from amsfl.federation import signals
+from amsfl.clock import Costs, round_seconds
+from amsfl.core import Plan, Reading
 from amsfl.federation.config import RunConfig
+from amsfl.federation.signals import Heard, heard
+from amsfl.methods import Method
+from amsfl.schedule import Policy
 
-Memory = dict[str, Any]
 Ints = np.ndarray[Any, np.dtype[Any]]
 
 T_MAX = 64  # beyond this no estimate was ever seen to hold
-CONSTANT = ("fixed", "fill", "speed")  # policies that only look at the costs: planned once for a cohort
-READERS = ("price", "greedy", "exact", "printed", "wang")  # policies that need the gradient's change
+
+
+class Memory(NamedTuple):
+    """All that a planner remembers."""
+
+    rate: drift.Rate
+    estimates: drift.Estimates
+    heard: Heard = Heard()
+
+    def dump(self) -> dict[str, dict[str, Any]]:
+        """As JSON holds it: None where a client was never read."""
+        parts = {name: part._asdict() for name, part in self._asdict().items()}
+        parts["estimates"] = {key: _plain(column) for key, column in parts["estimates"].items()}
+        return parts
+
+    @classmethod
+    def load(cls, parts: dict[str, dict[str, Any]]) -> "Memory":
+        columns = {key: np.array(column, float) for key, column in parts["estimates"].items()}
+        return cls(drift.Rate(**parts["rate"]), drift.Estimates(**columns), Heard(**parts["heard"]))
 
 
 class Decision(NamedTuple):
     steps: Ints  # one per client of the cohort
-    lr: float
+    lr: float | None  # None: nobody knows one yet, and every client's first step is its longest
     predicted_seconds: float
     explain: dict[str, Any]
 
@@ -38,79 +56,76 @@ class Planner(NamedTuple):
     learn: Callable[[Memory, Ints, Decision, Reading], Memory]
 
 
-def policy_of(config: RunConfig) -> str:
-    """`auto`: the paper's algorithm in mode paper, worth per second for AMSFL, fixed steps for the rest."""
-    if config.policy != "auto":
-        return config.policy
-    if config.method != "amsfl":
-        return "fixed"
-    return "printed" if config.mode == "paper" else "price"
+def policy_of(config: RunConfig, method: Method, given: Policy | None = None) -> Policy:
+    """The one that was passed, the one that the settings name, or the one that the method plans by."""
+    if given is not None:
+        return given
+    named = method.policy if config.policy == "auto" else config.policy
+    whole = {key: int(v) if float(v).is_integer() else v for key, v in config.policy_options.items()}
+    return schedule.policy(named, **whole)
 
 
-def planner(config: RunConfig, weights: Any) -> Planner:
-    """The planner that the settings ask for; `weights` are all clients' shares of the data."""
-    name = policy_of(config)
-    # a rate from the readings caps Polyak strides; without those (polyak=0), lr is the user's
-    own_rate = config.method == "amsfl" and config.mode == "amsfl" and config.options.get("polyak", 1.0) > 0
-    reads = name in READERS
+def planner(config: RunConfig, method: Method, policy: Policy, weights: Any) -> Planner:
+    """The planner of a policy; `weights` are all clients' shares of the data."""
     last: dict[Any, Decision] = {}
 
     def start() -> Memory:
-        rate = drift.Rate() if own_rate else drift.Rate(config.lr)
-        return {"rate": list(rate), "spent": 0.0} | _dump(drift.start(len(weights) if reads else 0))
+        rate = drift.Rate() if method.own_rate else drift.Rate(config.lr)
+        return Memory(rate, drift.start(len(weights) if policy.readings else 0))
 
     def decide(memory: Memory, number: int, cohort: Ints, costs: Costs) -> Decision:
-        if name not in CONSTANT:
+        if not policy.constant:
             return plan(memory, number, cohort, costs)
         key = (cohort.tobytes(), costs.step_seconds.tobytes(), costs.comm_seconds.tobytes())
         if key not in last:  # only the latest: cohorts of thousands would pile up
             last.clear()
             last[key] = plan(memory, number, cohort, costs)
-        return last[key]
+        return last[key]._replace(lr=memory.rate.lr)
 
     def plan(memory: Memory, number: int, cohort: Ints, costs: Costs) -> Decision:
-        lr = memory["rate"][0]
+        lr = memory.rate.lr
         gain: Any = 1.0
         fade: Any = None
-        if reads:
-            gain, fade = drift.coefficients(_load(memory), cohort, lr)
+        if policy.readings:
+            gain, fade = drift.coefficients(memory.estimates, cohort, lr)
         budget = config.budget
-        if budget is None and name in ("printed", "fill"):  # they spend a budget: FedAvg's round, then
-            budget = signals.round_time(costs, cohort, config.steps, config.clock)
+        if budget is None and policy.spends:
+            equal = np.full(len(cohort), config.steps)
+            budget = round_seconds(costs, cohort, equal)[config.clock]
         problem = schedule.problem(
             weights[cohort],
             costs.step_seconds[cohort],
             costs.comm_seconds[cohort],
             gain,
             fade,
-            curve="geometric" if reads else "linear",
+            curve="geometric" if policy.readings else "linear",
             kind=config.clock,  # type: ignore[arg-type]  # checked by RunConfig
             budget=budget,
-            t_max=T_MAX if reads else schedule.T_MAX,
+            t_max=T_MAX if policy.readings else max(schedule.T_MAX, config.steps),
             clients=[str(who) for who in cohort],
         )
-        found = schedule.policy(name, **signals.settings(name, config, memory, number, problem))(problem)
-        return Decision(np.asarray(found.steps), lr, found.seconds, _explain(problem, found, reads))
+        signals = memory.heard.signals(number, config.steps, config.lr if lr is None else lr, config.seconds)
+        found = policy.plan(problem, signals)
+        return Decision(np.asarray(found.steps), lr, found.seconds, explain(problem, found, policy.readings))
 
     def learn(memory: Memory, cohort: Ints, decision: Decision, reading: Reading) -> Memory:
-        if name in CONSTANT and not own_rate:
+        if policy.constant and not method.own_rate:
             return memory
-        fresh = dict(memory, spent=memory["spent"] + decision.predicted_seconds)
-        fresh |= signals.heard(memory, weights[cohort], decision, reading)
-        rate = drift.Rate(*memory["rate"])
-        if own_rate:
+        rate, estimates, steps = memory.rate, memory.estimates, decision.steps
+        if method.own_rate:
             rate = drift.next_rate(rate, reading, weights[cohort])
-            fresh["rate"] = list(rate)
-        if reads:
-            lr = decision.lr or rate.lr  # the first round's steps were of this length, more or less
-            estimates = drift.update(_load(memory), cohort, decision.steps, lr, reading, weights[cohort])
-            fresh |= _dump(estimates)
-        return fresh
+        # the first round's steps were, more or less, as long as what its readings say
+        lr = rate.lr if decision.lr is None else decision.lr
+        if policy.readings and lr is not None:
+            estimates = drift.update(estimates, cohort, steps, lr, reading, weights[cohort])
+        told = heard(memory.heard, weights[cohort], steps, decision.lr, decision.predicted_seconds, reading)
+        return Memory(rate, estimates, told)
 
     return Planner(start, decide, learn)
 
 
-def _explain(problem: schedule.Problem, plan: Any, reads: bool) -> dict[str, Any]:
+def explain(problem: schedule.Problem, plan: Plan, reads: bool) -> dict[str, Any]:
+    """Why these steps, as a record keeps it."""
     told: dict[str, Any] = {"weights": problem.weights.tolist(), "why": list(plan.why)}
     if reads:
         told |= {
@@ -123,14 +138,7 @@ def _explain(problem: schedule.Problem, plan: Any, reads: bool) -> dict[str, Any
     return told
 
 
-def _dump(estimates: drift.Estimates) -> Memory:
-    memory = {}
-    for key, part in estimates._asdict().items():
-        values = part.astype(object)
-        values[np.isnan(part)] = None
-        memory[key] = values.tolist()
-    return memory
-
-
-def _load(memory: Memory) -> drift.Estimates:
-    return drift.Estimates(*(np.array(memory[key], float) for key in drift.Estimates._fields))
+def _plain(column: Any) -> list[float | None]:
+    values = column.astype(object)
+    values[np.isnan(column)] = None
+    return list(values)

@@ -109,11 +109,14 @@ def _orders(
 ) -> Orders:
     """Rectangular arrays over all trials; those that have ended get 0 steps and stand still."""
     shape = (len(trials), parts.cohort)
-    cohort, steps, lr = np.zeros(shape, np.int32), np.zeros(shape, np.int32), np.ones(shape[0])
+    cohort, steps = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+    lr, known = np.ones(shape[0]), np.ones(shape[0])
     for index, who in cohorts.items():
-        cohort[index], steps[index], lr[index] = who, decisions[index].steps, decisions[index].lr
+        cohort[index], steps[index] = who, decisions[index].steps
+        rate = decisions[index].lr
+        lr[index], known[index] = (1.0, 0.0) if rate is None else (rate, 1.0)
     weights = np.take_along_axis(parts.task.shards.weights, cohort, axis=1)
-    return Orders(cohort, steps, lr, weights)
+    return Orders(cohort, steps, lr, weights, known)
 
 
 def _advance(
@@ -219,7 +222,7 @@ def _record(
         found,
         [int(who) for who in cohort],
         [int(steps) for steps in decision.steps],
-        float(decision.lr),
+        decision.lr,
         parts.work.bytes_up * len(cohort),
         parts.work.bytes_down * len(cohort),
         readings,

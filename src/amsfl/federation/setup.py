@@ -5,12 +5,30 @@ from typing import NamedTuple
 
 import numpy as np
 
-from amsfl import clock, data, engines, methods
-from amsfl.core import Reading, UserError
+from amsfl import clock, combine, data, engines, methods, protocol, transmit
+from amsfl.core import Combine, Reading, Transmit, UserError
 from amsfl.data import Dataset
 from amsfl.engines import models, task
 from amsfl.federation import planner
 from amsfl.federation.config import RunConfig
+from amsfl.schedule import Policy
+
+
+class Own(NamedTuple):
+    """What a user brings in place of what the settings name; the settings then hold its name alone."""
+
+    dataset: Dataset | None = None
+    network: models.Model | None = None
+    method: methods.Method | None = None
+    policy: Policy | None = None
+    combine: Combine | None = None
+    transmit: Transmit | None = None
+
+    def names(self) -> dict[str, str]:
+        """The settings that follow from what was brought."""
+        places = {"dataset": "data", "network": "model"}  # the others are called as their setting is
+        own = {key: part for key, part in self._asdict().items() if part is not None}
+        return {places.get(key, key): part.name for key, part in own.items()}
 
 
 class Parts(NamedTuple):
@@ -25,6 +43,7 @@ class Parts(NamedTuple):
     data: Dataset
     task: task.Task
     method: methods.Method
+    policy: Policy
     engine: engines.Engine
     costs: list[clock.Costs]
     work: clock.Work
@@ -45,19 +64,18 @@ def load_data(config: RunConfig) -> Dataset:
 def prepare(
     config: RunConfig,
     seeds: Sequence[int],
-    dataset: Dataset | None = None,
-    model: models.Model | None = None,
+    own: Own | None = None,
 ) -> Parts:
     """The same settings with one or many seeds."""
-    return assemble([config.model_copy(update={"seed": seed}) for seed in seeds], dataset, model)
+    return assemble([config.model_copy(update={"seed": seed}) for seed in seeds], own)
 
 
-def assemble(
-    configs: Sequence[RunConfig], dataset: Dataset | None = None, model: models.Model | None = None
-) -> Parts:
-    """Build everything. A user's own Dataset or Model may stand in for the named ones."""
-    config = configs[0]
-    dataset = dataset or load_data(config)
+def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
+    """Build everything. What a user brings stands in for what the settings name."""
+    config, own = configs[0], own or Own()
+    method = method_of(config, own)
+    policy = planner.policy_of(config, method, own.policy)
+    dataset = own.dataset or load_data(config)
     clients = config.clients
     if _scheme(config, dataset) in ("column", "site") and dataset.sites is not None:
         clients = len(dataset.site_names)  # the data says how many there are
@@ -65,7 +83,7 @@ def assemble(
         raise UserError(
             f"A cohort of {config.cohort} does not fit {clients} clients; lower --cohort or raise --clients."
         )
-    profiles = [clock.profile(each.profile, clients, config.seed) for each in configs]
+    profiles = [clock.profile(each.profile, clients, each.seed) for each in configs]
     partitions = [
         data.partition(
             _scheme(each, dataset),
@@ -79,33 +97,27 @@ def assemble(
         for each, profile in zip(configs, profiles, strict=True)
     ]
     dtype = np.dtype(config.precision).type
-    network = model or models.make(config.model, dataset.x.shape[1], len(dataset.classes))
+    network = own.network or models.make(config.model, dataset.x.shape[1], len(dataset.classes))
     job = task.make(dataset, network, partitions, [each.seed for each in configs], dtype)
-    method = methods.make(config.method, method_options(config), config.extrapolation)
-    policy = planner.policy_of(config)
-    reads = method.readings or policy in planner.READERS
-    feedback = policy == "adacomm"  # wants the loss at the anchor, which is free
-    taken = reads or config.readings or feedback
-    engine = engines.make(config.engine, job, method, config.batch, taken, config.cohort)
-    work = clock.work(
-        job.dim,
-        method.vectors_down,
-        method.vectors_up,
-        len(Reading._fields) if reads else 0,
-        # who plans by the change of a gradient pays for it; as a mere diagnostic it is free
-        max(method.extra_gradients, float(reads)),
-        method.extra_per_step,
+    engine = engines.make(
+        config.engine, job, method, config.batch, takes_readings(config, method, policy), config.cohort
     )
+    work = work_of(method, policy, job.dim)
+    policies = [planner.policy_of(each, method, own.policy) for each in configs]
     return Parts(
         config,
         list(configs),
         dataset,
         job,
         method,
+        policy,
         engine,
         [clock.costs(profile, work) for profile in profiles],
         work,
-        [planner.planner(*pair) for pair in zip(configs, job.shards.weights, strict=True)],
+        [
+            planner.planner(each, method, rule, weights)
+            for each, rule, weights in zip(configs, policies, job.shards.weights, strict=True)
+        ],
         config.cohort or clients,
     )
 
@@ -116,17 +128,30 @@ def _scheme(config: RunConfig, dataset: Dataset) -> str:
     return "dirichlet:0.5" if dataset.sites is None else "column"
 
 
-# What the modes of AMSFL switch off: all but the planned steps, and for the paper all that it has not.
-MODES: dict[str, dict[str, float]] = {
-    "amsfl": {},
-    "steps": {"polyak": 0.0, "cap": 1.0, "momentum": 0.0},
-    "paper": {"polyak": 0.0, "cap": 1.0, "momentum": 0.0, "closing": 0.0, "balance": 0.0},
-}
+def method_of(config: RunConfig, own: Own) -> methods.Method:
+    """The method of the settings with all that they put on top of it."""
+    method = methods.make(own.method or config.method, config.options, config.extrapolation)
+    rule, way = (combine.make(own.combine or config.combine), transmit.make(own.transmit or config.transmit))
+    return method._replace(combine=rule or method.combine, transmit=way or method.transmit)
 
 
-def method_options(config: RunConfig) -> dict[str, float]:
-    """The method's hyper-parameters: what the mode switches off, then what the user set."""
-    return (MODES[config.mode] if config.method == "amsfl" else {}) | config.options
+def takes_readings(config: RunConfig, method: methods.Method, policy: Policy) -> bool:
+    """Whether clients take GDA readings: the method, the policy or the user asks for them."""
+    return method.readings or method.own_rate or policy.readings or policy.losses or config.readings
+
+
+def work_of(method: methods.Method, policy: Policy, dim: int) -> clock.Work:
+    """What a round costs a client besides its steps.
+
+    Who plans by the change of a gradient pays for it; as a mere diagnostic it is free, and so is a loss.
+    """
+    reads = method.readings or policy.readings
+    return clock.Work(
+        4.0 * dim * method.vectors_down,
+        protocol.sent_bytes(method, dim) + 4.0 * (len(Reading._fields) if reads else 0),
+        max(method.extra_gradients, float(reads)),
+        method.extra_per_step,
+    )
 
 
 def check_precision(config: RunConfig) -> None:

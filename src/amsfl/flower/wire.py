@@ -2,7 +2,8 @@
 
 Order: `order` (ConfigRecord, the fields of Order), `model` (ArrayRecord: anchor, server, direction, all
 flat float32), `buffers` (ArrayRecord, by name, only for models that have some).
-Reply: `echo` (ConfigRecord: run, round, client), `upload` (ArrayRecord: delta, extra), `buffers`,
+Reply: `echo` (ConfigRecord: run, round, client), `upload` (ArrayRecord: delta, extra, or what the order's
+`transmit` encodes them to), `buffers`,
 `report` (MetricRecord: the reading, steps, rows, step_seconds, compute_seconds, lost_state).
 Any client that reads and writes these records takes part, whatever it is written in.
 """
@@ -13,8 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
-from amsfl import methods
-from amsfl.core import Reading, Upload
+from amsfl.core import Parts, Reading
 
 Vector = np.ndarray[Any, np.dtype[Any]]
 Buffers = dict[str, Vector]
@@ -30,10 +30,12 @@ class Order(NamedTuple):
     client: int
     steps: int
     lr: float
+    known: bool  # False: there is no lr yet, and the client's first step is its longest
     batch: int
     seed: int
     method: str
     options: dict[str, float]
+    transmit: str  # by name; "" for none
     readings: bool
 
 
@@ -48,7 +50,7 @@ class Reply(NamedTuple):
     run: str
     round: int
     client: int
-    upload: Upload
+    parts: Parts  # the upload as it travels
     buffers: Buffers
     reading: Reading
     steps: int
@@ -85,10 +87,6 @@ def unpack_order(content: RecordDict) -> tuple[Order, Model]:
     return Order(**fields, options=options), model
 
 
-def method_of(order: Order) -> methods.Method:
-    return methods.make(order.method, order.options)
-
-
 def pack_reply(reply: Reply) -> RecordDict:
     report: dict[str, Any] = {key: float(value) for key, value in reply.reading._asdict().items()}
     report |= {"steps": int(reply.steps), "rows": int(reply.rows), "lost_state": int(reply.lost_state)}
@@ -97,7 +95,7 @@ def pack_reply(reply: Reply) -> RecordDict:
     return RecordDict(
         {
             "echo": ConfigRecord(echo),
-            "upload": pack_arrays({"delta": reply.upload.delta, "extra": reply.upload.extra}),
+            "upload": pack_arrays(reply.parts),
             "buffers": pack_arrays(reply.buffers),
             "report": MetricRecord(report),
         }
@@ -106,16 +104,12 @@ def pack_reply(reply: Reply) -> RecordDict:
 
 def unpack_reply(content: RecordDict) -> Reply:
     """Raises KeyError, TypeError or ValueError for anything that is not a reply; see checks.py."""
-    echo, report, parts = scalars(content, "echo"), scalars(content, "report"), arrays(content, "upload")
-    # ||delta||^2 is worked out here: a number that the server can check itself need not be believed
-    delta = parts["delta"]
-    with np.errstate(all="ignore"):
-        square = np.float32((delta * delta).sum()) if delta.dtype.kind == "f" else np.float32(np.nan)
+    echo, report = scalars(content, "echo"), scalars(content, "report")
     return Reply(
         str(echo["run"]),
         int(echo["round"]),
         int(echo["client"]),
-        Upload(delta, parts["extra"], square),
+        arrays(content, "upload"),
         arrays(content, "buffers"),
         Reading(*(float(report[name]) for name in Reading._fields)),
         int(report["steps"]),

@@ -3,9 +3,8 @@
 from typing import Any
 
 from amsfl.core import Upload
-from amsfl.methods.base import Method, Vector, average, clip
+from amsfl.methods.base import Method, Vector, average
 from amsfl.methods.extrapolate import server_step
-from amsfl.methods.fedavg import fedavg
 
 
 def amsfl(
@@ -42,17 +41,43 @@ def amsfl(
     def model(anchor: Vector, server: Vector) -> Vector:
         return server if momentum else anchor
 
-    def stride(lr: Any, loss: Any, grad_sq: Any) -> Any:
-        return clip(polyak * loss / (grad_sq + 1e-12), 0.0, lr)
+    def stride(loss: Any, grad_sq: Any) -> Any:
+        length = polyak * loss / (grad_sq + 1e-12)
+        return length * (length > 0)  # a loss below zero says nothing about a length
 
-    return fedavg()._replace(
-        name="amsfl",
+    return Method(
+        "amsfl",
         init=init,
         mix=mix,
         aggregate=aggregate,
         model=model,
         stride=stride if polyak else None,
-        extra_gradients=1.0,
+        title="AMSFL",
+        policy="price",
+        own_rate=bool(polyak),
         readings=True,
         closing=bool(closing),
+        extra_gradients=1.0,
     )
+
+
+def planned_steps(closing: float = 1.0, balance: float = 0.5) -> Method:
+    """AMSFL's planned steps alone, at your learning rate: no strides, no extrapolation, no momentum.
+
+    x+ = x + sum_i u_i (y_i - x)
+
+    What planning by itself is worth; docs/adaptivity.md.
+    """
+    bare = amsfl(0.0, closing, balance, cap=1.0, momentum=0.0)
+    return bare._replace(name="amsfl-steps", title="AMSFL, steps alone")
+
+
+def paper() -> Method:
+    """The paper's AMSFL to the letter: FedAvg's arithmetic, steps by its Algorithm 1.
+
+    x+ = x + sum_i w_i (y_i - x),   t by Algorithm 1 within the budget
+
+    Xu, section 3.4; why that feeds the slowest clients: docs/theory.md.
+    """
+    bare = amsfl(0.0, closing=0.0, balance=0.0, cap=1.0, momentum=0.0)
+    return bare._replace(name="amsfl-paper", title="AMSFL as printed", policy="printed")

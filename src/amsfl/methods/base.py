@@ -1,4 +1,4 @@
-"""What a federated method is: a few pure functions over flat vectors.
+"""What a federated method is: a few pure functions over flat vectors, and what others must know of it.
 
 They use operators only (`+ - * / @`, `.sum()`), so the same functions run on numpy arrays, under
 jax's vmap and on torch tensors. "No state" is an empty vector, `x[:0]`, never None.
@@ -7,7 +7,7 @@ jax's vmap and on torch tensors. "No state" is an empty vector, `x[:0]`, never N
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from amsfl.core import Upload
+from amsfl.core import Combine, Transmit, Upload
 
 Vector = Any
 Init = Callable[[Vector], tuple[Vector, Vector]]
@@ -15,7 +15,7 @@ Correct = Callable[[Vector, Vector, Vector, Vector, Vector], Vector]
 Report = Callable[[Vector, Vector, Any, Any, Vector, Vector], tuple[Upload, Vector]]
 Mix = Callable[[Vector, Vector], Vector]
 Model = Callable[[Vector, Vector], Vector]
-Stride = Callable[[Any, Any, Any], Any]
+Stride = Callable[[Any, Any], Any]
 Aggregate = Callable[[Vector, Upload, Vector, Vector, Vector], tuple[Vector, Vector]]
 
 
@@ -30,43 +30,6 @@ class Distillation(NamedTuple):
     rows: int  # local rows from which a client takes the teacher's class prototypes each round
 
 
-class Method(NamedTuple):
-    """A method and what it costs. Every field but the name has FedAvg's value as its default.
-
-    init(x)                                          -> server, client
-    correct(grad, x, anchor, server, client)         -> grad             elementwise
-    report(x, anchor, steps, lr, server, client)     -> Upload, client
-    mix(weights, steps)                              -> how much each upload counts in the total
-    aggregate(anchor, total, weights, steps, server) -> anchor, server
-    model(anchor, server)                            -> what is scored and kept: the anchor, for most
-    stride(lr, loss, grad_sq)                        -> length of one local step, at most lr; None: lr itself
-
-    `weights` are shares of all clients' data: over a full cohort they sum to 1, over a part to less.
-    `total` is the Upload summed over the cohort by `mix`, so no engine ever has to hold all uploads.
-    """
-
-    name: str
-    init: Init
-    correct: Correct
-    report: Report
-    mix: Mix
-    aggregate: Aggregate
-    model: Model
-    stride: Stride | None = None
-    vectors_down: int = 1  # model-sized vectors sent to each client, each round
-    vectors_up: int = 1
-    extra_gradients: float = 0.0  # gradient-equivalents a round beyond the steps
-    extra_per_step: float = 0.0  # gradient-equivalents a step beyond its own gradient
-    readings: bool = False  # takes GDA readings, and plans by them
-    closing: bool = False  # applies the reading's own gradient as one more step: it is not wasted
-    objective: Distillation | None = None
-    note: str = ""  # what a reader of its numbers must know
-
-
-def the_anchor(anchor: Vector, server: Vector) -> Vector:
-    return anchor
-
-
 def no_state(x: Vector) -> tuple[Vector, Vector]:
     return x[:0], x[:0]
 
@@ -79,14 +42,14 @@ def plain_gradient(grad: Vector, x: Vector, anchor: Vector, server: Vector, clie
     return grad
 
 
+def upload(delta: Vector, extra: Vector | None = None) -> Upload:
+    return Upload(delta, delta[:0] if extra is None else extra, (delta * delta).sum())
+
+
 def send_delta(
     x: Vector, anchor: Vector, steps: Any, lr: Any, server: Vector, client: Vector
 ) -> tuple[Upload, Vector]:
     return upload(x - anchor), client
-
-
-def upload(delta: Vector, extra: Vector | None = None) -> Upload:
-    return Upload(delta, delta[:0] if extra is None else extra, (delta * delta).sum())
 
 
 def average(weights: Vector, steps: Vector) -> Vector:
@@ -100,10 +63,59 @@ def add_delta(
     return anchor + total.delta, server
 
 
-UNCAPPED = 1e6  # an lr that caps no stride: what the first minibatch says is then the cap of its round
+def the_anchor(anchor: Vector, server: Vector) -> Vector:
+    return anchor
+
+
+class Method(NamedTuple):
+    """A method, what it costs, and what other rooms ask of it. All but the name has FedAvg's value.
+
+    init(x)                                          -> server, client
+    correct(grad, x, anchor, server, client)         -> grad             elementwise
+    stride(loss, grad_sq)                            -> length of one local step; lr is the longest. None: lr
+    report(x, anchor, steps, lr, server, client)     -> Upload, client
+    mix(weights, steps)                              -> how much each upload counts in the total
+    aggregate(anchor, total, weights, steps, server) -> anchor, server
+    model(anchor, server)                            -> what is scored and kept: the anchor, for most
+
+    `weights` are shares of all clients' data: over a full cohort they sum to 1, over a part to less.
+    `total` is the Upload summed over the cohort by `mix`, so no engine ever has to hold all uploads; with
+    `combine` it is what the rule makes of them.
+    """
+
+    name: str
+    init: Init = no_state
+    correct: Correct = plain_gradient
+    stride: Stride | None = None
+    report: Report = send_delta
+    mix: Mix = average
+    aggregate: Aggregate = add_delta
+    model: Model = the_anchor
+    transmit: Transmit | None = None  # what happens to an upload on its way
+    combine: Combine | None = None  # what happens to the uploads of a cohort before they are summed
+    objective: Distillation | None = None
+    title: str = ""  # as people write it; the name if empty
+    note: str = ""  # what a reader of its numbers must know
+    policy: Any = "fixed"  # who chooses its steps unless the user says: a name, or a schedule.Policy
+    own_rate: bool = False  # sets its learning rate from readings; the user's is not asked for
+    readings: bool = False  # takes GDA readings
+    closing: bool = False  # applies the reading's own gradient as one more step: it is not wasted
+    vectors_down: int = 1  # model-sized vectors sent to each client, each round; 2: the server state, too
+    vectors_up: int = 1
+    extra_gradients: float = 0.0  # gradient-equivalents a round beyond the steps
+    extra_per_step: float = 0.0  # gradient-equivalents a step beyond its own gradient
+
+    @property
+    def plain(self) -> bool:
+        """Whether clients step along the plain gradient of the plain loss."""
+        return self.correct is plain_gradient and self.objective is None
+
+
+def least(a: Any, b: Any) -> Any:
+    """The smaller of two numbers with operators alone, to the bit; not finite where either is not."""
+    return a * (a < b) + b * (a >= b)
 
 
 def clip(value: Any, low: Any, high: Any) -> Any:
-    """max and min with operators alone: (a + b ± |a - b|) / 2."""
-    raised = (value + low + abs(value - low)) / 2
-    return (raised + high - abs(raised - high)) / 2
+    """`value`, but at least `low` and at most `high`."""
+    return least(value * (value > low) + low * (value <= low), high)

@@ -28,4 +28,5 @@ def extrapolate(method: Method, cap: float = 4.0) -> Method:
         step = server_step(total, method.mix(weights, steps).sum(), cap)
         return anchor + step * (moved - anchor), server
 
-    return method._replace(name=method.name + "+exp", aggregate=aggregate)
+    title = f"{method.title or method.name} + FedExP"
+    return method._replace(name=method.name + "+exp", title=title, aggregate=aggregate)

@@ -1,6 +1,6 @@
 """FedAvg."""
 
-from amsfl.methods.base import Method, add_delta, average, no_state, plain_gradient, send_delta, the_anchor
+from amsfl.methods.base import Method
 
 
 def fedavg() -> Method:
@@ -10,4 +10,4 @@ def fedavg() -> Method:
 
     McMahan et al. 2017, arXiv 1602.05629.
     """
-    return Method("fedavg", no_state, plain_gradient, send_delta, average, add_delta, the_anchor)
+    return Method("fedavg", title="FedAvg")

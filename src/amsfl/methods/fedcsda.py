@@ -2,7 +2,6 @@
 
 from amsfl.core import Upload
 from amsfl.methods.base import Distillation, Method, Vector
-from amsfl.methods.fedavg import fedavg
 
 NOTE = (
     "FedCSDA has no public description; this row is a reading of the name: FedCSD, class-prototype "
@@ -36,8 +35,8 @@ def fedcsda(mu: float = 0.1, temperature: float = 4.0, memory: float = 0.9, rows
         x = anchor + total.delta
         return x, memory * server + (1 - memory) * x
 
-    return fedavg()._replace(
-        name="fedcsda",
+    return Method(
+        "fedcsda",
         init=init,
         aggregate=aggregate,
         vectors_down=2,
@@ -45,5 +44,6 @@ def fedcsda(mu: float = 0.1, temperature: float = 4.0, memory: float = 0.9, rows
         extra_gradients=rows / 64 / 3,
         extra_per_step=1 / 3,
         objective=Distillation(mu, temperature, rows),
+        title="FedCSDA",
         note=NOTE,
     )

@@ -3,7 +3,7 @@
 from typing import Any
 
 from amsfl.core import Upload
-from amsfl.methods.base import Method, Vector, average, the_anchor, upload, zero_state
+from amsfl.methods.base import Method, Vector, upload, zero_state
 
 
 def feddyn(alpha: float = 0.1) -> Method:
@@ -31,4 +31,4 @@ def feddyn(alpha: float = 0.1) -> Method:
         h = server - alpha * weights.sum() * total.delta
         return anchor + total.delta - h / alpha, h
 
-    return Method("feddyn", zero_state, correct, report, average, aggregate, the_anchor)
+    return Method("feddyn", zero_state, correct=correct, report=report, aggregate=aggregate, title="FedDyn")

@@ -2,7 +2,6 @@
 
 from amsfl.core import Upload
 from amsfl.methods.base import Method, Vector, average
-from amsfl.methods.fedavg import fedavg
 
 
 def fednova() -> Method:
@@ -22,4 +21,4 @@ def fednova() -> Method:
         effective = (average(weights, steps) * steps).sum()
         return anchor + effective * total.delta, server
 
-    return fedavg()._replace(name="fednova", mix=mix, aggregate=aggregate)
+    return Method("fednova", mix=mix, aggregate=aggregate, title="FedNova")

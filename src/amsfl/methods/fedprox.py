@@ -1,7 +1,6 @@
 """FedProx."""
 
 from amsfl.methods.base import Method, Vector
-from amsfl.methods.fedavg import fedavg
 
 
 def fedprox(mu: float = 0.01) -> Method:
@@ -15,4 +14,4 @@ def fedprox(mu: float = 0.01) -> Method:
     def correct(grad: Vector, x: Vector, anchor: Vector, server: Vector, client: Vector) -> Vector:
         return grad + mu * (x - anchor)
 
-    return fedavg()._replace(name="fedprox", correct=correct)
+    return Method("fedprox", correct=correct, title="FedProx")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from amsfl.core import Upload
-from amsfl.methods.base import Method, Vector, average, the_anchor, upload, zero_state
+from amsfl.methods.base import Method, Vector, upload, zero_state
 
 
 def scaffold() -> Method:
@@ -32,5 +32,12 @@ def scaffold() -> Method:
         return anchor + total.delta, server + weights.sum() * total.extra
 
     return Method(
-        "scaffold", zero_state, correct, report, average, aggregate, the_anchor, vectors_down=2, vectors_up=2
+        "scaffold",
+        zero_state,
+        correct=correct,
+        report=report,
+        aggregate=aggregate,
+        title="SCAFFOLD",
+        vectors_down=2,
+        vectors_up=2,
     )

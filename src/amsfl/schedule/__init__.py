@@ -5,11 +5,11 @@ plan = policy("price")(problem(weights, step_seconds, comm_seconds, gain, drift,
 """
 
 from amsfl.schedule.check import T_MAX, problem
-from amsfl.schedule.exact import exact
 from amsfl.schedule.explain import WORDS, summary, table
-from amsfl.schedule.optimise import Policy
+from amsfl.schedule.optimise import as_plan
+from amsfl.schedule.policy import Policy, Signals
 from amsfl.schedule.problem import Problem, Resource, rate, seconds, utility, within, worth
-from amsfl.schedule.registry import POLICIES, greedy, policy, price
+from amsfl.schedule.registry import POLICIES, exact, greedy, names, policy, price
 from amsfl.schedule.rivals import adacomm, decaying, speed, wang
 from amsfl.schedule.simple import fill, fixed, printed
 
@@ -20,12 +20,15 @@ __all__ = [
     "Policy",
     "Problem",
     "Resource",
+    "Signals",
     "adacomm",
+    "as_plan",
     "decaying",
     "exact",
     "fill",
     "fixed",
     "greedy",
+    "names",
     "policy",
     "price",
     "printed",

@@ -35,7 +35,6 @@ from amsfl.schedule.problem import (
 )
 
 Solver = Callable[[Problem, Ints, Floats, Floats, Floats], Answer]
-Policy = Callable[[Problem], Plan]
 REASONS = np.array(["budget", "rate", "cap", "drift"], object)
 DEADLINES = 64  # deadlines tried with an approximate solver and further resources
 EVENTS = 1024  # so few step endings are sorted rather than searched further
@@ -67,8 +66,9 @@ def explained(problem: Problem, steps: Ints, bound: float, price: float) -> Plan
     )
 
 
-def as_plan(problem: Problem, steps: Ints, why: tuple[str, ...]) -> Plan:
+def as_plan(problem: Problem, steps: Ints, why: tuple[str, ...] | None = None) -> Plan:
     """The record of steps that were not chosen by worth, held against the best that could be had."""
+    why = ("fixed",) * len(steps) if why is None else why
     best = optimise(problem)
     took = seconds(problem, steps)
     bound = best.bound if problem.budget is not None else best.bound / best.seconds * took

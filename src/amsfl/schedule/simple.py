@@ -6,45 +6,53 @@ import numpy as np
 
 from amsfl.core import Plan, UserError
 from amsfl.schedule.lagrange import spent
-from amsfl.schedule.optimise import Policy, as_plan
+from amsfl.schedule.optimise import as_plan
+from amsfl.schedule.policy import Policy, Signals, whole
 from amsfl.schedule.problem import TOLERANCE, Floats, Ints, Problem, rows
 
 
-def printed(alpha: float = 1.0, beta: float = 1.0) -> Policy:
+def printed(alpha: float | None = None, beta: float | None = None) -> Policy:
     """The paper's Algorithm 1 to the letter, for study only.
 
     While T < S: give one more step to the client with the least (alpha w + beta w (2t - 1)/2)/c, where T is
     the sum of c t + b. It minimises an error that grows with every step, so it feeds the slowest and least
-    important clients; it knows no t_max, and its last step goes over the budget.
+    important clients; it knows no t_max, and its last step goes over the budget. In a run
+    alpha = 2 lr sqrt(mu) G and beta = lr^2 L^2 G^2 / 2 with the constants of the readings; alone both are 1.
     """
 
-    def policy(problem: Problem) -> Plan:
+    def plan(problem: Problem, signals: Signals) -> Plan:
         if problem.budget is None:
             raise UserError("Algorithm 1 only spends a budget, and none was given; add --budget SECONDS.")
         w, c = problem.weights, problem.step_seconds
+        first, second = _constants(signals)
+        a, b = first if alpha is None else alpha, second if beta is None else beta
         t = np.ones(w.size, np.int64)
         total = float((c + problem.comm_seconds).sum())
-        heap = [((alpha * w[i] + beta * w[i] * 0.5) / c[i], i) for i in range(w.size)]
+        heap = [((a * w[i] + b * w[i] * 0.5) / c[i], i) for i in range(w.size)]
         heapq.heapify(heap)
         while total < problem.budget:
             _, i = heap[0]
             t[i] += 1
             total += c[i]
-            heapq.heapreplace(heap, ((alpha * w[i] + beta * w[i] * (2 * t[i] - 1) / 2) / c[i], i))
+            heapq.heapreplace(heap, ((a * w[i] + b * w[i] * (2 * t[i] - 1) / 2) / c[i], i))
         return as_plan(problem, t, ("budget",) * t.size)
 
-    return policy
+    return Policy("printed", plan, readings=True, spends=True)
 
 
-def fixed(steps: int = 20) -> Policy:
+def _constants(signals: Signals) -> tuple[float, float]:
+    if signals.lr is None:
+        return 1.0, 1.0
+    slope = 1.0 if signals.slope is None else signals.slope
+    curved = 1.0 if signals.curvature is None else signals.curvature
+    convex = signals.convexity or 0.0
+    return 2 * signals.lr * convex**0.5 * slope, 0.5 * (signals.lr * curved * slope) ** 2
+
+
+def fixed(steps: int | None = None) -> Policy:
     """The same number of steps for everyone (FedAvg), whatever it costs; t_max still holds."""
-    if steps < 1:
-        raise UserError(f"fixed needs at least one step, not {steps}; give steps=1 or more.")
-
-    def policy(problem: Problem) -> Plan:
-        return shared(problem, steps)
-
-    return policy
+    given = None if steps is None else whole("fixed", "steps", steps)
+    return Policy("fixed", lambda problem, signals: shared(problem, given or signals.steps), constant=True)
 
 
 def shared(problem: Problem, steps: int) -> Plan:
@@ -59,14 +67,14 @@ def fill() -> Policy:
     Under makespan D is the budget; under sum, and with further resources, the latest D that they allow.
     """
 
-    def policy(problem: Problem) -> Plan:
+    def plan(problem: Problem, signals: Signals) -> Plan:
         if problem.budget is None:
             raise UserError("fill needs a deadline to fill, and none was given; add --budget SECONDS.")
         late = problem.budget if problem.kind == "makespan" else np.inf
         t = latest(problem, problem.t_max, late)
         return as_plan(problem, t, tuple(np.where(t >= problem.t_max, "cap", "budget").tolist()))
 
-    return policy
+    return Policy("fill", plan, constant=True, spends=True)
 
 
 def latest(problem: Problem, top: Ints, deadline: float, least: int = 1) -> Ints:

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from amsfl import clock
+from amsfl import clock, schedule
 from amsfl.data import Dataset
-from amsfl.federation import RunConfig, make_config, run_batch
+from amsfl.federation import Own, RunConfig, make_config, run_batch
 from amsfl.federation.folder import write_atomically
+from amsfl.federation.setup import work_of
 
 ALPHAS = (0.1, 0.5)
 PROFILES = ("mild", "wild", "slow-big", "far", "wan")
@@ -66,11 +67,11 @@ def units(seeds: Sequence[int], ablations: bool = True) -> Iterator[Unit]:
     """All of the study, dearest contestants last."""
     yield Unit("amsfl", _planned(seeds, method="amsfl"))
     for lr in RATES[:3]:
-        yield Unit(f"steps lr={lr:g}", _planned(seeds, method="amsfl", mode="steps", lr=lr))
+        yield Unit(f"steps lr={lr:g}", _planned(seeds, method="amsfl-steps", lr=lr))
     for name in FIXED:
         yield Unit(name, _grid(seeds, name))
     for lr in (0.05, 0.5):
-        configs = _planned(seeds, method="amsfl", mode="paper", lr=lr, rounds=WORK // 20)
+        configs = _planned(seeds, method="amsfl-paper", lr=lr, rounds=WORK // 20)
         yield Unit(f"paper lr={lr:g}", configs)
     for name, how in RULES.items():
         yield Unit(name, _planned(seeds, lr=0.5, rounds=WORK // 20, **how))
@@ -97,7 +98,7 @@ def run(
         paths: list[dict[str, Any]] = []
         for begin in range(0, len(unit.configs), CHUNK):
             part = unit.configs[begin : begin + CHUNK]
-            for config, result in zip(part, run_batch(part, dataset), strict=True):
+            for config, result in zip(part, run_batch(part, Own(dataset)), strict=True):
                 paths.append(_path(config, result.rounds)._asdict())
         write_atomically(_file(folder, unit.name), json.dumps({"name": unit.name, "paths": paths}).encode())
 
@@ -116,8 +117,7 @@ def round_seconds(name: str, path: Track, profile: str, kind: str, dim: int) -> 
     from amsfl import methods
 
     method = methods.make(name.removesuffix("+exp"))
-    work = clock.work(dim, method.vectors_down, method.vectors_up, 0, method.extra_gradients, 0.0)
-    costs = clock.costs(clock.profile(profile, 5), work)
+    costs = clock.costs(clock.profile(profile, 5), work_of(method, schedule.policy("fixed"), dim))
     return clock.round_seconds(costs, [0, 1, 2, 3, 4], [path.steps] * 5)[kind]
 
 

@@ -53,7 +53,7 @@ def measure(job: Job, data: Dataset, repeat: int, started: float | None = None) 
     from amsfl.engines import Orders, metrics  # before jax, which it sets up
     from amsfl.engines.dense import turned
     from amsfl.federation import make_config
-    from amsfl.federation.setup import prepare
+    from amsfl.federation.setup import Own, prepare
 
     import jax  # isort: skip
 
@@ -68,7 +68,7 @@ def measure(job: Job, data: Dataset, repeat: int, started: float | None = None) 
             "profile": "uniform",
         }
     )
-    parts = prepare(config, [0], data)
+    parts = prepare(config, [0], Own(data))
     rng = np.random.default_rng(0)
     steps, lr = np.full((1, job.cohort), job.steps), np.array([LR])
     weights = parts.task.shards.weights

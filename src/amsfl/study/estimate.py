@@ -35,7 +35,7 @@ def _probed(study: Study, dataset: Dataset, units: list[Unit]) -> float:
     results = run_trials(
         config,
         [study.seed + trial for trial in first.trials],
-        dataset,
+        study.own(first.entry)._replace(dataset=dataset),
         lambda *_: ticks.append(time.perf_counter()),
     )
     trials = len(first.trials)

@@ -47,7 +47,7 @@ def work(
         results = run_trials(
             study.config(unit.entry),
             [study.seed + trial for trial in unit.trials],
-            dataset,
+            study.own(unit.entry)._replace(dataset=dataset),
             _watcher(unit, watch),
         )
         lines = [compact.line(unit.entry, t, r) for t, r in zip(unit.trials, results, strict=True)]

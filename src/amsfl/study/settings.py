@@ -4,7 +4,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from amsfl.core import UserError, nearest
-from amsfl.federation import RunConfig, make_config, read_toml
+from amsfl.federation import Own, RunConfig, make_config, read_toml
+from amsfl.federation.planner import policy_of
+from amsfl.federation.setup import method_of
 
 HERE = Path(__file__).parent
 REPRODUCE, COMPARE = HERE / "reproduce.toml", HERE / "compare.toml"
@@ -29,10 +31,14 @@ class Study(NamedTuple):
     reference: str  # the entry that the others are tested against
     run: dict[str, Any]  # settings of `amsfl run` for everybody
     methods: dict[str, dict[str, Any]]  # entry -> its own settings; `method` is the entry's name if absent
+    objects: dict[str, Own] = {}  # noqa: RUF012 (never changed) entry -> what of it is an object, not a name
+
+    def own(self, entry: str) -> Own:
+        return self.objects.get(entry, Own())
 
     def config(self, entry: str) -> RunConfig:
         own = {"method": entry, **self.methods[entry]}
-        return make_config(self.run | own | FOR_ALL | {"seed": self.seed})
+        return make_config(self.run | own | self.own(entry).names() | FOR_ALL | {"seed": self.seed})
 
 
 def read_study(path: Path) -> Study:
@@ -103,7 +109,8 @@ def checked(study: Study) -> Study:
             f"The reference {study.reference!r} is no method here{nearest(study.reference, study.methods)}."
         )
     for entry in study.methods:
-        config = study.config(entry)
+        config, own = study.config(entry), study.own(entry)
+        policy_of(config, method_of(config, own), own.policy)  # names that nobody knows are told here
         if config.rounds is None and config.seconds is None:
             raise UserError("A study needs an end for every method: give it --seconds or --rounds.")
     return study

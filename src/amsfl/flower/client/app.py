@@ -1,24 +1,29 @@
 """ClientApps: any Trainer on Flower's Message API, and the factories for plain numpy and for jax models."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from amsfl.core import UserError
+from amsfl import methods, protocol, transmit
+from amsfl.core import Transmit, UserError, spelled
 from amsfl.flower import wire
 from amsfl.flower.client import kept, work
 from amsfl.flower.client.work import Pace, Trainer
 from amsfl.methods import Method
 
 MakeTrainer = Callable[[Context], Trainer]
+Own = Sequence[Method | Transmit]  # methods and transmissions that are not ours, found by their names
 
 
-def client_app(make: MakeTrainer) -> ClientApp:
-    """A ClientApp around a Trainer. Flower starts a process a message, so `make` runs for each of them."""
+def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
+    """A ClientApp around a Trainer. Flower starts a process a message, so `make` runs for each of them.
+
+    `own` are methods and transmissions of your own; the server's order names which to use.
+    """
     app = ClientApp()
 
     @app.query()
@@ -34,15 +39,17 @@ def client_app(make: MakeTrainer) -> ClientApp:
         started = time.monotonic()
         order, model = wire.unpack_order(message.content)
         trainer = make(context)
-        fresh = wire.method_of(order).init(model.anchor)[1]
-        mine, lost = kept.settle(kept.load(context, order), order, fresh)
-        done = work.run(trainer, order, model, mine, pace_of(context))
-        kept.save(context, order, mine, done.client)
+        method = method_of(order, own)
+        fresh = protocol.fresh(method, model.anchor)
+        mine, lost = kept.settle(kept.load(context, order), order, np.concatenate(fresh))
+        client, memory = mine[: len(fresh[0])], mine[len(fresh[0]) :]
+        done = work.run(trainer, order, model, method, client, memory, pace_of(context))
+        kept.save(context, order, mine, np.concatenate([done.client, done.memory]))
         reply = wire.Reply(
             order.run,
             order.round,
             order.client,
-            done.upload,
+            done.parts,
             trainer.buffers(),
             done.reading,
             order.steps,
@@ -57,13 +64,29 @@ def client_app(make: MakeTrainer) -> ClientApp:
     def evaluate(message: Message, context: Context) -> Message:
         order, model = wire.unpack_order(message.content)
         trainer = make(context)
-        trainer.begin(order, model, wire.method_of(order))
+        trainer.begin(order, model, method_of(order, own))
         found = trainer.evaluate(trainer.lift(model.anchor)) or {}
         echo = ConfigRecord({"run": order.run, "round": order.round, "client": order.client})
         scores = MetricRecord({key: float(value) for key, value in found.items()})
         return Message(RecordDict({"echo": echo, "scores": scores}), reply_to=message)
 
     return app
+
+
+def method_of(order: wire.Order, own: Own) -> Method:
+    """What the order names: the client's own, else one that is installed here. Never a file by its path."""
+    links = [name for name, _ in spelled(order.transmit)]
+    strange = {order.method} - {*methods.names()}, {*links} - {*transmit.names()}
+    method = next((thing for thing in own if isinstance(thing, Method) and thing.name == order.method), None)
+    way = next((thing for thing in own if isinstance(thing, Transmit) and thing.name == order.transmit), None)
+    for found, names in zip((method, way), strange, strict=True):
+        if found is None and names:
+            raise UserError(
+                f"The server asks for {', '.join(sorted(names))}, which is not installed here; "
+                "add the object to this client's `own`."
+            )
+    method = method or methods.make(order.method, order.options)
+    return method._replace(transmit=way or transmit.make(order.transmit) or method.transmit)
 
 
 def pace_of(context: Context) -> Pace:
@@ -81,9 +104,9 @@ def pace_of(context: Context) -> Pace:
     return Pace(float(slowdown), float(least))
 
 
-def numpy_client(make: Callable[[Context], "NumpyTrainer"]) -> ClientApp:
+def numpy_client(make: Callable[[Context], "NumpyTrainer"], own: Own = ()) -> ClientApp:
     """A ClientApp around plain numpy: `make(context)` returns a NumpyTrainer, or your own Trainer."""
-    return client_app(make)
+    return client_app(make, own)
 
 
 class NumpyTrainer:

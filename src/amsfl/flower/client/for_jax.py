@@ -8,7 +8,8 @@ import numpy as np
 from flwr.app import Context
 from flwr.clientapp import ClientApp
 
-from amsfl.flower.client.app import client_app
+from amsfl import sampling
+from amsfl.flower.client.app import Own, client_app
 from amsfl.flower.wire import Buffers, Model, Order, Vector
 from amsfl.methods import Method
 
@@ -23,9 +24,9 @@ class Shard(NamedTuple):
     test: tuple[Vector, Vector] | None = None
 
 
-def jax_client(shard: Callable[[Context], Shard]) -> ClientApp:
+def jax_client(shard: Callable[[Context], Shard], own: Own = ()) -> ClientApp:
     """A ClientApp around rows, labels and one of our models: `shard(context)` says which rows are its own."""
-    return client_app(lambda context: JaxTrainer(shard(context)))
+    return client_app(lambda context: JaxTrainer(shard(context)), own)
 
 
 class JaxTrainer:
@@ -38,8 +39,6 @@ class JaxTrainer:
         return self._compiled(None).start(seed), {}
 
     def begin(self, order: Order, model: Model, method: Method) -> None:
-        from amsfl.engines import sampling
-
         self.batch, self.program = order.batch, self._compiled(method.objective)
         with np.errstate(over="ignore"):  # 32-bit words wrap around on purpose
             self.key = sampling.stream(*map(sampling.words, (order.seed, order.round, order.client)))
@@ -76,8 +75,6 @@ class JaxTrainer:
         return {"loss": float(loss.mean()), "accuracy": float(hits), "rows": float(len(labels))}
 
     def _batch(self, step: int, size: int) -> tuple[Any, Any]:
-        from amsfl.engines import sampling
-
         places = np.arange(size, dtype=np.uint32)
         with np.errstate(over="ignore"):
             picked = sampling.draw(self.key, sampling.words(step), places, np.int32(self.rows))

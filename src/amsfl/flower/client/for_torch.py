@@ -8,7 +8,7 @@ from flwr.app import Context
 from flwr.clientapp import ClientApp
 
 from amsfl.core import UserError
-from amsfl.flower.client.app import client_app
+from amsfl.flower.client.app import Own, client_app
 from amsfl.flower.wire import Buffers, Model, Order, Vector
 from amsfl.methods import Method
 
@@ -21,15 +21,16 @@ def torch_client(
     test_loader: Callable[[Context], Any] | None = None,
     loss: Loss | None = None,
     device: str = "cpu",
+    own: Own = (),
 ) -> ClientApp:
     """A ClientApp from `model() -> nn.Module` and `loader(context) -> DataLoader` of (inputs, targets).
 
     Parameters that want gradients are trained, by the method's own SGD step: bring no optimizer. Float
     buffers (BatchNorm's running statistics) are averaged by weight, integer ones take the largest value;
     frozen parameters stay as `model()` makes them. The loader is cycled; give it shuffle=True.
-    `loss(outputs, targets)` is cross-entropy by default.
+    `loss(outputs, targets)` is cross-entropy by default. `own`: methods and transmissions of your own.
     """
-    return client_app(lambda context: TorchTrainer(model, loader, test_loader, loss, device, context))
+    return client_app(lambda context: TorchTrainer(model, loader, test_loader, loss, device, context), own)
 
 
 class TorchTrainer:

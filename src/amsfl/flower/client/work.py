@@ -10,11 +10,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from amsfl.core import Reading, Upload
-from amsfl.drift import reading
-from amsfl.flower.wire import Buffers, Model, Order, Vector, method_of
+from amsfl import protocol, sampling
+from amsfl.core import Parts, Reading, Upload
+from amsfl.flower.wire import Buffers, Model, Order, Vector
 from amsfl.methods import Method
-from amsfl.methods.base import UNCAPPED
 
 Sleep = Callable[[float], None]
 
@@ -54,8 +53,9 @@ class Trainer(Protocol):
 
 
 class Done(NamedTuple):
-    upload: Upload
-    client: Vector
+    parts: Parts  # what goes up
+    client: Vector  # the method's client state
+    memory: Vector  # what is remembered of transmissions
     reading: Reading
     step_seconds: float
 
@@ -71,43 +71,44 @@ class Pace(NamedTuple):
         return max(self.slowdown * max(took, self.step_seconds) - took, 0.0)
 
 
-def run(trainer: Trainer, order: Order, model: Model, client: Vector, pace: Pace | None = None) -> Done:
-    """All of the local work. `client` is the method's client state, empty where it has none."""
-    pace, method = pace or Pace(), method_of(order)
+def run(
+    trainer: Trainer,
+    order: Order,
+    model: Model,
+    method: Method,
+    client: Vector,
+    memory: Vector,
+    pace: Pace | None = None,
+) -> Done:
+    """All of the local work: the protocol's lines, timed.
+
+    `client` is the method's client state and `memory` that of its transmissions; empty where it has none.
+    """
+    pace = pace or Pace()
     trainer.begin(order, model, method)
     anchor, server, mine, direction = (
         trainer.lift(part) for part in (model.anchor, model.server, client, model.direction)
     )
-
-    def stride(value: float, grad: Any, most: Any) -> Any:
-        return most if method.stride is None else method.stride(most, value, (grad * grad).sum())
-
     timed: list[float] = []
-    most: Any = order.lr
-    x, loss, first = anchor, 0.0, anchor
-    for step in range(order.steps):
-        (value, grad), took = _timed(trainer.gradient, x, step, pace)
-        if step == 0:
-            loss, first = value, grad
-            if order.lr == 0 and method.stride is not None:  # nobody knows one yet: this one's is the cap
-                most = stride(value, grad, UNCAPPED)
-        x = x - stride(value, grad, most) * method.correct(grad, x, anchor, server, mine)
+
+    def look(gradient: Callable[[Any, int], tuple[float, Any]], x: Any, step: int) -> tuple[float, Any]:
+        found, took = _timed(gradient, x, step, pace)
         timed.append(took)
+        return found
+
+    carry = protocol.begin(anchor, server, mine, order.lr, float(order.known))
+    carry = protocol.first(method, carry, *look(trainer.gradient, carry.x, 0))
+    for step in range(1, order.steps):
+        carry = protocol.step(method, carry, *look(trainer.gradient, carry.x, step))
     if order.readings:
-        (value, last), took = _timed(trainer.probe, x, 0, pace)
-        taken = reading(loss, first, last, x - anchor, direction)
-        timed.append(took)
-        if method.closing:
-            x = x - stride(value, last, most) * method.correct(last, x, anchor, server, mine)
-    else:
-        taken = Reading(*[0.0] * len(Reading._fields))
-    upload, mine = method.report(x, anchor, order.steps, order.lr, server, mine)
-    return Done(
-        Upload(trainer.lower(upload.delta), trainer.lower(upload.extra), float(upload.delta_sq)),
-        trainer.lower(mine),
-        Reading(*(float(value) for value in taken)),
-        typical(timed),
-    )
+        carry = protocol.close(method, carry, *look(trainer.probe, carry.x, 0))
+    upload, mine, taken = protocol.finish(method, carry, order.steps, direction)
+    lowered = Upload(trainer.lower(upload.delta), trainer.lower(upload.extra), float(upload.delta_sq))
+    with np.errstate(over="ignore"):  # 32-bit words wrap around on purpose
+        key = sampling.stream(*map(sampling.words, (order.seed, order.round, order.client)))
+        parts, memory = protocol.sent(method.transmit, key, lowered, memory)
+    reading = Reading(*[0.0] * len(Reading._fields)) if taken is None else Reading(*map(float, taken))
+    return Done(parts, trainer.lower(mine), memory, reading, typical(timed))
 
 
 def typical(timed: list[float]) -> float:

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from amsfl import protocol
 from amsfl.core import Upload
 from amsfl.flower import wire
 from amsfl.flower.server import checks
@@ -16,25 +17,32 @@ class Good(NamedTuple):
 
     place: int
     reply: wire.Reply
-    lr: float
+    upload: Upload
+    lr: float | None
     seconds: float  # from push to pull
     at: float  # when it was pulled
 
     def size(self, part: str) -> float:
-        return checks.size(getattr(self.reply.upload, part), self.lr, self.reply.steps)
+        return checks.size(getattr(self.upload, part), self.lr, self.reply.steps)
 
 
-def judge(order: wire.Order, model: wire.Model, arrival: Arrival) -> Good | str:
+def judge(method: Method, order: wire.Order, model: wire.Model, arrival: Arrival) -> Good | str:
     """The reply, or why it must not touch the model."""
     message = arrival.message
     if message.has_error():
         return f"{'gone' if gone(message) else 'failed'}: {message.error.reason}"
     try:
         reply = wire.unpack_reply(message.content)
-    except (KeyError, TypeError, ValueError, OverflowError, EOFError) as error:
+        why = checks.reason(order, model, reply) or checks.travelled(method, model, reply.parts)
+        if why:
+            return why
+        with np.errstate(all="ignore"):
+            upload = protocol.received(method.transmit, reply.parts)
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError, EOFError) as error:
         return f"unreadable: {error!r}"
-    why = checks.reason(order, model, reply)
-    return why or Good(order.client, reply, order.lr, arrival.seconds, arrival.sent.at + arrival.seconds)
+    lr = order.lr if order.known else None
+    good = Good(order.client, reply, upload, lr, arrival.seconds, arrival.sent.at + arrival.seconds)
+    return checks.finite(upload) or good
 
 
 def oversized(good: list[Good], sizes: dict[str, checks.Sizes], limit: float) -> dict[int, str]:
@@ -42,7 +50,7 @@ def oversized(good: list[Good], sizes: dict[str, checks.Sizes], limit: float) ->
     found = {}
     for part, history in sizes.items():
         now = [item.size(part) for item in good]
-        usual = checks.usual(history if all(item.lr for item in good) else [], now)
+        usual = checks.usual(history if all(item.lr is not None for item in good) else [], now)
         for item, size in zip(good, now, strict=True):
             why = checks.too_large(size, usual, limit)
             if why:
@@ -53,15 +61,10 @@ def oversized(good: list[Good], sizes: dict[str, checks.Sizes], limit: float) ->
 def combine(
     method: Method, model: wire.Model, good: list[Good], weights: Any, steps: Any
 ) -> tuple[wire.Vector, wire.Vector, wire.Buffers]:
-    """The method's own mix and aggregate, in float32 and in the clients' order, as the loop engine does."""
+    """The next model, in float32 and in the clients' order, as the loop engine has it."""
     shares, counts = np.asarray(weights, np.float32), np.asarray(steps, np.float32)
-    mix = method.mix(shares, counts)
-    total: Upload | None = None
-    for part, item in zip(mix, good, strict=True):
-        scaled = Upload(*(part * each for each in item.reply.upload))
-        total = scaled if total is None else Upload(*(a + b for a, b in zip(total, scaled, strict=True)))
-    assert total is not None
-    anchor, server = method.aggregate(model.anchor, total, shares, counts, model.server)
+    uploads = [item.upload for item in good]
+    anchor, server = protocol.settle(method, model.anchor, model.server, uploads, shares, counts)
     return (
         np.asarray(anchor, np.float32),
         np.asarray(server, np.float32),

@@ -10,6 +10,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from amsfl.core import RoundRecord, UserError
 from amsfl.federation import RunConfig, folder, make_config
+from amsfl.federation.api import brought
 from amsfl.flower.server.orders import SERVING, Serving
 from amsfl.flower.server.progress import Progress, deciding_split
 from amsfl.flower.server.rounds import Evaluate, Server
@@ -21,12 +22,13 @@ LENGTH = ("rounds", "seconds", "target")  # what may change when a run goes on
 def server_app(
     evaluate: Evaluate | None = None,
     start: Vector | Callable[[RunConfig], Vector] | None = None,
-    planner: Callable[[Any], Any] | None = None,
+    plan_by: Callable[[Any], Any] | None = None,
     **settings: Any,
 ) -> ServerApp:
     """A ServerApp that trains by any of our methods: `server_app(method="amsfl", clients=5, rounds=30)`.
 
-    `settings` are those of `amsfl run` (RunConfig) and of Serving, `out` (the record folder) and `resume`;
+    `settings` are those of `amsfl run` (RunConfig; method, policy, combine and transmit may be objects, which
+    the clients need as well: `own`) and of Serving, `out` (the record folder) and `resume`;
     the same keys in Flower's run-config win. Without `evaluate` or a target on the clients' own scores
     (evaluate_clients=1), the run ends by rounds or seconds.
     """
@@ -34,7 +36,7 @@ def server_app(
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        serve(grid, merged(settings, context.run_config), evaluate, start, planner)
+        serve(grid, merged(settings, context.run_config), evaluate, start, plan_by)
 
     return app
 
@@ -44,10 +46,11 @@ def serve(
     settings: Mapping[str, Any],
     evaluate: Evaluate | None = None,
     start: Any = None,
-    planner: Callable[[Any], Any] | None = None,
+    plan_by: Callable[[Any], Any] | None = None,
 ) -> tuple[Progress, list[RoundRecord]]:
     """Run one federation to its end; `settings` as in server_app."""
-    rest = dict(settings)
+    own, rest = brought(settings)
+    rest |= own.names()
     out, again = rest.pop("out", None), bool(rest.pop("resume", False))
     serving = Serving(**{key: rest.pop(key) for key in SERVING if key in rest})
     where = Path(str(out)).expanduser() if out else None
@@ -55,7 +58,7 @@ def serve(
         raise UserError("To resume, say which record folder: out=FOLDER.")
     config = resumed(where, rest) if again and where else make_config(rest)
     first = start(config) if callable(start) else start
-    server = Server(grid, config, serving, evaluate, first, planner, where, watch=say)
+    server = Server(grid, config, serving, evaluate, first, plan_by, where, say, own)
     return server.run(again)
 
 

@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from amsfl.core import Reading
+from amsfl import protocol
+from amsfl.core import Parts, Reading, Upload
 from amsfl.flower.wire import Buffers, Model, Order, Reply
+from amsfl.methods import Method
 
 HISTORY = 5  # rounds that the median remembers
 Sizes = list[list[float]]  # [round][client]: sizes accepted
@@ -31,7 +33,7 @@ def reason(order: Order, model: Model, reply: Reply) -> str | None:
         return f"wrong steps: {reply.steps} were run, {order.steps} were asked for"
     if not (reply.rows > 0 and reply.step_seconds >= 0 and reply.compute_seconds >= 0):
         return "impossible numbers: rows and seconds must not be negative"
-    return _vectors(model, reply) or _buffers(model.buffers, reply.buffers) or _reading(reply.reading)
+    return _buffers(model.buffers, reply.buffers) or _reading(reply.reading)
 
 
 def too_large(size: float, usual: float, limit: float) -> str | None:
@@ -41,9 +43,11 @@ def too_large(size: float, usual: float, limit: float) -> str | None:
     return None
 
 
-def size(vector: Any, lr: float, steps: int) -> float:
-    """`lr` 0 (each client finds its own in the first round) counts as 1: comparable within the round only."""
-    return float(np.linalg.norm(np.asarray(vector, float)) / ((lr or 1.0) * steps)) if vector.size else 0.0
+def size(vector: Any, lr: float | None, steps: int) -> float:
+    """Without an lr (each client finds its own in the first round) it compares within the round only."""
+    if not vector.size:
+        return 0.0
+    return float(np.linalg.norm(np.asarray(vector, float)) / ((1.0 if lr is None else lr) * steps))
 
 
 def remember(history: Sizes, accepted: list[float]) -> Sizes:
@@ -56,16 +60,22 @@ def usual(history: Sizes, now: Sequence[float]) -> float:
     return max(past) if past else float(np.median(now)) if len(now) >= 3 else 0.0
 
 
-def _vectors(model: Model, reply: Reply) -> str | None:
-    upload = reply.upload
-    # a method either sends no second vector or one as long as the model
-    wanted = {"delta": {model.anchor.shape}, "extra": {(0,), model.anchor.shape}}
-    for name, shapes in wanted.items():
+def travelled(method: Method, model: Model, parts: Parts) -> str | None:
+    """Names, shapes and types of what came, before anything is made of it: nobody gets more memory."""
+    wanted = protocol.travelling(method, model.anchor.size)
+    if set(parts) != set(wanted):
+        return f"parts: {sorted(parts)} came, {sorted(wanted)} were asked for"
+    for name, part in wanted.items():
+        if parts[name].shape != part.shape:
+            return f"shape: {name} is {parts[name].shape}, the model's {part.shape}"
+        if parts[name].dtype != part.dtype:
+            return f"dtype: {name} is {parts[name].dtype}, the model's {part.dtype}"
+    return None
+
+
+def finite(upload: Upload) -> str | None:
+    for name in ("delta", "extra"):
         part = getattr(upload, name)
-        if part.shape not in shapes:
-            return f"shape: {name} is {part.shape}, the model {model.anchor.shape}"
-        if part.dtype != np.float32:
-            return f"dtype: {name} is {part.dtype}, the model float32"
         if not np.isfinite(part).all():
             return f"not finite: {name} holds {int((~np.isfinite(part)).sum())} NaN or infinite numbers"
     return None

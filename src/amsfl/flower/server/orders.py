@@ -4,7 +4,6 @@ from dataclasses import dataclass, fields
 
 from amsfl.federation import RunConfig
 from amsfl.flower import wire
-from amsfl.flower.server import planning
 from amsfl.flower.server.progress import Progress
 from amsfl.methods import Method
 
@@ -29,11 +28,10 @@ SERVING = tuple(field.name for field in fields(Serving))
 class Desk:
     """Writes orders by the settings."""
 
-    def __init__(self, config: RunConfig, serving: Serving, method: Method):
-        self.config, self.serving, self.method = config, serving, method
-        self.options, self.readings = planning.options_of(config), planning.reads(config, method)
+    def __init__(self, config: RunConfig, serving: Serving, method: Method, readings: bool):
+        self.config, self.serving, self.method, self.readings = config, serving, method, readings
 
-    def order(self, stand: Progress, who: int, steps: int, lr: float) -> wire.Order:
+    def order(self, stand: Progress, who: int, steps: int, lr: float | None) -> wire.Order:
         config = self.config
         return wire.Order(
             stand.run,
@@ -41,17 +39,19 @@ class Desk:
             stand.seats[who].accepted,
             who,
             steps,
-            lr,
+            1.0 if lr is None else lr,
+            lr is not None,
             config.batch,
             config.seed,
             config.method,
-            self.options,
+            config.options,
+            config.transmit,
             self.readings,
         )
 
     def question(self, stand: Progress, who: int) -> wire.Order:
         """An order to score, not to train: no method has a part in that."""
-        return self.order(stand, who, 0, self.config.lr)._replace(method="fedavg", options={})
+        return self.order(stand, who, 0, self.config.lr)._replace(method="fedavg", options={}, transmit="")
 
     def sent(self, model: wire.Model) -> wire.Model:
         """What of the model travels: the method's server state only where clients work with it."""

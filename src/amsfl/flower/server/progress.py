@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from amsfl.core import RoundRecord, UserError
 from amsfl.federation import RunConfig, folder
+from amsfl.federation.planner import Memory
 from amsfl.flower.server.costs import Measured
 from amsfl.flower.server.roster import Seat
 from amsfl.flower.wire import Buffers, Vector
@@ -26,7 +27,7 @@ class Progress:
     step: Vector  # the last global step
     buffers: Buffers
     seats: list[Seat]
-    memory: dict[str, Any]  # the planner's
+    memory: Memory  # the planner's
     measured: Measured
     seed: int
     run: str = field(default_factory=lambda: uuid.uuid4().hex[:16])
@@ -47,7 +48,7 @@ TRIAL = ("seed", "memory", "round", "seconds", "steps", "status", "reached")
 def save(where: Path, stand: Progress) -> None:
     """A checkpoint as a simulation writes it (one trial), with Flower's own facts under `flower`."""
     arrays = {name: getattr(stand, name)[None] for name in ("anchor", "server", "step")}
-    arrays["client"] = np.zeros((1, 0, 0), np.float32)  # client state stays with the clients
+    arrays |= dict.fromkeys(("client", "memory"), np.zeros((1, 0, 0), np.float32))  # stays with the clients
     arrays |= {BUFFER + name: np.array(part, order="C") for name, part in stand.buffers.items()}
     host = {key: value for key, value in _plain(stand).items() if key not in ARRAYS}
     trial = {"index": 0, "local": None} | {key: host.pop(key) for key in TRIAL}
@@ -67,6 +68,7 @@ def load(where: Path) -> Progress | None:
     rest |= {name: point.arrays[name][0] for name in ("anchor", "server", "step")}
     rest["seats"] = [Seat(*seat) for seat in rest["seats"]]
     rest["measured"] = Measured(*rest["measured"])
+    rest["memory"] = Memory.load(rest["memory"])
     rest["buffers"] = {
         name.removeprefix(BUFFER): part for name, part in point.arrays.items() if name.startswith(BUFFER)
     }
@@ -119,8 +121,9 @@ def write_summary(where: Path, found: dict[str, Any]) -> None:
 def _plain(stand: Progress) -> dict[str, Any]:
     arrays = dict.fromkeys(ARRAYS)
     return (
-        asdict(stand)
+        vars(stand)
         | arrays
+        | {"memory": stand.memory.dump()}
         | {"seats": [list(seat) for seat in stand.seats]}
         | {"measured": [list(part) for part in stand.measured]}
     )

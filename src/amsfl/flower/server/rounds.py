@@ -12,11 +12,13 @@ import numpy as np
 from flwr.app import MessageType
 from flwr.serverapp import Grid
 
+from amsfl import protocol
 from amsfl.core import Reading, RoundRecord, UserError
 from amsfl.federation import RunConfig, folder
-from amsfl.federation.planner import Decision, Planner
+from amsfl.federation.planner import Decision, Planner, planner, policy_of
+from amsfl.federation.setup import Own, method_of, takes_readings
 from amsfl.flower import wire
-from amsfl.flower.server import checks, costs, planning, progress, roster
+from amsfl.flower.server import checks, costs, progress, roster
 from amsfl.flower.server.accept import Good, combine, judge, oversized
 from amsfl.flower.server.door import Door
 from amsfl.flower.server.explain import client_scores, explain
@@ -32,7 +34,8 @@ class Server:
     """One run over a Grid: `Server(grid, config).run()`.
 
     `evaluate(params, buffers)` scores the model on the server; `start` is the first model, asked of a
-    client if None; `planner(weights)` replaces the planner that RunConfig names.
+    client if None; `plan_by(weights)` replaces the planner that RunConfig names; `own` has what of the
+    settings is an object and no name.
     """
 
     def __init__(
@@ -42,17 +45,20 @@ class Server:
         serving: Serving | None = None,
         evaluate: Evaluate | None = None,
         start: wire.Vector | None = None,
-        planner: Callable[[Any], Planner] | None = None,
+        plan_by: Callable[[Any], Planner] | None = None,
         out: Path | None = None,
         watch: Watch | None = None,
+        own: Own | None = None,
     ):
         self.config, self.serving = config, serving or Serving()
         self.evaluate, self.start, self.out, self.watch = evaluate, start, out, watch
-        self.method = planning.method_of(config)
-        self.desk = Desk(config, self.serving, self.method)
+        own = own or Own()
+        self.method = method_of(config, own)
+        policy = policy_of(config, self.method, own.policy)
+        self.desk = Desk(config, self.serving, self.method, takes_readings(config, self.method, policy))
         self.post = Post(grid, self.serving.poll)
         self.door = Door(self.post, config.clients, config.seed, self.serving.patience)
-        self.plan_for = planner or (lambda weights: planning.planner_of(config, weights))
+        self.plan_for = plan_by or (lambda weights: planner(config, self.method, policy, weights))
 
     def run(self, resume: bool = False) -> tuple[Progress, list[RoundRecord]]:
         """All rounds, until rounds, seconds or target say stop."""
@@ -86,10 +92,7 @@ class Server:
         if stand is None or self.out is None:
             if self.out and not resume:
                 folder.create(self.out, self.config)
-            stand = self._fresh()
-            self.planner = self.plan_for(roster.weights(stand.seats))
-            stand.memory = self.planner.start()
-            return stand, []
+            return self._fresh(), []
         self.planner = self.plan_for(roster.weights(stand.seats))
         stand.status = "finished" if stand.round >= self.config.last_round else "running"
         if stand.status == "running":
@@ -101,8 +104,9 @@ class Server:
         anchor, buffers = (self.start, {}) if self.start is not None else self.door.first_model(seats)
         anchor = np.ascontiguousarray(anchor, np.float32)
         server = np.asarray(self.method.init(anchor)[0], np.float32)
-        measured = costs.start(len(seats))
-        stand = Progress(anchor, server, 0 * anchor, buffers, seats, {}, measured, self.config.seed)
+        self.planner, measured = self.plan_for(roster.weights(seats)), costs.start(len(seats))
+        memory = self.planner.start()
+        stand = Progress(anchor, server, 0 * anchor, buffers, seats, memory, measured, self.config.seed)
         stand.steps = [0] * len(seats)
         return stand
 
@@ -119,7 +123,7 @@ class Server:
         decision = self.planner.decide(stand.memory, stand.round, cohort, expected)
         model = wire.Model(stand.anchor, stand.server, stand.step, stand.buffers)
         orders = [
-            self.desk.order(stand, int(who), int(steps), float(decision.lr))
+            self.desk.order(stand, int(who), int(steps), decision.lr)
             for who, steps in zip(cohort, decision.steps, strict=True)
         ]
         deadline = self.desk.deadline(stand, float(decision.predicted_seconds))
@@ -138,7 +142,7 @@ class Server:
         spent = {"sum": float(sum(item.seconds for item in good)), "makespan": float(over - pushed)}
         stand.seconds = {key: stand.seconds[key] + spent[key] for key in spent}
         metrics = self._scores(stand, began)
-        sizes = [4.0 * (item.reply.upload.delta.size + item.reply.upload.extra.size) for item in good]
+        sizes = [protocol.weight(part) for item in good for part in item.reply.parts.values()]
         down = 4.0 * (sent.anchor.size + sent.server.size + sent.direction.size) * len(cohort)
         record = RoundRecord(
             stand.round,
@@ -148,7 +152,7 @@ class Server:
             metrics,
             [item.place for item in good],
             [item.reply.steps for item in good],
-            float(decision.lr),
+            decision.lr,
             float(sum(sizes)),
             float(down),
             {name: column.tolist() for name, column in reading._asdict().items() if self.desk.readings},
@@ -171,7 +175,7 @@ class Server:
             if order is None or not any(order is ours for ours in orders):
                 self.door.stray(stand.seats, arrival)
                 continue
-            verdict = judge(order, model, arrival)
+            verdict = judge(self.method, order, model, arrival)
             if isinstance(verdict, str):
                 self.door.refuse(order.client, verdict)
             else:
@@ -205,7 +209,7 @@ class Server:
             if reply.lost_state:
                 self.door.notes.append(f"client {item.place} had lost its state and began anew")
         for part in stand.sizes:
-            sizes = [item.size(part) for item in good if item.lr]
+            sizes = [item.size(part) for item in good if item.lr is not None]
             stand.sizes[part] = checks.remember(stand.sizes[part], sizes)
         stand.refused += len(self.door.refused)
         stand.round += 1

@@ -88,7 +88,7 @@ def _entry(folder: Path, settings: dict[str, Any], entry: str) -> Series:
     trials = [Trial(row["trial"], row["seed"], row["summary"], row["rounds"]) for row in lines]
     trials.sort(key=lambda trial: trial.number)
     method = own["method"]
-    label = methods.TITLES.get(entry) or f"{methods.TITLES.get(method, method)} ({entry})"
+    label = methods.make(method).title if entry == method else f"{methods.make(method).title} ({entry})"
     return Series(entry, label + _mark(method), method, 0, own, trials)
 
 
@@ -114,7 +114,7 @@ def _run(folder: Path) -> Source:
     seen = trials[0].summary if trials else {}
     data = {"name": seen.get("data", config.data), "synthetic": seen.get("synthetic", False), "note": ""}
     data["note"] = seen.get("note", "") if data["synthetic"] else ""
-    title = methods.TITLES[config.method]
+    title = methods.make(config.method).title
     return Source(
         folder.name,
         f"{title} on {data['name']}",

@@ -39,6 +39,12 @@ def draw(key: tuple[Array, Array], step: Array, places: Array, rows: Array) -> A
     return picked - (picked >= rows)
 
 
+def uniform(key: tuple[Array, Array], places: Array) -> Array:
+    """Float32 numbers in [0, 1), one a place, from a stream of their own: no minibatch shares them."""
+    bits = scramble(scramble(places + scramble(key[0] + U32(0x68E31DA4))) ^ key[1])
+    return (bits >> U32(8)).astype(np.float32) * np.float32(2**-24)
+
+
 def words(values: Any) -> np.ndarray[Any, np.dtype[np.uint32]]:
     """Python or numpy integers as the uint32 arrays that the functions above expect."""
     return np.asarray(values, np.int64).astype(np.uint32)

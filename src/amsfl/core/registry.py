@@ -1,0 +1,102 @@
+"""Names for things: our own table, packages that register, and a user's own file. One mechanism for all.
+
+A kind (methods, policies, combines, transmits) is a table of factories whose keyword parameters are the
+thing's settings. A package registers under the entry point `amsfl.KIND`; `module:attribute` is a file of the
+user's own, searched for in the current folder as well. Either may be a factory or the thing itself.
+"""
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from amsfl.core.errors import UserError, nearest
+
+T = TypeVar("T")
+
+
+class Kind(NamedTuple, Generic[T]):
+    """One kind of thing, e.g. Kind("method", "methods", Method, {"fedavg": fedavg, ...})."""
+
+    word: str  # of one, in sentences
+    group: str  # of all, in the entry point amsfl.GROUP
+    type: type[T]
+    table: Mapping[str, Callable[..., T]]
+
+    def names(self) -> list[str]:
+        """Ours first, then those that installed packages register."""
+        return [*self.table, *(name for name in self._registered() if name not in self.table)]
+
+    def factory(self, name: str) -> Callable[..., T]:
+        """What makes the thing of that name; a UserError if nothing does."""
+        if name in self.table:
+            return self.table[name]
+        entry = self._registered().get(name)
+        if entry is None and ":" not in name:
+            raise UserError(f"Unknown {self.word} {name!r}{nearest(name, self.names())}.")
+        found = self._loaded(name, entry or EntryPoint(name, name, f"amsfl.{self.group}"))
+        return (lambda: found) if isinstance(found, self.type) else found
+
+    def settings(self, name: str) -> dict[str, Any]:
+        """The factory's own settings and their defaults; `inspect.Parameter.empty` where there is none."""
+        return {key: p.default for key, p in inspect.signature(self.factory(name)).parameters.items()}
+
+    def make(self, name: str, settings: Mapping[str, Any] | None = None) -> T:
+        """The thing of that name with these settings; every mistake is a sentence."""
+        factory, known = self.factory(name), self.settings(name)
+        for key in settings or {}:
+            if key not in known:
+                has = nearest(key, known) if known else " (it has none)"
+                raise UserError(f"The {self.word} {name!r} has no setting {key!r}{has}.")
+        missing = [key for key, default in known.items() if default is inspect.Parameter.empty]
+        missing = [key for key in missing if key not in (settings or {})]
+        if missing:
+            raise UserError(f"The {self.word} {name!r} needs {', '.join(missing)}; give it a number.")
+        made = factory(**settings or {})
+        if not isinstance(made, self.type):
+            raise UserError(f"{name!r} gives a {type(made).__name__}, not a {self.type.__name__}.")
+        return made
+
+    def of(self, given: "str | T", settings: Mapping[str, Any] | None = None) -> T:
+        """The thing itself where it was passed, else by its name."""
+        return self.make(given, settings) if isinstance(given, str) else given
+
+    def chained(self, given: "str | T", chain: Callable[[list[T]], T]) -> T | None:
+        """`topk:0.1,q8` as one thing, a passed one as it is; None for an empty text."""
+        if not isinstance(given, str):
+            return given
+        made = [
+            self.make(name, dict(zip(self.settings(name), numbers, strict=False)))
+            for name, numbers in spelled(given)
+        ]
+        return chain(made) if len(made) > 1 else made[0] if made else None
+
+    def _registered(self) -> dict[str, EntryPoint]:
+        return {entry.name: entry for entry in entry_points(group=f"amsfl.{self.group}")}
+
+    def _loaded(self, name: str, entry: EntryPoint) -> Any:
+        module = entry.module
+        if "" not in sys.path:  # the command's own path does not hold the folder that it is typed in
+            sys.path.insert(0, "")
+        try:
+            import_module(module)
+            found = entry.load()
+        except (ImportError, AttributeError, ValueError) as error:
+            raise UserError(f"The {self.word} {name!r} cannot be loaded: {error}.") from None
+        if not (isinstance(found, self.type) or callable(found)):
+            raise UserError(f"{name!r} is a {type(found).__name__}, not a {self.type.__name__}.")
+        return found
+
+
+def spelled(text: str) -> list[tuple[str, list[float]]]:
+    """`topk:0.1,q8` as [("topk", [0.1]), ("q8", [])]; `module:attribute` stays a name."""
+    links = []
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        name, _, numbers = part.rpartition(":")
+        try:
+            links.append((name, [float(number) for number in numbers.split("/")]) if name else (part, []))
+        except ValueError:
+            links.append((part, []))
+    return links

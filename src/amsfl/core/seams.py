@@ -1,0 +1,69 @@
+"""The two places where something may be put between a client and the server.
+
+Both work on numpy and on jax arrays alike: they ask an array for its own functions (`namespace`).
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from amsfl.core.records import Array, Upload
+
+Parts = dict[str, Array]  # what travels, by name: `delta`, `extra`, or what they were encoded to
+Key = tuple[Array, Array]  # two 32-bit words, of one client's round: see amsfl.sampling
+
+
+def no_memory(parts: Parts) -> Array:
+    """Of the kind of the numbers that travel, whatever they are called by now."""
+    return next(part for part in parts.values() if is_real(part))[:0]
+
+
+def is_real(part: Array) -> bool:
+    """Whether an array holds real numbers, not places or bytes."""
+    return bool(namespace(part).isdtype(part.dtype, "real floating"))
+
+
+def as_it_came(parts: Parts) -> Parts:
+    return parts
+
+
+class Transmit(NamedTuple):
+    """What a client does to its upload before it leaves, and the server undoes: clip, add noise, compress.
+
+    init(parts)                -> memory         a flat vector; empty where nothing is remembered
+    encode(key, parts, memory) -> parts, memory  at the client
+    decode(parts)              -> parts          at the server; the same names and shapes as before `encode`
+
+    Bytes are those of the encoded arrays, so their shapes must follow from the shapes that came in.
+    """
+
+    name: str
+    encode: Callable[[Key, Parts, Array], tuple[Parts, Array]]
+    decode: Callable[[Parts], Parts] = as_it_came
+    init: Callable[[Parts], Array] = no_memory
+
+
+class Combine(NamedTuple):
+    """What the server does to the stacked uploads of a cohort before it sums them: a median, a trimmed mean.
+
+    apply(uploads[n, ...], weights[n], steps[n]) -> uploads[m, ...], weights[m]
+
+    The sum by `weights` at the end is not the rule's: with the rows and weights that came in it would be what
+    the method aggregates without a rule. So rules chain, and one that chooses returns one row of weight 1.
+    """
+
+    name: str
+    apply: Callable[[Upload, Array, Array], tuple[Upload, Array]]
+
+
+def namespace(array: Array) -> Any:
+    """The functions of an array's own library, by the names of the array standard."""
+    return array.__array_namespace__()
+
+
+def scattered(size: int, index: Array, values: Array) -> Array:
+    """A vector of zeros with `values` at `index`: the one thing that the array standard has no word for."""
+    zeros = namespace(values).zeros(size, dtype=values.dtype)
+    if hasattr(zeros, "at"):
+        return zeros.at[index].set(values)
+    zeros[index] = values
+    return zeros

@@ -1,0 +1,29 @@
+"""One round between a client and the server, written once: simulated and real ones run the same lines.
+
+A client: begin, first, step ..., close, finish; then `sent`. The server: `received`, then `settle`.
+Operators only, so vectors may be numpy, jax or torch; whoever brings gradients brings nothing else.
+"""
+
+from amsfl.protocol.client import FLAT, Carry, Layout, begin, close, finish, first, step
+from amsfl.protocol.server import combined, settle
+from amsfl.protocol.wire import delivered, fresh, received, sent, sent_bytes, travelling, weight
+
+__all__ = [
+    "FLAT",
+    "Carry",
+    "Layout",
+    "begin",
+    "close",
+    "combined",
+    "delivered",
+    "finish",
+    "first",
+    "fresh",
+    "received",
+    "sent",
+    "sent_bytes",
+    "settle",
+    "step",
+    "travelling",
+    "weight",
+]

@@ -1,0 +1,91 @@
+"""What a client does between receiving a model and sending its work.
+
+    carry = begin(anchor, server, client, lr, known)
+    carry = first(method, carry, loss, grad)            the first local step
+    carry = step(method, carry, loss, grad)             each further one
+    carry = close(method, carry, loss, grad)            for a reading: the first minibatch once more
+    upload, client, reading = finish(method, carry, steps, direction)
+
+A vector is flat, or leaves that `layout` maps over; `finish` wants flat ones.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from amsfl.core import Reading, Upload
+from amsfl.drift import reading
+from amsfl.methods import Method
+from amsfl.methods.base import least
+
+Vector = Any
+Number = Any
+
+
+class Layout(NamedTuple):
+    """How a vector lies: `each(f, *vectors)` applies an elementwise f, `square` is the squared norm."""
+
+    each: Callable[..., Vector]
+    square: Callable[[Vector], Number]
+
+
+FLAT = Layout(lambda f, *vectors: f(*vectors), lambda vector: (vector * vector).sum())
+
+
+class Carry(NamedTuple):
+    """A client in the middle of its round."""
+
+    anchor: Vector
+    server: Vector  # the method's server state as it was sent; empty where clients do not need it
+    client: Vector  # the method's client state
+    x: Vector  # the local model
+    lr: Number  # the longest step
+    known: Number  # 1, or 0 while nobody knows an lr: then the first step is the longest
+    loss: Number = 0.0  # of the first minibatch at the anchor
+    grad: Vector = None  # and its gradient there
+    end: Vector = None  # the model after the last step, where a reading is taken
+    last: Vector = None  # the first minibatch's gradient there
+
+
+def begin(anchor: Vector, server: Vector, client: Vector, lr: Number, known: Number = 1) -> Carry:
+    return Carry(anchor, server, client, anchor, lr, known)
+
+
+def first(method: Method, carry: Carry, loss: Number, grad: Vector, layout: Layout = FLAT) -> Carry:
+    """The first step: its minibatch is the reading's, and its length the longest where no lr is known."""
+    if method.stride is not None:
+        own = method.stride(loss, layout.square(grad))
+        carry = carry._replace(lr=carry.lr * carry.known + own * (1 - carry.known))
+    return step(method, carry._replace(loss=loss, grad=grad), loss, grad, layout)
+
+
+def step(method: Method, carry: Carry, loss: Number, grad: Vector, layout: Layout = FLAT) -> Carry:
+    """x <- x - min(lr, stride) correct(grad)."""
+    lr = carry.lr
+    if method.stride is not None:
+        lr = least(method.stride(loss, layout.square(grad)), lr)
+
+    def moved(x: Vector, g: Vector, anchor: Vector, server: Vector, client: Vector) -> Vector:
+        return x - lr * method.correct(g, x, anchor, server, client)
+
+    x = layout.each(moved, carry.x, grad, carry.anchor, carry.server, carry.client)
+    return carry._replace(x=x)
+
+
+def close(method: Method, carry: Carry, loss: Number, grad: Vector, layout: Layout = FLAT) -> Carry:
+    """The reading's second gradient; for methods that close with it, one more step along it."""
+    closed = step(method, carry, loss, grad, layout) if method.closing else carry
+    return closed._replace(end=carry.x, last=grad)
+
+
+def finish(
+    method: Method, carry: Carry, steps: Number, direction: Vector
+) -> tuple[Upload, Vector, Reading | None]:
+    """What goes up, what the client remembers, and the reading where one was taken. Vectors are flat here.
+
+    `direction` is the last global step; empty where none was sent.
+    """
+    upload, client = method.report(carry.x, carry.anchor, steps, carry.lr, carry.server, carry.client)
+    if carry.last is None:
+        return upload, client, None
+    taken = reading(carry.loss, carry.grad, carry.last, carry.end - carry.anchor, direction)
+    return upload, client, taken

@@ -1,0 +1,66 @@
+"""An upload on its way: encoded by the client, decoded by the server, and what it weighs."""
+
+from typing import Any
+
+import numpy as np
+
+from amsfl.core import Key, Parts, Transmit, Upload
+from amsfl.methods import Method
+
+FLOAT = 4  # bytes of a number as it travels, whatever precision a simulation works in
+
+
+def sent(transmit: Transmit | None, key: Key, upload: Upload, memory: Any) -> tuple[Parts, Any]:
+    """The arrays that leave the client, by name, and what it remembers of them."""
+    parts = {"delta": upload.delta, "extra": upload.extra}
+    return (parts, memory) if transmit is None else transmit.encode(key, parts, memory)
+
+
+def received(transmit: Transmit | None, parts: Parts) -> Upload:
+    """What the server makes of them. ||delta||^2 it works out itself: that need not be believed."""
+    whole = parts if transmit is None else transmit.decode(parts)
+    return Upload(whole["delta"], whole["extra"], (whole["delta"] * whole["delta"]).sum())
+
+
+def delivered(transmit: Transmit | None, key: Key, upload: Upload, memory: Any) -> tuple[Upload, Any]:
+    """Both ends at once, for engines."""
+    if transmit is None:
+        return upload, memory
+    parts, memory = sent(transmit, key, upload, memory)
+    return received(transmit, parts), memory
+
+
+def fresh(method: Method, x: Any) -> tuple[Any, Any]:
+    """A client's state at the start: the method's own, and what it remembers of transmissions."""
+    upload, client = _first_upload(method, x)
+    if method.transmit is None:
+        return client, x[:0]
+    return client, method.transmit.init({"delta": upload.delta, "extra": upload.extra})
+
+
+def _first_upload(method: Method, x: Any) -> tuple[Upload, Any]:
+    """An upload of nothing, for its shapes, and the client state that it was made from."""
+    server, client = method.init(x)
+    upload, _ = method.report(x, x, 1, 1.0, server, client)
+    return Upload(0 * upload.delta, 0 * upload.extra, upload.delta_sq), client
+
+
+def sent_bytes(method: Method, dim: int) -> float:
+    """Bytes that a client's vectors take on the way up: what they weigh follows from their shapes."""
+    if method.transmit is None:
+        return float(FLOAT * dim * method.vectors_up)
+    return float(sum(weight(part) for part in travelling(method, dim).values()))
+
+
+def travelling(method: Method, dim: int) -> Parts:
+    """The arrays that a client of this method sends, all of them zero: their names, shapes and types."""
+    x = np.zeros(dim, np.float32)
+    upload, memory = _first_upload(method, x)[0], fresh(method, x)[1]
+    key = np.zeros((), np.uint32), np.zeros((), np.uint32)
+    with np.errstate(all="ignore"):
+        return sent(method.transmit, key, upload, memory)[0]
+
+
+def weight(part: Any) -> int:
+    """Bytes of one array."""
+    return int(part.size) * (FLOAT if np.dtype(part.dtype).kind == "f" else np.dtype(part.dtype).itemsize)

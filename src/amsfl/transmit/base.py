@@ -1,0 +1,47 @@
+"""What transmissions share: a chain of them, and the arrays that they work on."""
+
+from collections.abc import Iterator, Sequence
+
+from amsfl.core import Key, Parts, Transmit, namespace
+from amsfl.core.records import Array
+from amsfl.core.seams import is_real
+
+
+def floats(parts: Parts) -> Iterator[tuple[str, Array]]:
+    """The parts that hold numbers to compress or to disturb; indices and empty parts are left alone."""
+    for name, part in parts.items():
+        if part.size and is_real(part):
+            yield name, part
+
+
+def chain(links: Sequence[Transmit]) -> Transmit:
+    """One after another at the client, backwards at the server; each keeps its own part of the memory."""
+
+    def init(parts: Parts) -> Array:
+        pieces = []
+        for link in links:
+            pieces.append(link.init(parts))
+            parts = link.encode(_no_key(parts), parts, pieces[-1])[0]
+        return namespace(pieces[0]).concat(pieces)
+
+    def encode(key: Key, parts: Parts, memory: Array) -> tuple[Parts, Array]:
+        kept, at = [], 0
+        for number, link in enumerate(links):
+            size = link.init(parts).shape[0]
+            fresh = key[0] + key[0].dtype.type(number), key[1]  # links must not share their chance
+            parts, piece = link.encode(fresh, parts, memory[at : at + size])
+            kept.append(piece)
+            at += size
+        return parts, namespace(memory).concat(kept)
+
+    def decode(parts: Parts) -> Parts:
+        for link in reversed(links):
+            parts = link.decode(parts)
+        return parts
+
+    return Transmit(",".join(link.name for link in links), encode, decode, init)
+
+
+def _no_key(parts: Parts) -> Key:
+    space = namespace(next(iter(parts.values())))
+    return space.zeros((), dtype=space.uint32), space.zeros((), dtype=space.uint32)
