@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from amsfl import clock
-from amsfl.core import Reading, RoundRecord
+from amsfl.core import Reading
 from amsfl.engines import Orders, Outcome, State, metrics
 from amsfl.federation.planner import Decision, Memory
 from amsfl.federation.setup import Parts
+from amsfl.record import RoundRecord
 
 Reached = dict[str, float]
 

@@ -1,3 +1,4 @@
+# ruff: noqa: RUF012 (defaults of a NamedTuple, which nobody changes in place)
 """What is on record: the typed shapes of a run, a study and a real federation, field by field.
 
 Everything here is what JSON can hold. All that depends on the machine's speed is under `wall`.
@@ -24,7 +25,7 @@ class RoundRecord(NamedTuple):
     metrics: Metrics = {}  # empty if not evaluated
     cohort: list[int] = []
     steps: list[int] = []
-    lr: float = math.nan
+    lr: float | None = None  # None: nobody knew one yet, and each client found its own
     bytes_up: float = 0.0
     bytes_down: float = 0.0
     readings: dict[str, list[float]] = {}  # Reading field -> one value per client of the cohort
@@ -93,11 +94,13 @@ class Manifest(NamedTuple):
 
     kind: str  # run, flower, study, report
     version: str  # of the amsfl that began it
+    identity: int  # of settings and what it was made from; all checksums of the record begin from it
     files: list[str]  # ours: these and no others are ever replaced or removed
     settings: dict[str, Any] = {}  # as they are now; config.toml or study.toml says the same to people
     methods: dict[str, MethodFacts] = {}  # by entry; a run has one
-    made_from: dict[str, Any] = {}  # data, partition, model, costs: a record means nothing without the same
+    made_from: dict[str, Any] = {}  # checksums of data, partition, model, costs: nothing means much without
     machine: dict[str, Any] = {}  # what else the same bits depend on
+    about: dict[str, Any] = {}  # data and clients in words and numbers, for readers
     changed: list[dict[str, Any]] = []  # settings that a resume changed: {"round": 7, "rounds": [7, 20]}
     replaces: list[str] = []  # files of the record before this one, not removed yet
     format: int = FORMAT
