@@ -18,7 +18,8 @@ def verify(
 
     found = record.verify(folder)
     if as_json:
-        typer.echo(record.dumps({**found._asdict(), "good": found.good}))
+        rows = [part._asdict() for part in found.findings]
+        typer.echo(record.dumps({"kind": found.kind, "good": found.good, "findings": rows}))
     else:
         for part in found.findings:
             typer.echo(f"{'whole  ' if part.good else 'DAMAGED'}  {part.what}: {part.said}")

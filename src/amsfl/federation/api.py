@@ -118,8 +118,8 @@ def resume(
             state = parts.engine.place(State(*(point.arrays[name] for name in State._fields)))
         writer.change(config.model_dump(), machine, trial.round)
         stand(trial, config, done)
-        ended = writer.ended() if trial.status != "running" else None
-        if ended:
+        ended = writer.ended()
+        if ended and (ended.status, ended.rounds, ended.target) == (trial.status, trial.round, config.target):
             return Result(ended, done, _model(parts, state)[0], parts)
         writer.reopen_end()
         return _drive(parts, state, trial, done, writer, watch)

@@ -31,7 +31,7 @@ def sentences(what: str, path: Path, then: str = "") -> Iterator[None]:
         yield
     except OSError as error:
         way = WAYS_OUT.get(error.errno or 0, "")
-        more = "; ".join(filter(None, (way, then)))
+        more = "; ".join(filter(None, (way, then if error.errno != errno.ENOENT else "")))
         raise DiskError(
             f"{str(path)!r} cannot be {what}: {error.strerror or error}{'; ' + more if more else ''}."
         ) from error

@@ -23,6 +23,7 @@ from amsfl.record.run_reader import (
     SLOTS,
     SUMMARY,
     check_config,
+    config_of,
     lines,
     load_checkpoint,
     pointer,
@@ -96,6 +97,7 @@ class RunWriter:
         self.crc = found.crc
         pointed = disk.there(self.where / POINTER) and pointer(self.where, self.manifest)["arrays"]
         self.slot = 1 if pointed == SLOTS[0] else 0
+        disk.remove(self.where / SLOTS[self.slot])  # what a killed process left of it
         return kept
 
     def change(self, settings: dict[str, Any], machine: dict[str, Any], since: int) -> None:
@@ -163,13 +165,10 @@ def reopen(where: Path, *kinds: str) -> RunWriter:
 def _entered(where: Path, lock: Lock) -> RunWriter:
     manifest = folder.settle(where, folder.read_manifest(where, *KINDS))
     folder.clean(where, manifest)
-    if disk.there(where / CONFIG):
-        check_config(where, manifest)
-    else:
+    if check_config(where, manifest) != config_of(manifest):  # gone, or from before settings changed
         _write_config(where, manifest)
     return RunWriter(where, lock, manifest)
 
 
 def _write_config(where: Path, manifest: Manifest) -> None:
-    settings = {key: value for key, value in manifest.settings.items() if value is not None}
-    disk.write_atomically(where / CONFIG, text.seal_toml(settings, manifest.identity))
+    disk.write_atomically(where / CONFIG, text.seal_toml(config_of(manifest), manifest.identity))

@@ -41,15 +41,22 @@ def read_summary(where: Path, manifest: Manifest) -> Summary | None:
         raise folder.damaged(path, bad, way_out) from None
 
 
-def check_config(where: Path, manifest: Manifest) -> None:
-    """config.toml as we wrote it: settings that were edited there would be a lie about the record."""
+def check_config(where: Path, manifest: Manifest) -> dict[str, Any] | None:
+    """config.toml as we wrote it, None if it is gone: settings edited there would belie the record."""
     path = where / CONFIG
+    if not disk.there(path):
+        return None
     with disk.sentences("read", path):
         content = path.read_bytes()
     try:
-        text.unseal_toml(content, manifest.identity)
+        return text.unseal_toml(content, manifest.identity)
     except text.Damaged as bad:
         raise folder.damaged(path, _edited(content, manifest) or bad, _put_back(where)) from None
+
+
+def config_of(manifest: Manifest) -> dict[str, Any]:
+    """What config.toml says; TOML has no None."""
+    return {key: value for key, value in manifest.settings.items() if value is not None}
 
 
 def _edited(content: bytes, manifest: Manifest) -> str:
@@ -86,7 +93,7 @@ def records(where: Path, found: text.Lines) -> list[RoundRecord]:
     try:
         if found.bad:
             raise text.Damaged(found.bad)
-        return [RoundRecord(**row) for row in found.rows]
+        return [RoundRecord.of(row) for row in found.rows]
     except (text.Damaged, TypeError) as bad:
         raise folder.damaged(where / ROUNDS, bad, restart(where)) from None
 

@@ -33,6 +33,13 @@ class RoundRecord(NamedTuple):
     wall: dict[str, float] = {}
     mix: list[float] = []  # how much each client's upload counted, in the cohort's order
 
+    @classmethod
+    def of(cls, row: dict[str, Any]) -> "RoundRecord":
+        """From JSON, which has no NaN."""
+        if row.get("predicted_seconds", 0.0) is None:
+            row = row | {"predicted_seconds": math.nan}
+        return cls(**row)
+
 
 class Summary(NamedTuple):
     """summary.json: the end of a run, as `--json` prints it."""

@@ -66,9 +66,7 @@ def create(where: Path, manifest: Manifest, old: Manifest | None, lock: Lock) ->
 def enter(where: Path, lock: Lock) -> StudyWriter:
     manifest = folder.settle(where, folder.read_manifest(where, "study"))
     folder.clean(where, manifest)
-    if disk.there(where / SETTINGS):
-        check_settings(where, manifest)
-    else:
+    if check_settings(where, manifest) != manifest.settings:  # gone, or from before settings changed
         write_settings(where, manifest)
     return StudyWriter(where, lock, manifest)
 
@@ -85,12 +83,15 @@ def read_study(where: Path) -> StudyRecord:
     return StudyRecord(manifest, {entry: read_entry(where, manifest, entry) for entry in manifest.methods})
 
 
-def check_settings(where: Path, manifest: Manifest) -> None:
+def check_settings(where: Path, manifest: Manifest) -> dict[str, Any] | None:
+    """study.toml as we wrote it, None if it is gone."""
     path = where / SETTINGS
+    if not disk.there(path):
+        return None
     with disk.sentences("read", path):
         content = path.read_bytes()
     try:
-        text.unseal_toml(content, manifest.identity)
+        return text.unseal_toml(content, manifest.identity)
     except text.Damaged as bad:
         then = "a study keeps the settings it began with. Remove the file, and the study's command writes it."
         raise folder.damaged(path, bad, then) from None
@@ -147,5 +148,5 @@ def _row(trial: TrialRecord) -> dict[str, Any]:
 
 def _trial(row: dict[str, Any]) -> TrialRecord:
     summary = Summary(**row["summary"])
-    rounds = [RoundRecord(**each) for each in row["rounds"]]
+    rounds = [RoundRecord.of(each) for each in row["rounds"]]
     return TrialRecord(**row | {"summary": summary, "rounds": rounds})

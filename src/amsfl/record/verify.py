@@ -91,9 +91,8 @@ def _rounds(where: Path, bad: str, whole: int, known: int) -> Finding:
 
 
 def _config(where: Path, manifest: Manifest) -> str:
-    if not disk.there(where / run.CONFIG):
+    if run.check_config(where, manifest) is None:
         return f"not there; 'amsfl resume {where}' writes it again"
-    run.check_config(where, manifest)
     return "the settings it was run with"
 
 
@@ -110,16 +109,14 @@ def _study(where: Path, manifest: Manifest) -> Iterator[Finding]:
     if manifest.replaces:
         yield Finding("files", True, "just begun; the study's command clears up and goes on")
         return
-    if disk.there(where / study.SETTINGS):
-        yield _look(study.SETTINGS, partial(_settings, where, manifest))
-    else:
-        yield Finding(study.SETTINGS, True, "not there; the study's command writes it again")
+    yield _look(study.SETTINGS, partial(_settings, where, manifest))
     for entry in manifest.methods:
         yield _look(entry, partial(_entry, where, manifest, entry))
 
 
 def _settings(where: Path, manifest: Manifest) -> str:
-    study.check_settings(where, manifest)
+    if study.check_settings(where, manifest) is None:
+        return "not there; the study's command writes it again"
     return "the settings of the study"
 
 
