@@ -15,7 +15,7 @@ FACTS = {"fake": MethodFacts("fake", "Fake")}
 def manifest(**settings: Any) -> Manifest:
     settings = {"method": "fake", "lr": 0.1, "rounds": 6, **settings}
     made = {"data": "none", "model": "one number"}
-    return Manifest("run", "0", identity(settings, made), [], settings, FACTS, made)
+    return Manifest("run", identity(settings, made), [], settings, FACTS, made)
 
 
 def one_round(number: int, lr: float = 0.1) -> RoundRecord:
@@ -68,7 +68,7 @@ def resume(where: Path) -> None:
 def study_manifest(**settings: Any) -> Manifest:
     settings = {"title": "small", "trials": 3, **settings}
     facts = {"one": FACTS["fake"], "two": FACTS["fake"]}
-    return Manifest("study", "0", identity(settings, {}), [], settings, facts)
+    return Manifest("study", identity(settings, {}), [], settings, facts)
 
 
 def run_study(where: Path, **settings: Any) -> None:

@@ -104,7 +104,7 @@ def resume(
     from amsfl.record.fingerprint import settings_now
 
     asked = {"rounds": rounds, "seconds": seconds, "target": target, "data_dir": data_dir}
-    changes = {key: value for key, value in asked.items() if value is not None}
+    changes: dict[str, Any] = {key: value for key, value in asked.items() if value is not None}
     config = federation.make_config(settings_now(record.read_manifest(folder, "run"), changes))
     with watching(config, as_json) as watch:
         result = _interruptible(

@@ -23,8 +23,8 @@ from amsfl.federation.planner import Memory
 from amsfl.federation.rounds import Trial, begin, rehearse, rounds
 from amsfl.federation.setup import Own, Parts, assemble, check_precision, prepare
 from amsfl.methods import Method
-from amsfl.schedule import Policy
 from amsfl.record import Checkpoint, RoundRecord, RunWriter, Summary, fingerprint
+from amsfl.schedule import Policy
 
 Watch = Callable[[RoundRecord], None]
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -5,7 +5,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from amsfl import __version__, clock
+from amsfl import clock
+from amsfl.core.version import VERSION
 from amsfl.data import Dataset
 from amsfl.engines import State, devices
 from amsfl.federation.setup import Parts
@@ -21,14 +22,13 @@ def manifest(parts: Parts, first: State) -> Manifest:
     speeds = clock.profile(config.profile, made["clients"], config.seed)
     return Manifest(
         kind="run",
-        version=__version__,
         identity=identity(settings, made),
         files=[],
         settings=settings,
         methods={config.method: of_method(parts.method)},
         made_from=made,
         machine=machine(parts, first),
-        about=about(parts.data, speeds),
+        about=about(parts.data, speeds, config.partition),
     )
 
 
@@ -83,10 +83,10 @@ def machine(parts: Parts, first: State) -> dict[str, Any]:
 
 
 def versions() -> dict[str, Any]:
-    return {"amsfl": __version__, "jax": jax.__version__, "x64": bool(jax.config.read("jax_enable_x64"))}
+    return {"amsfl": VERSION, "jax": jax.__version__, "x64": bool(jax.config.read("jax_enable_x64"))}
 
 
-def about(data: Dataset, profile: clock.Profile) -> dict[str, Any]:
+def about(data: Dataset, profile: clock.Profile, partition: str) -> dict[str, Any]:
     """Data and clients in words and numbers, for whoever reads the record."""
     splits = {split: np.asarray(y) for split, (_, y) in data.evals.items()}
     return {
@@ -97,10 +97,11 @@ def about(data: Dataset, profile: clock.Profile) -> dict[str, Any]:
             "classes": list(data.classes),
             "rows": len(data.y),
             "eval_rows": {split: len(y) for split, y in splits.items()},
+            # what saying the commonest class every time would score: who ends there has learned nothing
             "base_rate": {split: float(np.bincount(y).max() / len(y)) for split, y in splits.items()},
         },
         "clients": {
-            "names": list(data.site_names),
+            "names": list(data.site_names) if partition in ("auto", "column") else [],
             "step_seconds": profile.step_seconds.tolist(),
             "latency": profile.latency.tolist(),
             "up_mbps": profile.up_mbps.tolist(),

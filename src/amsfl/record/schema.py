@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from amsfl.core.version import VERSION
+
 FORMAT = 2  # of all folders; raise it whenever an older folder must not be continued as it stands
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -99,8 +101,7 @@ class Checkpoint(NamedTuple):
 class Manifest(NamedTuple):
     """record.json: what the folder is, which files in it are ours, and what the record was made from."""
 
-    kind: str  # run, flower, study, report
-    version: str  # of the amsfl that began it
+    kind: str  # run, flower, study, trace
     identity: int  # of settings and what it was made from; all checksums of the record begin from it
     files: list[str]  # ours: these and no others are ever replaced or removed
     settings: dict[str, Any] = {}  # as they are now; config.toml or study.toml says the same to people
@@ -110,6 +111,7 @@ class Manifest(NamedTuple):
     about: dict[str, Any] = {}  # data and clients in words and numbers, for readers
     changed: list[dict[str, Any]] = []  # settings that a resume changed: {"round": 7, "rounds": [7, 20]}
     replaces: list[str] = []  # files of the record before this one, not removed yet
+    version: str = VERSION  # of the amsfl that began it
     format: int = FORMAT
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from amsfl import __version__, clock
+from amsfl import clock
 from amsfl.core import UserError
 from amsfl.data import Dataset
 from amsfl.federation import Own, Result, facts
@@ -49,7 +49,6 @@ def manifest(study: Study, dataset: Dataset) -> Manifest:
     settings, made = described(study, dataset), facts.of_data(dataset)
     return Manifest(
         kind="study",
-        version=__version__,
         identity=checksum([{k: v for k, v in settings.items() if k not in FREE}, made]),
         files=[],
         settings=settings,
@@ -69,13 +68,14 @@ def described(study: Study, dataset: Dataset) -> dict[str, Any]:
     shared = {
         key: value for key, value in first.items() if all(c.get(key) == value for c in configs.values())
     }
+    speeds = clock.profile(first["profile"], first["clients"], study.seed)
     return {
         "title": study.title,
         "kind": study.kind,
         "trials": study.trials,
         "seed": study.seed,
         "reference": study.reference,
-        **facts.about(dataset, clock.profile(first["profile"], first["clients"], study.seed)),
+        **facts.about(dataset, speeds, first["partition"]),
         "run": shared,
         "methods": {
             entry: {key: value for key, value in settings.items() if key not in shared}

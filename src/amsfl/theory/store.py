@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 
-from amsfl import __version__
 from amsfl.core import Reading, UserError
 from amsfl.core.records import Array
 from amsfl.record import (
@@ -92,7 +91,7 @@ def write_trace(trace: Trace, folder: Path) -> None:
         "anchors": trace.anchors.tolist(),
         "points": trace.points.tolist(),
     }
-    own = Manifest("trace", __version__, checksum(known), [THEORY], methods={STORED.name: STORED})
+    own = Manifest("trace", checksum(known), [THEORY], methods={STORED.name: STORED})
     with create(folder, own, force=True) as writer:
         for row in rows_of(trace):
             writer.append(row)
@@ -102,7 +101,7 @@ def write_trace(trace: Trace, folder: Path) -> None:
 def read_trace(folder: Path) -> Trace | None:
     """The trace stored in a folder, None if it is an ordinary run."""
     own = read_manifest(folder, "run", "flower", "trace")
-    if own.kind != "trace":
+    if own.kind != "trace" or not (folder / THEORY).exists():
         return None
     known = read_sealed(folder / THEORY, "write it again with amsfl.theory.write_trace.", own.identity)
     problem = build(known["kind"], {k: np.array(v) for k, v in known["data"].items()})

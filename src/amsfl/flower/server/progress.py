@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from amsfl import __version__
 from amsfl.federation import RunConfig, facts
 from amsfl.federation.planner import Memory
 from amsfl.flower.server.costs import Measured
@@ -57,7 +56,6 @@ def manifest(config: RunConfig, stand: Progress, method: Method) -> Manifest:
     }
     return Manifest(
         kind="flower",
-        version=__version__,
         identity=identity(settings, made),
         files=[],
         settings=settings,

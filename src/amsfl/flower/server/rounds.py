@@ -17,6 +17,7 @@ from amsfl import protocol
 from amsfl.core import Reading, UserError
 from amsfl.federation import RunConfig
 from amsfl.federation.planner import Decision, Planner, planner, policy_of
+from amsfl.federation.rounds import counted
 from amsfl.federation.setup import Own, method_of, takes_readings
 from amsfl.flower import wire
 from amsfl.flower.server import checks, costs, progress, roster
@@ -174,6 +175,7 @@ class Server:
             {name: column.tolist() for name, column in reading._asdict().items() if self.desk.readings},
             self._explained(explain(decision, cohort, kept, good, expected)),
             {"seconds": self.post.now() - started, "elapsed": stand.elapsed},
+            counted(self.method, roster.weights(stand.seats)[cohort[kept]], taken.steps),
         )
         self.door.refused, self.door.notes = [], []
         return record
