@@ -14,7 +14,7 @@ from amsfl import methods
 from amsfl.core import UserError
 from amsfl.data import load
 from amsfl.engines.models import Model
-from amsfl.federation import make_config, run_trials
+from amsfl.federation import Own, make_config, run_trials
 from amsfl.record import dumps
 
 
@@ -205,7 +205,7 @@ BATCH = SMALL | {
 @pytest.fixture(scope="module")
 def together(digits):
     """Three trials as one batch, the shortest of which ends first."""
-    return run_trials(make_config(BATCH | {"rounds": 5}), [3, 1, 2], digits)
+    return run_trials(make_config(BATCH | {"rounds": 5}), [3, 1, 2], Own(digits))
 
 
 def test_a_batch_of_trials_is_the_same_trials_one_by_one(digits, together):
@@ -219,7 +219,7 @@ def test_a_batch_of_trials_is_the_same_trials_one_by_one(digits, together):
 
 
 def test_same_seed_same_json(digits, together):
-    again = run_trials(make_config(BATCH | {"rounds": 5}), [3, 1, 2], digits)
+    again = run_trials(make_config(BATCH | {"rounds": 5}), [3, 1, 2], Own(digits))
     for one, two in zip(together, again, strict=True):
         texts = [dumps(r.summary._replace(wall={})._asdict()) for r in (one, two)]
         assert texts[0] == texts[1] and json.loads(texts[0])["rounds"] == 5
