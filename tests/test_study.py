@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from amsfl import study
 from amsfl.core import UserError
+from amsfl.data import load
 from amsfl.study import run as study_run
 
 RUNNER = CliRunner()
@@ -102,8 +103,9 @@ def test_a_finished_study_is_not_run_again_but_grows(whole, tmp_path, monkeypatc
         raise AssertionError("run again")
 
     plan = study.read_study(settings(tmp_path))
-    assert study.pending(whole, plan) == []
-    more = study.pending(whole, plan._replace(trials=3))
+    with study.start(whole, plan, load("digits")) as home:
+        assert study.pending(home, plan) == []
+        more = study.pending(home, plan._replace(trials=3))
     assert more == [study.Unit(entry, (2,)) for entry in plan.methods]
     monkeypatch.setattr(study_run, "run_trials", never)
     assert invoke("reproduce", "--config", settings(tmp_path), "--out", whole).exit_code == 0
@@ -117,7 +119,8 @@ def test_another_study_is_not_written_over(whole, tmp_path):
 def test_no_place_of_this_machine_is_in_the_record(whole, tmp_path):
     plan = study.with_changes(study.read_study(settings(tmp_path)), data_dir="/somewhere/else")
     assert plan.config("amsfl").data_dir == "/somewhere/else"
-    assert study.pending(whole, plan) == []
+    with study.start(whole, plan, load("digits")) as home:
+        assert study.pending(home, plan) == []
     assert "somewhere" not in (whole / "study.toml").read_text(encoding="utf-8")
     resolved = tomllib.loads((whole / "study.toml").read_text(encoding="utf-8"))
     assert resolved["run"]["lr"] == 0.05 and resolved["data"]["name"] == "digits"

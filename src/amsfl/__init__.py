@@ -1,15 +1,11 @@
 """Federated learning where every client gets its own number of local steps, by what a second is worth."""
 
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
+
+from amsfl.core.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from amsfl.federation import Result, resume, run
-
-try:
-    __version__ = version("amsfl")
-except PackageNotFoundError:  # a source tree on the path, not installed
-    __version__ = "0.1.0"
 
 __all__ = ["Result", "__version__", "resume", "run"]
 

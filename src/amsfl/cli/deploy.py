@@ -1,6 +1,5 @@
 """`amsfl deploy`: real clients on this machine, through Flower."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,6 +40,7 @@ def deploy(
 ) -> None:
     """Start a SuperLink and SuperNodes on this machine, train, and leave nothing running."""
     from amsfl.flower.deploy.run import deploy as run_it
+    from amsfl.record import dumps
 
     settings: dict[str, Any] = {
         "method": method,
@@ -69,16 +69,16 @@ def deploy(
         typer.echo(f"Stopped; the rounds so far are in {out}. Go on with --resume.", err=True)
         raise typer.Exit(130) from None
     if as_json:
-        typer.echo(json.dumps(summary, indent=1))
+        typer.echo(dumps(summary._asdict(), indent=1))
         return
-    accuracy = summary["accuracy"]
-    reached = summary["seconds_to_target"]
+    accuracy = summary.accuracy
+    reached = summary.seconds_to_target
     typer.echo(
-        f"{summary['method']}: {summary['rounds']} rounds in {summary['wall']['seconds']:.1f} s, accuracy "
+        f"{summary.method}: {summary.rounds} rounds in {summary.wall['seconds']:.1f} s, accuracy "
         f"{accuracy:.4f}"
         + (f", target {target:g} after {reached:.1f} s" if reached is not None else "")
-        + (f", {summary['refused']} replies refused" if summary["refused"] else "")
-        + f"; steps by client {summary['steps']}; record in {out}"
+        + (f", {summary.refused} replies refused" if summary.refused else "")
+        + f"; steps by client {summary.steps}; record in {out}"
     )
 
 

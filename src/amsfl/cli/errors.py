@@ -20,7 +20,7 @@ def sentences() -> Iterator[None]:
         yield
     except UserError as mistake:
         print(f"amsfl: {mistake}", file=sys.stderr)
-        raise typer.Exit(2) from mistake
+        raise typer.Exit(mistake.code) from mistake
 
 
 def friendly(command: Callable[P, R]) -> Callable[P, R]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -10,6 +10,9 @@ from rich.console import Console
 from amsfl.cli.errors import friendly
 from amsfl.cli.progress import watching
 from amsfl.core import UserError
+
+if TYPE_CHECKING:
+    from amsfl.record import Summary
 
 
 def _option(text: str, *names: str) -> Any:
@@ -87,14 +90,26 @@ def run(
 @friendly
 def resume(
     folder: Annotated[Path, typer.Argument(help="the folder that `amsfl run` wrote")],
+    rounds: Annotated[int | None, _option("go on to so many rounds in all")] = None,
+    seconds: Annotated[float | None, _option("go on to so many virtual seconds in all")] = None,
+    target: Annotated[float | None, _option("go on to this hold-out accuracy")] = None,
+    data_dir: Annotated[str | None, _option("where the NSL-KDD files are now")] = None,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="go on where the bits will not be the same; goes on record")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print the summary as JSON, nothing else")] = False,
 ) -> None:
     """Continue a run that was stopped; it ends with the same bits as one that was not."""
-    from amsfl import federation
-    from amsfl.federation.folder import read_config
+    from amsfl import federation, record
+    from amsfl.record.fingerprint import settings_now
 
-    with watching(read_config(folder), as_json) as watch:
-        result = _interruptible(lambda: federation.resume(folder, watch=watch), folder)
+    asked = {"rounds": rounds, "seconds": seconds, "target": target, "data_dir": data_dir}
+    changes: dict[str, Any] = {key: value for key, value in asked.items() if value is not None}
+    config = federation.make_config(settings_now(record.read_manifest(folder, "run"), changes))
+    with watching(config, as_json) as watch:
+        result = _interruptible(
+            lambda: federation.resume(folder, watch=watch, anyway=anyway, **changes), folder
+        )
     _print(result.summary, folder, as_json)
 
 
@@ -128,40 +143,40 @@ def _interruptible(work: Callable[[], Any], folder: Path) -> Any:
         raise typer.Exit(130) from None
 
 
-def _print(summary: dict[str, Any], folder: Path, as_json: bool) -> None:
+def _print(summary: "Summary", folder: Path, as_json: bool) -> None:
     if as_json:
-        from amsfl.federation.folder import as_json as strict
+        from amsfl.record import dumps
 
-        typer.echo(strict(summary))
+        typer.echo(dumps(summary._asdict()))
     else:
         _sentences(summary, folder)
-    if summary["status"] == "diverged":
+    if summary.status == "diverged":
         typer.echo(
-            f"amsfl: the model stopped being finite in round {summary['rounds']}; lower --lr, or run with "
+            f"amsfl: the model stopped being finite in round {summary.rounds}; lower --lr, or run with "
             "--engine loop, which names the client and the step.",
             err=True,
         )
         raise typer.Exit(1)
 
 
-def _sentences(summary: dict[str, Any], folder: Path) -> None:
+def _sentences(summary: "Summary", folder: Path) -> None:
     out = Console(highlight=False)
-    if summary["note"]:
-        out.print(f"[yellow]{summary['note']}[/]")
-    clock = summary["clock"]
+    if summary.note:
+        out.print(f"[yellow]{summary.note}[/]")
+    clock = summary.clock
     out.print(
-        f"[bold]{summary['method']}[/] on {summary['data']}: {summary['rounds']} rounds, "
-        f"{summary['virtual_seconds']:.1f} virtual seconds ({clock} clock), "
-        f"{sum(summary['steps'].values())} client steps"
+        f"[bold]{summary.method}[/] on {summary.data}: {summary.rounds} rounds, "
+        f"{summary.virtual_seconds:.1f} virtual seconds ({clock} clock), "
+        f"{sum(summary.steps.values())} client steps"
     )
-    for split, scores in summary["metrics"].items():
+    for split, scores in summary.metrics.items():
         out.print(f"  {split:8} accuracy {scores['accuracy']:.4f}   macro-F1 {scores['macro_f1']:.4f}")
-    if summary["target"] is not None:
-        reached = summary["seconds_to_target"]
+    if summary.target is not None:
+        reached = summary.seconds_to_target
         out.print(
-            f"  target {summary['target']}: "
+            f"  target {summary.target}: "
             + (
-                f"reached after {reached:.1f} s, round {summary['rounds_to_target']}"
+                f"reached after {reached:.1f} s, round {summary.rounds_to_target}"
                 if reached is not None
                 else "not reached"
             )

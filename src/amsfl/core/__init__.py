@@ -1,18 +1,18 @@
 """The few records that travel between rooms, names for things, and the one kind of error a user sees."""
 
-from amsfl.core.errors import UserError, nearest
-from amsfl.core.records import Plan, Reading, RoundRecord, Upload
+from amsfl.core.errors import DiskError, UserError, nearest
+from amsfl.core.records import Plan, Reading, Upload
 from amsfl.core.registry import Kind, spelled
 from amsfl.core.seams import Combine, Key, Parts, Transmit, namespace, scattered
 
 __all__ = [
     "Combine",
+    "DiskError",
     "Key",
     "Kind",
     "Parts",
     "Plan",
     "Reading",
-    "RoundRecord",
     "Transmit",
     "Upload",
     "UserError",

@@ -7,6 +7,14 @@ from difflib import get_close_matches
 class UserError(ValueError):
     """A mistake in the input, not in the program: printed as a sentence, exit code 2, no traceback."""
 
+    code = 2
+
+
+class DiskError(UserError):
+    """What the disk refuses or gave back damaged: nobody's mistake, but a sentence all the same."""
+
+    code = 1
+
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """` (did you mean 'fedavg'?)` for an unknown word, or the list of what there is."""

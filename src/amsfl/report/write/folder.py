@@ -1,13 +1,11 @@
 """From folders of records to every output: tables, figures, summary.json and report.html."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import tomli_w
 
-from amsfl.core import UserError
-from amsfl.federation.folder import write_atomically
+from amsfl.record import dumps, publish
 from amsfl.report.draw import figures
 from amsfl.report.measure.describe import describe
 from amsfl.report.measure.read import Source, read
@@ -34,14 +32,9 @@ def write(folders: list[Path], out: Path, target: float | None = None) -> Path:
         files[f"{table.name}.tex"] = to_latex(table).encode()
     for picture in pictures:
         files[f"{picture.name}.svg"], files[f"{picture.name}.png"] = picture.svg.encode(), picture.png
-    files[SUMMARY] = json.dumps(summary(study), indent=1).encode()
+    files[SUMMARY] = dumps(summary(study), indent=1).encode()
     files[PAGE] = page.page(study, made, pictures, _settings(sources), _progress(sources)).encode()
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():
-            write_atomically(out / name, content)
-    except OSError as error:
-        raise UserError(f"The folder {str(out)!r} cannot be written: {error.strerror}.") from None
+    publish(out, files)
     return out / PAGE
 
 
