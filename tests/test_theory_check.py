@@ -1,12 +1,13 @@
 """What a recorded run says of the claims: readings alone, a stored trace, and a false record."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from amsfl.core import UserError
-from amsfl.record import MethodFacts, RoundRecord
+from amsfl.record import MethodFacts, RoundRecord, read_manifest, read_sealed, write_sealed
 from amsfl.theory import (
     check_folder,
     check_run,
@@ -117,21 +118,30 @@ def test_stored_trace_round_trip(trace, tmp_path):
     known = [r for r in results if r.basis == "constants"]
     assert all(r.holds for r in known if r.form == "corrected")
     assert of(results, "error identity", "printed", "constants").holds is False
-    (tmp_path / "run" / "theory.json").unlink()
-    assert not [r for r in check_folder(tmp_path / "run") if r.basis == "constants"]
+    write_trace(trace._replace(steps=trace.steps[:3]), tmp_path / "run")  # a trace replaces a trace
+    assert len(read_trace(tmp_path / "run").steps) == 3
+
+
+def altered(folder, **changes):
+    """theory.json with other contents, sealed as if it had been written so."""
+    path, own = folder / "theory.json", read_manifest(folder)
+    write_sealed(path, read_sealed(path, "", own.identity) | changes, own.identity)
 
 
 def test_a_false_record_cannot_pass(trace, tmp_path):
     write_trace(trace, tmp_path)
-    known = json.loads((tmp_path / "theory.json").read_text())
-    known["points"][4][-1][1][0] += 1e-4
-    (tmp_path / "theory.json").write_text(json.dumps(known))
+    points = trace.points.copy()
+    points[4, -1, 1, 0] += 1e-4
+    altered(tmp_path, points=points.tolist())
     assert of(check_folder(tmp_path), "error identity", "corrected", "constants").holds is False
+    text = (tmp_path / "theory.json").read_text()
+    (tmp_path / "theory.json").write_text(text.replace("quadratic", "logistics"))
+    with pytest.raises(UserError, match="damaged"):
+        check_folder(tmp_path)
 
 
 def test_a_run_that_was_killed_is_read_up_to_its_last_whole_line(trace, tmp_path):
     write_trace(trace, tmp_path)
-    (tmp_path / "theory.json").unlink()
     whole = (tmp_path / "rounds.jsonl").read_text()
     (tmp_path / "rounds.jsonl").write_text(whole[:-30])
     assert of(check_folder(tmp_path), "displacement", "corrected").checked == 27  # 9 rounds, 3 clients
@@ -140,18 +150,25 @@ def test_a_run_that_was_killed_is_read_up_to_its_last_whole_line(trace, tmp_path
 def test_mistakes_are_sentences(trace, tmp_path):
     with pytest.raises(UserError, match="no rounds"):
         check_run([], PLAIN)
-    with pytest.raises(UserError, match="not a recorded run"):
+    with pytest.raises(UserError, match="holds no record"):
         check_folder(tmp_path)
     write_trace(trace, tmp_path)
-    (tmp_path / "theory.json").write_text('{"kind": "quadratc", "data": {}}')
+    altered(tmp_path, kind="quadratc")
     with pytest.raises(UserError, match="did you mean 'quadratic'"):
         check_folder(tmp_path)
-    (tmp_path / "theory.json").write_text('{"kind": "quadratic"}')
-    with pytest.raises(UserError, match="not a stored trace"):
-        check_folder(tmp_path)
     (tmp_path / "rounds.jsonl").write_text('{"round": 0\n{}\n')
-    with pytest.raises(UserError, match="Line 1"):
+    with pytest.raises(UserError, match="line 1"):
         check_folder(tmp_path)
     many = trace._replace(steps=trace.steps[:, None])
     with pytest.raises(UserError, match="single run"):
         write_trace(many, tmp_path)
+
+
+def test_the_example_of_the_page_runs(tmp_path, monkeypatch, capsys):
+    """docs/theory.md ends in a program: every corrected claim that it prints holds."""
+    page = (Path(__file__).parents[1] / "docs" / "theory.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    exec(page.split("```python\n")[1].split("```")[0], {})
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(" corrected " in line and line.startswith("True") for line in lines) > 15
+    assert not [line for line in lines if " corrected " in line and line.startswith("False")]
