@@ -2,12 +2,15 @@
 
 import numpy as np
 import pytest
+from federation_small import SMALL, own_data
 
+import amsfl
 from amsfl.methods import make
-from amsfl.record import MethodFacts, RoundRecord
-from amsfl.theory import check_run, quadratic, random_quadratics, record, rows_of
+from amsfl.record import MethodFacts, RoundRecord, read_run
+from amsfl.theory import check_folder, check_run, quadratic, random_quadratics, record, rows_of
 from amsfl.theory.readings import accumulated, gather
 
+SMALL_RUN = {key: SMALL[key] for key in ("engine", "model", "rounds", "batch", "lr", "precision")}
 PLAIN = MethodFacts("fedavg", "FedAvg")
 STRIDING = MethodFacts("amsfl", "AMSFL", strides=True, closing=True)
 CORRECTING = MethodFacts("mine", "Mine", plain=False)
@@ -174,3 +177,33 @@ def test_equal_strides_without_noise_are_never_called_violated():
         assert not [r.verdict for r in judged if r.form == "corrected" and r.holds is False]
         untold += sum(r.holds is None for r in judged)
     assert 0 < untold < 30
+
+
+@pytest.mark.parametrize(
+    ("method", "counts"),
+    [
+        ("fedavg", lambda w, t: w * t),
+        ("fednova", lambda w, t: w),
+        ("amsfl", lambda w, t: w * np.sqrt(t + 1)),
+        ("scaffold", lambda w, t: w * t),
+    ],
+)
+def test_a_recorded_run_says_how_it_steps_and_mixes(method, counts, tmp_path):
+    """From settings through the folder to the verdict; planned steps, so that they differ."""
+    out = tmp_path / "run"
+    amsfl.run(
+        method=method, policy="price", profile="wild", readings=True, out=out, dataset=own_data(), **SMALL_RUN
+    )
+    results, moved = check_folder(out), []
+    for row in read_run(out).rounds:
+        w, t = np.array(row.plan["weights"]), np.array(row.steps)
+        assert len(set(row.steps)) > 1
+        counted = counts(w, t)
+        moved.append(0.5 * np.abs(counted / counted.sum() - w / w.sum()).sum())
+    assert shift(results) == pytest.approx(max(moved), abs=1e-9)
+    assert of(results, "objective kept", "printed").holds is (method == "fednova")
+    why = {"amsfl": "strides differ", "scaffold": "corrects its gradients"}.get(method)
+    (drift,) = [r for r in results if (r.name, r.form) == ("drift accumulation", "corrected")]
+    assert drift.holds is not False
+    assert why is None or why in drift.verdict
+    assert {r.holds for r in results if r.name == "displacement"} == {None if method == "scaffold" else True}
