@@ -149,6 +149,26 @@ def test_another_model_is_said_and_compared():
     assert study.unlike == [] and "Not everything is the same for all: model: mlp; cnn." in study.notes
 
 
+def real(metrics):
+    """A federation of real clients: scores as its record has them."""
+    one = trial([0.5, 0.6, 0.7])
+    rounds = [each._replace(metrics=metrics, readings={}) for each in one.rounds]
+    end = one.summary._replace(metrics=metrics, local_accuracy=None)
+    return series("a", [one._replace(rounds=rounds, summary=end)])
+
+
+def test_real_clients_are_judged_by_their_own_rows():
+    files = compose([source(real({"clients": {"accuracy": 0.7}}), data={"classes": [], "eval_rows": {}})])
+    page = files["report.html"].decode()
+    assert "ends at 0.700 on the clients&#39; own rows" in page and "Accuracy on the clients" in page
+    assert b"0.7000" in files["table1.csv"] and "recall.csv" not in files
+
+
+def test_a_record_without_accuracy_says_so():
+    files = compose([source(real({"clients": {"mae": 0.7}}))])
+    assert "No accuracy is on record" in files["report.html"].decode() and "accuracy_time.svg" not in files
+
+
 def test_two_names_for_one_thing_are_pointed_out():
     study = describe([source(entry("a", FAST), entry("b", FAST), entry("c", SLOW))])
     assert "a and b are the same here, round by round up to rounding." in study.notes

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MARKS = 7  # on every curve
 
 
-def time(study: Study) -> Drawn:
+def time(study: Study) -> Drawn | None:
     figure, grid = canvas(2.4 * len(study.splits) + 0.8, len(study.splits), 1, sharex=True)
     for (axes,), (split, title) in zip(grid, study.splits, strict=True):
         lines = [line for one in study.found for line in _curve(axes, study, one, split)]
@@ -28,6 +28,8 @@ def time(study: Study) -> Drawn:
         axes.set_title(title)
         axes.set_ylabel("accuracy")
         axes.set_xlim(left=0)
+        if not lines:
+            return None  # no accuracy on record
         if split == "holdout":
             legend(figure, lines, [str(line.get_label()) for line in lines])
     grid[-1][0].set_xlabel(f"virtual seconds ({study.clock} clock)")

@@ -1,8 +1,8 @@
 """Whether records may be held against each other: the same data, splits, target, speeds and end."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
+from amsfl.report.measure import about
 from amsfl.report.measure.read import Series, Source
 from amsfl.report.measure.text import short, shown
 
@@ -26,17 +26,17 @@ def differences(sources: list[Source], target: float | None) -> list[str]:
     `target` is one given for all: what they were aimed at themselves does not matter then.
     """
     series = [one for source in sources for one in source.series if one.trials]
-    data = [source.settings["data"] for source in sources]
+    data = [about.data(source) for source in sources]
     found = [
-        *_differing("data", (entry["name"] for entry in data)),
-        *_differing("rows judged on", (_rows(entry) for entry in data)),
-        *_differing("classes", (", ".join(entry.get("classes") or []) for entry in data)),
+        *_differing("data", (entry.name for entry in data)),
+        *_differing("rows judged on", (_rows(entry.eval_rows) for entry in data)),
+        *_differing("classes", (", ".join(entry.classes) for entry in data)),
     ]
     if target is None:
         found += _differing("target", (one.settings.get("target") for one in series))
     for key, title in WORLD.items():
         found += _differing(title, (one.settings.get(key) for one in series))
-    found += _differing("partition", (partition(source) for source in sources))
+    found += _differing("partition", (about.partition(source) for source in sources))
     if not set.intersection(*({trial.seed for trial in one.trials} for one in series)):
         found.append("seeds: no trial of one has the partition and first model of a trial of every other")
     return found
@@ -50,16 +50,8 @@ def choices(series: list[Series]) -> list[str]:
     return [f"Not everything is the same for all: {'. '.join(found)}."] if found else []
 
 
-def partition(source: Source) -> str:
-    """Who holds which rows: what `auto` stands for depends on whether the data has sites."""
-    named = str(source.settings["run"].get("partition", "auto"))
-    if named != "auto":
-        return named
-    return "column" if source.settings.get("clients", {}).get("names") else "dirichlet:0.5"
-
-
-def _rows(data: Mapping[str, Any]) -> str:
-    return ", ".join(f"{split} {rows}" for split, rows in (data.get("eval_rows") or {}).items())
+def _rows(rows: Mapping[str, int]) -> str:
+    return ", ".join(f"{split} {count}" for split, count in rows.items())
 
 
 def _differing(title: str, values: Iterable[object]) -> list[str]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from amsfl.report.measure.about import judged
 from amsfl.report.measure.measures import MEGABYTE
 from amsfl.report.measure.read import Series, Trial
 
@@ -61,7 +62,7 @@ def spread(stack: Floats) -> tuple[Floats, Floats]:
 
 def _track(trial: Trial, split: str, axis: str, clock: str) -> tuple[Floats, Floats] | None:
     x = positions(trial, axis, clock)
-    scores = [record.metrics.get(split, {}).get("accuracy", "") for record in trial.rounds]
+    scores = [judged(record.metrics).get(split, {}).get("accuracy", "") for record in trial.rounds]
     there = [place for place, score in enumerate(scores) if score != ""]
     if x is None or not there:
         return None

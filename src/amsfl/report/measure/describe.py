@@ -1,10 +1,7 @@
 """From sources to the subject of a report: what they have in common, and what must be said about them."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from amsfl.core import UserError
-from amsfl.report.measure import alike
+from amsfl.report.measure import about, alike
 from amsfl.report.measure.measures import Measured, measure
 from amsfl.report.measure.notes import notes
 from amsfl.report.measure.read import Series, Source
@@ -18,8 +15,8 @@ def describe(sources: list[Source], target: float | None = None) -> Study:
     series = [one for source in sources for one in source.series if one.trials]
     asked = None if target is None else accuracy(target)
     goal = asked if asked is not None else series[0].settings.get("target")
-    data = [source.settings["data"] for source in sources]
-    names = list(dict.fromkeys(shown(entry["name"]) for entry in data))
+    data = [about.data(source) for source in sources]
+    names = list(dict.fromkeys(shown(entry.name) for entry in data))
     seconds = [one.settings.get("seconds") for one in series]
     found = _placed([measure(one, goal) for one in series], [source.reference for source in sources])
     unlike = alike.differences(sources, asked)
@@ -31,15 +28,16 @@ def describe(sources: list[Source], target: float | None = None) -> Study:
         clock=_clock(series),
         seconds=max(filter(None, seconds)) if all(seconds) else None,
         data=", ".join(names),
-        synthetic=any(entry["synthetic"] for entry in data),
-        banner=" ".join(dict.fromkeys(_banner(entry) for entry in data if entry["synthetic"])),
+        synthetic=any(entry.synthetic for entry in data),
+        banner=" ".join(dict.fromkeys(_banner(entry) for entry in data if entry.synthetic)),
         unlike=unlike,
         notes=[],
         classes=_classes(data, found),
         paper=first.kind == "reproduce" and not several,
-        step_seconds=[] if unlike else first.settings.get("clients", {}).get("step_seconds", []),
+        step_seconds=() if unlike else about.clients(first).step_seconds,
         names=[] if unlike else _names(first),
-        base={} if unlike else data[0].get("base_rate") or {},
+        base={} if unlike else data[0].base_rate,
+        own_rows=not any("holdout" in trial.summary.metrics for one in series for trial in one.trials),
     )
     return study._replace(notes=notes(study))
 
@@ -53,7 +51,7 @@ def accuracy(target: float) -> float:
 
 
 def _clock(series: list[Series]) -> str:
-    clocks = sorted({str(one.settings["clock"]) for one in series})
+    clocks = sorted({trial.summary.clock for one in series for trial in one.trials})
     if len(clocks) > 1:
         raise UserError(f"The runs have different clocks ({', '.join(clocks)}) and share no time axis.")
     return clocks[0]
@@ -69,18 +67,14 @@ def _placed(found: list[Measured], wanted: list[str]) -> list[Measured]:
 
 def _names(source: Source) -> list[str]:
     """Clients have the names of the data's sites where they are those sites."""
-    if alike.partition(source) not in ("column", "site"):
-        return []
-    return distinct(source.settings.get("clients", {}).get("names", []))
+    return distinct(about.clients(source).names) if about.partition(source) in ("column", "site") else []
 
 
-def _banner(data: Mapping[str, Any]) -> str:
-    return shown(data["note"] or f"Synthetic data ({data['name']}): generated, not measured.")
+def _banner(data: about.Data) -> str:
+    return shown(data.note or f"Synthetic data ({data.name}): generated, not measured.")
 
 
-def _classes(data: list[Mapping[str, Any]], found: list[Measured]) -> list[str]:
-    named = next((entry["classes"] for entry in data if entry.get("classes")), None)
-    scores = found[0].series.trials[0].summary.metrics.get("holdout", {}).get("recall") or []
-    if named and len(named) == len(scores):
-        return distinct(named)
-    return [f"class {i}" for i in range(len(scores))]
+def _classes(data: list[about.Data], found: list[Measured]) -> list[str]:
+    named: tuple[str, ...] = next((entry.classes for entry in data if entry.classes), ())
+    count = sum(name.startswith("recall_holdout_") for name in found[0].values[0])
+    return distinct(named) if len(named) == count else [f"class {i}" for i in range(count)]

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from amsfl.clock import CLOCKS
 from amsfl.record import RoundRecord
+from amsfl.report.measure.about import judged
 from amsfl.report.measure.read import Series, Trial
 from amsfl.report.measure.stats import Estimate, estimate
 from amsfl.report.measure.text import shown
@@ -23,7 +24,7 @@ class Hit(NamedTuple):
 def first_hit(rounds: Sequence[RoundRecord], target: float, split: str = "holdout") -> Hit | None:
     """Time counts to the end of the round that was evaluated; nothing is interpolated."""
     for record in rounds:
-        score = record.metrics.get(split, {}).get("accuracy")
+        score = judged(record.metrics).get(split, {}).get("accuracy")
         if score is not None and score >= target:
             return Hit(record.seconds, record.round)
     return None
@@ -39,7 +40,7 @@ def measures(trial: Trial, target: float | None, given: float | None = None) -> 
         "megabytes": (summary.bytes_up + summary.bytes_down) / MEGABYTE,
         **{f"round_seconds_{clock}": seconds[clock] / count for clock in CLOCKS},
     }
-    for split, scores in summary.metrics.items():
+    for split, scores in judged(summary.metrics).items():
         found[f"accuracy_{split}"] = scores.get("accuracy")
         found[f"macro_f1_{split}"] = scores.get("macro_f1")
         for place, recall in enumerate(scores.get("recall") or []):

@@ -2,6 +2,7 @@
 
 from itertools import combinations
 
+from amsfl.report.measure.about import judged
 from amsfl.report.measure.alike import choices
 from amsfl.report.measure.measures import Measured
 from amsfl.report.measure.read import Series, Trial
@@ -54,7 +55,7 @@ def _same(one: Series, two: Series) -> bool:
 
 
 def _scores(trial: Trial) -> list[float]:
-    return [record.metrics.get("holdout", {}).get("accuracy") or 0.0 for record in trial.rounds]
+    return [judged(record.metrics).get("holdout", {}).get("accuracy") or 0.0 for record in trial.rounds]
 
 
 def _rates(found: list[Measured]) -> list[str]:

@@ -21,9 +21,10 @@ class Study(NamedTuple):
     notes: list[str]  # what a reader of the numbers must know
     classes: list[str]
     paper: bool  # the paper's numbers belong beside these
-    step_seconds: list[float]
+    step_seconds: tuple[float, ...]
     names: list[str]  # of the clients, where the data has them
     base: dict[str, float]  # split -> the part of it that is of its commonest class
+    own_rows: bool  # judged by the clients' own rows: a federation whose server has none
 
     @property
     def test(self) -> str:
@@ -32,7 +33,11 @@ class Study(NamedTuple):
     @property
     def splits(self) -> list[tuple[str, str]]:
         """Evaluation splits by name and title."""
-        return [("holdout", "hold-out"), *([("test", self.test)] if self.has_test else [])]
+        return [("holdout", self.judge), *([("test", self.test)] if self.has_test else [])]
+
+    @property
+    def judge(self) -> str:
+        return "clients' own rows" if self.own_rows else "hold-out"
 
     @property
     def rest(self) -> list[Measured]:

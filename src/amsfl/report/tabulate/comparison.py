@@ -20,7 +20,7 @@ def comparison(study: Study) -> Table:
             row["speedup"] = stats.ratio(theirs, mine)
         _add_tests(rows, times, "speedup")
     for key, name, head in (
-        ("accuracy", "accuracy_holdout", "ACC hold-out"),
+        ("accuracy", "accuracy_holdout", f"ACC {study.judge}"),
         *([("test", "accuracy_test", f"ACC {study.test}")] if study.has_test else []),
     ):
         scores = [pairs(ours, other, name) for other in rest]

@@ -8,7 +8,7 @@ from amsfl.report.tabulate.table import Column, Row, Table, Value
 def beyond(study: Study) -> Table:
     test = [("acc_test", f"ACC {study.test}", "accuracy_test")] if study.has_test else []
     test += [("f1_test", f"Macro-F1 {study.test}", "macro_f1_test")] if study.has_test else []
-    scores = [*test[:1], ("f1_holdout", "Macro-F1 hold-out", "macro_f1_holdout"), *test[1:]]
+    scores = [*test[:1], ("f1_holdout", f"Macro-F1 {study.judge}", "macro_f1_holdout"), *test[1:]]
     other = "makespan" if study.clock == "sum" else "sum"
     aimed = study.target is not None
     columns = [

@@ -30,8 +30,8 @@ def accuracy(study: Study) -> Table:
         rows.append(Row({"method": "Commonest class", "acc_global": study.base["holdout"]}, aside=True))
     end = f"{study.seconds:g} virtual seconds" if study.seconds else "the last round"
     notes = [
-        f"Hold-out accuracy after {end}, {study.clock} clock; mean over trials, in brackets its 95% interval "
-        "(Student's t)."
+        f"Accuracy on the {study.judge} after {end}, {study.clock} clock; mean over trials, in brackets its "
+        "95% interval (Student's t)."
     ]
     if numbers:
         notes[0] += " ACC of a client is that of its own model after its local steps in the last round."
@@ -69,9 +69,10 @@ def convergence(study: Study) -> Table:
         least = frozenset(() if one.arrived else {"seconds", "rounds"})
         rows.append(Row(values, _paper_convergence(study, one), least))
     notes = [
-        f"Virtual time ({study.clock} clock) to the end of the first round whose hold-out accuracy is "
-        f"at least {study.goal}; mean over trials and its 95% interval (Student's t). Where a trial did not "
-        "get there, the whole time it ran counts for it, and the mean is a lower bound, marked ≥."
+        f"Virtual time ({study.clock} clock) to the end of the first round whose accuracy on the "
+        f"{study.judge} is at least {study.goal}; mean over trials and its 95% interval (Student's t). Where "
+        "a trial did not get there, the whole time it ran counts for it, and the mean is a lower bound, "
+        "marked ≥."
     ]
     title = f"Convergence time and rounds to reach {study.goal} accuracy"
     return Table("table2", title, columns, rows, notes)

@@ -28,6 +28,8 @@ def advice(study: Study) -> str:
             f"Nobody is named the best: these records differ in {listed([_what(d) for d in study.unlike])}. "
             "To compare methods, run them in one study: 'amsfl compare --methods A,B'."
         )
+    if not any(one.known("accuracy_holdout") for one in study.found):
+        return "No accuracy is on record, so there is nothing to compare by."
     found = verdict(study)
     if found is None:
         return (
@@ -45,7 +47,7 @@ def _what(difference: str) -> str:
 
 
 def _alone(study: Study, one: Measured) -> str:
-    text = f"{one.label} ends at {one.value('accuracy_holdout'):.3f} on the hold-out"
+    text = f"{one.label} ends at {one.value('accuracy_holdout'):.3f} on the {study.judge}"
     if "holdout" in study.base:
         text += f", where the commonest class scores {study.base['holdout']:.3f}"
     return f"{text}. It has nothing to be held against: 'amsfl compare' runs others in the same setting."
@@ -57,7 +59,7 @@ def _choice(study: Study, found: Verdict) -> str:
         level = f"{best.value(f'least_{study.clock}'):.1f} virtual seconds"
         fact = f"it is first to {study.goal}, after {level}"
     else:
-        level = f"a hold-out accuracy of {best.value('accuracy_holdout'):.4f}"
+        level = f"an accuracy of {best.value('accuracy_holdout'):.4f} on the {study.judge}"
         fact = f"it ends highest, at {level}"
     fact += f" on average over {trials} trials" if trials > 1 else ""
     missed = ""
