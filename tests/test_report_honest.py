@@ -65,7 +65,7 @@ def test_who_did_not_always_arrive_is_behind_who_did():
     luck = series("luck", [trial([0.95], 0), *(trial([0.1] * 4, seed) for seed in range(1, 5))])
     study = describe([source(luck, entry("sure", FAST))], 0.9)
     assert study.found[0].value("least_sum") > 6 and verdict(study).best.label == "sure"
-    assert "which got there in 1 of five trials" in advice(study)
+    assert "which got there in 1 of 5 trials" in advice(study)
 
 
 def test_a_target_out_of_reach_is_decided_by_accuracy():
@@ -116,7 +116,15 @@ def test_who_learned_nothing_is_no_rival():
         ({"run": {"partition": "dirichlet:0.1"}}, "partition: iid; dirichlet:0.1"),
         ({"settings": {"target": 0.8}}, "target: 0.9; 0.8"),
         ({"settings": {"profile": "wild"}}, "client speeds: mild; wild"),
-        ({"settings": {"seconds": 50}}, "virtual seconds given: 100; 50"),
+        ({"settings": {"seconds": 50}}, "when they end: after 100 virtual seconds; after 50"),
+        (
+            {"settings": {"seconds": None, "rounds": 9}},
+            "when they end: after 100 virtual seconds; after 9 rounds",
+        ),
+        (
+            {"settings": {"stop_at_target": True}},
+            "when they end: after 100 virtual seconds; after 100 virtual",
+        ),
         ({"seeds": True}, "seeds: no trial"),
     ],
 )

@@ -1,6 +1,7 @@
 """Whether records may be held against each other: the same data, splits, target, speeds and end."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from amsfl.report.measure import about
 from amsfl.report.measure.read import Series, Source
@@ -13,9 +14,6 @@ WORLD = {
     "binary": "classes",
     "clients": "number of clients",
     "profile": "client speeds",
-    "seconds": "virtual seconds given",
-    "rounds": "rounds at most",
-    "stop_at_target": "stopping at the target",
 }
 CHOICES = {"model": "model", "cohort": "clients a round", "batch": "rows a step", "precision": "precision"}
 
@@ -36,6 +34,7 @@ def differences(sources: list[Source], target: float | None) -> list[str]:
         found += _differing("target", (one.settings.get("target") for one in series))
     for key, title in WORLD.items():
         found += _differing(title, (one.settings.get(key) for one in series))
+    found += _differing("when they end", (_end(one.settings) for one in series))
     found += _differing("partition", (about.partition(source) for source in sources))
     if not set.intersection(*({trial.seed for trial in one.trials} for one in series)):
         found.append("seeds: no trial of one has the partition and first model of a trial of every other")
@@ -48,6 +47,15 @@ def choices(series: list[Series]) -> list[str]:
     for key, title in CHOICES.items():
         found += _differing(title, (one.settings.get(key) for one in series))
     return [f"Not everything is the same for all: {'. '.join(found)}."] if found else []
+
+
+def _end(settings: Mapping[str, Any]) -> str:
+    """As in `after 100 virtual seconds or at 89%`."""
+    seconds, rounds, target = (settings.get(key) for key in ("seconds", "rounds", "target"))
+    ends = [f"after {seconds:g} virtual seconds"] if seconds else []
+    ends += [f"after {rounds} rounds"] if rounds else []
+    ends += [f"at {100 * target:g}%"] if target and settings.get("stop_at_target") else []
+    return " or ".join(ends) or "as it is"
 
 
 def _rows(rows: Mapping[str, int]) -> str:

@@ -91,7 +91,7 @@ def _margin(found: Verdict, other: Measured, margin: Estimate | None) -> str:
     else:
         hits = int(sum(other.known("reached")))
         text = f", at least {margin.mean:.2f} times as fast as {other.label}, which got there in "
-        text += f"{hits} of {plural(len(other.values), 'trial')}"
+        text += f"{hits} of {len(other.values)} trials"
     if margin.low is None or margin.high is None:
         return text
     return f"{text} (95% interval {margin.low:.{digits}f} to {margin.high:.{digits}f})"
