@@ -19,6 +19,8 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 
+pytest_plugins = ["browser"]
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the tests marked slow, too")

@@ -54,6 +54,6 @@ def adaptivity(
     (out / "speedups.json").write_text(
         json.dumps([row._asdict() for row in rows], indent=1), encoding="utf-8"
     )
-    draw([row._asdict() for row in rows], out)
+    draw(rows, out)
     Console(width=140).print(Markdown(text))
     typer.echo(f"{out / 'speedups.md'}, {out / 'speedups.png'}")
