@@ -279,3 +279,12 @@ def test_every_method_reaches_nine_tenths_on_digits(name):
         method=name, data="digits", clients=5, partition="dirichlet:0.5", rounds=60, steps=10, eval_every=60
     )
     assert result.accuracy >= 0.90
+
+
+def test_a_run_in_float64_changes_no_other_run(run):
+    """The same bits before and after it, and both precisions begin with the same model."""
+    kinds = ("float32", "float64", "float32")
+    before, wide, after = (run(rounds=2, precision=kind, engine="jax") for kind in kinds)
+    assert before.params.tobytes() == after.params.tobytes()
+    assert before.params.dtype == np.float32 and wide.params.dtype == np.float64
+    np.testing.assert_allclose(before.params, wide.params, rtol=1e-2, atol=1e-4)

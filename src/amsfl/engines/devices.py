@@ -79,8 +79,9 @@ def abreast(program: Callable[..., Any]) -> Callable[[Iterable[tuple[Any, ...]]]
             compiled = True
             return [program(*arguments) for arguments in (first, *others)]
         answers: SimpleQueue[Answer] = SimpleQueue()
+        wide = bool(jax.config.read("jax_enable_x64"))  # which jax keeps for each thread
         for place, arguments in enumerate(others):
-            _helper(place).put((program, arguments, place, answers))
+            _helper(place).put((program, arguments, place, answers, wide))
         found = [program(*first), *others]
         for _ in others:
             place, result, error = answers.get()
@@ -99,9 +100,10 @@ def _helper(number: int) -> "SimpleQueue[Any]":
 
     def work() -> None:
         while True:
-            program, arguments, place, answers = calls.get()
+            program, arguments, place, answers, wide = calls.get()
             try:
-                answers.put((place, program(*arguments), None))
+                with jax.enable_x64(wide):
+                    answers.put((place, program(*arguments), None))
             except BaseException as error:  # the caller's to raise
                 answers.put((place, None, error))
             del program, arguments, answers  # or the last round's arrays stay until the next one

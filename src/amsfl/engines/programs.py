@@ -83,7 +83,7 @@ def work(
             )
             key = sampling.stream(fixed.seeds[trial], number, who.astype(jnp.uint32))
             mine = trial * state.client.shape[1] + who
-            job = client.Job(
+            task = client.Job(
                 anchors[trial],
                 servers[trial],
                 clients[mine],
@@ -95,7 +95,7 @@ def work(
                 key,
                 rows,
             )
-            done = local(job, longest)
+            done = local(task, longest)
             return jnp.where(used, mix[trial, place], 0), done
 
         jobs, places, lanes = queue.jobs[0], queue.slots[0], queue.jobs.shape[-1]

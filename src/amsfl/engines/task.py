@@ -40,9 +40,10 @@ class Task(NamedTuple):
     dtype: Any
 
     def start(self) -> Matrix:
-        """Initial models, [trials, dim]."""
-        init = jax.jit(lambda key: ravel_pytree(self.model.init(key))[0])
-        return np.stack([np.asarray(init(jax.random.key(seed)), self.dtype) for seed in self.seeds])
+        """Initial models, [trials, dim]: drawn in float32, so that they are the same in any precision."""
+        with jax.enable_x64(False):
+            init = jax.jit(lambda key: ravel_pytree(self.model.init(key))[0])
+            return np.stack([np.asarray(init(jax.random.key(seed)), self.dtype) for seed in self.seeds])
 
 
 def shard(trials: Sequence[Sequence[Matrix]]) -> Shards:

@@ -4,6 +4,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ from amsfl.federation.config import RunConfig, make_config
 from amsfl.federation.interrupt import stoppable
 from amsfl.federation.planner import Memory
 from amsfl.federation.rounds import Trial, begin, rehearse, rounds
-from amsfl.federation.setup import Own, Parts, assemble, check_precision, prepare
+from amsfl.federation.setup import Own, Parts, assemble, precision, prepare
 from amsfl.methods import Method
 from amsfl.record import Checkpoint, RoundRecord, RunWriter, Summary, fingerprint
 from amsfl.schedule import Policy
@@ -66,17 +67,17 @@ def run(
     """
     own, settings = brought(settings, dataset, network)
     config = make_config(settings | own.names())
-    check_precision(config)
     where = Path(out) if out else None
     if where:
         record.check_free(where, force)  # before the work, and once more when the folder is ours
-    parts = prepare(config, [config.seed], own)
-    state, trials = begin(parts)
-    rehearse(parts, trials[0])
-    if where is None:
-        return _drive(parts, state, trials[0], [], None, watch)
-    with record.create(where, facts.manifest(parts, state), force) as writer:
-        return _drive(parts, state, trials[0], [], writer, watch)
+    with precision(config):
+        parts = prepare(config, [config.seed], own)
+        state, trials = begin(parts)
+        rehearse(parts, trials[0])
+        if where is None:
+            return _drive(parts, state, trials[0], [], None, watch)
+        with record.create(where, facts.manifest(parts, state), force) as writer:
+            return _drive(parts, state, trials[0], [], writer, watch)
 
 
 def brought(
@@ -104,10 +105,10 @@ def resume(
     folder does not hold it. `anyway` goes on where the machine is another and the bits will not be the same.
     """
     own, changes = brought(changes, dataset, network)
-    with record.reopen(Path(where), "run") as writer:
+    with record.reopen(Path(where), "run") as writer, ExitStack() as stack:
         config = make_config(fingerprint.settings_now(writer.manifest, changes | own.names()))
         point = writer.last_checkpoint()
-        check_precision(config)
+        stack.enter_context(precision(config))
         parts = prepare(config, [config.seed], own)
         state, (trial,) = begin(parts)
         machine = facts.machine(parts, state)
@@ -239,19 +240,19 @@ def run_batch(
     watch: Callable[[int, RoundRecord], None] | None = None,
 ) -> list[Result]:
     """Trials that share data, model, method and batch, and may differ in all else, at once."""
-    check_precision(configs[0])
     started = time.perf_counter()
-    parts = assemble(configs, own)
-    state, trials = begin(parts)
-    records: list[list[RoundRecord]] = [[] for _ in configs]
-    with stoppable() as asked:
-        for state, news in rounds(parts, state, trials):  # noqa: B007, B020 (the state moves on)
-            for trial, fresh in news:
-                records[trial.index].append(fresh)
-                if watch:
-                    watch(trial.index, fresh)
-            if asked():
-                raise KeyboardInterrupt
+    with precision(configs[0]):
+        parts = assemble(configs, own)
+        state, trials = begin(parts)
+        records: list[list[RoundRecord]] = [[] for _ in configs]
+        with stoppable() as asked:
+            for state, news in rounds(parts, state, trials):  # noqa: B007, B020 (the state moves on)
+                for trial, fresh in news:
+                    records[trial.index].append(fresh)
+                    if watch:
+                        watch(trial.index, fresh)
+                if asked():
+                    raise KeyboardInterrupt
     wall = (time.perf_counter() - started) / len(configs)
     return [
         Result(summarise(parts, trial, records[trial.index], wall), records[trial.index], model, parts)

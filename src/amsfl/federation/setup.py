@@ -1,6 +1,7 @@
 """From settings to the parts of a run: data, partition, model, method, engine, profile, planner."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 import numpy as np
@@ -154,12 +155,9 @@ def work_of(method: methods.Method, policy: Policy, dim: int) -> clock.Work:
     )
 
 
-def check_precision(config: RunConfig) -> None:
-    """float64 needs jax told so before anything is compiled."""
+def precision(config: RunConfig) -> AbstractContextManager[None]:
+    """jax as this run wants it, and as it was again afterwards: no run's precision is another's."""
     import jax
 
-    if config.precision == "float64" and not jax.config.read("jax_enable_x64"):
-        try:
-            jax.config.update("jax_enable_x64", True)
-        except RuntimeError:
-            raise UserError("float64 must be asked for before jax is used; set JAX_ENABLE_X64=1.") from None
+    context: AbstractContextManager[None] = jax.enable_x64(config.precision == "float64")
+    return context
