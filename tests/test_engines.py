@@ -1,6 +1,7 @@
 """The engines against each other, against plain numpy, and against themselves."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -112,6 +113,31 @@ def test_few_compilations_whatever_the_steps(digits, lanes, most):
     assert engine._work[False]._cache_size() <= len(widths) <= most
     assert engine._further[False]._cache_size() <= len(widths)
     assert engine._settle._cache_size() == 1
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_convolutions_are_convolutions(stride):
+    """Values and gradients against XLA's own, the kernels laid out as it wants them."""
+    keys = jax.random.split(jax.random.key(0), 3)
+    layer = models.Layer(jax.random.normal(keys[0], (9 * 3, 5)), jax.random.normal(keys[1], (5,)))
+    maps = jax.random.normal(keys[2], (2, 7, 7, 3))
+
+    def theirs(layer, maps):
+        kernels = layer.weight.reshape(3, 3, 3, 5)
+        order = ("NHWC", "HWIO", "NHWC")
+        strides = (stride, stride)
+        found = jax.lax.conv_general_dilated(
+            maps, kernels, strides, [(1, 1), (1, 1)], dimension_numbers=order
+        )
+        return (jnp.sin(found + layer.bias)).sum()
+
+    def ours(layer, maps):
+        return jnp.sin(models.convolved(layer, maps, stride)).sum()
+
+    for mine, other in zip(
+        *(jax.tree.leaves(jax.value_and_grad(f, (0, 1))(layer, maps)) for f in (ours, theirs)), strict=True
+    ):
+        np.testing.assert_allclose(mine, other, rtol=1e-9, atol=1e-9)
 
 
 def test_gradient_against_numpy_backpropagation(digits):

@@ -68,7 +68,7 @@ class Lanes:
         self._settle = programs.settle(self.mesh, method, slots)
         self._evaluate = evaluator(task, self.mesh, self.workers)
         self._packed: tuple[Any, list[list[Queue]]] = (None, [])
-        self._zeros: Any = None  # what a worker without a queue found
+        self._zeros: dict[bool, Any] = {}  # what a worker without a queue found
 
     def start(self) -> State:
         anchor = self.task.start()
@@ -99,7 +99,7 @@ class Lanes:
         common = state, self.fixed, orders, sampling.words(number)
         found = self._side_by_side(keep, widths)((*common, each) for each in queues)
         if len(found) < self.workers:  # a plan of few waves; the sum is the same program all the same
-            found += [self._nothing(found[0])] * (self.workers - len(found))
+            found += [self._nothing(keep, found[0])] * (self.workers - len(found))
         found = devices.within_reach(found, self.mesh)  # by the same name: the devices' own parts are let go
         state, readings, deltas = self._settle(state, orders, found)
         fields = np.asarray(readings) if readings.size else np.zeros((len(Reading._fields), *shape))
@@ -126,10 +126,11 @@ class Lanes:
             found = self._further[keep](*common, other, found)
         return found
 
-    def _nothing(self, like: Any) -> Any:
-        if self._zeros is None:
-            self._zeros = devices.put(jax.tree.map(jnp.zeros_like, like), self.mesh, P(devices.AXIS))
-        return self._zeros
+    def _nothing(self, keep: bool, like: Any) -> Any:
+        if keep not in self._zeros:
+            zeros = jax.tree.map(jnp.zeros_like, like)
+            self._zeros[keep] = devices.put(zeros, self.mesh, P(devices.AXIS))
+        return self._zeros[keep]
 
     def evaluate(self, models: Any, split: str) -> Scores:
         return self._evaluate(models, split)
@@ -140,7 +141,7 @@ def _widths(task: Task, batch: int) -> dict[str, Any]:
 
     A step is some 30 calls of compiled code, whatever they do, which several lanes share: in jobs A and B of
     benchmarks/ a lane's step takes 1.16 and 1.23 times as long alone as among five, both cores busy.
-    Convolutions of several lanes, each with its own kernels, are far slower than one after another.
+    XLA's own convolutions of several lanes, each with its own kernels, are far slower than one after another.
     """
     shapes = jax.tree.leaves(jax.eval_shape(task.unravel, jax.ShapeDtypeStruct((task.dim,), task.dtype)))
     convolves = any(leaf.ndim > 2 for leaf in shapes)

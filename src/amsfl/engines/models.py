@@ -6,9 +6,10 @@ from math import isqrt
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from amsfl.core import UserError, nearest
-from amsfl.engines.dense import Layer, drawn, perceptron, turned
+from amsfl.engines.dense import Layer, drawn, perceptron, product, turned
 
 Params = Any
 
@@ -22,7 +23,10 @@ class Model(NamedTuple):
 
 
 class CNN(NamedTuple):
-    """Two 3x3 convolutions with stride 1 and 2 over square one-channel images, then a dense layer."""
+    """Two 3x3 convolutions with stride 1 and 2 over square one-channel images, then a dense layer.
+
+    Kernels lie as [9 x inputs, outputs], place by place: a convolution is a product with a layer's patches.
+    """
 
     first: Layer
     second: Layer
@@ -70,8 +74,8 @@ def cnn(name: str, features: int, classes: int, channels: int = 16) -> Model:
         )
 
     def apply(params: CNN, x: jax.Array) -> jax.Array:
-        maps = jax.nn.relu(_convolved(params.first, x.reshape(-1, 1, side, side), stride=1))
-        maps = jax.nn.relu(_convolved(params.second, maps, stride=2))
+        maps = jax.nn.relu(convolved(params.first, x.reshape(-1, side, side, 1), stride=1))
+        maps = jax.nn.relu(convolved(params.second, maps, stride=2))
         return perceptron(params.last, maps.reshape(x.shape[0], -1))
 
     return Model(name, init, apply)
@@ -102,16 +106,24 @@ def _kernels(inputs: int, outputs: int, key: jax.Array) -> Layer:
     scale = (9 * inputs) ** -0.5
     one, two = jax.random.split(key)
     return Layer(
-        jax.random.uniform(one, (outputs, inputs, 3, 3), minval=-scale, maxval=scale),
-        jax.random.uniform(two, (outputs, 1, 1), minval=-scale, maxval=scale),
+        jax.random.uniform(one, (9 * inputs, outputs), minval=-scale, maxval=scale),
+        jax.random.uniform(two, (outputs,), minval=-scale, maxval=scale),
     )
 
 
-def _convolved(layer: Layer, maps: jax.Array, stride: int) -> jax.Array:
-    """[rows, channels, height, width] -> the same with other channels, edges padded by one."""
-    found = jax.lax.conv_general_dilated(maps, layer.weight, (stride, stride), [(1, 1), (1, 1)])
-    shifted: jax.Array = found + layer.bias
-    return shifted
+def convolved(layer: Layer, maps: jax.Array, stride: int) -> jax.Array:
+    """[rows, height, width, channels] -> the same with other channels, edges padded by one.
+
+    As one product of all patches with the kernels. XLA's own convolutions are slow where every client has
+    kernels of its own: a client step of the built-in cnn on 28x28 images took ten times as long.
+    """
+    _, height, width, _ = maps.shape
+    padded = jnp.pad(maps, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    views = [padded[:, i : i + height : stride, j : j + width : stride] for i in range(3) for j in range(3)]
+    patches = jnp.concatenate(views, axis=-1)
+    flat = patches.reshape(-1, patches.shape[-1])
+    found: jax.Array = product(flat, layer.weight, False) + layer.bias
+    return found.reshape(*patches.shape[:3], -1)
 
 
 def _hidden(spec: str, sizes: str) -> tuple[int, ...]:
