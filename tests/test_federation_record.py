@@ -169,7 +169,9 @@ def test_a_resumed_run_wants_what_it_began_with(half, digits):
         "classes": changed(classes=digits.classes[::-1]),
     }
     for what, data in others.items():
-        with pytest.raises(UserError, match=f"The run began with {what} .*(would continue with|cannot go on with)"):
+        with pytest.raises(
+            UserError, match=f"The run began with {what} .*(would continue with|cannot go on with)"
+        ):
             amsfl.resume(half, dataset=data)
 
 
