@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from amsfl.cli.app import app
 from amsfl.clock import CLOCKS
 from amsfl.data import load
+from amsfl.record import write_sealed
 from amsfl.study import adaptivity, bench, speedups
 from amsfl.study.adaptivity import ALPHAS, PROFILES, STEPS, TARGETS, Track, Unit, units
 from amsfl.study.speedups import SETTINGS, Time
@@ -114,7 +115,7 @@ def test_the_study_in_miniature(tmp_path, monkeypatch):
                 for s in (2, 20)
                 for p in ("mild", "slow-big")
             ]
-        (tmp_path / f"unit-{name}.json").write_text(json.dumps({"name": name, "paths": fake}))
+        write_sealed(tmp_path / f"unit-{name}.json", {"name": name, "paths": fake})
     done = CliRunner().invoke(app, ["study", "adaptivity", "--only-report", "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output
     rows = json.loads((tmp_path / "speedups.json").read_text())

@@ -10,10 +10,11 @@ from torture import everything, fail_at
 from typer.testing import CliRunner
 
 import amsfl
-from amsfl import record
+from amsfl import record, study
 from amsfl.cli.app import app
 from amsfl.core import UserError
 from amsfl.data import load
+from amsfl.federation import facts
 from amsfl.record.lock import Lock
 
 QUICK = ["--data", "digits", "--model", "softmax", "--method", "fedavg", "--engine", "loop", "--steps", "2"]
@@ -142,3 +143,39 @@ def test_another_layout_is_not_resumed_on_scrambled_weights(call, monkeypatch):
     monkeypatch.setattr(models, "turned", lambda layers: tuple(layers))
     with pytest.raises(UserError, match="The run began with layout"):
         amsfl.resume("a", dataset=digits)
+
+
+def test_another_machine_is_said_and_goes_on_record(call, monkeypatch):
+    """A jax of another version need not give the same bits: refused, unless the user says so."""
+    settings = SMALL | {"checkpoint_every": 1}
+    amsfl.run(data="digits", out="a", **settings)
+    was = facts.versions()
+    monkeypatch.setattr(facts, "versions", lambda: was | {"jax": "9.9"})
+    refused(
+        call("resume", "a", "--rounds", 6),
+        r"began with jax '[\d.]+' and would continue with '9\.9'.*--anyway",
+    )
+    assert call("resume", "a", "--rounds", 6, "--anyway").exit_code == 0
+    changed = record.read_run(Path("a")).manifest.changed
+    assert changed == [{"round": 4, "jax": [was["jax"], "9.9"], "rounds": [4, 6]}]
+
+
+def test_one_study_at_a_time(call, tmp_path):
+    Path("s.toml").write_text('[run]\ndata = "digits"\nrounds = 1\n[methods.fedavg]\n')
+    plan, digits = study.read_study(Path("s.toml")), load("digits")
+    busy = pytest.raises(UserError, match=r"'out' is being written by process \d+ on")
+    with study.start(Path("out"), plan, digits), busy:
+        study.start(Path("out"), plan, digits)
+    left = [
+        Path("out/.study.toml.4711.new"),
+        Path("out/.study.toml.mine.new"),
+        Path("out/.record.json.1.new"),
+    ]
+    for path in left:
+        path.write_text("half")
+    study.start(Path("out"), plan, digits).lock.release()
+    assert [path.exists() for path in left] == [False, True, False], "of a killed process, and nobody else's"
+    changed = digits._replace(y=digits.y[::-1].copy())
+    with pytest.raises(UserError, match=r"holds a study with other settings .*labels"):
+        study.start(Path("out"), plan, changed)
+    refused(call("run", *QUICK, "--out", "out"), "holds a study; continue it with the command that began it")

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -93,9 +94,12 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
 
 
-def leftovers(folder: Path, name: str) -> list[Path]:
-    """What a killed `write_atomically` left beside this name."""
-    return [path for path in folder.glob(".*.new") if path.name.startswith(f".{name}.")]
+def clear(path: Path) -> None:
+    """Remove what a killed `write_atomically` left beside this file."""
+    ours = re.compile(rf"\.{re.escape(path.name)}\.\d+\.new")
+    for beside in path.parent.glob(".*.new"):
+        if ours.fullmatch(beside.name):
+            remove(beside)
 
 
 def there(path: Path) -> bool:

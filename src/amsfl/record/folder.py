@@ -4,7 +4,7 @@ It is written first. From then on the folder holds the new record: files of the 
 `replaces`, mean nothing any more, and are removed by whoever opens the folder next, if not right now.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,21 +64,23 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     disk.write_atomically(folder / MANIFEST, text.seal(plain))
 
 
-def check_free(folder: Path, files: Iterable[str], force: bool, ours: str) -> None:
-    """A new record may begin here: there is none, or it may be replaced; and nothing of anybody else's."""
+def check_free(folder: Path, files: Iterable[str], kinds: Sequence[str], force: bool) -> Manifest | None:
+    """A new record may begin here: none is there, or one to be replaced (returned), and no foreign file."""
     if holds_record(folder):
+        found = read_manifest(folder, *kinds)
         if not force:
             raise UserError(
-                f"The folder {str(folder)!r} already holds a {ours}; choose another --out, continue it with "
-                f"'amsfl resume {folder}', or overwrite it with --force."
+                f"The folder {str(folder)!r} already holds a {found.kind}; choose another --out, continue it "
+                f"with 'amsfl resume {folder}', or overwrite it with --force."
             )
-        return
+        return found
     for name in files:
         if disk.there(folder / name):
             raise UserError(
                 f"The folder {str(folder)!r} has a file {name!r} that is no record's of this amsfl, and it "
                 "would be overwritten; choose another --out, or move it away."
             )
+    return None
 
 
 def begin(folder: Path, manifest: Manifest, old: Iterable[str]) -> None:
@@ -101,8 +103,7 @@ def settle(folder: Path, manifest: Manifest) -> Manifest:
 def clean(folder: Path, manifest: Manifest) -> None:
     """Half-written files of a process that was killed."""
     for name in (MANIFEST, *manifest.files):
-        for path in disk.leftovers(folder, name):
-            disk.remove(path)
+        disk.clear(folder / name)
 
 
 def opened(folder: Path) -> Lock:

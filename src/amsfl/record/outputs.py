@@ -24,6 +24,8 @@ def publish(where: Path, files: Mapping[str, bytes]) -> None:
             )
         # the list before the files: what a killed process leaves is still known to be ours
         _list(where, dict.fromkeys([*old, *files, LISTED], ""))
+        for name in (*old, LISTED):
+            disk.clear(where / name)
         for name, content in files.items():
             disk.make_folder((where / name).parent)
             disk.write_atomically(disk.inside(where, where / name), content)

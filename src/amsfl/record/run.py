@@ -135,16 +135,16 @@ class RunWriter:
 
 def check_free(where: Path, force: bool = False) -> None:
     """Whether a new run may begin there."""
-    folder.check_free(where, FILES, force, "run")
+    folder.check_free(where, FILES, KINDS, force)
 
 
 def create(where: Path, manifest: Manifest, force: bool = False) -> RunWriter:
     """Make the folder of a new run. One that holds a run already is left alone unless `force`."""
     lock = folder.opened(where)
     try:
-        folder.check_free(where, [*FILES, *manifest.files], force, "run")
-        old = folder.read_manifest(where, *KINDS).files if folder.holds_record(where) else []
-        folder.begin(where, manifest._replace(files=[*FILES, *manifest.files]), old)
+        files = [*FILES, *manifest.files]
+        old = folder.check_free(where, files, KINDS, force)
+        folder.begin(where, manifest._replace(files=files), old.files if old else [])
         return _entered(where, lock)
     except BaseException:
         lock.release()

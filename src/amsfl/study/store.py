@@ -24,8 +24,7 @@ def create(where: Path, study: Study, dataset: Dataset, force: bool = False) -> 
     fresh = manifest(study, dataset)
     lock = folder.opened(where)
     try:
-        folder.check_free(where, (on_disk.SETTINGS, on_disk.TRIALS), True, "study")
-        old = folder.read_manifest(where, "study") if folder.holds_record(where) else None
+        old = folder.check_free(where, (on_disk.SETTINGS, on_disk.TRIALS), ["study"], True)
         if old is None:
             return on_disk.create(where, fresh, None, lock)
         changed = differences(old.settings, fresh.settings) + differences(old.made_from, fresh.made_from)

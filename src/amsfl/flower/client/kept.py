@@ -17,6 +17,7 @@ from safetensors.numpy import save as save_tensors
 
 from amsfl.flower.wire import Order, Vector, arrays, pack_arrays, scalars
 from amsfl.record.disk import make_folder, safe_name, write_atomically
+from amsfl.record.fingerprint import of_arrays
 
 NEVER = -1
 
@@ -55,10 +56,9 @@ def save(context: Context, order: Order, before: Vector, after: Vector) -> None:
     path = _path(context, order)
     if path and after.size:
         make_folder(path.parent)
-        notes = {key: str(value) for key, value in fields.items()}
         parts = {"accepted": np.ascontiguousarray(before), "latest": np.ascontiguousarray(after)}
-        content = save_tensors(parts, notes)
-        write_atomically(path, content)
+        notes = {key: str(value) for key, value in fields.items()} | {"crc": of_arrays(*parts.values())}
+        write_atomically(path, save_tensors(parts, notes))
 
 
 def _path(context: Context, order: Order) -> Path | None:
@@ -74,6 +74,8 @@ def _read(path: Path, run: str) -> Held | None:
         with safe_open(path, "numpy") as file:
             notes = file.metadata()
             parts = {name: file.get_tensor(name) for name in ("accepted", "latest")}
+        if notes["crc"] != of_arrays(parts["accepted"], parts["latest"]):
+            return None
         return Held(run, int(notes["settled"]), int(notes["pending"]), **parts)
     except (OSError, SafetensorError, KeyError, ValueError, TypeError):
         return None  # unreadable is lost: the reply says so, and the run goes on

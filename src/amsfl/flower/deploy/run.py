@@ -15,7 +15,7 @@ from amsfl.core import UserError
 from amsfl.federation import make_config
 from amsfl.flower.deploy import certificates
 from amsfl.flower.deploy.processes import Federation, loopback
-from amsfl.flower.deploy.shards import deal
+from amsfl.flower.deploy.shards import checksum, deal
 from amsfl.flower.server.app import LENGTH
 from amsfl.flower.server.orders import SERVING
 from amsfl.record import Summary
@@ -39,6 +39,7 @@ class Recipe(NamedTuple):
     slowdowns: list[float]
     step_seconds: float
     tls: bool
+    dealt: str = ""  # checksum of the rows that were dealt
 
 
 def deploy(
@@ -58,16 +59,20 @@ def deploy(
     as it was when the folder's run began.
     """
     recipe = Recipe(settings, list(slowdowns), step_seconds, tls)
-    settings, slowdowns, step_seconds, tls = recall(out, recipe) if settings.get("resume") else recipe
+    recipe = recall(out, recipe) if settings.get("resume") else recipe
+    settings, slowdowns, step_seconds, tls, before = recipe
     config = make_config({key: value for key, value in settings.items() if key not in (*SERVING, "resume")})
     if slowdowns and len(slowdowns) != config.clients:
         raise UserError(
             f"{len(slowdowns)} slowdowns for {config.clients} clients; give each its own: --slowdowns 1,2,4."
         )
-    remember(out, Recipe(settings, list(slowdowns), step_seconds, tls))
     home = Path(tempfile.mkdtemp(prefix="amsfl-"))
     try:
         shards = deal(config, home / "shards")
+        dealt = checksum(home / "shards")
+        if before not in ("", dealt):
+            raise UserError("The deployment began with other data or another partition; go on with those.")
+        remember(out, recipe._replace(dealt=dealt))
         keys = certificates.make(home / "keys", config.clients) if tls else None
         write_app(home / "app", {**settings, "out": str(out.resolve()), "shards": str(home / "shards")})
         with loopback(home / "flower", keys) as running:

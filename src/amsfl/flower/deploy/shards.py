@@ -12,6 +12,7 @@ from amsfl.core import UserError
 from amsfl.federation import RunConfig
 from amsfl.flower.client.for_jax import Shard, program
 from amsfl.flower.wire import Buffers, Vector
+from amsfl.record.fingerprint import of_arrays
 
 
 def deal(config: RunConfig, folder: Path) -> list[Path]:
@@ -28,6 +29,15 @@ def deal(config: RunConfig, folder: Path) -> list[Path]:
     splits |= {f"{name}.y": y for name, (_, y) in source.evals.items()}
     np.savez(folder / "server.npz", classes=classes, **splits)
     return paths
+
+
+def checksum(folder: Path) -> str:
+    """Of all rows that were dealt, whoever has them."""
+    parts = []
+    for path in sorted(folder.glob("*.npz")):
+        with np.load(path, allow_pickle=False) as file:
+            parts += [file[name] for name in sorted(file.files)]
+    return of_arrays(*parts)
 
 
 def own_shard(context: Context) -> Shard:
