@@ -63,4 +63,5 @@ def travelling(method: Method, dim: int) -> Parts:
 
 def weight(part: Any) -> int:
     """Bytes of one array."""
-    return int(part.size) * (FLOAT if np.dtype(part.dtype).kind == "f" else np.dtype(part.dtype).itemsize)
+    kind = np.dtype(part.dtype)
+    return int(part.size) * (min(FLOAT, kind.itemsize) if kind.kind == "f" else kind.itemsize)

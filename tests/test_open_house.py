@@ -1,0 +1,103 @@
+"""From an empty folder outside of the package: a method, a policy, a combine rule and a transmission, one
+short file each, through everything that ours go through."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import amsfl
+
+HERE = Path(__file__).parent / "open_house"
+SETTINGS = {"data": "digits", "model": "softmax", "clients": 3, "partition": "iid", "batch": 16, "lr": 0.2}
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory):
+    """The folder, as the current one and on the path, as it is for whoever types a command there."""
+    where = tmp_path_factory.mktemp("house") / "mine"
+    shutil.copytree(HERE, where)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(where)
+        patch.syspath_prepend(str(where))
+        yield where
+
+
+def test_each_is_short():
+    for name in ("damped", "rising", "central", "halves"):
+        assert len((HERE / f"{name}.py").read_text().splitlines()) < 40
+
+
+def test_both_engines_agree(house):
+    """Objects on one side, names of files on the other; planned steps, a rule, and half of the bytes."""
+    from central import central
+    from damped import damped
+    from halves import halves
+    from rising import rising
+
+    objects = {"method": damped(), "policy": rising(), "combine": central(), "transmit": halves()}
+    names = {key: f"{thing.name}:{thing.name}" for key, thing in objects.items()}
+    common = SETTINGS | {"rounds": 3, "precision": "float64"}
+    by_object = amsfl.run(**common, **objects, engine="loop")
+    by_name = amsfl.run(**common, **names, engine="jax")
+    np.testing.assert_allclose(by_object.params, by_name.params, rtol=1e-3, atol=1e-5)
+    assert by_object.accuracy > 0.5
+    assert [record.steps for record in by_name.rounds] == [[2, 1, 1], [3, 2, 2], [4, 3, 2]]
+    assert by_object.summary.bytes_up == 3 * 3 * 2 * 650 == by_name.summary.bytes_up
+
+
+def command(house: Path, *words: str) -> str:
+    env = os.environ | {"PYTHONPATH": str(Path(amsfl.__file__).parents[1]), "JAX_PLATFORMS": "cpu"}
+    code = "from amsfl.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], cwd=house, env=env, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_compared_reported_and_checked(house):
+    """By names on the command line; the page names the method as its author does, escaped."""
+    flags = [f"--{key}={value}" for key, value in SETTINGS.items()]
+    command(
+        house, "compare", *flags, "--methods=fedavg,damped:damped", "--rounds=3", "--trials=2", "--out=study"
+    )
+    page = (house / "study" / "report.html").read_text()
+    assert "Damped &lt;b&gt;averaging&lt;/b&gt;" in page and "<b>averaging" not in page
+    found = json.loads((house / "study" / "summary.json").read_text())
+    assert set(found["methods"]) == {"fedavg", "damped"}
+    command(house, "run", *flags, "--method=damped:damped", "--rounds=2", "--readings", "--out=run")
+    verdicts = json.loads(command(house, "check", "run", "--json"))
+    assert any(row["holds"] for row in verdicts)
+
+
+def test_served_through_a_real_federation(house, tmp_path):
+    """Two rounds on a SuperLink and three SuperNodes: what travels weighs half, and the rule is followed."""
+    pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
+    from amsfl import record
+    from amsfl.flower.deploy.processes import loopback
+
+    app = tmp_path / "app"
+    shutil.copytree(house, app, ignore=shutil.ignore_patterns("study", "run", "__pycache__"))
+    out = tmp_path / "record"
+    (app / "pyproject.toml").write_text(
+        '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
+        '[project]\nname = "house"\nversion = "1.0.0"\ndescription = "tests"\n'
+        '[tool.flwr.app]\npublisher = "tests"\n'
+        '[tool.flwr.app.components]\nserverapp = "app:server"\nclientapp = "app:client"\n'
+        f'[tool.flwr.app.config]\nout = "{out}"\n'
+    )
+    with loopback(tmp_path / "flower") as running:
+        for place in range(3):
+            running.node(f"node-{place}", {"partition-id": place})
+        process = running.start("run", ["flwr", "run", str(app), "local", "--stream"])
+        process.wait(240)
+        said = running.log("run").read_text(errors="replace")
+    rounds = list(record.read_rounds(out))
+    assert [len(each.cohort) for each in rounds] == [3, 3], said[-3000:]
+    assert all(each.bytes_up == 3 * 2 * 650 for each in rounds)
