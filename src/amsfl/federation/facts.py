@@ -1,5 +1,6 @@
 """What a run is made from, as its record keeps it: to be held against what a resumed run finds."""
 
+import platform
 from typing import Any
 
 import jax
@@ -73,17 +74,17 @@ def layout(parts: Parts) -> list[str]:
 
 
 def machine(parts: Parts, first: State) -> dict[str, Any]:
-    """What else the bits of a run depend on."""
+    """What else the bits of a run depend on; not on the cores of one machine (engines/waves.py)."""
     found = versions() | {"first model": of_arrays(np.asarray(first.anchor))}
     if parts.config.engine == "jax":
         mesh = devices.mesh()
-        found |= {"device": mesh.devices.flat[0].platform, "devices": int(mesh.devices.size)}
-        found["workers"] = devices.workers(mesh)
+        found |= {"device": mesh.devices.flat[0].device_kind, "devices": int(mesh.devices.size)}
     return found
 
 
 def versions() -> dict[str, Any]:
-    return {"amsfl": VERSION, "jax": jax.__version__, "x64": bool(jax.config.read("jax_enable_x64"))}
+    kind = platform.machine()
+    return {"amsfl": VERSION, "jax": jax.__version__, "numpy": np.__version__, "processor": kind}
 
 
 def about(data: Dataset, profile: clock.Profile, partition: str) -> dict[str, Any]:
