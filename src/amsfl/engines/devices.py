@@ -155,8 +155,11 @@ def summed(parts: list[Any]) -> Any:
     return jax.tree.map(lambda *part: sum(each.sum(0) for each in part), *parts)
 
 
-def default_lanes(mesh: Mesh) -> int | None:
-    """Jobs side by side on one device: a GPU wants many; for the cores of one CPU it depends on the plan."""
+def default_lanes(mesh: Mesh, jobs: int) -> int | None:
+    """Jobs side by side on one device: a GPU wants many; for the cores of one CPU it depends on the plan.
+
+    Lanes without a job are worked through all the same, so there are no more than jobs.
+    """
     if mesh.local_devices[0].platform != "cpu":
-        return 512
+        return min(512, -(-jobs // mesh.size))
     return None if mesh.size == 1 else 1

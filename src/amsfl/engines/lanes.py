@@ -54,8 +54,8 @@ class Lanes:
         self.fixed = devices.put(fixed, self.mesh, P())
         work = client.program(task, method, batch, readings)
         kept = {deltas: programs.Kept(readings, deltas) for deltas in (False, True)}
-        lanes = lanes or devices.default_lanes(self.mesh)
         trials, clients = shards.size.shape
+        lanes = lanes or devices.default_lanes(self.mesh, trials * (cohort or clients))
         if lanes:
             slots, self._pack = 1, partial(shares, devices=self.mesh.size, lanes=lanes)
         else:
