@@ -22,6 +22,9 @@ jax.config.update("jax_enable_x64", True)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the tests marked slow, too")
+    parser.addoption(
+        "--torture", action="store_true", help="thousands of inputs where a few hundred are tried"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

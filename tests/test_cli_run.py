@@ -126,7 +126,7 @@ def test_negative_times(call, tmp_path):
     (tmp_path / "p.csv").write_text("step_seconds,latency,up_mbps,down_mbps\n-0.1,0,1,1\n")
     refused(
         call("run", "--data", "digits", "--clients", "1", "--profile", "p.csv"),
-        "p.csv, line 2, column 'step_seconds': '-0.1' is not a number above 0.",
+        "p.csv, line 2, column 'step_seconds': '-0.1' is not a number from 1e-09 to 1e+09.",
     )
 
 
@@ -185,8 +185,8 @@ def test_mistakes_in_a_settings_file(call, tmp_path):
         (["--data", "digits", "--model", "softmx"], "Unknown model 'softmx' (did you mean 'softmax'?)."),
         (["--policy", "pric"], "Unknown policy 'pric' (did you mean 'price'?)."),
         (["--method", "fedprox", "--option", "mu"], "--option 'mu' is not NAME=NUMBER, as in mu=0.1."),
-        (["--data", "digits", "--method", "fedprox", "--option", "nu=1"], "has no option 'nu'"),
-        (["--data", "digits", "--method", "fedavg", "--option", "mu=1"], "no option 'mu' (it has none)"),
+        (["--data", "digits", "--method", "fedprox", "--option", "nu=1"], "has no setting 'nu'"),
+        (["--data", "digits", "--method", "fedavg", "--option", "mu=1"], "no setting 'mu' (it has none)"),
         (["--target", "1.5"], "Setting 'target' is 1.5"),
         (["--steps", "0"], "Setting 'steps' is 0"),
         (["--engine", "torch"], "Setting 'engine' is 'torch'"),

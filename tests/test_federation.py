@@ -14,7 +14,7 @@ from amsfl import methods
 from amsfl.core import UserError
 from amsfl.data import load
 from amsfl.engines.models import Model
-from amsfl.federation import make_config, run_trials
+from amsfl.federation import Own, make_config, run_trials
 from amsfl.federation.folder import as_json
 
 
@@ -169,9 +169,19 @@ def test_your_own_data_and_model():
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"evals": {}}, "'mine' has no split 'holdout' in its evals"),
+        ({"evals": {}}, "'mine' needs a name and a split 'holdout' in its evals"),
+        ({"y": np.arange(60) / 2 % 1}, "labels are whole numbers from 0 to 1, for 2 classes; row 1 has 0.5"),
+        ({"y": np.full(60, np.nan)}, "row 0 has nan"),
+        ({"y": ["no"] * 60}, "x and y are arrays of numbers"),
+        ({"x": [["a", "b"]] * 60}, "x and y are arrays of numbers"),
+        ({"x": np.full((60, 2), 1e300)}, r"row 0, column 'a' is 1e\+300"),
+        ({"classes": "no"}, "classes are different names"),
+        ({"features": ("a", "a")}, "features are different names"),
+        ({"sites": np.zeros(59), "site_names": ("s",)}, r"sites has shape \(59,\) for 60 training rows"),
+        ({"sites": np.full(60, 1.5), "site_names": ("s", "t")}, "sites are whole numbers from 0 to 1"),
+        ({"sites": np.zeros(60)}, "has sites but no site_names"),
         ({"y": np.zeros(59, np.int32)}, r"split 'train': x has shape \(60, 2\) and y \(59,\)"),
-        ({"y": np.full(60, 2, np.int32)}, "labels go from 2 to 2; with 2 classes they go from 0 to 1"),
+        ({"y": np.full(60, 2, np.int32)}, "labels are whole numbers from 0 to 1, for 2 classes; row 0 has 2"),
         ({"features": ("a",)}, "2 columns, but 1 names in features"),
     ],
 )
@@ -205,7 +215,7 @@ BATCH = SMALL | {
 @pytest.fixture(scope="module")
 def together(digits):
     """Three trials as one batch, the shortest of which ends first."""
-    return run_trials(make_config(BATCH | {"rounds": 5}), [3, 1, 2], digits)
+    return run_trials(make_config(BATCH | {"rounds": 5}), [3, 1, 2], Own(digits))
 
 
 def test_a_batch_of_trials_is_the_same_trials_one_by_one(digits, together):
@@ -219,7 +229,7 @@ def test_a_batch_of_trials_is_the_same_trials_one_by_one(digits, together):
 
 
 def test_same_seed_same_json(digits, together):
-    again = run_trials(make_config(BATCH | {"rounds": 5}), [3, 1, 2], digits)
+    again = run_trials(make_config(BATCH | {"rounds": 5}), [3, 1, 2], Own(digits))
     for one, two in zip(together, again, strict=True):
         texts = [as_json({k: v for k, v in r.summary.items() if k != "wall"}) for r in (one, two)]
         assert texts[0] == texts[1] and json.loads(texts[0])["rounds"] == 5

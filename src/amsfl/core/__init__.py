@@ -1,6 +1,6 @@
 """The few records that travel between rooms, names for things, and the one kind of error a user sees."""
 
-from amsfl.core.errors import UserError, nearest
+from amsfl.core.errors import Remark, UserError, nearest
 from amsfl.core.records import Plan, Reading, RoundRecord, Upload
 from amsfl.core.registry import Kind, spelled
 from amsfl.core.seams import Combine, Key, Parts, Transmit, namespace, scattered
@@ -12,6 +12,7 @@ __all__ = [
     "Parts",
     "Plan",
     "Reading",
+    "Remark",
     "RoundRecord",
     "Transmit",
     "Upload",

@@ -8,6 +8,10 @@ class UserError(ValueError):
     """A mistake in the input, not in the program: printed as a sentence, exit code 2, no traceback."""
 
 
+class Remark(UserWarning):
+    """Something worth a line before work begins, no mistake: a setting without effect, a bound."""
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """` (did you mean 'fedavg'?)` for an unknown word, or the list of what there is."""
     names = list(known)

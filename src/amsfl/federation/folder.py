@@ -19,7 +19,8 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from amsfl.core import RoundRecord, UserError
-from amsfl.federation.config import RunConfig, make_config, read_toml
+from amsfl.federation.config import RunConfig, ServeConfig, Training
+from amsfl.federation.given import read_toml, recorded
 
 CONFIG, ROUNDS, POINTER, SUMMARY = "config.toml", "rounds.jsonl", "checkpoint.json", "summary.json"
 
@@ -30,7 +31,7 @@ class Checkpoint(NamedTuple):
     host: dict[str, Any]  # planner and clock, as JSON
 
 
-def create(folder: Path, config: RunConfig, force: bool = False) -> None:
+def create(folder: Path, config: Training, force: bool = False) -> None:
     """Make the folder of a new run. One that holds a run already is left alone unless `force`."""
     if any((folder / name).exists() for name in (CONFIG, ROUNDS, POINTER)):
         if not force:
@@ -48,10 +49,11 @@ def create(folder: Path, config: RunConfig, force: bool = False) -> None:
         raise UserError(f"The folder {str(folder)!r} cannot be written: {error.strerror}.") from None
 
 
-def read_config(folder: Path) -> RunConfig:
+def read_config(folder: Path) -> RunConfig | ServeConfig:
+    """The settings of a folder's run, simulated or real."""
     if not (folder / CONFIG).exists():
         raise UserError(f"The folder {str(folder)!r} holds no run: it has no {CONFIG}.")
-    return make_config(read_toml(folder / CONFIG))
+    return recorded(read_toml(folder / CONFIG))
 
 
 def append(folder: Path, records: Iterable[RoundRecord]) -> None:

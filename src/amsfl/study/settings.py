@@ -1,5 +1,7 @@
 """What a study is: a few words, the settings all methods share, and what each method adds to them."""
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,12 +15,19 @@ REPRODUCE, COMPARE = HERE / "reproduce.toml", HERE / "compare.toml"
 BUILT_IN = {path.stem: path for path in sorted(HERE.glob("*.toml"))}
 CHUNK = 10  # trials that run as one batch and are saved together
 FIELDS = ("title", "kind", "trials", "seed", "reference", "run", "methods")
+NAME = re.compile(r"\w[\w.+=, -]{0,59}")  # of an entry: it becomes a folder's
 FOR_ALL = {  # what a comparison needs, whatever its file says
     "stop_at_target": False,  # times to a target come from whole curves
     "local_accuracy": True,
     "test_every": 10,  # KDDTest+ is read at the end; between, a glance is enough
     "readings": True,  # drift of every method, as a diagnostic; the clock does not charge for it
 }
+
+ELSEWHERE = {  # settings of a run that stand in another place of a study's file, or in none
+    "method": "an entry names its method",
+    "seed": "a study's stands at the top of its file",
+    "checkpoint_every": "a study keeps whole trials",
+} | dict.fromkeys(FOR_ALL, "it is the same in every study")
 
 
 class Study(NamedTuple):
@@ -41,9 +50,9 @@ class Study(NamedTuple):
         return make_config(self.run | own | self.own(entry).names() | FOR_ALL | {"seed": self.seed})
 
 
-def read_study(path: Path) -> Study:
+def read_study(file: str | Path) -> Study:
     """A study's TOML file, or a built-in one by its bare name, every method's settings checked."""
-    path = BUILT_IN.get(str(path), path)
+    path = BUILT_IN.get(str(file), Path(file))
     raw = read_toml(path)
     for key in raw:
         if key not in FIELDS:
@@ -55,6 +64,12 @@ def read_study(path: Path) -> Study:
         raise UserError(f"In {path.name}, methods are tables: [methods.fedavg] and below it its settings.")
     if not entries:
         raise UserError(f"{path.name} names no method; add a table such as [methods.fedavg].")
+    shared = raw.get("run") or {}
+    if not isinstance(shared, dict):
+        raise UserError(f"In {path.name}, run is a table: [run] and below it the settings of all methods.")
+    for key in [*shared, *(key for own in entries.values() for key in own if key != "method")]:
+        if key in ELSEWHERE:
+            raise UserError(f"Setting {key!r} has no place in {path.name}: {ELSEWHERE[key]}; leave it out.")
     return checked(
         Study(
             str(raw.get("title", path.stem)),
@@ -62,7 +77,7 @@ def read_study(path: Path) -> Study:
             raw.get("trials", 5),
             raw.get("seed", 0),
             str(raw.get("reference") or ("amsfl" if "amsfl" in entries else next(iter(entries)))),
-            raw.get("run") or {},
+            shared,
             entries,
         )
     )
@@ -72,11 +87,11 @@ def with_changes(
     study: Study,
     methods: list[str] | None = None,
     trials: int | None = None,
-    seed: int | None = None,
-    **run: Any,
+    settings: Mapping[str, Any] | None = None,
 ) -> Study:
-    """The study with what the command line says; settings that are None stay as they are."""
-    settings = {key: value for key, value in run.items() if value is not None}
+    """The study with what the command line says: these settings hold for every method."""
+    settings = dict(settings or {})
+    seed = settings.pop("seed", study.seed)
     entries = study.methods
     if methods:
         # a method that the file does not tune runs with its own defaults
@@ -91,7 +106,7 @@ def with_changes(
             methods=entries,
             reference=reference,
             trials=study.trials if trials is None else trials,
-            seed=study.seed if seed is None else seed,
+            seed=seed,
             run=study.run | settings,
         )
     )
@@ -109,6 +124,11 @@ def checked(study: Study) -> Study:
             f"The reference {study.reference!r} is no method here{nearest(study.reference, study.methods)}."
         )
     for entry in study.methods:
+        if not NAME.fullmatch(entry):
+            raise UserError(
+                f"{entry[:80]!r} cannot name an entry, which becomes a folder: use letters, digits and .+=,- "
+                "and at most 60 of them."
+            )
         config, own = study.config(entry), study.own(entry)
         policy_of(config, method_of(config, own), own.policy)  # names that nobody knows are told here
         if config.rounds is None and config.seconds is None:

@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 import tomli_w
 
 from amsfl.core import UserError
-from amsfl.federation import folder, make_config
+from amsfl.federation import folder, serve_config
 from amsfl.flower.deploy import certificates
 from amsfl.flower.deploy.processes import Federation, loopback
 from amsfl.flower.deploy.shards import deal
 from amsfl.flower.server.app import LENGTH
-from amsfl.flower.server.orders import SERVING
 
 PROJECT: dict[str, Any] = {
     "build-system": {"requires": ["hatchling"], "build-backend": "hatchling.build"},
@@ -58,7 +57,7 @@ def deploy(
     """
     recipe = Recipe(settings, list(slowdowns), step_seconds, tls)
     settings, slowdowns, step_seconds, tls = recall(out, recipe) if settings.get("resume") else recipe
-    config = make_config({key: value for key, value in settings.items() if key not in (*SERVING, "resume")})
+    config = serve_config({key: value for key, value in settings.items() if key != "resume"})
     if slowdowns and len(slowdowns) != config.clients:
         raise UserError(
             f"{len(slowdowns)} slowdowns for {config.clients} clients; give each its own: --slowdowns 1,2,4."

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from amsfl.core import RoundRecord, UserError
-from amsfl.federation import RunConfig, folder
+from amsfl.federation import ServeConfig, folder
 from amsfl.federation.planner import Memory
 from amsfl.flower.server.costs import Measured
 from amsfl.flower.server.roster import Seat
@@ -75,7 +75,7 @@ def load(where: Path) -> Progress | None:
     return Progress(**rest)
 
 
-def summary(config: RunConfig, stand: Progress, rounds: list[RoundRecord], note: str) -> dict[str, Any]:
+def summary(config: ServeConfig, stand: Progress, rounds: list[RoundRecord], note: str) -> dict[str, Any]:
     """summary.json, with the keys of a simulated run's."""
     last: dict[str, dict[str, Any]] = {}
     for record in rounds:
