@@ -113,9 +113,9 @@ def run(job: Job) -> Job:
         watch=watch,
         **{name: job[name] for name in names},
     )
-    total = sum(result.summary["steps"].values())
+    total = sum(result.summary.steps.values())
     return {
-        "setup_seconds": time.perf_counter() - begun - result.summary["wall"]["seconds"],
+        "setup_seconds": time.perf_counter() - begun - result.summary.wall["seconds"],
         "round_seconds": min(wall[1:]),
         "last_round_seconds": wall[-1],
         "steps_a_round": total / job["rounds"],

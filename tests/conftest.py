@@ -19,12 +19,18 @@ import jax
 
 jax.config.update("jax_enable_x64", True)
 
+pytest_plugins = ["browser"]
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the tests marked slow, too")
-    parser.addoption(
-        "--torture", action="store_true", help="thousands of inputs where a few hundred are tried"
-    )
+    parser.addoption("--torture", action="store_true", help="large budgets: every crash point, many flips")
+
+
+@pytest.fixture(scope="session")
+def torture(request: pytest.FixtureRequest) -> bool:
+    """Whether budgets are large."""
+    return bool(request.config.getoption("--torture"))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -54,19 +54,20 @@ OWN = {  # flags that are no settings
     "reproduce": "--methods --trials --config --out --quiet --seed --data --seconds",
     "deploy": "--slowdowns --step-seconds --tls --out --resume --json",
     "plan": "--curve --t-max --json --kind --set --set --budget --policy --clock",
-    "resume": "--json",
+    "resume": "--json --anyway --rounds --seconds --target --data-dir --checkpoint-every",
+    "verify": "--json",
     "check": "--json",
     "report": "--out --target",
     "bench": "--job --data-dir --repeat --rounds --json",
 }
-BARE = ("--force", "--json", "--quiet", "--tls", "--resume")
+BARE = ("--force", "--anyway", "--json", "--quiet", "--tls", "--resume")
 
 
 def command_line(rng: Random, files: list[Path]) -> list[str]:
     """One command with a few flags, right and wrong."""
     name = rng.choice([*GROUPS, "plan", *OWN, rng.choice(["methods", "data", "profiles", "study", *TEXTS])])
     line = [name] if name != "study" else ["study", "adaptivity", "--only-report"]
-    if name in ("plan", "resume", "check", "report"):
+    if name in ("plan", "resume", "check", "report", "verify"):
         right = [str(path) for path in files if path.name == "clients.csv"]
         line.append(right[0] if right and name == "plan" and rng.random() < 0.8 else _text(rng, files))
     fields = [(key, field) for group in GROUPS.get(name, ()) for key, field in group.model_fields.items()]

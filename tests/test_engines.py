@@ -15,7 +15,7 @@ from amsfl.engines.base import Scores
 from amsfl.engines.dense import turned
 from amsfl.engines.lanes import Lanes
 from amsfl.engines.memory import check_fits, state_bytes
-from amsfl.engines.waves import cheapest, cost, pack, shares
+from amsfl.engines.waves import by_trial, pack, width
 
 CLIENTS, COHORT, TRIALS, BATCH = 6, 4, 2, 8
 
@@ -108,8 +108,9 @@ def test_few_compilations_whatever_the_steps(digits, lanes, most):
         plan = orders(number, job_)
         wild = plan._replace(steps=rng.geometric(0.1, plan.steps.shape)) if number % 2 else plan
         state, _ = engine.round(state, wild, number)
-        widths |= {queue.jobs.shape[2] for queue in engine._packed[1]}
-    assert engine._work[False]._cache_size() == len(widths) <= most
+        widths |= {queue.jobs.shape[2] for each in engine._packed[1] for queue in each}
+    assert engine._work[False]._cache_size() <= len(widths) <= most
+    assert engine._further[False]._cache_size() <= len(widths)
     assert engine._settle._cache_size() == 1
 
 
@@ -205,32 +206,86 @@ def test_packing_follows_the_sum_of_steps():
     assert lockstep * 20 <= 1.3 * steps.sum()
 
 
+def worked(queues, steps, overhead):
+    """What a worker goes through, in steps of one lane."""
+    waves = [wave[wave >= 0] for queue in queues for wave in queue.jobs[0, : queue.waves[0]]]
+    return sum(steps.ravel()[wave].max() * (len(wave) + overhead) for wave in waves)
+
+
 @given(
-    st.lists(st.integers(0, 60), min_size=1, max_size=40), st.integers(1, 5), st.sampled_from([0.1, 0.4, 1.0])
+    st.lists(st.lists(st.integers(0, 60), min_size=9, max_size=9), min_size=1, max_size=6),
+    st.integers(1, 5),
+    st.sampled_from([0.1, 0.4, 1.0]),
 )
-def test_the_cheapest_packing_does_every_job_once_and_never_costs_more_than_one_by_one(
-    steps, workers, overhead
-):
-    queues = cheapest(np.array([steps]), 1, workers, overhead, widest=8)
-    done = np.concatenate([queue.jobs.ravel() for queue in queues])
-    assert sorted(done[done >= 0].tolist()) == [i for i, t in enumerate(steps) if t]
-    costs = [
-        max(cost(queue, steps, overhead) for queue in found)
-        for found in (queues, shares(np.array([steps]), 1, workers, 1))
-    ]
-    assert costs[0] <= costs[1]
-    for queue in queues:  # lanes of a wave in falling order: the first one's steps are the wave's
-        lengths = np.where(queue.jobs >= 0, np.array(steps)[queue.jobs], 0)
-        assert (np.diff(lengths, axis=2) <= 0).all()
+def test_a_trial_is_packed_by_its_own_plan(plans, workers, overhead):
+    """Every job once; whatever the workers and the trials beside it, a trial's jobs share the same waves and
+    are added up in the same order; and two workers never have more to do than one job after another."""
+    steps, slots = np.array(plans), 8
+    ours = by_trial(steps, workers, slots, overhead, widest=7)
+    done = np.concatenate([q.jobs.ravel() for queues in ours for q in queues] or [np.zeros(0, int)])
+    assert sorted(done[done >= 0].tolist()) == np.flatnonzero(steps).tolist()
+
+    def sums(packed, lengths, first, count):
+        found = {}
+        for queues in packed:
+            for queue in queues:
+                for wave, slot in zip(queue.jobs[0, : queue.waves[0]], queue.slots[0], strict=False):
+                    found.setdefault(int(slot[0]), []).append([int(job) - first for job in wave])
+                    assert len(set(slot.tolist())) == 1 and np.diff(lengths.ravel()[wave]).max(initial=0) <= 0
+        return {slot - count: waves for slot, waves in found.items() if 0 <= slot - count < slots}
+
+    for trial, plan in enumerate(steps):
+        alone = by_trial(plan[None], 1, slots, overhead, widest=7)
+        assert sums(ours, steps, trial * 9, trial * slots) == sums(alone, plan, 0, 0)
+    if len(steps) == 1 and workers == 2:
+        single = by_trial(steps, 2, slots, overhead, widest=1)
+        loads = [max(worked(each, steps, overhead) for each in packed) for packed in (ours, single)]
+        assert loads[0] <= loads[1] + 1e-9
 
 
 @pytest.mark.parametrize("jobs", [*range(1, 40), 250])
-def test_equal_jobs_are_packed_in_the_best_of_all_widths(jobs):
-    """Against every width, written out: the fuller worker's waves times what a step of them costs."""
-    steps, overhead = np.full((1, jobs), 7), 0.4
-    found = max(cost(queue, steps, overhead) for queue in cheapest(steps, 1, 2, overhead, widest=8))
-    half = -(-jobs // 2)
-    assert found <= min(-(-half // lanes) * 7 * (lanes + overhead) for lanes in range(1, 9)) + 1e-9
+def test_equal_jobs_have_the_best_of_all_widths(jobs):
+    """Against every width, written out: one worker's waves times what a step of them costs."""
+    overhead = 0.4
+    found = width(jobs, overhead, 7)
+    costs = {lanes: -(-jobs // lanes) * (lanes + overhead) for lanes in range(1, 8)}
+    assert costs[found] == min(costs.values())
+
+
+@pytest.mark.parametrize("name", ["fedavg", "amsfl"])
+def test_neither_cores_nor_neighbours_change_a_bit(digits, name):
+    """One, two and four workers; by itself and among two more trials; equal steps (lanes) and wild ones."""
+    method, found = methods.make(name), {}
+    for trials in (1, 3):
+        job_ = job(digits, np.float32, trials=trials, spec="mlp:12")
+        for workers in (1, 2, 4):
+            engine = Lanes(job_, method, BATCH, method.readings, mesh=devices.mesh(1), workers=workers)
+            state = engine.start()
+            for number, plan in enumerate(([7] * 5, [40, 3, 9, 1, 2])):
+                steps = np.tile(plan, (trials, 1))
+                cohort = np.tile(np.arange(5), (trials, 1))
+                plan = Orders(cohort, steps, np.full(trials, 0.1), job_.shards.weights)
+                state, _ = engine.round(state, plan, number)
+            loss = engine.evaluate(state.anchor, "holdout").loss
+            found[trials, workers] = np.asarray(state.anchor)[0].tobytes(), float(loss[0])
+    assert len(set(found.values())) == 1, {key: hash(value) for key, value in found.items()}
+
+
+@pytest.mark.parametrize("lanes", [None, 1, 20])
+def test_a_trial_that_diverges_leaves_its_neighbours_alone(digits, lanes):
+    """On every path by which uploads are added up: the others are as they are without it."""
+    job_, method = job(digits, np.float32, trials=3, spec="softmax"), methods.make("fedavg")
+    cohort, steps = np.tile(np.arange(5), (3, 1)), np.full((3, 5), 3)
+    ends = []
+    for rate in (1e30, 0.1):
+        engine = Lanes(job_, method, BATCH, lanes=lanes, mesh=devices.mesh(1))
+        state = engine.start()
+        for number in range(3):
+            orders_ = Orders(cohort, steps, np.array([0.1, rate, 0.1]), job_.shards.weights)
+            state, _ = engine.round(state, orders_, number)
+        ends.append(np.asarray(state.anchor))
+    assert not np.isfinite(ends[0][1]).any() or not np.isfinite(ends[0][1]).all()
+    np.testing.assert_array_equal(ends[0][[0, 2]], ends[1][[0, 2]])
 
 
 def test_idle_clients_are_not_packed():

@@ -65,7 +65,7 @@ def run_whole() -> dict[str, np.ndarray]:
     result = amsfl.run(
         dataset=rows_of(200), model="softmax", rounds=3, precision="float64", local_accuracy=True
     )
-    local = result.summary["local_accuracy"]["holdout"]
+    local = result.summary.local_accuracy["holdout"]
     return {"run/params": result.params, "run/accuracy": np.array([result.accuracy, *local])}
 
 

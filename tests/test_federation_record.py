@@ -11,9 +11,11 @@ from federation_small import SMALL, own_data, python
 from safetensors.numpy import load_file
 
 import amsfl
-from amsfl.core import UserError
+from amsfl.core import DiskError, UserError
 from amsfl.data import load
-from amsfl.federation import folder, make_config
+from amsfl.federation import make_config
+from amsfl.record import dumps, read_manifest, read_run
+from amsfl.record.run_reader import load_checkpoint
 
 
 @pytest.fixture(scope="module")
@@ -33,14 +35,17 @@ def stop_after(number):
     return watch
 
 
+SPEED = ("wall", "crc")  # a line's checksum covers its times
+
+
 def content(where: Path) -> dict[str, object]:
     """All that a folder holds, less what depends on the machine's speed."""
     found: dict[str, object] = {path.name: path.read_bytes() for path in where.glob("checkpoint*")}
-    found["config"] = (where / "config.toml").read_bytes()
+    found |= {name: (where / name).read_bytes() for name in ("config.toml", "record.json")}
     for name in ("rounds.jsonl", "summary.json"):
         text = (where / name).read_text()
         whole = [text] if name == "summary.json" else text.splitlines()
-        found[name] = [{k: v for k, v in json.loads(part).items() if k != "wall"} for part in whole]
+        found[name] = [{k: v for k, v in json.loads(part).items() if k not in SPEED} for part in whole]
     return found
 
 
@@ -57,8 +62,8 @@ def whole(digits, tmp_path_factory):
 def test_what_is_in_the_folder(whole):
     """Plain formats, each readable by its own library, and nothing else."""
     names = {path.name for path in whole.iterdir()}
-    arrays = "checkpoint-000007.safetensors"
-    assert names == {"config.toml", "rounds.jsonl", "checkpoint.json", arrays, "summary.json"}
+    arrays = "checkpoint-b.safetensors"  # the fourth checkpoint: they take turns
+    assert names == {"record.json", "config.toml", "rounds.jsonl", "checkpoint.json", arrays, "summary.json"}
     config = tomllib.loads((whole / "config.toml").read_text())
     assert config["method"] == "scaffold" and config["partition"] == "auto"
     assert make_config(config) == make_config(STATEFUL | {"data": "digits"})
@@ -77,7 +82,7 @@ def test_stopped_anywhere_and_resumed(digits, whole, tmp_path, number):
     where = tmp_path / "run"
     with pytest.raises(Stop):
         amsfl.run(dataset=digits, out=where, watch=stop_after(number), **STATEFUL)
-    assert len(list(folder.read_rounds(where))) == number
+    assert len(read_run(where).rounds) == number
     amsfl.resume(where, dataset=digits)
     assert content(where) == content(whole)
 
@@ -94,7 +99,7 @@ def test_a_half_written_line_is_passed_over(digits, whole, tmp_path):
         amsfl.run(dataset=digits, out=where, watch=stop_after(5), **STATEFUL)
     lines = (where / "rounds.jsonl").read_bytes()
     (where / "rounds.jsonl").write_bytes(lines[:-40])
-    assert [record.round for record in folder.read_rounds(where)] == [1, 2, 3, 4]
+    assert [record.round for record in read_run(where).rounds] == [1, 2, 3, 4]
     amsfl.resume(where, dataset=digits)
     assert content(where) == content(whole)
 
@@ -110,29 +115,28 @@ def half(digits, tmp_path):
 def test_damage_is_a_sentence(half, digits):
     """Each in turn: a line, missing rounds, the pointer, the arrays. Nothing is resumed from any of them."""
     lines, pointer, arrays = (
-        half / name for name in ("rounds.jsonl", "checkpoint.json", "checkpoint-000002.safetensors")
+        half / name for name in ("rounds.jsonl", "checkpoint.json", "checkpoint-a.safetensors")
     )
     good = {path: path.read_bytes() for path in (lines, pointer, arrays)}
+    first, second, *rest = good[lines].split(b"\n")
     damage = [
-        (
-            lines,
-            b"\n".join([good[lines].split(b"\n")[0][:-9], *good[lines].split(b"\n")[1:]]),
-            "line 1, is damaged",
-        ),
-        (lines, good[lines].split(b"\n")[0] + b"\n", "a checkpoint of round 2 but 1 rounds on record"),
+        (lines, b"\n".join([first[:-9], second, *rest]), "line 1 was changed, lost, doubled or moved"),
+        (lines, b"\n".join([first, first, second, *rest]), "line 2 was changed, lost, doubled or moved"),
+        (lines, b"\n".join([second, first, *rest]), "line 1 was changed"),
+        (lines, b"\n".join([second, *rest]), "line 1 was changed"),
+        (lines, b"\xff\xfe" + good[lines], "line 1 was changed"),
+        (lines, first + b"\n", "has 1 rounds, and there should be 2: start again with 'amsfl run"),
+        (lines, b"", "has 0 rounds, and there should be 2"),
         (pointer, good[pointer][:-30], "is damaged"),
         (pointer, b"[]", "is damaged"),
-        (
-            arrays,
-            good[arrays][:-1] + b"\x00",
-            "checkpoint-000002.safetensors in .* is damaged: start again with",
-        ),
-        (arrays, good[arrays][:100], "is damaged: start again with 'amsfl run --config .* --force'"),
-        (arrays, None, "is damaged .*No such file"),
+        (pointer, b"[" * 100_000, "is damaged"),
+        (arrays, good[arrays][:-1] + b"\x00", "checkpoint-a.safetensors' is damaged .* start again with"),
+        (arrays, good[arrays][:100], "is damaged .* start again with 'amsfl run --config .* --force'"),
+        (arrays, None, "cannot be read: No such file"),
     ]
     for path, spoiled, sentence in damage:
         path.unlink() if spoiled is None else path.write_bytes(spoiled)
-        with pytest.raises(UserError, match=sentence):
+        with pytest.raises(DiskError, match=sentence):
             amsfl.resume(half, dataset=digits)
         path.write_bytes(good[path])
     amsfl.resume(half, dataset=digits)
@@ -143,25 +147,62 @@ def test_a_run_is_never_overwritten_without_force(half, digits):
     with pytest.raises(UserError, match="already holds a run; choose another --out, continue it with"):
         amsfl.run(dataset=digits, out=half, **SMALL)
     assert {path.name: path.read_bytes() for path in half.iterdir()} == before
-    (half / "config.toml").unlink()  # rounds alone are a run, too
-    with pytest.raises(UserError, match="already holds a run"):
-        amsfl.run(dataset=digits, out=half, **SMALL)
     amsfl.run(dataset=digits, out=half, force=True, **SMALL)
-    assert {path.name for path in half.glob("checkpoint-*")} == {"checkpoint-000004.safetensors"}
-    assert [record.round for record in folder.read_rounds(half)] == [1, 2, 3, 4]
+    assert {path.name for path in half.glob("checkpoint-*")} == {"checkpoint-a.safetensors"}
+    assert [record.round for record in read_run(half).rounds] == [1, 2, 3, 4]
 
 
 def test_a_resumed_run_wants_what_it_began_with(half, digits):
-    changed = digits._replace(x=digits.x.copy())
-    changed.x[5, 5] += 1
-    with pytest.raises(UserError, match=r"The run began with checksum .* give it the same data and model"):
-        amsfl.resume(half, dataset=changed)
-    with pytest.raises(UserError, match="began with data 'digits' and would continue with 'other'"):
-        amsfl.resume(half, dataset=digits._replace(name="other"))
-    settings = (half / "config.toml").read_text()
-    (half / "config.toml").write_text(settings.replace('model = "softmax"', 'model = "mlp:4"'))
-    with pytest.raises(UserError, match="began with model 'softmax' and would continue with 'mlp:4'"):
+    """Rows, labels, what it is judged by, who owns what, how fast clients are: all of it, by its checksum."""
+
+    def changed(**parts):
+        return digits._replace(**parts)
+
+    x = digits.x.copy()
+    x[5, 5] += 1
+    holdout, labels = digits.evals["holdout"]
+    others = {
+        "training rows": changed(x=x),
+        "labels": changed(y=np.where(digits.y < 2, 1 - digits.y, digits.y).astype(digits.y.dtype)),
+        "evaluation rows": changed(evals={"holdout": (-holdout, labels)}),
+        "data 'digits'": changed(name="other"),
+        "classes": changed(classes=digits.classes[::-1]),
+    }
+    for what, data in others.items():
+        with pytest.raises(
+            UserError, match=f"The run began with {what} .*(would continue with|cannot go on with)"
+        ):
+            amsfl.resume(half, dataset=data)
+
+
+@pytest.mark.parametrize(
+    "setting", ["steps", "batch", "cohort", "clock", "method", "lr", "model", "rounds", "seed"]
+)
+def test_settings_that_were_edited_are_noticed(half, digits, setting):
+    config = half / "config.toml"
+    was = tomllib.loads(config.read_text())[setting]
+    other = {"clock": "makespan", "method": "fedavg", "model": "mlp:4"}.get(setting) or was + 1
+    lines = [f"{setting} = " + json.dumps(other) if line.startswith(f"{setting} =") else line
+             for line in config.read_text().splitlines()]  # fmt: skip
+    config.write_text("\n".join(lines) + "\n")
+    with pytest.raises(DiskError, match=rf"{setting} is {other!r} there, the run has {was!r}"):
         amsfl.resume(half, dataset=digits)
+    with pytest.raises(DiskError, match="is damaged"):
+        read_run(half)
+    config.unlink()  # the way out that the sentence names
+    assert amsfl.resume(half, dataset=digits).summary.rounds == 7
+    assert tomllib.loads(config.read_text())[setting] == was
+
+
+def test_a_profile_that_changed_is_noticed(tmp_path, digits):
+    table = "step_seconds,latency,up_mbps,down_mbps\n" + "0.01,0.05,20,20\n" * 5
+    (tmp_path / "fast.csv").write_text(table)
+    settings = SMALL | {"profile": str(tmp_path / "fast.csv")}
+    with pytest.raises(Stop):
+        amsfl.run(dataset=digits, out=tmp_path / "run", watch=stop_after(2), **settings)
+    (tmp_path / "fast.csv").write_text(table.replace("0.01", "0.9"))
+    with pytest.raises(UserError, match="The run began with costs"):
+        amsfl.resume(tmp_path / "run", dataset=digits)
 
 
 def test_your_own_data_must_be_given_again(tmp_path):
@@ -171,18 +212,18 @@ def test_your_own_data_must_be_given_again(tmp_path):
         amsfl.run(dataset=own_data(), out=where, watch=stop_after(2), **SMALL)
     with pytest.raises(UserError, match="Unknown data 'mine'"):
         amsfl.resume(where)
-    assert amsfl.resume(where, dataset=own_data()).summary["rounds"] == 4
+    assert amsfl.resume(where, dataset=own_data()).summary.rounds == 4
 
 
 def test_no_run_there(tmp_path):
-    with pytest.raises(UserError, match=r"holds no run: it has no config\.toml"):
+    with pytest.raises(UserError, match=r"holds no record: it has no record\.json"):
         amsfl.resume(tmp_path)
 
 
 def test_strict_json():
     """Not-a-numbers become null at any depth; everything else stays."""
     value = {"a": [1.5, float("nan"), (float("inf"), "x", None, True)], "b": {"c": -float("inf"), "d": 2}}
-    assert json.loads(folder.as_json(value)) == {
+    assert json.loads(dumps(value)) == {
         "a": [1.5, None, [None, "x", None, True]],
         "b": {"c": None, "d": 2},
     }
@@ -207,12 +248,16 @@ def test_kill_minus_nine_then_resume(tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert python("-c", KILLED, str(whole), "live").returncode == 0
     assert python("-c", KILLED, str(killed), "kill").returncode == -signal.SIGKILL
-    assert [record.round for record in folder.read_rounds(killed)] == list(range(1, 8))
-    assert folder.load_checkpoint(killed).round == 6 and not (killed / "summary.json").exists()
+    assert [record.round for record in read_run(killed).rounds] == list(range(1, 8))
+    assert load_checkpoint(killed, read_manifest(killed)).round == 6
+    assert not (killed / "summary.json").exists()
     done = python("-c", "from amsfl.cli import main; main()", "resume", str(killed), "--json")
     assert done.returncode == 0, done.stderr
     assert content(killed) == content(whole)
     printed, kept = json.loads(done.stdout), json.loads((whole / "summary.json").read_text())
-    assert {k: v for k, v in printed.items() if k != "wall"} == {k: v for k, v in kept.items() if k != "wall"}
-    arrays = load_file(whole / "checkpoint-000012.safetensors")
+    for found in (printed, kept):
+        for name in SPEED:
+            found.pop(name, None)
+    assert printed == kept
+    arrays = load_file(whole / "checkpoint-b.safetensors")
     assert np.isfinite(arrays["anchor"]).all() and arrays["server"].shape == (1, 650)

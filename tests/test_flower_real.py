@@ -25,10 +25,11 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[
 from amsfl import data, methods, sampling
 from amsfl.engines import Orders, models, task
 from amsfl.engines.loop import Loop
-from amsfl.federation import folder
 from amsfl.flower.deploy import certificates
 from amsfl.flower.deploy import run as deploying
 from amsfl.flower.deploy.processes import Federation, loopback
+from amsfl.record import holds_record, read_manifest, read_run
+from amsfl.record.run_reader import load_checkpoint
 
 BATCH, LR = 16, 0.1
 STEPS = [[3, 1, 5], [2, 4, 1]]
@@ -231,7 +232,7 @@ def launch(running: Federation, where: Path, name: str, **settings: Any) -> "sub
 
 
 def records(out: Path) -> list[Any]:
-    return list(folder.read_rounds(out)) if out.exists() else []
+    return read_run(out).rounds if holds_record(out) else []
 
 
 def logs(running: Federation) -> str:
@@ -272,7 +273,7 @@ def test_first_rounds_of_all_methods_equal_the_loop_engine(stage: tuple[Federati
             orders = Orders(np.arange(3)[None], np.array([STEPS[number]]), np.array([LR]), job.shards.weights)
             state, outcome = engine.round(state, orders, number)
         out = where / "methods" / name
-        found, point = records(out), folder.load_checkpoint(out)
+        found, point = records(out), load_checkpoint(out, read_manifest(out))
         assert point is not None and len(found) == rounds, f"{name}\n{logs(running)}"
         assert [record.steps for record in found] == STEPS[:rounds], name
         assert not reasons(out), name
@@ -336,8 +337,8 @@ def test_poison_a_stopped_node_a_dead_node_and_a_killed_server(stage: tuple[Fede
     for record in found:
         assert record.steps == [STEPS[(record.round - 1) % 2][who] for who in record.cohort]
         assert not (1 in record.cohort and record.round in (2, 3, 4)), record
-    summary = json.loads((out / folder.SUMMARY).read_text())
-    assert summary["status"] == "finished" and summary["refused"] == len(told)
+    summary = read_run(out).summary
+    assert summary.status == "finished" and summary.refused == len(told)
 
 
 def test_deploy_with_tls_turns_a_wrong_key_away_and_leaves_nothing(tmp_path: Path) -> None:
@@ -360,7 +361,7 @@ def test_deploy_with_tls_turns_a_wrong_key_away_and_leaves_nothing(tmp_path: Pat
     settings = {"method": "fedavg", "data": "digits", "model": "softmax", "clients": 2, "rounds": 1}
     out = tmp_path / "run"
     summary = deploying.deploy(settings, out, (1, 2), 0.01, tls=True, say=say, started=started)
-    assert summary["status"] == "finished" and summary["rounds"] == 1
+    assert summary.status == "finished" and summary.rounds == 1
     (record,) = records(out)
     assert record.cohort == [0, 1] and record.plan["step_seconds"][1] >= 0.02 > 0.01
     assert seen["code"] != 0 and "SuperNode ID" not in seen["log"], seen["log"]

@@ -17,11 +17,12 @@ from amsfl import data, drift, methods
 from amsfl.core import UserError
 from amsfl.engines import Orders, models, task
 from amsfl.engines.loop import Loop
-from amsfl.federation import folder, serve_config
+from amsfl.federation import serve_config
 from amsfl.federation.planner import Decision, Memory, Planner, planner, policy_of
 from amsfl.flower import NumpyTrainer, Shard, jax_client, numpy_client, serve
 from amsfl.flower.rehearsal import Rehearsal
 from amsfl.flower.server.rounds import Server
+from amsfl.record import read_run
 
 DIGITS = data.load("digits")
 PARTS = data.partition("dirichlet:0.5", DIGITS.y, 3, 0)
@@ -267,24 +268,27 @@ def test_a_killed_server_resumes_as_if_it_had_never_stopped(name: str, tmp_path:
     with pytest.raises(Killed):
         run(tmp_path / "parts", 4, False, die_after=2)
     # a half-written line, as a kill may leave it
-    with (tmp_path / "parts" / folder.ROUNDS).open("a") as file:
+    with (tmp_path / "parts" / "rounds.jsonl").open("a") as file:
         file.write('{"round": 3, "sec')
     parts, records = run(tmp_path / "parts", 4, True)
     np.testing.assert_array_equal(parts.anchor, whole.anchor)
     assert [record.round for record in records] == [1, 2, 3, 4]
     assert not any(record.plan["notes"] for record in records)
-    assert len(list(folder.read_rounds(tmp_path / "parts"))) == 4
-    assert folder.read_config(tmp_path / "parts").method == name
-    assert parts.memory.keys() == whole.memory.keys()
+    assert len(read_run(tmp_path / "parts").rounds) == 4
+    assert read_run(tmp_path / "parts").settings["method"] == name
+    assert parts.memory.dump().keys() == whole.memory.dump().keys()
 
 
 def test_a_resumed_run_may_be_longer_and_is_otherwise_the_one_that_began(tmp_path: Path) -> None:
     settings = {**QUICK, "method": "fedavg", "rounds": 2, "out": str(tmp_path / "run")}
     serve(Rehearsal(CLIENT, NODES), settings, start=TASK.start()[0], plan_by=fixed_table())
-    longer = {**settings, "method": "scaffold", "rounds": 4, "resume": True}
+    longer = {**settings, "rounds": 4, "resume": True}
+    with pytest.raises(UserError, match="began with method 'fedavg' and cannot go on with 'scaffold'"):
+        serve(Rehearsal(CLIENT, NODES), {**longer, "method": "scaffold"})
     stand, records = serve(Rehearsal(CLIENT, NODES), longer, start=TASK.start()[0], plan_by=fixed_table())
     assert [record.round for record in records] == [1, 2, 3, 4]
-    assert folder.read_config(tmp_path / "run").method == "fedavg"
+    kept = read_run(tmp_path / "run")
+    assert kept.settings["rounds"] == 4 and kept.manifest.changed == [{"round": 2, "rounds": [2, 4]}]
     np.testing.assert_allclose(stand.anchor, loop_rounds("fedavg", 4)[-1], rtol=2e-5, atol=2e-6)
 
 

@@ -3,26 +3,25 @@
 import csv
 import json
 import math
-import shutil
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
+from browser import view
 from study_example import app, settings
 from typer.testing import CliRunner
 
-from amsfl import methods, run
-from amsfl.report.draw import style
+from amsfl import run
+from amsfl.report.draw import speedups, style
 from amsfl.report.measure.paper import PAPER
 from amsfl.report.measure.stats import Estimate
+from amsfl.report.tabulate.csvs import to_csv
 from amsfl.report.tabulate.latex import to_latex
-from amsfl.report.tabulate.table import Column, Row, Table, to_csv, to_html, to_markdown
+from amsfl.report.tabulate.markdown import to_markdown
+from amsfl.report.tabulate.table import Column, Row, Table
+from amsfl.study.speedups import Row as Speedup
 
 RUNNER = CliRunner()
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +85,7 @@ def test_numbers_on_the_page_are_those_in_the_csv(study):
 
 def test_the_papers_numbers_stand_beside_ours(study):
     rows = list(csv.DictReader((study / "table1.csv").open(encoding="utf-8")))
-    assert [float(row["paper_acc_global"]) for row in rows] == [0.8987, 0.8763, 0.9023]
+    assert [float(row["paper_acc_global"]) for row in rows[:3]] == [0.8987, 0.8763, 0.9023]
     assert float(rows[0]["paper_acc_c5"]) == 0.8754
     assert len(PAPER) == 7
 
@@ -100,7 +99,8 @@ def test_summary_has_every_number_of_the_tables(study):
 
 
 def test_figures_are_there_and_well_formed(study):
-    for name in ("figure_a", "figure_b", "accuracy_time", "time_to_target", "steps", "drift"):
+    assert not (study / "figure_b.svg").exists()  # two trials have no density
+    for name in ("figure_a", "accuracy_time", "time_to_target", "steps", "drift"):
         text = (study / f"{name}.svg").read_text(encoding="utf-8")
         ElementTree.fromstring(text)
         assert "prefers-color-scheme:dark" in text and style.INK not in text
@@ -119,12 +119,25 @@ def _contrast(one, two):
     return (high + 0.05) / (low + 0.05)
 
 
-def test_every_method_has_its_own_legible_colour():
-    assert set(style.COLOURS) == set(style.MARKERS) == set(methods.METHODS)
-    assert len(set(style.COLOURS.values())) == len(set(style.MARKERS.values())) == 7
-    for colour in style.COLOURS.values():
+def test_every_place_has_its_own_legible_look():
+    """By place, not by name: any number of methods, whoever wrote them."""
+    looks = [style.look(place) for place in range(35)]
+    assert len(set(looks)) == 35 and len({one.colour for one in looks[:7]}) == 7
+    assert all(one.line == "solid" for one in looks[:7])
+    for colour in style.PALETTE:
         assert _contrast(colour, style.DAY[1]) > 2 and _contrast(colour, style.NIGHT[1]) > 3
     assert _contrast(*style.DAY) > 7 and _contrast(*style.NIGHT) > 7
+
+
+def test_speedups_are_drawn_to_any_number_of_targets(tmp_path):
+    rows = [
+        Speedup(f"mine $x$ {k}", "all others", target, 1.5, 1.2, 1.9, 0.5, 4.0, 0.0)
+        for k in range(3)
+        for target in (0.8, 0.85, 0.9, 0.95)
+    ]
+    speedups.draw(rows, tmp_path)
+    ElementTree.parse(tmp_path / "speedups.svg")
+    assert (tmp_path / "speedups.png").stat().st_size > 10_000
 
 
 def _table():
@@ -142,10 +155,8 @@ def test_one_table_four_ways():
         "a_b,0.00,-0.50,0.50,1.50,,",
         "<c>,0.20,,,,x,n",
     ]
-    assert "| a_b | 0.00 [-0.50, 0.50] |" in to_markdown(_table()) and "| <c> | ≥ 0.20 |" in to_markdown(
-        _table()
-    )
-    assert "&lt;c&gt;" in to_html(_table()) and "<c>" not in to_html(_table())
+    text = to_markdown(_table())
+    assert r"| a\_b | 0.00 [-0.50, 0.50] |" in text and "| &lt;c&gt; | ≥ 0.20 |" in text
     latex = to_latex(_table())
     assert r"a\_b" in latex and r"100\% \& more" in latex and r"$\geq$ 0.20" in latex
     assert latex.count(r"\begin{") == latex.count(r"\end{")
@@ -175,24 +186,7 @@ def test_a_runs_own_summary_is_left_alone(tmp_path):
 
 def test_a_folder_without_records_is_a_sentence(tmp_path):
     done = RUNNER.invoke(app, ["report", str(tmp_path)])
-    assert done.exit_code == 2 and "neither a study" in done.output
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    driver = shutil.which("chromedriver")
-    if not chromium or not driver:
-        pytest.skip("chromium and chromedriver are not installed")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for flag in [*FLAGS.split(), f"--user-data-dir={tmp_path_factory.mktemp('profile')}"]:
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    chrome = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
-    yield chrome
-    chrome.quit()
+    assert done.exit_code == 2 and "holds no record" in done.output
 
 
 def test_the_page_opens_whole_and_alone(study, browser):
@@ -201,7 +195,7 @@ def test_the_page_opens_whole_and_alone(study, browser):
         browser.get_log(log)  # what the browser does of its own before it has seen a page
     browser.get((study / "report.html").as_uri())
     images = browser.execute_script("return [...document.images].map(i => [i.complete, i.naturalWidth])")
-    assert len(images) == 6 and all(complete and width > 0 for complete, width in images)
+    assert len(images) == 5 and all(complete and width > 0 for complete, width in images)
     tables = browser.execute_script("return [...document.querySelectorAll('table')].map(t => t.rows.length)")
     assert len(tables) == 5 and all(rows > 2 for rows in tables)
     assert browser.get_log("browser") == []
@@ -216,10 +210,7 @@ def test_the_page_opens_whole_and_alone(study, browser):
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_the_page_fits_and_follows_light_and_dark(study, browser, width, mode):
-    size = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 500}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    scheme = {"features": [{"name": "prefers-color-scheme", "value": mode}]}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", scheme)
+    view(browser, width, mode)
     browser.get((study / "report.html").as_uri())
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     outside = "return [...document.querySelectorAll('body *')].filter(e => !e.closest('.wide, pre') && "

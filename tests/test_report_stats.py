@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from report_example import series, trial
 from scipy import stats as scipy_stats
 
-from amsfl.report.measure import curves, stats
-from amsfl.report.measure.measures import Measured, first_hit, measures, pairs
-from amsfl.report.measure.read import Series, Trial
+from amsfl.report.measure import clients, curves, stats
+from amsfl.report.measure.measures import Measured, first_hit, measure, measures, pairs
 from amsfl.report.tabulate.table import Column, Row, parts
 
 NUMBERS = st.lists(st.floats(-100, 100), min_size=2, max_size=30)
@@ -76,87 +76,81 @@ def test_ratio_of_a_constant_factor():
     assert found.mean == pytest.approx(2) and found.low == pytest.approx(2) == pytest.approx(found.high)
 
 
-def curve(scores, seconds=None, **summary):
-    rounds = [
-        {
-            "round": k + 1,
-            "seconds": {"sum": (seconds or range(2, 99, 2))[k], "makespan": 0.5 * (k + 1)},
-            "metrics": {} if score is None else {"holdout": {"accuracy": score, "macro_f1": 0.0}},
-            "cohort": [0, 1],
-            "steps": [1, 2],
-            "lr": 0.1,
-            "readings": {"grad_sq": [4.0, 1.0], "diff_sq": [1.0, 9.0]},
-        }
-        for k, score in enumerate(scores)
-    ]
-    whole = {
-        "rounds": len(rounds),
-        "steps": {"0": 3, "1": 4},
-        "bytes_up": 1e6,
-        "bytes_down": 2e6,
-        "virtual_seconds_by_clock": rounds[-1]["seconds"],
-        "clock": "sum",
-        "status": "finished",
-        "metrics": {"holdout": {"accuracy": scores[-1], "macro_f1": 0.0, "recall": [1.0, None]}},
-        "local_accuracy": {"holdout": [0.25, 0.75]},
-    }
-    return Trial(0, 7, whole | summary, rounds)
-
-
 def test_first_hit_is_the_first_evaluated_round_at_or_above():
-    trial = curve([0.1, None, 0.89, 0.5, 0.95])
-    hit = first_hit(trial.rounds, 0.89)
+    one = trial([0.1, None, 0.89, 0.5, 0.95])
+    hit = first_hit(one.rounds, 0.89)
     assert (hit.rounds, hit.seconds) == (3, {"sum": 6, "makespan": 1.5})
-    assert first_hit(trial.rounds, 0.96) is None
+    assert first_hit(one.rounds, 0.96) is None
 
 
 def test_measures_of_a_hand_made_trial():
-    found = measures(curve([0.1, 0.5, 0.9, 0.8]), 0.9)
+    found = measures(trial([0.1, 0.5, 0.9, 0.8]), 0.9)
     assert found["seconds_to_sum"] == found["least_sum"] == 6
     assert found["rounds_to"] == 3 and found["round_seconds_to"] == 2
     assert found["round_seconds_sum"] == 2 and found["round_seconds_makespan"] == 0.5
-    assert found["megabytes"] == 3 and found["steps"] == 7
+    assert found["megabytes"] == 6 and found["steps"] == 40
     assert found["accuracy_holdout_c2"] == 0.75 and found["recall_holdout_1"] is None
 
 
 def test_a_target_not_reached_counts_as_the_time_it_ran():
-    found = measures(curve([0.1, 0.5]), 0.9)
+    found = measures(trial([0.1, 0.5]), 0.9)
     assert found["seconds_to_sum"] is None and found["least_sum"] == 4 and found["reached"] == 0
 
 
 def test_a_diverged_trial_counts_as_all_the_time_it_was_given():
-    found = measures(curve([0.1, 0.5], status="diverged"), 0.9, given=100)
+    found = measures(trial([0.1, 0.5], status="diverged"), 0.9, given=100)
     assert found["least_sum"] == 100 and found["least_makespan"] == 25
-
-
-def series(trials):
-    return Series("fedavg", "FedAvg", "fedavg", 0, {}, trials)
 
 
 def test_pairs_are_by_seed():
     def measured(values):
-        trials = [curve([0.5])._replace(seed=seed) for seed in values]
-        return Measured(series(trials), [{"x": value} for value in values.values()])
+        trials = [trial([0.5])._replace(seed=seed) for seed in values]
+        return Measured(series("fedavg", trials), [{"x": value} for value in values.values()])
 
     ours, theirs = measured({1: 10.0, 2: 20.0, 3: None}), measured({3: 1.0, 2: 2.0, 9: 3.0})
     assert pairs(ours, theirs, "x") == ([20.0], [2.0])
 
 
-def test_curves_hold_the_last_value_and_end_with_the_trial():
-    found = curves.over_time(curve([0.1, 0.2]), "holdout", "sum", np.array([1.0, 2.0, 3.9, 4.0, 5.0]))
-    np.testing.assert_array_equal(found, [math.nan, 0.1, 0.1, 0.2, math.nan])
+def test_a_curve_ends_with_the_mean_that_stands_in_the_table():
+    """Trials end at 4 and at 6 s; at the end both count with their last scores, 0.2 and 0.9."""
+    both = series("a", [trial([0.1, 0.2]), trial([0.3, None, 0.9], seed=1)])
+    found = curves.curve(both, "holdout", "seconds", "sum")
+    np.testing.assert_array_equal(found.x, [2, 4, 6])
+    np.testing.assert_allclose(found.mean, [0.2, 0.25, 0.55])
+    np.testing.assert_allclose([found.low[-1], found.high[-1]], [0.2, 0.9])  # few trials: all of them
+    assert found.mean[-1] == pytest.approx(measure(both, None).mean("accuracy_holdout").mean)
 
 
-def test_band_asks_for_half_of_the_trials():
-    rows = [np.array([1.0, 1.0]), np.array([3.0, math.nan]), np.array([5.0, math.nan])]
-    low, middle, high = curves.band(rows)
-    np.testing.assert_array_equal([low[0], middle[0], high[0]], [2, 3, 4])
-    assert np.isnan(middle[1])
+def test_a_curve_by_rounds_and_by_bytes_has_the_same_scores():
+    one = series("a", [trial([0.1, 0.2, 0.4])])
+    for axis, x in (("seconds", [2, 4, 6]), ("rounds", [1, 2, 3]), ("megabytes", [1.5, 3, 4.5])):
+        found = curves.curve(one, "holdout", axis, "sum")
+        np.testing.assert_allclose(found.x, x)
+        np.testing.assert_allclose(found.mean, [0.1, 0.2, 0.4])
+
+
+def test_a_curve_starts_where_half_of_the_trials_do_and_keeps_its_end_when_thinned():
+    late = [trial([None] * 9 + [0.5] * 600, seed=k) for k in range(3)]
+    found = curves.curve(series("a", [trial([0.1] * 500), *late]), "holdout", "seconds", "sum")
+    assert found.x[0] == 20 and found.x[-1] == 1218 and len(found.x) <= curves.POINTS
+    assert found.mean[-1] == pytest.approx(0.4)
+
+
+def test_the_middle_half_is_shown_from_five_trials_on():
+    rows = np.array([[0.0], [1.0], [2.0], [3.0], [4.0]])
+    assert [float(end[0]) for end in curves.spread(rows)] == [1, 3]
+    assert [float(end[0]) for end in curves.spread(rows[:4])] == [0, 3]
 
 
 def test_drift_is_change_over_size():
-    found = curves.drift(series([curve([0.5, 0.5])]), 1, "sum", np.array([0.0, 3.0, 6.0, 9.0]))
-    np.testing.assert_array_equal(found, [3, 3, math.nan])
+    found = clients.drift(series("a", [trial([0.5, 0.5])]), "sum", np.array([0.0, 3.0, 6.0, 9.0]))
+    np.testing.assert_array_equal(found, [[0.5, 0.5, math.nan], [1.5, 1.5, math.nan]])
+
+
+def test_steps_are_means_over_trials_by_client_and_round():
+    two = [trial([0.5, 0.5], steps=[[1, 2], [3, 4]]), trial([0.5], steps=[[5, 6]])]
+    np.testing.assert_array_equal(clients.steps(two, 3), [[3, 3], [4, 4], [math.nan, math.nan]])
+    assert clients.plans(series("a", two)) and not clients.plans(series("a", [trial([0.1, 0.2])]))
 
 
 def test_a_small_p_is_not_printed_as_zero():

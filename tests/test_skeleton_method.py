@@ -39,7 +39,7 @@ def test_one_row_in_the_table_is_enough_to_run(skeleton, monkeypatch):
     monkeypatch.setitem(methods.METHODS.table, "skeleton", skeleton)
     settings = SMALL | {"dataset": own_data(), "method": "skeleton"}
     loop = amsfl.run(**settings)
-    assert loop.summary["method"] == "skeleton" and loop.accuracy == 1.0
+    assert loop.summary.method == "skeleton" and loop.accuracy == 1.0
     jax = amsfl.run(**(settings | {"engine": "jax"}))
     np.testing.assert_allclose(loop.params, jax.params, rtol=1e-10)
     still = amsfl.run(**settings, options={"beta": 0.0})

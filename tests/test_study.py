@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from amsfl import study
 from amsfl.core import UserError
+from amsfl.data import load
 from amsfl.study import run as study_run
 
 RUNNER = CliRunner()
@@ -102,8 +103,9 @@ def test_a_finished_study_is_not_run_again_but_grows(whole, tmp_path, monkeypatc
         raise AssertionError("run again")
 
     plan = study.read_study(settings(tmp_path))
-    assert study.pending(whole, plan) == []
-    more = study.pending(whole, plan._replace(trials=3))
+    with study.start(whole, plan, load("digits")) as home:
+        assert study.pending(home, plan) == []
+        more = study.pending(home, plan._replace(trials=3))
     assert more == [study.Unit(entry, (2,)) for entry in plan.methods]
     monkeypatch.setattr(study_run, "run_trials", never)
     assert invoke("reproduce", "--config", settings(tmp_path), "--out", whole).exit_code == 0
@@ -117,7 +119,8 @@ def test_another_study_is_not_written_over(whole, tmp_path):
 def test_no_place_of_this_machine_is_in_the_record(whole, tmp_path):
     plan = study.with_changes(study.read_study(settings(tmp_path)), settings={"data_dir": "/somewhere/else"})
     assert plan.config("amsfl").data_dir == "/somewhere/else"
-    assert study.pending(whole, plan) == []
+    with study.start(whole, plan, load("digits")) as home:
+        assert study.pending(home, plan) == []
     assert "somewhere" not in (whole / "study.toml").read_text(encoding="utf-8")
     resolved = tomllib.loads((whole / "study.toml").read_text(encoding="utf-8"))
     assert resolved["run"]["lr"] == 0.05 and resolved["data"]["name"] == "digits"
@@ -174,6 +177,17 @@ def test_fedcsda_comes_with_its_note(whole):
             assert "no public description" in path.read_text(encoding="utf-8"), path.name
 
 
+def test_a_method_of_the_users_own_goes_by_a_folders_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "mine_for_study.py").write_text(
+        'from amsfl.methods import Method\n\nthing = Method("thing")\n'
+    )
+    plan = study.with_changes(study.read_study(study.COMPARE), ["mine_for_study:thing", "fedavg"])
+    assert list(plan.methods) == ["mine_for_study.thing", "fedavg"]
+    assert plan.config("mine_for_study.thing").method == "mine_for_study:thing"
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -200,7 +214,7 @@ def test_mistakes_are_sentences(change, says):
         ("[run]\nseconds=1\nreadings=true\n[methods.fedavg]", "same in every study"),
         ("[run]\nseconds=1\n[methods.fedavg]\nseed=3", "top of its file"),
         ("run = 3\n[methods.fedavg]", "run is a table"),
-        ('[run]\nseconds=1\n[methods."../../x"]\nmethod="fedavg"', "cannot name an entry"),
+        ('[run]\nseconds=1\n[methods."../../x"]\nmethod="fedavg"', "cannot name a folder"),
     ],
 )
 def test_mistakes_in_a_file_are_sentences(tmp_path, text, says):

@@ -12,10 +12,12 @@ from amsfl.theory import (
     quadratic_allocation,
     random_logistic,
     random_quadratics,
+    rows_of,
 )
 from amsfl.theory.allocation import objective, step_worth
 from amsfl.theory.problems import average, spread
 from amsfl.theory.rates import random_trace
+from amsfl.theory.readings import foretold, gather
 from amsfl.theory.trace import record
 
 positive = st.floats(0.1, 10.0)
@@ -100,20 +102,50 @@ def test_objective_is_first_order_progress(maker):
     assert np.all(off <= p.smooth / 2 * np.sum(moved**2, axis=-1) + 1e-9 * (1 + np.abs(value[:-1])))
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.floats(0.01, 0.8), st.integers(2, 10), st.integers(0, 2**32 - 1))
-def test_curves_on_round_bowls(pace, many, seed):
-    """H_i = h I gives g_s = (1 - eta h)^s g: the geometric curve is exact, the linear one its tangent."""
+def round_bowls(pace, many, seed):
+    """Clients with H_i = h I, whose gradient keeps the part 1 - eta h = 1 - pace at every step."""
     rng = np.random.default_rng(seed)
     h = 2.0
     p = quadratic(np.tile(h * np.eye(3), (2, 1, 1)), rng.normal(size=(2, 3)), np.array([0.3, 0.7]))
-    trace = record(p, rng.normal(size=3), np.full((1, 2), many), pace / h)
-    worth = step_worth(trace)[0, :many]
-    a, s = worth[0], np.arange(many)[:, None]
-    np.testing.assert_allclose(worth, a * (1 - pace) ** s, atol=1e-10, rtol=1e-6)
-    tangent = a * (1 - pace * s)
-    assert np.all(np.abs(worth - tangent) <= np.abs(a) * (pace * s) ** 2 / 2 + 1e-12)
-    assert np.all(np.sign(a) * (worth - tangent) >= -1e-12)  # the linear curve is the timid one
-    # The readings' rule: rho from the first and the last gradient.
-    rho = (step_worth(trace)[0, many] / a) ** (1 / many)
+    return record(p, rng.normal(size=3), np.full((1, 2), many), pace / h)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.floats(0.01, 0.8), st.integers(2, 10), st.integers(0, 2**32 - 1))
+def test_curves_on_round_bowls(pace, many, seed):
+    """g_s = (1 - eta h)^s g, so the geometric curve through the first and the last gradient is exact."""
+    worth = step_worth(round_bowls(pace, many, seed))[0]
+    a, s = worth[0], np.arange(many + 1)[:, None]
+    rho = (worth[many] / a) ** (1 / many)
     np.testing.assert_allclose(rho, 1 - pace, rtol=1e-4)
+    np.testing.assert_allclose(worth, a * rho**s, atol=1e-10, rtol=1e-6)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.floats(0.01, 0.8), st.integers(2, 10), st.integers(0, 2**32 - 1))
+def test_the_linear_curve_is_a_secant(pace, many, seed):
+    """Through the same two readings: above the geometric curve between them, below it beyond.
+
+    So the steps that were read are foretold to be worth more than they were (`foretold` agrees), those
+    beyond less, and none from t / (1 - rho^t) on. The tangent at 0, d = -a ln rho, is below everywhere.
+    """
+    trace = round_bowls(pace, many, seed)
+    read = step_worth(trace)[0, : many + 1]
+    side = np.sign(read[0])  # a client that pulls the other way has all its worths below zero
+    a, rho = np.abs(read[0]), 1 - pace
+    slope = (a - np.abs(read[many])) / many  # the readings' d
+    s = np.arange(4 * many)[:, None]
+    curve, line = a * rho**s, a - slope * s
+    between, beyond = (s[:, 0] > 0) & (s[:, 0] < many), s[:, 0] > many
+    tiny = 1e-9 * a
+    np.testing.assert_allclose(line[[0, many]], curve[[0, many]], atol=1e-9)
+    assert np.all(line[between] > curve[between])
+    assert np.all(line[beyond] < curve[beyond])
+    assert np.all(a * (1 + np.log(rho) * s) <= curve + tiny)
+    none = s > many / (1 - rho**many)
+    assert np.all(np.where(none, line, -1.0) < tiny)
+    done = np.sum(side * read[:many], axis=0)
+    assert np.all(np.sum(line[:many], axis=0) >= done - tiny)
+    r = gather(rows_of(trace))
+    along = r._replace(value=r.value | {"grad_dir": -side * a / r.lr, "diff_dir": side * many * slope / r.lr})
+    np.testing.assert_allclose(side * foretold(along, "linear"), np.sum(line[:many], axis=0), rtol=1e-6)

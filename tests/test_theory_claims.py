@@ -148,7 +148,8 @@ def test_tilt_bounds_what_unequal_steps_add(seed):
     w, g = t.problem.weights, t.grads[:, 0]
     mean = np.sum(w * t.steps, axis=-1)
     added = norm(average(w, (t.steps - mean[..., None])[..., None] * g))
-    assert np.all(added <= 2 * mean * norm(g).max(axis=-1) * tilt(t) * (1 + 1e-12))
+    large = mean * norm(g).max(axis=-1)  # rounding is relative to this where chance made all steps equal
+    assert np.all(added <= 2 * large * tilt(t) + 1e-12 * large)
 
 
 def test_needs_strong_convexity():

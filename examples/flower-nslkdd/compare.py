@@ -49,7 +49,7 @@ for name, own in trials.items():
     limit = {"seconds": min([given.seconds, *limits])}
     summary = deploy(shared | limit | own, given.out / name, slowdowns, given.step_seconds)
     keys = ("seconds_to_target", "rounds_to_target", "accuracy", "rounds")
-    found[name] = {key: summary[key] for key in keys}
+    found[name] = {key: getattr(summary, key) for key in keys}
     (given.out / "compare.json").write_text(json.dumps(found, indent=1))
 print(f"{'':24} {'seconds':>8} {'rounds':>7} {'accuracy':>9}")
 for name, row in found.items():

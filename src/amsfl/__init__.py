@@ -9,8 +9,9 @@ what a run leaves. Settings: docs/settings.md.
 """
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
+
+from amsfl.core.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from amsfl.data import Dataset
@@ -18,11 +19,6 @@ if TYPE_CHECKING:
     from amsfl.federation import Result, resume, run, run_batch
     from amsfl.methods import Method
     from amsfl.schedule import Policy
-
-try:
-    __version__ = version("amsfl")
-except PackageNotFoundError:  # a source tree on the path, not installed
-    __version__ = "0.1.0"
 
 __all__ = ["Dataset", "Method", "Model", "Policy", "Result", "__version__", "resume", "run", "run_batch"]
 

@@ -20,10 +20,8 @@ def check(
 ) -> None:
     """Say which of the paper's claims a recorded run supports, as printed and as corrected, with slack."""
     from amsfl import theory
-    from amsfl.federation.folder import CONFIG, read_config
 
-    config = read_config(folder).model_dump() if (folder / CONFIG).exists() else {}
-    results = theory.check_folder(folder, config)
+    results = theory.check_folder(folder)
     if as_json:
         print_json(theory.table(results))
         return

@@ -40,15 +40,15 @@ def deploy(
         typer.echo(f"Stopped; the rounds so far are in {out}. Go on with --resume.", err=True)
         raise typer.Exit(130) from None
     if as_json:
-        print_json(summary, indent=1)
+        print_json(summary._asdict(), indent=1)
         return
-    reached = summary["seconds_to_target"]
+    reached = summary.seconds_to_target
     typer.echo(
-        f"{summary['method']}: {summary['rounds']} rounds in {summary['wall']['seconds']:.1f} s, accuracy "
-        f"{summary['accuracy']:.4f}"
-        + (f", target {summary['target']:g} after {reached:.1f} s" if reached is not None else "")
-        + (f", {summary['refused']} replies refused" if summary["refused"] else "")
-        + f"; steps by client {summary['steps']}; record in {plain(str(out))}"
+        f"{summary.method}: {summary.rounds} rounds in {summary.wall['seconds']:.1f} s, accuracy "
+        f"{summary.accuracy:.4f}"
+        + (f", target {summary.target:g} after {reached:.1f} s" if reached is not None else "")
+        + (f", {summary.refused} replies refused" if summary.refused else "")
+        + f"; steps by client {summary.steps}; record in {plain(str(out))}"
     )
 
 

@@ -25,7 +25,7 @@ def sentences() -> Iterator[None]:
             yield
         except UserError as mistake:
             _say(str(mistake))
-            raise typer.Exit(2) from mistake
+            raise typer.Exit(mistake.code) from mistake
         except OSError as trouble:
             what = trouble.strerror or str(trouble) or type(trouble).__name__
             _say(f"{trouble.filename}: {what}." if trouble.filename else f"{what}.")

@@ -9,6 +9,7 @@ from amsfl.cli import flags
 from amsfl.cli.errors import friendly
 from amsfl.cli.screen import plain, screen
 from amsfl.cli.study_progress import duration, watching
+from amsfl.core import UserError
 from amsfl.federation.config import Simulation, Training
 
 if TYPE_CHECKING:
@@ -109,7 +110,12 @@ def _home(folder: Path) -> Path:
 
 
 def _names(methods: str | None) -> list[str] | None:
-    return None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
+    if methods is None:
+        return None
+    found = [name.strip() for name in methods.split(",") if name.strip()]
+    if not found:
+        raise UserError(f"--methods {methods!r} names no method; write for example --methods fedavg,amsfl.")
+    return found
 
 
 def _carry_out(plan: "Study", out: Path, force: bool, quiet: bool) -> None:
@@ -122,32 +128,32 @@ def _carry_out(plan: "Study", out: Path, force: bool, quiet: bool) -> None:
     dataset = load_data(plan.config(plan.reference))
     if dataset.note:
         console.print(plain(dataset.note), style="yellow")
-    study.start(out, plan, dataset, force)
-    units = study.pending(out, plan)
     total = plan.trials * len(plan.methods)
-    left = sum(len(unit.trials) for unit in units)
-    try:
-        if units and not quiet:
-            with console.status("Timing a few rounds for an estimate ..."):
-                guess = study.estimate(out, plan, dataset, units)
-            kept = (
-                f"{total - left} of {total} trials are on record; the rest"
-                if left < total
-                else f"{total} trials"
-            )
+    with study.start(out, plan, dataset, force) as home:
+        units = study.pending(home, plan)
+        left = sum(len(unit.trials) for unit in units)
+        try:
+            if units and not quiet:
+                with console.status("Timing a few rounds for an estimate ..."):
+                    guess = study.estimate(home, plan, dataset, units)
+                kept = (
+                    f"{total - left} of {total} trials are on record; the rest"
+                    if left < total
+                    else f"{total} trials"
+                )
+                console.print(
+                    f"{kept} should take {duration(guess)} on this machine, if nothing else runs on it."
+                )
+            with watching(plan, units, quiet) as watch:
+                for _ in study.work(home, plan, dataset, units, watch):
+                    pass
+        except KeyboardInterrupt:
+            left = sum(len(unit.trials) for unit in study.pending(home, plan))
             console.print(
-                f"{kept} should take {duration(guess)} on this machine, if nothing else runs on it."
+                f"amsfl: stopped with {total - left} of {total} trials on record; continue with the same "
+                f"command, or see what there is with 'amsfl report {out}'."
             )
-        with watching(plan, units, quiet) as watch:
-            for _ in study.work(out, plan, dataset, units, watch):
-                pass
-    except KeyboardInterrupt:
-        left = sum(len(unit.trials) for unit in study.pending(out, plan))
-        console.print(
-            f"amsfl: stopped with {total - left} of {total} trials on record; continue with the same "
-            f"command, or see what there is with 'amsfl report {out}'."
-        )
-        raise typer.Exit(130) from None
+            raise typer.Exit(130) from None
     with console.status("Drawing the report ..."):
         page = write([out], out)
     _announce(page)

@@ -1,9 +1,9 @@
 """`amsfl run` and `amsfl resume`."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,10 @@ from amsfl.cli.errors import friendly
 from amsfl.cli.progress import watching
 from amsfl.cli.screen import plain, print_json, screen
 from amsfl.federation.config import ROUNDS_AT_MOST, Simulation, Training
+from amsfl.record.fingerprint import CHANGEABLE
+
+if TYPE_CHECKING:
+    from amsfl.record import Summary
 
 NAME_AT_MOST = 60  # characters of a data file's name in a folder's
 Json = Annotated[bool, typer.Option("--json", help="print the summary as JSON, nothing else")]
@@ -44,16 +48,24 @@ def run(
 
 
 @friendly
+@flags.takes(Training, Simulation, only=CHANGEABLE)
 def resume(
+    settings: dict[str, Any],
     folder: Annotated[Path, typer.Argument(help="the folder that `amsfl run` wrote")],
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="go on where the bits will not be the same; goes on record")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Continue a run that was stopped; it ends with the same bits as one that was not."""
-    from amsfl import federation
-    from amsfl.federation.folder import read_config
+    """Continue a run that was stopped, longer if you like; it ends with the same bits as one that was not."""
+    from amsfl import federation, record
+    from amsfl.record.fingerprint import settings_now
 
-    with watching(read_config(folder), as_json) as watch:
-        result = _interruptible(lambda: federation.resume(folder, watch=watch), folder)
+    config = federation.make_config(settings_now(record.read_manifest(folder, "run"), settings))
+    with watching(config, as_json) as watch:
+        result = _interruptible(
+            lambda: federation.resume(folder, watch=watch, anyway=anyway, **settings), folder
+        )
     _print(result.summary, folder, as_json)
 
 
@@ -76,40 +88,40 @@ def _interruptible(work: Callable[[], Any], folder: Path) -> Any:
         raise typer.Exit(130) from None
 
 
-def _print(summary: Mapping[str, Any], folder: Path, as_json: bool) -> None:
+def _print(summary: "Summary", folder: Path, as_json: bool) -> None:
     if as_json:
-        print_json(summary)
+        print_json(summary._asdict())
     else:
         _sentences(summary, folder)
-    if summary["rounds"] == ROUNDS_AT_MOST:
+    if summary.rounds == ROUNDS_AT_MOST:
         typer.echo(f"amsfl: stopped after {ROUNDS_AT_MOST:,} rounds, the most that a run does.", err=True)
-    if summary["status"] == "diverged":
+    if summary.status == "diverged":
         typer.echo(
-            f"amsfl: the model stopped being finite in round {summary['rounds']}; lower --lr, or run with "
+            f"amsfl: the model stopped being finite in round {summary.rounds}; lower --lr, or run with "
             "--engine loop, which names the client and the step.",
             err=True,
         )
         raise typer.Exit(1)
 
 
-def _sentences(summary: Mapping[str, Any], folder: Path) -> None:
+def _sentences(summary: "Summary", folder: Path) -> None:
     out = screen()
-    if summary["note"]:
-        out.print(plain(summary["note"]), style="yellow")
-    clock = summary["clock"]
+    if summary.note:
+        out.print(plain(summary.note), style="yellow")
+    clock = summary.clock
     out.print(
-        plain(f"{summary['method']} on {summary['data']}: {summary['rounds']} rounds, ")
-        + f"{summary['virtual_seconds']:.1f} virtual seconds ({clock} clock), "
-        f"{sum(summary['steps'].values())} client steps"
+        plain(f"{summary.method} on {summary.data}: {summary.rounds} rounds, ")
+        + f"{summary.virtual_seconds:.1f} virtual seconds ({clock} clock), "
+        f"{sum(summary.steps.values())} client steps"
     )
-    for split, scores in summary["metrics"].items():
+    for split, scores in summary.metrics.items():
         out.print(f"  {plain(split):8} accuracy {scores['accuracy']:.4f}   macro-F1 {scores['macro_f1']:.4f}")
-    if summary["target"] is not None:
-        reached = summary["seconds_to_target"]
+    if summary.target is not None:
+        reached = summary.seconds_to_target
         out.print(
-            f"  target {summary['target']}: "
+            f"  target {summary.target}: "
             + (
-                f"reached after {reached:.1f} s, round {summary['rounds_to_target']}"
+                f"reached after {reached:.1f} s, round {summary.rounds_to_target}"
                 if reached is not None
                 else "not reached"
             )

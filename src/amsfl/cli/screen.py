@@ -20,9 +20,9 @@ def plain(text: str) -> str:
 
 
 def print_json(value: Any, indent: int | None = None) -> None:
-    from amsfl.federation.folder import as_json
+    from amsfl.record import dumps
 
-    typer.echo(as_json(value, indent))
+    typer.echo(dumps(value, indent))
 
 
 def any_terminal() -> None:

@@ -33,7 +33,7 @@ def adaptivity(
     Takes about an hour on two cores. Stop it with Ctrl-C and continue it with the same command.
     """
     from amsfl.data import load
-    from amsfl.federation.folder import as_json
+    from amsfl.record import dumps
     from amsfl.report.draw.speedups import draw
     from amsfl.study import adaptivity as work
     from amsfl.study import speedups
@@ -51,7 +51,7 @@ def adaptivity(
     rows = speedups.table(work.read(out))
     text = speedups.as_markdown(rows)
     (out / "speedups.md").write_text(text, encoding="utf-8")
-    (out / "speedups.json").write_text(as_json([row._asdict() for row in rows], indent=1), encoding="utf-8")
-    draw([row._asdict() for row in rows], out)
+    (out / "speedups.json").write_text(dumps([row._asdict() for row in rows], indent=1), encoding="utf-8")
+    draw(rows, out)
     screen(width=140).print(Markdown(text))
     typer.echo(f"{out / 'speedups.md'}, {out / 'speedups.png'}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from amsfl.cli.screen import plain, screen
-from amsfl.core import RoundRecord
+from amsfl.record import RoundRecord
 
 if TYPE_CHECKING:
     from amsfl.study import Study, Unit

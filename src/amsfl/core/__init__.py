@@ -1,19 +1,19 @@
 """The few records that travel between rooms, names for things, and the one kind of error a user sees."""
 
-from amsfl.core.errors import Remark, UserError, nearest
-from amsfl.core.records import Plan, Reading, RoundRecord, Upload
+from amsfl.core.errors import DiskError, Remark, UserError, nearest
+from amsfl.core.records import Plan, Reading, Upload
 from amsfl.core.registry import Kind, spelled
 from amsfl.core.seams import Combine, Key, Parts, Transmit, namespace, scattered
 
 __all__ = [
     "Combine",
+    "DiskError",
     "Key",
     "Kind",
     "Parts",
     "Plan",
     "Reading",
     "Remark",
-    "RoundRecord",
     "Transmit",
     "Upload",
     "UserError",

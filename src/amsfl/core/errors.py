@@ -7,6 +7,14 @@ from difflib import get_close_matches
 class UserError(ValueError):
     """A mistake in the input, not in the program: printed as a sentence, exit code 2, no traceback."""
 
+    code = 2
+
+
+class DiskError(UserError):
+    """What the disk refuses or gave back damaged: nobody's mistake, but a sentence all the same."""
+
+    code = 1
+
 
 class Remark(UserWarning):
     """Something worth a line before work begins, no mistake: a setting without effect, a bound."""

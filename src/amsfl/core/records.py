@@ -1,4 +1,4 @@
-"""What a client sends, what it measures, what the server plans, and what a round leaves behind.
+"""What a client sends, what it measures, and what the server plans.
 
 Arrays are typed `Any` on purpose: the same records carry numpy, jax and torch arrays.
 """
@@ -52,21 +52,3 @@ class Plan(NamedTuple):
     def gap(self) -> float:
         """Certified distance from the optimum, in units of the objective."""
         return max(0.0, self.bound - self.objective)
-
-
-class RoundRecord(NamedTuple):
-    """One line of rounds.jsonl. Everything that depends on the machine's speed is under `wall`."""
-
-    round: int
-    seconds: dict[str, float]  # virtual time since the start by both clocks: sum, makespan
-    round_seconds: dict[str, float]  # this round's share of it
-    predicted_seconds: float  # what the plan expected of this round on the run's clock
-    metrics: dict[str, dict[str, Any]]  # split -> accuracy, loss, macro_f1, recall; empty if not evaluated
-    cohort: list[int]
-    steps: list[int]
-    lr: float | None  # None: nobody knew one yet, and every client's first step was its longest
-    bytes_up: float
-    bytes_down: float
-    readings: dict[str, list[float]]  # Reading field -> one value per client of the cohort
-    plan: dict[str, Any]  # gain, drift, price, objective, bound, why; whatever the planner explains
-    wall: dict[str, float]

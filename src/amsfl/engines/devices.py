@@ -66,7 +66,7 @@ def workers(mesh: Mesh) -> int:
 
 
 def abreast(program: Callable[..., Any]) -> Callable[[Iterable[tuple[Any, ...]]], list[Any]]:
-    """The program over many argument lists at once, each in a thread of its own; jax lets go of the GIL.
+    """The function over many argument lists at once, each in a thread of its own; jax lets go of the GIL.
 
     The first time they take turns, so that one compilation serves them all.
     """
@@ -153,6 +153,8 @@ def summed(parts: list[Any]) -> Any:
     return jax.tree.map(lambda *part: sum(each.sum(0) for each in part), *parts)
 
 
-def default_lanes() -> int | None:
-    """Jobs side by side on one device: a GPU wants many; for a CPU core it depends on the plan."""
-    return None if jax.default_backend() == "cpu" else 512
+def default_lanes(mesh: Mesh) -> int | None:
+    """Jobs side by side on one device: a GPU wants many; for the cores of one CPU it depends on the plan."""
+    if mesh.local_devices[0].platform != "cpu":
+        return 512
+    return None if mesh.size == 1 else 1

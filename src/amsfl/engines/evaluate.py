@@ -1,5 +1,6 @@
 """Scores of many models on a split, in blocks of rows, the rows sharded over the devices."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from amsfl.engines.task import Task
 from amsfl.engines.waves import dealt
 
 BLOCK = 4096  # rows at once: the widest activations stay in the cache
+PARTS = 8  # blocks at least, so that as many workers have something to do
 
 
 def evaluator(task: Task, mesh: Mesh, workers: int = 1) -> Callable[[Any, str], Scores]:
@@ -36,38 +38,45 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1) -> Callable[[Any, str], 
         hit = jax.nn.one_hot(cell, task.classes**2, dtype=jnp.float32) * mask[:, None]
         return (surprise(logits, y) * mask).sum(), hit.sum(0)
 
-    def count(models: jax.Array, x: jax.Array, y: jax.Array, mask: jax.Array) -> Any:
+    def count(models: jax.Array, x: jax.Array, y: jax.Array, mask: jax.Array, place: jax.Array) -> Any:
+        """Losses by block, zero for the blocks of others, so that adding them all up rounds nothing."""
+
         def one(model: jax.Array) -> tuple[jax.Array, jax.Array]:
             params = task.unravel(model)
             loss, cells = jax.lax.map(lambda part: block_scores(params, part), (x, y, mask))
-            return loss.sum(), cells.sum(0)
+            blocks = len(place) * mesh.size * workers
+            return jnp.zeros(blocks, loss.dtype).at[place].set(loss), cells.sum(0)
 
         return jax.tree.map(lambda part: part[None], jax.lax.map(one, models))
 
     def score(parts: list[Any]) -> Scores:
         loss, cells = summed(parts)
-        table = jnp.round(cells).astype(jnp.int32).reshape(-1, task.classes, task.classes)
-        return Scores(loss / table.sum((1, 2)), table)
+        return Scores(loss, jnp.round(cells).astype(jnp.int32).reshape(-1, task.classes, task.classes))
 
-    counted = jax.shard_map(count, mesh=mesh, in_specs=(P(), spread, spread, spread), out_specs=spread)
+    counted = jax.shard_map(count, mesh=mesh, in_specs=(P(), *[spread] * 4), out_specs=spread)
     each = abreast(jax.jit(counted))
     together = jax.jit(score, out_shardings=NamedSharding(mesh, P()))
 
     def evaluate(models: Any, split: str) -> Scores:
         placed = put(models, mesh, P())
         parts = each((placed, *share) for share in splits[split])
-        return Scores(*(np.asarray(part) for part in together(within_reach(parts, mesh))))
+        losses, table = (np.asarray(part) for part in together(within_reach(parts, mesh)))
+        mean = [math.fsum(each) / rows.sum() for each, rows in zip(losses, table, strict=True)]
+        return Scores(np.array(mean), table)
 
     return evaluate
 
 
-def _blocks(x: Any, y: Any, devices: int) -> tuple[Any, Any, Any]:
-    """[blocks, rows of a block, ...], padded at the end with masked rows; blocks divide by devices."""
+def _blocks(x: Any, y: Any, devices: int) -> tuple[Any, ...]:
+    """[blocks, rows of a block, ...], padded at the end with masked rows, and the number of each block.
+
+    Blocks divide by devices; what one holds does not depend on how many share them, and neither do its sums.
+    """
     rows = len(y)
-    size = min(BLOCK, -(-rows // devices))
+    size = min(BLOCK, -(-rows // PARTS))
     blocks = -(-rows // (size * devices)) * devices
     pad = blocks * size - rows
     mask = np.concatenate([np.ones(rows, x.dtype), np.zeros(pad, x.dtype)])
     x, y = np.pad(x, ((0, pad), (0, 0))), np.pad(y, (0, pad))
     shape = (blocks, size)
-    return x.reshape(*shape, -1), y.reshape(shape), mask.reshape(shape)
+    return x.reshape(*shape, -1), y.reshape(shape), mask.reshape(shape), np.arange(blocks)

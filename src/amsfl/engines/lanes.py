@@ -17,17 +17,18 @@ from amsfl.engines.evaluate import evaluator
 from amsfl.engines.memory import check_fits, copies
 from amsfl.engines.programs import Fixed
 from amsfl.engines.task import Task
-from amsfl.engines.waves import Queue, cheapest, shares
+from amsfl.engines.waves import SLOTS, Queue, by_trial, shares
 from amsfl.methods import Method
 
 CALLS = 0.7e6  # the arithmetic (flops) that would take as long as the calls of a step
-WIDEST = 8  # lanes on a CPU core: beyond, nothing is gained and caches overflow
+WIDEST = 7  # lanes on a CPU core: beyond, little is gained, and XLA sums eight abreast in another order
 
 
 class Lanes:
     """Engine (see base.Engine): `lanes` jobs in lockstep on each of `mesh`'s devices, `workers` times over.
 
-    Without `lanes` a GPU takes many, and on a CPU every plan the cheapest packing (waves.cheapest).
+    Without `lanes` a GPU takes many, one by one go those on several CPU devices, and on one CPU device every
+    trial has the cheapest packing of its own plan (waves.by_trial).
     `mesh` may span processes (jax.distributed): all of them make the same calls with the same values, and
     all hold the same results. `cohort`, the clients a round, sharpens the check that client state fits.
     """
@@ -53,13 +54,21 @@ class Lanes:
         self.fixed = devices.put(fixed, self.mesh, P())
         work = client.program(task, method, batch, readings)
         kept = {deltas: programs.Kept(readings, deltas) for deltas in (False, True)}
-        self._work = {key: programs.work(self.mesh, method, work, kept[key]) for key in kept}
+        lanes = lanes or devices.default_lanes(self.mesh)
+        trials, clients = shards.size.shape
+        if lanes:
+            slots, self._pack = 1, partial(shares, devices=self.mesh.size, lanes=lanes)
+        else:
+            slots = min(SLOTS, cohort or clients)
+            self.workers = min(self.workers, trials * slots)  # more would find nothing to do
+            self._pack = partial(by_trial, slots=slots, **_widths(task, batch))
+        self._work = {key: programs.work(self.mesh, method, work, kept[key], slots) for key in kept}
+        self._further = {key: programs.work(self.mesh, method, work, kept[key], slots, True) for key in kept}
         self._abreast: dict[Any, Any] = {}  # by the queues' widths: each compiles before its workers part
-        lanes = lanes or devices.default_lanes()
-        self._shares = partial(shares, lanes=lanes) if lanes else partial(cheapest, **_widths(task, batch))
-        self._settle = programs.settle(self.mesh, method)
+        self._settle = programs.settle(self.mesh, method, slots)
         self._evaluate = evaluator(task, self.mesh, self.workers)
-        self._packed: tuple[Any, list[Queue]] = (None, [])
+        self._packed: tuple[Any, list[list[Queue]]] = (None, [])
+        self._zeros: Any = None  # what a worker without a queue found
 
     def start(self) -> State:
         anchor = self.task.start()
@@ -82,37 +91,52 @@ class Lanes:
         floats = self.task.dtype
         orders = Orders(*map(np.asarray, orders, (np.int32, np.int32, floats, floats, floats)))
         orders = orders._replace(known=np.broadcast_to(orders.known, orders.lr.shape))
-        queues, shape = self._queues(orders.steps), orders.steps.shape
-        widths = tuple(queue.jobs.shape[2] for queue in queues)
+        queues, shape = [each for each in self._queues(orders.steps) if each], orders.steps.shape
+        widths = tuple(queue.jobs.shape[2] for each in queues for queue in each)
         if jax.process_count() > 1:  # one process may hand numpy arrays over as they are, which is quicker
             orders = devices.put(orders, self.mesh, P())
             queues = devices.put(queues, self.mesh, P(devices.AXIS))
         common = state, self.fixed, orders, sampling.words(number)
-        found = self._side_by_side(keep, widths)((*common, queue) for queue in queues)
+        found = self._side_by_side(keep, widths)((*common, each) for each in queues)
+        if len(found) < self.workers:  # a plan of few waves; the sum is the same program all the same
+            found += [self._nothing(found[0])] * (self.workers - len(found))
         found = devices.within_reach(found, self.mesh)  # by the same name: the devices' own parts are let go
         state, readings, deltas = self._settle(state, orders, found)
         fields = np.asarray(readings) if readings.size else np.zeros((len(Reading._fields), *shape))
         return state, Outcome(Reading(*fields), deltas if keep else None)
 
-    def _queues(self, steps: Any) -> list[Queue]:
+    def _queues(self, steps: Any) -> list[list[Queue]]:
         """Each worker's part of the packed jobs; the last plan's are kept, since many plans never change."""
         before, queues = self._packed
         if before is None or not np.array_equal(before, steps):
-            queues = self._shares(steps, self.mesh.size, self.workers)
+            queues = self._pack(steps, workers=self.workers)
             self._packed = steps.copy(), queues
         return queues
 
     def _side_by_side(self, keep: bool, widths: tuple[int, ...]) -> Any:
         if (keep, widths) not in self._abreast:
-            self._abreast[keep, widths] = devices.abreast(self._work[keep])
+            self._abreast[keep, widths] = devices.abreast(partial(self._through, keep))
         return self._abreast[keep, widths]
+
+    def _through(self, keep: bool, *arguments: Any) -> Any:
+        """One worker's queues, one after another."""
+        *common, (queue, *others) = arguments
+        found = self._work[keep](*common, queue)
+        for other in others:
+            found = self._further[keep](*common, other, found)
+        return found
+
+    def _nothing(self, like: Any) -> Any:
+        if self._zeros is None:
+            self._zeros = devices.put(jax.tree.map(jnp.zeros_like, like), self.mesh, P(devices.AXIS))
+        return self._zeros
 
     def evaluate(self, models: Any, split: str) -> Scores:
         return self._evaluate(models, split)
 
 
 def _widths(task: Task, batch: int) -> dict[str, Any]:
-    """How wide queues may be on a CPU core (waves.cheapest), and what a step costs besides its arithmetic.
+    """How wide queues may be on a CPU core (waves.by_trial), and what a step costs besides its arithmetic.
 
     A step is some 30 calls of compiled code, whatever they do, which several lanes share: in jobs A and B of
     benchmarks/ a lane's step takes 1.16 and 1.23 times as long alone as among five, both cores busy.

@@ -40,7 +40,7 @@ class Kept(NamedTuple):
 class Found(NamedTuple):
     """What one worker found: sums by trial, and of every job (zeros for those of others) what is kept."""
 
-    total: Upload  # [trials, ...]; empty vectors for a method whose uploads are combined, not summed
+    total: Upload  # [trials x slots, ...]; empty for a method whose uploads are combined, not summed
     uploads: Upload  # [jobs, ...]; empty for a method without `combine`
     clients: jax.Array
     memories: jax.Array
@@ -48,17 +48,31 @@ class Found(NamedTuple):
     deltas: jax.Array
 
 
-def work(mesh: Mesh, method: Method, local: Callable[[client.Job, Any], client.Done], kept: Kept) -> Any:
+def work(
+    mesh: Mesh,
+    method: Method,
+    local: Callable[[client.Job, Any], client.Done],
+    kept: Kept,
+    slots: int,
+    further: bool = False,
+) -> Any:
     """jit of one worker's local work: every device goes through its waves -> what it found, [devices, ...].
 
-    Nobody waits for anybody in here; `settle` sums what workers and devices found.
+    Nobody waits for anybody in here; `settle` sums what workers and devices found. `further` takes as its
+    last argument what was found before, and goes on from there.
     """
 
     def waves(state: State, fixed: Fixed, orders: Orders, number: jax.Array, queue: Queue, carry: Any) -> Any:
         trials, cohort = orders.steps.shape
         dtype = state.anchor.dtype
-        steps = orders.steps.astype(dtype)
-        mix = jax.vmap(method.mix)(orders.weights, jnp.maximum(steps, 1))
+        # taken from a single row, a model would be fused with its local work, which then rounds differently
+        times = 2 if trials == 1 else 1
+        anchors, servers = (jnp.concatenate([part] * times) for part in (state.anchor, state.server))
+        everyone = trials * state.client.shape[1]
+        clients, memories = (part.reshape(everyone, part.shape[2]) for part in (state.client, state.memory))
+
+        counts = jnp.maximum(orders.steps.astype(dtype), 1)
+        mix = jax.vmap(method.mix)(orders.weights, counts)
 
         def one(job: jax.Array, longest: jax.Array) -> tuple[jax.Array, client.Done]:
             used = job >= 0
@@ -68,24 +82,23 @@ def work(mesh: Mesh, method: Method, local: Callable[[client.Job, Any], client.D
                 fixed.x, fixed.y, fixed.order, trial, fixed.start[trial, who], fixed.size[trial, who]
             )
             key = sampling.stream(fixed.seeds[trial], number, who.astype(jnp.uint32))
-            done = local(
-                client.Job(
-                    state.anchor[trial],
-                    state.server[trial],
-                    state.client[trial, who],
-                    state.memory[trial, who],
-                    state.step[trial],
-                    jnp.where(used, orders.steps[trial, place], 0),
-                    orders.lr[trial],
-                    orders.known[trial],
-                    key,
-                    rows,
-                ),
-                longest,
+            mine = trial * state.client.shape[1] + who
+            job = client.Job(
+                anchors[trial],
+                servers[trial],
+                clients[mine],
+                memories[mine],
+                state.step[trial],
+                jnp.where(used, orders.steps[trial, place], 0),
+                orders.lr[trial],
+                orders.known[trial],
+                key,
+                rows,
             )
+            done = local(job, longest)
             return jnp.where(used, mix[trial, place], 0), done
 
-        jobs, lanes = queue.jobs[0], queue.jobs.shape[-1]
+        jobs, places, lanes = queue.jobs[0], queue.slots[0], queue.jobs.shape[-1]
         wave = jax.vmap(one, in_axes=(0, None)) if lanes > 1 else _alone(one)
         accumulate = _add_rows if lanes <= FEW else _add_wave
 
@@ -100,7 +113,7 @@ def work(mesh: Mesh, method: Method, local: Callable[[client.Job, Any], client.D
 
             total, uploads = found.total, found.uploads
             if method.combine is None:
-                total = accumulate(total, done.upload, share, jnp.maximum(job, 0) // cohort)
+                total = accumulate(total, done.upload, share, places[index])
             else:
                 uploads = Upload(*map(put, uploads, done.upload))
             return Found(
@@ -114,15 +127,18 @@ def work(mesh: Mesh, method: Method, local: Callable[[client.Job, Any], client.D
 
         return jax.lax.fori_loop(0, queue.waves[0], run_wave, carry)
 
-    def once(state: State, fixed: Fixed, orders: Orders, number: jax.Array, queue: Queue) -> Any:
+    def once(
+        state: State, fixed: Fixed, orders: Orders, number: jax.Array, queue: Queue, *before: Found
+    ) -> Any:
         """All waves inside a loop that goes round once.
 
         What stands outside of any loop XLA's CPU runtime hands to a pool of threads wherever it can, and they
         compete with the workers for the cores: 1.15 (job A of benchmarks/) to 1.3 times the time (B).
         """
-        trials, cohort = orders.steps.shape
-        carry = _zeros(state, trials, cohort, kept, method)
-        carry = jax.lax.pcast(carry, devices.AXIS, to="varying")
+        if before:
+            carry = jax.tree.map(lambda part: part[0], before[0])
+        else:
+            carry = jax.lax.pcast(_zeros(state, orders, kept, method, slots), devices.AXIS, to="varying")
         times = jnp.minimum(queue.waves[0], 1)  # which the compiler does not know, or it would drop the loop
         carry = jax.lax.fori_loop(
             0, times, lambda _, carry: waves(state, fixed, orders, number, queue, carry), carry
@@ -131,20 +147,25 @@ def work(mesh: Mesh, method: Method, local: Callable[[client.Job, Any], client.D
 
     spread = P(devices.AXIS)
     mapped = jax.shard_map(
-        once, mesh=mesh, in_specs=(P(), P(), P(), P(), Queue(spread, spread)), out_specs=spread
+        once,
+        mesh=mesh,
+        in_specs=(P(), P(), P(), P(), Queue(spread, spread, spread), *[spread] * further),
+        out_specs=spread,
     )
     return jax.jit(mapped)
 
 
-def settle(mesh: Mesh, method: Method) -> Any:
+def settle(mesh: Mesh, method: Method, slots: int) -> Any:
     """jit of what ends a round: all workers' and devices' parts summed, aggregated, put into the state."""
 
     def body(state: State, orders: Orders, parts: list[Any]) -> tuple[State, jax.Array, jax.Array]:
         trials, cohort = orders.steps.shape
         steps = orders.steps.astype(state.anchor.dtype)
         found = devices.summed(parts)
-        total, counts = found.total, jnp.maximum(steps, 1)
-        if method.combine is not None:
+        counts = jnp.maximum(steps, 1)
+        if method.combine is None:
+            total = Upload(*(_in_order(part, slots) for part in found.total))
+        else:
             stacked = Upload(*(part.reshape(trials, cohort, *part.shape[1:]) for part in found.uploads))
             total = jax.vmap(partial(protocol.combined, method))(stacked, orders.weights, counts)
         moved, server = jax.vmap(method.aggregate)(state.anchor, total, orders.weights, counts, state.server)
@@ -177,22 +198,22 @@ def _alone(one: Callable[..., Any]) -> Callable[..., Any]:
     return wave
 
 
-def _add_rows(total: Upload, sent: Upload, share: jax.Array, trial: jax.Array) -> Upload:
+def _add_rows(total: Upload, sent: Upload, share: jax.Array, slot: jax.Array) -> Upload:
     """Row by row in place: with few jobs at a time, touching all trials would cost more than the jobs."""
     for lane in range(len(share)):
         pairs = zip(total, sent, strict=True)
-        total = Upload(*(old.at[trial[lane]].add(share[lane] * new[lane]) for old, new in pairs))
+        total = Upload(*(old.at[slot[lane]].add(share[lane] * new[lane]) for old, new in pairs))
     return total
 
 
-def _add_wave(total: Upload, sent: Upload, share: jax.Array, trial: jax.Array) -> Upload:
+def _add_wave(total: Upload, sent: Upload, share: jax.Array, slot: jax.Array) -> Upload:
     """A sum by matrix product has one order; a scatter with equal indices has none on a GPU.
 
     In such a product 0 x NaN is NaN, so an upload that is not finite stays out of it, and its trial, and no
     other, is told so by a NaN of its own.
     """
     whole = jnp.isfinite(sent.delta_sq) & jnp.isfinite(sent.extra).all(1)
-    member = jax.nn.one_hot(trial, len(total.delta_sq), dtype=share.dtype)
+    member = jax.nn.one_hot(slot, len(total.delta_sq), dtype=share.dtype)
     lost = jnp.where((member * (~whole & (share != 0))[:, None]).sum(0) > 0, jnp.nan, 0).astype(share.dtype)
     add = partial(jnp.einsum, "lt,l...->t...", member * share[:, None], precision="highest")
 
@@ -207,7 +228,17 @@ def _upload(method: Method, anchor: jax.Array, server: jax.Array, client: jax.Ar
     return method.report(anchor, anchor, 1, 1.0, server, client)[0]
 
 
-def _zeros(state: State, trials: int, cohort: int, kept: Kept, method: Method) -> Found:
+def _in_order(part: jax.Array, slots: int) -> jax.Array:
+    """A trial's slots added up one after another: a reduction would leave the order to the compiler."""
+    each = part.reshape(len(part) // slots, slots, *part.shape[1:])
+    total = each[:, 0]
+    for slot in range(1, slots):
+        total = total + each[:, slot]
+    return total
+
+
+def _zeros(state: State, orders: Orders, kept: Kept, method: Method, slots: int) -> Found:
+    trials, cohort = orders.steps.shape
     dtype, dim, jobs = state.anchor.dtype, state.anchor.shape[1], trials * cohort
     one = jax.eval_shape(partial(_upload, method), state.anchor[0], state.server[0], state.client[0, 0])
 
@@ -216,7 +247,7 @@ def _zeros(state: State, trials: int, cohort: int, kept: Kept, method: Method) -
 
     combines = method.combine is not None
     return Found(
-        uploads(0 if combines else trials),
+        uploads(0 if combines else trials * slots),
         uploads(jobs if combines else 0),
         jnp.zeros((jobs, state.client.shape[2]), dtype),
         jnp.zeros((jobs, state.memory.shape[2]), dtype),

@@ -1,38 +1,57 @@
 """Packing: which job runs on which device, beside which others, and when. Plain numpy.
 
 Jobs (one client's round in one trial) of like length share a wave of `lanes`, which run in lockstep;
-waves go to the device with the least work so far. So the cost follows the sum of the steps, not
-clients times the longest: with one lane it is exactly the sum, with more the waste is what jobs
-sorted by length differ within a wave. On a CPU a step of several lanes costs less than several steps
-of one, so `cheapest` weighs that gain against the waste, plan by plan.
+waves go to whoever has least to do. So the cost follows the sum of the steps, not clients times the longest:
+with one lane it is exactly the sum, with more the waste is what jobs sorted by length differ within a wave.
+
+Sums of floats depend on their order, and a job's bits on whether it runs alone or among others. On a CPU
+(`by_trial`) both follow from the trial's own plan: its waves are packed as if it ran by itself on two cores,
+and every wave adds to one of a few slots in a fixed order. So neither the cores of a machine nor the trials
+beside it change a bit; the cores only say which slots are worked on side by side.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from heapq import heapreplace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+CORES = 2  # that a trial's waves are packed for, however many there are
+SLOTS = 8  # partial sums of a trial: as many cores can work on one trial at once
+
 
 class Queue(NamedTuple):
     jobs: Any  # int32 [devices, capacity, lanes] job numbers, -1 for none
+    slots: Any  # int32 [devices, capacity, lanes] which sum each job's upload is added to
     waves: Any  # int32 [devices] how many of the capacity are used
 
 
+class Unit(NamedTuple):
+    """Waves of one width that one worker runs one after another."""
+
+    slot: int
+    waves: list[Any]  # of job numbers
+    load: float
+
+    @property
+    def lanes(self) -> int:
+        return len(self.waves[0])
+
+
 def pack(steps: Any, devices: int, lanes: int) -> Queue:
-    """Longest first: waves of neighbours in length, each to the least loaded device."""
+    """Longest first, trials side by side: waves of neighbours in length, each to the least loaded device."""
     flat = np.asarray(steps).ravel()
     order = np.argsort(-flat, kind="stable")
     order = order[flat[order] > 0]
     capacity = -(-len(flat) // lanes)
     waves = np.full((-(-len(order) // lanes), lanes), -1, np.int32)
     waves.ravel()[: len(order)] = order
-    where = _balance(flat[order[::lanes]].tolist(), devices)
+    where = np.array(_shared_out(flat[order[::lanes]].tolist(), devices)[0], int)
     jobs = np.full((devices, capacity, lanes), -1, np.int32)
     used = np.bincount(where, minlength=devices).astype(np.int32)
     for device in range(devices):
         jobs[device, : used[device]] = waves[where == device]
-    return Queue(jobs, used)
+    return Queue(jobs, np.maximum(jobs, 0) // np.shape(steps)[1], used)
 
 
 def dealt(arrays: Iterable[Any], workers: int) -> list[tuple[Any, ...]]:
@@ -40,48 +59,77 @@ def dealt(arrays: Iterable[Any], workers: int) -> list[tuple[Any, ...]]:
     return list(zip(*(np.split(array, workers) for array in arrays), strict=True))
 
 
-def shares(steps: Any, devices: int, workers: int, lanes: int) -> list[Queue]:
-    """Every worker's queue on so many devices, all of `lanes`."""
-    return [Queue(*part) for part in dealt(pack(steps, devices * workers, lanes), workers)]
+def shares(steps: Any, devices: int, workers: int, lanes: int) -> list[list[Queue]]:
+    """Every worker's one queue on so many devices, all of `lanes`; a trial has one slot."""
+    return [[Queue(*part)] for part in dealt(pack(steps, devices * workers, lanes), workers)]
 
 
-def cheapest(steps: Any, devices: int, workers: int, overhead: float, widest: int) -> list[Queue]:
-    """Every worker's queue: jobs one by one, or as wide as suits equal ones, whichever is cheaper.
+def by_trial(steps: Any, workers: int, slots: int, overhead: float, widest: int) -> list[list[Queue]]:
+    """Every worker's queues, one a width, widest first; a trial has so many slots.
 
-    Where jobs do not come out even, a worker with fewer gets a narrower queue. So there are three widths
-    at most, whatever the plans of a run, and as many compilations.
+    `overhead` steps of one lane come on top of a step of any width.
     """
-    jobs, places = np.size(steps), devices * workers
-    wide, narrow = (width(each, overhead, widest) for each in (-(-jobs // places), jobs // places))
-    packings = (shares(steps, devices, workers, lanes) for lanes in (1, wide))
-    packed = min(packings, key=lambda queues: max(cost(queue, steps, overhead) for queue in queues))
-    return [_trimmed(queue, narrow) for queue in packed]
+    steps = np.asarray(steps)
+    units = [
+        unit for trial, plan in enumerate(steps) for unit in trial_units(plan, trial, slots, overhead, widest)
+    ]
+    units.sort(key=lambda unit: -unit.load)
+    where, _ = _shared_out([unit.load for unit in units], workers)
+    mine: list[list[Unit]] = [[] for _ in range(workers)]
+    for unit, worker in zip(units, where, strict=True):
+        mine[worker].append(unit)
+    return [_queues(each, steps.shape) for each in mine]
+
+
+def trial_units(plan: Any, trial: int, slots: int, overhead: float, widest: int) -> list[Unit]:
+    """A trial's jobs, one by one or as wide as suits equal ones, whichever is cheaper.
+
+    Where jobs do not come out even, the last wave is narrower.
+    """
+    order = np.argsort(-plan, kind="stable").astype(np.int32)
+    order = order[plan[order] > 0]
+    wide = width(-(-len(plan) // CORES), overhead, widest)
+    packings = []
+    for lanes in sorted({1, wide}):
+        waves = [order[begin : begin + lanes] for begin in range(0, len(order), lanes)]
+        loads = [float(plan[wave[0]] * (len(wave) + overhead)) for wave in waves]
+        packings.append((max(_shared_out(loads, CORES)[1]), waves, loads))
+    _, waves, loads = min(packings, key=lambda packing: packing[0])
+    narrow = len(waves) > 1 and len(waves[-1]) < len(waves[0])  # its slot is its own: widths do not mix
+    even = len(waves) - narrow
+    where, total = _shared_out(loads[:even], min(even, max(slots - narrow, 1)))
+    units = [Unit(trial * slots + place, [], load) for place, load in enumerate(total)]
+    for wave, place in zip(waves, where, strict=False):
+        units[place].waves.append(trial * len(plan) + wave)
+    if narrow:
+        units.append(Unit(trial * slots + len(units), [trial * len(plan) + waves[-1]], loads[-1]))
+    return units
 
 
 def width(jobs: int, overhead: float, widest: int) -> int:
-    """The best number of lanes for so many jobs of equal length on one device."""
+    """The best number of lanes for so many jobs of equal length on one core."""
     return min(range(1, widest + 1), key=lambda lanes: -(-jobs // lanes) * (lanes + overhead))
 
 
-def cost(queue: Queue, steps: Any, overhead: float) -> float:
-    """What its busiest device goes through, in steps of one lane; `overhead` of them come on top of any."""
-    first = queue.jobs[:, :, 0]
-    longest = np.where(first >= 0, np.asarray(steps).ravel()[first], 0)
-    return float(longest.sum(1).max() * (queue.jobs.shape[2] + overhead))
+def _queues(units: Sequence[Unit], shape: tuple[int, int]) -> list[Queue]:
+    """A worker's units as arrays whose shapes follow from their width alone: one compilation each."""
+    queues = []
+    for lanes in sorted({unit.lanes for unit in units}, reverse=True):
+        rows = [(wave, unit.slot) for unit in units if unit.lanes == lanes for wave in unit.waves]
+        room = (1, shape[0] * -(-shape[1] // lanes), lanes)
+        jobs, slots = np.full(room, -1, np.int32), np.zeros(room, np.int32)
+        jobs[0, : len(rows)] = [wave for wave, _ in rows]
+        slots[0, : len(rows)] = [[slot] * lanes for _, slot in rows]
+        queues.append(Queue(jobs, slots, np.array([len(rows)], np.int32)))
+    return queues
 
 
-def _trimmed(queue: Queue, lanes: int) -> Queue:
-    """Without the lanes past `lanes`, if no wave uses them."""
-    spare = (queue.jobs[:, :, lanes:] < 0).all()
-    return queue._replace(jobs=queue.jobs[:, :, :lanes]) if spare else queue
-
-
-def _balance(lengths: list[int], devices: int) -> Any:
-    """The device of each wave: the least loaded one, the lowest number among equals."""
-    heap = [(0, device) for device in range(devices)]
-    where = np.empty(len(lengths), np.int64)
-    for index, length in enumerate(lengths):  # plain numbers and a heap: a third of a microsecond a wave
-        load, device = heap[0]
-        where[index] = device
-        heapreplace(heap, (load + length, device))
-    return where
+def _shared_out(lengths: Sequence[float], places: int) -> tuple[list[int], list[float]]:
+    """The place of each: the least loaded one, the lowest among equals; and what each place then has."""
+    heap = [(0.0, place) for place in range(places)]
+    where = []
+    for length in lengths:  # plain numbers and a heap: a third of a microsecond a wave
+        load, place = heap[0]
+        where.append(place)
+        heapreplace(heap, (load + length, place))
+    return where, [load for load, _ in sorted(heap, key=lambda item: item[1])]

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from amsfl.federation.config import RunConfig, ServeConfig, Training
-from amsfl.federation.given import make_config, read_toml, recorded, serve_config
+from amsfl.federation.given import make_config, read_toml, serve_config
 
 if TYPE_CHECKING:
     from amsfl.federation.api import Result, resume, run, run_batch, run_trials
@@ -18,7 +18,6 @@ __all__ = [
     "Training",
     "make_config",
     "read_toml",
-    "recorded",
     "resume",
     "run",
     "run_batch",

@@ -1,5 +1,6 @@
 """`amsfl.run`: settings in, a result out; with a folder, written as it goes and able to continue."""
 
+import math
 import sys
 import time
 import warnings
@@ -9,20 +10,23 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from amsfl.core import Combine, Remark, RoundRecord, Transmit, UserError
+from amsfl import record
+from amsfl.core import Combine, Remark, Transmit
 from amsfl.data import Dataset
 from amsfl.engines import State
 from amsfl.engines.models import Model
-from amsfl.federation import folder
-from amsfl.federation.checks import made_from, trial_of
+from amsfl.federation import facts
 from amsfl.federation.config import RunConfig
 from amsfl.federation.given import check_alike, make_config
+from amsfl.federation.interrupt import stoppable
 from amsfl.federation.keywords import RunKeywords
 from amsfl.federation.own_data import check_dataset
+from amsfl.federation.planner import Memory
 from amsfl.federation.remarks import remarks
 from amsfl.federation.rounds import Trial, begin, rehearse, rounds
 from amsfl.federation.setup import Own, Parts, assemble, check_precision, prepare
 from amsfl.methods import Method
+from amsfl.record import Checkpoint, RoundRecord, RunWriter, Summary, fingerprint
 from amsfl.schedule import Policy
 
 Watch = Callable[[RoundRecord], None]
@@ -32,15 +36,15 @@ Array = np.ndarray[Any, np.dtype[Any]]
 class Result(NamedTuple):
     """What a run leaves: the summary that the command prints, every round, and the trained model."""
 
-    summary: dict[str, Any]
+    summary: Summary
     rounds: list[RoundRecord]
     params: Array  # flat
     parts: Parts
 
     @property
     def accuracy(self) -> float:
-        """Share of the hold-out that the final model gets right."""
-        return float(self.summary["accuracy"])
+        """Share of the hold-out that the final model gets right; nan where nobody looked."""
+        return math.nan if self.summary.accuracy is None else self.summary.accuracy
 
     def predict(self, x: Any) -> Array:
         """Class numbers of rows `x` ([rows, features], as the data has them), as an array [rows]."""
@@ -53,8 +57,8 @@ class Result(NamedTuple):
     def __repr__(self) -> str:
         told = self.summary
         return (
-            f"<Result: {told['method']} on {told['data']}, {told['rounds']} rounds, "
-            f"{told['virtual_seconds']:.1f} virtual seconds, accuracy {self.accuracy:.4f}, {told['status']}>"
+            f"<Result: {told.method} on {told.data}, {told.rounds} rounds, "
+            f"{told.virtual_seconds:.1f} virtual seconds, accuracy {self.accuracy:.4f}, {told.status}>"
         )
 
 
@@ -77,15 +81,18 @@ def run(
     own, given = brought(settings, dataset, network)
     config = make_config(given | own.names())
     check_precision(config)
+    where = Path(out) if out else None
+    if where:
+        record.check_free(where, force)  # before the work, and once more when the folder is ours
     parts = prepare(config, [config.seed], own)
     for line in remarks(config, parts.method, parts.policy):
         warnings.warn(line, Remark, stacklevel=2)
     state, trials = begin(parts)
     rehearse(parts, trials[0])
-    where = Path(out) if out else None
-    if where:
-        folder.create(where, config, force)
-    return _drive(parts, state, trials[0], [], where, watch)
+    if where is None:
+        return _drive(parts, state, trials[0], [], None, watch)
+    with record.create(where, facts.manifest(parts, state), force) as writer:
+        return _drive(parts, state, trials[0], [], writer, watch)
 
 
 def brought(
@@ -103,27 +110,56 @@ def resume(
     watch: Watch | None = None,
     dataset: Dataset | None = None,
     network: Model | None = None,
-    **objects: Any,
+    anyway: bool = False,
+    **changes: Any,
 ) -> Result:
     """Continue a run from its folder; it ends with the same bits as one that was never stopped.
 
-    Arguments: `where` is the folder; `watch(record)` is called after every further round; what the run had of
-    your own (`dataset`, `network`, `method`, `policy`, `combine`, `transmit`) it needs again, for the folder
-    does not hold it. Returns a Result.
+    Arguments: `where` is the folder; `watch(record)` is called after every further round; `changes` make it
+    longer or shorter (rounds, seconds, target, stop_at_target) and go on record; what the run had of your own
+    (`dataset`, `network`, `method`, `policy`, `combine`, `transmit`) it needs again, for the folder does not
+    hold it; `anyway` goes on where the machine is another and the bits will not be the same.
+    Returns a Result.
     """
-    where = Path(where)
-    config = folder.read_config(where)
-    if not isinstance(config, RunConfig):
-        raise UserError(f"The run in {str(where)!r} was made by real clients; continue it with Flower.")
-    point = folder.load_checkpoint(where)
-    check_precision(config)
-    parts = prepare(config, [config.seed], brought(objects, dataset, network)[0])
-    state, trials = begin(parts)
-    if point:
-        trials = [trial_of(point, parts)]
-        state = parts.engine.place(State(*(point.arrays[name] for name in State._fields)))
-    done = folder.keep_rounds(where, point.round if point else 0)
-    return _drive(parts, state, trials[0], done, where, watch)
+    own, changes = brought(changes, dataset, network)
+    with record.reopen(Path(where), "run") as writer:
+        config = make_config(fingerprint.settings_now(writer.manifest, changes | own.names()))
+        point = writer.last_checkpoint()
+        check_precision(config)
+        parts = prepare(config, [config.seed], own)
+        state, (trial,) = begin(parts)
+        machine = facts.machine(parts, state)
+        fingerprint.check(writer.manifest, facts.made_from(parts), machine, anyway)
+        done = writer.go_on(point)
+        if point:
+            trial = _trial(point)
+            state = parts.engine.place(State(*(point.arrays[name] for name in State._fields)))
+        writer.change(config.model_dump(), machine, trial.round)
+        stand(trial, config, done)
+        ended = writer.ended()
+        if ended and (ended.status, ended.rounds, ended.target) == (trial.status, trial.round, config.target):
+            return Result(ended, done, _model(parts, state)[0], parts)
+        writer.reopen_end()
+        return _drive(parts, state, trial, done, writer, watch)
+
+
+def stand(trial: Trial, config: RunConfig, done: Sequence[RoundRecord]) -> None:
+    """Where a trial stands by the settings it goes on with: its end and its target may have moved."""
+    hit = (r for r in done if config.target and _score(r) >= config.target)
+    first = next(hit, None)
+    trial.reached = {**first.seconds, "rounds": first.round} if first else None
+    late = config.seconds is not None and trial.seconds[config.clock] >= config.seconds
+    over = trial.round >= config.last_round or late or (trial.reached is not None and config.stop_at_target)
+    if trial.status != "diverged":
+        trial.status = "finished" if over else "running"
+
+
+def _score(record: RoundRecord) -> float:
+    return float(record.metrics.get("holdout", {}).get("accuracy") or 0.0)
+
+
+def _trial(point: Checkpoint) -> Trial:
+    return Trial(**point.host | {"memory": Memory.load(point.host["memory"])})
 
 
 def _drive(
@@ -131,61 +167,68 @@ def _drive(
     state: State,
     trial: Trial,
     done: list[RoundRecord],
-    where: Path | None,
+    writer: RunWriter | None,
     watch: Watch | None,
 ) -> Result:
-    started = time.perf_counter()
-    origin = made_from(parts) if where else {}
-    for state, news in rounds(parts, state, [trial]):  # noqa: B020 (the state moves on)
-        record = news[0][1]
-        done.append(record)
-        if where:
-            folder.append(where, [record])
-            if trial.round % parts.config.checkpoint_every == 0 or trial.status != "running":
-                arrays = {name: np.asarray(part) for name, part in state._asdict().items()}
-                host = vars(trial) | {"memory": trial.memory.dump(), "made_from": origin}
-                folder.save_checkpoint(where, folder.Checkpoint(trial.round, arrays, host))
-        if watch:
-            watch(record)
-    result = summarise(parts, trial, done, time.perf_counter() - started)
-    if where:
-        folder.write_atomically(where / folder.SUMMARY, folder.as_json(result, indent=1).encode())
-    return Result(result, done, np.asarray(parts.method.model(state.anchor, state.server))[0], parts)
+    started = time.perf_counter() - sum(each.wall.get("seconds", 0.0) for each in done)
+    with stoppable() as asked:
+        for state, news in rounds(parts, state, [trial]):  # noqa: B020 (the state moves on)
+            fresh = news[0][1]
+            done.append(fresh)
+            stop = asked() and trial.status == "running"
+            if writer:
+                writer.append(fresh)
+                if stop or trial.round % parts.config.checkpoint_every == 0 or trial.status != "running":
+                    arrays = {name: np.asarray(part) for name, part in state._asdict().items()}
+                    host = vars(trial) | {"memory": trial.memory.dump()}
+                    writer.checkpoint(Checkpoint(trial.round, arrays, host))
+            if watch:
+                watch(fresh)
+            if stop:
+                raise KeyboardInterrupt
+    summary = summarise(parts, trial, done, time.perf_counter() - started)
+    if writer:
+        writer.end(summary)
+    return Result(summary, done, _model(parts, state)[0], parts)
 
 
-def summarise(parts: Parts, trial: Trial, records: list[RoundRecord], wall: float) -> dict[str, Any]:
+def _model(parts: Parts, state: State) -> Array:
+    return np.asarray(parts.method.model(state.anchor, state.server))
+
+
+def summarise(parts: Parts, trial: Trial, records: list[RoundRecord], wall: float) -> Summary:
     """The machine-readable end of a run. All that depends on the machine's speed is under `wall`."""
     config = parts.configs[trial.index]
     last: dict[str, Any] = next((r.metrics for r in reversed(records) if r.metrics), {})
     reached = trial.reached
     client_steps = sum(trial.steps)
-    return {
-        "method": config.method,
-        "data": parts.data.name,
-        "synthetic": parts.data.synthetic,
-        "note": " ".join(filter(None, [parts.data.note, parts.method.note])),
-        "seed": trial.seed,
-        "status": trial.status,
-        "rounds": trial.round,
-        "accuracy": last.get("holdout", {}).get("accuracy"),
-        "test_accuracy": last.get("test", {}).get("accuracy"),
-        "metrics": last,
-        "local_accuracy": trial.local,
-        "clock": config.clock,
-        "virtual_seconds": trial.seconds[config.clock],
-        "virtual_seconds_by_clock": trial.seconds,
-        "target": config.target,
-        "seconds_to_target": reached[config.clock] if reached else None,
-        "rounds_to_target": reached["rounds"] if reached else None,
-        "steps": {str(who): steps for who, steps in enumerate(trial.steps)},
-        "bytes_up": sum(r.bytes_up for r in records),
-        "bytes_down": sum(r.bytes_down for r in records),
-        "wall": {
+    return Summary(
+        method=config.method,
+        data=parts.data.name,
+        synthetic=parts.data.synthetic,
+        note=" ".join(filter(None, [parts.data.note, parts.method.note])),
+        seed=trial.seed,
+        status=trial.status,
+        rounds=trial.round,
+        accuracy=last.get("holdout", {}).get("accuracy"),
+        test_accuracy=last.get("test", {}).get("accuracy"),
+        metrics=last,
+        local_accuracy=trial.local,
+        clock=config.clock,
+        virtual_seconds=trial.seconds[config.clock],
+        virtual_seconds_by_clock=trial.seconds,
+        target=config.target,
+        seconds_to_target=reached[config.clock] if reached else None,
+        rounds_to_target=int(reached["rounds"]) if reached else None,
+        steps={str(who): steps for who, steps in enumerate(trial.steps)},
+        bytes_up=sum(r.bytes_up for r in records),
+        bytes_down=sum(r.bytes_down for r in records),
+        wall={
             "seconds": wall,
             "client_steps_per_second": client_steps / wall if wall else None,
             "peak_mb": _peak_mb(),
         },
-    }
+    )
 
 
 def _peak_mb() -> float | None:
@@ -229,14 +272,16 @@ def run_batch(
     parts = assemble(configs, own)
     state, running = begin(parts)
     records: list[list[RoundRecord]] = [[] for _ in configs]
-    for state, news in rounds(parts, state, running):  # noqa: B007, B020 (the state moves on)
-        for trial, record in news:
-            records[trial.index].append(record)
-            if watch:
-                watch(trial.index, record)
+    with stoppable() as asked:
+        for state, news in rounds(parts, state, running):  # noqa: B007, B020 (the state moves on)
+            for trial, fresh in news:
+                records[trial.index].append(fresh)
+                if watch:
+                    watch(trial.index, fresh)
+            if asked():
+                raise KeyboardInterrupt
     wall = (time.perf_counter() - started) / len(configs)
-    models = np.asarray(parts.method.model(state.anchor, state.server))
     return [
         Result(summarise(parts, trial, records[trial.index], wall), records[trial.index], model, parts)
-        for trial, model in zip(running, models, strict=True)
+        for trial, model in zip(running, _model(parts, state), strict=True)
     ]

@@ -29,11 +29,6 @@ def serve_config(settings: Mapping[str, Any]) -> ServeConfig:
     return checked(ServeConfig, settings)
 
 
-def recorded(settings: Mapping[str, Any]) -> RunConfig | ServeConfig:
-    """The settings that a record folder holds, of a simulation or of real clients."""
-    return serve_config(settings) if settings.keys() & Serving.model_fields else make_config(settings)
-
-
 def checked(kind: type[Config], settings: Mapping[str, Any]) -> Config:
     for key in settings:
         if key not in kind.model_fields:

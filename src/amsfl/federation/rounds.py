@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from amsfl import clock
-from amsfl.core import Reading, RoundRecord
+from amsfl.core import Reading
 from amsfl.engines import Orders, Outcome, State, metrics
 from amsfl.federation.planner import Decision, Memory
 from amsfl.federation.setup import Parts
+from amsfl.methods import Method
+from amsfl.record import RoundRecord
 
 Reached = dict[str, float]
 
@@ -228,4 +230,10 @@ def _record(
         readings,
         decision.explain,
         {"seconds": wall},
+        counted(parts.method, parts.task.shards.weights[trial.index, cohort], decision.steps),
     )
+
+
+def counted(method: Method, weights: Any, steps: Any) -> list[float]:
+    """How much each upload counted; a rule that combines them does not say."""
+    return [] if method.combine else np.asarray(method.mix(weights, np.asarray(steps)), float).tolist()

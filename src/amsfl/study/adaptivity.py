@@ -6,7 +6,6 @@ the clock says, so each is run once per partition and timed under every profile;
 every setting. A unit (one contestant in all its settings and seeds) is one batch of trials, and one file.
 """
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,8 +13,8 @@ from typing import Any, NamedTuple
 from amsfl import clock, schedule
 from amsfl.data import Dataset
 from amsfl.federation import Own, RunConfig, make_config, run_batch
-from amsfl.federation.folder import write_atomically
 from amsfl.federation.setup import work_of
+from amsfl.record import locked, read_sealed, write_sealed
 
 ALPHAS = (0.1, 0.5)
 PROFILES = ("mild", "wild", "slow-big", "far", "wan")
@@ -90,24 +89,24 @@ def run(
     """Run what is not there yet; every finished unit is a file, so an interrupted study goes on."""
     x, y = dataset.evals["holdout"]  # all that the study looks at, and not every row after every round
     dataset = dataset._replace(evals={"holdout": (x[:ROWS], y[:ROWS])})
-    folder.mkdir(parents=True, exist_ok=True)
-    todo = [u for u in units(seeds, ablations) if not _file(folder, u.name).exists()]
-    for number, unit in enumerate(todo):
-        if watch:
-            watch(unit.name, number, len(todo))
-        paths: list[dict[str, Any]] = []
-        for begin in range(0, len(unit.configs), CHUNK):
-            part = unit.configs[begin : begin + CHUNK]
-            for config, result in zip(part, run_batch(part, Own(dataset)), strict=True):
-                paths.append(_path(config, result.rounds)._asdict())
-        write_atomically(_file(folder, unit.name), json.dumps({"name": unit.name, "paths": paths}).encode())
+    with locked(folder):
+        todo = [u for u in units(seeds, ablations) if not _file(folder, u.name).exists()]
+        for number, unit in enumerate(todo):
+            if watch:
+                watch(unit.name, number, len(todo))
+            paths: list[dict[str, Any]] = []
+            for begin in range(0, len(unit.configs), CHUNK):
+                part = unit.configs[begin : begin + CHUNK]
+                for config, result in zip(part, run_batch(part, Own(dataset)), strict=True):
+                    paths.append(_path(config, result.rounds)._asdict())
+            write_sealed(_file(folder, unit.name), {"name": unit.name, "paths": paths})
 
 
 def read(folder: Path) -> dict[str, list[Track]]:
     """Every finished unit's paths by name."""
     found = {}
     for file in sorted(folder.glob("unit-*.json")):
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = read_sealed(file, "remove it, and the study runs it again.")
         found[content["name"]] = [Track(**path) for path in content["paths"]]
     return found
 

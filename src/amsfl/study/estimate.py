@@ -1,22 +1,20 @@
 """How long it will take: from the trials on record, else from a few timed rounds of the first unit."""
 
 import time
-from pathlib import Path
 
 from amsfl.data import Dataset
 from amsfl.federation import RunConfig, run_trials
-from amsfl.study import store
+from amsfl.record import StudyWriter
 from amsfl.study.run import Unit
 from amsfl.study.settings import Study
 
 PROBE = 4  # rounds; the first one compiles
 
 
-def estimate(folder: Path, study: Study, dataset: Dataset, units: list[Unit]) -> float:
+def estimate(home: StudyWriter, study: Study, dataset: Dataset, units: list[Unit]) -> float:
     """Wall seconds the units will need. A guess: it knows neither plans nor what else the machine does."""
     known: dict[str, list[float]] = {
-        entry: [trial["wall"]["seconds"] for trial in store.finished(folder, entry).values()]
-        for entry in study.methods
+        entry: [trial.wall["seconds"] or 0.0 for trial in home.finished(entry)] for entry in study.methods
     }
     walls = [wall for some in known.values() for wall in some]
     if walls:

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from amsfl.core import RoundRecord
 from amsfl.data import Dataset
 from amsfl.federation import run_trials
-from amsfl.study import compact, store
+from amsfl.record import RoundRecord, StudyWriter
+from amsfl.study import store
 from amsfl.study.settings import CHUNK, Study
 
 Watch = Callable[["Unit", int, RoundRecord], None]  # unit, place in the unit, the round
@@ -18,18 +18,18 @@ class Unit(NamedTuple):
     trials: tuple[int, ...]
 
 
-def start(folder: Path, study: Study, dataset: Dataset, force: bool = False) -> None:
-    """Make the folder, or check that it is this study's."""
-    store.create(folder, study, dataset, force)
+def start(folder: Path, study: Study, dataset: Dataset, force: bool = False) -> StudyWriter:
+    """Make the folder, or check that it is this study's; nobody else writes there until it is closed."""
+    return store.create(folder, study, dataset, force)
 
 
-def pending(folder: Path, study: Study) -> list[Unit]:
+def pending(home: StudyWriter, study: Study) -> list[Unit]:
     """What is left, blocks of trials outermost: a study stopped half-way has all methods side by side.
 
     Blocks begin at multiples of ten and are saved whole, so a study that was stopped and continued
     is made of the same batches as one that was not.
     """
-    done = {entry: store.finished(folder, entry) for entry in study.methods}
+    done = {entry: {trial.trial for trial in home.finished(entry)} for entry in study.methods}
     units = []
     for first in range(0, study.trials, CHUNK):
         for entry in study.methods:
@@ -40,7 +40,7 @@ def pending(folder: Path, study: Study) -> list[Unit]:
 
 
 def work(
-    folder: Path, study: Study, dataset: Dataset, units: list[Unit], watch: Watch | None = None
+    home: StudyWriter, study: Study, dataset: Dataset, units: list[Unit], watch: Watch | None = None
 ) -> Iterator[Unit]:
     """Run the units one by one; each is on the disk when it is yielded."""
     for unit in units:
@@ -50,8 +50,9 @@ def work(
             study.own(unit.entry)._replace(dataset=dataset),
             _watcher(unit, watch),
         )
-        lines = [compact.line(unit.entry, t, r) for t, r in zip(unit.trials, results, strict=True)]
-        store.save(folder, unit.entry, unit.trials, lines)
+        home.save(
+            unit.entry, [store.kept(unit.entry, t, r) for t, r in zip(unit.trials, results, strict=True)]
+        )
         yield unit
 
 

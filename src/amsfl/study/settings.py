@@ -1,6 +1,5 @@
 """What a study is: a few words, the settings all methods share, and what each method adds to them."""
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,13 +8,14 @@ from amsfl.core import UserError, nearest
 from amsfl.federation import Own, RunConfig, make_config, read_toml
 from amsfl.federation.planner import policy_of
 from amsfl.federation.setup import method_of
+from amsfl.record import safe_name
 
 HERE = Path(__file__).parent
 REPRODUCE, COMPARE = HERE / "reproduce.toml", HERE / "compare.toml"
 BUILT_IN = {path.stem: path for path in sorted(HERE.glob("*.toml"))}
+TRIALS = 10_000  # of one method, at most
 CHUNK = 10  # trials that run as one batch and are saved together
 FIELDS = ("title", "kind", "trials", "seed", "reference", "run", "methods")
-NAME = re.compile(r"\w[\w.+=, -]{0,59}")  # of an entry: it becomes a folder's
 FOR_ALL = {  # what a comparison needs, whatever its file says
     "stop_at_target": False,  # times to a target come from whole curves
     "local_accuracy": True,
@@ -94,8 +94,12 @@ def with_changes(
     seed = settings.pop("seed", study.seed)
     entries = study.methods
     if methods:
-        # a method that the file does not tune runs with its own defaults
-        entries = {name: study.methods.get(name, {}) for name in methods}
+        # a method that the file does not tune runs with its own defaults; a user's own module:attribute goes
+        # by a name that can be a folder's
+        entries = {
+            name.replace(":", "."): study.methods.get(name, {"method": name} if ":" in name else {})
+            for name in methods
+        }
     entries = {
         name: {key: value for key, value in own.items() if key not in settings}
         for name, own in entries.items()
@@ -115,8 +119,10 @@ def with_changes(
 def checked(study: Study) -> Study:
     if study.kind not in ("reproduce", "compare"):
         raise UserError(f"A study's kind is reproduce or compare, not {study.kind!r}.")
-    if not isinstance(study.trials, int) or study.trials < 1:
-        raise UserError(f"A study needs at least one trial, and trials is {study.trials!r}; try --trials 5.")
+    if not isinstance(study.trials, int) or not 1 <= study.trials <= TRIALS:
+        raise UserError(
+            f"A study has 1 to {TRIALS:,} trials, and trials is {study.trials!r}; try --trials 5."
+        )
     if not isinstance(study.seed, int) or not 0 <= study.seed < 2**32 - study.trials:
         raise UserError(f"The first seed is a whole number from 0 up; got {study.seed!r}.")
     if study.reference not in study.methods:
@@ -124,11 +130,7 @@ def checked(study: Study) -> Study:
             f"The reference {study.reference!r} is no method here{nearest(study.reference, study.methods)}."
         )
     for entry in study.methods:
-        if not NAME.fullmatch(entry):
-            raise UserError(
-                f"{entry[:80]!r} cannot name an entry, which becomes a folder: use letters, digits and .+=,- "
-                "and at most 60 of them."
-            )
+        safe_name(entry, "The method's entry")  # it becomes a folder's
         config, own = study.config(entry), study.own(entry)
         policy_of(config, method_of(config, own), own.policy)  # names that nobody knows are told here
         if config.rounds is None and config.seconds is None:

@@ -1,45 +1,61 @@
-"""A study's folder: study.toml, and trials/ENTRY/FIRST-LAST.jsonl, each written whole or not at all."""
+"""A study's folder: made, or reopened if it is this study's; what is kept of a trial."""
 
-import json
-import shutil
-import tomllib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import tomli_w
-
-from amsfl import __version__, clock
+from amsfl import clock
 from amsfl.core import UserError
 from amsfl.data import Dataset
-from amsfl.federation.folder import write_atomically
+from amsfl.federation import Own, Result, facts
+from amsfl.federation.setup import method_of
+from amsfl.record import Manifest, RoundRecord, StudyWriter, TrialRecord, folder
+from amsfl.record import study as on_disk
+from amsfl.record.text import checksum
 from amsfl.study.settings import Study
 
-SETTINGS, TRIALS = "study.toml", "trials"
 PLACES = ("data_dir",)  # where the user keeps things: no part of a study, and of no use elsewhere
+FREE = ("trials", "title", "reference")  # what may change when a study goes on
+METRICS = ("accuracy", "macro_f1")  # a round's; the summary has the last round's losses and recalls, too
+READINGS = ("grad_sq", "diff_sq")  # enough for the drift of a client's gradient
 
 
-def create(folder: Path, study: Study, dataset: Dataset, force: bool = False) -> None:
+def create(where: Path, study: Study, dataset: Dataset, force: bool = False) -> StudyWriter:
     """Make or reopen a study's folder. One with other settings is left alone unless `force`."""
-    path = folder / SETTINGS
-    fresh = described(study, dataset)
-    if path.exists():
-        old = tomllib.loads(path.read_text(encoding="utf-8"))
-        changed = sorted(_differences(old, fresh, ()))
+    fresh = manifest(study, dataset)
+    lock = folder.opened(where)
+    try:
+        folder.check_free(where, (on_disk.SETTINGS, on_disk.TRIALS), True, "study")
+        old = folder.read_manifest(where, "study") if folder.holds_record(where) else None
+        if old is None:
+            return on_disk.create(where, fresh, None, lock)
+        changed = differences(old.settings, fresh.settings) + differences(old.made_from, fresh.made_from)
         if changed and not force:
             raise UserError(
-                f"The folder {str(folder)!r} holds a study with other settings ({'; '.join(changed[:3])}); "
+                f"The folder {str(where)!r} holds a study with other settings ({'; '.join(changed[:3])}); "
                 "choose another --out, or start it anew with --force."
             )
         if changed:
-            shutil.rmtree(folder / TRIALS, ignore_errors=True)
-        else:
-            fresh["trials"] = max(fresh["trials"], old["trials"])
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, tomli_w.dumps(fresh).encode())
-    except OSError as error:
-        raise UserError(f"The folder {str(folder)!r} cannot be written: {error.strerror}.") from None
+            return on_disk.create(where, fresh, old, lock)
+        writer = on_disk.enter(where, lock)
+        trials = max(fresh.settings["trials"], old.settings["trials"])
+        writer.change(fresh.settings | {"trials": trials}, fresh.machine)
+        return writer
+    except BaseException:
+        lock.release()
+        raise
+
+
+def manifest(study: Study, dataset: Dataset) -> Manifest:
+    settings, made = described(study, dataset), facts.of_data(dataset)
+    return Manifest(
+        kind="study",
+        identity=checksum([{k: v for k, v in settings.items() if k not in FREE}, made]),
+        files=[],
+        settings=settings,
+        methods={entry: facts.of_method(method_of(study.config(entry), Own())) for entry in study.methods},
+        made_from=made,
+        machine=facts.versions(),
+    )
 
 
 def described(study: Study, dataset: Dataset) -> dict[str, Any]:
@@ -59,21 +75,7 @@ def described(study: Study, dataset: Dataset) -> dict[str, Any]:
         "trials": study.trials,
         "seed": study.seed,
         "reference": study.reference,
-        "version": __version__,
-        "data": {
-            "name": dataset.name,
-            "synthetic": dataset.synthetic,
-            "note": dataset.note,
-            "classes": list(dataset.classes),
-            "rows": len(dataset.y),
-            "eval_rows": {split: len(y) for split, (_, y) in dataset.evals.items()},
-        },
-        "clients": {
-            "step_seconds": speeds.step_seconds.tolist(),
-            "latency": speeds.latency.tolist(),
-            "up_mbps": speeds.up_mbps.tolist(),
-            "down_mbps": speeds.down_mbps.tolist(),
-        },
+        **facts.about(dataset, speeds, first["partition"]),
         "run": shared,
         "methods": {
             entry: {key: value for key, value in settings.items() if key not in shared}
@@ -82,32 +84,39 @@ def described(study: Study, dataset: Dataset) -> dict[str, Any]:
     }
 
 
-def finished(folder: Path, entry: str) -> dict[int, dict[str, Any]]:
-    """Trials on record, by number: entry, trial, seed, wall; curves stay on the disk."""
-    found = {}
-    for path in sorted((folder / TRIALS / entry).glob("*.jsonl")):
-        for text in path.read_text(encoding="utf-8").splitlines():
-            trial = json.loads(text)
-            found[trial["trial"]] = {key: trial[key] for key in ("seed", "wall")}
-    return found
+def kept(entry: str, trial: int, result: Result) -> TrialRecord:
+    """Everything a report needs of a trial: the summary, and its rounds without what no report asks for."""
+    summary = result.summary
+    return TrialRecord(entry, trial, summary.seed, summary, [trimmed(r) for r in result.rounds], summary.wall)
 
 
-def save(folder: Path, entry: str, trials: Sequence[int], lines: list[str]) -> None:
-    where = folder / TRIALS / entry
-    where.mkdir(parents=True, exist_ok=True)
-    name = f"{trials[0]:04d}-{trials[-1]:04d}.jsonl"
-    write_atomically(where / name, "".join(text + "\n" for text in lines).encode())
+def trimmed(record: RoundRecord) -> RoundRecord:
+    return RoundRecord(
+        round=record.round,
+        seconds=record.seconds,
+        metrics={split: {name: scores[name] for name in METRICS} for split, scores in record.metrics.items()},
+        cohort=record.cohort,
+        steps=record.steps,
+        lr=record.lr,
+        bytes_up=record.bytes_up,
+        bytes_down=record.bytes_down,
+        readings={
+            name: [float(f"{value:.5g}") for value in record.readings[name]]
+            for name in READINGS
+            if name in record.readings
+        },
+    )
 
 
-def _differences(old: dict[str, Any], new: dict[str, Any], path: tuple[str, ...]) -> list[str]:
+def differences(old: dict[str, Any], new: dict[str, Any], path: tuple[str, ...] = ()) -> list[str]:
     """`run.lr: 0.05, now 0.1` for every setting that matters to the numbers and is not the same."""
     found = []
-    for key in old.keys() | new.keys():
-        if not path and key in ("trials", "title", "reference"):
+    for key in sorted(old.keys() | new.keys()):
+        if key == "note" or (not path and key in FREE):
             continue
         was, now = old.get(key), new.get(key)
         if isinstance(was, dict) and isinstance(now, dict):
-            found += _differences(was, now, (*path, key))
-        elif was != now and key != "note":
+            found += differences(was, now, (*path, key))
+        elif was != now:
             found.append(f"{'.'.join((*path, key))}: {was!r}, now {now!r}")
     return found

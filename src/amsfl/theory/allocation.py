@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from amsfl.core.records import Array
+from amsfl.theory.arrays import Array, total
 from amsfl.theory.claim import Claim, Sides
 from amsfl.theory.problems import average, norm, spread
 from amsfl.theory.recursion import residual
@@ -11,7 +11,7 @@ from amsfl.theory.trace import Trace, reach, taken
 
 def spend(shape: Array, price: Array, budget: Array) -> Array:
     """Steps in proportion to `shape` that spend the whole budget."""
-    return shape * (budget / np.sum(price * shape, axis=-1))[..., None]
+    return shape * (budget / total(price * shape))[..., None]
 
 
 def printed_allocation(worth: Array, seconds: Array, budget: Array) -> Array:
@@ -27,36 +27,36 @@ def quadratic_allocation(worth: Array, seconds: Array, budget: Array) -> Array:
 def step_worth(trace: Trace) -> Array:
     """m_i(s) = eta <grad F(w), grad F_i(w_i^(s))>, (rounds, longest + 1, *cases, clients)."""
     full = average(trace.problem.weights, trace.grads[:, 0])
-    return trace.lr[..., None] * np.sum(full[:, None, ..., None, :] * trace.grads, axis=-1)
+    return trace.lr[..., None] * total(full[:, None, ..., None, :] * trace.grads)
 
 
 def objective(trace: Trace) -> Array:
     """U(t) = sum_i omega_i sum_{s < t_i} m_i(s), (rounds, *cases)."""
-    per_client = np.sum(np.where(taken(trace), step_worth(trace), 0.0), axis=1)
-    return np.sum(trace.problem.weights * per_client, axis=-1)
+    per_client = total(np.where(taken(trace), step_worth(trace), 0.0), 1)
+    return total(trace.problem.weights * per_client)
 
 
 def _theorem(trace: Trace) -> Sides:
     weights = trace.problem.weights
     price = weights * trace.step_seconds
-    budget = np.sum(price * trace.steps, axis=-1)
+    budget = total(price * trace.steps)
     said = spend(1 / np.sqrt(np.broadcast_to(trace.step_seconds, price.shape)), price, budget)
     best = quadratic_allocation(weights, price, budget)
-    return Sides(np.sum(weights * said**2, axis=-1), np.sum(weights * best**2, axis=-1))
+    return Sides(total(weights * said**2), total(weights * best**2))
 
 
 def _appendix(trace: Trace) -> Sides:
     weights, seconds = trace.problem.weights, trace.step_seconds
-    budget = np.sum(seconds * trace.steps, axis=-1)
+    budget = total(seconds * trace.steps)
     said = printed_allocation(weights, seconds, budget)
     best = quadratic_allocation(weights, seconds, budget)
-    return Sides(np.sum(weights * said**2, axis=-1), np.sum(weights * best**2, axis=-1))
+    return Sides(total(weights * said**2), total(weights * best**2))
 
 
 def _quadratic(trace: Trace) -> Sides:
     weights, seconds = trace.problem.weights, trace.step_seconds
-    best = quadratic_allocation(weights, seconds, np.sum(seconds * trace.steps, axis=-1))
-    return Sides(np.sum(weights * best**2, axis=-1), np.sum(weights * trace.steps**2, axis=-1))
+    best = quadratic_allocation(weights, seconds, total(seconds * trace.steps))
+    return Sides(total(weights * best**2), total(weights * trace.steps**2))
 
 
 def _one_step(trace: Trace) -> Sides:
@@ -67,7 +67,7 @@ def _worth(trace: Trace) -> Sides:
     full = average(trace.problem.weights, trace.grads[:, 0])
     moved = trace.anchors[:-1] - trace.anchors[1:]
     return Sides(
-        np.abs(np.sum(full * moved, axis=-1) - objective(trace)),
+        np.abs(total(full * moved) - objective(trace)),
         np.zeros(1),
         norm(full) * (norm(moved) + norm(trace.anchors[:-1])),
     )
@@ -76,10 +76,7 @@ def _worth(trace: Trace) -> Sides:
 def _decrease(trace: Trace) -> Sides:
     clients = trace.steps.shape[-1]
     losses = np.stack(
-        [
-            np.sum(trace.problem.weights * trace.problem.loss(spread(w, clients)), axis=-1)
-            for w in trace.anchors
-        ]
+        [total(trace.problem.weights * trace.problem.loss(spread(w, clients))) for w in trace.anchors]
     )
     moved = norm(trace.anchors[1:] - trace.anchors[:-1])
     rhs = losses[:-1] - objective(trace) + trace.problem.smooth / 2 * moved**2

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from amsfl.core.records import Array
+from amsfl.theory.arrays import Array, contract
 from amsfl.theory.claim import Claim, Sides
 from amsfl.theory.problems import average, norm, spread
 from amsfl.theory.trace import Trace, deviations, double_drift, drift, errors, grad_bound, reach
@@ -50,7 +50,7 @@ def ball_grad_bound(trace: Trace) -> Array:
     ||step_i(w) - w*|| <= q ||w - w*|| + eta ||grad F_i(w*)||, so R = eta g / (1 - q) is kept.
     """
     problem, q = trace.problem, contraction(trace)
-    star = norm(problem.grad(spread(problem.optimum, trace.steps.shape[-1]))).max(axis=-1)
+    star = np.asarray(norm(problem.grad(spread(problem.optimum, trace.steps.shape[-1]))).max(axis=-1))
     with np.errstate(divide="ignore", invalid="ignore"):
         radius = np.where(q < 1, trace.lr * star / (1 - q), np.inf)
     return star + problem.smooth * np.maximum(norm(errors(trace)[0]), radius)
@@ -71,7 +71,7 @@ def _bounded_in_ball(trace: Trace) -> Sides:
 def gda_error(trace: Trace) -> Array:
     """||H(w) delta - (grad F(w + delta) - grad F(w))|| from the anchor to every local model."""
     bend = np.stack([trace.problem.hess(row[0]) for row in trace.points])[:, None]
-    return norm(np.einsum("...ij,...j->...i", bend, _displacements(trace)) - deviations(trace))
+    return norm(contract("...ij,...j->...i", bend, _displacements(trace)) - deviations(trace))
 
 
 def _gda(trace: Trace, constant: Array) -> Sides:

@@ -1,14 +1,15 @@
 """`amsfl check`: which claims a recorded run supports, which it refutes, which it cannot tell."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from amsfl.core import UserError
+from amsfl.record import MethodFacts, RoundRecord
 from amsfl.theory import allocation, assumptions, recursion, residual
+from amsfl.theory.arrays import Array
 from amsfl.theory.claim import Claim, ClaimResult, Sides, evaluate, result, untold
-from amsfl.theory.readings import CLOSE, Row, from_readings
+from amsfl.theory.readings import from_readings
 from amsfl.theory.trace import Trace
 
 CLAIMS: tuple[Claim, ...] = (*assumptions.CLAIMS, *recursion.CLAIMS, *residual.CLAIMS, *allocation.CLAIMS)
@@ -19,45 +20,54 @@ NEEDS = {
     "what is minimised": "L and G",
     "step allocation": "seconds a step of each client; it is a statement about t, not about a run",
 }
-CORRECTING = ("fedprox", "scaffold", "feddyn", "fedcsda")  # clients do not step along their plain gradient
-NORMALISING = ("fednova",)  # steps do not enter the aggregation weights
+CLOSE = 0.1  # a predicted round time within a tenth counts as right
 
 
-def inconsistency(rows: Sequence[Row], config: Mapping[str, Any]) -> ClaimResult:
-    """Total variation between omega and omega t / E: zero is what Theorems 3.1 and 3.2 take for granted."""
+def tilt(weights: Array, mix: Array, applied: Array) -> float:
+    """Total variation between the weights and what the clients' mean steps count for in the average.
+
+    A client that applies n steps of mean size d sends n d, of which the average takes mix n d: its mean
+    step counts for mix n, so FedAvg (mix = w) has w t / E and FedNova (mix = w / t) the weights themselves.
+    """
+    counted = mix * applied
+    return 0.5 * float(np.abs(counted / counted.sum() - weights / weights.sum()).sum())
+
+
+def inconsistency(rows: Sequence[RoundRecord], facts: MethodFacts) -> ClaimResult:
+    """Whether steps leave the weights alone, which Theorems 3.1 and 3.2 take for granted."""
     name, where, form = "objective kept", "Thm 3.1, A.2", "printed"
-    if config.get("method") in NORMALISING:
-        return untold(name, where, form, "the method averages normalised updates, so steps do not tilt it")
-    moved, known = [], True
-    for row in rows:
-        weights = (row.get("plan") or {}).get("weights")
-        known &= weights is not None
-        share = np.ones(len(row["steps"])) if weights is None else np.array(weights, dtype=float)
-        share = share / share.sum()
-        counted = share * np.array(row["steps"], dtype=float)
-        moved.append(0.5 * float(np.abs(counted / counted.sum() - share).sum()))
-    note = f"largest shift {max(moved):.3f} of the total weight"
-    if not known:
-        note += "; weights were not recorded, equal ones assumed"
+    moved = [
+        tilt(
+            np.array(row.plan["weights"], dtype=float),
+            np.array(row.mix, dtype=float),
+            np.array(row.steps, dtype=float) + facts.closing,
+        )
+        for row in rows
+        if row.mix and "weights" in row.plan
+    ]
+    if not moved:
+        return untold(name, where, form, "cannot be told: the record does not say how uploads were mixed")
+    notes = [f"largest shift {max(moved):.3f} of the total weight"]
+    if facts.strides:
+        notes.append("by number of steps, whatever their lengths")
+    if not facts.plain:
+        notes.append("the method corrects its gradients, which may undo it")
     return result(
         name,
         where,
         form,
-        "steps leave the weights as they are: TV(w t/E, w) = 0",
+        "steps leave the weights as they are: TV(mix t, w) = 0",
         Sides(np.array(moved), np.zeros(1), 1.0),
         "readings",
-        1e-9,
-        note,
+        1e-6,  # mixing weights may have been float32
+        "; ".join(notes),
     )
 
 
-def times(rows: Sequence[Row], config: Mapping[str, Any]) -> list[ClaimResult]:
+def times(rows: Sequence[RoundRecord], kind: str, budget: float | None) -> list[ClaimResult]:
     """The round budget, and the plan's prediction against the clock."""
-    budget, kind = config.get("budget"), config.get("clock", "sum")
-    actual = np.array([float(row["round_seconds"].get(kind, np.nan)) for row in rows])
-    said = np.array(
-        [np.nan if row.get("predicted_seconds") is None else float(row["predicted_seconds"]) for row in rows]
-    )
+    actual = np.array([float(row.round_seconds.get(kind, np.nan)) for row in rows])
+    said = np.array([row.predicted_seconds or np.nan for row in rows])
     if budget is not None:
         over = float(np.nanmax(actual - budget, initial=0.0))
         sides = Sides(actual, np.full(len(actual), float(budget)))
@@ -91,11 +101,17 @@ def times(rows: Sequence[Row], config: Mapping[str, Any]) -> list[ClaimResult]:
 
 
 def check_run(
-    rows: Sequence[Row], config: Mapping[str, Any], trace: Trace | None = None
+    rows: Sequence[RoundRecord],
+    facts: MethodFacts,
+    *,
+    clock: str = "sum",
+    budget: float | None = None,
+    trace: Trace | None = None,
 ) -> list[ClaimResult]:
     """Everything a recorded run can say; with a trace (known constants) every claim of the paper too.
 
-    Of the configuration it reads `method`, `clock` (sum or makespan) and `budget` (seconds a round).
+    `facts` is what the record says of the method, `clock` (sum or makespan) the clock it was planned by,
+    `budget` its seconds a round.
     """
     if not rows and trace is None:
         raise UserError(
@@ -104,8 +120,8 @@ def check_run(
         )
     found: list[ClaimResult] = []
     if rows:
-        found += from_readings(rows, config.get("method") not in CORRECTING)
-        found += [inconsistency(rows, config), *times(rows, config)]
+        found += from_readings(rows, facts)
+        found += [inconsistency(rows, facts), *times(rows, clock, budget)]
     if trace is not None:
         return found + evaluate(CLAIMS, trace)
     told = {(r.name, r.form) for r in found}

@@ -1,12 +1,12 @@
 """A claim of the paper is `lhs <= rhs` as a function of a run; a result says how it stood."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from amsfl.core.records import Array
+from amsfl.theory.arrays import Array
 from amsfl.theory.trace import Trace
 
 ROUNDING = 1e-9  # of the size of what was subtracted; float64 leaves 1e-16 a step
@@ -102,6 +102,6 @@ def evaluate(claims: Iterable[Claim], trace: Trace) -> list[ClaimResult]:
     ]
 
 
-def table(results: Iterable[ClaimResult]) -> list[dict[str, Any]]:
+def table(results: Iterable[ClaimResult]) -> list[dict[str, str | float | None]]:
     """Rows of plain values for a printed table or JSON."""
     return [r._asdict() for r in results]

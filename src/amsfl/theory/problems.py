@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from amsfl.core import UserError, nearest
-from amsfl.core.records import Array
+from amsfl.theory.arrays import Array, contract, total
 
 
 class Problem(NamedTuple):
@@ -35,11 +35,11 @@ def spread(w: Array, clients: int) -> Array:
 
 def average(weights: Array, per_client: Array) -> Array:
     """sum_i omega_i x_i for vectors x_i."""
-    return np.sum(weights[..., None] * per_client, axis=-2)
+    return total(weights[..., None] * per_client, -2)
 
 
 def norm(x: Array) -> Array:
-    return np.linalg.norm(x, axis=-1)
+    return np.asarray(np.linalg.norm(x, axis=-1))
 
 
 def newton(
@@ -56,7 +56,7 @@ def newton(
     for _ in range(iterations):
         here = spread(w, clients)
         g = average(problem_weights, grad(here))
-        h = np.sum(problem_weights[..., None, None] * hess(here), axis=-3)
+        h = total(problem_weights[..., None, None] * hess(here), -3)
         trial = w - scale[..., None] * np.linalg.solve(h, g[..., None])[..., 0]
         better = norm(average(problem_weights, grad(spread(trial, clients)))) < norm(g)
         w = np.where(better[..., None], trial, w)
@@ -71,10 +71,10 @@ def quadratic(hessians: Array, centres: Array, weights: Array) -> Problem:
     eigen = np.linalg.eigvalsh(hessians)
 
     def grad(w: Array) -> Array:
-        return np.einsum("...ij,...j->...i", hessians, w - centres)
+        return contract("...ij,...j->...i", hessians, w - centres)
 
     def loss(w: Array) -> Array:
-        return 0.5 * np.sum((w - centres) * grad(w), axis=-1)
+        return 0.5 * total((w - centres) * grad(w))
 
     def hess(w: Array) -> Array:
         return np.broadcast_to(hessians, (*w.shape, w.shape[-1]))
@@ -100,28 +100,28 @@ def logistic(features: Array, labels: Array, ridge: Array, weights: Array) -> Pr
     """
     rows, dim = features.shape[-2:]
     ridge = np.broadcast_to(ridge, weights.shape[:-1])
-    gram = np.einsum("...ri,...rj->...ij", features, features) / rows
-    cubic = np.einsum("...r,...ri,...rj->...ij", norm(features), features, features) / rows
+    gram = contract("...ri,...rj->...ij", features, features) / rows
+    cubic = contract("...r,...ri,...rj->...ij", norm(features), features, features) / rows
 
     def margin(w: Array) -> Array:
-        return labels * np.einsum("...ri,...i->...r", features, w)
+        return labels * contract("...ri,...i->...r", features, w)
 
     def sigmoid(z: Array) -> Array:
         return 0.5 * (1 + np.tanh(0.5 * z))
 
     def loss(w: Array) -> Array:
-        fit = np.mean(np.logaddexp(0.0, -margin(w)), axis=-1)
-        return fit + 0.5 * ridge[..., None] * np.sum(w * w, axis=-1)
+        fit = total(np.logaddexp(0.0, -margin(w))) / rows
+        return np.asarray(fit + 0.5 * ridge[..., None] * total(w * w))
 
     def grad(w: Array) -> Array:
         pull = labels * sigmoid(-margin(w))
-        return ridge[..., None, None] * w - np.einsum("...r,...ri->...i", pull, features) / rows
+        return np.asarray(ridge[..., None, None] * w - contract("...r,...ri->...i", pull, features) / rows)
 
     def hess(w: Array) -> Array:
         z = margin(w)
         slope = sigmoid(z) * sigmoid(-z)
-        bend = np.einsum("...r,...ri,...rj->...ij", slope, features, features) / rows
-        return bend + ridge[..., None, None, None] * np.eye(dim)
+        bend = contract("...r,...ri,...rj->...ij", slope, features, features) / rows
+        return np.asarray(bend + ridge[..., None, None, None] * np.eye(dim))
 
     data = {"features": features, "labels": labels, "ridge": np.asarray(ridge), "weights": weights}
     return Problem(
@@ -143,7 +143,7 @@ def tanh(sharpness: float = 20.0) -> Problem:
     k = float(sharpness)
 
     def loss(w: Array) -> Array:
-        return (np.logaddexp(k * w, -k * w) - np.log(2.0))[..., 0] / k**2
+        return np.asarray(np.logaddexp(k * w, -k * w)[..., 0] - np.log(2.0)) / k**2
 
     def grad(w: Array) -> Array:
         return np.tanh(k * w) / k
@@ -181,7 +181,7 @@ def random_quadratics(
     low = 10 ** rng.uniform(-2, 0, (cases, 1, 1))
     eigen = low ** rng.uniform(0, 1, (cases, clients, dim)) * 10 ** rng.uniform(-0.5, 0.5, (cases, 1, 1))
     turn = np.linalg.qr(rng.normal(size=(cases, clients, dim, dim)))[0]
-    hessians = np.einsum("...ij,...j,...kj->...ik", turn, eigen, turn)
+    hessians = contract("...ij,...j,...kj->...ik", turn, eigen, turn)
     centres = apart * rng.normal(size=(cases, clients, dim))
     return quadratic(hessians, centres, rng.dirichlet(np.ones(clients), cases))
 
@@ -192,6 +192,6 @@ def random_logistic(
     """Gaussian features, a different true direction per client, so that the clients disagree."""
     features = rng.normal(size=(cases, clients, rows, dim)) * 10 ** rng.uniform(-0.5, 0.7, (cases, 1, 1, 1))
     truth = rng.normal(size=(cases, clients, dim))
-    labels = np.sign(np.einsum("...ri,...i->...r", features, truth) + rng.normal(size=(cases, clients, rows)))
+    labels = np.sign(contract("...ri,...i->...r", features, truth) + rng.normal(size=(cases, clients, rows)))
     ridge = 10 ** rng.uniform(-2, 0, cases)
     return logistic(features, labels, ridge, rng.dirichlet(np.ones(clients), cases))

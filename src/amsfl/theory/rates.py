@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from amsfl.theory import recursion
+from amsfl.theory.arrays import Array
 from amsfl.theory.assumptions import ball_grad_bound
 from amsfl.theory.check import CLAIMS
 from amsfl.theory.claim import Sides, evaluate, violations
@@ -35,7 +36,7 @@ def random_trace(
     return record(problem, start, steps, scale / problem.smooth, 10 ** rng.uniform(-1, 1, (cases, clients)))
 
 
-def printed_recursion_rate(trace: Trace, bound: np.ndarray) -> float:
+def printed_recursion_rate(trace: Trace, bound: Array) -> float:
     """Share of rounds that break Theorem 3.1 as printed when G is `bound`."""
     claim = next(c for c in CLAIMS if c.where == "Thm 3.1" and c.form == "printed")
     lhs, rhs, size = claim.sides(trace)

@@ -1,50 +1,50 @@
 """What an ordinary run's readings can tell of the paper's claims, and what they cannot.
 
-A recorded run knows no w*, no Hessian and no constant. L and G are estimated from the readings
-themselves, so a claim that holds here is consistent with the run, and one that fails is refuted
-for every constant the run itself supports.
+A recorded run knows no w*, no Hessian and no constant. Its readings show L and G from below: the largest
+secant and the largest gradient norm at the two ends of the local work. The bounds grow with L and with G,
+so one that holds with these holds with the true ones; one that does not asks for larger constants than the
+ends show (or for less minibatch noise), and nothing follows. Where a method sets its strides, lr is the cap
+of every one of them: what grows with the step length uses it, what needs the strides cannot be told.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from amsfl.core.records import Array
+from amsfl.record import MethodFacts, RoundRecord
+from amsfl.theory.arrays import Array
 from amsfl.theory.claim import ClaimResult, Sides, result, untold
 
 FIELDS = ("grad_sq", "diff_sq", "delta_sq", "grad_diff", "grad_delta", "grad_dir", "diff_dir", "delta_dir")
 ROUNDING = 2e-3  # engines may work in float32 and ||Delta_i|| comes out of a difference of squares
-ESTIMATE = "L and G are estimates from this run's readings"
-NOISE = "with minibatches the drift includes sampling noise"
-CLOSE = 0.1  # a predicted round time within a tenth counts as right
-
-Row = Mapping[str, Any]
+BELOW = "L and G are what the ends of the local work show, the true ones are no smaller"
+STRIDES = "cannot be told: strides differ, and the record has their cap only"
+CORRECTS = "cannot be told: the method corrects its gradients, so a step is not the gradient that was read"
 
 
 class Readings(NamedTuple):
     """All clients of all rounds, flattened; rows with a reading that is not finite are left out."""
 
     steps: Array
-    lr: Array
+    lr: Array  # the step length, or the cap of all; NaN where none was known yet
     value: dict[str, Array]
     smooth: float  # largest ||dg|| / ||delta||
     bound: float  # largest gradient norm at either end of the local work
 
 
-def gather(rows: Sequence[Row]) -> Readings | None:
+def gather(rows: Sequence[RoundRecord]) -> Readings | None:
     """None if the run kept no readings."""
     columns: dict[str, list[float]] = {name: [] for name in ("steps", "lr", *FIELDS)}
     for row in rows:
-        read = row.get("readings") or {}
-        if not all(name in read for name in FIELDS):
+        if not all(name in row.readings for name in FIELDS):
             continue
-        columns["steps"] += [float(t) for t in row["steps"]]
-        columns["lr"] += [float(row["lr"])] * len(row["steps"])
+        columns["steps"] += [float(t) for t in row.steps]
+        columns["lr"] += [row.lr or float("nan")] * len(row.steps)
         for name in FIELDS:
-            columns[name] += [float("nan") if x is None else float(x) for x in read[name]]
+            columns[name] += [float("nan") if x is None else float(x) for x in row.readings[name]]
     full = {name: np.array(xs) for name, xs in columns.items()}
-    good = np.all([np.isfinite(x) for x in full.values()], axis=0) & (full["lr"] > 0) & (full["grad_sq"] > 0)
+    good = np.all([np.isfinite(full[name]) for name in FIELDS], axis=0) & (full["grad_sq"] > 0)
     if not np.any(good):
         return None
     full = {name: x[good] for name, x in full.items()}
@@ -61,7 +61,7 @@ def gather(rows: Sequence[Row]) -> Readings | None:
 
 
 def accumulated(r: Readings) -> Array:
-    """||Delta_i|| from scalars: the error identity says Delta_i = -delta / eta - t g."""
+    """||Delta_i|| from scalars, for equal strides: the error identity says Delta_i = -delta / eta - t g."""
     v, t, eta = r.value, r.steps, r.lr
     square = v["delta_sq"] / eta**2 + 2 * t * v["grad_delta"] / eta + t**2 * v["grad_sq"]
     return np.sqrt(np.clip(square, 0, None))
@@ -76,93 +76,109 @@ def foretold(r: Readings, curve: str) -> Array:
         return t * start - (t - 1) / 2 * (start - end)
     left = np.clip(np.divide(end, start, out=np.ones_like(end), where=start != 0), 0.02, 0.999)
     rho = left ** (1 / t)
-    return start * (1 - left) / (1 - rho)
+    return np.asarray(start * (1 - left) / (1 - rho))
 
 
-def _bounds(r: Readings, plain: bool) -> list[ClaimResult]:
-    t, eta, v = r.steps, r.lr, r.value
-    pairs = np.where(t > 1, t * (t - 1) / 2, np.inf)  # one step has no drift: nothing to judge
-    note = ESTIMATE if plain else f"{ESTIMATE}; the method corrects its gradients, which these bounds ignore"
-    size = t * np.sqrt(v["grad_sq"])
-    moved, ended = np.sqrt(v["delta_sq"]), np.sqrt(v["diff_sq"])
+def _told(name: str, where: str, form: str, text: str, sides: Sides) -> ClaimResult:
+    """A bound that grows with L and G: it holds, or larger constants would have to be known."""
+    found = result(name, where, form, text, sides, "readings", ROUNDING, BELOW)
+    if found.holds is not False:
+        return found
+    short = f"L and G as read fall short in {found.violated:.1%} of {found.checked}"
+    return untold(
+        name, where, form, f"{text}: cannot be told: {short}; larger ones or noise would explain it"
+    )
+
+
+def _curvature(r: Readings, facts: MethodFacts) -> list[ClaimResult]:
+    """What the gradient's change says by itself, however the client came to its end."""
     said = f"L = {r.smooth:.3g}, G = {r.bound:.3g}"
-
-    def judge(name: str, where: str, form: str, text: str, sides: Sides, more: str = "") -> ClaimResult:
-        said = f"{note}; {more}" if more else note
-        return result(name, where, form, text, sides, "readings", ROUNDING, said)
-
+    moved, ended = np.sqrt(r.value["delta_sq"]), np.sqrt(r.value["diff_sq"])
+    # L is shown from below, so a step beyond 2/L is beyond the true one, too; a mere cap tells nothing there
+    step = result(
+        "step size",
+        "A1, all proofs",
+        "corrected",
+        f"eta <= 2/L, {said}",
+        Sides(r.lr * r.smooth, np.full(r.lr.shape, 2.0)),
+        "readings",
+        ROUNDING,
+        BELOW,
+    )
+    if facts.strides and step.holds is False:
+        step = untold(step.name, step.where, step.form, f"eta <= 2/L, {said}: {STRIDES}, which exceeds it")
     return [
-        judge(
+        result(
             "smoothness",
             "A1",
             "printed",
             f"|dg| <= L |delta|, {said}",
             Sides(ended, r.smooth * moved),
+            "readings",
+            ROUNDING,
             "by construction of L",
         ),
-        judge(
-            "step size",
-            "A1, all proofs",
-            "corrected",
-            f"eta <= 2/L, {said}",
-            Sides(eta * r.smooth, np.full(eta.shape, 2.0)),
-        ),
-        judge("displacement", "A2", "corrected", "|delta| <= eta t G", Sides(moved, eta * t * r.bound)),
-        judge(
-            "gradient deviation",
-            "A1, A2",
-            "corrected",
-            "|dg| <= eta t L G",
-            Sides(ended, eta * t * r.smooth * r.bound),
-        ),
-        judge(
-            "drift accumulation",
-            "A4",
-            "printed",
-            "|Delta_i| <= L G t(t-1)/2",
-            Sides(accumulated(r), r.smooth * r.bound * pairs, size),
-            NOISE,
-        ),
-        judge(
-            "drift accumulation",
-            "A4",
-            "corrected",
-            "|Delta_i| <= eta L G t(t-1)/2",
-            Sides(accumulated(r), eta * r.smooth * r.bound * pairs, size),
-            NOISE,
-        ),
-        judge(
-            "drift, own gradient",
-            "A4",
-            "corrected",
-            "|Delta_i| <= eta L |g_i| t(t-1)/2",
-            Sides(accumulated(r), eta * r.smooth * np.sqrt(v["grad_sq"]) * pairs, size),
-            NOISE,
-        ),
+        step,
     ]
 
 
-def _curves(r: Readings) -> list[ClaimResult]:
+def _lengths(r: Readings, facts: MethodFacts) -> list[ClaimResult]:
+    """How far t steps can go, and how far the gradient can turn on the way."""
+    far, eta = r.steps * r.lr * r.bound, "cap" if facts.strides else "eta"
+    claims = [
+        ("displacement", "A2", f"|delta| <= {eta} t G", Sides(np.sqrt(r.value["delta_sq"]), far)),
+        (
+            "gradient deviation",
+            "A1, A2",
+            f"|dg| <= {eta} t L G",
+            Sides(np.sqrt(r.value["diff_sq"]), r.smooth * far),
+        ),
+    ]
+    if not facts.plain:
+        return [untold(name, where, "corrected", f"{text}: {CORRECTS}") for name, where, text, _ in claims]
+    return [_told(name, where, "corrected", text, sides) for name, where, text, sides in claims]
+
+
+def _drifts(r: Readings, facts: MethodFacts) -> list[ClaimResult]:
+    """A4, with the drift from scalars: only where all steps are of one length and along the gradient."""
+    t, v = r.steps, r.value
+    pairs = np.where(t > 1, t * (t - 1) / 2, np.inf)  # one step has no drift: nothing to judge
+    each = r.smooth * pairs
+    claims = [
+        ("drift accumulation", "printed", "|Delta_i| <= L G t(t-1)/2", each * r.bound),
+        ("drift accumulation", "corrected", "|Delta_i| <= eta L G t(t-1)/2", each * r.lr * r.bound),
+        (
+            "drift, own gradient",
+            "corrected",
+            "|Delta_i| <= eta L |g_i| t(t-1)/2",
+            each * r.lr * np.sqrt(v["grad_sq"]),
+        ),
+    ]
+    if facts.strides or not facts.plain:
+        why = STRIDES if facts.strides else CORRECTS
+        return [untold(name, "A4", form, f"{text}: {why}") for name, form, text, _ in claims]
+    drift, size = accumulated(r), t * np.sqrt(v["grad_sq"])
+    return [_told(name, "A4", form, text, Sides(drift, most, size)) for name, form, text, most in claims]
+
+
+def _curves(r: Readings, facts: MethodFacts) -> list[ClaimResult]:
     actual = r.value["delta_dir"]
     rows = []
     for curve in ("linear", "geometric"):
-        off = np.abs(foretold(r, curve) - actual)
-        told = (np.abs(actual) > 0) & (r.steps > 1)  # one step is foretold exactly
-        share = np.median(off[told] / np.abs(actual[told])) if np.any(told) else float("nan")
-        rows.append(
-            untold(
-                "worth of steps",
-                "docs/theory.md",
-                "corrected",
-                f"{curve} curve against the work done along the last global step: "
-                f"median client off by {share:.2%}; a measure, not a bound",
-            )
-        )
+        text = f"{curve} curve against the work done along the last global step"
+        if facts.strides or not facts.plain:
+            said = STRIDES if facts.strides else CORRECTS
+        else:
+            off = np.abs(foretold(r, curve) - actual)
+            told = (np.abs(actual) > 0) & (r.steps > 1) & np.isfinite(off)  # one step is foretold exactly
+            share = np.median(off[told] / np.abs(actual[told])) if np.any(told) else float("nan")
+            said = f"median client off by {share:.2%}; a measure, not a bound"
+        rows.append(untold("worth of steps", "docs/theory.md", "corrected", f"{text}: {said}"))
     return rows
 
 
-def from_readings(rows: Sequence[Row], plain: bool) -> list[ClaimResult]:
-    """Claims on gradients and displacements; `plain` if clients take uncorrected gradient steps."""
+def from_readings(rows: Sequence[RoundRecord], facts: MethodFacts) -> list[ClaimResult]:
+    """Claims on gradients and displacements, judged as far as the method's own way of stepping allows."""
     r = gather(rows)
     if r is None:
         return [
@@ -173,4 +189,4 @@ def from_readings(rows: Sequence[Row], plain: bool) -> list[ClaimResult]:
                 "cannot be told: the run kept no finite readings; record it with readings on",
             )
         ]
-    return _bounds(r, plain) + _curves(r)
+    return [*_curvature(r, facts), *_lengths(r, facts), *_drifts(r, facts), *_curves(r, facts)]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from amsfl.core.records import Array
+from amsfl.theory.arrays import Array, total
 from amsfl.theory.claim import Claim, Sides
 from amsfl.theory.problems import average, norm, spread
 from amsfl.theory.trace import (
@@ -18,7 +18,7 @@ from amsfl.theory.trace import (
 
 
 def _dot(x: Array, y: Array) -> Array:
-    return np.sum(x * y, axis=-1)
+    return total(x * y)
 
 
 def squares(trace: Trace) -> tuple[Array, Array]:

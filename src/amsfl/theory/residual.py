@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from amsfl.core.records import Array
+from amsfl.theory.arrays import Array, total
 from amsfl.theory.assumptions import contraction
 from amsfl.theory.claim import Claim, Sides
 from amsfl.theory.problems import average, norm
@@ -55,7 +55,7 @@ def _limit(trace: Trace, corrected: bool) -> Sides:
 
 def _contracts(trace: Trace) -> Sides:
     """The round is an average of contractions, so it contracts; it moves w* by the floor."""
-    q = np.sum(trace.problem.weights * contraction(trace)[..., None] ** trace.steps, axis=-1)
+    q = total(trace.problem.weights * contraction(trace)[..., None] ** trace.steps)
     star, longest = trace.problem.optimum, trace.points.shape[1] - 1
     moved = np.stack(
         [

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from amsfl.core import UserError
-from amsfl.core.records import Array
+from amsfl.theory.arrays import Array, total
 from amsfl.theory.problems import Problem, average, norm, spread
 
 Steps = NDArray[np.int64]
@@ -89,32 +89,32 @@ def deviations(trace: Trace) -> Array:
 
 def drift(trace: Trace) -> Array:
     """Delta_i, the appendix's single sum (A.1.6), (rounds, *cases, clients, dim)."""
-    return np.sum(np.where(taken(trace)[..., None], deviations(trace), 0.0), axis=1)
+    return total(np.where(taken(trace)[..., None], deviations(trace), 0.0), 1)
 
 
 def double_drift(trace: Trace) -> Array:
     """Delta_i as the main text prints it: step j is counted t_i - j times."""
     s = np.arange(trace.points.shape[1]).reshape(-1, *(1,) * (trace.steps.ndim - 1))
     times = np.where(s > 0, np.clip(trace.steps[:, None] - s, 0, None), 0)
-    return np.sum(times[..., None] * deviations(trace), axis=1)
+    return total(times[..., None] * deviations(trace), 1)
 
 
 def grad_bound(trace: Trace) -> Array:
     """G: the largest gradient norm met anywhere in the run, the smallest G that A2 allows, (*cases,)."""
-    return norm(trace.grads).max(axis=(0, 1, -1))
+    return np.asarray(norm(trace.grads).max(axis=(0, 1, -1)))
 
 
 def mean_steps(trace: Trace) -> Array:
     """E = sum omega_i t_i, (rounds, *cases)."""
-    return np.sum(trace.problem.weights * trace.steps, axis=-1)
+    return total(trace.problem.weights * trace.steps)
 
 
 def pair_steps(trace: Trace) -> Array:
     """The paper's D_k^2 = sum omega_i t_i (t_i - 1) / 2, (rounds, *cases)."""
-    return np.sum(trace.problem.weights * trace.steps * (trace.steps - 1) / 2, axis=-1)
+    return total(trace.problem.weights * trace.steps * (trace.steps - 1) / 2)
 
 
 def tilt(trace: Trace) -> Array:
     """Total variation between omega_i and omega_i t_i / E: how far unequal steps move the objective."""
     counted = trace.problem.weights * trace.steps / mean_steps(trace)[..., None]
-    return 0.5 * np.sum(np.abs(counted - trace.problem.weights), axis=-1)
+    return 0.5 * total(np.abs(counted - trace.problem.weights))

@@ -7,7 +7,6 @@ It lives in Flower's context, which ends with a Flower run; with `state-dir` in 
 file, which outlives the run, so that a resumed server finds its clients as it left them.
 """
 
-import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as save_tensors
 
 from amsfl.flower.wire import Order, Vector, arrays, pack_arrays, scalars
+from amsfl.record.disk import make_folder, safe_name, write_atomically
 
 NEVER = -1
 
@@ -54,17 +54,19 @@ def save(context: Context, order: Order, before: Vector, after: Vector) -> None:
     context.state["amsfl-state"] = pack_arrays({"accepted": before, "latest": after})
     path = _path(context, order)
     if path and after.size:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         notes = {key: str(value) for key, value in fields.items()}
         parts = {"accepted": np.ascontiguousarray(before), "latest": np.ascontiguousarray(after)}
-        beside = path.with_name(f".{path.name}.{os.getpid()}")
-        beside.write_bytes(save_tensors(parts, notes))
-        os.replace(beside, path)
+        content = save_tensors(parts, notes)
+        write_atomically(path, content)
 
 
 def _path(context: Context, order: Order) -> Path | None:
     folder: Any = context.node_config.get("state-dir")
-    return Path(str(folder)).expanduser() / f"{order.run}-{order.client}.safetensors" if folder else None
+    if not folder:
+        return None
+    # the run's name comes from the server: it must not lead out of the folder
+    return Path(str(folder)).expanduser() / f"{safe_name(order.run, 'The run')}-{order.client}.safetensors"
 
 
 def _read(path: Path, run: str) -> Held | None:

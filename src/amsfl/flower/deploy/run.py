@@ -1,6 +1,5 @@
 """`amsfl deploy`: a whole federation on this machine, run to its end, and nothing left behind."""
 
-import json
 import re
 import shutil
 import tempfile
@@ -11,12 +10,14 @@ from typing import Any, NamedTuple
 
 import tomli_w
 
+from amsfl import record
 from amsfl.core import UserError
-from amsfl.federation import folder, serve_config
+from amsfl.federation import serve_config
 from amsfl.flower.deploy import certificates
 from amsfl.flower.deploy.processes import Federation, loopback
 from amsfl.flower.deploy.shards import deal
 from amsfl.flower.server.app import LENGTH
+from amsfl.record import Summary
 
 PROJECT: dict[str, Any] = {
     "build-system": {"requires": ["hatchling"], "build-backend": "hatchling.build"},
@@ -47,7 +48,7 @@ def deploy(
     tls: bool = False,
     say: Callable[[str], None] = print,
     started: Callable[[Federation], None] | None = None,
-) -> dict[str, Any]:
+) -> Summary:
     """Start a SuperLink and `clients` SuperNodes on loopback, run, and return the summary.
 
     `settings` are those of server_app; `slowdowns[i]` and `step_seconds` make client i slow (see
@@ -82,28 +83,34 @@ def deploy(
             follow(running, home / "app", say)
     finally:
         shutil.rmtree(home, ignore_errors=True)
-    summary: dict[str, Any] = json.loads((out / folder.SUMMARY).read_text(encoding="utf-8"))
+    summary = record.read_run(out).summary
+    assert summary is not None  # else the run has failed, and said so
     return summary
 
 
 def remember(out: Path, recipe: Recipe) -> None:
     """Keep how it was started; a folder that holds a run keeps what it has, and the server refuses it."""
-    if not (out / folder.CONFIG).exists():
+    if not record.holds_record(out):
+        if (out / RECIPE).exists():
+            _recipe(out)  # ours, or it stays as it is
         out.mkdir(parents=True, exist_ok=True)
-        folder.write_atomically(out / RECIPE, json.dumps(recipe._asdict(), indent=1).encode())
+        record.write_sealed(out / RECIPE, recipe._asdict())
 
 
 def recall(out: Path, asked: Recipe) -> Recipe:
     """How the folder's deployment was started, with what the user changes now."""
-    try:
-        kept = Recipe(**json.loads((out / RECIPE).read_text(encoding="utf-8")))
-    except FileNotFoundError:
+    if not (out / RECIPE).exists():
         raise UserError(
             f"The folder {str(out)!r} holds no deployment to go on with; name one with --out, or start "
             "a new one without --resume."
-        ) from None
+        )
+    kept = _recipe(out)
     changed = {key: asked.settings[key] for key in AGAIN if asked.settings.get(key) is not None}
     return kept._replace(settings={**kept.settings, **changed, "resume": True})
+
+
+def _recipe(out: Path) -> Recipe:
+    return record.typed(Recipe, record.read_sealed(out / RECIPE, "choose another --out, or move it away."))
 
 
 def write_app(where: Path, settings: dict[str, Any]) -> None:

@@ -8,13 +8,15 @@ import numpy as np
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from amsfl.core import RoundRecord, UserError
-from amsfl.federation import ServeConfig, folder, serve_config
+from amsfl.core import UserError
+from amsfl.federation import ServeConfig, serve_config
 from amsfl.federation.api import brought
 from amsfl.federation.config import Simulation
 from amsfl.flower.server.progress import Progress, deciding_split
 from amsfl.flower.server.rounds import Evaluate, Server
 from amsfl.flower.wire import Buffers, Vector
+from amsfl.record import RoundRecord, read_manifest
+from amsfl.record.fingerprint import settings_now
 
 LENGTH = ("rounds", "seconds", "target")  # what may change when a run goes on
 
@@ -64,8 +66,9 @@ def serve(
 
 def resumed(where: Path, asked: Mapping[str, Any]) -> ServeConfig:
     """The settings that the folder's run began with, and how long it is to go on now."""
-    changed = {key: asked[key] for key in LENGTH if asked.get(key) is not None}
-    return serve_config({**folder.read_config(where).model_dump(exclude_none=True), **changed})
+    checked = serve_config({key: value for key, value in asked.items() if value is not None})
+    given = {key: value for key, value in checked.model_dump().items() if key in checked.model_fields_set}
+    return serve_config(settings_now(read_manifest(where, "flower"), given))
 
 
 def merged(defaults: Mapping[str, Any], run_config: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,19 +1,19 @@
 """Where a run stands: all that the next round needs, written after every round, read to go on."""
 
-import json
 import uuid
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from amsfl.core import RoundRecord, UserError
-from amsfl.federation import ServeConfig, folder
+from amsfl.federation import ServeConfig, facts
 from amsfl.federation.planner import Memory
 from amsfl.flower.server.costs import Measured
 from amsfl.flower.server.roster import Seat
 from amsfl.flower.wire import Buffers, Vector
+from amsfl.methods import Method
+from amsfl.record import Checkpoint, Manifest, Metrics, RoundRecord, RunWriter, Summary, plain, typed
+from amsfl.record.fingerprint import identity
 
 BUFFER = "buffer."
 
@@ -45,85 +45,92 @@ ARRAYS = ("anchor", "server", "step", "buffers")
 TRIAL = ("seed", "memory", "round", "seconds", "steps", "status", "reached")
 
 
-def save(where: Path, stand: Progress) -> None:
+def manifest(config: ServeConfig, stand: Progress, method: Method) -> Manifest:
+    """record.json of a run on real clients: whose data it is from, only they know."""
+    settings = config.model_dump()
+    made = {
+        "model": config.model,
+        "parameters": int(stand.anchor.size),
+        "buffers": {name: f"{part.dtype} {part.shape}" for name, part in stand.buffers.items()},
+        "clients": len(stand.seats),
+    }
+    return Manifest(
+        kind="flower",
+        identity=identity(settings, made),
+        files=[],
+        settings=settings,
+        methods={config.method: facts.of_method(method)},
+        made_from=made,
+        about={
+            "data": {"name": config.data, "synthetic": False, "note": ""},
+            "clients": {"names": [seat.name for seat in stand.seats]},
+        },
+    )
+
+
+def save(writer: RunWriter, stand: Progress) -> None:
     """A checkpoint as a simulation writes it (one trial), with Flower's own facts under `flower`."""
     arrays = {name: getattr(stand, name)[None] for name in ("anchor", "server", "step")}
     arrays |= dict.fromkeys(("client", "memory"), np.zeros((1, 0, 0), np.float32))  # stays with the clients
     arrays |= {BUFFER + name: np.array(part, order="C") for name, part in stand.buffers.items()}
-    host = {key: value for key, value in _plain(stand).items() if key not in ARRAYS}
+    host = {key: plain(part) for key, part in vars(stand).items() if key not in (*ARRAYS, "memory")}
+    host["memory"] = stand.memory.dump()
     trial = {"index": 0, "local": None} | {key: host.pop(key) for key in TRIAL}
-    folder.save_checkpoint(where, folder.Checkpoint(stand.round, arrays, trial | {"flower": host}))
+    writer.checkpoint(Checkpoint(stand.round, arrays, trial | {"flower": host}))
 
 
-def load(where: Path) -> Progress | None:
+def load(writer: RunWriter) -> tuple[Progress | None, list[RoundRecord]]:
     """The standing of the last finished round; the record is cut back to it."""
-    point = folder.load_checkpoint(where)
-    folder.keep_rounds(where, point.round if point else 0)
+    point = writer.last_checkpoint()
+    records = writer.go_on(point)
     if point is None:
-        return None
-    if "flower" not in point.host:
-        raise UserError(f"The folder {str(where)!r} holds a simulated run; continue it with 'amsfl resume'.")
+        return None, records
     rest = point.host["flower"]
     rest |= {key: point.host[key] for key in TRIAL}
     rest |= {name: point.arrays[name][0] for name in ("anchor", "server", "step")}
-    rest["seats"] = [Seat(*seat) for seat in rest["seats"]]
-    rest["measured"] = Measured(*rest["measured"])
+    rest["seats"] = [typed(Seat, seat) for seat in rest["seats"]]
+    rest["measured"] = typed(Measured, rest["measured"])
     rest["memory"] = Memory.load(rest["memory"])
     rest["buffers"] = {
         name.removeprefix(BUFFER): part for name, part in point.arrays.items() if name.startswith(BUFFER)
     }
-    return Progress(**rest)
+    return Progress(**rest), records
 
 
-def summary(config: ServeConfig, stand: Progress, rounds: list[RoundRecord], note: str) -> dict[str, Any]:
-    """summary.json, with the keys of a simulated run's."""
-    last: dict[str, dict[str, Any]] = {}
+def summary(config: ServeConfig, stand: Progress, rounds: list[RoundRecord], note: str) -> Summary:
+    """summary.json, as a simulated run's."""
+    last: Metrics = {}
     for record in rounds:
         last = record.metrics or last
-    return {
-        "method": config.method,
-        "data": config.data,
-        "synthetic": False,
-        "note": note,
-        "seed": stand.seed,
-        "status": stand.status,
-        "rounds": stand.round,
-        "accuracy": deciding_split(last).get("accuracy"),
-        "test_accuracy": last.get("test", {}).get("accuracy"),
-        "metrics": last,
-        "local_accuracy": None,
-        "clock": config.clock,
-        "virtual_seconds": stand.seconds[config.clock],
-        "virtual_seconds_by_clock": stand.seconds,
-        "target": config.target,
-        "seconds_to_target": stand.reached["elapsed"] if stand.reached else None,
-        "rounds_to_target": stand.reached["rounds"] if stand.reached else None,
-        "steps": {str(who): steps for who, steps in enumerate(stand.steps)},
-        "bytes_up": sum(record.bytes_up for record in rounds),
-        "bytes_down": sum(record.bytes_down for record in rounds),
-        "refused": stand.refused,
-        "wall": {
+    return Summary(
+        method=config.method,
+        data=config.data,
+        synthetic=False,
+        note=note,
+        seed=stand.seed,
+        status=stand.status,
+        rounds=stand.round,
+        accuracy=deciding_split(last).get("accuracy"),
+        test_accuracy=last.get("test", {}).get("accuracy"),
+        metrics=last,
+        local_accuracy=None,
+        clock=config.clock,
+        virtual_seconds=stand.seconds[config.clock],
+        virtual_seconds_by_clock=stand.seconds,
+        target=config.target,
+        seconds_to_target=stand.reached["elapsed"] if stand.reached else None,
+        rounds_to_target=int(stand.reached["rounds"]) if stand.reached else None,
+        steps={str(who): steps for who, steps in enumerate(stand.steps)},
+        bytes_up=sum(record.bytes_up for record in rounds),
+        bytes_down=sum(record.bytes_down for record in rounds),
+        refused=stand.refused,
+        wall={
             "seconds": stand.elapsed,
             "client_steps_per_second": sum(stand.steps) / max(stand.elapsed, 1e-9),
         },
-    }
+    )
 
 
 def deciding_split(metrics: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """The split that targets are held against: the server's hold-out, else the clients' own test rows."""
     return metrics.get("holdout") or metrics.get("clients") or {}
-
-
-def write_summary(where: Path, found: dict[str, Any]) -> None:
-    folder.write_atomically(where / folder.SUMMARY, json.dumps(found, indent=1).encode())
-
-
-def _plain(stand: Progress) -> dict[str, Any]:
-    arrays = dict.fromkeys(ARRAYS)
-    return (
-        vars(stand)
-        | arrays
-        | {"memory": stand.memory.dump()}
-        | {"seats": [list(seat) for seat in stand.seats]}
-        | {"measured": [list(part) for part in stand.measured]}
-    )

@@ -5,6 +5,7 @@ client does ends the run: who is late, gone or wrong is left out of the round, w
 """
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from flwr.app import MessageType
 from flwr.serverapp import Grid
 
 from amsfl import protocol
-from amsfl.core import Reading, RoundRecord, UserError
-from amsfl.federation import ServeConfig, folder
+from amsfl.core import Reading, UserError
+from amsfl.federation import ServeConfig
 from amsfl.federation.planner import Decision, Planner, planner, policy_of
+from amsfl.federation.rounds import counted
 from amsfl.federation.setup import Own, method_of, takes_readings
 from amsfl.flower import wire
 from amsfl.flower.server import checks, costs, progress, roster
@@ -25,6 +27,7 @@ from amsfl.flower.server.explain import client_scores, explain
 from amsfl.flower.server.orders import Desk
 from amsfl.flower.server.post import Post
 from amsfl.flower.server.progress import Progress
+from amsfl.record import RoundRecord, RunWriter, check_free, create, reopen
 
 Evaluate = Callable[[wire.Vector, wire.Buffers], dict[str, dict[str, Any]]]
 Watch = Callable[[RoundRecord], None]
@@ -57,11 +60,17 @@ class Server:
         self.desk = Desk(config, self.method, takes_readings(config, self.method, policy))
         self.post = Post(grid, self.config.poll)
         self.door = Door(self.post, config.clients, config.seed, self.config.patience)
+        self.writer: RunWriter | None = None
         self.plan_for = plan_by or (lambda weights: planner(config, self.method, policy, weights))
 
     def run(self, resume: bool = False) -> tuple[Progress, list[RoundRecord]]:
         """All rounds, until rounds, seconds or target say stop."""
-        stand, records = self._begin(resume)
+        with ExitStack() as stack:
+            stand, records = self._begin(resume, stack)
+            self._work(stand, records)
+        return stand, records
+
+    def _work(self, stand: Progress, records: list[RoundRecord]) -> None:
         began, last_good = self.post.now() - stand.elapsed, self.post.now()
         while stand.status == "running":
             record = self._round(stand, began)
@@ -71,32 +80,40 @@ class Server:
                 continue
             last_good = self.post.now()
             records.append(record)
-            if self.out:
-                folder.append(self.out, [record])
-                progress.save(self.out, stand)
+            if self.writer:
+                self.writer.append(record)
+                progress.save(self.writer, stand)
             if self.watch:
                 self.watch(record)
-        if self.out:
-            found = progress.summary(self.config, stand, records, self.method.note)
-            progress.write_summary(self.out, found)
+        if self.writer:
+            self.writer.end(progress.summary(self.config, stand, records, self.method.note))
         if stand.status == "abandoned":
             raise UserError(
                 f"No good reply came for {self.config.patience:g} seconds after round {stand.round}; "
                 "the record is kept: look at the SuperNodes, then run again with resume."
             )
-        return stand, records
 
-    def _begin(self, resume: bool) -> tuple[Progress, list[RoundRecord]]:
-        stand = progress.load(self.out) if self.out and resume else None
-        if stand is None or self.out is None:
+    def _begin(self, resume: bool, stack: ExitStack) -> tuple[Progress, list[RoundRecord]]:
+        stand, records = None, list[RoundRecord]()
+        if self.out and resume:
+            self.writer = stack.enter_context(reopen(self.out, "flower"))
+            stand, records = progress.load(self.writer)
+        elif self.out:
+            check_free(self.out)
+        if stand is None:
+            stand = self._fresh()
             if self.out and not resume:
-                folder.create(self.out, self.config)
-            return self._fresh(), []
+                described = progress.manifest(self.config, stand, self.method)
+                self.writer = stack.enter_context(create(self.out, described))
+            return stand, records
         self.planner = self.plan_for(roster.weights(stand.seats))
         stand.status = "finished" if stand.round >= self.config.last_round else "running"
+        if self.writer:
+            self.writer.change(self.config.model_dump(), {}, stand.round)
+            self.writer.reopen_end()
         if stand.status == "running":
             self.door.regather(stand.seats)
-        return stand, list(folder.read_rounds(self.out))
+        return stand, records
 
     def _fresh(self) -> Progress:
         seats = self.door.gather()
@@ -157,6 +174,7 @@ class Server:
             {name: column.tolist() for name, column in reading._asdict().items() if self.desk.readings},
             self._explained(explain(decision, cohort, kept, good, expected)),
             {"seconds": self.post.now() - started, "elapsed": stand.elapsed},
+            counted(self.method, roster.weights(stand.seats)[cohort[kept]], taken.steps),
         )
         self.door.refused, self.door.notes = [], []
         return record

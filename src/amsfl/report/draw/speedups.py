@@ -2,52 +2,74 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Protocol
 
-from amsfl.report.draw.style import COLOURS
+from amsfl.report.draw import style
+from amsfl.report.draw.drawing import Drawn, canvas, legend, render
 
-SHADES = (COLOURS["amsfl"], COLOURS["scaffold"], COLOURS["fednova"])
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TICKS = (0.125, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
-def draw(rows: Sequence[dict[str, Any]], folder: Path) -> None:
+class Speedup(Protocol):
+    """One comparison to one target: a row of the study's table."""
+
+    @property
+    def who(self) -> str: ...
+    @property
+    def against(self) -> str: ...
+    @property
+    def target(self) -> float: ...
+    @property
+    def mean(self) -> float: ...
+    @property
+    def low(self) -> float: ...
+    @property
+    def high(self) -> float: ...
+    @property
+    def worst(self) -> float: ...
+    @property
+    def best(self) -> float: ...
+
+
+def draw(rows: Sequence[Speedup], folder: Path) -> None:
     """speedups.png and .svg: a line a comparison, a dot with its interval a target, worst to best thin."""
     import matplotlib
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    pairs = list(dict.fromkeys((row["who"], row["against"]) for row in rows))
-    targets = sorted({row["target"] for row in rows})
-    if not pairs:
+    if not rows:
         return
-    figure, axes = plt.subplots(figsize=(9, 0.55 * len(pairs) + 1.4), layout="constrained")
-    for place, pair in enumerate(reversed(pairs)):
-        for row in rows:
-            if (row["who"], row["against"]) != pair:
-                continue
-            nth = targets.index(row["target"])
-            y, color = place + 0.24 * (1 - nth), SHADES[nth]
-            axes.plot([row["worst"], row["best"]], [y, y], color=color, lw=0.8, alpha=0.6)
-            axes.plot([row["low"], row["high"]], [y, y], color=color, lw=3)
-            axes.plot(row["mean"], y, "o", color=color, ms=5)
-    axes.axvline(1, color="0.5", lw=1)
+    with matplotlib.rc_context(style.RC):
+        made = render(Drawn("speedups", "Times as fast", "", _figure(rows)), [])
+    (folder / "speedups.svg").write_text(made.alone, encoding="utf-8")
+    (folder / "speedups.png").write_bytes(made.png)
+
+
+def _figure(rows: Sequence[Speedup]) -> "Figure":
+    from matplotlib.lines import Line2D
+
+    pairs = list(dict.fromkeys((row.who, row.against) for row in rows))
+    targets = sorted({row.target for row in rows})
+    figure, grid = canvas(0.55 * len(pairs) + 1.4)
+    axes = grid[0][0]
+    for row in rows:
+        place, nth = pairs.index((row.who, row.against)), targets.index(row.target)
+        y = place + 0.72 * ((nth + 0.5) / len(targets) - 0.5)
+        colour = style.look(nth).colour
+        axes.plot([row.worst, row.best], [y, y], color=colour, lw=0.8, alpha=0.6)
+        axes.plot([row.low, row.high], [y, y], color=colour, lw=3)
+        axes.plot(row.mean, y, "o", color=colour, ms=5)
+    axes.axvline(1, color=style.INK, lw=1, alpha=0.5)
     axes.set_xscale("log")
-    ticks = [t for t in (0.125, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256) if _within(t, rows)]
-    axes.set_xticks(ticks, [f"{t:g}x" for t in ticks])
+    low, high = min(row.worst for row in rows) / 1.5, max(row.best for row in rows) * 1.5
+    ticks = [tick for tick in TICKS if low <= tick <= high]
+    axes.set_xticks(ticks, [f"{tick:g}x" for tick in ticks])
     axes.minorticks_off()
-    axes.set_yticks(
-        range(len(pairs)), [f"{who}\nagainst {other}" for who, other in reversed(pairs)], fontsize=8
-    )
-    axes.set_xlabel("times as fast (dot: mean over settings, bar: 95%, line: worst to best)")
-    for nth, target in enumerate(targets):
-        axes.plot([], [], "o-", color=SHADES[nth], label=f"to {target:.0%}")
-    axes.legend(loc="upper right", fontsize=8)
-    axes.grid(axis="x", alpha=0.3)
-    for kind in ("png", "svg"):
-        figure.savefig(folder / f"speedups.{kind}", dpi=150)
-    plt.close(figure)
-
-
-def _within(tick: float, rows: Sequence[dict[str, Any]]) -> bool:
-    low, high = min(row["worst"] for row in rows), max(row["best"] for row in rows)
-    return bool(low / 1.5 <= tick <= high * 1.5)
+    axes.set_yticks(range(len(pairs)), [f"{who}\nagainst {other}" for who, other in pairs], fontsize=7)
+    axes.set_ylim(len(pairs) - 0.4, -0.6)
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel("times as fast (dot: mean over settings, bar: 95%, line: worst to best)", fontsize=7)
+    keys = [Line2D([], [], color=style.look(n).colour, marker="o") for n in range(len(targets))]
+    legend(figure, keys, [f"to {target:.0%}" for target in targets])
+    return figure

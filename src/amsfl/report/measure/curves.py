@@ -1,78 +1,88 @@
-"""Curves of several trials brought onto one axis."""
+"""Accuracy along an axis (virtual time, rounds, bytes): several trials brought onto one curve.
+
+A trial's model is its last one: after its end its score stays what it was. So a curve ends with the same
+mean over trials that stands in the table.
+"""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from amsfl.report.measure.about import judged
+from amsfl.report.measure.measures import MEGABYTE
 from amsfl.report.measure.read import Series, Trial
 
-Floats = np.ndarray[Any, np.dtype[np.float64]]
+Floats = npt.NDArray[np.float64]
+AXES = ("seconds", "rounds", "megabytes")
+FEW = 5  # trials; below that, quartiles mean nothing, and all of them are shown
+POINTS = 160  # of a curve, at most: more than a phone has room for
 
 
-def over_time(trial: Trial, split: str, clock: str, times: Floats) -> Floats:
-    """Accuracy at given times: the last evaluation's, NaN before the first and after the trial's end."""
-    rows = [r for r in trial.rounds if r["metrics"].get(split, {}).get("accuracy") is not None]
-    if not rows:
-        return np.full(len(times), np.nan)
-    seconds = np.array([row["seconds"][clock] for row in rows])
-    scores = np.array([row["metrics"][split]["accuracy"] for row in rows], float)
-    place = np.searchsorted(seconds, times, side="right") - 1
-    return np.where((place >= 0) & (times <= seconds[-1]), scores[np.maximum(place, 0)], np.nan)
+class Curve(NamedTuple):
+    x: Floats
+    mean: Floats
+    low: Floats  # the middle half of the trials, or all of them if they are few
+    high: Floats
 
 
-def band(rows: Sequence[Floats], share: float = 0.5) -> tuple[Floats, Floats, Floats]:
-    """Lower quartile, median, upper quartile over trials; NaN where fewer than `share` of them are."""
-    stack = np.array(rows)
-    there = np.isfinite(stack).sum(0) >= max(1.0, share * len(stack))
-    low, middle, high = np.full((3, stack.shape[1]), np.nan)
-    if there.any():
-        low[there], middle[there], high[there] = np.nanpercentile(stack[:, there], [25, 50, 75], axis=0)
-    return low, middle, high
+def positions(trial: Trial, axis: str, clock: str) -> Floats | None:
+    """Where each round ended on that axis; None where the record does not say."""
+    if axis == "seconds":
+        return np.array([record.seconds[clock] for record in trial.rounds], float)
+    if axis == "rounds":
+        return np.array([record.round for record in trial.rounds], float)
+    sent = np.cumsum([record.bytes_up + record.bytes_down for record in trial.rounds]) / MEGABYTE
+    return sent if len(sent) and sent[-1] > 0 else None
 
 
-def middle(rows: Sequence[Floats], share: float = 0.5) -> Floats:
-    """Mean over trials; NaN where fewer than `share` of them are."""
-    stack = np.array(rows)
-    count = np.isfinite(stack).sum(0)
-    total = np.nansum(stack, axis=0)
-    return np.where(count >= max(1.0, share * len(stack)), total / np.maximum(count, 1), np.nan)
+def curve(series: Series, split: str, axis: str, clock: str) -> Curve | None:
+    """Mean and spread over the trials, from where half of them have been evaluated."""
+    tracks = [found for trial in series.trials if (found := _track(trial, split, axis, clock)) is not None]
+    if len(tracks) < len(series.trials) or not tracks:
+        return None
+    grid = np.unique(np.concatenate([x for x, _ in tracks]))
+    starts = sorted(x[0] for x, _ in tracks)
+    grid = _thinned(grid[grid >= starts[(len(starts) - 1) // 2]])
+    stack = np.array([_held(x, scores, grid) for x, scores in tracks])
+    there = np.isfinite(stack).any(0)
+    grid, stack = grid[there], stack[:, there]
+    if not len(grid):
+        return None
+    low, high = spread(stack)
+    return Curve(grid, np.nanmean(stack, 0), low, high)
 
 
-def clients(series: Series) -> int:
-    return 1 + max((who for t in series.trials for r in t.rounds for who in r["cohort"]), default=-1)
+def spread(stack: Floats) -> tuple[Floats, Floats]:
+    ends = (0, 100) if len(stack) < FEW else (25, 75)
+    low, high = np.nanpercentile(stack, ends, axis=0)
+    return low, high
 
 
-def steps(series: Series, client: int) -> list[Floats]:
-    """One row a trial: this client's steps by round, NaN where it was not asked or the trial had ended."""
-    longest = max(len(trial.rounds) for trial in series.trials)
-    rows = np.full((len(series.trials), longest), np.nan)
-    for row, trial in zip(rows, series.trials, strict=True):
-        for place, record in enumerate(trial.rounds):
-            if client in record["cohort"]:
-                row[place] = record["steps"][record["cohort"].index(client)]
-    return list(rows)
+def _track(trial: Trial, split: str, axis: str, clock: str) -> tuple[Floats, Floats] | None:
+    x = positions(trial, axis, clock)
+    scores = [judged(record.metrics).get(split, {}).get("accuracy", "") for record in trial.rounds]
+    there = [place for place, score in enumerate(scores) if score != ""]
+    if x is None or not there:
+        return None
+    return x[there], np.array([scores[place] for place in there], float)  # a model not finite: None, NaN
 
 
-def plans(series: Series) -> bool:
-    """Whether steps differ between clients or rounds: somebody chose them."""
-    return len({step for trial in series.trials for record in trial.rounds for step in record["steps"]}) > 1
+def _held(x: Floats, scores: Floats, grid: Floats) -> Floats:
+    """The last evaluation's score at every point; NaN before the first."""
+    place = np.searchsorted(x, grid, side="right") - 1
+    return np.where(place >= 0, scores[np.maximum(place, 0)], np.nan)
 
 
-def drift(series: Series, client: int, clock: str, edges: Floats) -> Floats:
-    """||dg|| / ||g|| of a client's first minibatch over its local steps; median a bin."""
-    seconds, values = [], []
-    for trial in series.trials:
-        for record in trial.rounds:
-            found = record["readings"]
-            if client in record["cohort"] and found.get("grad_sq"):
-                place = record["cohort"].index(client)
-                change, size = found["diff_sq"][place], found["grad_sq"][place]
-                if size and change is not None:
-                    seconds.append(record["seconds"][clock])
-                    values.append((change / size) ** 0.5)
-    which = np.digitize(seconds, edges) - 1
-    known = np.array(values)
-    return np.array(
-        [np.median(known[which == b]) if (which == b).any() else np.nan for b in range(len(edges) - 1)]
-    )
+def _thinned(grid: Floats) -> Floats:
+    """As many points as can be seen, evenly, the first and the last among them."""
+    if len(grid) <= POINTS:
+        return grid
+    return grid[np.unique(np.searchsorted(grid, np.linspace(grid[0], grid[-1], POINTS)))]
+
+
+def shared_axes(series: Sequence[Series], clock: str) -> list[str]:
+    """Axes that every trial is on record for."""
+    trials = [trial for one in series for trial in one.trials]
+    return [axis for axis in AXES if all(positions(trial, axis, clock) is not None for trial in trials)]

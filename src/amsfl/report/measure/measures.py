@@ -2,11 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from amsfl.clock import CLOCKS
+from amsfl.record import RoundRecord
+from amsfl.report.measure.about import judged
 from amsfl.report.measure.read import Series, Trial
 from amsfl.report.measure.stats import Estimate, estimate
+from amsfl.report.measure.text import shown
 
 MEGABYTE = 1e6
 
@@ -18,32 +21,32 @@ class Hit(NamedTuple):
     rounds: int
 
 
-def first_hit(rounds: Sequence[dict[str, Any]], target: float, split: str = "holdout") -> Hit | None:
+def first_hit(rounds: Sequence[RoundRecord], target: float, split: str = "holdout") -> Hit | None:
     """Time counts to the end of the round that was evaluated; nothing is interpolated."""
     for record in rounds:
-        score = record["metrics"].get(split, {}).get("accuracy")
+        score = judged(record.metrics).get(split, {}).get("accuracy")
         if score is not None and score >= target:
-            return Hit(record["seconds"], record["round"])
+            return Hit(record.seconds, record.round)
     return None
 
 
 def measures(trial: Trial, target: float | None, given: float | None = None) -> dict[str, float | None]:
     """Everything by name; None where it does not exist (no test split, target not reached)."""
     summary, count = trial.summary, max(len(trial.rounds), 1)
-    seconds = summary["virtual_seconds_by_clock"]
+    seconds = summary.virtual_seconds_by_clock
     found: dict[str, float | None] = {
-        "rounds": float(summary["rounds"]),
-        "steps": float(sum(summary["steps"].values())),
-        "megabytes": (summary["bytes_up"] + summary["bytes_down"]) / MEGABYTE,
+        "rounds": float(summary.rounds),
+        "steps": float(sum(summary.steps.values())),
+        "megabytes": (summary.bytes_up + summary.bytes_down) / MEGABYTE,
         **{f"round_seconds_{clock}": seconds[clock] / count for clock in CLOCKS},
     }
-    for split, scores in summary["metrics"].items():
-        found[f"accuracy_{split}"] = scores["accuracy"]
-        found[f"macro_f1_{split}"] = scores["macro_f1"]
-        for place, recall in enumerate(scores["recall"]):
+    for split, scores in judged(summary.metrics).items():
+        found[f"accuracy_{split}"] = scores.get("accuracy")
+        found[f"macro_f1_{split}"] = scores.get("macro_f1")
+        for place, recall in enumerate(scores.get("recall") or []):
             found[f"recall_{split}_{place}"] = recall
-    for split, scores in (summary.get("local_accuracy") or {}).items():
-        for place, score in enumerate(scores, start=1):
+    for split, each in (summary.local_accuracy or {}).items():
+        for place, score in enumerate(each, start=1):
             found[f"accuracy_{split}_c{place}"] = score
     if target is not None:
         found |= _to_target(trial, target, given)
@@ -56,13 +59,13 @@ def _to_target(trial: Trial, target: float, given: float | None) -> dict[str, fl
     One that stopped being finite ended early, and counts with all the time it was given.
     """
     hit = first_hit(trial.rounds, target)
-    clock, ran = trial.summary["clock"], trial.summary["virtual_seconds_by_clock"]
-    if trial.summary["status"] == "diverged" and given and ran[clock] < given:
+    clock, ran = trial.summary.clock, trial.summary.virtual_seconds_by_clock
+    if trial.summary.status == "diverged" and given and ran[clock] < given:
         ran = {name: seconds * given / ran[clock] for name, seconds in ran.items()}
     return {
         "reached": 1.0 if hit else 0.0,
         "rounds_to": float(hit.rounds) if hit else None,
-        "least_rounds": float(hit.rounds if hit else trial.summary["rounds"]),
+        "least_rounds": float(hit.rounds if hit else trial.summary.rounds),
         "round_seconds_to": hit.seconds[clock] / hit.rounds if hit else None,
         **{f"seconds_to_{name}": hit.seconds[name] if hit else None for name in CLOCKS},
         **{f"least_{name}": (hit.seconds if hit else ran)[name] for name in CLOCKS},
@@ -74,6 +77,15 @@ class Measured(NamedTuple):
 
     series: Series
     values: list[dict[str, float | None]]
+    place: int = 0  # the reference has 0: colours and markers go by it
+
+    @property
+    def label(self) -> str:
+        return shown(self.series.label)
+
+    @property
+    def note(self) -> str:
+        return shown(self.series.note)
 
     def known(self, name: str) -> list[float]:
         return [value for row in self.values if (value := row.get(name)) is not None]
@@ -82,6 +94,16 @@ class Measured(NamedTuple):
         """Scores lie between 0 and 1; times and counts have no upper end."""
         score = name.startswith(("accuracy", "macro_f1", "recall"))
         return estimate(self.known(name), 0.0, 1.0 if score else math.inf)
+
+    def value(self, name: str) -> float:
+        """The mean alone, NaN where there is none."""
+        known = self.known(name)
+        return sum(known) / len(known) if known else math.nan
+
+    @property
+    def arrived(self) -> bool:
+        """Whether every trial got to the target."""
+        return sum(self.known("reached")) == len(self.values)
 
 
 def measure(series: Series, target: float | None) -> Measured:

@@ -1,23 +1,20 @@
-"""Records on disk -> series of trials. A folder is a study's (study.toml) or a plain run's (config.toml)."""
+"""Records on disk -> series of trials. A folder is a study's or a plain run's."""
 
-import json
-import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from amsfl import methods
+from amsfl import record
 from amsfl.core import UserError
-from amsfl.federation import folder as run_folder
+from amsfl.record import MethodFacts, RoundRecord, RunRecord, StudyRecord, Summary
 
-STUDY, TRIALS = "study.toml", "trials"
 DAGGER = "†"
 
 
 class Trial(NamedTuple):
     number: int
     seed: int
-    summary: dict[str, Any]  # of a finished run
-    rounds: list[dict[str, Any]]  # fields of RoundRecord
+    summary: Summary  # of a finished run
+    rounds: list[RoundRecord]
 
 
 class Series(NamedTuple):
@@ -26,19 +23,14 @@ class Series(NamedTuple):
     key: str  # for file contents: fedavg, or fedavg@FOLDER where several folders are overlaid
     label: str  # for people
     method: str
-    variant: int  # 0 for the first series of a method, then 1, 2, ...: colour says method, dashes say this
     settings: dict[str, Any]
     trials: list[Trial]
+    note: str = ""  # what a reader of its numbers must know
 
     @property
     def diverged(self) -> int:
         """Trials whose model stopped being finite."""
-        return sum(trial.summary["status"] == "diverged" for trial in self.trials)
-
-    @property
-    def note(self) -> str:
-        note = methods.make(self.method).note
-        return f"{DAGGER} {note}" if note else ""
+        return sum(trial.summary.status == "diverged" for trial in self.trials)
 
 
 class Source(NamedTuple):
@@ -55,18 +47,20 @@ def read(folders: list[Path]) -> list[Source]:
     """All folders' series, with keys and labels that tell them apart."""
     if not folders:
         raise UserError("Name a folder: 'amsfl report results/reproduce'.")
-    sources = [_study(folder) if (folder / STUDY).exists() else _run(folder) for folder in folders]
+    sources = [_source(folder) for folder in folders]
     if not any(series.trials for source in sources for series in source.series):
         raise UserError(f"Nothing is finished yet in {', '.join(str(f) for f in folders)}; run it first.")
     return _told_apart(sources)
 
 
-def _study(folder: Path) -> Source:
-    try:
-        settings = tomllib.loads((folder / STUDY).read_text(encoding="utf-8"))
-        series = [_entry(folder, settings, entry) for entry in settings["methods"]]
-    except (OSError, KeyError, ValueError) as error:
-        raise UserError(f"The study in {str(folder)!r} cannot be read: {error!r}.") from None
+def _source(folder: Path) -> Source:
+    if record.read_manifest(folder, "run", "flower", "study").kind == "study":
+        return _study(folder, record.read_study(folder))
+    return _run(folder, record.read_run(folder))
+
+
+def _study(folder: Path, found: StudyRecord) -> Source:
+    settings = found.settings
     return Source(
         folder.name,
         settings["title"],
@@ -74,61 +68,46 @@ def _study(folder: Path) -> Source:
         settings["trials"],
         settings["reference"],
         settings,
-        series,
+        [_entry(found, entry) for entry in found.trials],
     )
 
 
-def _entry(folder: Path, settings: dict[str, Any], entry: str) -> Series:
-    own = {"method": entry, **settings["run"], **settings["methods"][entry]}
-    lines = [
-        json.loads(text)
-        for path in sorted((folder / TRIALS / entry).glob("*.jsonl"))
-        for text in path.read_text(encoding="utf-8").splitlines()
-    ]
-    trials = [Trial(row["trial"], row["seed"], row["summary"], row["rounds"]) for row in lines]
-    trials.sort(key=lambda trial: trial.number)
-    method = own["method"]
-    label = methods.make(method).title if entry == method else f"{methods.make(method).title} ({entry})"
-    return Series(entry, label + _mark(method), method, 0, own, trials)
+def _entry(found: StudyRecord, entry: str) -> Series:
+    facts = found.manifest.methods[entry]
+    own = {"method": entry, **found.settings["run"], **found.settings["methods"][entry]}
+    trials = [Trial(each.trial, each.seed, each.summary, each.rounds) for each in found.trials[entry]]
+    label = facts.title if entry == facts.name else f"{facts.title} ({entry})"
+    return _series(entry, label, facts, own, trials)
 
 
-def _mark(method: str) -> str:
+def _series(
+    key: str, label: str, facts: MethodFacts, settings: dict[str, Any], trials: list[Trial]
+) -> Series:
     """A sign behind the name of a method whose numbers come with a note."""
-    return f" {DAGGER}" if methods.make(method).note else ""
+    note = f"{DAGGER} {facts.note}" if facts.note else ""
+    return Series(key, f"{label} {DAGGER}" if note else label, facts.name, settings, trials, note)
 
 
-def _run(folder: Path) -> Source:
+def _run(folder: Path, found: RunRecord) -> Source:
     """A folder of `amsfl run`, as a study of one method and one trial."""
-    if not (folder / run_folder.CONFIG).exists():
-        raise UserError(
-            f"The folder {str(folder)!r} holds neither a study ({STUDY}) nor a run ({run_folder.CONFIG})."
-        )
-    config = run_folder.read_config(folder)
-    settings = config.model_dump(exclude_none=True)
-    path = folder / run_folder.SUMMARY
-    trials = []
-    if path.exists():  # else the run has not ended, and has no summary to stand in a table
-        summary = json.loads(path.read_text(encoding="utf-8"))
-        rounds = [record._asdict() for record in run_folder.read_rounds(folder)]
-        trials = [Trial(0, config.seed, summary, rounds)]
-    seen = trials[0].summary if trials else {}
-    data = {"name": seen.get("data", config.data), "synthetic": seen.get("synthetic", False), "note": ""}
-    data["note"] = seen.get("note", "") if data["synthetic"] else ""
-    title = methods.make(config.method).title
+    settings = {key: value for key, value in found.settings.items() if value is not None}
+    facts, seed = found.method, settings["seed"]
+    # a run that has not ended has no summary to stand in a table
+    trials = [Trial(0, seed, found.summary, found.rounds)] if found.summary else []
+    about = found.manifest.about
     return Source(
         folder.name,
-        f"{title} on {data['name']}",
+        f"{facts.title} on {about['data']['name']}",
         "compare",
         1,
-        config.method,
-        {"data": data, "run": settings, "methods": {config.method: {}}, "seed": config.seed},
-        [Series(config.method, title + _mark(config.method), config.method, 0, settings, trials)],
+        facts.name,
+        {**about, "run": settings, "methods": {facts.name: {}}, "seed": seed},
+        [_series(facts.name, facts.title, facts, settings, trials)],
     )
 
 
 def _told_apart(sources: list[Source]) -> list[Source]:
-    """Labels with the folder behind them where there are several; variants counted a method."""
-    seen: dict[str, int] = {}
+    """Labels with the folder behind them where there are several."""
     several = len(sources) > 1
     result = []
     for number, source in enumerate(sources):
@@ -137,11 +116,8 @@ def _told_apart(sources: list[Source]) -> list[Source]:
             name = f"{name}-{number + 1}"
         renamed = []
         for series in source.series:
-            variant = seen.get(series.method, 0)
-            seen[series.method] = variant + 1
             renamed.append(
                 series._replace(
-                    variant=variant,
                     key=f"{series.key}@{name}" if several else series.key,
                     label=f"{series.label} · {name}" if several else series.label,
                 )

@@ -76,3 +76,12 @@ def holm(p: Sequence[float | None]) -> list[float | None]:
 def least_p(n: int) -> float:
     """The smallest two-sided p that n pairs can give: all differences of one sign, 2 of 2^n cases."""
     return min(1.0, 2.0 ** (1 - n))
+
+
+def touch(one: Estimate | None, two: Estimate | None) -> bool:
+    """Whether intervals have a point in common; without intervals nothing is kept apart."""
+    if one is None or two is None:
+        return True
+    if one.low is None or one.high is None or two.low is None or two.high is None:
+        return True
+    return one.low <= two.high and two.low <= one.high

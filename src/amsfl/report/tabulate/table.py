@@ -1,11 +1,9 @@
-"""A table once, written four ways: CSV for machines, Markdown, LaTeX and HTML for people.
+"""A table once, as values; and line by line as people see it, whatever it is written in.
 
-All four print the same digits, so a number in one can be found in the others.
+CSV, Markdown, LaTeX and HTML print the same digits, so a number in one can be found in the others.
 """
 
-import csv
-import html
-import io
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from amsfl.report.measure.stats import Estimate
@@ -27,6 +25,7 @@ class Row(NamedTuple):
     paper: dict[str, Value] | None = None  # the paper's numbers for the same columns
     least: frozenset[str] = frozenset()  # columns whose value is a lower bound
     note: str = ""  # what a reader of this row must know, for the CSV; people find it below the table
+    aside: bool = False  # something to hold the others against, no contestant
 
 
 class Table(NamedTuple):
@@ -34,7 +33,21 @@ class Table(NamedTuple):
     title: str
     columns: list[Column]
     rows: list[Row]
-    notes: list[str]
+    notes: Sequence[str]  # about this table
+    shared: Sequence[str] = ()  # about all of them: with a table that stands alone, once on a page
+
+
+class Cell(NamedTuple):
+    key: str
+    text: str
+    interval: str = ""
+    best: bool = False
+    head: bool = False
+
+
+class Line(NamedTuple):
+    kind: str  # "", paper or aside
+    cells: list[Cell]
 
 
 def number(value: float, column: Column) -> str:
@@ -63,104 +76,39 @@ def printed(row: Row, column: Column) -> str:
     value = (row.paper or {}).get(column.key)
     if value is None:
         return DASH
-    return value if isinstance(value, str) else number(float(value), column)  # type: ignore[arg-type]
+    if isinstance(value, str):
+        return value
+    return number(value.mean if isinstance(value, Estimate) else value, column)
 
 
 def best(table: Table) -> set[tuple[int, str]]:
     """(row, column) of the best mean in every column that has a best; lower bounds do not win."""
     found = set()
     for column in table.columns:
-        if not column.best or len(table.rows) < 2:
-            continue
         means = {
             place: value.mean if isinstance(value, Estimate) else value
             for place, row in enumerate(table.rows)
             if isinstance(value := row.values.get(column.key), Estimate | float)
             and column.key not in row.least
+            and not row.aside
         }
-        if len(set(means.values())) > 1:
+        if column.best and len(set(means.values())) > 1:
             top = (max if column.best == "max" else min)(means.values())
             found |= {(place, column.key) for place, mean in means.items() if mean == top}
     return found
 
 
-def to_csv(table: Table) -> str:
-    """One column a number: intervals as _low and _high, the paper's as paper_; empty where there is none."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    spread = [c for c in table.columns if any(isinstance(r.values.get(c.key), Estimate) for r in table.rows)]
-    beside = [c for c in table.columns if any(c.key in (r.paper or {}) for r in table.rows)]
-    head = [
-        n
-        for c in table.columns
-        for n in ([c.key, f"{c.key}_low", f"{c.key}_high"] if c in spread else [c.key])
-    ]
-    head += [f"paper_{c.key}" for c in beside]
-    head += ["lower_bounds"] if any(row.least for row in table.rows) else []
-    head += ["note"] if any(row.note for row in table.rows) else []
-    writer.writerow(head)
-    for row in table.rows:
-        cells = [cell for c in table.columns for cell in _plain(row.values.get(c.key), c, c in spread)]
-        cells += [printed(row, c).replace(DASH, "") for c in beside]
-        if "lower_bounds" in head:
-            cells.append(" ".join(c.key for c in table.columns if c.key in row.least))
-        cells += [row.note] if "note" in head else []
-        writer.writerow(cells)
-    return out.getvalue()
-
-
-def _plain(value: Value, column: Column, spread: bool) -> list[str]:
-    if isinstance(value, Estimate):
-        ends = [value.mean, value.low, value.high]
-        return ["" if end is None else number(end, column) for end in ends]
-    text = "" if value is None else value if isinstance(value, str) else number(value, column)
-    return [text, "", ""] if spread else [text]
-
-
-def to_markdown(table: Table) -> str:
-    top = best(table)
-    lines = [f"**{table.title}**", ""]
-    lines.append("| " + " | ".join(column.head for column in table.columns) + " |")
-    lines.append("| " + " | ".join("---" if c.key == "method" else "---:" for c in table.columns) + " |")
+def lines(table: Table) -> list[Line]:
+    """Every row as text, the paper's numbers on a line of their own below ours."""
+    top, first = best(table), table.columns[0].key
+    made = []
     for place, row in enumerate(table.rows):
-        cells = []
-        for column in table.columns:
-            text, interval = parts(row, column)
-            text = f"**{text}**" if (place, column.key) in top else text
-            cells.append(f"{text} {interval}".strip())
-        lines.append("| " + " | ".join(cells) + " |")
+        cells = [
+            Cell(c.key, *parts(row, c), best=(place, c.key) in top, head=c.key == first)
+            for c in table.columns
+        ]
+        made.append(Line("aside" if row.aside else "", cells))
         if row.paper:
-            beside = ["*paper*" if c.key == "method" else f"*{printed(row, c)}*" for c in table.columns]
-            lines.append("| " + " | ".join(beside) + " |")
-    return "\n".join([*lines, "", *table.notes, ""])
-
-
-def to_html(table: Table) -> str:
-    top = best(table)
-    rows = []
-    for place, row in enumerate(table.rows):
-        cells = []
-        for column in table.columns:
-            text, interval = parts(row, column)
-            small = f" <small>{html.escape(interval)}</small>" if interval else ""
-            strong = ' class="best"' if (place, column.key) in top else ""
-            tag = "th" if column.key == "method" else "td"
-            cells.append(
-                f'<{tag}{strong} data-key="{column.key}"><span>{html.escape(text)}</span>{small}</{tag}>'
-            )
-        rows.append(f"<tr>{''.join(cells)}</tr>")
-        if row.paper:
-            beside = "".join(
-                "<th>paper</th>"
-                if c.key == "method"
-                else f'<td data-key="paper_{c.key}"><span>{html.escape(printed(row, c))}</span></td>'
-                for c in table.columns
-            )
-            rows.append(f'<tr class="paper">{beside}</tr>')
-    head = "".join(f"<th>{html.escape(column.head)}</th>" for column in table.columns)
-    notes = "".join(f"<p>{html.escape(note)}</p>" for note in table.notes)
-    return (
-        f'<section><h2>{html.escape(table.title)}</h2><div class="wide" tabindex="0" role="region" '
-        f'aria-label="{html.escape(table.title)}"><table id="{table.name}"><thead><tr>{head}</tr></thead>'
-        f'<tbody>{"".join(rows)}</tbody></table></div><div class="notes">{notes}</div></section>'
-    )
+            beside = [Cell(f"paper_{c.key}", printed(row, c)) for c in table.columns[1:]]
+            made.append(Line("paper", [Cell("", "paper", head=True), *beside]))
+    return made

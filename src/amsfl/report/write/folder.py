@@ -1,52 +1,53 @@
 """From folders of records to every output: tables, figures, summary.json and report.html."""
 
-import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import tomli_w
 
-from amsfl.core import UserError
-from amsfl.federation.folder import write_atomically
+from amsfl.record import dumps, publish
 from amsfl.report.draw import figures
 from amsfl.report.measure.describe import describe
 from amsfl.report.measure.read import Source, read
 from amsfl.report.measure.stats import Estimate
 from amsfl.report.measure.subject import Study
-from amsfl.report.tabulate.contents import tables
+from amsfl.report.measure.text import block, shown
+from amsfl.report.tabulate.contents import brief, tables
+from amsfl.report.tabulate.csvs import to_csv
 from amsfl.report.tabulate.latex import to_latex
-from amsfl.report.tabulate.table import Table, to_csv, to_markdown
-from amsfl.report.write import page, words
+from amsfl.report.tabulate.markdown import to_markdown
+from amsfl.report.tabulate.table import Table, Value
+from amsfl.report.write import claims, page
+from amsfl.report.write.advice import advice, scope
 
 SUMMARY, PAGE = "summary.json", "report.html"
 
 
 def write(folders: list[Path], out: Path, target: float | None = None) -> Path:
     """Read what is finished in the folders and write the report into `out`; returns the page's path."""
-    sources = read(folders)
+    publish(out, compose(read(folders), target))
+    return out / PAGE
+
+
+def compose(sources: list[Source], target: float | None = None) -> dict[str, bytes]:
+    """Every file of the report by its name; reads and writes nothing."""
     study = describe(sources, target)
     made = tables(study)
-    pictures = figures.figures(study)
+    pictures = figures.figures(study, brief(study))
     files: dict[str, bytes] = {}
     for table in made:
         files[f"{table.name}.csv"] = to_csv(table).encode()
         files[f"{table.name}.md"] = to_markdown(table).encode()
         files[f"{table.name}.tex"] = to_latex(table).encode()
     for picture in pictures:
-        files[f"{picture.name}.svg"], files[f"{picture.name}.png"] = picture.svg.encode(), picture.png
-    files[SUMMARY] = json.dumps(summary(study), indent=1).encode()
+        files[f"{picture.name}.svg"], files[f"{picture.name}.png"] = picture.alone.encode(), picture.png
+    files[SUMMARY] = dumps(summary(study, made), indent=1).encode()
     files[PAGE] = page.page(study, made, pictures, _settings(sources), _progress(sources)).encode()
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():
-            write_atomically(out / name, content)
-    except OSError as error:
-        raise UserError(f"The folder {str(out)!r} cannot be written: {error.strerror}.") from None
-    return out / PAGE
+    return files
 
 
 def _settings(sources: list[Source]) -> str:
-    return "\n".join(f"# {source.folder}\n{tomli_w.dumps(source.settings)}" for source in sources)
+    return block("\n".join(f"# {shown(s.folder)}\n{tomli_w.dumps(s.settings)}" for s in sources))
 
 
 def _progress(sources: list[Source]) -> str:
@@ -57,7 +58,7 @@ def _progress(sources: list[Source]) -> str:
     return f"Not finished: {done} of {all_of_it} trials are on record, and this report is made from those."
 
 
-def summary(study: Study) -> dict[str, Any]:
+def summary(study: Study, made: Sequence[Table]) -> dict[str, object]:
     """Everything that the report says, for programs."""
     names = sorted({name for one in study.found for row in one.values for name in row})
     return {
@@ -65,16 +66,18 @@ def summary(study: Study) -> dict[str, Any]:
         "data": study.data,
         "synthetic": study.synthetic,
         "notes": [*filter(None, [study.banner]), *study.notes],
+        "differences": study.unlike,
+        "base_rate": study.base,
         "clock": study.clock,
         "seconds": study.seconds,
         "target": study.target,
         "reference": study.reference.series.key,
-        "overview": words.overview(study),
-        "claims": [claim._asdict() for claim in words.claims(study)],
+        "overview": f"{scope(study)} {advice(study)}",
+        "claims": [claim._asdict() for claim in claims.claims(study)],
         "methods": {
             one.series.key: {
-                "label": one.series.label,
-                "note": one.series.note,
+                "label": one.label,
+                "note": one.note,
                 "trials": len(one.values),
                 "seeds": [trial.seed for trial in one.series.trials],
                 "measures": {name: _plain(one.mean(name)) for name in names},
@@ -83,15 +86,12 @@ def summary(study: Study) -> dict[str, Any]:
         },
         "tests": [
             {key: _plain(value) for key, value in row.values.items()}
-            for table in _tests(study)
+            for table in made
+            if table.name == "tests"
             for row in table.rows
         ],
     }
 
 
-def _tests(study: Study) -> list[Table]:
-    return [table for table in tables(study) if table.name == "tests"]
-
-
-def _plain(value: Any) -> Any:
+def _plain(value: Value) -> object:
     return value._asdict() if isinstance(value, Estimate) else value

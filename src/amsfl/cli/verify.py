@@ -1,0 +1,28 @@
+"""`amsfl verify`: is a record whole, and if not, what can be saved."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from amsfl.cli.errors import friendly
+from amsfl.cli.screen import plain, print_json
+
+
+@friendly
+def verify(
+    folder: Annotated[Path, typer.Argument(help="a folder of a run, a study, real clients or a report")],
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON, nothing else")] = False,
+) -> None:
+    """Check every file of a record: format, checksums, settings, rounds. Exit code 1 if any is damaged."""
+    from amsfl import record
+
+    found = record.verify(folder)
+    if as_json:
+        rows = [part._asdict() for part in found.findings]
+        print_json({"kind": found.kind, "good": found.good, "findings": rows})
+    else:
+        for part in found.findings:
+            typer.echo(plain(f"{'whole  ' if part.good else 'DAMAGED'}  {part.what}: {part.said}"))
+    if not found.good:
+        raise typer.Exit(1)

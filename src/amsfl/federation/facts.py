@@ -1,0 +1,110 @@
+"""What a run is made from, as its record keeps it: to be held against what a resumed run finds."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from amsfl import clock
+from amsfl.core.version import VERSION
+from amsfl.data import Dataset
+from amsfl.engines import State, devices
+from amsfl.federation.setup import Parts
+from amsfl.methods import Method
+from amsfl.record import Manifest, MethodFacts
+from amsfl.record.fingerprint import identity, of_arrays
+
+
+def manifest(parts: Parts, first: State) -> Manifest:
+    """record.json of a new run; `first` is its state before any round."""
+    config, made = parts.config, made_from(parts)
+    settings = config.model_dump()
+    speeds = clock.profile(config.profile, made["clients"], config.seed)
+    return Manifest(
+        kind="run",
+        identity=identity(settings, made),
+        files=[],
+        settings=settings,
+        methods={config.method: of_method(parts.method)},
+        made_from=made,
+        machine=machine(parts, first),
+        about=about(parts.data, speeds, config.partition),
+    )
+
+
+def of_method(method: Method) -> MethodFacts:
+    strides = method.stride is not None
+    return MethodFacts(
+        method.name, method.title or method.name, method.note, method.plain, strides, method.closing
+    )
+
+
+def of_data(data: Dataset) -> dict[str, Any]:
+    """The numbers that a run learns from and is judged by, as checksums."""
+    splits = {split: of_arrays(np.asarray(x), np.asarray(y)) for split, (x, y) in data.evals.items()}
+    return {
+        "data": data.name,
+        "rows": len(data.y),
+        "training rows": of_arrays(np.asarray(data.x)),
+        "labels": of_arrays(np.asarray(data.y)),
+        "classes": list(data.classes),
+        "evaluation rows": splits,
+    }
+
+
+def made_from(parts: Parts) -> dict[str, Any]:
+    """All inputs of a run but its settings: a checkpoint means nothing without the same ones."""
+    task, costs = parts.task, parts.costs[0]
+    return of_data(parts.data) | {
+        "clients": int(task.shards.size.shape[1]),
+        "partition": of_arrays(task.shards.order, task.shards.size),
+        "model": task.model.name,
+        "layout": layout(parts),
+        "costs": of_arrays(np.asarray(costs.step_seconds), np.asarray(costs.comm_seconds)),
+        "precision": np.dtype(task.dtype).name,
+    }
+
+
+def layout(parts: Parts) -> list[str]:
+    """Every array of the model in the order of the flat vector."""
+    shapes = jax.eval_shape(parts.task.model.init, jax.random.key(0))
+    leaves = jax.tree_util.tree_flatten_with_path(shapes)[0]
+    return [f"{jax.tree_util.keystr(path)} {leaf.shape}" for path, leaf in leaves]
+
+
+def machine(parts: Parts, first: State) -> dict[str, Any]:
+    """What else the bits of a run depend on."""
+    found = versions() | {"first model": of_arrays(np.asarray(first.anchor))}
+    if parts.config.engine == "jax":
+        mesh = devices.mesh()
+        found |= {"device": mesh.devices.flat[0].platform, "devices": int(mesh.devices.size)}
+        found["workers"] = devices.workers(mesh)
+    return found
+
+
+def versions() -> dict[str, Any]:
+    return {"amsfl": VERSION, "jax": jax.__version__, "x64": bool(jax.config.read("jax_enable_x64"))}
+
+
+def about(data: Dataset, profile: clock.Profile, partition: str) -> dict[str, Any]:
+    """Data and clients in words and numbers, for whoever reads the record."""
+    splits = {split: np.asarray(y) for split, (_, y) in data.evals.items()}
+    return {
+        "data": {
+            "name": data.name,
+            "synthetic": data.synthetic,
+            "note": data.note,
+            "classes": list(data.classes),
+            "rows": len(data.y),
+            "eval_rows": {split: len(y) for split, y in splits.items()},
+            # what saying the commonest class every time would score: who ends there has learned nothing
+            "base_rate": {split: float(np.bincount(y).max() / len(y)) for split, y in splits.items()},
+        },
+        "clients": {
+            "names": list(data.site_names) if partition in ("auto", "column") else [],
+            "step_seconds": profile.step_seconds.tolist(),
+            "latency": profile.latency.tolist(),
+            "up_mbps": profile.up_mbps.tolist(),
+            "down_mbps": profile.down_mbps.tolist(),
+        },
+    }

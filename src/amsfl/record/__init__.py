@@ -1,0 +1,58 @@
+"""Records on disk: one schema, one writer, one reader, for runs, studies and real federations."""
+
+from amsfl.record.disk import safe_name, write_atomically
+from amsfl.record.folder import MANIFEST, holds_record, read_manifest, read_sealed, write_sealed
+from amsfl.record.lock import locked
+from amsfl.record.outputs import publish
+from amsfl.record.run import RunWriter, check_free, create, reopen
+from amsfl.record.run_reader import read_run
+from amsfl.record.schema import (
+    FORMAT,
+    Checkpoint,
+    Manifest,
+    MethodFacts,
+    Metrics,
+    RoundRecord,
+    RunRecord,
+    StudyRecord,
+    Summary,
+    TrialRecord,
+)
+from amsfl.record.study import StudyWriter, read_study
+from amsfl.record.text import Damaged, dumps
+from amsfl.record.typed import plain, typed
+from amsfl.record.verify import verify
+
+__all__ = [
+    "FORMAT",
+    "MANIFEST",
+    "Checkpoint",
+    "Damaged",
+    "Manifest",
+    "MethodFacts",
+    "Metrics",
+    "RoundRecord",
+    "RunRecord",
+    "RunWriter",
+    "StudyRecord",
+    "StudyWriter",
+    "Summary",
+    "TrialRecord",
+    "check_free",
+    "create",
+    "dumps",
+    "holds_record",
+    "locked",
+    "plain",
+    "publish",
+    "read_manifest",
+    "read_run",
+    "read_sealed",
+    "read_study",
+    "reopen",
+    "safe_name",
+    "typed",
+    "verify",
+    "write_atomically",
+    "write_sealed",
+]

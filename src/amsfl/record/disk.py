@@ -1,0 +1,128 @@
+"""The few things that are done to a disk, each whole or not at all, and what it refuses as a sentence."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from amsfl.core import DiskError, UserError
+
+LONGEST = 100  # characters of a name that becomes a folder's
+WAYS_OUT = {
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some space",
+    errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
+    errno.EACCES: "see who may write there, or choose another folder",
+    errno.EPERM: "see who may write there, or choose another folder",
+    errno.EROFS: "choose a folder that can be written",
+    errno.ENOENT: "somebody may have moved or removed it",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.EISDIR: "a directory is in a file's place: move it away",
+    errno.ENOTDIR: "a file is in a folder's place: choose another name",
+    errno.EEXIST: "a file is in a folder's place: choose another name",
+}
+
+
+@contextmanager
+def sentences(what: str, path: Path, then: str = "") -> Iterator[None]:
+    """`with sentences("written", path):` around anything that the disk may refuse."""
+    try:
+        yield
+    except OSError as error:
+        way = WAYS_OUT.get(error.errno or 0, "")
+        more = "; ".join(filter(None, (way, then if error.errno != errno.ENOENT else "")))
+        raise DiskError(
+            f"{str(path)!r} cannot be {what}: {error.strerror or error}{'; ' + more if more else ''}."
+        ) from error
+
+
+def write_all(file: int, content: bytes) -> None:
+    """All of it, or an error with nothing of it left behind: a full disk takes the first half of a write."""
+    before = os.fstat(file).st_size
+    view = memoryview(content)
+    try:
+        while view:
+            view = view[os.write(file, view) :]
+    except OSError:
+        with suppress(OSError):
+            os.ftruncate(file, before)
+        raise
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """To a file beside it, to the disk, then renamed over it, and the rename to the disk, too."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
+    with sentences("written", path):
+        try:
+            file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), 0o666)
+            try:
+                write_all(file, content)
+                os.fsync(file)
+            finally:
+                os.close(file)
+            os.replace(beside, path)
+        except BaseException:
+            with suppress(OSError):
+                beside.unlink()
+            raise
+        sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Names to the disk: without this a power cut may take back a rename. Windows has no such call."""
+    if os.name == "nt":
+        return
+    file = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # file systems that cannot do it say so this way
+            raise
+    finally:
+        os.close(file)
+
+
+def remove(path: Path) -> None:
+    with sentences("removed", path):
+        path.unlink(missing_ok=True)
+
+
+def make_folder(folder: Path) -> None:
+    with sentences("made", folder):
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+def leftovers(folder: Path, name: str) -> list[Path]:
+    """What a killed `write_atomically` left beside this name."""
+    return [path for path in folder.glob(".*.new") if path.name.startswith(f".{name}.")]
+
+
+def there(path: Path) -> bool:
+    """Whether the name is taken, be it by a link to nowhere."""
+    return os.path.lexists(path)
+
+
+def safe_name(name: str, what: str) -> str:
+    """A name that becomes a file's or folder's: it must not lead out of where it is put."""
+    bad = (
+        not name.strip()
+        or name.startswith(".")
+        or len(name) > LONGEST
+        or len(name.encode("utf-8", "surrogatepass")) > 200
+        or any(c in '/\\:*?"<>|' or not c.isprintable() for c in name)
+    )
+    if bad:
+        short = name if len(name) <= 60 else name[:57] + "..."
+        raise UserError(
+            f"{what} {short!r} cannot name a folder: it takes letters, digits, spaces and most signs, at "
+            f"most {LONGEST} of them, no slash, colon or star, and no dot in front."
+        )
+    return name
+
+
+def inside(folder: Path, path: Path) -> Path:
+    """The path, if no link on the way leads out of the folder."""
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise UserError(f"{str(path)!r} leads out of {str(folder)!r}; remove the link that is in the way.")
+    return path

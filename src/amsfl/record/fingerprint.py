@@ -1,0 +1,71 @@
+"""What a record was made from: a record means nothing without the same, and says what is not."""
+
+from collections.abc import Mapping
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from amsfl.core import UserError
+from amsfl.record.schema import Array, Manifest
+from amsfl.record.text import checksum, dumps
+
+# What may change when a run goes on: how long it is, how often it is saved, where its data lies; and how a
+# server of real clients waits for them.
+CHANGEABLE = (
+    *("rounds", "seconds", "target", "stop_at_target", "checkpoint_every", "data_dir"),
+    *("deadline", "poll", "norm_limit", "patience", "evaluate_clients"),
+)
+
+
+def of_arrays(*arrays: Array) -> str:
+    """A checksum of numbers, their shape and their type."""
+    crc = 0
+    for array in arrays:
+        crc = crc32(f"{array.dtype.str}{array.shape}".encode(), crc)
+        crc = crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, crc)
+    return f"{crc:08x}"
+
+
+def identity(settings: Mapping[str, Any], made_from: Mapping[str, Any]) -> int:
+    """The same for the same run, whoever makes it, however often it was stopped and made longer."""
+    fixed = {key: value for key, value in settings.items() if key not in CHANGEABLE}
+    return checksum([fixed, made_from])
+
+
+def check(manifest: Manifest, made_from: dict[str, Any], machine: dict[str, Any], anyway: bool) -> None:
+    """A resumed run finds what it began with, or a sentence says what it does not find."""
+    for what in sorted(manifest.made_from.keys() | made_from.keys()):
+        was, now = manifest.made_from.get(what), made_from.get(what)
+        if _plain(was) != _plain(now):
+            raise UserError(
+                f"The run began with {what} {_short(was)} and would continue with {_short(now)}; give it the "
+                "same data, model and costs as before, or start a new run."
+            )
+    for what in sorted(manifest.machine.keys() | machine.keys()):
+        was, now = manifest.machine.get(what), machine.get(what)
+        if was != now and not anyway:
+            raise UserError(
+                f"The run began with {what} {_short(was)} and would continue with {_short(now)}: it would "
+                "not end with the same bits. Go on where it began, or pass --anyway, which goes on record."
+            )
+
+
+def settings_now(manifest: Manifest, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that a run goes on with; only its length and the like may change."""
+    for key in changes:
+        if key not in CHANGEABLE and changes[key] != manifest.settings.get(key):
+            raise UserError(
+                f"The run began with {key} {manifest.settings.get(key)!r} and cannot go on with "
+                f"{changes[key]!r}; what may change is {', '.join(CHANGEABLE)}. For the rest start a new run."
+            )
+    return manifest.settings | dict(changes)
+
+
+def _plain(value: Any) -> str:
+    return dumps(value)
+
+
+def _short(value: Any) -> str:
+    said = repr(value)
+    return said if len(said) <= 80 else said[:77] + "..."

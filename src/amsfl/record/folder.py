@@ -1,0 +1,130 @@
+"""record.json: what a folder is, which of its files are ours, and how one record replaces another.
+
+It is written first. From then on the folder holds the new record: files of the one before are listed in
+`replaces`, mean nothing any more, and are removed by whoever opens the folder next, if not right now.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from amsfl.core import DiskError, UserError
+from amsfl.record import disk, text
+from amsfl.record.lock import Lock
+from amsfl.record.schema import FORMAT, Manifest, MethodFacts
+
+MANIFEST = "record.json"
+KINDS = {
+    "run": "a simulated run; continue it with 'amsfl resume'",
+    "flower": "a run of real clients; continue it with Flower and resume=true",
+    "study": "a study; continue it with the command that began it",
+    "trace": "a stored trace of amsfl.theory",
+}
+
+
+def holds_record(folder: Path) -> bool:
+    return disk.there(folder / MANIFEST)
+
+
+def read_manifest(folder: Path, *kinds: str) -> Manifest:
+    """What the folder says it is; of one of these kinds, if any are named."""
+    path = folder / MANIFEST
+    if not disk.there(path):
+        raise UserError(
+            f"The folder {str(folder)!r} holds no record: it has no {MANIFEST}. Either nothing was written "
+            "there, or by an amsfl too old for this one."
+        )
+    with disk.sentences("read", path):
+        content = path.read_bytes()
+    try:
+        found = text.loads(content)
+        if found.get("format") != FORMAT:
+            raise DiskError(
+                f"The record in {str(folder)!r} has format {found.get('format')!r}, and this amsfl reads and "
+                f"writes format {FORMAT}: use the amsfl that wrote it ({found.get('version', 'unknown')}), "
+                "or start a new one in another folder."
+            )
+        found = text.unseal(content)
+        methods = {entry: MethodFacts(**facts) for entry, facts in found.pop("methods").items()}
+        manifest = Manifest(**found, methods=methods)
+    except (text.Damaged, TypeError, KeyError, AttributeError) as bad:
+        raise DiskError(
+            f"{str(path)!r} is damaged ({bad}); what is in the folder cannot be told without it: start a new "
+            "record in another folder."
+        ) from None
+    if kinds and manifest.kind not in kinds:
+        what = KINDS.get(manifest.kind, manifest.kind)
+        raise UserError(f"The folder {str(folder)!r} holds {what}. Or choose another folder.")
+    return manifest
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    plain = manifest._asdict()
+    plain["methods"] = {entry: facts._asdict() for entry, facts in manifest.methods.items()}
+    disk.write_atomically(folder / MANIFEST, text.seal(plain))
+
+
+def check_free(folder: Path, files: Iterable[str], force: bool, ours: str) -> None:
+    """A new record may begin here: there is none, or it may be replaced; and nothing of anybody else's."""
+    if holds_record(folder):
+        if not force:
+            raise UserError(
+                f"The folder {str(folder)!r} already holds a {ours}; choose another --out, continue it with "
+                f"'amsfl resume {folder}', or overwrite it with --force."
+            )
+        return
+    for name in files:
+        if disk.there(folder / name):
+            raise UserError(
+                f"The folder {str(folder)!r} has a file {name!r} that is no record's of this amsfl, and it "
+                "would be overwritten; choose another --out, or move it away."
+            )
+
+
+def begin(folder: Path, manifest: Manifest, old: Iterable[str]) -> None:
+    """The new record stands with one rename; what the old one left goes after it."""
+    stale = [name for name in old if disk.there(folder / name)]
+    write_manifest(folder, manifest._replace(replaces=stale))
+
+
+def settle(folder: Path, manifest: Manifest) -> Manifest:
+    """Remove what the record before this one left behind. Whoever writes must hold the lock."""
+    if not manifest.replaces:
+        return manifest
+    for name in manifest.replaces:
+        disk.remove(disk.inside(folder, folder / name))
+    manifest = manifest._replace(replaces=[])
+    write_manifest(folder, manifest)
+    return manifest
+
+
+def clean(folder: Path, manifest: Manifest) -> None:
+    """Half-written files of a process that was killed."""
+    for name in (MANIFEST, *manifest.files):
+        for path in disk.leftovers(folder, name):
+            disk.remove(path)
+
+
+def opened(folder: Path) -> Lock:
+    """The folder with us as its only writer."""
+    disk.make_folder(folder)
+    return Lock(folder)
+
+
+def damaged(path: Path, why: object, then: str) -> DiskError:
+    return DiskError(f"{str(path)!r} is damaged ({why}): {then}")
+
+
+def read_sealed(path: Path, then: str, start: int = 0) -> dict[str, Any]:
+    """A sealed JSON file; `then` is the way out if it is not as it was written."""
+    with disk.sentences("read", path):
+        content = path.read_bytes()
+    try:
+        return text.unseal(content, start)
+    except text.Damaged as bad:
+        raise damaged(path, bad, then) from None
+
+
+def write_sealed(path: Path, value: dict[str, Any], start: int = 0) -> None:
+    """JSON that notices when it was changed, whole or not at all."""
+    disk.write_atomically(path, text.seal(value, start))

@@ -1,0 +1,61 @@
+"""Files that are made from records and can be made again: a manifest beside them says which are ours."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from zlib import crc32
+
+from amsfl.core import DiskError, UserError
+from amsfl.record import disk, text
+from amsfl.record.lock import locked
+
+LISTED = "report.json"
+LOCK = ".amsfl-report-lock"
+
+
+def publish(where: Path, files: Mapping[str, bytes]) -> None:
+    """Put the files there, in place of those of the last time; anything else that is there is left alone."""
+    with locked(where, LOCK):
+        old = listed(where)
+        taken = [name for name in (*files, LISTED) if name not in old and disk.there(where / name)]
+        if taken:
+            raise UserError(
+                f"The folder {str(where)!r} has a file {taken[0]!r} that is no report's of this amsfl, and "
+                "it would be overwritten; choose another --out, or move it away."
+            )
+        # the list before the files: what a killed process leaves is still known to be ours
+        _list(where, dict.fromkeys([*old, *files, LISTED], ""))
+        for name, content in files.items():
+            disk.make_folder((where / name).parent)
+            disk.write_atomically(disk.inside(where, where / name), content)
+        for name in old.keys() - files.keys() - {LISTED}:
+            disk.remove(disk.inside(where, where / name))
+        _list(where, {name: f"{crc32(content):08x}" for name, content in files.items()} | {LISTED: ""})
+
+
+def listed(where: Path) -> dict[str, str]:
+    """Our files and their checksums, "" where none is known."""
+    path = where / LISTED
+    if not disk.there(path):
+        return {}
+    with disk.sentences("read", path):
+        content = path.read_bytes()
+    try:
+        return {str(name): str(crc) for name, crc in text.unseal(content)["files"].items()}
+    except (text.Damaged, KeyError, AttributeError) as bad:
+        raise DiskError(
+            f"{str(path)!r} is damaged ({bad}); remove it and the report, then run 'amsfl report' again."
+        ) from None
+
+
+def changed(where: Path) -> list[str]:
+    """Files of ours that are not as they were written."""
+    found = []
+    for name, crc in listed(where).items():
+        path = where / name
+        if crc and (not path.is_file() or f"{crc32(path.read_bytes()):08x}" != crc):
+            found.append(name)
+    return found
+
+
+def _list(where: Path, files: dict[str, str]) -> None:
+    disk.write_atomically(where / LISTED, text.seal({"files": files}))

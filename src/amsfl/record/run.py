@@ -1,0 +1,174 @@
+"""A run's folder: config.toml, rounds.jsonl, a checkpoint, summary.json. Plain formats, no pickle.
+
+Rounds are appended as they happen, so a killed run leaves a readable record; everything else is written
+beside and renamed, so a file is whole or not there. At a checkpoint all of it is on the disk.
+"""
+
+import os
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from safetensors.numpy import save as save_tensors
+
+from amsfl.core import DiskError
+from amsfl.record import disk, folder, text
+from amsfl.record.lock import Lock
+from amsfl.record.run_reader import (
+    CONFIG,
+    FILES,
+    KINDS,
+    POINTER,
+    ROUNDS,
+    SLOTS,
+    SUMMARY,
+    check_config,
+    config_of,
+    lines,
+    load_checkpoint,
+    pointer,
+    read_summary,
+    records,
+    too_few,
+)
+from amsfl.record.schema import Checkpoint, Manifest, RoundRecord, Summary
+
+
+class RunWriter:
+    """A run's folder with us as its only writer, until the `with` ends."""
+
+    def __init__(self, where: Path, lock: Lock, manifest: Manifest):
+        self.where, self.lock, self.manifest = where, lock, manifest
+        self.slot = 0
+        self.file = -1
+        self.crc = manifest.identity
+
+    def __enter__(self) -> "RunWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self.file >= 0:
+            os.close(self.file)
+            self.file = -1
+        self.lock.release()
+
+    def append(self, record: RoundRecord) -> None:
+        """One more line. Not yet on the disk: that is a checkpoint's business."""
+        line, crc = text.seal_line(record._asdict(), self.crc)
+        with disk.sentences("written", self.where / ROUNDS, self._again()):
+            disk.write_all(self._rounds(), line)
+        self.crc = crc
+
+    def checkpoint(self, point: Checkpoint) -> None:
+        """Rounds and arrays first, then the pointer that names them with their hash; old arrays go last."""
+        content = save_tensors(point.arrays)
+        name, old = SLOTS[self.slot], SLOTS[1 - self.slot]
+        names = {
+            "round": point.round,
+            "arrays": name,
+            "sha256": sha256(content).hexdigest(),
+            "host": text.exact(point.host),
+        }
+        with disk.sentences("written", self.where / ROUNDS, self._again()):
+            os.fsync(self._rounds())  # a power cut must not leave fewer rounds than this
+        disk.write_atomically(self.where / name, content)
+        folder.write_sealed(self.where / POINTER, names, self.manifest.identity)
+        disk.remove(self.where / old)
+        self.slot = 1 - self.slot
+
+    def end(self, summary: Summary) -> None:
+        folder.write_sealed(self.where / SUMMARY, summary._asdict(), self.manifest.identity)
+
+    def last_checkpoint(self) -> Checkpoint | None:
+        return load_checkpoint(self.where, self.manifest)
+
+    def go_on(self, point: Checkpoint | None) -> list[RoundRecord]:
+        """Cut the record back to a checkpoint's rounds: what came after will be run again."""
+        count = point.round if point else 0
+        found = lines(self.where, self.manifest, count)
+        kept = records(self.where, found)
+        if len(kept) < count:
+            raise too_few(self.where, count, len(kept))
+        with disk.sentences("written", self.where / ROUNDS):
+            os.ftruncate(self._rounds(), found.end)
+        self.crc = found.crc
+        pointed = disk.there(self.where / POINTER) and pointer(self.where, self.manifest)["arrays"]
+        self.slot = 1 if pointed == SLOTS[0] else 0
+        disk.remove(self.where / SLOTS[self.slot])  # what a killed process left of it
+        return kept
+
+    def change(self, settings: dict[str, Any], machine: dict[str, Any], since: int) -> None:
+        """What a resumed run goes on with; what it had before stays on record."""
+        was, now = self.manifest.settings | self.manifest.machine, settings | machine
+        pairs = {key: [was.get(key), now.get(key)] for key in sorted(was.keys() | now.keys())}
+        fresh = {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+        if fresh:
+            changed = [*self.manifest.changed, {"round": since, **fresh}]
+            self.manifest = self.manifest._replace(settings=settings, machine=machine, changed=changed)
+            folder.write_manifest(self.where, self.manifest)
+            _write_config(self.where, self.manifest)
+
+    def ended(self) -> Summary | None:
+        """The end that is on record; a damaged one is none, and written again."""
+        try:
+            return read_summary(self.where, self.manifest)
+        except DiskError:
+            return None
+
+    def reopen_end(self) -> None:
+        """The end that is on record is none any more: the run goes further."""
+        disk.remove(self.where / SUMMARY)
+
+    def _rounds(self) -> int:
+        if self.file < 0:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+            extra = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+            self.file = os.open(self.where / ROUNDS, flags | extra, 0o666)
+        return self.file
+
+    def _again(self) -> str:
+        return f"the rounds before are kept, and go on with 'amsfl resume {self.where}'"
+
+
+def check_free(where: Path, force: bool = False) -> None:
+    """Whether a new run may begin there."""
+    folder.check_free(where, FILES, force, "run")
+
+
+def create(where: Path, manifest: Manifest, force: bool = False) -> RunWriter:
+    """Make the folder of a new run. One that holds a run already is left alone unless `force`."""
+    lock = folder.opened(where)
+    try:
+        folder.check_free(where, [*FILES, *manifest.files], force, "run")
+        old = folder.read_manifest(where, *KINDS).files if folder.holds_record(where) else []
+        folder.begin(where, manifest._replace(files=[*FILES, *manifest.files]), old)
+        return _entered(where, lock)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def reopen(where: Path, *kinds: str) -> RunWriter:
+    """The folder of a run that is to go on."""
+    folder.read_manifest(where, *kinds)  # before a lock is put where there is no run
+    lock = folder.opened(where)
+    try:
+        return _entered(where, lock)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _entered(where: Path, lock: Lock) -> RunWriter:
+    manifest = folder.settle(where, folder.read_manifest(where, *KINDS))
+    folder.clean(where, manifest)
+    if check_config(where, manifest) != config_of(manifest):  # gone, or from before settings changed
+        _write_config(where, manifest)
+    return RunWriter(where, lock, manifest)
+
+
+def _write_config(where: Path, manifest: Manifest) -> None:
+    disk.write_atomically(where / CONFIG, text.seal_toml(config_of(manifest), manifest.identity))

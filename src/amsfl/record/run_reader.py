@@ -1,0 +1,128 @@
+"""What a run's folder says, every line and file checked as it is read."""
+
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+
+from amsfl.core import DiskError
+from amsfl.record import disk, folder, text
+from amsfl.record.schema import Checkpoint, Manifest, RoundRecord, RunRecord, Summary
+
+CONFIG, ROUNDS, POINTER, SUMMARY = "config.toml", "rounds.jsonl", "checkpoint.json", "summary.json"
+SLOTS = ("checkpoint-a.safetensors", "checkpoint-b.safetensors")  # in turns: the last one stays whole
+FILES = (CONFIG, ROUNDS, POINTER, SUMMARY, *SLOTS)
+KINDS = ("run", "flower", "trace")
+
+
+def read_run(where: Path) -> RunRecord:
+    """Everything of a run but its arrays, every line and file checked."""
+    manifest = folder.read_manifest(where, *KINDS)
+    if manifest.replaces:  # a run that has only just begun, beside the files of the one before
+        return RunRecord(manifest, [], None)
+    check_config(where, manifest)
+    summary = read_summary(where, manifest)  # first: a run that is going on may add rounds meanwhile
+    rounds = records(where, lines(where, manifest))
+    if summary is not None and summary.rounds != len(rounds):
+        raise too_few(where, summary.rounds, len(rounds))
+    return RunRecord(manifest, rounds, summary)
+
+
+def read_summary(where: Path, manifest: Manifest) -> Summary | None:
+    path = where / SUMMARY
+    if not disk.there(path):
+        return None
+    way_out = f"'amsfl resume {where}' writes it again."
+    try:
+        return Summary(**folder.read_sealed(path, way_out, manifest.identity))
+    except TypeError as bad:
+        raise folder.damaged(path, bad, way_out) from None
+
+
+def check_config(where: Path, manifest: Manifest) -> dict[str, Any] | None:
+    """config.toml as we wrote it, None if it is gone: settings edited there would belie the record."""
+    path = where / CONFIG
+    if not disk.there(path):
+        return None
+    with disk.sentences("read", path):
+        content = path.read_bytes()
+    try:
+        return text.unseal_toml(content, manifest.identity)
+    except text.Damaged as bad:
+        raise folder.damaged(path, _edited(content, manifest) or bad, _put_back(where)) from None
+
+
+def config_of(manifest: Manifest) -> dict[str, Any]:
+    """What config.toml says; TOML has no None."""
+    return {key: value for key, value in manifest.settings.items() if value is not None}
+
+
+def _edited(content: bytes, manifest: Manifest) -> str:
+    """Which settings somebody changed, where that can be told."""
+    try:
+        found = text.toml(content)
+    except text.Damaged:
+        return ""
+    was = manifest.settings
+    changed = [key for key in sorted(found.keys() | was.keys()) if found.get(key) != was.get(key)]
+    said = [f"{key} is {found.get(key)!r} there, the run has {was.get(key)!r}" for key in changed]
+    return "; ".join(said[:3])
+
+
+def _put_back(where: Path) -> str:
+    return (
+        "a run keeps the settings it began with. Remove the file, and 'amsfl resume' writes the true one; "
+        f"for other settings start a new run: 'amsfl run --config {where / CONFIG} --out FOLDER'."
+    )
+
+
+def lines(where: Path, manifest: Manifest, at_most: int | None = None) -> text.Lines:
+    """What of rounds.jsonl is whole."""
+    path = where / ROUNDS
+    if not disk.there(path):
+        return text.Lines([], manifest.identity, 0)
+    with disk.sentences("read", path):
+        content = path.read_bytes()
+    return text.unseal_lines(content, manifest.identity, at_most)
+
+
+def records(where: Path, found: text.Lines) -> list[RoundRecord]:
+    """The lines as records, if none of them is damaged."""
+    try:
+        if found.bad:
+            raise text.Damaged(found.bad)
+        return [RoundRecord.of(row) for row in found.rows]
+    except (text.Damaged, TypeError) as bad:
+        raise folder.damaged(where / ROUNDS, bad, restart(where)) from None
+
+
+def pointer(where: Path, manifest: Manifest) -> dict[str, Any]:
+    return folder.read_sealed(where / POINTER, restart(where), manifest.identity)
+
+
+def load_checkpoint(where: Path, manifest: Manifest) -> Checkpoint | None:
+    """The last checkpoint, None if the run had not come to its first; a damaged one is an error."""
+    if manifest.replaces or not disk.there(where / POINTER):
+        return None
+    found = pointer(where, manifest)
+    path = where / SLOTS[found["arrays"] == SLOTS[1]]
+    with disk.sentences("read", path):
+        content = path.read_bytes()
+    if sha256(content).hexdigest() != found["sha256"]:
+        raise folder.damaged(path, "its checksum does not fit", restart(where))
+    try:
+        return Checkpoint(found["round"], load_tensors(content), text.from_exact(found["host"]))
+    except SafetensorError as bad:
+        raise folder.damaged(path, bad, restart(where)) from None
+
+
+def restart(where: Path) -> str:
+    return f"start again with 'amsfl run --config {where / CONFIG} --out {where} --force'."
+
+
+def too_few(where: Path, wanted: int, found: int) -> DiskError:
+    return DiskError(
+        f"{str(where / ROUNDS)!r} has {found} rounds, and there should be {wanted}: {restart(where)}"
+    )

@@ -1,0 +1,142 @@
+# ruff: noqa: RUF012 (defaults of a NamedTuple, which nobody changes in place)
+"""What is on record: the typed shapes of a run, a study and a real federation, field by field.
+
+Everything here is what JSON can hold. All that depends on the machine's speed is under `wall`.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from amsfl.core.version import VERSION
+
+FORMAT = 2  # of all folders; raise it whenever an older folder must not be continued as it stands
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Metrics = dict[str, dict[str, Any]]  # split -> accuracy, loss, macro_f1, recall, or what a user's own gives
+
+
+class RoundRecord(NamedTuple):
+    """One line of rounds.jsonl. A study keeps fewer fields of a round; what it left out has its default."""
+
+    round: int
+    seconds: dict[str, float]  # virtual time since the start by both clocks: sum, makespan
+    round_seconds: dict[str, float] = {}  # this round's share of it
+    predicted_seconds: float = math.nan  # what the plan expected of this round on the run's clock
+    metrics: Metrics = {}  # empty if not evaluated
+    cohort: list[int] = []
+    steps: list[int] = []
+    lr: float | None = None  # None: nobody knew one yet, and each client found its own
+    bytes_up: float = 0.0
+    bytes_down: float = 0.0
+    readings: dict[str, list[float]] = {}  # Reading field -> one value per client of the cohort
+    plan: dict[str, Any] = {}  # gain, drift, price, objective, bound, why; whatever the planner explains
+    wall: dict[str, float] = {}
+    mix: list[float] = []  # how much each client's upload counted, in the cohort's order
+
+    @classmethod
+    def of(cls, row: dict[str, Any]) -> "RoundRecord":
+        """From JSON, which has no NaN."""
+        if row.get("predicted_seconds", 0.0) is None:
+            row = row | {"predicted_seconds": math.nan}
+        return cls(**row)
+
+
+class Summary(NamedTuple):
+    """summary.json: the end of a run, as `--json` prints it."""
+
+    method: str
+    data: str
+    synthetic: bool
+    note: str
+    seed: int
+    status: str  # finished, diverged, abandoned (by all real clients)
+    rounds: int
+    accuracy: float | None  # of the hold-out, or of what stands for it
+    test_accuracy: float | None
+    metrics: Metrics
+    local_accuracy: dict[str, list[float]] | None  # of each client's own model at the end, by split
+    clock: str
+    virtual_seconds: float
+    virtual_seconds_by_clock: dict[str, float]
+    target: float | None
+    seconds_to_target: float | None
+    rounds_to_target: int | None
+    steps: dict[str, int]  # by client
+    bytes_up: float
+    bytes_down: float
+    refused: int = 0  # replies of real clients that were not taken
+    wall: dict[str, float | None] = {}
+
+
+class MethodFacts(NamedTuple):
+    """What report and theory must know of a method that they cannot import: it may be the user's own."""
+
+    name: str
+    title: str  # as people print it
+    note: str = ""  # what must be said beside its numbers
+    plain: bool = True  # steps follow the plain gradient: no correction
+    strides: bool = False  # the method sets the length of its steps by itself
+    closing: bool = False  # it takes one more step, with the reading's gradient
+
+
+class TrialRecord(NamedTuple):
+    """One line of a study's trials/ENTRY/FIRST-LAST.jsonl."""
+
+    entry: str
+    trial: int
+    seed: int
+    summary: Summary
+    rounds: list[RoundRecord]
+    wall: dict[str, float | None]
+
+
+class Checkpoint(NamedTuple):
+    round: int  # rounds finished
+    arrays: dict[str, Array]
+    host: dict[str, Any]  # planner and clock, as JSON; `flower` in it for real clients
+
+
+class Manifest(NamedTuple):
+    """record.json: what the folder is, which files in it are ours, and what the record was made from."""
+
+    kind: str  # run, flower, study, trace
+    identity: int  # of settings and what it was made from; all checksums of the record begin from it
+    files: list[str]  # ours: these and no others are ever replaced or removed
+    settings: dict[str, Any] = {}  # as they are now; config.toml or study.toml says the same to people
+    methods: dict[str, MethodFacts] = {}  # by entry; a run has one
+    made_from: dict[str, Any] = {}  # checksums of data, partition, model, costs: nothing means much without
+    machine: dict[str, Any] = {}  # what else the same bits depend on
+    about: dict[str, Any] = {}  # data and clients in words and numbers, for readers
+    changed: list[dict[str, Any]] = []  # settings that a resume changed: {"round": 7, "rounds": [7, 20]}
+    replaces: list[str] = []  # files of the record before this one, not removed yet
+    version: str = VERSION  # of the amsfl that began it
+    format: int = FORMAT
+
+
+class RunRecord(NamedTuple):
+    """All that a run's folder says, the arrays left on the disk."""
+
+    manifest: Manifest
+    rounds: list[RoundRecord]
+    summary: Summary | None  # None while it has not ended
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return self.manifest.settings
+
+    @property
+    def method(self) -> MethodFacts:
+        return next(iter(self.manifest.methods.values()))
+
+
+class StudyRecord(NamedTuple):
+    """All that a study's folder says; `settings` is study.toml."""
+
+    manifest: Manifest
+    trials: dict[str, list[TrialRecord]]  # by entry, in the order of their numbers
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return self.manifest.settings

@@ -1,0 +1,152 @@
+"""A study's folder: study.toml, and trials/ENTRY/FIRST-LAST.jsonl, each written whole or not at all."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from amsfl.core import UserError
+from amsfl.record import disk, folder, text
+from amsfl.record.lock import Lock
+from amsfl.record.schema import Manifest, RoundRecord, StudyRecord, Summary, TrialRecord
+
+SETTINGS, TRIALS = "study.toml", "trials"
+
+
+class StudyWriter:
+    """A study's folder with us as its only writer, until the `with` ends."""
+
+    def __init__(self, where: Path, lock: Lock, manifest: Manifest):
+        self.where, self.lock, self.manifest = where, lock, manifest
+
+    def __enter__(self) -> "StudyWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.lock.release()
+
+    def change(self, settings: dict[str, Any], machine: dict[str, Any]) -> None:
+        """More trials, another title, another machine; what it had before stays on record."""
+        was, now = self.manifest.settings | self.manifest.machine, settings | machine
+        fresh = {key: [was.get(key), now[key]] for key in now if was.get(key) != now[key]}
+        if fresh:
+            changed = [*self.manifest.changed, fresh]
+            self.manifest = self.manifest._replace(settings=settings, machine=machine, changed=changed)
+            folder.write_manifest(self.where, self.manifest)
+            write_settings(self.where, self.manifest)
+
+    def finished(self, entry: str) -> list[TrialRecord]:
+        return read_entry(self.where, self.manifest, entry)
+
+    def save(self, entry: str, trials: Sequence[TrialRecord]) -> None:
+        """The manifest first: a file that it does not list is not ours, and stays as it is."""
+        name = _name(entry, trials[0].trial, trials[-1].trial)
+        path = disk.inside(self.where, self.where / name)
+        if name not in self.manifest.files:
+            if disk.there(path):
+                raise UserError(f"{str(path)!r} is not a file of this study's; move it away.")
+            self.manifest = self.manifest._replace(files=[*self.manifest.files, name])
+            folder.write_manifest(self.where, self.manifest)
+        lines, crc = [], _start(self.manifest, name)
+        for trial in trials:
+            line, crc = text.seal_line(_row(trial), crc)
+            lines.append(line)
+        disk.make_folder(path.parent)
+        disk.write_atomically(path, b"".join(lines))
+
+
+def create(where: Path, manifest: Manifest, old: Manifest | None, lock: Lock) -> StudyWriter:
+    """A new study, in place of the old one if there is one; `lock` is held by now."""
+    for entry in manifest.methods:
+        disk.safe_name(entry, "The method's entry")
+    folder.begin(where, manifest._replace(files=[SETTINGS]), old.files if old else [])
+    return enter(where, lock)
+
+
+def enter(where: Path, lock: Lock) -> StudyWriter:
+    manifest = folder.settle(where, folder.read_manifest(where, "study"))
+    folder.clean(where, manifest)
+    if check_settings(where, manifest) != manifest.settings:  # gone, or from before settings changed
+        write_settings(where, manifest)
+    return StudyWriter(where, lock, manifest)
+
+
+def write_settings(where: Path, manifest: Manifest) -> None:
+    disk.write_atomically(where / SETTINGS, text.seal_toml(manifest.settings, manifest.identity))
+
+
+def read_study(where: Path) -> StudyRecord:
+    """Everything of a study, every line and file checked."""
+    manifest = folder.read_manifest(where, "study")
+    if not manifest.replaces:
+        check_settings(where, manifest)
+    return StudyRecord(manifest, {entry: read_entry(where, manifest, entry) for entry in manifest.methods})
+
+
+def check_settings(where: Path, manifest: Manifest) -> dict[str, Any] | None:
+    """study.toml as we wrote it, None if it is gone."""
+    path = where / SETTINGS
+    if not disk.there(path):
+        return None
+    with disk.sentences("read", path):
+        content = path.read_bytes()
+    try:
+        return text.unseal_toml(content, manifest.identity)
+    except text.Damaged as bad:
+        then = "a study keeps the settings it began with. Remove the file, and the study's command writes it."
+        raise folder.damaged(path, bad, then) from None
+
+
+def read_entry(where: Path, manifest: Manifest, entry: str) -> list[TrialRecord]:
+    """An entry's finished trials in the order of their numbers."""
+    if manifest.replaces:
+        return []
+    disk.safe_name(entry, "The method's entry")
+    mine = [name for name in manifest.files if name.startswith(f"{TRIALS}/{entry}/")]
+    found = [trial for name in mine for trial in _trials(where, manifest, entry, name)]
+    return sorted(found, key=lambda trial: trial.trial)
+
+
+def _trials(where: Path, manifest: Manifest, entry: str, name: str) -> list[TrialRecord]:
+    path = where / name
+    if not disk.there(path):
+        return []  # listed, and then the process was killed: it is run again
+    with disk.sentences("read", path):
+        content = path.read_bytes()
+    try:
+        lines = text.unseal_lines(content, _start(manifest, name))
+        trials = [_trial(row) for row in lines.rows]
+        if lines.bad:
+            raise text.Damaged(lines.bad)
+        if not trials or lines.end != len(content) or name != _name(entry, trials[0].trial, trials[-1].trial):
+            raise text.Damaged("lines are missing at its end")
+        return trials
+    except (text.Damaged, TypeError, KeyError) as bad:
+        then = "remove it, and the study's command runs these trials again."
+        raise folder.damaged(path, bad, then) from None
+
+
+def _name(entry: str, first: int, last: int) -> str:
+    return f"{TRIALS}/{entry}/{first:04d}-{last:04d}.jsonl"
+
+
+def _start(manifest: Manifest, name: str) -> int:
+    """A file in another's place is noticed: its checksums begin from its name."""
+    return crc32(name.encode(), manifest.identity)
+
+
+def _row(trial: TrialRecord) -> dict[str, Any]:
+    """What a round does not have is left out: a study keeps a part of each."""
+    none = RoundRecord._field_defaults
+    rounds = [
+        {key: value for key, value in each._asdict().items() if value == value and value != none.get(key)}
+        for each in trial.rounds
+    ]
+    summary = {key: value for key, value in trial.summary._asdict().items() if key != "wall"}
+    return trial._asdict() | {"summary": summary, "rounds": rounds}
+
+
+def _trial(row: dict[str, Any]) -> TrialRecord:
+    summary = Summary(**row["summary"])
+    rounds = [RoundRecord.of(each) for each in row["rounds"]]
+    return TrialRecord(**row | {"summary": summary, "rounds": rounds})

@@ -1,0 +1,131 @@
+"""A folder checked whole: format, checksums, settings, rounds; and what can be saved of a damaged one."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from amsfl.core import UserError
+from amsfl.record import disk, folder, outputs, study
+from amsfl.record import run_reader as run
+from amsfl.record.lock import holder
+from amsfl.record.schema import Manifest
+
+
+class Finding(NamedTuple):
+    what: str
+    good: bool
+    said: str
+
+
+class Verdict(NamedTuple):
+    kind: str  # run, flower, study, report
+    findings: list[Finding]
+
+    @property
+    def good(self) -> bool:
+        return all(found.good for found in self.findings)
+
+
+def verify(where: Path) -> Verdict:
+    """Every file that is ours; a damaged one does not keep the next from being looked at."""
+    if not where.is_dir():
+        raise UserError(f"There is no folder {str(where)!r}.")
+    kind, findings = "report", []
+    if folder.holds_record(where) or not disk.there(where / outputs.LISTED):
+        manifest = folder.read_manifest(where)
+        kind = manifest.kind
+        findings = [Finding(folder.MANIFEST, True, _of(manifest)), *_busy(where)]
+        findings += _study(where, manifest) if kind == "study" else _run(where, manifest)
+    if disk.there(where / outputs.LISTED):
+        findings.append(_look("report", lambda: _report(where)))
+    return Verdict(kind, findings)
+
+
+def _of(manifest: Manifest) -> str:
+    made = [f"{key} {manifest.made_from[key]}" for key in ("data", "model") if key in manifest.made_from]
+    changes = [f"changed on the way: {manifest.changed}"] if manifest.changed else []
+    said = [f"a {manifest.kind} of format {manifest.format} by amsfl {manifest.version}", *made, *changes]
+    return ", ".join(said)
+
+
+def _busy(where: Path) -> Iterator[Finding]:
+    who = holder(where)
+    if who:
+        yield Finding("lock", True, f"it is being written by {who}: what follows may be between two files")
+
+
+def _look(what: str, check: Callable[[], str]) -> Finding:
+    try:
+        return Finding(what, True, check())
+    except UserError as bad:
+        return Finding(what, False, str(bad))
+
+
+def _run(where: Path, manifest: Manifest) -> Iterator[Finding]:
+    if manifest.replaces:
+        yield Finding("files", True, f"just begun; 'amsfl resume {where}' clears up and goes on")
+        return
+    yield _look(run.CONFIG, lambda: _config(where, manifest))
+    lines = run.lines(where, manifest)
+    whole, point = len(lines.rows), None
+
+    def checkpoint() -> str:
+        nonlocal point
+        point = run.load_checkpoint(where, manifest)
+        return f"the model after round {point.round}" if point else "none yet: resume begins with round 1"
+
+    yield _look(run.POINTER, checkpoint)
+    yield _rounds(where, lines.bad, whole, point.round if point else 0)
+    yield _look(run.SUMMARY, lambda: _summary(where, manifest, whole))
+
+
+def _rounds(where: Path, bad: str, whole: int, known: int) -> Finding:
+    if whole < known:
+        said = f"{whole} whole rounds, and the checkpoint is of round {known}: {run.restart(where)}"
+        return Finding(run.ROUNDS, False, f"{bad}; {said}" if bad else said)
+    if bad:
+        then = f"the rounds up to the checkpoint are whole, 'amsfl resume {where}' runs the others again"
+        return Finding(run.ROUNDS, False, f"{bad}; {then}")
+    return Finding(run.ROUNDS, True, f"{whole} rounds")
+
+
+def _config(where: Path, manifest: Manifest) -> str:
+    if run.check_config(where, manifest) is None:
+        return f"not there; 'amsfl resume {where}' writes it again"
+    return "the settings it was run with"
+
+
+def _summary(where: Path, manifest: Manifest, rounds: int) -> str:
+    summary = run.read_summary(where, manifest)
+    if summary is None:
+        return f"none: the run has not ended; go on with 'amsfl resume {where}'"
+    if summary.rounds != rounds:
+        raise UserError(f"It tells of {summary.rounds} rounds, and {rounds} whole ones are on record.")
+    return f"{summary.status} after {summary.rounds} rounds"
+
+
+def _study(where: Path, manifest: Manifest) -> Iterator[Finding]:
+    if manifest.replaces:
+        yield Finding("files", True, "just begun; the study's command clears up and goes on")
+        return
+    yield _look(study.SETTINGS, partial(_settings, where, manifest))
+    for entry in manifest.methods:
+        yield _look(entry, partial(_entry, where, manifest, entry))
+
+
+def _settings(where: Path, manifest: Manifest) -> str:
+    if study.check_settings(where, manifest) is None:
+        return "not there; the study's command writes it again"
+    return "the settings of the study"
+
+
+def _entry(where: Path, manifest: Manifest, entry: str) -> str:
+    return f"{len(study.read_entry(where, manifest, entry))} of {manifest.settings.get('trials')} trials"
+
+
+def _report(where: Path) -> str:
+    bad = outputs.changed(where)
+    if bad:
+        raise UserError(f"changed or gone: {', '.join(bad)}; 'amsfl report' makes it again.")
+    return "as it was written"

@@ -1,0 +1,75 @@
+"""What a reader of the numbers must know before comparing them, in sentences."""
+
+from itertools import combinations
+
+from amsfl.report.measure.about import judged
+from amsfl.report.measure.alike import choices
+from amsfl.report.measure.measures import Measured
+from amsfl.report.measure.read import Series, Trial
+from amsfl.report.measure.subject import Study
+
+ROUNDING = 0.005  # of accuracy
+
+
+def notes(study: Study) -> list[str]:
+    """What a reader of the comparison must know; notes of single methods are their own."""
+    return [
+        *_diverged(study.found),
+        *_idle(study),
+        *_twins(study.found),
+        *_rates(study.found),
+        *choices([one.series for one in study.found]),
+    ]
+
+
+def _diverged(found: list[Measured]) -> list[str]:
+    lost = [f"{m.label} in {m.series.diverged} of {len(m.values)} trials" for m in found if m.series.diverged]
+    return [f"Diverged, the model no longer finite: {', '.join(lost)}."] if lost else []
+
+
+def _idle(study: Study) -> list[str]:
+    if not study.idle:
+        return []
+    who = ", ".join(f"{one.label} ends at {one.value('accuracy_holdout'):.3f}" for one in study.idle)
+    return [
+        f"Learned nothing: {who}, and saying the commonest class every time scores "
+        f"{study.base['holdout']:.3f}. With its settings here it is no rival; give it another lr or steps."
+    ]
+
+
+def _twins(found: list[Measured]) -> list[str]:
+    """Methods that come to the same, as FedNova and FedAvg do with equal steps for all."""
+    same = [(one, two) for one, two in combinations(found, 2) if _same(one.series, two.series)]
+    return [
+        f"{one.label} and {two.label} are the same here, round by round up to rounding." for one, two in same
+    ]
+
+
+def _same(one: Series, two: Series) -> bool:
+    theirs = {trial.seed: _scores(trial) for trial in two.trials}
+    both = [(_scores(trial), theirs[trial.seed]) for trial in one.trials if trial.seed in theirs]
+    return bool(both) and all(
+        len(a) == len(b) > 2 and max(abs(x - y) for x, y in zip(a, b, strict=True)) <= ROUNDING
+        for a, b in both
+    )
+
+
+def _scores(trial: Trial) -> list[float]:
+    return [judged(record.metrics).get("holdout", {}).get("accuracy") or 0.0 for record in trial.rounds]
+
+
+def _rates(found: list[Measured]) -> list[str]:
+    """Learning rates decide as much as steps do: say who chose them, and what the others had."""
+    spans = {one.label: (min(rates), max(rates)) for one in found if (rates := _lr(one.series))}
+    free = {label: span for label, span in spans.items() if span[0] != span[1]}
+    if not free:
+        return []
+    chosen = "; ".join(f"{label} between {low:.2g} and {high:.2g}" for label, (low, high) in free.items())
+    kept = sorted({low for label, (low, _) in spans.items() if label not in free})
+    others = f" The others keep theirs: {', '.join(f'{rate:g}' for rate in kept)}." if kept else ""
+    return [f"Learning rates are part of what is compared. Chosen from round to round: {chosen}.{others}"]
+
+
+def _lr(series: Series) -> list[float]:
+    # none in a first round: each client caps its steps by its own first minibatch
+    return [record.lr for trial in series.trials for record in trial.rounds if record.lr]

@@ -1,0 +1,144 @@
+"""What a user sees of the record: verify, runs that go further, folders that are taken, disks that refuse."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from federation_small import SMALL
+from torture import everything, fail_at
+from typer.testing import CliRunner
+
+import amsfl
+from amsfl import record
+from amsfl.cli.app import app
+from amsfl.core import UserError
+from amsfl.data import load
+from amsfl.record.lock import Lock
+
+QUICK = ["--data", "digits", "--model", "softmax", "--method", "fedavg", "--engine", "loop", "--steps", "2"]
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def refused(result, pattern: str, code: int = 2) -> None:
+    assert result.exit_code == code, result.output
+    assert result.stdout == "" and result.stderr.count("\n") == 1
+    assert re.search(pattern, result.stderr), result.stderr
+
+
+def rounds(where: str) -> list[dict[str, object]]:
+    found = [json.loads(line) for line in Path(where, "rounds.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in row.items() if key not in ("wall", "crc")} for row in found]
+
+
+def test_a_run_goes_further(call):
+    """Longer by rounds, then to a target: as if it had been asked for at once, and both changes on record."""
+    assert call("run", *QUICK, "--rounds", 3, "--out", "a").exit_code == 0
+    done = call("resume", "a", "--rounds", 6, "--json")
+    assert done.exit_code == 0 and json.loads(done.stdout)["rounds"] == 6
+    assert call("run", *QUICK, "--rounds", 6, "--out", "b").exit_code == 0
+    assert rounds("a") == rounds("b")
+    kept = record.read_run(Path("a"))
+    assert kept.manifest.changed == [{"round": 3, "rounds": [3, 6]}] and kept.settings["rounds"] == 6
+    assert "rounds = 6" in Path("a/config.toml").read_text()
+    target = kept.rounds[3].metrics["holdout"]["accuracy"]
+    first = next(r.round for r in kept.rounds if r.metrics["holdout"]["accuracy"] >= target)
+    again = json.loads(call("resume", "a", "--target", target, "--json").stdout)
+    assert (again["rounds"], again["rounds_to_target"], again["target"]) == (6, first, target)
+    assert call("verify", "a").exit_code == 0
+
+
+def test_an_ended_run_that_is_resumed_keeps_its_summary(call):
+    call("run", *QUICK, "--rounds", 2, "--out", "a")
+    before = everything(Path("a"))
+    assert call("resume", "a").exit_code == 0
+    assert everything(Path("a")) == before, "also its times"
+
+
+def test_verify_says_what_can_be_saved(call):
+    call("run", *QUICK, "--rounds", 3, "--out", "a")
+    good = call("verify", "a")
+    assert good.exit_code == 0 and good.stdout.count("whole") == 5 and "3 rounds" in good.stdout
+    path = Path("a/summary.json")
+    path.write_text(path.read_text().replace('"rounds": 3', '"rounds": 2'))
+    bad = call("verify", "a", "--json")
+    found = {part["what"]: part for part in json.loads(bad.stdout)["findings"]}
+    assert bad.exit_code == 1 and not found["summary.json"]["good"] and found["rounds.jsonl"]["good"]
+    assert "'amsfl resume a' writes it again" in found["summary.json"]["said"]
+    refused(call("report", "a"), r"summary\.json' is damaged .* 'amsfl resume a' writes it again", 1)
+    assert call("resume", "a").exit_code == 0 and call("verify", "a").exit_code == 0, "as it said"
+    refused(call("verify", "nowhere"), "There is no folder 'nowhere'")
+    refused(call("verify", "."), "holds no record")
+
+
+def test_a_folder_that_is_being_written(call):
+    call("run", *QUICK, "--rounds", 2, "--out", "a")
+    with Lock(Path("a")):
+        for command in (["resume", "a"], ["run", *QUICK, "--out", "a", "--force"]):
+            refused(call(*command), r"'a' is being written by process \d+ on \S+ since .*; wait until")
+
+
+def test_a_file_that_is_not_ours(call):
+    Path("a").mkdir()
+    Path("a/summary.json").write_text("mine")
+    for force in ([], ["--force"]):
+        refused(call("run", *QUICK, "--out", "a", *force), r"has a file 'summary\.json' that is no record's")
+    assert everything(Path("a")) == {"summary.json": b"mine"}
+
+
+def test_force_removes_what_is_ours_and_nothing_else(call):
+    call("run", *QUICK, "--rounds", 4, "--out", "a")
+    for name in ("checkpoint-mine.pt", "checkpoint-000099.safetensors", "notes.txt"):
+        Path("a", name).write_text("mine")
+    assert call("run", *QUICK, "--rounds", 2, "--out", "a", "--force").exit_code == 0
+    mine = {name for name, content in everything(Path("a")).items() if content == b"mine"}
+    assert mine == {"checkpoint-mine.pt", "checkpoint-000099.safetensors", "notes.txt"}
+    assert len(rounds("a")) == 2
+
+
+@pytest.mark.parametrize("entry", ["../../../out", "/tmp/amsfl-outside", "a/b"])
+def test_a_study_writes_nothing_outside_of_its_folder(call, tmp_path, entry):
+    Path("s.toml").write_text(
+        f'trials = 1\n[run]\ndata = "digits"\nrounds = 1\n[methods."{entry}"]\nmethod = "fedavg"\n'
+    )
+    refused(call("compare", "--config", "s.toml", "--out", "deep/er/study"), "cannot name a folder")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["s.toml"]
+    assert not Path("/tmp/amsfl-outside").exists()
+
+
+def test_a_full_disk_is_a_sentence_and_the_run_goes_on_later(call):
+    """In the middle of a real run; what was written before is kept."""
+    with pytest.raises(UserError, match=r"No space left on device; free some space") as said:
+        fail_at(30, 28, lambda: amsfl.run(data="digits", out="a", **SMALL | {"checkpoint_every": 1}))
+    assert said.value.code == 1
+    assert amsfl.resume("a").summary.rounds == 4
+    amsfl.run(data="digits", out="b", **SMALL | {"checkpoint_every": 1})
+    assert rounds("a") == rounds("b") and not list(Path("a").glob(".*"))
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "y" * 5000, "file/deeper"])
+def test_an_impossible_folder_is_a_sentence(call, name):
+    Path("file").write_text("")
+    refused(call("run", *QUICK, "--rounds", 1, "--out", name), "cannot be", 1)
+
+
+def test_another_layout_is_not_resumed_on_scrambled_weights(call, monkeypatch):
+    """The same number of weights in another order, as an amsfl before this one stored them."""
+    digits = load("digits")
+    settings = SMALL | {"model": "mlp:8", "checkpoint_every": 1}
+
+    def stop(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        amsfl.run(dataset=digits, out="a", watch=stop, **settings)
+    from amsfl.engines import models
+
+    monkeypatch.setattr(models, "turned", lambda layers: tuple(layers))
+    with pytest.raises(UserError, match="The run began with layout"):
+        amsfl.resume("a", dataset=digits)

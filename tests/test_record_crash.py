@@ -1,0 +1,167 @@
+"""Every file operation of a run, a study and a report as a crash point, and as one that the disk refuses."""
+
+import errno
+import os
+import shutil
+
+import pytest
+from record_small import manifest, resume, run, run_study
+from torture import crash_at, everything, fail_at, operations
+
+from amsfl import record
+from amsfl.core import DiskError
+from amsfl.record import folder
+
+ERRORS = (errno.ENOSPC, errno.EFBIG, errno.EROFS, errno.EIO)
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch):
+    """Flushing takes milliseconds and is counted all the same."""
+    monkeypatch.setattr(os, "fsync", lambda file: None)
+
+
+@pytest.fixture
+def whole(tmp_path):
+    run(tmp_path / "whole")
+    return everything(tmp_path / "whole")
+
+
+def points(work, step):
+    """The numbers of the operations to crash at: all of them with --torture, else every few and the ends."""
+    count = len(operations(work))
+    return sorted({*range(0, count, step), count - 1}), count
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_a_run_that_dies_anywhere_ends_with_the_same_bits(tmp_path, whole, torture, torn):
+    where = tmp_path / "run"
+    chosen, count = points(lambda: run(tmp_path / "counted"), 1)
+    for number in chosen:
+        crash_at(number, lambda: run(where), torn)
+        if folder.holds_record(where):
+            record.read_run(where)  # whatever was left, it can be read
+            resume(where)
+        else:  # it died before there was anything: the same command again
+            run(where)
+        assert everything(where) == whole, f"operation {number}"
+        shutil.rmtree(where)
+    print(f"{len(chosen)} of {count} operations of a run as crash points")
+
+
+def test_a_resumed_run_that_dies_anywhere_does_too(tmp_path, whole, torture):
+    start = tmp_path / "start"
+    crash_at(len(operations(lambda: run(tmp_path / "counted"))) // 2, lambda: run(start))
+    shutil.copytree(start, tmp_path / "again")
+    chosen, count = points(lambda: resume(tmp_path / "again"), 1 if torture else 3)
+    where = tmp_path / "run"
+    for number in chosen:
+        shutil.copytree(start, where)
+        crash_at(number, lambda: resume(where))
+        resume(where)
+        assert everything(where) == whole, f"operation {number}"
+        shutil.rmtree(where)
+    print(f"{len(chosen)} of {count} operations of a resumed run as crash points")
+
+
+def test_force_leaves_the_old_run_or_the_new_one(tmp_path, torture):
+    """A run with other settings over a finished one: until it stands, the old one is whole and ended."""
+    run(tmp_path / "old")
+    run(tmp_path / "new", lr=0.5)
+    old, new = everything(tmp_path / "old"), everything(tmp_path / "new")
+    where, seen = tmp_path / "run", set()
+    shutil.copytree(tmp_path / "old", where)
+    (where / "notes.txt").write_text("mine")
+    (where / "checkpoint-000099.safetensors").write_text("mine, too")
+    foreign = {"notes.txt": b"mine", "checkpoint-000099.safetensors": b"mine, too"}
+    begun, count = points(lambda: run(where, force=True, lr=0.5), 1)
+    for number in begun:
+        shutil.rmtree(where)
+        shutil.copytree(tmp_path / "old", where)
+        for name, content in foreign.items():
+            (where / name).write_bytes(content)
+        crash_at(number, lambda: run(where, force=True, lr=0.5))
+        found = record.read_run(where)
+        if found.settings["lr"] == 0.1:
+            left = {name: part for name, part in everything(where).items() if not name.startswith(".")}
+            assert left == old | foreign, "the old run, untouched"
+            assert found.summary is not None
+            seen.add("old")
+        else:
+            assert all(line.lr == 0.5 for line in found.rounds), "nothing of the old run in the new one"
+            resume(where)
+            assert everything(where) == new | foreign
+            seen.add("new")
+    assert seen == {"old", "new"}
+    print(f"{len(begun)} of {count} operations of --force as crash points")
+
+
+def test_a_study_that_dies_anywhere_ends_with_the_same_bits(tmp_path, torture):
+    run_study(tmp_path / "whole")
+    whole, where = everything(tmp_path / "whole"), tmp_path / "study"
+    chosen, count = points(lambda: run_study(tmp_path / "counted"), 1)
+    for number in chosen:
+        crash_at(number, lambda: run_study(where))
+        run_study(where)
+        assert everything(where) == whole, f"operation {number}"
+        assert len(record.read_study(where).trials["two"]) == 3
+        shutil.rmtree(where)
+    print(f"{len(chosen)} of {count} operations of a study as crash points")
+
+
+def test_a_report_that_dies_anywhere_is_made_again(tmp_path):
+    first, second = {"a.txt": b"1", "b.txt": b"2"}, {"b.txt": b"3", "c.txt": b"4"}
+    record.publish(tmp_path / "whole", second)
+    whole, where = everything(tmp_path / "whole"), tmp_path / "report"
+    record.publish(tmp_path / "counted", first)
+    for number in range(len(operations(lambda: record.publish(tmp_path / "counted", second)))):
+        record.publish(where, first)
+        crash_at(number, lambda: record.publish(where, second))
+        record.publish(where, second)
+        left = {name: part for name, part in everything(where).items() if not name.startswith(".")}
+        assert left == whole, f"operation {number}"
+        shutil.rmtree(where)
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_a_disk_that_refuses_is_a_sentence_and_costs_nothing(tmp_path, whole, torture, error):
+    """Full, a limit on file sizes, read-only, broken: at every operation in turn."""
+    where = tmp_path / "run"
+    chosen, count = points(lambda: run(tmp_path / "counted"), 1 if torture else 4)
+    assert operations(lambda: run(tmp_path / "listed"))[-1] == ("unlink", ".amsfl-lock")
+    for number in chosen[:-1]:  # the lock itself goes with the process, removed or not
+        try:
+            fail_at(number, error, lambda: run(where))
+        except DiskError as said:
+            assert "cannot be" in str(said) and said.code == 1
+        else:
+            raise AssertionError(f"operation {number} was refused, and nobody said so")
+        assert not [path.name for path in where.glob(".*.new")], "temporary files are gone"
+        if folder.holds_record(where):
+            resume(where)
+        else:
+            run(where)
+        assert everything(where) == whole, f"operation {number}"
+        shutil.rmtree(where)
+    print(f"{len(chosen)} of {count} operations refused with {errno.errorcode[error]}")
+
+
+def test_a_checkpoint_is_on_the_disk_before_anything_counts_on_it(tmp_path):
+    """Rounds and arrays are flushed before the pointer is renamed, and each rename after it was made."""
+    happened = operations(lambda: run(tmp_path / "run"))
+    names = [f"{what} {name}" for what, name in happened]
+    pointer = next(i for i, (what, name) in enumerate(happened)
+                   if what == "replace" and name.startswith(".checkpoint.json"))  # fmt: skip
+    before = names[:pointer]
+    assert "fsync rounds.jsonl" in before and "fsync run" in before
+    assert any(name.startswith("fsync .checkpoint-a.safetensors") for name in before)
+    assert "unlink checkpoint-b.safetensors" not in before
+    assert names[pointer + 1] == "fsync run", "and the rename itself"
+    assert len([name for name in names if name == "fsync rounds.jsonl"]) == 3, "not at every round"
+
+
+def test_a_folder_that_disappears_is_a_sentence(tmp_path):
+    with record.create(tmp_path / "run", manifest()) as writer:
+        shutil.rmtree(tmp_path / "run")
+        with pytest.raises(DiskError, match=r"cannot be written: No such file or directory; somebody may"):
+            writer.checkpoint(record.Checkpoint(0, {}, {}))

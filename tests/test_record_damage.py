@@ -1,0 +1,212 @@
+"""What is not as it was written is noticed: one bit, one line, another format, somebody else's file."""
+
+import json
+import shutil
+from contextlib import suppress
+
+import pytest
+from record_small import manifest, one_round, resume, run, run_study, study_manifest, trial
+from torture import everything, flips
+
+from amsfl import record
+from amsfl.core import DiskError, UserError
+from amsfl.record import FORMAT, RoundRecord, Summary, folder, study, text
+from amsfl.record.fingerprint import check, of_arrays, settings_now
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch):
+    monkeypatch.setattr("os.fsync", lambda file: None)
+
+
+def test_every_flipped_bit_is_noticed(tmp_path, torture):
+    """In a run, a study and a report. What does not need the damaged file gives what it gave before."""
+    run(tmp_path / "run")
+    run_study(tmp_path / "study")
+    record.publish(tmp_path / "report", {"report.html": b"<html>", "summary.json": b"{}"})
+    for where in (tmp_path / "run", tmp_path / "study", tmp_path / "report"):
+        assert record.verify(where).good
+    known, count = record.read_run(tmp_path / "run"), 700 if torture else 60
+    for where in (tmp_path / "run", tmp_path / "study", tmp_path / "report"):
+        for flipped in flips(where, count, seed=1):
+            try:
+                assert not record.verify(where).good, flipped
+            except DiskError as said:
+                assert str(said).endswith("."), flipped
+            if where.name == "run":
+                with suppress(DiskError):
+                    assert record.read_run(where) == known, flipped
+        print(f"{count} flipped bits in a {where.name}, {count} noticed")
+
+
+def test_a_flipped_bit_never_changes_how_a_run_ends(tmp_path, torture):
+    """Resumed from a spoiled folder: the same bits as without, or a sentence."""
+    run(tmp_path / "whole")
+    whole = everything(tmp_path / "whole")
+    with record.create(tmp_path / "half", manifest()) as writer:
+        for number in (1, 2):
+            writer.append(one_round(number))
+        writer.checkpoint(record.Checkpoint(2, *_state(2)))
+        writer.append(one_round(3))
+    ended = {"same": 0, "sentence": 0}
+    for flipped in flips(tmp_path / "half", 600 if torture else 80, seed=2):
+        where = shutil.copytree(tmp_path / "half", tmp_path / "run")
+        try:
+            resume(where)
+            assert everything(where) == whole, flipped
+            ended["same"] += 1  # a round after the checkpoint: it is run again
+        except DiskError:
+            ended["sentence"] += 1
+        shutil.rmtree(where)
+    assert ended["same"] and ended["sentence"]
+    print(f"resumed with a flipped bit: {ended}")
+
+
+def _state(number):
+    from record_small import model
+
+    return {"x": model(number)}, {"far": float("inf"), "n": number}
+
+
+def test_another_format_is_refused(tmp_path):
+    run(tmp_path / "run")
+    path = tmp_path / "run" / "record.json"
+    found = json.loads(path.read_text())
+    del found["crc"]
+    for other in (FORMAT - 1, FORMAT + 1, None, "2"):
+        path.write_bytes(text.seal(found | {"format": other}))
+        for reader in (record.read_run, resume, record.verify):
+            with pytest.raises(DiskError, match=f"has format {other!r}, and this amsfl reads and writes"):
+                reader(tmp_path / "run")
+    path.unlink()  # an old amsfl wrote none
+    with pytest.raises(UserError, match=r"holds no record: it has no record\.json"):
+        resume(tmp_path / "run")
+    with pytest.raises(UserError, match=r"has a file 'config\.toml' that is no record's of this amsfl"):
+        run(tmp_path / "run", force=True)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[" * 50_000, b"{}", b"null", b'{"format": 2}'])
+@pytest.mark.parametrize(
+    "name", ["record.json", "config.toml", "rounds.jsonl", "checkpoint.json", "summary.json"]
+)
+def test_garbage_is_a_sentence(tmp_path, name, content):
+    """Not UTF-8, nested too deep, no object: each in place of each file; and a directory in its place."""
+    run(tmp_path / "run")
+    (tmp_path / "run" / name).write_bytes(content)
+    _refused(tmp_path / "run")
+    (tmp_path / "run" / name).unlink()
+    (tmp_path / "run" / name).mkdir()
+    _refused(tmp_path / "run")
+
+
+def _refused(where):
+    try:
+        assert not record.verify(where).good
+    except UserError as said:
+        assert said.code == 1
+    for reader in (record.read_run, resume):
+        with suppress(DiskError):  # a checkpoint does not bother a reader, nor a summary one who goes on
+            reader(where)
+
+
+def test_damage_in_a_study(tmp_path):
+    """A trial's file cut short, swapped with another, or full of noise; the way out works."""
+    run_study(tmp_path)
+    one, two = (tmp_path / "trials" / entry / "0001-0001.jsonl" for entry in ("one", "two"))
+    whole, good = everything(tmp_path), two.read_bytes()
+    for bad in (b"", good[:-1], good[:40], good + good, one.read_bytes(), b"\x80\n", b"[" * 9999 + b"\n"):
+        two.write_bytes(bad)
+        with pytest.raises(DiskError, match=r"0001-0001\.jsonl' is damaged .*: remove it, and the study's"):
+            record.read_study(tmp_path)
+        assert not record.verify(tmp_path).good
+    two.unlink()
+    run_study(tmp_path)
+    assert everything(tmp_path) == whole
+    (tmp_path / "study.toml").write_text('title = "small"\ntrials = 4\n')
+    with pytest.raises(DiskError, match=r"keeps the settings it began with\. Remove the file"):
+        record.read_study(tmp_path)
+
+
+NAMES = ["../../x", "/tmp/x", "a/b", "..", ".", "", " ", ".hidden", "a\\b", "a\nb", "a\0b", "x" * 101, "C:x"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_is_written_outside_of_the_folder(tmp_path, name):
+    where = tmp_path / "deep" / "study"
+    bad = study_manifest()._replace(methods={name: study_manifest().methods["one"]})
+    lock = folder.opened(where)
+    with lock, pytest.raises(UserError, match="cannot name a folder"):
+        study.create(where, bad, None, lock)
+    assert [path.name for path in tmp_path.rglob("*")] == ["deep", "study"]
+    assert record.safe_name("FedAvg, lr=0.5 (50%) é", "The entry")
+
+
+def test_a_link_does_not_lead_outside(tmp_path):
+    where, outside = tmp_path / "study", tmp_path / "outside"
+    outside.mkdir()
+    lock = folder.opened(where)
+    with study.create(where, study_manifest(), None, lock) as writer:
+        (where / "trials").symlink_to(outside)
+        with pytest.raises(UserError, match="leads out of"):
+            writer.save("one", [trial("one", 0)])
+    assert not list(outside.iterdir())
+
+
+@pytest.mark.parametrize("name", ["summary.json", "config.toml", "rounds.jsonl", "checkpoint-a.safetensors"])
+def test_files_that_are_not_ours_are_left_alone(tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    for force in (False, True):
+        with pytest.raises(UserError, match=f"has a file '{name}' that is no record's of this amsfl"):
+            run(tmp_path, force=force)
+    assert everything(tmp_path) == {name: b"mine"}
+
+
+def test_a_report_leaves_files_alone_that_are_not_its_own(tmp_path):
+    (tmp_path / "summary.json").write_text("mine")
+    with pytest.raises(UserError, match=r"has a file 'summary\.json' that is no report's"):
+        record.publish(tmp_path, {"report.html": b"", "summary.json": b"{}"})
+    assert everything(tmp_path) == {"summary.json": b"mine"}
+    (tmp_path / "summary.json").rename(tmp_path / "mine.json")
+    record.publish(tmp_path, {"report.html": b"1", "old.csv": b"2"})
+    record.publish(tmp_path, {"report.html": b"3"})
+    assert set(everything(tmp_path)) == {"mine.json", "report.html", "report.json"}
+
+
+def test_a_study_file_that_is_not_ours_is_left_alone(tmp_path):
+    lock = folder.opened(tmp_path)
+    with study.create(tmp_path, study_manifest(), None, lock) as writer:
+        (tmp_path / "trials" / "one").mkdir(parents=True)
+        (tmp_path / "trials" / "one" / "0000-0000.jsonl").write_text("mine")
+        with pytest.raises(UserError, match="is not a file of this study's; move it away"):
+            writer.save("one", [trial("one", 0)])
+        assert not writer.finished("one")
+
+
+def test_what_may_change_is_a_short_list(tmp_path):
+    own = manifest()
+    assert settings_now(own, {"rounds": 9, "target": 0.5})["rounds"] == 9
+    with pytest.raises(UserError, match=r"began with lr 0\.1 and cannot go on with 0\.2; what may change is"):
+        settings_now(own, {"lr": 0.2})
+    check(own, own.made_from, {}, False)
+    with pytest.raises(UserError, match="began with model 'one number' and would continue with 'two'"):
+        check(own, own.made_from | {"model": "two"}, {}, True)
+    moved = own._replace(machine={"workers": 2})
+    with pytest.raises(UserError, match=r"began with workers 2 and would continue with 1: .* pass --anyway"):
+        check(moved, own.made_from, {"workers": 1}, False)
+    check(moved, own.made_from, {"workers": 1}, True)
+
+
+def test_a_record_and_back(tmp_path):
+    """Every field through JSON; what is not finite is null, and a checkpoint's is kept to the bit."""
+    full = RoundRecord(1, {"sum": 1.0}, {"sum": 1.0}, 2.0, {"h": {"a": 1.0}}, [0], [3], None, 1.0, 2.0,
+                       {"loss": [0.5]}, {"why": ["cap"]}, {"seconds": 0.1}, [1.0])  # fmt: skip
+    line, _ = text.seal_line(full._asdict(), 7)
+    assert RoundRecord.of(text.unseal_lines(line, 7).rows[0]) == full
+    assert "NaN" not in text.dumps([float("nan"), float("inf")])
+    far = {"a": [float("inf"), -float("inf"), 1.5], "b": {"c": None}}
+    assert text.from_exact(json.loads(text.dumps(text.exact(far)))) == far
+    numbers = __import__("numpy").zeros((2, 3))
+    assert of_arrays(numbers) != of_arrays(numbers.T.copy()) != of_arrays(numbers.astype("f4"))
+    run(tmp_path / "run")
+    found = record.read_run(tmp_path / "run")
+    assert isinstance(found.summary, Summary) and found.method.title == "Fake" and len(found.rounds) == 6

@@ -1,0 +1,191 @@
+"""One writer a folder, by a lock that survives crashes; kills at any moment; limits of a real system."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from federation_small import python
+from record_small import manifest, resume, run
+from torture import everything
+
+from amsfl import record
+from amsfl.core import UserError
+from amsfl.record.lock import LOCK, Lock
+
+HERE = str(Path(__file__).parent)
+HOLD = """
+import sys, time
+from pathlib import Path
+from record_small import manifest
+from amsfl import record
+with record.create(Path(sys.argv[1]), manifest()) as writer:
+    print("held", flush=True)
+    time.sleep(60)
+"""
+RACE = """
+import sys, time
+from pathlib import Path
+from record_small import manifest, go
+from amsfl import record
+from amsfl.core import UserError
+while time.time() < float(sys.argv[2]):
+    pass
+try:
+    with record.create(Path(sys.argv[1]), manifest()) as writer:
+        time.sleep(0.5)
+        go(writer, 0)
+    print("won")
+except UserError as said:
+    print(said)
+"""
+LONG = """
+import sys
+from pathlib import Path
+from record_small import manifest, resume, run
+where = Path(sys.argv[1])
+print("begun", flush=True)
+resume(where) if (where / "record.json").exists() else run(where, rounds=400)
+"""
+
+
+def start(code: str, *arguments: object) -> "subprocess.Popen[str]":
+    path = os.pathsep.join([HERE, str(Path(record.__file__).parents[2])])
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": path})
+
+
+def test_a_second_writer_is_told_who_the_first_is(tmp_path):
+    where = tmp_path / "run"
+    first = start(HOLD, where)
+    try:
+        assert first.stdout.readline() == "held\n"
+        for second in (lambda: record.reopen(where, "run"), lambda: run(where, force=True)):
+            with pytest.raises(UserError, match=rf"is being written by process {first.pid} on \S+ since"):
+                second()
+        assert "being written by process" in str(record.verify(where).findings)
+    finally:
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+    assert (where / LOCK).exists(), "a killed process leaves its text behind"
+    resume(where)  # and it is no obstacle
+    assert not (where / LOCK).exists()
+
+
+def test_two_in_one_process_are_two(tmp_path):
+    with record.create(tmp_path, manifest()), pytest.raises(UserError, match=f"process {os.getpid()} on"):
+        record.reopen(tmp_path, "run")
+    (tmp_path / LOCK).write_text("not a lock")
+    with pytest.raises(UserError, match="is not a lock of amsfl's; move it away"):
+        Lock(tmp_path)
+    assert (tmp_path / LOCK).read_text() == "not a lock"
+
+
+def test_of_many_that_begin_at_once_one_wins(tmp_path):
+    many = [start(RACE, tmp_path / "run", time.time() + 2) for _ in range(4)]
+    said = [process.communicate(timeout=60)[0] for process in many]
+    assert sorted(said)[-1] == "won\n" and said.count("won\n") == 1
+    others = [line for line in said if line != "won\n"]
+    assert all("is being written by process" in line or "already holds a run" in line for line in others)
+    run(tmp_path / "alone")
+    assert everything(tmp_path / "run") == everything(tmp_path / "alone")
+
+
+def test_killed_at_any_moment(tmp_path, torture):
+    """kill -9 after a random time, again and again, until it is through: the bits of one that was not."""
+    rng, kills, wanted = random.Random(3), 0, 200 if torture else 4
+    run(tmp_path / "whole", rounds=400)
+    whole = everything(tmp_path / "whole")
+    while kills < wanted:
+        where = tmp_path / "run"
+        while True:
+            process = start(LONG, where)
+            process.stdout.readline()
+            time.sleep(rng.uniform(0, 0.4))
+            process.kill()
+            if process.wait() == 0:
+                break
+            kills += 1
+            if (where / "record.json").exists():
+                record.read_run(where)
+            if kills >= wanted:
+                break
+        if (where / "record.json").exists():
+            resume(where)
+        else:
+            run(where, rounds=400)
+        assert everything(where) == whole
+        shutil.rmtree(where)
+    print(f"{kills} kills")
+
+
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
+from pathlib import Path
+from record_small import run
+from amsfl.core import DiskError
+try:
+    run(Path(sys.argv[1]), rounds=40)
+except DiskError as said:
+    print(said)
+"""
+
+
+def test_a_limit_on_file_sizes(tmp_path):
+    """The real thing, by the system: one sentence, nothing half-written, and it goes on where it may."""
+    said = start(LIMITED, tmp_path / "run").communicate(timeout=60)[0]
+    assert "rounds.jsonl' cannot be written: File too large; raise the limit" in said
+    assert "go on with 'amsfl resume" in said and said.count("\n") == 1
+    lines = (tmp_path / "run" / "rounds.jsonl").read_bytes()
+    assert lines.endswith(b"\n") and len(lines) <= 3000 and not list((tmp_path / "run").glob(".*.new"))
+    resume(tmp_path / "run")
+    run(tmp_path / "whole", rounds=40)
+    assert everything(tmp_path / "run") == everything(tmp_path / "whole")
+
+
+INTERRUPTED = """
+import os, signal, sys
+from amsfl.cli.app import app
+
+import amsfl.federation.api as api
+real = api.rounds
+
+def rounds(*arguments):
+    for number, step in enumerate(real(*arguments), start=1):
+        if number == 5:
+            os.kill(os.getpid(), signal.SIGINT)  # in the middle of the loop, as Ctrl-C is
+        yield step
+
+api.rounds = rounds
+app(["run", "--data", "digits", "--model", "softmax", "--method", "fedavg", "--engine", "loop", "--rounds",
+     "12", "--steps", "2", "--checkpoint-every", "100", "--out", sys.argv[1]])
+"""
+
+
+def test_one_ctrl_c_is_enough_and_writes_a_checkpoint(tmp_path):
+    """No checkpoint was due, and none of the five rounds is lost; it ends with the bits of one left alone."""
+    where = tmp_path / "run"
+    stopped = python("-c", INTERRUPTED, str(where))
+    assert stopped.returncode == 130, stopped.stderr
+    assert f"stopped; continue with 'amsfl resume {where}'" in stopped.stderr
+    found = record.read_run(where)
+    assert len(found.rounds) == 5 and json.loads((where / "checkpoint.json").read_text())["round"] == 5
+    command = ("from amsfl.cli import main; main()", "resume", str(where), "--json")
+    done = python("-c", *command)
+    assert done.returncode == 0, done.stderr
+    shorter = INTERRUPTED.replace("number == 5", "False")
+    assert python("-c", shorter, str(tmp_path / "alone")).returncode == 0
+    ours, alone = (load(where / "checkpoint.json") for where in (where, tmp_path / "alone"))
+    assert ours["host"] == alone["host"] and ours["sha256"] == alone["sha256"]
+    assert json.loads(done.stdout)["accuracy"] == record.read_run(tmp_path / "alone").summary.accuracy
+
+
+def load(path: Path) -> dict[str, object]:
+    return json.loads(path.read_text())
