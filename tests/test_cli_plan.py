@@ -111,7 +111,7 @@ def test_spreadsheet_exports_are_read(run) -> None:
         ("client,step_seconds,gian\na,1,1\n", (), "unknown column 'gian' (did you mean 'gain'?)"),
         ("client,step_seconds\na,nan\n", (), "line 2: step_seconds is nan"),
         ("client,step_seconds,drift\na,1,0\nb,1,-2\n", (), "line 3: drift is -2"),
-        ("client,step_seconds\na,0\n", (), "line 2: step_seconds is 0; give a finite number above 0"),
+        ("client,step_seconds\na,0\n", (), "line 2: step_seconds is 0; give a number from 1e-09 to 1e+09"),
         ("client,step_seconds\na,fast\n", (), "step_seconds is 'fast', not a number"),
         ("client,step_seconds,gain\na,1\n", (), "gain is empty"),
         ("client,step_seconds\na,1\nb,1\na,2\n", (), "line 4: client 'a' is already on line 2"),
@@ -123,7 +123,7 @@ def test_spreadsheet_exports_are_read(run) -> None:
         (SITES, ("--curve", "bent"), "Unknown curve 'bent'"),
         (SITES, ("--policy", "prize"), "did you mean 'price'"),
         (SITES, ("--policy", "printed"), "add --budget"),
-        (SITES, ("--policy", "fixed", "--set", "steps"), "write for example --set steps=20"),
+        (SITES, ("--policy", "fixed", "--set", "steps"), "--policy-option 'steps' is not NAME=NUMBER"),
         (SITES, ("--t-max", "0"), "t_max"),
     ],
 )

@@ -126,7 +126,7 @@ def test_column_is_the_partition() -> None:
     [
         ("dirichelt:0.5", "did you mean 'dirichlet'"),
         ("dirichlet", "it has none; try 'dirichlet:0.5'"),
-        ("dirichlet:0", "concentration above 0 after the colon, got '0'"),
+        ("dirichlet:0", "concentration from 0.0001 to 1e.06 after the colon, got '0'"),
         ("dirichlet:-1", "got '-1'"),
         ("quantity:nan", "got 'nan'"),
         ("quantity:inf", "got 'inf'"),

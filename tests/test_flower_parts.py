@@ -145,7 +145,7 @@ def test_client_state_settles_on_what_the_server_accepted(keep: str, tmp_path: P
 def test_run_config_wins_and_strange_keys_are_left_alone() -> None:
     found = merged({"method": "fedavg", "clients": 4}, {"method": "fedprox", "options.mu": 0.5, "my-key": 1})
     assert found["method"] == "fedprox" and found["options"] == {"mu": 0.5} and found["clients"] == 4
-    assert "my_key" not in found and found["clock"] == "makespan"
+    assert "my_key" not in found
 
 
 def test_resume_needs_a_folder() -> None:
@@ -223,7 +223,7 @@ def test_batchnorm_buffers_travel_and_frozen_tensors_stay() -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'amsfl[torch]'")
     app, Net, x, _ = torch_app(norm=True)
     grid = Rehearsal(app, [{"partition-id": place} for place in range(3)])
-    settings = {"method": "amsfl", "clients": 3, "rounds": 2, "poll": 0.001, "clock": "makespan"}
+    settings = {"method": "amsfl", "clients": 3, "rounds": 2, "poll": 0.001}
     stand, records = serve(grid, {**settings, "evaluate_clients": 1, "patience": 20.0})
     trained = sum(p.numel() for p in Net().parameters() if p.requires_grad)
     assert stand.anchor.size == trained == 4 + 4 + 4 * 3 + 3

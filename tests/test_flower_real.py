@@ -152,10 +152,10 @@ server = ServerApp()
 @server.main()
 def main(grid, context):
     from amsfl import drift, methods
-    from amsfl.federation import make_config
+    from amsfl.federation import serve_config
     from amsfl.federation.planner import Decision, Memory, Planner
     from amsfl.flower.server.app import merged, say, serve
-    from amsfl.flower.server.rounds import Server, Serving
+    from amsfl.flower.server.rounds import Server
 
     folder = Path(context.run_config["folder"])
     (folder / "server.pid").write_text(str(os.getpid()))
@@ -174,9 +174,9 @@ def main(grid, context):
     shared, servers = Locked(grid), {}
     for name in [name for name in methods.METHODS.table if not name.startswith("amsfl-")]:
         rounds = 2 if name == "scaffold" else 1
-        config = make_config({"method": name, "clients": 3, "rounds": rounds, "batch": BATCH})
+        settings = {"method": name, "clients": 3, "rounds": rounds, "batch": BATCH, "deadline": 300.0}
         out = Path(context.run_config["out"]) / name
-        servers[name] = Server(shared, config, Serving(deadline=300.0), None, start, planner, out, say)
+        servers[name] = Server(shared, serve_config(settings), None, start, planner, out, say)
     seats = servers["fedavg"].door.gather()
     for one in servers.values():
         one.door.gather = lambda: list(seats)
@@ -359,7 +359,6 @@ def test_deploy_with_tls_turns_a_wrong_key_away_and_leaves_nothing(tmp_path: Pat
             seen["groups"] = [process.pid for process in running.running.values()]
 
     settings = {"method": "fedavg", "data": "digits", "model": "softmax", "clients": 2, "rounds": 1}
-    settings |= {"profile": "measured", "clock": "makespan"}
     out = tmp_path / "run"
     summary = deploying.deploy(settings, out, (1, 2), 0.01, tls=True, say=say, started=started)
     assert summary.status == "finished" and summary.rounds == 1

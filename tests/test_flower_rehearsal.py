@@ -17,11 +17,11 @@ from amsfl import data, drift, methods
 from amsfl.core import UserError
 from amsfl.engines import Orders, models, task
 from amsfl.engines.loop import Loop
-from amsfl.federation import make_config
+from amsfl.federation import serve_config
 from amsfl.federation.planner import Decision, Memory, Planner, planner, policy_of
 from amsfl.flower import NumpyTrainer, Shard, jax_client, numpy_client, serve
 from amsfl.flower.rehearsal import Rehearsal
-from amsfl.flower.server.rounds import Server, Serving
+from amsfl.flower.server.rounds import Server
 from amsfl.record import read_run
 
 DIGITS = data.load("digits")
@@ -30,7 +30,7 @@ TASK = task.make(DIGITS, models.make("softmax", 64, 10), [PARTS], [0])
 STEPS = np.array([[3, 1, 5], [2, 4, 1], [1, 3, 2], [2, 2, 2], [1, 1, 1]])
 NODES = [{"partition-id": place} for place in range(3)]
 QUICK: dict[str, Any] = {"patience": 20.0, "clients": 3}
-QUICK |= {"poll": 0.001, "clock": "makespan", "profile": "measured", "batch": 16, "seed": 0}
+QUICK |= {"poll": 0.001, "batch": 16, "seed": 0}
 
 
 def shard(context: Any) -> Shard:
@@ -258,11 +258,10 @@ def test_a_killed_server_resumes_as_if_it_had_never_stopped(name: str, tmp_path:
             if record.round == die_after:
                 raise Killed
 
-        ours = {key: value for key, value in settings.items() if key not in ("poll", "patience")}
-        config = make_config({**ours, "rounds": rounds})
+        config = serve_config({**settings, "rounds": rounds})
         grid = Rehearsal(CLIENT, nodes)  # new contexts: Flower forgets them when a run ends
         planned = chosen or (lambda weights: steady(config, weights))
-        server = Server(grid, config, Serving(poll=0.001), None, TASK.start()[0], planned, out, watch)
+        server = Server(grid, config, None, TASK.start()[0], planned, out, watch)
         return server.run(resume)
 
     whole, _ = run(tmp_path / "whole", 4, False)

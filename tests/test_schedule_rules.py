@@ -180,7 +180,7 @@ def test_unknown_policies_and_settings_are_explained() -> None:
         policy("fixed", step=3)
     with pytest.raises(UserError, match="needs lr, rho"):
         policy("wang")(problem([1.0], [1.0]))
-    with pytest.raises(UserError, match="steps from 1 to 1,000,000, not 0"):
+    with pytest.raises(UserError, match="from 1 to 1,000,000 for steps, not 0"):
         policy("fixed", steps=0)
 
 

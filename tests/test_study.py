@@ -117,7 +117,7 @@ def test_another_study_is_not_written_over(whole, tmp_path):
 
 
 def test_no_place_of_this_machine_is_in_the_record(whole, tmp_path):
-    plan = study.with_changes(study.read_study(settings(tmp_path)), data_dir="/somewhere/else")
+    plan = study.with_changes(study.read_study(settings(tmp_path)), settings={"data_dir": "/somewhere/else"})
     assert plan.config("amsfl").data_dir == "/somewhere/else"
     with study.start(whole, plan, load("digits")) as home:
         assert study.pending(home, plan) == []
@@ -177,13 +177,24 @@ def test_fedcsda_comes_with_its_note(whole):
             assert "no public description" in path.read_text(encoding="utf-8"), path.name
 
 
+def test_a_method_of_the_users_own_goes_by_a_folders_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "mine_for_study.py").write_text(
+        'from amsfl.methods import Method\n\nthing = Method("thing")\n'
+    )
+    plan = study.with_changes(study.read_study(study.COMPARE), ["mine_for_study:thing", "fedavg"])
+    assert list(plan.methods) == ["mine_for_study.thing", "fedavg"]
+    assert plan.config("mine_for_study.thing").method == "mine_for_study:thing"
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
         ({"methods": ["fedavgg"]}, "fedavg"),
         ({"trials": 0}, "--trials 5"),
-        ({"seed": -1}, "seed"),
-        ({"lr": -1.0}, "lr"),
+        ({"settings": {"seed": -1}}, "seed"),
+        ({"settings": {"lr": -1.0}}, "lr"),
     ],
 )
 def test_mistakes_are_sentences(change, says):
@@ -200,6 +211,10 @@ def test_mistakes_are_sentences(change, says):
         ("methods = ['fedavg']", "are tables"),
         ("[methods.fedavg]", "--seconds or --rounds"),
         ("title = ", "not valid TOML"),
+        ("[run]\nseconds=1\nreadings=true\n[methods.fedavg]", "same in every study"),
+        ("[run]\nseconds=1\n[methods.fedavg]\nseed=3", "top of its file"),
+        ("run = 3\n[methods.fedavg]", "run is a table"),
+        ('[run]\nseconds=1\n[methods."../../x"]\nmethod="fedavg"', "cannot name a folder"),
     ],
 )
 def test_mistakes_in_a_file_are_sentences(tmp_path, text, says):

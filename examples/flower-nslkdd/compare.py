@@ -35,8 +35,6 @@ shared = {
     "clients": len(slowdowns),
     "target": given.target,
     "seed": given.seed,
-    "clock": "makespan",
-    "profile": "measured",
 } | ({"data_dir": given.data_dir} if given.data_dir else {})
 trials = {"amsfl": {"method": "amsfl"}} | {
     f"fedavg-t{steps}-lr{lr}": {"method": "fedavg", "steps": int(steps), "lr": float(lr)}

@@ -1,19 +1,41 @@
-"""Federated learning where every client gets its own number of local steps, by what a second is worth."""
+"""Federated learning where every client gets its own number of local steps, by what a second is worth.
 
+    import amsfl
+
+    result = amsfl.run(method="amsfl", data="digits", rounds=30)
+
+run, run_batch and resume train; Dataset, Model, Method and Policy are what may be your own; a Result is
+what a run leaves. Settings: docs/settings.md.
+"""
+
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from amsfl.core.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from amsfl.federation import Result, resume, run
+    from amsfl.data import Dataset
+    from amsfl.engines.models import Model
+    from amsfl.federation import Result, resume, run, run_batch
+    from amsfl.methods import Method
+    from amsfl.schedule import Policy
 
-__all__ = ["Result", "__version__", "resume", "run"]
+__all__ = ["Dataset", "Method", "Model", "Policy", "Result", "__version__", "resume", "run", "run_batch"]
+
+_HOMES = {
+    "Dataset": "amsfl.data",
+    "Method": "amsfl.methods",
+    "Model": "amsfl.engines.models",
+    "Policy": "amsfl.schedule",
+} | dict.fromkeys(("Result", "resume", "run", "run_batch"), "amsfl.federation")
 
 
 def __getattr__(name: str) -> Any:
     # jax takes most of a second to import: only those who run something pay for it
-    if name in ("Result", "resume", "run"):
-        from amsfl import federation
-
-        return getattr(federation, name)
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'amsfl' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

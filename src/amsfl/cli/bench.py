@@ -1,6 +1,5 @@
 """`amsfl bench`: our side of benchmarks/, alone."""
 
-import json
 import os
 import time
 from typing import Annotated
@@ -8,6 +7,7 @@ from typing import Annotated
 import typer
 
 from amsfl.cli.errors import friendly
+from amsfl.cli.screen import print_json
 
 
 @friendly
@@ -23,7 +23,7 @@ def bench(
 
     found = measure(job.upper(), data_dir, repeat, _process_start(), rounds)
     if as_json:
-        typer.echo(json.dumps(found))
+        print_json(found)
         return
     typer.echo(
         f"job {found['job']} on {found['data']}: {found['client_steps_per_second']:,.0f} client steps a "

@@ -1,17 +1,16 @@
 """`amsfl check`: the paper's claims held against a recorded run."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.padding import Padding
+from rich.text import Text
 
 from amsfl.cli.errors import friendly
+from amsfl.cli.screen import plain, print_json, screen
 
-VERDICT = {True: "[green]holds[/]", False: "[red]fails[/]", None: "[dim]cannot be told[/]"}
+VERDICT = {True: ("holds", "green"), False: ("fails", "red"), None: ("cannot be told", "dim")}
 
 
 @friendly
@@ -24,11 +23,12 @@ def check(
 
     results = theory.check_folder(folder)
     if as_json:
-        typer.echo(json.dumps(theory.table(results)))
+        print_json(theory.table(results))
         return
-    out = Console(highlight=False)
+    out = screen()
     for found in results:
         slack = "" if found.slack_min is None else f", least slack {found.slack_min:.3g}"
-        checked = f" [dim]({found.checked} comparisons{slack})[/]" if found.checked else ""
-        out.print(f"{VERDICT[found.holds]}  [bold]{found.name}[/], {found.form} ({found.where}){checked}")
-        out.print(Padding(escape(found.verdict), (0, 0, 0, 4)))
+        checked = f" ({found.checked} comparisons{slack})" if found.checked else ""
+        claim = (f"{found.name}", "bold"), f", {found.form} ({found.where})"
+        out.print(Text.assemble(VERDICT[found.holds], "  ", *claim, (checked, "dim")))
+        out.print(Padding(plain(found.verdict), (0, 0, 0, 4)))

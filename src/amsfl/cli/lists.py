@@ -1,29 +1,50 @@
 """`amsfl methods`, `amsfl data`, `amsfl profiles`: what there is."""
 
-from rich.console import Console
+import inspect
+from typing import Any
+
 from rich.table import Table
 
 from amsfl.cli.errors import friendly
+from amsfl.cli.screen import plain, screen
+from amsfl.core import Kind
 
 
 @friendly
 def methods() -> None:
-    """List the methods, their options and what they send."""
-    from amsfl.methods import METHODS
+    """List methods, policies, ways of combining and of sending: ours and those of installed packages."""
+    from amsfl import combine, methods, schedule, transmit
 
-    table = Table("method", "name", "options", "vectors down/up", "what it does", title="Methods")
-    notes = []
-    for name in METHODS.names():
-        method = METHODS.make(name)
-        options = ", ".join(f"{key}={default:g}" for key, default in METHODS.settings(name).items())
-        line = (METHODS.factory(name).__doc__ or "").strip().partition("\n")[0]
-        table.add_row(name, method.title, options, f"{method.vectors_down}/{method.vectors_up}", line)
-        if method.note:
-            notes.append(method.note)
-    console = Console(highlight=False)
+    console = screen()
+    table = Table("--method", "name", "options", "vectors down/up", "what it does", title="Methods")
+    made = {name: methods.make(name) for name in methods.names()}
+    for name, method in made.items():
+        vectors = f"{method.vectors_down}/{method.vectors_up}"
+        table.add_row(name, plain(method.title or name), *_about(methods.METHODS, name, vectors))
     console.print(table)
-    for note in notes:
-        console.print(note)
+    for method in made.values():
+        if method.note:
+            console.print(plain(method.note))
+    others: dict[str, tuple[str, Kind[Any]]] = {
+        "Policies": ("--policy", schedule.POLICIES),
+        "Combining": ("--combine", combine.COMBINES),
+        "Sending": ("--transmit", transmit.TRANSMITS),
+    }
+    for title, (flag, kind) in others.items():
+        table = Table(flag, "options", "what it does", title=title)
+        for name in kind.names():
+            table.add_row(name, *_about(kind, name))
+        console.print(table)
+
+
+def _about(kind: Kind[Any], name: str, *between: str) -> list[str]:
+    """Its settings with their defaults, and the first line of its docstring."""
+    options = [
+        key if default in (None, inspect.Parameter.empty) else f"{key}={default:g}"
+        for key, default in kind.settings(name).items()
+    ]
+    line = (inspect.getdoc(kind.factory(name)) or "").partition("\n")[0]
+    return [", ".join(options), *between, plain(line)]
 
 
 @friendly
@@ -33,8 +54,8 @@ def data() -> None:
 
     table = Table("data", "rows", "what it is", "where", title="Data")
     for name, rows, what, where in catalogue():
-        table.add_row(name, str(rows), what, where)
-    Console(highlight=False).print(table)
+        table.add_row(name, str(rows), what, plain(where))
+    screen().print(table)
 
 
 @friendly
@@ -49,4 +70,4 @@ def profiles() -> None:
         table.add_row(name, what, " ".join(f"{v:g}" for v in step), " ".join(f"{v:g}" for v in comm))
     table.add_row("lognormal:0.02,0.8", "drawn: median and sigma", "seeded", "latency around 0.1, 20 Mbit/s")
     table.add_row("FILE.csv", "step_seconds, latency, up_mbps, down_mbps", "one line a client", "")
-    Console(highlight=False).print(table)
+    screen().print(table)

@@ -1,56 +1,55 @@
 """`amsfl plan`: the scheduler on its own, for someone who only has a table of sites."""
 
 import csv
-import json
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from amsfl.cli import flags
 from amsfl.cli.errors import friendly
+from amsfl.cli.screen import plain, print_json, screen
 from amsfl.core import Plan, UserError, nearest
+from amsfl.federation.config import Training
 
 if TYPE_CHECKING:
     from amsfl import schedule
 
 NEEDED = ("client", "step_seconds")
 OPTIONAL = {"weight": 1.0, "comm_seconds": 0.0, "gain": 1.0, "drift": None}
-POLICIES = ("price", "greedy", "exact", "printed", "fixed", "fill", "wang", "adacomm", "decaying", "speed")
 COLUMNS = ("client", "weight", "step_seconds", "comm_seconds", "gain", "drift")
+SMALLEST, LARGEST = 1e-9, 1e9  # of a cell: seconds, shares, gains
+SHOWN = 40  # clients of a table; JSON has them all
 
 
 @friendly
+@flags.takes(
+    Training,
+    only=("budget", "clock", "policy", "policy_options"),
+    other_names={"clock": "--kind", "policy_options": "--set"},
+)
 def plan(
+    settings: dict[str, Any],
     clients: Annotated[Path, typer.Argument(help="CSV, one row per client: " + ", ".join(COLUMNS) + ".")],
-    budget: Annotated[
-        float | None, typer.Option(help="Seconds a round may take. Without it: the most gain per second.")
-    ] = None,
-    kind: Annotated[
-        str, typer.Option(help="sum: clients one after another; makespan: all at once, the slowest counts.")
-    ] = "sum",
     curve: Annotated[
-        str, typer.Option(help="How a step's worth falls: linear (the paper's) or geometric (saturating).")
+        str, typer.Option(help="how a step's worth falls: linear (the paper's) or geometric (saturating)")
     ] = "linear",
-    policy: Annotated[str, typer.Option(help="One of " + ", ".join(POLICIES) + ".")] = "price",
-    t_max: Annotated[int, typer.Option("--t-max", help="No client takes more steps than this.")] = 1000,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="A policy's own setting, e.g. --policy fixed --set steps=20; repeatable."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    t_max: Annotated[int, typer.Option("--t-max", help="no client takes more steps than this")] = 1000,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of a table")] = False,
 ) -> None:
     """How many local steps each client should take this round, and why.
 
     The file needs the columns client and step_seconds. Without weight all clients count the same, without
     comm_seconds communication is free, without gain a first step is worth 1 everywhere, and without drift
-    every further step is worth 5% of the mean gain less than the one before it.
+    every further step is worth 5% of the mean gain less than the one before it. There is no method here,
+    so the policy auto is price.
     """
     from amsfl import schedule
+    from amsfl.federation import make_config
 
+    config = make_config(settings)
     table = read(clients)
     problem = schedule.problem(
         table["weight"],
@@ -59,14 +58,15 @@ def plan(
         table["gain"],
         table["drift"],
         curve=curve,  # type: ignore[arg-type]  # checked there, with a sentence
-        kind=kind,  # type: ignore[arg-type]
+        kind=config.clock,  # type: ignore[arg-type]  # checked by the settings
         t_max=t_max,
-        budget=budget,
+        budget=config.budget,
         clients=table["client"],
     )
-    made = schedule.policy(policy, **settings(setting or ()))(problem)
+    policy = "price" if config.policy == "auto" else config.policy
+    made = schedule.policy(policy, **config.policy_options)(problem)
     if as_json:
-        typer.echo(json.dumps(as_record(problem, made, policy), indent=2))
+        print_json(as_record(problem, made, policy), indent=2)
     else:
         show(problem, made)
 
@@ -89,8 +89,13 @@ def read(path: Path) -> dict[str, Any]:
     for name in header:
         if name not in COLUMNS:
             raise UserError(f"{path} has an unknown column {name!r}{nearest(name, COLUMNS)}.")
+        if header.count(name) > 1:
+            raise UserError(f"{path} has the column {name!r} twice; keep one.")
     if not lines:
         raise UserError(f"{path} has a header but no clients; add one row per client.")
+    long = next((row for row, line in lines if None in line), None)
+    if long is not None:
+        raise UserError(f"{path}, line {long} has more cells than the header has columns.")
     columns: dict[str, Any] = {"client": _names(path, lines)}
     for name in COLUMNS[1:]:
         if name in header:
@@ -98,19 +103,6 @@ def read(path: Path) -> dict[str, Any]:
         else:
             columns[name] = OPTIONAL[name]
     return columns
-
-
-def settings(pairs: Sequence[str]) -> dict[str, float | int]:
-    """`steps=20` and the like."""
-    found: dict[str, float | int] = {}
-    for pair in pairs:
-        name, _, text = pair.partition("=")
-        try:
-            number = float(text)
-        except ValueError:
-            raise UserError(f"--set {pair} is not NAME=NUMBER; write for example --set steps=20.") from None
-        found[name.strip()] = int(number) if number.is_integer() else number
-    return found
 
 
 def as_record(problem: "schedule.Problem", made: Plan, policy: str) -> dict[str, Any]:
@@ -149,19 +141,27 @@ def show(problem: "schedule.Problem", made: Plan) -> None:
     for key, title in titles.items():
         style = "bold" if key == "steps" else None
         side: Any = "left" if key in ("client", "why") else "right"
-        table.add_column(title, justify=side, style=style, no_wrap=True, overflow="fold")
-    for row in schedule.table(problem, made):
-        table.add_row(*(_cell(row[key]) for key in titles))
-    console = Console(highlight=False)
+        width = None if key == "client" else len(title)  # long names give way, not the numbers
+        table.add_column(title, justify=side, style=style, min_width=width, no_wrap=True, overflow="fold")
+    rows = schedule.table(problem, made)
+    left_out = len(rows) - SHOWN
+    for place, row in enumerate(rows):
+        if left_out <= 0 or place < SHOWN // 2 or place >= len(rows) - SHOWN // 2:
+            table.add_row(*(_cell(row[key]) for key in titles))
+        elif place == SHOWN // 2:
+            table.add_row(f"... {left_out:,} more")
+    console = screen()
     console.print(table)
     console.print(schedule.summary(problem, made))
     console.print("seconds: computing and communicating; next step: what one more would add to the gain.")
     for word in dict.fromkeys(made.why):
         console.print(f"{word}: {schedule.WORDS[word]}.")
+    if left_out > 0:
+        console.print(f"{SHOWN} of {len(rows):,} clients are shown; --json has them all.")
 
 
 def _cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else plain(str(value))
 
 
 def _names(path: Path, lines: Sequence[tuple[int, Mapping[str, Any]]]) -> list[str]:
@@ -185,8 +185,7 @@ def _number(path: Path, row: int, name: str, text: str | None) -> float:
     except ValueError:
         shown = "empty" if not (text or "").strip() else f"{text!r}, not a number"
         raise UserError(f"{where} is {shown}; give a number.") from None
-    low = number <= 0 if name == "step_seconds" else number < 0
-    if not math.isfinite(number) or low:
-        need = "above 0" if name == "step_seconds" else "of at least 0"
-        raise UserError(f"{where} is {number:g}; give a finite number {need}.")
+    least = SMALLEST if name == "step_seconds" else 0
+    if not least <= number <= LARGEST:
+        raise UserError(f"{where} is {number:g}; give a number from {least:g} to {LARGEST:g}.")
     return number

@@ -4,30 +4,30 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from amsfl.cli.screen import plain, screen
 from amsfl.record import RoundRecord
 
 if TYPE_CHECKING:
-    from amsfl.federation import RunConfig
+    from amsfl.federation import Training
 
 
 @contextmanager
-def watching(config: "RunConfig", quiet: bool) -> Iterator[Callable[[RoundRecord], None] | None]:
+def watching(config: "Training", quiet: bool) -> Iterator[Callable[[RoundRecord], None] | None]:
     """A callback for every round that moves the bar, on standard error; None when there is no terminal."""
-    console = Console(stderr=True)
+    console = screen(stderr=True)
     if quiet or not console.is_terminal:
         yield None
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
-        TextColumn("{task.fields[now]}"),
+        TextColumn("{task.fields[now]}", markup=False),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(config.method, total=1.0, now="compiling")
+        task = bar.add_task(plain(config.method), total=1.0, now="compiling")
 
         def moved(record: RoundRecord) -> None:
             spent = record.seconds[config.clock]

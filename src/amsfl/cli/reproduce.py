@@ -4,100 +4,85 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
+from amsfl.cli import flags
 from amsfl.cli.errors import friendly
+from amsfl.cli.screen import plain, screen
 from amsfl.cli.study_progress import duration, watching
+from amsfl.core import UserError
+from amsfl.federation.config import Simulation, Training
 
 if TYPE_CHECKING:
     from amsfl.study import Study
 
-
-def _option(text: str, *names: str) -> Any:
-    return typer.Option(*names, help=text, show_default=False)
-
-
-Trials = Annotated[int | None, _option("trials of every method")]
-Seed = Annotated[int | None, _option("seed of the first trial; trial k has this plus k")]
-Methods = Annotated[str | None, _option("methods with commas between, as in fedavg,amsfl; all if not given")]
-DataDir = Annotated[str | None, _option("where the NSL-KDD files are")]
+# a study has several methods, each with its options; the rest it sets for all, or has no use for
+NOT_OF_STUDIES = (
+    "method",
+    "options",
+    "stop_at_target",
+    "local_accuracy",
+    "test_every",
+    "readings",
+    "checkpoint_every",
+)
+Trials = Annotated[
+    int | None, typer.Option(help="trials of every method: 5 for a first look, 50 as in the paper")
+]
+Methods = Annotated[
+    str | None, typer.Option(help="methods with commas between, as in fedavg,amsfl; all if not given")
+]
 Config = Annotated[
-    Path | None, _option("a study's TOML file, or a built-in one: reproduce, same-lr, compare")
+    str | None, typer.Option(help="a study's TOML file, or a built-in one: reproduce, same-lr, compare")
 ]
 Force = Annotated[bool, typer.Option(help="start anew where the folder holds a study with other settings")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="no estimate, no bar; only where the report is")]
+Out = Annotated[Path, typer.Option(help="folder of the study and its report")]
 
 
 @friendly
+@flags.takes(Training, Simulation, only=("data", "data_dir", "seconds", "seed"))
 def reproduce(
-    trials: Annotated[
-        int | None, _option("trials of every method: 5 for a first look, 50 as in the paper")
-    ] = None,
-    data: Annotated[str | None, _option("nslkdd (default) or nslkdd-synth")] = None,
-    data_dir: DataDir = None,
+    settings: dict[str, Any],
+    trials: Trials = None,
     methods: Methods = None,
-    seconds: Annotated[float | None, _option("virtual seconds of training each (100)")] = None,
-    seed: Seed = None,
     config: Config = None,
-    out: Annotated[Path, typer.Option(help="folder of the study and its report")] = Path("results/reproduce"),
+    out: Out = Path("results/reproduce"),
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Redo the paper's comparison: seven methods, five non-IID clients, 100 virtual seconds.
 
+    Settings that are not given are those of the study's file; trial k has the seed plus k.
     Stop it with Ctrl-C and continue it with the same command; finished trials are kept.
     """
     from amsfl import study
 
     plan = study.read_study(config or study.REPRODUCE)
-    plan = study.with_changes(
-        plan, _names(methods), trials, seed, data=data, data_dir=data_dir, seconds=seconds
-    )
-    _carry_out(plan, out, force, quiet)
+    _carry_out(study.with_changes(plan, _names(methods), trials, settings), out, force, quiet)
 
 
 @friendly
+@flags.takes(Training, Simulation, leave_out=NOT_OF_STUDIES)
 def compare(
-    data: Annotated[str | None, _option("your FILE.csv, or nslkdd (default), nslkdd-synth, digits")] = None,
-    data_dir: DataDir = None,
-    label: Annotated[str | None, _option("label column of a CSV file")] = None,
-    client_column: Annotated[str | None, _option("column of a CSV file that says who owns a row")] = None,
-    binary: Annotated[bool | None, _option("normal against attack instead of five classes")] = None,
+    settings: dict[str, Any],
     methods: Methods = None,
-    model: Annotated[str | None, _option("softmax, mlp (default), mlp:128-64, cnn")] = None,
-    clients: Annotated[int | None, _option("how many clients (5)")] = None,
-    cohort: Annotated[int | None, _option("clients a round (all)")] = None,
-    partition: Annotated[
-        str | None, _option("iid, dirichlet:0.5 (default), shards:2, quantity:0.5, column")
-    ] = None,
-    profile: Annotated[str | None, _option("how fast clients are (mild); see `amsfl profiles`")] = None,
-    clock: Annotated[str | None, _option("sum (default) or makespan")] = None,
-    seconds: Annotated[float | None, _option("virtual seconds of training each (100)")] = None,
-    rounds: Annotated[int | None, _option("rounds at most")] = None,
-    target: Annotated[float | None, _option("hold-out accuracy that times are measured to")] = None,
-    steps: Annotated[int | None, _option("local steps of the methods that do not plan them")] = None,
-    lr: Annotated[float | None, _option("local learning rate (0.05)")] = None,
-    batch: Annotated[int | None, _option("rows a step (64)")] = None,
     trials: Trials = None,
-    seed: Seed = None,
     config: Config = None,
-    out: Annotated[Path, typer.Option(help="folder of the study and its report")] = Path("results/compare"),
+    out: Out = Path("results/compare"),
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Compare methods on your own data, clients and target, the way `amsfl reproduce` does.
 
+    Settings that are not given are those of the study's file; trial k has the seed plus k.
     Stop it with Ctrl-C and continue it with the same command; finished trials are kept.
     """
-    flags = dict(locals())
-    for ours in ("methods", "trials", "seed", "config", "out", "force", "quiet"):
-        del flags[ours]  # what is left are settings of a run
     from amsfl import study
 
-    if client_column and partition is None:
-        flags["partition"] = "column"
+    if settings.get("client_column"):
+        settings = {"partition": "column"} | settings
     plan = study.read_study(config or study.COMPARE)
-    _carry_out(study.with_changes(plan, _names(methods), trials, seed, **flags), out, force, quiet)
+    _carry_out(study.with_changes(plan, _names(methods), trials, settings), out, force, quiet)
 
 
 @friendly
@@ -105,8 +90,12 @@ def report(
     folders: Annotated[
         list[Path], typer.Argument(help="folders of studies or of runs; several are overlaid")
     ],
-    out: Annotated[Path | None, _option("where to (the study's folder; results/report for several)")] = None,
-    target: Annotated[float | None, _option("measure times to another hold-out accuracy")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="where to: the study's folder; results/report for several")
+    ] = None,
+    target: Annotated[
+        float | None, typer.Option(help="measure times to another hold-out accuracy, as in 0.95")
+    ] = None,
 ) -> None:
     """Rebuild the report from what is finished, or overlay several studies and runs."""
     from amsfl.report import write
@@ -121,7 +110,12 @@ def _home(folder: Path) -> Path:
 
 
 def _names(methods: str | None) -> list[str] | None:
-    return None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
+    if methods is None:
+        return None
+    found = [name.strip() for name in methods.split(",") if name.strip()]
+    if not found:
+        raise UserError(f"--methods {methods!r} names no method; write for example --methods fedavg,amsfl.")
+    return found
 
 
 def _carry_out(plan: "Study", out: Path, force: bool, quiet: bool) -> None:
@@ -130,10 +124,10 @@ def _carry_out(plan: "Study", out: Path, force: bool, quiet: bool) -> None:
     from amsfl.federation.setup import load_data
     from amsfl.report import write
 
-    console = Console(stderr=True, highlight=False)
+    console = screen(stderr=True)
     dataset = load_data(plan.config(plan.reference))
     if dataset.note:
-        console.print(f"[yellow]{dataset.note}[/]")
+        console.print(plain(dataset.note), style="yellow")
     total = plan.trials * len(plan.methods)
     with study.start(out, plan, dataset, force) as home:
         units = study.pending(home, plan)
@@ -170,8 +164,8 @@ def _announce(page: Path) -> None:
     import json
 
     found = json.loads((page.parent / "summary.json").read_text(encoding="utf-8"))
-    console = Console(highlight=False)
+    console = screen()
     if found["synthetic"]:
-        console.print(f"[yellow]{found['notes'][0]}[/]")
-    console.print(found["overview"])
-    console.print(f"Report: {page}", soft_wrap=True)
+        console.print(plain(found["notes"][0]), style="yellow")
+    console.print(plain(found["overview"]))
+    console.print(f"Report: {plain(str(page))}", soft_wrap=True)

@@ -1,14 +1,13 @@
 """`amsfl study`: the longer questions, each with a command that answers it again."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markdown import Markdown
 
 from amsfl.cli.errors import friendly
+from amsfl.cli.screen import plain, screen
 
 app = typer.Typer(help="Studies that take longer: adaptivity.", no_args_is_help=True)
 
@@ -34,15 +33,16 @@ def adaptivity(
     Takes about an hour on two cores. Stop it with Ctrl-C and continue it with the same command.
     """
     from amsfl.data import load
+    from amsfl.record import dumps
     from amsfl.report.draw.speedups import draw
     from amsfl.study import adaptivity as work
     from amsfl.study import speedups
 
-    console = Console(stderr=True, highlight=False)
+    console = screen(stderr=True)
     if not only_report:
         dataset = load(data, data_dir=data_dir)
         if dataset.note:
-            console.print(dataset.note)
+            console.print(plain(dataset.note))
 
         def watch(name: str, number: int, total: int) -> None:
             console.print(f"{number + 1} of {total}: {name}")
@@ -51,9 +51,7 @@ def adaptivity(
     rows = speedups.table(work.read(out))
     text = speedups.as_markdown(rows)
     (out / "speedups.md").write_text(text, encoding="utf-8")
-    (out / "speedups.json").write_text(
-        json.dumps([row._asdict() for row in rows], indent=1), encoding="utf-8"
-    )
+    (out / "speedups.json").write_text(dumps([row._asdict() for row in rows], indent=1), encoding="utf-8")
     draw(rows, out)
-    Console(width=140).print(Markdown(text))
+    screen(width=140).print(Markdown(text))
     typer.echo(f"{out / 'speedups.md'}, {out / 'speedups.png'}")

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from amsfl.cli.screen import plain, screen
 from amsfl.record import RoundRecord
 
 if TYPE_CHECKING:
@@ -35,25 +35,29 @@ def watching(
     plan: "Study", units: list["Unit"], quiet: bool
 ) -> Iterator[Callable[["Unit", int, RoundRecord], None] | None]:
     """A callback for every round of every trial, on standard error; None when there is no terminal."""
-    console = Console(stderr=True)
+    console = screen(stderr=True)
     if quiet or not units or not console.is_terminal:
         yield None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"))
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[left]}"),
+    )
     ends = {unit.entry: plan.config(unit.entry) for unit in units}
     done: dict[tuple[str, int], float] = {}
     total = sum(len(unit.trials) for unit in units)
     with Progress(
         *columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True
     ) as bar:
-        task = bar.add_task(units[0].entry, total=total, left=f"{total} trials left")
+        task = bar.add_task(plain(units[0].entry), total=total, left=f"{total} trials left")
 
         def moved(unit: "Unit", place: int, record: RoundRecord) -> None:
             config = ends[unit.entry]
             trial = unit.trials[place]
             done[unit.entry, trial] = share(record, config.seconds, config.rounds, config.clock)
             left = total - sum(part >= 1 for part in done.values())
-            what = f"{unit.entry}, trial {unit.trials[0] + 1}"
+            what = f"{plain(unit.entry)}, trial {unit.trials[0] + 1}"
             what += f" to {unit.trials[-1] + 1}" if len(unit.trials) > 1 else ""
             bar.update(task, completed=sum(done.values()), description=what, left=f"{left} trials left")
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from amsfl.cli.errors import friendly
+from amsfl.cli.screen import plain, print_json
 
 
 @friendly
@@ -19,9 +20,9 @@ def verify(
     found = record.verify(folder)
     if as_json:
         rows = [part._asdict() for part in found.findings]
-        typer.echo(record.dumps({"kind": found.kind, "good": found.good, "findings": rows}))
+        print_json({"kind": found.kind, "good": found.good, "findings": rows})
     else:
         for part in found.findings:
-            typer.echo(f"{'whole  ' if part.good else 'DAMAGED'}  {part.what}: {part.said}")
+            typer.echo(plain(f"{'whole  ' if part.good else 'DAMAGED'}  {part.what}: {part.said}"))
     if not found.good:
         raise typer.Exit(1)

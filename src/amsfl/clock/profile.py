@@ -31,6 +31,8 @@ BUILT_IN: dict[str, tuple[str, list[float], list[float], list[float] | None]] = 
     "wan": ("slow clients near, fast ones far", [0.08, 0.01, 0.04, 0.02, 0.01], [0.5, 3, 1, 2, 0.5], None),
 }
 
+SHORTEST, LONGEST = 1e-9, 1e9  # seconds, or megabits a second, that a profile may say
+
 COLUMNS = ("step_seconds", "latency", "up_mbps", "down_mbps")
 
 
@@ -62,7 +64,7 @@ def profile(spec: str, clients: int, seed: int = 0) -> Profile:
         return _lognormal(spec, arguments, clients, seed)
     if spec not in BUILT_IN:
         known = [*BUILT_IN, "lognormal:0.02,0.8", "FILE.csv"]
-        raise UserError(f"Unknown profile {spec!r}{nearest(spec, known)}.")
+        raise UserError(f"Unknown profile {spec[:80]!r}{nearest(spec[:80], known)}.")
     _, step, comm, shares = BUILT_IN[spec]
     tiled = [np.resize(np.array(column, float), clients) for column in (step, comm)]
     mbps = np.array(8e-6 * REFERENCE_BYTES / (tiled[1] / 2))
@@ -77,8 +79,10 @@ def _lognormal(spec: str, arguments: str, clients: int, seed: int) -> Profile:
         raise UserError(
             f"Profile {spec!r}: write lognormal:MEDIAN,SIGMA, as in lognormal:0.02,0.8."
         ) from None
-    if not (median > 0 and 0 <= sigma <= 10):
-        raise UserError(f"Profile {spec!r}: the median must be above 0 and sigma between 0 and 10.")
+    if not (SHORTEST <= median <= LONGEST and 0 <= sigma <= 10):
+        raise UserError(
+            f"Profile {spec!r}: the median goes from {SHORTEST:g} to {LONGEST:g} seconds, sigma from 0 to 10."
+        )
     rng = np.random.default_rng([seed, 0x9F0F])
     step = median * np.exp(sigma * rng.standard_normal(clients))
     latency = 0.1 * np.exp(sigma * rng.standard_normal(clients))
@@ -122,8 +126,8 @@ def _column(path: Path, rows: list[dict[str, str]], column: str) -> Floats:
             number = float(row[column])
         except (TypeError, ValueError):
             number = float("nan")
-        if not np.isfinite(number) or number < 0 or (number == 0 and not zero_allowed):
-            wants = "a number from 0 up" if zero_allowed else "a number above 0"
+        if not (0 if zero_allowed else SHORTEST) <= number <= LONGEST:
+            wants = f"a number from {0 if zero_allowed else SHORTEST:g} to {LONGEST:g}"
             raise UserError(f"{path.name}, line {line}, column {column!r}: {row[column]!r} is not {wants}.")
         numbers.append(number)
     return np.array(numbers)

@@ -1,6 +1,6 @@
 """The few records that travel between rooms, names for things, and the one kind of error a user sees."""
 
-from amsfl.core.errors import DiskError, UserError, nearest
+from amsfl.core.errors import DiskError, Remark, UserError, nearest
 from amsfl.core.records import Plan, Reading, Upload
 from amsfl.core.registry import Kind, spelled
 from amsfl.core.seams import Combine, Key, Parts, Transmit, namespace, scattered
@@ -13,6 +13,7 @@ __all__ = [
     "Parts",
     "Plan",
     "Reading",
+    "Remark",
     "Transmit",
     "Upload",
     "UserError",

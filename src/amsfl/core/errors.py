@@ -16,6 +16,10 @@ class DiskError(UserError):
     code = 1
 
 
+class Remark(UserWarning):
+    """Something worth a line before work begins, no mistake: a setting without effect, a bound."""
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """` (did you mean 'fedavg'?)` for an unknown word, or the list of what there is."""
     names = list(known)

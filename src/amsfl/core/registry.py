@@ -6,6 +6,7 @@ user's own, searched for in the current folder as well. Either may be a factory 
 """
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -15,6 +16,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from amsfl.core.errors import UserError, nearest
 
 T = TypeVar("T")
+OWN_FILE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")  # module:attribute
 
 
 class Kind(NamedTuple, Generic[T]):
@@ -34,7 +36,7 @@ class Kind(NamedTuple, Generic[T]):
         if name in self.table:
             return self.table[name]
         entry = self._registered().get(name)
-        if entry is None and ":" not in name:
+        if entry is None and not OWN_FILE.fullmatch(name):
             raise UserError(f"Unknown {self.word} {name!r}{nearest(name, self.names())}.")
         found = self._loaded(name, entry or EntryPoint(name, name, f"amsfl.{self.group}"))
         return (lambda: found) if isinstance(found, self.type) else found
@@ -83,7 +85,7 @@ class Kind(NamedTuple, Generic[T]):
         try:
             import_module(module)
             found = entry.load()
-        except (ImportError, AttributeError, ValueError) as error:
+        except (ImportError, AttributeError, ValueError, SyntaxError) as error:
             raise UserError(f"The {self.word} {name!r} cannot be loaded: {error}.") from None
         if not (isinstance(found, self.type) or callable(found)):
             raise UserError(f"{name!r} is a {type(found).__name__}, not a {self.type.__name__}.")

@@ -133,8 +133,10 @@ def _number(name: str, argument: str) -> float:
         value = float(argument)
     except ValueError:
         value = float("nan")
-    if not 0 < value < float("inf") or (name == "shards" and value != int(value)):
-        kind = "whole number of shards a client" if name == "shards" else "concentration above 0"
+    low, high = (1, 1e9) if name == "shards" else (1e-4, 1e6)
+    if not low <= value <= high or (name == "shards" and value != int(value)):
+        what = "whole number of shards a client" if name == "shards" else "concentration"
+        kind = f"{what} from {low:g} to {high:g}"
         found = f"got {argument!r}" if argument else "it has none"
         raise UserError(
             f"Partition {name!r} needs a {kind} after the colon, {found}; try {EXAMPLES[name]!r}."

@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -87,7 +88,7 @@ def read(path: str) -> Table:
             rows = [(reader.line_num, row) for row in reader if row]
     except FileNotFoundError as error:
         raise UserError(f"There is no file {path}.") from error
-    except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
         raise UserError(f"{path} cannot be read as CSV text in UTF-8: {error}.") from error
     if not rows:
         raise UserError(f"{path} has no rows below its first line; it needs a header and data.")

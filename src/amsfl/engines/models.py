@@ -22,6 +22,9 @@ class Model(NamedTuple):
     apply: Callable[[Params, jax.Array], jax.Array]
 
 
+LAYERS, WIDTH, NUMBERS = 32, 100_000, 200_000_000  # the most that a model by name may have of each
+
+
 class CNN(NamedTuple):
     """Two 3x3 convolutions with stride 1 and 2 over square one-channel images, then a dense layer.
 
@@ -39,10 +42,16 @@ def make(spec: str, features: int, classes: int) -> Model:
     if kind == "softmax" and not sizes:
         return mlp(spec, (features, classes))
     if kind == "mlp":
-        return mlp(spec, (features, *_hidden(spec, sizes or "64-32"), classes))
+        layers = (features, *_hidden(spec, sizes or "64-32"), classes)
+        many = sum((one + 1) * two for one, two in pairwise(layers))
+        if many > NUMBERS:
+            raise UserError(
+                f"Model {spec!r} has {many:,} numbers, more than {NUMBERS:,}; make layers smaller."
+            )
+        return mlp(spec, layers)
     if kind == "cnn" and not sizes:
         return cnn(spec, features, classes)
-    raise UserError(f"Unknown model {spec!r}{nearest(kind, ['softmax', 'mlp', 'cnn'])}.")
+    raise UserError(f"Unknown model {spec[:80]!r}{nearest(kind[:80], ['softmax', 'mlp', 'cnn'])}.")
 
 
 def mlp(name: str, sizes: tuple[int, ...]) -> Model:
@@ -127,7 +136,11 @@ def convolved(layer: Layer, maps: jax.Array, stride: int) -> jax.Array:
 
 
 def _hidden(spec: str, sizes: str) -> tuple[int, ...]:
+    if len(sizes) > 7 * LAYERS or sizes.count("-") >= LAYERS:
+        raise UserError(f"Model {spec[:80]!r} is too long; there may be {LAYERS} hidden layers.")
     parts = sizes.split("-")
-    if not all(part.isdigit() and int(part) > 0 for part in parts):
-        raise UserError(f"Model {spec!r}: hidden sizes are positive numbers joined by '-', as in mlp:64-32.")
+    if not all(part.isascii() and part.isdigit() and 0 < int(part) <= WIDTH for part in parts):
+        raise UserError(
+            f"Model {spec!r}: hidden sizes are numbers from 1 to {WIDTH:,} joined by '-', as in mlp:64-32."
+        )
     return tuple(int(part) for part in parts)

@@ -1,18 +1,33 @@
 """The round, its record, and `run`."""
 
-from amsfl.engines import devices  # noqa: F401 (first: it sets jax up before anything imports jax)
-from amsfl.federation.api import Result, resume, run, run_batch, run_trials
-from amsfl.federation.config import RunConfig, make_config, read_toml
-from amsfl.federation.setup import Own
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from amsfl.federation.config import RunConfig, ServeConfig, Training
+from amsfl.federation.given import make_config, read_toml, serve_config
+
+if TYPE_CHECKING:
+    from amsfl.federation.api import Result, resume, run, run_batch, run_trials
+    from amsfl.federation.setup import Own
 
 __all__ = [
     "Own",
     "Result",
     "RunConfig",
+    "ServeConfig",
+    "Training",
     "make_config",
     "read_toml",
     "resume",
     "run",
     "run_batch",
     "run_trials",
+    "serve_config",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # settings are checked without jax, which takes most of a second to import
+    if name in ("Own", "Result", "resume", "run", "run_batch", "run_trials"):
+        return getattr(import_module("amsfl.federation.api"), name)
+    raise AttributeError(f"module 'amsfl.federation' has no attribute {name!r}")

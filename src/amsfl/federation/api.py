@@ -3,24 +3,27 @@
 import math
 import sys
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
-import jax.numpy as jnp
 import numpy as np
 
 from amsfl import record
-from amsfl.core import Combine, Transmit
+from amsfl.core import Combine, Remark, Transmit
 from amsfl.data import Dataset
 from amsfl.engines import State
 from amsfl.engines.models import Model
 from amsfl.federation import facts
-from amsfl.federation.checks import check_dataset
-from amsfl.federation.config import RunConfig, make_config
+from amsfl.federation.config import RunConfig
+from amsfl.federation.given import check_alike, make_config
 from amsfl.federation.interrupt import stoppable
+from amsfl.federation.keywords import RunKeywords
+from amsfl.federation.own_data import check_dataset
 from amsfl.federation.planner import Memory
+from amsfl.federation.remarks import remarks
 from amsfl.federation.rounds import Trial, begin, rehearse, rounds
 from amsfl.federation.setup import Own, Parts, assemble, precision, prepare
 from amsfl.methods import Method
@@ -41,13 +44,23 @@ class Result(NamedTuple):
 
     @property
     def accuracy(self) -> float:
+        """Share of the hold-out that the final model gets right; nan where nobody looked."""
         return math.nan if self.summary.accuracy is None else self.summary.accuracy
 
     def predict(self, x: Any) -> Array:
-        """Class numbers of rows with the data's features."""
+        """Class numbers of rows `x` ([rows, features], as the data has them), as an array [rows]."""
+        import jax.numpy as jnp  # here: the engines set jax up before anybody imports it
+
         task = self.parts.task
         logits = task.model.apply(task.unravel(jnp.asarray(self.params)), jnp.asarray(x, task.dtype))
         return np.asarray(np.asarray(logits).argmax(-1))
+
+    def __repr__(self) -> str:
+        told = self.summary
+        return (
+            f"<Result: {told.method} on {told.data}, {told.rounds} rounds, "
+            f"{told.virtual_seconds:.1f} virtual seconds, accuracy {self.accuracy:.4f}, {told.status}>"
+        )
 
 
 def run(
@@ -57,21 +70,24 @@ def run(
     watch: Watch | None = None,
     dataset: Dataset | None = None,
     network: Model | None = None,
-    **settings: Any,
+    **settings: Unpack[RunKeywords],
 ) -> Result:
     """Train one federated model: `amsfl.run(method="amsfl", data="digits", rounds=30).accuracy`.
 
-    Settings are those of RunConfig; `method`, `policy`, `combine` and `transmit` may also be objects of your
-    own. `out` names a folder for the record; `watch` sees every round. `dataset` and `network` are your own
-    data and model in place of the named ones.
+    Arguments: `out` names a folder for the record, which `force` may overwrite; `watch(record)` is called
+    after every round; `dataset` and `network` are your own data and model in place of the named ones; the
+    rest are the settings of docs/settings.md, of which `method`, `policy`, `combine` and `transmit` may also
+    be objects of your own. Returns a Result. A mistake raises a UserError; what has no effect is a warning.
     """
-    own, settings = brought(settings, dataset, network)
-    config = make_config(settings | own.names())
+    own, given = brought(settings, dataset, network)
+    config = make_config(given | own.names())
     where = Path(out) if out else None
     if where:
         record.check_free(where, force)  # before the work, and once more when the folder is ours
     with precision(config):
         parts = prepare(config, [config.seed], own)
+        for line in remarks(config, parts.method, parts.policy):
+            warnings.warn(line, Remark, stacklevel=2)
         state, trials = begin(parts)
         rehearse(parts, trials[0])
         if where is None:
@@ -100,9 +116,11 @@ def resume(
 ) -> Result:
     """Continue a run from its folder; it ends with the same bits as one that was never stopped.
 
-    `changes` make it longer or shorter (rounds, seconds, target, stop_at_target) and go on record. What the
-    run had of your own (`dataset`, `network`, `method`, `policy`, `combine`, `transmit`) it needs again: the
-    folder does not hold it. `anyway` goes on where the machine is another and the bits will not be the same.
+    Arguments: `where` is the folder; `watch(record)` is called after every further round; `changes` make it
+    longer or shorter (rounds, seconds, target, stop_at_target) and go on record; what the run had of your own
+    (`dataset`, `network`, `method`, `policy`, `combine`, `transmit`) it needs again, for the folder does not
+    hold it; `anyway` goes on where the machine is another and the bits will not be the same.
+    Returns a Result.
     """
     own, changes = brought(changes, dataset, network)
     with record.reopen(Path(where), "run") as writer, ExitStack() as stack:
@@ -235,18 +253,28 @@ def run_trials(
 
 
 def run_batch(
-    configs: Sequence[RunConfig],
+    trials: Sequence[RunConfig | RunKeywords],
     own: Own | None = None,
     watch: Callable[[int, RoundRecord], None] | None = None,
 ) -> list[Result]:
-    """Trials that share data, model, method and batch, and may differ in all else, at once."""
+    """Many trials at once: `run_batch([{"data": "digits", "seed": seed} for seed in range(10)])`.
+
+    Arguments: `trials` are settings, a dict or a RunConfig each, that differ in nothing but seed, partition,
+    profile, clock, steps, lr, budget, policy_options and when they end; `own` holds what of them is your own
+    (amsfl.federation.Own); `watch(place, record)` is called after every round of every trial. Returns their
+    Results, in order.
+    """
+    configs = [each if isinstance(each, RunConfig) else make_config({**each}) for each in trials]
+    check_alike(configs)
+    if own and own.dataset:
+        own = own._replace(dataset=check_dataset(own.dataset))
     started = time.perf_counter()
     with precision(configs[0]):
         parts = assemble(configs, own)
-        state, trials = begin(parts)
+        state, running = begin(parts)
         records: list[list[RoundRecord]] = [[] for _ in configs]
         with stoppable() as asked:
-            for state, news in rounds(parts, state, trials):  # noqa: B007, B020 (the state moves on)
+            for state, news in rounds(parts, state, running):  # noqa: B007, B020 (the state moves on)
                 for trial, fresh in news:
                     records[trial.index].append(fresh)
                     if watch:
@@ -256,5 +284,5 @@ def run_batch(
     wall = (time.perf_counter() - started) / len(configs)
     return [
         Result(summarise(parts, trial, records[trial.index], wall), records[trial.index], model, parts)
-        for trial, model in zip(trials, _model(parts, state), strict=True)
+        for trial, model in zip(running, _model(parts, state), strict=True)
     ]

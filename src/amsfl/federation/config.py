@@ -1,96 +1,166 @@
-"""The settings of a run: one record, from flags, a TOML file or Python, checked in one place."""
+"""Every setting, once: its name, type, bounds, default and sentence.
 
-import tomllib
-from pathlib import Path
+Flags and their help, TOML files, Python keywords and docs/settings.md are made from these records
+(tools/settings.py writes the last two). `given.py` turns what a user gives into one of them.
+"""
+
 from typing import Any, Literal
+from unicodedata import category
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from amsfl.clock import check_clock
-from amsfl.core import UserError, nearest
 
 ROUNDS = 50  # when nothing says when to stop
-ROUNDS_AT_MOST = 100_000  # when only a target or a time does: a run must end
+ROUNDS_TO_TARGET = 1_000  # when only a target does, which may lie out of reach
+ROUNDS_AT_MOST = 1_000_000  # a run must end
+STEPS_AT_MOST = 100_000
 
 
-class RunConfig(BaseModel):
-    """Field by field what `amsfl run` takes; names are those of the flags."""
+class Settings(BaseModel):
+    """What all groups have in common: nothing unknown, nothing infinite, no text that files cannot hold."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    method: str = "amsfl"
-    options: dict[str, float] = Field({}, description="hyper-parameters of the method, as in mu=0.1")
-    extrapolation: float = Field(0.0, ge=0, description="FedExP: largest server step, 0 for none")
-    data: str = Field("nslkdd", description="nslkdd, nslkdd-synth, digits or a CSV file")
-    data_dir: str | None = None
+    @field_validator("*")
+    @classmethod
+    def _text(cls, value: Any) -> Any:
+        if isinstance(value, str) and any(category(letter) in ("Cc", "Cs") for letter in value):
+            raise ValueError("it has control characters")
+        return value
+
+
+class Training(Settings):
+    """What is trained, by which method and for how long: in a simulation and on real clients alike."""
+
+    method: str = Field("amsfl", description="how clients learn together; `amsfl methods` lists them")
+    options: dict[str, float] = Field({}, description="a hyper-parameter of the method, as in mu=0.1")
+    policy: str = Field("auto", description="who chooses the steps; auto: what the method plans by")
+    policy_options: dict[str, float] = Field({}, description="a number of the policy's, as in steps=10")
+    budget: float | None = Field(
+        None, gt=0, le=1e12, description="seconds a round may take; without it: the most gain per second"
+    )
+    transmit: str = Field("", description="what is done to uploads before they are sent, as in topk:0.1,q8")
+    combine: str = Field("", description="how the server joins uploads where it is no sum, as in median")
+    extrapolation: float = Field(
+        0.0, ge=0, le=1e6, description="FedExP's largest server step, as in 4; 0: no FedExP"
+    )
+    data: str = Field("nslkdd", description="nslkdd, nslkdd-synth, digits or FILE.csv; see `amsfl data`")
+    data_dir: str | None = Field(None, description="folder of the NSL-KDD files")
     label: str | None = Field(None, description="label column of a CSV file")
     client_column: str | None = Field(None, description="column of a CSV file that says who owns a row")
-    binary: bool = Field(False, description="normal against attack instead of five classes")
-    model: str = Field("mlp", description="softmax, mlp, mlp:128-64, cnn")
-    clients: int = Field(5, ge=1)
-    cohort: int | None = Field(None, ge=1, description="clients a round; all by default")
+    binary: bool = Field(False, description="NSL-KDD: normal against attack instead of five classes")
     partition: str = Field(
         "auto",
-        description="iid, dirichlet:A, shards:K, quantity:A, column; auto: column if there is one, else "
+        description="iid, dirichlet:0.5, shards:2, quantity:0.5, column; auto: column if there is one, else "
         "dirichlet:0.5",
     )
-    profile: str = Field("mild", description="a built-in, a CSV file or lognormal:MEDIAN,SIGMA")
-    clock: str = "sum"
-    rounds: int | None = Field(None, ge=1)
-    seconds: float | None = Field(None, gt=0, description="virtual seconds")
-    target: float | None = Field(None, gt=0, le=1, description="hold-out accuracy")
-    stop_at_target: bool = True
-    steps: int = Field(20, ge=1, description="local steps a round, where the method does not plan them")
-    lr: float = Field(0.05, gt=0)
-    batch: int = Field(64, ge=1)
-    seed: int = Field(0, ge=0, lt=2**32)
-    policy: str = Field("auto", description="who chooses the steps: auto, or a policy of `amsfl plan`")
-    policy_options: dict[str, float] = {}
-    combine: str = Field("", description="rule over a cohort's uploads: median; several with commas")
-    transmit: str = Field("", description="what happens to an upload on its way: topk:0.1,q8")
-    budget: float | None = Field(None, gt=0, description="seconds a round; none: gain per second")
-    engine: Literal["jax", "loop"] = "jax"
-    precision: Literal["float32", "float64"] = "float32"
-    readings: bool = Field(False, description="GDA readings as diagnostics, for any method")
-    local_accuracy: bool = Field(False, description="score each client's own model at the end")
-    eval_every: int = Field(1, ge=1)
-    test_every: int = Field(
-        1, ge=1, description="evaluations between those of splits other than the hold-out"
+    model: str = Field("mlp", description="softmax, mlp (64-32), mlp:128-64, cnn")
+    clients: int = Field(5, ge=1, le=1_000_000, description="how many clients there are")
+    cohort: int | None = Field(None, ge=1, description="clients drawn for a round; all by default")
+    clock: str = Field(
+        "sum", description="sum: clients of a round one after another; makespan: at once, the slowest counts"
     )
-    checkpoint_every: int = Field(10, ge=1)
+    rounds: int | None = Field(
+        None,
+        ge=1,
+        le=ROUNDS_AT_MOST,
+        description=f"stop after so many rounds; {ROUNDS} if nothing else ends it",
+    )
+    seconds: float | None = Field(
+        None, gt=0, le=1e12, description="stop after so many seconds: virtual ones, or real clients' own"
+    )
+    target: float | None = Field(
+        None,
+        gt=0,
+        description=f"stop at this hold-out accuracy, as in 0.95; alone: {ROUNDS_TO_TARGET:,} rounds at most",
+    )
+    stop_at_target: bool = Field(True, description="whether reaching the target ends the run")
+    steps: int = Field(
+        20, ge=1, le=STEPS_AT_MOST, description="local steps a round, where the policy does not choose them"
+    )
+    lr: float = Field(0.05, gt=0, description="local learning rate, where the method does not set its own")
+    batch: int = Field(64, ge=1, le=65_536, description="rows of a minibatch")
+    seed: int = Field(0, ge=0, lt=2**32, description="of partition, initial model and sampling")
+    readings: bool = Field(False, description="GDA readings on record, for any method")
+    eval_every: int = Field(1, ge=1, description="rounds between evaluations")
 
     @field_validator("clock")
     @classmethod
     def _clock(cls, value: str) -> str:
         return check_clock(value)
 
+    @field_validator("extrapolation")
+    @classmethod
+    def _extrapolation(cls, value: float) -> float:
+        if 0 < value <= 1:
+            raise ValueError("FedExP's largest step is above 1, as in 4; 0 leaves it out")
+        return value
+
+    @field_validator("target")
+    @classmethod
+    def _target(cls, value: float | None) -> float | None:
+        if value is not None and value > 1:
+            percent = f"; for {value:g}% write {value / 100:g}" if value <= 100 else ""
+            raise ValueError(f"an accuracy lies between 0 and 1{percent}")
+        return value
+
     @property
     def last_round(self) -> int:
+        """The round after which this ends, whatever else happens."""
         if self.rounds is not None:
             return self.rounds
-        return ROUNDS if self.seconds is None and self.target is None else ROUNDS_AT_MOST
+        if self.seconds is not None:
+            return ROUNDS_AT_MOST
+        return ROUNDS if self.target is None else ROUNDS_TO_TARGET
 
 
-def make_config(settings: dict[str, Any]) -> RunConfig:
-    """Settings as a checked config; a mistake is one sentence that names the setting."""
-    for key in settings:
-        if key not in RunConfig.model_fields:
-            raise UserError(f"Unknown setting {key!r}{nearest(key, RunConfig.model_fields)}.")
-    try:
-        config = RunConfig(**settings)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        why = first["msg"].removeprefix("Value error, ").rstrip(".")
-        raise UserError(f"Setting {where!r} is {first['input']!r}: {why}.") from None
-    return config
+class Simulation(Settings):
+    """What only a simulation has: a virtual clock, an engine, checkpoints when it likes."""
+
+    profile: str = Field(
+        "mild", description="how fast clients are: a name, FILE.csv, lognormal:0.02,0.8; see `amsfl profiles`"
+    )
+    engine: Literal["jax", "loop"] = Field("jax", description="jax, or loop: slow and talkative")
+    precision: Literal["float32", "float64"] = Field("float32", description="of all arithmetic")
+    local_accuracy: bool = Field(False, description="score every client's own model at the end")
+    test_every: int = Field(
+        1, ge=1, description="evaluations between those of other splits than the hold-out"
+    )
+    checkpoint_every: int = Field(10, ge=1, description="rounds between checkpoints")
 
 
-def read_toml(path: Path) -> dict[str, Any]:
-    """The settings of a TOML file, as `make_config` takes them."""
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"The settings file {str(path)!r} cannot be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"The settings file {str(path)!r} is not valid TOML: {error}.") from None
+class Serving(Settings):
+    """What only a server of real clients has to settle."""
+
+    deadline: float | None = Field(
+        None, gt=0, le=1e9, description="seconds a round waits; by default three times the plan, 30 at least"
+    )
+    poll: float = Field(0.2, gt=0, le=3600, description="seconds between two looks for replies")
+    norm_limit: float = Field(
+        10.0, gt=0, description="times the usual size at which an update is refused (docs/flower.md)"
+    )
+    patience: float = Field(
+        600.0, ge=0, le=1e9, description="seconds without one good reply after which the server gives up"
+    )
+    evaluate_clients: int = Field(
+        0, ge=0, description="every so many rounds clients score the model on their own test rows; 0: never"
+    )
+
+
+class RunConfig(Simulation, Training):
+    """All settings of a simulated run."""
+
+
+class ServeConfig(Serving, Training):
+    """All settings of a Flower server. Real clients work side by side, so its clock is makespan."""
+
+    data: str = Field("own", description="what the record calls the clients' data")
+    clock: str = Field("makespan", description="makespan: real clients work at once")
+
+    @field_validator("clock")
+    @classmethod
+    def _clock(cls, value: str) -> str:
+        if value != "makespan":
+            raise ValueError("real clients work at once, by the clock makespan; leave it out")
+        return value

@@ -12,7 +12,7 @@ import numpy as np
 from amsfl import drift, schedule
 from amsfl.clock import Costs, round_seconds
 from amsfl.core import Plan, Reading
-from amsfl.federation.config import RunConfig
+from amsfl.federation.config import STEPS_AT_MOST, Training
 from amsfl.federation.signals import Heard, heard
 from amsfl.methods import Method
 from amsfl.schedule import Policy
@@ -56,18 +56,19 @@ class Planner(NamedTuple):
     learn: Callable[[Memory, Ints, Decision, Reading], Memory]
 
 
-def policy_of(config: RunConfig, method: Method, given: Policy | None = None) -> Policy:
+def policy_of(config: Training, method: Method, given: Policy | None = None) -> Policy:
     """The one that was passed, the one that the settings name, or the one that the method plans by."""
     if given is not None:
         return given
     named = method.policy if config.policy == "auto" else config.policy
-    whole = {key: int(v) if float(v).is_integer() else v for key, v in config.policy_options.items()}
-    return schedule.policy(named, **whole)
+    return schedule.policy(named, **config.policy_options)
 
 
-def planner(config: RunConfig, method: Method, policy: Policy, weights: Any) -> Planner:
+def planner(config: Training, method: Method, policy: Policy, weights: Any) -> Planner:
     """The planner of a policy; `weights` are all clients' shares of the data."""
     last: dict[Any, Decision] = {}
+    asked = max(config.steps, *config.policy_options.values(), 0)
+    most = min(max(schedule.T_MAX, int(asked)), STEPS_AT_MOST)  # who asks for more steps gets them
 
     def start() -> Memory:
         rate = drift.Rate() if method.own_rate else drift.Rate(config.lr)
@@ -99,9 +100,9 @@ def planner(config: RunConfig, method: Method, policy: Policy, weights: Any) -> 
             gain,
             fade,
             curve="geometric" if policy.readings else "linear",
-            kind=config.clock,  # type: ignore[arg-type]  # checked by RunConfig
+            kind=config.clock,  # type: ignore[arg-type]  # checked by the settings
             budget=budget,
-            t_max=T_MAX if policy.readings else max(schedule.T_MAX, config.steps),
+            t_max=T_MAX if policy.readings else most,
             clients=[str(who) for who in cohort],
         )
         signals = memory.heard.signals(number, config.steps, config.lr if lr is None else lr, config.seconds)

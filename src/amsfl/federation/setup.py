@@ -11,7 +11,7 @@ from amsfl.core import Combine, Reading, Transmit, UserError
 from amsfl.data import Dataset
 from amsfl.engines import models, task
 from amsfl.federation import planner
-from amsfl.federation.config import RunConfig
+from amsfl.federation.config import RunConfig, Training
 from amsfl.schedule import Policy
 
 
@@ -52,7 +52,7 @@ class Parts(NamedTuple):
     cohort: int
 
 
-def load_data(config: RunConfig) -> Dataset:
+def load_data(config: Training) -> Dataset:
     return data.load(
         config.data,
         data_dir=config.data_dir,
@@ -78,7 +78,7 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
     policy = planner.policy_of(config, method, own.policy)
     dataset = own.dataset or load_data(config)
     clients = config.clients
-    if _scheme(config, dataset) in ("column", "site") and dataset.sites is not None:
+    if scheme(config, dataset) in ("column", "site") and dataset.sites is not None:
         clients = len(dataset.site_names)  # the data says how many there are
     if config.cohort is not None and config.cohort > clients:
         raise UserError(
@@ -87,7 +87,7 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
     profiles = [clock.profile(each.profile, clients, each.seed) for each in configs]
     partitions = [
         data.partition(
-            _scheme(each, dataset),
+            scheme(each, dataset),
             dataset.y,
             clients,
             each.seed,
@@ -123,20 +123,20 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
     )
 
 
-def _scheme(config: RunConfig, dataset: Dataset) -> str:
+def scheme(config: Training, dataset: Dataset) -> str:
     if config.partition != "auto":
         return config.partition
     return "dirichlet:0.5" if dataset.sites is None else "column"
 
 
-def method_of(config: RunConfig, own: Own) -> methods.Method:
+def method_of(config: Training, own: Own) -> methods.Method:
     """The method of the settings with all that they put on top of it."""
     method = methods.make(own.method or config.method, config.options, config.extrapolation)
     rule, way = (combine.make(own.combine or config.combine), transmit.make(own.transmit or config.transmit))
     return method._replace(combine=rule or method.combine, transmit=way or method.transmit)
 
 
-def takes_readings(config: RunConfig, method: methods.Method, policy: Policy) -> bool:
+def takes_readings(config: Training, method: methods.Method, policy: Policy) -> bool:
     """Whether clients take GDA readings: the method, the policy or the user asks for them."""
     return method.readings or method.own_rate or policy.readings or policy.losses or config.readings
 

@@ -64,4 +64,4 @@ def travelling(method: Method, dim: int) -> Parts:
 def weight(part: Any) -> int:
     """Bytes of one array."""
     kind = np.dtype(part.dtype)
-    return int(part.size) * (min(FLOAT, kind.itemsize) if kind.kind == "f" else kind.itemsize)
+    return int(part.size * (min(FLOAT, kind.itemsize) if kind.kind == "f" else kind.itemsize))

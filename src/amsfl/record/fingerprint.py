@@ -10,8 +10,12 @@ from amsfl.core import UserError
 from amsfl.record.schema import Array, Manifest
 from amsfl.record.text import checksum, dumps
 
-# What may change when a run goes on: how long it is, how often it is saved, where its data lies.
-CHANGEABLE = ("rounds", "seconds", "target", "stop_at_target", "checkpoint_every", "data_dir")
+# What may change when a run goes on: how long it is, how often it is saved, where its data lies; and how a
+# server of real clients waits for them.
+CHANGEABLE = (
+    *("rounds", "seconds", "target", "stop_at_target", "checkpoint_every", "data_dir"),
+    *("deadline", "poll", "norm_limit", "patience", "evaluate_clients"),
+)
 
 
 def of_arrays(*arrays: Array) -> str:

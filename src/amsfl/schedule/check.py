@@ -9,6 +9,7 @@ from amsfl.core import UserError, nearest
 from amsfl.schedule.problem import TOLERANCE, Curve, Floats, Ints, Kind, Problem, Resource
 
 T_MAX = 1000
+MOST_STEPS = 10**9  # of one client in one round: sums over any number of clients stay whole numbers
 DRIFT_SHARE = 0.05  # without readings a step is worth 5% of the first step less than the one before it
 
 
@@ -78,9 +79,13 @@ def column(name: str, values: Any, clients: Sequence[str], *, positive: bool = F
 
 
 def _whole_steps(t_max: Any, clients: Sequence[str]) -> Ints:
+    if np.ndim(t_max) == 0 and t_max > MOST_STEPS:  # before it is a float: whole numbers can be larger
+        raise UserError(f"t_max is more than {MOST_STEPS:,} steps; give fewer.")
     limit = np.floor(column("t_max", t_max, clients, positive=True))
     if (limit < 1).any():
         raise UserError("t_max is below 1, but every client takes at least one step; give 1 or more.")
+    if (limit > MOST_STEPS).any():
+        raise UserError(f"t_max is more than {MOST_STEPS:,} steps; give fewer.")
     return limit.astype(np.int64)
 
 

@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from amsfl.core import Plan
+from amsfl.core import Plan, UserError
 from amsfl.schedule.lagrange import spent, tighten, value
 from amsfl.schedule.optimise import optimise
 from amsfl.schedule.price import Answer
@@ -26,6 +26,10 @@ SCALE = 1e4  # of objective and limits: HiGHS's tolerances are absolute, 1e-6
 
 def exact(problem: Problem, limit_s: float = 60.0) -> Plan:
     """The best plan there is; where HiGHS needs longer than limit_s, the best found and an honest bound."""
+    if not 0 < limit_s <= 86_400:
+        raise UserError(
+            f"The policy 'exact' takes limit_s above 0 and up to 86,400 seconds, not {limit_s:g}."
+        )
     return optimise(problem, partial(solve, limit_s=limit_s), proven=True)
 
 

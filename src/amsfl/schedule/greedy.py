@@ -9,9 +9,12 @@ import heapq
 
 import numpy as np
 
+from amsfl.core import UserError
 from amsfl.schedule.lagrange import binding, bound_at, multipliers, tighten, value
 from amsfl.schedule.price import Answer
 from amsfl.schedule.problem import Floats, Ints, Problem, count, curve_worth
+
+ONE_BY_ONE = 200_000  # steps, each of them some microseconds
 
 
 def solve(problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Floats) -> Answer:
@@ -20,6 +23,10 @@ def solve(problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Float
     A step's cost over several limits is the sum of the shares it takes of what each has left at the start.
     """
     cap = tighten(count(problem, offset, cap), cost, room)
+    if (many := int(cap.sum())) > ONE_BY_ONE:
+        raise UserError(
+            f"greedy takes one step at a time, and there are {many:,}; use price: its plan is as good."
+        )
     share = (cost / np.where(room > 0, room, 1.0)[:, None]).sum(0) if room.size else np.ones(cap.size)
     steps, left, broke = np.ones_like(cap), room.copy(), 0.0
 

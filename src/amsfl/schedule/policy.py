@@ -36,6 +36,8 @@ class Policy(NamedTuple):
     readings: bool = False  # plans by gain and drift, so clients take GDA readings
     losses: bool = False  # wants the loss at the anchor, which is free
     constant: bool = False  # looks at the problem's costs alone: planned once for a cohort
+    steps: bool = True  # may look at the user's number of steps
+    limited: bool = True  # keeps to a round's budget
     spends: bool = False  # spends a round's budget; without one it gets that of a round of equal steps
 
     def __call__(self, problem: Problem, signals: Signals | None = None) -> Plan:
@@ -53,6 +55,8 @@ def told(policy: str, **numbers: float | None) -> list[float]:
 
 def whole(policy: str, name: str, number: float, low: int = 1, high: int = 10**6) -> int:
     """A setting that counts something, within bounds that plans can hold."""
-    if not low <= number <= high:
-        raise UserError(f"The policy {policy!r} takes {name} from {low} to {high:,}, not {number:g}.")
+    if not low <= number <= high or number != int(number):
+        raise UserError(
+            f"The policy {policy!r} takes a whole number from {low} to {high:,} for {name}, not {number:g}."
+        )
     return int(number)

@@ -14,18 +14,18 @@ from amsfl.schedule.simple import fill, fixed, printed
 
 def price() -> Policy:
     """The default: closed form in the price of a second, what is left filled greedily."""
-    return Policy("price", lambda problem, _: optimise(problem), readings=True)
+    return Policy("price", lambda problem, _: optimise(problem), readings=True, steps=False)
 
 
 def greedy() -> Policy:
     """One step at a time by gain per second; the reference for `price`."""
-    return Policy("greedy", lambda problem, _: optimise(problem, one_by_one), readings=True)
+    return Policy("greedy", lambda problem, _: optimise(problem, one_by_one), readings=True, steps=False)
 
 
 def exact(limit_s: float = 60.0) -> Policy:
     """Integer programming (HiGHS), to certify the other two; gives up after `limit_s` seconds."""
     solve = partial(solve_exactly, limit_s=limit_s)
-    return Policy("exact", lambda problem, _: solve(problem), readings=True)
+    return Policy("exact", lambda problem, _: solve(problem), readings=True, steps=False)
 
 
 POLICIES: Kind[Policy] = Kind(
@@ -50,4 +50,9 @@ names = POLICIES.names
 
 def policy(given: str | Policy, **settings: Any) -> Policy:
     """A policy by name with its settings, e.g. policy("fixed", steps=20), or as it was passed."""
-    return POLICIES.of(given, settings)
+    return POLICIES.of(given, {key: _typed(value) for key, value in settings.items()})
+
+
+def _typed(value: float) -> float:
+    """20.0, as files and flags have it, is the whole number 20."""
+    return int(value) if abs(value) < 2**53 and float(value).is_integer() else value

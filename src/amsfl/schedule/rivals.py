@@ -88,7 +88,7 @@ def adacomm(
             tau = math.ceil(gamma * previous)
         return shared(problem, max(tau, 1))
 
-    return Policy("adacomm", plan, losses=True)
+    return Policy("adacomm", plan, losses=True, limited=False)
 
 
 def decaying(
@@ -111,7 +111,7 @@ def decaying(
         steps = math.ceil(start * share ** (1.0 / 3.0) - 1e-12)  # 8 ** (1/3) is a little over 2
         return shared(problem, max(steps, 1))
 
-    return Policy("decaying", plan)
+    return Policy("decaying", plan, limited=False)
 
 
 def speed(most: int | None = None, least: int | None = None) -> Policy:

@@ -1,14 +1,18 @@
 """Rules that do not look at worth: the paper's Algorithm 1, fixed steps, and filling a deadline."""
 
 import heapq
+from itertools import count
 
 import numpy as np
 
 from amsfl.core import Plan, UserError
+from amsfl.schedule.check import MOST_STEPS
 from amsfl.schedule.lagrange import spent
 from amsfl.schedule.optimise import as_plan
 from amsfl.schedule.policy import Policy, Signals, whole
 from amsfl.schedule.problem import TOLERANCE, Floats, Ints, Problem, rows
+
+ONE_BY_ONE = 1_000_000  # steps that Algorithm 1 may hand out in one plan: a second or two
 
 
 def printed(alpha: float | None = None, beta: float | None = None) -> Policy:
@@ -23,19 +27,28 @@ def printed(alpha: float | None = None, beta: float | None = None) -> Policy:
     def plan(problem: Problem, signals: Signals) -> Plan:
         if problem.budget is None:
             raise UserError("Algorithm 1 only spends a budget, and none was given; add --budget SECONDS.")
-        w, c = problem.weights, problem.step_seconds
+        w, c = problem.weights.tolist(), problem.step_seconds.tolist()  # lists: one number at a time
         first, second = _constants(signals)
         a, b = first if alpha is None else alpha, second if beta is None else beta
-        t = np.ones(w.size, np.int64)
-        total = float((c + problem.comm_seconds).sum())
-        heap = [((a * w[i] + b * w[i] * 0.5) / c[i], i) for i in range(w.size)]
+        if not (a >= 0 and b >= 0):
+            raise UserError(f"The policy 'printed' takes alpha and beta from 0 up, not {a:g} and {b:g}.")
+        t = [1] * len(w)
+        total = float((problem.step_seconds + problem.comm_seconds).sum())
+        heap = [((a * w[i] + b * w[i] * 0.5) / c[i], i) for i in range(len(w))]
         heapq.heapify(heap)
-        while total < problem.budget:
+        for taken in count():
+            if total >= problem.budget:
+                break
+            if taken == ONE_BY_ONE:
+                raise UserError(
+                    f"Algorithm 1 adds one step at a time, and {taken:,} of them reach {total:.4g} s of the "
+                    f"{problem.budget:.4g} s allowed; lower --budget."
+                )
             _, i = heap[0]
             t[i] += 1
             total += c[i]
             heapq.heapreplace(heap, ((a * w[i] + b * w[i] * (2 * t[i] - 1) / 2) / c[i], i))
-        return as_plan(problem, t, ("budget",) * t.size)
+        return as_plan(problem, np.array(t, np.int64), ("budget",) * len(t))
 
     return Policy("printed", plan, readings=True, spends=True)
 
@@ -52,12 +65,17 @@ def _constants(signals: Signals) -> tuple[float, float]:
 def fixed(steps: int | None = None) -> Policy:
     """The same number of steps for everyone (FedAvg), whatever it costs; t_max still holds."""
     given = None if steps is None else whole("fixed", "steps", steps)
-    return Policy("fixed", lambda problem, signals: shared(problem, given or signals.steps), constant=True)
+    return Policy(
+        "fixed",
+        lambda problem, signals: shared(problem, given or signals.steps),
+        constant=True,
+        limited=False,
+    )
 
 
 def shared(problem: Problem, steps: int) -> Plan:
     """A plan of equal steps, cut at t_max."""
-    t = np.minimum(np.int64(steps), problem.t_max)
+    t = np.minimum(np.int64(min(steps, MOST_STEPS)), problem.t_max)
     return as_plan(problem, t, tuple(np.where(problem.t_max < steps, "cap", "fixed").tolist()))
 
 

@@ -1,5 +1,6 @@
 """What a study is: a few words, the settings all methods share, and what each method adds to them."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -7,10 +8,12 @@ from amsfl.core import UserError, nearest
 from amsfl.federation import Own, RunConfig, make_config, read_toml
 from amsfl.federation.planner import policy_of
 from amsfl.federation.setup import method_of
+from amsfl.record import safe_name
 
 HERE = Path(__file__).parent
 REPRODUCE, COMPARE = HERE / "reproduce.toml", HERE / "compare.toml"
 BUILT_IN = {path.stem: path for path in sorted(HERE.glob("*.toml"))}
+TRIALS = 10_000  # of one method, at most
 CHUNK = 10  # trials that run as one batch and are saved together
 FIELDS = ("title", "kind", "trials", "seed", "reference", "run", "methods")
 FOR_ALL = {  # what a comparison needs, whatever its file says
@@ -19,6 +22,12 @@ FOR_ALL = {  # what a comparison needs, whatever its file says
     "test_every": 10,  # KDDTest+ is read at the end; between, a glance is enough
     "readings": True,  # drift of every method, as a diagnostic; the clock does not charge for it
 }
+
+ELSEWHERE = {  # settings of a run that stand in another place of a study's file, or in none
+    "method": "an entry names its method",
+    "seed": "a study's stands at the top of its file",
+    "checkpoint_every": "a study keeps whole trials",
+} | dict.fromkeys(FOR_ALL, "it is the same in every study")
 
 
 class Study(NamedTuple):
@@ -41,9 +50,9 @@ class Study(NamedTuple):
         return make_config(self.run | own | self.own(entry).names() | FOR_ALL | {"seed": self.seed})
 
 
-def read_study(path: Path) -> Study:
+def read_study(file: str | Path) -> Study:
     """A study's TOML file, or a built-in one by its bare name, every method's settings checked."""
-    path = BUILT_IN.get(str(path), path)
+    path = BUILT_IN.get(str(file), Path(file))
     raw = read_toml(path)
     for key in raw:
         if key not in FIELDS:
@@ -55,6 +64,12 @@ def read_study(path: Path) -> Study:
         raise UserError(f"In {path.name}, methods are tables: [methods.fedavg] and below it its settings.")
     if not entries:
         raise UserError(f"{path.name} names no method; add a table such as [methods.fedavg].")
+    shared = raw.get("run") or {}
+    if not isinstance(shared, dict):
+        raise UserError(f"In {path.name}, run is a table: [run] and below it the settings of all methods.")
+    for key in [*shared, *(key for own in entries.values() for key in own if key != "method")]:
+        if key in ELSEWHERE:
+            raise UserError(f"Setting {key!r} has no place in {path.name}: {ELSEWHERE[key]}; leave it out.")
     return checked(
         Study(
             str(raw.get("title", path.stem)),
@@ -62,7 +77,7 @@ def read_study(path: Path) -> Study:
             raw.get("trials", 5),
             raw.get("seed", 0),
             str(raw.get("reference") or ("amsfl" if "amsfl" in entries else next(iter(entries)))),
-            raw.get("run") or {},
+            shared,
             entries,
         )
     )
@@ -72,15 +87,19 @@ def with_changes(
     study: Study,
     methods: list[str] | None = None,
     trials: int | None = None,
-    seed: int | None = None,
-    **run: Any,
+    settings: Mapping[str, Any] | None = None,
 ) -> Study:
-    """The study with what the command line says; settings that are None stay as they are."""
-    settings = {key: value for key, value in run.items() if value is not None}
+    """The study with what the command line says: these settings hold for every method."""
+    settings = dict(settings or {})
+    seed = settings.pop("seed", study.seed)
     entries = study.methods
     if methods:
-        # a method that the file does not tune runs with its own defaults
-        entries = {name: study.methods.get(name, {}) for name in methods}
+        # a method that the file does not tune runs with its own defaults; a user's own module:attribute goes
+        # by a name that can be a folder's
+        entries = {
+            name.replace(":", "."): study.methods.get(name, {"method": name} if ":" in name else {})
+            for name in methods
+        }
     entries = {
         name: {key: value for key, value in own.items() if key not in settings}
         for name, own in entries.items()
@@ -91,7 +110,7 @@ def with_changes(
             methods=entries,
             reference=reference,
             trials=study.trials if trials is None else trials,
-            seed=study.seed if seed is None else seed,
+            seed=seed,
             run=study.run | settings,
         )
     )
@@ -100,8 +119,10 @@ def with_changes(
 def checked(study: Study) -> Study:
     if study.kind not in ("reproduce", "compare"):
         raise UserError(f"A study's kind is reproduce or compare, not {study.kind!r}.")
-    if not isinstance(study.trials, int) or study.trials < 1:
-        raise UserError(f"A study needs at least one trial, and trials is {study.trials!r}; try --trials 5.")
+    if not isinstance(study.trials, int) or not 1 <= study.trials <= TRIALS:
+        raise UserError(
+            f"A study has 1 to {TRIALS:,} trials, and trials is {study.trials!r}; try --trials 5."
+        )
     if not isinstance(study.seed, int) or not 0 <= study.seed < 2**32 - study.trials:
         raise UserError(f"The first seed is a whole number from 0 up; got {study.seed!r}.")
     if study.reference not in study.methods:
@@ -109,6 +130,7 @@ def checked(study: Study) -> Study:
             f"The reference {study.reference!r} is no method here{nearest(study.reference, study.methods)}."
         )
     for entry in study.methods:
+        safe_name(entry, "The method's entry")  # it becomes a folder's
         config, own = study.config(entry), study.own(entry)
         policy_of(config, method_of(config, own), own.policy)  # names that nobody knows are told here
         if config.rounds is None and config.seconds is None:

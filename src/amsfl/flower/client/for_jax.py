@@ -95,13 +95,13 @@ class Program(NamedTuple):
 
 @cache
 def program(spec: str, features: int, classes: int, objective: Any) -> Program:
-    import jax
-    from jax.flatten_util import ravel_pytree
-
     from amsfl import methods
     from amsfl.data import Dataset
     from amsfl.engines import losses, models, task
     from amsfl.engines.client import gradient
+
+    import jax  # isort: skip  # after the engines, which set it up
+    from jax.flatten_util import ravel_pytree  # isort: skip
 
     names, columns = (tuple(map(str, range(count))) for count in (classes, features))
     nothing = Dataset("none", np.zeros((1, features), np.float32), np.zeros(1, np.int32), {}, names, columns)

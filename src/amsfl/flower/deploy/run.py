@@ -12,12 +12,11 @@ import tomli_w
 
 from amsfl import record
 from amsfl.core import UserError
-from amsfl.federation import make_config
+from amsfl.federation import serve_config
 from amsfl.flower.deploy import certificates
 from amsfl.flower.deploy.processes import Federation, loopback
 from amsfl.flower.deploy.shards import checksum, deal
 from amsfl.flower.server.app import LENGTH
-from amsfl.flower.server.orders import SERVING
 from amsfl.record import Summary
 
 PROJECT: dict[str, Any] = {
@@ -61,7 +60,7 @@ def deploy(
     recipe = Recipe(settings, list(slowdowns), step_seconds, tls)
     recipe = recall(out, recipe) if settings.get("resume") else recipe
     settings, slowdowns, step_seconds, tls, before = recipe
-    config = make_config({key: value for key, value in settings.items() if key not in (*SERVING, "resume")})
+    config = serve_config({key: value for key, value in settings.items() if key != "resume"})
     if slowdowns and len(slowdowns) != config.clients:
         raise UserError(
             f"{len(slowdowns)} slowdowns for {config.clients} clients; give each its own: --slowdowns 1,2,4."

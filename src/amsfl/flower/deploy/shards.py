@@ -9,17 +9,24 @@ from flwr.app import Context
 
 from amsfl import data
 from amsfl.core import UserError
-from amsfl.federation import RunConfig
+from amsfl.federation import Training
+from amsfl.federation.setup import load_data, scheme
 from amsfl.flower.client.for_jax import Shard, program
 from amsfl.flower.wire import Buffers, Vector
 from amsfl.record.fingerprint import of_arrays
 
 
-def deal(config: RunConfig, folder: Path) -> list[Path]:
+def deal(config: Training, folder: Path) -> list[Path]:
     """Write shard-0.npz ... and server.npz (the splits that the server judges by); the shards' paths."""
-    source = data.load(config.data, data_dir=config.data_dir, binary=config.binary)
-    scheme = "dirichlet:0.5" if config.partition == "auto" else config.partition
-    parts = data.partition(scheme, source.y, config.clients, config.seed)
+    source = load_data(config)
+    parts = data.partition(
+        scheme(config, source),
+        source.y,
+        config.clients,
+        config.seed,
+        sites=source.sites,
+        site_names=source.site_names,
+    )
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"shard-{place}.npz" for place in range(len(parts))]
     classes = np.array(len(source.classes))

@@ -9,9 +9,9 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from amsfl.core import UserError
-from amsfl.federation import RunConfig, make_config
+from amsfl.federation import ServeConfig, serve_config
 from amsfl.federation.api import brought
-from amsfl.flower.server.orders import SERVING, Serving
+from amsfl.federation.config import Simulation
 from amsfl.flower.server.progress import Progress, deciding_split
 from amsfl.flower.server.rounds import Evaluate, Server
 from amsfl.flower.wire import Buffers, Vector
@@ -23,16 +23,17 @@ LENGTH = ("rounds", "seconds", "target")  # what may change when a run goes on
 
 def server_app(
     evaluate: Evaluate | None = None,
-    start: Vector | Callable[[RunConfig], Vector] | None = None,
+    start: Vector | Callable[[ServeConfig], Vector] | None = None,
     plan_by: Callable[[Any], Any] | None = None,
     **settings: Any,
 ) -> ServerApp:
     """A ServerApp that trains by any of our methods: `server_app(method="amsfl", clients=5, rounds=30)`.
 
-    `settings` are those of `amsfl run` (RunConfig; method, policy, combine and transmit may be objects, which
-    the clients need as well: `own`) and of Serving, `out` (the record folder) and `resume`;
-    the same keys in Flower's run-config win. Without `evaluate` or a target on the clients' own scores
-    (evaluate_clients=1), the run ends by rounds or seconds.
+    Arguments: `evaluate(params, buffers)` scores the model on the server; `start` is the first model, or
+    makes it from the settings; `plan_by(weights)` replaces the planner; `settings` are those of ServeConfig
+    (docs/settings.md; method, policy, combine and transmit may be objects, which the clients need as well:
+    `own`), `out` (the record folder) and `resume`; the same keys in Flower's run-config win. Without
+    `evaluate` or a target on the clients' own scores (evaluate_clients=1), the run ends by rounds or seconds.
     """
     app = ServerApp()
 
@@ -54,21 +55,20 @@ def serve(
     own, rest = brought(settings)
     rest |= own.names()
     out, again = rest.pop("out", None), bool(rest.pop("resume", False))
-    serving = Serving(**{key: rest.pop(key) for key in SERVING if key in rest})
     where = Path(str(out)).expanduser() if out else None
     if again and where is None:
         raise UserError("To resume, say which record folder: out=FOLDER.")
-    config = resumed(where, rest) if again and where else make_config(rest)
+    config = resumed(where, rest) if again and where else serve_config(rest)
     first = start(config) if callable(start) else start
-    server = Server(grid, config, serving, evaluate, first, plan_by, where, say, own)
+    server = Server(grid, config, evaluate, first, plan_by, where, say, own)
     return server.run(again)
 
 
-def resumed(where: Path, asked: Mapping[str, Any]) -> RunConfig:
+def resumed(where: Path, asked: Mapping[str, Any]) -> ServeConfig:
     """The settings that the folder's run began with, and how long it is to go on now."""
-    checked = make_config({key: value for key, value in asked.items() if value is not None})
+    checked = serve_config({key: value for key, value in asked.items() if value is not None})
     given = {key: value for key, value in checked.model_dump().items() if key in checked.model_fields_set}
-    return make_config(settings_now(read_manifest(where, "flower"), given))
+    return serve_config(settings_now(read_manifest(where, "flower"), given))
 
 
 def merged(defaults: Mapping[str, Any], run_config: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,8 +76,8 @@ def merged(defaults: Mapping[str, Any], run_config: Mapping[str, Any]) -> dict[s
 
     Keys that are no setting of ours are the app's own and left alone.
     """
-    ours = {*RunConfig.model_fields, *SERVING, "out", "resume"}
-    found: dict[str, Any] = {"clock": "makespan", "profile": "measured", "data": "own", **defaults}
+    ours = {*ServeConfig.model_fields, *Simulation.model_fields, "out", "resume"}  # the second are refused
+    found: dict[str, Any] = dict(defaults)
     for key, value in run_config.items():
         name, _, option = key.replace("-", "_").partition(".")
         if name in ("options", "policy_options") and option:

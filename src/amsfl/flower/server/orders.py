@@ -1,8 +1,6 @@
 """What a round asks of its clients, what of the model it sends them, and how long it waits."""
 
-from dataclasses import dataclass, fields
-
-from amsfl.federation import RunConfig
+from amsfl.federation import ServeConfig
 from amsfl.flower import wire
 from amsfl.flower.server.progress import Progress
 from amsfl.methods import Method
@@ -11,25 +9,11 @@ UNMEASURED = 300.0  # deadline of a round nobody can predict yet
 AT_LEAST = 30.0  # an automatic deadline: starting a client's process alone takes seconds
 
 
-@dataclass(frozen=True)
-class Serving:
-    """What only a real federation has to settle; everything else is in RunConfig."""
-
-    deadline: float | None = None  # seconds a round waits; None: three times what is planned, 30 at least
-    poll: float = 0.2  # seconds between two looks for replies
-    norm_limit: float = 10.0  # times the usual size (checks.py) at which an update is refused
-    patience: float = 600.0  # seconds without a single good reply before the server gives up
-    evaluate_clients: int = 0  # every so many rounds clients score the model on their own test rows
-
-
-SERVING = tuple(field.name for field in fields(Serving))
-
-
 class Desk:
     """Writes orders by the settings."""
 
-    def __init__(self, config: RunConfig, serving: Serving, method: Method, readings: bool):
-        self.config, self.serving, self.method, self.readings = config, serving, method, readings
+    def __init__(self, config: ServeConfig, method: Method, readings: bool):
+        self.config, self.method, self.readings = config, method, readings
 
     def order(self, stand: Progress, who: int, steps: int, lr: float | None) -> wire.Order:
         config = self.config
@@ -62,6 +46,6 @@ class Desk:
         )
 
     def deadline(self, stand: Progress, predicted: float) -> float:
-        if self.serving.deadline is not None:
-            return self.serving.deadline
+        if self.config.deadline is not None:
+            return self.config.deadline
         return max(AT_LEAST, 3 * predicted) if any(stand.measured.rest) else UNMEASURED

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from amsfl.federation import RunConfig, facts
+from amsfl.federation import ServeConfig, facts
 from amsfl.federation.planner import Memory
 from amsfl.flower.server.costs import Measured
 from amsfl.flower.server.roster import Seat
@@ -45,7 +45,7 @@ ARRAYS = ("anchor", "server", "step", "buffers")
 TRIAL = ("seed", "memory", "round", "seconds", "steps", "status", "reached")
 
 
-def manifest(config: RunConfig, stand: Progress, method: Method) -> Manifest:
+def manifest(config: ServeConfig, stand: Progress, method: Method) -> Manifest:
     """record.json of a run on real clients: whose data it is from, only they know."""
     settings = config.model_dump()
     made = {
@@ -97,7 +97,7 @@ def load(writer: RunWriter) -> tuple[Progress | None, list[RoundRecord]]:
     return Progress(**rest), records
 
 
-def summary(config: RunConfig, stand: Progress, rounds: list[RoundRecord], note: str) -> Summary:
+def summary(config: ServeConfig, stand: Progress, rounds: list[RoundRecord], note: str) -> Summary:
     """summary.json, as a simulated run's."""
     last: Metrics = {}
     for record in rounds:

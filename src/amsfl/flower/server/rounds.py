@@ -15,7 +15,7 @@ from flwr.serverapp import Grid
 
 from amsfl import protocol
 from amsfl.core import Reading, UserError
-from amsfl.federation import RunConfig
+from amsfl.federation import ServeConfig
 from amsfl.federation.planner import Decision, Planner, planner, policy_of
 from amsfl.federation.rounds import counted
 from amsfl.federation.setup import Own, method_of, takes_readings
@@ -24,7 +24,7 @@ from amsfl.flower.server import checks, costs, progress, roster
 from amsfl.flower.server.accept import Good, combine, judge, oversized
 from amsfl.flower.server.door import Door
 from amsfl.flower.server.explain import client_scores, explain
-from amsfl.flower.server.orders import Desk, Serving
+from amsfl.flower.server.orders import Desk
 from amsfl.flower.server.post import Post
 from amsfl.flower.server.progress import Progress
 from amsfl.record import RoundRecord, RunWriter, check_free, create, reopen
@@ -37,15 +37,14 @@ class Server:
     """One run over a Grid: `Server(grid, config).run()`.
 
     `evaluate(params, buffers)` scores the model on the server; `start` is the first model, asked of a
-    client if None; `plan_by(weights)` replaces the planner that RunConfig names; `own` has what of the
+    client if None; `plan_by(weights)` replaces the planner that the settings name; `own` has what of the
     settings is an object and no name.
     """
 
     def __init__(
         self,
         grid: Grid,
-        config: RunConfig,
-        serving: Serving | None = None,
+        config: ServeConfig,
         evaluate: Evaluate | None = None,
         start: wire.Vector | None = None,
         plan_by: Callable[[Any], Planner] | None = None,
@@ -53,14 +52,14 @@ class Server:
         watch: Watch | None = None,
         own: Own | None = None,
     ):
-        self.config, self.serving = config, serving or Serving()
+        self.config = config
         self.evaluate, self.start, self.out, self.watch = evaluate, start, out, watch
         own = own or Own()
         self.method = method_of(config, own)
         policy = policy_of(config, self.method, own.policy)
-        self.desk = Desk(config, self.serving, self.method, takes_readings(config, self.method, policy))
-        self.post = Post(grid, self.serving.poll)
-        self.door = Door(self.post, config.clients, config.seed, self.serving.patience)
+        self.desk = Desk(config, self.method, takes_readings(config, self.method, policy))
+        self.post = Post(grid, self.config.poll)
+        self.door = Door(self.post, config.clients, config.seed, self.config.patience)
         self.writer: RunWriter | None = None
         self.plan_for = plan_by or (lambda weights: planner(config, self.method, policy, weights))
 
@@ -76,7 +75,7 @@ class Server:
         while stand.status == "running":
             record = self._round(stand, began)
             if record is None:
-                if self.post.now() - last_good > self.serving.patience:
+                if self.post.now() - last_good > self.config.patience:
                     stand.status = "abandoned"
                 continue
             last_good = self.post.now()
@@ -90,7 +89,7 @@ class Server:
             self.writer.end(progress.summary(self.config, stand, records, self.method.note))
         if stand.status == "abandoned":
             raise UserError(
-                f"No good reply came for {self.serving.patience:g} seconds after round {stand.round}; "
+                f"No good reply came for {self.config.patience:g} seconds after round {stand.round}; "
                 "the record is kept: look at the SuperNodes, then run again with resume."
             )
 
@@ -134,7 +133,7 @@ class Server:
             stand.seats, self.door.meet(stand.seats), config.cohort, config.seed, stand.round
         )
         if not len(cohort):
-            self.post.sleep(self.serving.poll)
+            self.post.sleep(self.config.poll)
             return None
         expected = costs.costs(stand.measured)
         decision = self.planner.decide(stand.memory, stand.round, cohort, expected)
@@ -202,7 +201,7 @@ class Server:
             assert sent.order is not None
             gone = "gone" if sent.node not in self.post.nodes() else "late"
             self.door.refuse(sent.order.client, f"{gone}: no reply within {self.post.now() - sent.at:.1f} s")
-        wild = oversized(found, stand.sizes, self.serving.norm_limit)
+        wild = oversized(found, stand.sizes, self.config.norm_limit)
         for place, why in wild.items():
             self.door.refuse(place, why)
         return sorted((item for item in found if item.place not in wild), key=lambda item: item.place)
@@ -220,7 +219,7 @@ class Server:
         for item in good:
             reply = item.reply
             stand.measured = costs.observe(
-                stand.measured, item.place, reply.steps, reply.step_seconds, item.seconds, self.serving.poll
+                stand.measured, item.place, reply.steps, reply.step_seconds, item.seconds, self.config.poll
             )
             stand.seats[item.place] = stand.seats[item.place]._replace(accepted=stand.round)
             stand.steps[item.place] += reply.steps
@@ -241,7 +240,7 @@ class Server:
         metrics: dict[str, dict[str, Any]] = {}
         if self.evaluate and (over or stand.round % config.eval_every == 0):
             metrics |= self.evaluate(self.method.model(stand.anchor, stand.server), stand.buffers)
-        if self.serving.evaluate_clients and (over or stand.round % self.serving.evaluate_clients == 0):
+        if self.config.evaluate_clients and (over or stand.round % self.config.evaluate_clients == 0):
             metrics |= self._ask_scores(stand)
         stand.elapsed = self.post.now() - began
         accuracy = progress.deciding_split(metrics).get("accuracy")

@@ -1,0 +1,122 @@
+"""Flags from the definitions of settings: no command types a name, a default or a sentence again."""
+
+import functools
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from types import UnionType
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import typer
+from pydantic.fields import FieldInfo
+
+from amsfl.core import UserError
+from amsfl.federation.config import Settings
+
+Command = Callable[..., None]
+
+
+def takes(
+    *groups: type[Settings],
+    only: Collection[str] | None = None,
+    leave_out: Collection[str] = (),
+    other_names: Mapping[str, str] | None = None,
+) -> Callable[[Command], Command]:
+    """Give a command the flags of these groups; it gets those that were typed as `settings`, a dict.
+
+    `only` or `leave_out` say which; `other_names` are further spellings of a flag.
+
+        @takes(Training, Simulation)
+        def run(settings: dict[str, Any], out: Path | None = None) -> None:
+    """
+    fields = {
+        name: (group, field)
+        for group in groups
+        for name, field in group.model_fields.items()
+        if name not in leave_out and (only is None or name in only)
+    }
+
+    def decorate(command: Command) -> Command:
+        own = [p for p in inspect.signature(command).parameters.values() if p.name != "settings"]
+        flags = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None,
+                annotation=_annotation(name, field, group, (other_names or {}).get(name)),
+            )
+            for name, (group, field) in fields.items()
+        ]
+
+        @functools.wraps(command)
+        def typed(**values: Any) -> None:
+            given = {name: values.pop(name) for name in fields}
+            settings = {
+                name: _numbers(name, value) if isinstance(value, list) else value
+                for name, value in given.items()
+                if value is not None and value != []
+            }
+            command(settings=settings, **values)
+
+        last = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own if p.default is not p.empty]
+        first = [p for p in own if p.default is p.empty]
+        typed.__signature__ = inspect.Signature([*first, *flags, *last])  # type: ignore[attr-defined]
+        typed.__annotations__ = {p.name: p.annotation for p in [*own, *flags]}
+        return typed
+
+    return decorate
+
+
+def flag(name: str) -> str:
+    """`--policy-option` for policy_options: what is repeated is written in the singular."""
+    return "--" + name.removesuffix("s" if name.endswith("options") else "").replace("_", "-")
+
+
+def merged(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Flags over a file's settings; those that have names of their own, name by name."""
+    found = dict(base)
+    for key, value in given.items():
+        old = found.get(key)
+        found[key] = {**old, **value} if isinstance(old, dict) and isinstance(value, dict) else value
+    return found
+
+
+def _annotation(name: str, field: FieldInfo, group: type[Settings], other: str | None) -> Any:
+    kind: Any = field.annotation
+    if isinstance(kind, UnionType):  # int | None
+        kind = next(part for part in get_args(kind) if part is not type(None))
+    if get_origin(kind) is dict:
+        kind = list[str]
+    elif get_origin(kind) is Literal:
+        kind = str
+    names = [flag(name), *([other] if other else [])]
+    if kind is bool:
+        names = [f"{flag(name)}/--no-{flag(name)[2:]}"]
+    return Annotated[
+        kind | None,
+        typer.Option(
+            *names,
+            help=f"{field.description}{_default(field)}".replace("[", "\\["),
+            show_default=False,
+            metavar="NAME=NUMBER" if kind == list[str] else None,
+            rich_help_panel=f"{group.__name__} settings",
+        ),
+    ]
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.default
+    if value is None or value == {} or value == "":
+        return ""
+    return f" ({'yes' if value is True else 'no' if value is False else value})"
+
+
+def _numbers(name: str, pairs: list[str]) -> dict[str, float]:
+    """`mu=0.1` and the like."""
+    found = {}
+    for pair in pairs:
+        key, _, text = pair.partition("=")
+        try:
+            found[key.strip()] = float(text)
+        except ValueError:
+            raise UserError(f"{flag(name)} {pair!r} is not NAME=NUMBER, as in mu=0.1.") from None
+    return found

@@ -1,0 +1,32 @@
+"""What commands print: text as it is, whatever it says, and JSON that every reader takes."""
+
+import sys
+from typing import Any
+
+import typer
+from rich.console import Console
+
+
+def screen(stderr: bool = False, width: int | None = None) -> Console:
+    """A console that takes names as they are: [brackets] and :colons: mean nothing to it."""
+    return Console(stderr=stderr, width=width, markup=False, emoji=False, highlight=False)
+
+
+def plain(text: str) -> str:
+    """Control characters made visible: a name must not move the cursor or colour the terminal."""
+    return "".join(
+        c if c == "\n" or (c >= " " and not "\x7f" <= c <= "\x9f") else repr(c)[1:-1] for c in text
+    )
+
+
+def print_json(value: Any, indent: int | None = None) -> None:
+    from amsfl.record import dumps
+
+    typer.echo(dumps(value, indent))
+
+
+def any_terminal() -> None:
+    """Letters that a terminal does not have are spelled out (\\xe5), not a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")

@@ -1,0 +1,151 @@
+"""The settings as keywords, for editors and type checkers. Written by tools/settings.py."""
+
+from typing import Literal, TypedDict
+
+from amsfl.core import Combine, Transmit
+from amsfl.methods import Method
+from amsfl.schedule import Policy
+
+
+class RunKeywords(TypedDict, total=False):
+    """All settings of a simulated run."""
+
+    method: str | Method
+    """how clients learn together; `amsfl methods` lists them"""
+    options: dict[str, float]
+    """a hyper-parameter of the method, as in mu=0.1"""
+    policy: str | Policy
+    """who chooses the steps; auto: what the method plans by"""
+    policy_options: dict[str, float]
+    """a number of the policy's, as in steps=10"""
+    budget: float | None
+    """seconds a round may take; without it: the most gain per second"""
+    transmit: str | Transmit
+    """what is done to uploads before they are sent, as in topk:0.1,q8"""
+    combine: str | Combine
+    """how the server joins uploads where it is no sum, as in median"""
+    extrapolation: float
+    """FedExP's largest server step, as in 4; 0: no FedExP"""
+    data: str
+    """nslkdd, nslkdd-synth, digits or FILE.csv; see `amsfl data`"""
+    data_dir: str | None
+    """folder of the NSL-KDD files"""
+    label: str | None
+    """label column of a CSV file"""
+    client_column: str | None
+    """column of a CSV file that says who owns a row"""
+    binary: bool
+    """NSL-KDD: normal against attack instead of five classes"""
+    partition: str
+    """iid, dirichlet:0.5, shards:2, quantity:0.5, column; auto: column if there is one, else dirichlet:0.5"""
+    model: str
+    """softmax, mlp (64-32), mlp:128-64, cnn"""
+    clients: int
+    """how many clients there are"""
+    cohort: int | None
+    """clients drawn for a round; all by default"""
+    clock: str
+    """sum: clients of a round one after another; makespan: at once, the slowest counts"""
+    rounds: int | None
+    """stop after so many rounds; 50 if nothing else ends it"""
+    seconds: float | None
+    """stop after so many seconds: virtual ones, or real clients' own"""
+    target: float | None
+    """stop at this hold-out accuracy, as in 0.95; alone: 1,000 rounds at most"""
+    stop_at_target: bool
+    """whether reaching the target ends the run"""
+    steps: int
+    """local steps a round, where the policy does not choose them"""
+    lr: float
+    """local learning rate, where the method does not set its own"""
+    batch: int
+    """rows of a minibatch"""
+    seed: int
+    """of partition, initial model and sampling"""
+    readings: bool
+    """GDA readings on record, for any method"""
+    eval_every: int
+    """rounds between evaluations"""
+    profile: str
+    """how fast clients are: a name, FILE.csv, lognormal:0.02,0.8; see `amsfl profiles`"""
+    engine: Literal["jax", "loop"]
+    """jax, or loop: slow and talkative"""
+    precision: Literal["float32", "float64"]
+    """of all arithmetic"""
+    local_accuracy: bool
+    """score every client's own model at the end"""
+    test_every: int
+    """evaluations between those of other splits than the hold-out"""
+    checkpoint_every: int
+    """rounds between checkpoints"""
+
+
+class ServeKeywords(TypedDict, total=False):
+    """All settings of a Flower server. Real clients work side by side, so its clock is makespan."""
+
+    method: str | Method
+    """how clients learn together; `amsfl methods` lists them"""
+    options: dict[str, float]
+    """a hyper-parameter of the method, as in mu=0.1"""
+    policy: str | Policy
+    """who chooses the steps; auto: what the method plans by"""
+    policy_options: dict[str, float]
+    """a number of the policy's, as in steps=10"""
+    budget: float | None
+    """seconds a round may take; without it: the most gain per second"""
+    transmit: str | Transmit
+    """what is done to uploads before they are sent, as in topk:0.1,q8"""
+    combine: str | Combine
+    """how the server joins uploads where it is no sum, as in median"""
+    extrapolation: float
+    """FedExP's largest server step, as in 4; 0: no FedExP"""
+    data: str
+    """what the record calls the clients' data"""
+    data_dir: str | None
+    """folder of the NSL-KDD files"""
+    label: str | None
+    """label column of a CSV file"""
+    client_column: str | None
+    """column of a CSV file that says who owns a row"""
+    binary: bool
+    """NSL-KDD: normal against attack instead of five classes"""
+    partition: str
+    """iid, dirichlet:0.5, shards:2, quantity:0.5, column; auto: column if there is one, else dirichlet:0.5"""
+    model: str
+    """softmax, mlp (64-32), mlp:128-64, cnn"""
+    clients: int
+    """how many clients there are"""
+    cohort: int | None
+    """clients drawn for a round; all by default"""
+    clock: str
+    """makespan: real clients work at once"""
+    rounds: int | None
+    """stop after so many rounds; 50 if nothing else ends it"""
+    seconds: float | None
+    """stop after so many seconds: virtual ones, or real clients' own"""
+    target: float | None
+    """stop at this hold-out accuracy, as in 0.95; alone: 1,000 rounds at most"""
+    stop_at_target: bool
+    """whether reaching the target ends the run"""
+    steps: int
+    """local steps a round, where the policy does not choose them"""
+    lr: float
+    """local learning rate, where the method does not set its own"""
+    batch: int
+    """rows of a minibatch"""
+    seed: int
+    """of partition, initial model and sampling"""
+    readings: bool
+    """GDA readings on record, for any method"""
+    eval_every: int
+    """rounds between evaluations"""
+    deadline: float | None
+    """seconds a round waits; by default three times the plan, 30 at least"""
+    poll: float
+    """seconds between two looks for replies"""
+    norm_limit: float
+    """times the usual size at which an update is refused (docs/flower.md)"""
+    patience: float
+    """seconds without one good reply after which the server gives up"""
+    evaluate_clients: int
+    """every so many rounds clients score the model on their own test rows; 0: never"""

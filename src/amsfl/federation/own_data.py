@@ -1,0 +1,80 @@
+"""A user's own Dataset, checked before anything is built on it."""
+
+from typing import Any
+
+import numpy as np
+
+from amsfl.core import UserError
+from amsfl.data import Dataset
+
+
+def check_dataset(data: Dataset) -> Dataset:
+    """A user's own Dataset: shapes, labels and numbers that the engines would fail on later, and darkly.
+
+    What comes back has floating numbers for x and whole ones for y and sites, whatever they came as.
+    """
+    if not isinstance(data, Dataset):
+        raise UserError(f"A dataset is an amsfl.Dataset, not a {type(data).__name__}; see the README.")
+    name = f"The dataset {str(data.name)!r}"
+    if not str(data.name) or not isinstance(data.evals, dict) or "holdout" not in data.evals:
+        raise UserError(f"{name} needs a name and a split 'holdout' in its evals; runs are judged by it.")
+    for what, names in (("classes", data.classes), ("features", data.features)):
+        if isinstance(names, str) or len(set(map(str, names))) != len(names) or not len(names):
+            raise UserError(f"{name}: {what} are different names in a tuple, not {names!r}."[:300])
+    x, y = _split(f"{name}, split 'train'", data, data.x, data.y)
+    evals = {
+        split: _split(f"{name}, split {str(split)!r}", data, *pair) for split, pair in data.evals.items()
+    }
+    return data._replace(x=x, y=y, evals=evals, sites=_sites(name, data))
+
+
+def _split(where: str, data: Dataset, x: Any, y: Any) -> tuple[Any, Any]:
+    try:
+        rows, labels = np.asarray(x), np.asarray(y).astype(np.float64)
+        rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float32)
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{where}: x and y are arrays of numbers ({error}).") from None
+    if rows.ndim != 2 or labels.shape != rows.shape[:1] or not len(labels):
+        raise UserError(
+            f"{where}: x has shape {rows.shape} and y {labels.shape}; x is [rows, features], y is [rows]."
+        )
+    if rows.shape[1] != len(data.features):
+        raise UserError(f"{where}: {rows.shape[1]} columns, but {len(data.features)} names in features.")
+    with np.errstate(over="ignore"):
+        finite = np.isfinite(rows.astype(np.float32, copy=False))
+    if not finite.all():
+        row, column = np.argwhere(~finite)[0]
+        raise UserError(
+            f"{where}: row {row}, column {str(data.features[column])!r} is {rows[row, column]}; "
+            "fill it in or drop the row."
+        )
+    return rows, _whole(where, "labels", labels, "classes", len(data.classes))
+
+
+def _whole(where: str, what: str, values: Any, of: str, count: int) -> Any:
+    """Numbers of classes or sites: whole, each one of `count`."""
+    wrong = ~((values >= 0) & (values < count) & (values == np.floor(values)))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise UserError(
+            f"{where}: {what} are whole numbers from 0 to {count - 1}, for {count} {of}; row {row} has "
+            f"{values[row]:g}."
+        )
+    return values.astype(np.int32)
+
+
+def _sites(name: str, data: Dataset) -> Any:
+    """Who owns which row, where the data says so."""
+    if data.sites is None:
+        return None
+    try:
+        sites = np.asarray(data.sites).astype(np.float64)
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{name}: sites are numbers, one a training row ({error}).") from None
+    if sites.shape != (len(data.y),):
+        raise UserError(
+            f"{name}: sites has shape {sites.shape} for {len(data.y)} training rows; give one each."
+        )
+    if isinstance(data.site_names, str) or not len(data.site_names):
+        raise UserError(f"{name} has sites but no site_names; give one name a site.")
+    return _whole(name, "sites", sites, "site_names", len(data.site_names))

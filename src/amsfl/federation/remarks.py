@@ -1,0 +1,24 @@
+"""What is worth a line before a run begins: settings that were given and have no effect, bounds."""
+
+from collections.abc import Iterator
+
+from amsfl.federation.config import ROUNDS_TO_TARGET, Training
+from amsfl.methods import Method
+from amsfl.schedule import Policy
+
+
+def remarks(config: Training, method: Method, policy: Policy) -> Iterator[str]:
+    """A sentence for each; what was given is what the user set, not what stands by default."""
+    given = config.model_fields_set
+    if "lr" in given and method.own_rate:
+        yield f"Setting 'lr' has no effect: {config.method} sets its own learning rate."
+    if "steps" in given and (not policy.steps or (policy.spends and config.budget is not None)):
+        yield f"Setting 'steps' has no effect: the policy {policy.name} chooses them."
+    if config.budget is not None and not policy.limited:
+        yield f"Setting 'budget' has no effect: the policy {policy.name} does not look at it."
+    if config.data_dir is not None and not config.data.startswith("nslkdd"):
+        yield f"Setting 'data_dir' has no effect: it is of NSL-KDD, and the data is {config.data!r}."
+    if "stop_at_target" in given and config.target is None:
+        yield "Setting 'stop_at_target' has no effect: there is no target."
+    if config.target is not None and config.rounds is None and config.seconds is None:
+        yield f"Without rounds or seconds this ends at the target, or after {ROUNDS_TO_TARGET:,} rounds."

@@ -1,0 +1,193 @@
+"""Settings have one definition: what is made from it is up to date, and commands take what they honour."""
+
+import importlib.util
+import typing
+import warnings
+from pathlib import Path
+
+import pytest
+from federation_small import SMALL, own_data, python
+from typer.main import get_command
+
+import amsfl
+from amsfl.cli.app import app
+from amsfl.cli.reproduce import NOT_OF_STUDIES
+from amsfl.core import Combine, Remark, Transmit, UserError
+from amsfl.federation import Own, make_config, serve_config
+from amsfl.federation.config import ROUNDS_TO_TARGET, RunConfig, ServeConfig, Serving, Simulation, Training
+from amsfl.federation.keywords import RunKeywords, ServeKeywords
+from amsfl.federation.planner import policy_of
+from amsfl.federation.remarks import remarks
+from amsfl.methods import Method, make
+from amsfl.record.fingerprint import CHANGEABLE
+from amsfl.schedule import Policy
+from amsfl.study.settings import ELSEWHERE, FOR_ALL
+
+ROOT = Path(__file__).parents[1]
+
+
+def tool():
+    spec = importlib.util.spec_from_file_location("settings_tool", ROOT / "tools" / "settings.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(("path", "made"), [("KEYWORDS", "keywords"), ("PAGE", "page")])
+def test_what_is_made_from_the_definitions_is_up_to_date(path, made):
+    found = tool()
+    text = getattr(found, path).read_text(encoding="utf-8")
+    assert text == getattr(found, made)(), "run 'python tools/settings.py' and commit what it writes"
+
+
+@pytest.mark.parametrize(("typed", "kind"), [(RunKeywords, RunConfig), (ServeKeywords, ServeConfig)])
+def test_keywords_are_the_fields_with_their_types(typed, kind):
+    objects = {"method": Method, "policy": Policy, "combine": Combine, "transmit": Transmit}
+    fields = {name: field.annotation for name, field in kind.model_fields.items()}
+    assert typing.get_type_hints(typed) == fields | {name: str | own for name, own in objects.items()}
+
+
+def test_every_setting_has_a_sentence_and_one_group():
+    groups = [set(group.model_fields) for group in (Training, Simulation, Serving)]
+    assert sum(map(len, groups)) == len(set.union(*groups)), "a setting in two groups"
+    for group in (Training, Simulation, Serving):
+        for name, field in group.model_fields.items():
+            assert field.description and not field.is_required(), name
+
+
+def flags(command: str) -> dict[str, str]:
+    options = get_command(app).commands[command].params
+    return {option.name: option.help or "" for option in options}
+
+
+@pytest.mark.parametrize(
+    ("command", "groups", "without"),
+    [
+        ("run", (Training, Simulation), ()),
+        ("compare", (Training, Simulation), NOT_OF_STUDIES),
+        ("deploy", (Training, Serving), ("clock",)),
+    ],
+)
+def test_commands_have_every_setting_that_they_honour(command, groups, without):
+    shown = flags(command)
+    for group in groups:
+        for name, field in group.model_fields.items():
+            assert (name in shown) == (name not in without)
+            assert name in without or field.description in shown[name]
+            if field.default not in (None, "", {}, True, False):
+                assert name in without or f"({field.default})" in shown[name]
+
+
+def test_studies_leave_out_what_they_set_themselves():
+    assert set(NOT_OF_STUDIES) | {"seed"} == set(ELSEWHERE) | {"options"}
+    assert set(FOR_ALL) < set(ELSEWHERE)
+
+
+def test_settings_of_another_group_are_refused():
+    with pytest.raises(UserError, match="'deadline' is about real clients, and this is a simulation"):
+        make_config({"deadline": 3.0})
+    with pytest.raises(UserError, match="'engine' is about simulations, and here real clients train"):
+        serve_config({"engine": "loop"})
+    with pytest.raises(UserError, match=r"Unknown setting 'learning_rat'"):
+        serve_config({"learning_rat": 1})
+    with pytest.raises(UserError, match="real clients work at once"):
+        serve_config({"clock": "sum"})
+
+
+def test_how_a_server_waits_may_change_when_it_goes_on():
+    assert set(Serving.model_fields) < set(CHANGEABLE) < {*RunConfig.model_fields, *ServeConfig.model_fields}
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"target": 95}, "for 95% write 0.95"),
+        ({"target": 1e9}, "between 0 and 1."),
+        ({"clients": 10**12}, "less than or equal to 1000000"),
+        ({"steps": 10**6}, "less than or equal to 100000"),
+        ({"extrapolation": 0.5}, "above 1"),
+        ({"data": "x\0.csv"}, "control characters"),
+        ({"data": "x\udcff.csv"}, "control characters"),
+        ({"lr": float("nan")}, "finite number"),
+        ({"options": {"mu": float("inf")}}, "finite number"),
+        ({"rounds": "9" * 5000}, r"Setting 'rounds' is '9{59}\.\.\.: "),
+        ({"model": ["a"] * 10**5}, r"\.\.\.: "),
+    ],
+)
+def test_bounds_are_said(settings, says):
+    with pytest.raises(UserError, match=says):
+        make_config(settings)
+
+
+def test_steps_beyond_a_thousand_are_run():
+    """They were cut at 1,000 without a word."""
+    quick = SMALL | {"rounds": 1, "steps": 1_200, "batch": 1, "model": "softmax", "clients": 2}
+    result = amsfl.run(dataset=own_data(), **quick)
+    assert set(result.summary.steps.values()) == {1_200}
+
+
+def remarked(settings):
+    config = make_config(settings)
+    method = make(config.method, config.options)
+    return list(remarks(config, method, policy_of(config, method)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"steps": 10}, "the policy price chooses them"),
+        ({"policy": "fill", "budget": 2.0, "steps": 3}, "the policy fill chooses them"),
+        ({"method": "fedavg", "budget": 2.0}, "the policy fixed does not look at it"),
+        ({"method": "amsfl", "lr": 0.1}, "amsfl sets its own learning rate"),
+        ({"data": "digits", "data_dir": "/tmp"}, "'data_dir' has no effect"),
+        ({"stop_at_target": False}, "there is no target"),
+        ({"target": 1.0}, f"after {ROUNDS_TO_TARGET:,} rounds"),
+    ],
+)
+def test_what_has_no_effect_is_said(settings, says):
+    assert any(says in line for line in remarked(settings))
+
+
+def test_ordinary_settings_are_not_remarked_upon():
+    for settings in ({}, {"method": "amsfl-steps", "lr": 0.1}, {"target": 0.9, "rounds": 5}, SMALL):
+        assert remarked(settings) == []
+
+
+def test_a_remark_is_a_warning_in_python():
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        amsfl.run(dataset=own_data(), **SMALL | {"rounds": 1, "stop_at_target": False})
+    assert [str(w.message) for w in seen if w.category is Remark] == [
+        "Setting 'stop_at_target' has no effect: there is no target."
+    ]
+
+
+def test_a_batch_takes_dicts_and_refuses_what_it_cannot_honour():
+    trials = [{**SMALL, "seed": seed, "rounds": 1} for seed in (0, 1)]
+    results = amsfl.run_batch(trials, Own(own_data()))
+    assert [result.summary.seed for result in results] == [0, 1]
+    with pytest.raises(UserError, match="Trial 1 has batch 8, the first one 16"):
+        amsfl.run_batch([trials[0], trials[1] | {"batch": 8}])
+    with pytest.raises(UserError, match="no trials"):
+        amsfl.run_batch([])
+
+
+def test_the_public_face():
+    promised = {"run", "run_batch", "resume", "Dataset", "Model", "Method", "Policy", "Result"}
+    assert promised < set(dir(amsfl)) and set(dir(amsfl)) == set(amsfl.__all__)
+    for name in promised:
+        assert getattr(amsfl, name).__doc__, name
+    with pytest.raises(AttributeError, match="no attribute 'runn'"):
+        amsfl.runn  # noqa: B018
+    result = amsfl.run(dataset=own_data(), **SMALL)
+    assert repr(result).startswith("<Result: fedavg on mine, 4 rounds, ") and len(repr(result)) < 120
+
+
+def test_importing_it_is_light():
+    """Neither the package nor the command's help waits for jax."""
+    code = "import sys, amsfl, amsfl.cli.app; dir(amsfl); sys.exit('jax' in sys.modules)"
+    assert python("-c", code).returncode == 0
+
+
+def test_editors_see_the_keywords():
+    assert typing.get_type_hints(amsfl.run)["settings"] == typing.Unpack[RunKeywords]
