@@ -14,7 +14,7 @@ import pytest
 import amsfl
 
 HERE = Path(__file__).parent / "open_house"
-SETTINGS = {"data": "digits", "model": "softmax", "clients": 3, "partition": "iid", "batch": 16, "lr": 0.2}
+SETTINGS = {"data": "digits", "model": "softmax", "clients": 3, "partition": "iid", "batch": 16, "lr": 2.0}
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_compared_reported_and_checked(house):
     page = (house / "study" / "report.html").read_text()
     assert "Damped &lt;b&gt;averaging&lt;/b&gt;" in page and "<b>averaging" not in page
     found = json.loads((house / "study" / "summary.json").read_text())
-    assert set(found["methods"]) == {"fedavg", "damped"}
+    assert set(found["methods"]) == {"fedavg", "damped.damped"}
     command(house, "run", *flags, "--method=damped:damped", "--rounds=2", "--readings", "--out=run")
     verdicts = json.loads(command(house, "check", "run", "--json"))
     assert any(row["holds"] for row in verdicts)

@@ -81,7 +81,7 @@ class Loop:
         method, dtype, steps = self.method, self.task.dtype, int(orders.steps[trial, place])
         with np.errstate(over="ignore"):  # 32-bit words wrap around on purpose
             key = sampling.stream(*map(sampling.words, (self.task.seeds[trial], number, who)))
-        server = state.server[trial]
+        server = method.told(state.server[trial])
         teacher: Any = ()
         if method.objective is not None:
             rows = self._rows(trial, who, key, sampling.PROTOTYPES, method.objective.rows)

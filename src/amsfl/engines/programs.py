@@ -85,7 +85,7 @@ def work(
             mine = trial * state.client.shape[1] + who
             task = client.Job(
                 anchors[trial],
-                servers[trial],
+                method.told(servers[trial]),
                 clients[mine],
                 memories[mine],
                 state.step[trial],

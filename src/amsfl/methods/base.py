@@ -105,6 +105,10 @@ class Method(NamedTuple):
     extra_gradients: float = 0.0  # gradient-equivalents a round beyond the steps
     extra_per_step: float = 0.0  # gradient-equivalents a step beyond its own gradient
 
+    def told(self, server: Vector) -> Vector:
+        """What clients see of the server state: all of it where it is sent to them, else nothing."""
+        return server if self.vectors_down > 1 else server[:0]
+
     @property
     def plain(self) -> bool:
         """Whether clients step along the plain gradient of the plain loss."""

@@ -41,7 +41,7 @@ class Desk:
         """What of the model travels: the method's server state only where clients work with it."""
         nothing = model.anchor[:0]
         return model._replace(
-            server=model.server if self.method.vectors_down > 1 else nothing,
+            server=self.method.told(model.server),
             direction=model.direction if self.readings else nothing,
         )
 
