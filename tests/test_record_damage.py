@@ -109,6 +109,15 @@ def _refused(where):
             reader(where)
 
 
+def test_an_ended_run_without_its_checkpoint_is_not_run_anew(tmp_path):
+    run(tmp_path)
+    (tmp_path / "checkpoint.json").unlink()
+    before = everything(tmp_path)
+    with pytest.raises(DiskError, match=r"the run has ended, and it is gone.*start again with"):
+        resume(tmp_path)
+    assert everything(tmp_path) == before and not record.verify(tmp_path).good
+
+
 def test_damage_in_a_study(tmp_path):
     """A trial's file cut short, swapped with another, or full of noise; the way out works."""
     run_study(tmp_path)

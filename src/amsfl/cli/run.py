@@ -81,10 +81,13 @@ def new_folder(config: Training) -> Path:
 
 
 def _interruptible(work: Callable[[], Any], folder: Path) -> Any:
+    from amsfl.record import holds_record
+
     try:
         return work()
     except KeyboardInterrupt:
-        typer.echo(f"\namsfl: stopped; continue with 'amsfl resume {folder}'.", err=True)
+        then = f"continue with 'amsfl resume {folder}'" if holds_record(folder) else "nothing was written yet"
+        typer.echo(f"\namsfl: stopped; {then}.", err=True)
         raise typer.Exit(130) from None
 
 

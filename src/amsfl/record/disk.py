@@ -3,7 +3,7 @@
 import errno
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -26,13 +26,13 @@ WAYS_OUT = {
 
 
 @contextmanager
-def sentences(what: str, path: Path, then: str = "") -> Iterator[None]:
-    """`with sentences("written", path):` around anything that the disk may refuse."""
+def sentences(what: str, path: Path, then: Callable[[], str] = str) -> Iterator[None]:
+    """`with sentences("written", path):` around anything that the disk may refuse; `then` is what to do."""
     try:
         yield
     except OSError as error:
         way = WAYS_OUT.get(error.errno or 0, "")
-        more = "; ".join(filter(None, (way, then if error.errno != errno.ENOENT else "")))
+        more = "; ".join(filter(None, (way, then())))
         raise DiskError(
             f"{str(path)!r} cannot be {what}: {error.strerror or error}{'; ' + more if more else ''}."
         ) from error

@@ -58,7 +58,7 @@ class RunWriter:
     def append(self, record: RoundRecord) -> None:
         """One more line. Not yet on the disk: that is a checkpoint's business."""
         line, crc = text.seal_line(record._asdict(), self.crc)
-        with disk.sentences("written", self.where / ROUNDS, self._again()):
+        with disk.sentences("written", self.where / ROUNDS, self._again):
             disk.write_all(self._rounds(), line)
         self.crc = crc
 
@@ -72,7 +72,7 @@ class RunWriter:
             "sha256": sha256(content).hexdigest(),
             "host": text.exact(point.host),
         }
-        with disk.sentences("written", self.where / ROUNDS, self._again()):
+        with disk.sentences("written", self.where / ROUNDS, self._again):
             os.fsync(self._rounds())  # a power cut must not leave fewer rounds than this
         disk.write_atomically(self.where / name, content)
         folder.write_sealed(self.where / POINTER, names, self.manifest.identity)
@@ -130,7 +130,8 @@ class RunWriter:
         return self.file
 
     def _again(self) -> str:
-        return f"the rounds before are kept, and go on with 'amsfl resume {self.where}'"
+        there = self.where.exists()
+        return f"the rounds before are kept, and go on with 'amsfl resume {self.where}'" if there else ""
 
 
 def check_free(where: Path, force: bool = False) -> None:

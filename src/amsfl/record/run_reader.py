@@ -104,11 +104,15 @@ def pointer(where: Path, manifest: Manifest) -> dict[str, Any]:
 
 def load_checkpoint(where: Path, manifest: Manifest) -> Checkpoint | None:
     """The last checkpoint, None if the run had not come to its first; a damaged one is an error."""
-    if manifest.replaces or not disk.there(where / POINTER):
+    if manifest.replaces:
+        return None
+    if not disk.there(where / POINTER):
+        if disk.there(where / SUMMARY) and lines(where, manifest, 1).rows:
+            raise folder.damaged(where / POINTER, "the run has ended, and it is gone", restart(where))
         return None
     found = pointer(where, manifest)
     path = where / SLOTS[found["arrays"] == SLOTS[1]]
-    with disk.sentences("read", path):
+    with disk.sentences("read", path, lambda: restart(where).rstrip(".")):
         content = path.read_bytes()
     if sha256(content).hexdigest() != found["sha256"]:
         raise folder.damaged(path, "its checksum does not fit", restart(where))
