@@ -14,7 +14,7 @@ import pytest
 import amsfl
 
 HERE = Path(__file__).parent / "open_house"
-SETTINGS = {"data": "digits", "model": "softmax", "clients": 3, "partition": "iid", "batch": 16, "lr": 2.0}
+SETTINGS = {"data": "digits", "model": "softmax", "clients": 3, "partition": "iid", "batch": 16, "lr": 1.0}
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +42,13 @@ def test_both_engines_agree(house):
 
     objects = {"method": damped(), "policy": rising(), "combine": central(), "transmit": halves()}
     names = {key: f"{thing.name}:{thing.name}" for key, thing in objects.items()}
-    common = SETTINGS | {"rounds": 3, "precision": "float64"}
+    common = SETTINGS | {"rounds": 8, "precision": "float64"}
     by_object = amsfl.run(**common, **objects, engine="loop")
     by_name = amsfl.run(**common, **names, engine="jax")
     np.testing.assert_allclose(by_object.params, by_name.params, rtol=1e-3, atol=1e-5)
     assert by_object.accuracy > 0.5
-    assert [record.steps for record in by_name.rounds] == [[2, 1, 1], [3, 2, 2], [4, 3, 2]]
-    assert by_object.summary.bytes_up == 3 * 3 * 2 * 650 == by_name.summary.bytes_up
+    assert [record.steps for record in by_name.rounds[:3]] == [[2, 1, 1], [3, 2, 2], [4, 3, 2]]
+    assert by_object.summary.bytes_up == 8 * 3 * 2 * 650 == by_name.summary.bytes_up
 
 
 def command(house: Path, *words: str) -> str:
