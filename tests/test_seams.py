@@ -148,14 +148,14 @@ def test_engines_agree(settings):
     common = SMALL | {"dataset": own_data(), "rounds": 4} | settings
     loop, jax = (amsfl.run(**(common | {"engine": engine})) for engine in ("loop", "jax"))
     np.testing.assert_allclose(loop.params, jax.params, rtol=1e-6, atol=1e-9)
-    assert loop.summary["bytes_up"] == jax.summary["bytes_up"]
+    assert loop.summary.bytes_up == jax.summary.bytes_up
     plain = amsfl.run(**(common | {"engine": "loop", "transmit": "", "combine": ""}))
     assert loop.params.tobytes() != plain.params.tobytes()
     if "transmit" in settings:
-        assert loop.summary["bytes_up"] < plain.summary["bytes_up"]
+        assert loop.summary.bytes_up < plain.summary.bytes_up
         if settings["method"] == "scaffold":  # the same steps, so the clock differs by the bytes alone
-            saved = (plain.summary["bytes_up"] - loop.summary["bytes_up"]) / len(loop.rounds)
-            assert saved > 0 and loop.summary["virtual_seconds"] < plain.summary["virtual_seconds"]
+            saved = (plain.summary.bytes_up - loop.summary.bytes_up) / len(loop.rounds)
+            assert saved > 0 and loop.summary.virtual_seconds < plain.summary.virtual_seconds
 
 
 def test_mistakes_are_sentences():

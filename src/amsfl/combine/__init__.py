@@ -1,16 +1,38 @@
 """What the server makes of a cohort's uploads where a sum is not enough: one file each, one table for all."""
 
-from amsfl.combine.base import chain
+from amsfl.combine.base import by_step, chain
+from amsfl.combine.cap import cap
+from amsfl.combine.centred import centred
+from amsfl.combine.clip import clip
+from amsfl.combine.geomedian import geomedian
+from amsfl.combine.krum import krum, multikrum
 from amsfl.combine.median import median
+from amsfl.combine.nnm import nnm
+from amsfl.combine.trimmed import trimmed
 from amsfl.core import Combine, Kind
 
-COMBINES: Kind[Combine] = Kind("combine rule", "combines", Combine, {"median": median})
+COMBINES: Kind[Combine] = Kind(
+    "combine rule",
+    "combines",
+    Combine,
+    {
+        "median": median,
+        "trimmed": trimmed,
+        "geomedian": geomedian,
+        "krum": krum,
+        "multikrum": multikrum,
+        "centred": centred,
+        "nnm": nnm,
+        "clip": clip,
+        "cap": cap,
+    },
+)
 names = COMBINES.names
 
 
 def make(given: str | Combine) -> Combine | None:
-    """`median`, or several chained by commas; one that was passed as it is; None for nothing."""
+    """`median`, or several chained by commas as in `nnm:2,trimmed:2`; a passed one; None for nothing."""
     return COMBINES.chained(given, chain)
 
 
-__all__ = ["COMBINES", "chain", "make", "median", "names"]
+__all__ = ["COMBINES", "by_step", "chain", "make", "median", "names"]

@@ -49,6 +49,7 @@ class Combine(NamedTuple):
 
     The sum by `weights` at the end is not the rule's: with the rows and weights that came in it would be what
     the method aggregates without a rule. So rules chain, and one that chooses returns one row of weight 1.
+    `steps` are how many of its client's mean steps a row is: who judges clients divides by them first.
     """
 
     name: str

@@ -28,13 +28,14 @@ def combined(method: Method, uploads: Upload, weights: Vector, steps: Vector) ->
     """What the method's rule makes of stacked uploads [n, ...].
 
     The rule sees every upload as it would enter a plain average, so that it and its weights are all it needs:
-    upload_i mix_i / share_i, with shares that sum to 1. (FedNova's are mean steps, FedAvg's deltas.)
+    upload_i mix_i / share_i, with shares that sum to 1 (FedNova's are mean steps, FedAvg's deltas); and how
+    many mean steps of its client each is.
     """
     assert method.combine is not None
     share = average(weights, steps)
     scale = method.mix(weights, steps) / share
     rows = Upload(*(part * scale.reshape(-1, *[1] * (part.ndim - 1)) for part in uploads))
-    rows, counts = method.combine.apply(rows, share, steps)
+    rows, counts = method.combine.apply(rows, share, scale * (steps + method.closing))
     return Upload(*((part * counts.reshape(-1, *[1] * (part.ndim - 1))).sum(0) for part in rows))
 
 

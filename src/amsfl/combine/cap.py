@@ -1,0 +1,37 @@
+"""A cap on what one client may weigh."""
+
+from amsfl.combine.base import by_step
+from amsfl.core import Combine, Upload, UserError, namespace
+from amsfl.core.records import Array
+
+
+def cap(share: float) -> Combine:
+    """No client counts more than `share` of the cohort, however many rows it claims.
+
+    w_i <- min(w_i, u) / sum_j min(w_j, u),   u the largest for which no weight exceeds `share`
+
+    Portnoy, Tirosh and Hendler 2020, arXiv 2004.04986. Where even equal weights exceed it, they are equal.
+    The one rule that counts heads: a client of weight 2 is one client here.
+    """
+    if not 0 < share <= 1:
+        raise UserError(f"The rule 'cap:{share:g}': a share is above 0 and at most 1, as in cap:0.2.")
+
+    def rule(uploads: Upload, weights: Array) -> tuple[Upload, Array]:
+        return uploads, capped(weights, share)
+
+    return by_step(f"cap:{share:g}", rule)
+
+
+def capped(weights: Array, share: float) -> Array:
+    """With the k heaviest at the limit, u = share (rest + k u); the least k whose u holds for the others."""
+    space = namespace(weights)
+    falling = space.flip(space.sort(weights))
+    heaviest = space.cumulative_sum(space.ones_like(weights)) - 1  # k = 0, 1, ...
+    rest = space.sum(weights) - (space.cumulative_sum(falling) - falling)
+    room = 1 - heaviest * share
+    limit = share * rest / space.where(room > 0, room, space.ones_like(room))
+    holds = (room > 0) & (limit >= falling)
+    least = space.min(space.where(weights > 0, weights, space.zeros_like(weights) + float("inf")))
+    found = space.where(space.any(holds), limit[space.argmax(holds)], least)
+    cut = space.minimum(weights, found)
+    return cut / space.sum(cut)

@@ -1,0 +1,46 @@
+"""Krum and Multi-Krum."""
+
+from amsfl.combine.base import by_step, one
+from amsfl.combine.weighted import cut, distances_sq, doubted, mixed, nearest
+from amsfl.core import Combine, Upload, namespace
+from amsfl.core.records import Array
+
+
+def krum(foes: float) -> Combine:
+    """The one upload whose neighbours are nearest; those of `foes` clients' weight it may lie far from.
+
+    argmin_i sum_{j near i} w_j ||x_i - x_j||^2,   over the nearest of weight 1-a, a that of `foes` clients
+
+    Blanchard et al. 2017, with weights. (A client is its own nearest neighbour, at no distance.)
+    """
+
+    def rule(uploads: Upload, weights: Array) -> tuple[Upload, Array]:
+        space = namespace(weights)
+        best = space.argmin(_scores("krum", foes, uploads, weights))
+        return Upload(*(space.take(part, best[None], axis=0) for part in uploads)), one(weights)
+
+    return by_step(f"krum:{foes:g}", rule)
+
+
+def multikrum(foes: float) -> Combine:
+    """The mean of the uploads whose neighbours are nearest, all but `foes` clients' weight of them.
+
+    El Mhamdi et al. 2018, arXiv 1802.07927, with weights.
+    """
+
+    def rule(uploads: Upload, weights: Array) -> tuple[Upload, Array]:
+        space = namespace(weights)
+        share = 1 - doubted("multikrum", foes, weights)
+        order = space.argsort(_scores("multikrum", foes, uploads, weights), stable=True)
+        kept = cut(space.take(weights, order), 0.0, share)[space.argsort(order, stable=True)]
+        return mixed(uploads, kept[None] / kept.sum()), one(weights)
+
+    return by_step(f"multikrum:{foes:g}", rule)
+
+
+def _scores(name: str, foes: float, uploads: Upload, weights: Array) -> Array:
+    """What is far comes last, and what does not count after that."""
+    space = namespace(weights)
+    apart = distances_sq(uploads.delta)
+    score = (nearest(apart, weights, 1 - doubted(name, foes, weights)) * apart).sum(1)
+    return space.where(weights > 0, score, space.zeros_like(score) + float("inf"))

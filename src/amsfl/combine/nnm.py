@@ -1,0 +1,23 @@
+"""Nearest-neighbour mixing."""
+
+from amsfl.combine.base import by_step
+from amsfl.combine.weighted import distances_sq, doubted, mixed, nearest
+from amsfl.core import Combine, Upload
+from amsfl.core.records import Array
+
+
+def nnm(foes: float) -> Combine:
+    """Every upload becomes the mean of its nearest, all but `foes` clients' weight: put it before a rule.
+
+    x_i <- sum_{j near i} w_j x_j / (1-a),   over the nearest of weight 1-a
+
+    Honest clients of unlike data come closer together than a rule alone could tell them from false ones.
+    Allouah et al. 2023, arXiv 2302.01772, with weights.
+    """
+
+    def rule(uploads: Upload, weights: Array) -> tuple[Upload, Array]:
+        share = 1 - doubted("nnm", foes, weights)
+        near = nearest(distances_sq(uploads.delta), weights, share)
+        return mixed(uploads, near / near.sum(1)[:, None]), weights
+
+    return by_step(f"nnm:{foes:g}", rule)

@@ -1,0 +1,83 @@
+"""Ranks and neighbours where clients weigh unequally: a client of weight 2 is two equal clients."""
+
+from amsfl.core import Upload, UserError, namespace
+from amsfl.core.records import Array
+
+SMALL = 1e-6  # weights are rounded: two that differ by less are equal
+
+
+def doubted(rule: str, foes: float, weights: Array) -> Array:
+    """The share of the weight that may be false: of the heaviest `foes` clients, or `foes` itself below 1.
+
+    Half is the most that any rule can stand; where so few clients hold more, it is taken for half.
+    """
+    space = namespace(weights)
+    clients = len(weights)
+    if foes < 0 or (foes >= 1 and foes % 1) or (foes < 1 and foes > 0.5):
+        raise UserError(
+            f"The rule '{rule}:{foes:g}': give it a whole number of clients, as in {rule}:2, "
+            f"or a share of the weight up to a half, as in {rule}:0.2."
+        )
+    if foes >= 1 and 2 * foes >= clients:
+        raise UserError(
+            f"The rule '{rule}:{foes:g}' cannot doubt {foes:g} of {clients} uploads: no rule stands half of "
+            f"them; give it at most {(clients - 1) // 2}."
+        )
+    if foes < 1:
+        return foes
+    heaviest = space.sort(weights)[clients - int(foes) :].sum()
+    return space.minimum(heaviest, space.zeros_like(heaviest) + 0.5)
+
+
+def cut(weights: Array, low: Array, high: Array) -> Array:
+    """How much of each weight lies between two ranks, as shares of the sum; weights in order, axis 0.
+
+    Between two equal ranks (the middle of all) it is what lies around them.
+    """
+    space = namespace(weights)
+    low, high = low - SMALL * (high - low < SMALL), high + SMALL * (high - low < SMALL)
+    upto = space.cumulative_sum(weights, axis=0)
+    zero = space.zeros_like(upto)
+    inside = space.minimum(upto, zero + high) - space.maximum(upto - weights, zero + low)
+    return space.maximum(inside, zero)
+
+
+def middle(values: Array, weights: Array) -> Array:
+    """The weighted median along the first axis; of two middles the mean.
+
+    m = (inf {v: W(v) >= 1/2} + inf {v: W(v) > 1/2}) / 2,   W(v) the weight of all values up to v
+    """
+    space = namespace(values)
+    order = space.argsort(values, axis=0, stable=True)
+    sorted_ = space.take_along_axis(values, order, axis=0)
+    upto = space.cumulative_sum(space.take(weights, order), axis=0) / space.sum(weights)
+    low = space.argmax(upto >= 0.5 - SMALL, axis=0)
+    high = space.argmax(upto > 0.5 + SMALL, axis=0)
+    picked = [space.take_along_axis(sorted_, at[None], axis=0)[0] for at in (low, high)]
+    return (picked[0] + picked[1]) / 2
+
+
+def distances_sq(rows: Array) -> Array:
+    """Squared distances [n, n] by products: cohorts times cohorts times d numbers would not fit."""
+    space = namespace(rows)
+    square, product = (rows * rows).sum(1), rows @ rows.T
+    found = square[:, None] + square[None, :] - (product + product.T)
+    return space.maximum(found, space.zeros_like(found)) * (1 - space.eye(len(rows), dtype=rows.dtype))
+
+
+def nearest(distances: Array, weights: Array, share: Array) -> Array:
+    """Of every row [n, n] the weights of its nearest others and itself that make up `share`; sums to it."""
+    space = namespace(distances)
+    far = space.where(weights[None, :] > 0, distances, space.zeros_like(distances) + float("inf"))
+    order = space.argsort(far, axis=1, stable=True)
+    taken = cut(space.take(weights, order).T, 0.0, share).T
+    return space.take_along_axis(taken, space.argsort(order, axis=1, stable=True), axis=1)
+
+
+def mixed(uploads: Upload, shares: Array) -> Upload:
+    """Rows [m, n] of shares applied to all parts."""
+    return Upload(*(shares @ part for part in uploads))
+
+
+def lengths(rows: Array) -> Array:
+    return (rows * rows).sum(1) ** 0.5
