@@ -25,12 +25,12 @@ def cap(share: float) -> Combine:
 def capped(weights: Array, share: float) -> Array:
     """With the k heaviest at the limit, u = share (rest + k u); the least k whose u holds for the others."""
     space = namespace(weights)
-    falling = space.flip(space.sort(weights))
+    rising = space.sort(weights)
+    falling, rest = space.flip(rising), space.flip(space.cumulative_sum(rising))
     heaviest = space.cumulative_sum(space.ones_like(weights)) - 1  # k = 0, 1, ...
-    rest = space.sum(weights) - (space.cumulative_sum(falling) - falling)
     room = 1 - heaviest * share
     limit = share * rest / space.where(room > 0, room, space.ones_like(room))
-    holds = (room > 0) & (limit >= falling)
+    holds = (room > 0) & (limit >= falling) & (falling > 0)
     least = space.min(space.where(weights > 0, weights, space.zeros_like(weights) + float("inf")))
     found = space.where(space.any(holds), limit[space.argmax(holds)], least)
     cut = space.minimum(weights, found)

@@ -14,13 +14,17 @@ def clip(norm: float = 0.0) -> Combine:
     Sun et al. 2019, arXiv 1911.07963.
     """
     if norm < 0:
-        raise UserError(f"The rule 'clip:{norm:g}': a length is above 0, as in clip:1.0; clip alone finds one.")
+        raise UserError(
+            f"The rule 'clip:{norm:g}': a length is above 0, as in clip:1.0; clip alone finds one."
+        )
 
     def rule(uploads: Upload, weights: Array) -> tuple[Upload, Array]:
         space = namespace(weights)
         length = lengths(uploads.delta)
         limit = norm or middle(length, weights)
         by = space.minimum(space.ones_like(length), limit / (length + (length == 0)))
-        return Upload(uploads.delta * by[:, None], uploads.extra * by[:, None], uploads.delta_sq * by * by), weights
+        return Upload(
+            uploads.delta * by[:, None], uploads.extra * by[:, None], uploads.delta_sq * by * by
+        ), weights
 
     return by_step(f"clip:{norm:g}", rule)

@@ -13,10 +13,11 @@ def krum(foes: float) -> Combine:
 
     Blanchard et al. 2017, with weights. (A client is its own nearest neighbour, at no distance.)
     """
+    share = doubted("krum", foes)
 
     def rule(uploads: Upload, weights: Array) -> tuple[Upload, Array]:
         space = namespace(weights)
-        best = space.argmin(_scores("krum", foes, uploads, weights))
+        best = space.argmin(_scores(uploads, weights, 1 - share(weights)))
         return Upload(*(space.take(part, best[None], axis=0) for part in uploads)), one(weights)
 
     return by_step(f"krum:{foes:g}", rule)
@@ -27,20 +28,20 @@ def multikrum(foes: float) -> Combine:
 
     El Mhamdi et al. 2018, arXiv 1802.07927, with weights.
     """
+    share = doubted("multikrum", foes)
 
     def rule(uploads: Upload, weights: Array) -> tuple[Upload, Array]:
-        space = namespace(weights)
-        share = 1 - doubted("multikrum", foes, weights)
-        order = space.argsort(_scores("multikrum", foes, uploads, weights), stable=True)
-        kept = cut(space.take(weights, order), 0.0, share)[space.argsort(order, stable=True)]
+        space, true = namespace(weights), 1 - share(weights)
+        order = space.argsort(_scores(uploads, weights, true), stable=True)
+        kept = cut(space.take(weights, order), 0.0, true)[space.argsort(order, stable=True)]
         return mixed(uploads, kept[None] / kept.sum()), one(weights)
 
     return by_step(f"multikrum:{foes:g}", rule)
 
 
-def _scores(name: str, foes: float, uploads: Upload, weights: Array) -> Array:
+def _scores(uploads: Upload, weights: Array, true: Array) -> Array:
     """What is far comes last, and what does not count after that."""
     space = namespace(weights)
     apart = distances_sq(uploads.delta)
-    score = (nearest(apart, weights, 1 - doubted(name, foes, weights)) * apart).sum(1)
+    score = (nearest(apart, weights, true) * apart).sum(1)
     return space.where(weights > 0, score, space.zeros_like(score) + float("inf"))

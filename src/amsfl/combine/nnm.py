@@ -14,10 +14,10 @@ def nnm(foes: float) -> Combine:
     Honest clients of unlike data come closer together than a rule alone could tell them from false ones.
     Allouah et al. 2023, arXiv 2302.01772, with weights.
     """
+    share = doubted("nnm", foes)
 
     def rule(uploads: Upload, weights: Array) -> tuple[Upload, Array]:
-        share = 1 - doubted("nnm", foes, weights)
-        near = nearest(distances_sq(uploads.delta), weights, share)
+        near = nearest(distances_sq(uploads.delta), weights, 1 - share(weights))
         return mixed(uploads, near / near.sum(1)[:, None]), weights
 
     return by_step(f"nnm:{foes:g}", rule)

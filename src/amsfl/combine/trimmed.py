@@ -13,10 +13,10 @@ def trimmed(foes: float) -> Combine:
 
     Yin et al. 2018, arXiv 1803.01498, with weights. Where `foes` clients hold half, it is the median.
     """
+    share = doubted("trimmed", foes)
 
     def rule(uploads: Upload, weights: Array) -> tuple[Upload, Array]:
-        share = doubted("trimmed", foes, weights)
-        return Upload(*(_inner_mean(part, weights, share)[None] for part in uploads)), one(weights)
+        return Upload(*(_inner_mean(part, weights, share(weights))[None] for part in uploads)), one(weights)
 
     return by_step(f"trimmed:{foes:g}", rule)
 

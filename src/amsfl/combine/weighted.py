@@ -1,32 +1,33 @@
 """Ranks and neighbours where clients weigh unequally: a client of weight 2 is two equal clients."""
 
+from collections.abc import Callable
+
 from amsfl.core import Upload, UserError, namespace
 from amsfl.core.records import Array
 
 SMALL = 1e-6  # weights are rounded: two that differ by less are equal
 
 
-def doubted(rule: str, foes: float, weights: Array) -> Array:
-    """The share of the weight that may be false: of the heaviest `foes` clients, or `foes` itself below 1.
+def doubted(rule: str, foes: float) -> Callable[[Array], Array]:
+    """From weights the share of them that may be false: of the heaviest `foes` clients, or `foes` below 1.
 
-    Half is the most that any rule can stand; where so few clients hold more, it is taken for half.
+    Half is the most that any rule can stand. Where so few clients hold more, or so many are doubted of the
+    few that came, it is taken for half: a real client that stays away must not end a run.
     """
-    space = namespace(weights)
-    clients = len(weights)
-    if foes < 0 or (foes >= 1 and foes % 1) or (foes < 1 and foes > 0.5):
+    if not 0 <= foes or (foes % 1 if foes >= 1 else foes > 0.5):
         raise UserError(
             f"The rule '{rule}:{foes:g}': give it a whole number of clients, as in {rule}:2, "
             f"or a share of the weight up to a half, as in {rule}:0.2."
         )
-    if foes >= 1 and 2 * foes >= clients:
-        raise UserError(
-            f"The rule '{rule}:{foes:g}' cannot doubt {foes:g} of {clients} uploads: no rule stands half of "
-            f"them; give it at most {(clients - 1) // 2}."
-        )
-    if foes < 1:
-        return foes
-    heaviest = space.sort(weights)[clients - int(foes) :].sum()
-    return space.minimum(heaviest, space.zeros_like(heaviest) + 0.5)
+
+    def share(weights: Array) -> Array:
+        if foes < 1:
+            return foes
+        space = namespace(weights)
+        heaviest = space.sort(weights)[max(0, len(weights) - int(foes)) :].sum()
+        return space.minimum(heaviest, space.zeros_like(heaviest) + 0.5)
+
+    return share
 
 
 def cut(weights: Array, low: Array, high: Array) -> Array:

@@ -133,6 +133,12 @@ def method_of(config: Training, own: Own) -> methods.Method:
     """The method of the settings with all that they put on top of it."""
     method = methods.make(own.method or config.method, config.options, config.extrapolation)
     rule, way = (combine.make(own.combine or config.combine), transmit.make(own.transmit or config.transmit))
+    if rule and method.init(np.zeros(1))[1].size:
+        raise UserError(
+            f"{method.title or method.name} keeps a state at every client that balances only if the server sums "
+            "all uploads; a rule that weighs them otherwise leads it astray. Leave --combine out, or use "
+            "fedavg, fedprox, fednova or amsfl."
+        )
     return method._replace(combine=rule or method.combine, transmit=way or method.transmit)
 
 

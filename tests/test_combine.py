@@ -1,0 +1,198 @@
+"""Robust rules: byzfl's answers for equal clients, weights as copies, steps that are no attack, both engines."""
+
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from federation_small import SMALL, own_data
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import amsfl
+from amsfl import combine, methods, protocol
+from amsfl.combine.cap import capped
+from amsfl.core import Upload, UserError
+from amsfl.methods.base import upload
+
+FROZEN = Path(__file__).parent / "frozen"
+sys.path.insert(0, str(FROZEN))
+from make_byzfl import COUNT, inputs  # noqa: E402
+
+OURS = {  # byzfl's name for it, and how ours is spelled
+    "median": "median",
+    "trimmed": "trimmed:{f}",
+    "geomedian": "geomedian:0.1/3",
+    "krum": "krum:{f}",
+    "multikrum": "multikrum:{f}",
+    "centred": "centred:1.5/3",
+    "clip": "clip:1.5",
+    "nnm,trimmed": "nnm:{f},trimmed:{f}",
+    "nnm,geomedian": "nnm:{f},geomedian:0.1/3",
+}
+SHARED = [
+    "median",
+    "trimmed:0.2",
+    "geomedian",
+    "centred",
+    "centred:0.5",
+    "nnm:0.3,trimmed:0.2",
+    "clip,median",
+]
+
+
+def rows(vectors):
+    return Upload(vectors, vectors[:, :0], (vectors**2).sum(1))
+
+
+def ruled(spec, vectors, weights=None, steps=None):
+    """What a rule makes of them all: the rows that it leaves, summed by their weights."""
+    clients = len(vectors)
+    weights = np.ones(clients) if weights is None else np.asarray(weights, float)
+    steps = np.ones(clients) if steps is None else np.asarray(steps, float)
+    left, counts = combine.make(spec).apply(rows(vectors), weights / weights.sum(), steps)
+    assert not abs(counts.sum() - 1) > 1e-6 and len(left.delta_sq) == len(counts)
+    return counts @ left.delta
+
+
+@pytest.mark.parametrize("theirs", OURS)
+def test_equal_clients_are_byzfls(theirs):
+    """1,000 random inputs; the answers are frozen, with the script that made them."""
+    expected = np.load(FROZEN / "byzfl.npz")[theirs] / 1e8
+    for number in range(COUNT):
+        vectors, foes = inputs(number)
+        np.testing.assert_allclose(ruled(OURS[theirs].format(f=foes), vectors), expected[number], atol=1e-6)
+
+
+counts = st.lists(st.integers(1, 4), min_size=1, max_size=7)
+
+
+@pytest.mark.parametrize("spec", SHARED)
+@given(counts, st.integers(0, 10_000))
+def test_weight_two_is_two_clients(spec, counts, seed):
+    vectors = np.random.default_rng(seed).normal(size=(len(counts), 4))
+    copies = np.repeat(vectors, counts, axis=0)
+    np.testing.assert_allclose(ruled(spec, vectors, counts), ruled(spec, copies), atol=1e-6)
+
+
+@pytest.mark.parametrize("spec", ["krum:0.25", "multikrum:0.25"])
+@given(st.lists(st.integers(1, 3), min_size=3, max_size=7), st.integers(0, 10_000))
+def test_weight_two_is_two_clients_where_one_chooses(spec, counts, seed):
+    """Two clients that are each other's nearest may tie, and then either is right: such cases stay out."""
+    vectors = np.random.default_rng(seed).normal(size=(len(counts), 4))
+    copies = np.repeat(vectors, counts, axis=0)
+    apart = ((copies[:, None] - copies[None]) ** 2).sum(2)
+    share, upto = 0.75 * len(copies), np.arange(1, len(copies) + 1)
+    taken = np.clip(share - (upto - 1), 0, 1)
+    scores = np.unique((np.sort(apart, 1) * taken).sum(1).round(9))
+    assume(len(scores) == len(counts) and np.diff(scores).min(initial=1.0) > 1e-6)
+    np.testing.assert_allclose(ruled(spec, vectors, counts), ruled(spec, copies), atol=1e-6)
+
+
+@given(st.lists(st.floats(1e-3, 1e12), min_size=1, max_size=12), st.floats(0.01, 1.0))
+def test_a_cap_holds_and_keeps_the_order(weights, share):
+    """No share above the cap, or all equal where that cannot be; who weighed less than another still does."""
+    weights = np.array(weights)
+    found = capped(weights / weights.sum(), share)
+    assert found.sum() == pytest.approx(1) and found.max() <= max(share, 1 / len(weights)) * (1 + 1e-9)
+    assert (np.diff(found[np.argsort(weights)]) >= -1e-12).all()
+    if (weights / weights.sum()).max() <= share:
+        np.testing.assert_allclose(found, weights / weights.sum())
+
+
+def test_a_lie_about_rows_is_worth_its_cap():
+    """10^12 rows against five honest thousands: with a cap of a fifth the other four have the rest."""
+    claimed = np.array([1e12, 1000, 1000, 1000, 1000])
+    np.testing.assert_allclose(capped(claimed / claimed.sum(), 0.2), [0.2] * 5)
+    np.testing.assert_allclose(capped(np.array([0.6, 0.2, 0.1, 0.1]), 0.4), [0.4, 0.3, 0.15, 0.15])
+
+
+@pytest.mark.parametrize(
+    "spec", ["median", "trimmed:1", "geomedian", "krum:1", "multikrum:1", "centred", "clip"]
+)
+def test_many_steps_are_no_attack(spec):
+    """All clients go the same way, one step or fifty: each rule leaves tau_eff times that step, as a sum
+    does. Judged by length alone, Krum and the median would leave 1, 2 or 3 steps of the mean of 14."""
+    step, steps = np.array([0.3, -0.1, 0.2]), np.array([1.0, 2.0, 3.0, 14.0, 50.0])
+    found = ruled(spec, steps[:, None] * step, steps=steps)
+    np.testing.assert_allclose(found, steps.mean() * step, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["fedavg", "fedprox", "fednova", "amsfl", "amsfl-paper"])
+def test_every_sum_of_deltas_takes_a_rule(name):
+    """Clients that agree on the mean step, whatever each counts: a rule then changes nothing."""
+    method, anchor = methods.make(name), np.zeros(3)
+    steps, weights = np.array([1.0, 5.0, 20.0]), np.array([0.5, 0.3, 0.2])
+    sent = [upload((t + method.closing) * np.array([0.3, -0.1, 0.2])) for t in steps]
+    server = method.init(anchor)[0]
+    plain, _ = protocol.settle(method._replace(combine=None), anchor, server, sent, weights, steps)
+    for spec in ("median", "nnm:1,trimmed:1", "clip,krum:1", "cap:0.9"):
+        rule = method._replace(combine=combine.make(spec))
+        found, _ = protocol.settle(rule, anchor, server, sent, weights, steps)
+        np.testing.assert_allclose(found / np.abs(found).max(), plain / np.abs(plain).max(), rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # which numpy gives for what is tested here
+@pytest.mark.parametrize("spec", [*OURS.values(), "cap:0.3"])
+def test_what_is_not_finite_does_not_count(spec):
+    """NaN, infinity and what overflows: the others' answer, as if the fourth and fifth had not come."""
+    vectors = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
+    vectors[3, 1], vectors[4] = np.nan, 1e30
+    spec = spec.format(f="0.2")
+    np.testing.assert_allclose(ruled(spec, vectors), ruled(spec, vectors[:3]), rtol=1e-4, atol=1e-5)
+    assert np.isnan(ruled(spec, vectors[3:4])).all()
+
+
+@pytest.mark.parametrize(
+    "spec", ["nnm:1,trimmed:1", "clip,krum:1", "cap:0.3,multikrum:1", "centred", "geomedian"]
+)
+def test_numpy_and_jax_are_one(spec):
+    vectors = np.random.default_rng(2).normal(size=(6, 5)).astype(np.float32)
+    weights, steps = np.array([1, 2, 3, 1, 2, 1], np.float32) / 10, np.array([1, 2, 3, 4, 5, 6], np.float32)
+    both = [
+        jax.jit(combine.make(spec).apply)(*jax.tree.map(jnp.asarray, (rows(vectors), weights, steps))),
+        combine.make(spec).apply(rows(vectors), weights, steps),
+    ]
+    for ours, theirs in zip(*map(jax.tree.leaves, both), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_engines_agree():
+    """Both engines, in float64, unequal steps by AMSFL's plan, a chain of three."""
+    common = SMALL | {"dataset": own_data(), "rounds": 3, "method": "amsfl"}
+    common |= {"combine": "cap:0.4,nnm:1,trimmed:1"}
+    loop, jaxed = (amsfl.run(**(common | {"engine": engine})) for engine in ("loop", "jax"))
+    np.testing.assert_allclose(loop.params, jaxed.params, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["scaffold", "feddyn"])
+def test_states_that_a_sum_balances_refuse_rules(name):
+    with pytest.raises(UserError, match="state at every client.*--combine"):
+        amsfl.run(**(SMALL | {"dataset": own_data(), "method": name, "combine": "median"}))
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ("trimmed", "needs foes"),
+        ("krum:1.5", "whole number of clients"),
+        ("nnm:0.7", "up to a half"),
+        ("clip:-1", "above 0"),
+        ("cap:0", "above 0 and at most 1"),
+        ("geomedian:0", "above 0"),
+        ("centred:1/0", "from 1"),
+        ("trimed:2", "did you mean 'trimmed'"),
+    ],
+)
+def test_mistakes_are_sentences(spec, says):
+    with pytest.raises(UserError, match=says):
+        combine.make(spec)
+
+
+def test_half_is_the_most_that_is_doubted():
+    """Two of four that came, or one that holds more than half: the trimmed mean is then the median."""
+    vectors = np.random.default_rng(3).normal(size=(4, 3))
+    np.testing.assert_allclose(ruled("trimmed:3", vectors), np.median(vectors, axis=0), atol=1e-6)
+    np.testing.assert_allclose(ruled("trimmed:1", vectors, [9, 1, 1, 1]), vectors[0], atol=1e-6)
