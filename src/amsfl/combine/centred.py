@@ -24,10 +24,10 @@ def centred(radius: float = 0.0, rounds: float = 3) -> Combine:
         return centre + (weights * least) @ (rows - centre)
 
     def rule(uploads: Upload, weights: Array) -> tuple[Upload, Array]:
-        centres = [uploads.delta[0] * 0, uploads.extra[0] * 0]
+        delta, extra = uploads.delta[0] * 0, uploads.extra[0] * 0
         for _ in range(int(rounds)):
-            centres = [moved(c, rows, weights) for c, rows in zip(centres, uploads[:2], strict=True)]
-        found = Upload(*centres, middle(uploads.delta_sq, weights))
+            delta, extra = moved(delta, uploads.delta, weights), moved(extra, uploads.extra, weights)
+        found = Upload(delta, extra, middle(uploads.delta_sq, weights))
         return Upload(*(part[None] for part in found)), one(weights)
 
     return by_step(f"centred:{radius:g}/{rounds:g}", rule)

@@ -14,7 +14,7 @@ def doubted(rule: str, foes: float) -> Callable[[Array], Array]:
     Half is the most that any rule can stand. Where so few clients hold more, or so many are doubted of the
     few that came, it is taken for half: a real client that stays away must not end a run.
     """
-    if not 0 <= foes or (foes % 1 if foes >= 1 else foes > 0.5):
+    if not foes >= 0 or (foes % 1 if foes >= 1 else foes > 0.5):
         raise UserError(
             f"The rule '{rule}:{foes:g}': give it a whole number of clients, as in {rule}:2, "
             f"or a share of the weight up to a half, as in {rule}:0.2."

@@ -3,9 +3,10 @@
 from amsfl.core.errors import DiskError, Remark, UserError, nearest
 from amsfl.core.records import Plan, Reading, Upload
 from amsfl.core.registry import Kind, spelled
-from amsfl.core.seams import Combine, Key, Parts, Transmit, namespace, scattered
+from amsfl.core.seams import Attack, Combine, Key, Parts, Transmit, namespace, scattered
 
 __all__ = [
+    "Attack",
     "Combine",
     "DiskError",
     "Key",

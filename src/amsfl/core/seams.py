@@ -6,7 +6,7 @@ Both work on numpy and on jax arrays alike: they ask an array for its own functi
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from amsfl.core.records import Array, Upload
+from amsfl.core.records import Array, Reading, Upload
 
 Parts = dict[str, Array]  # what travels, by name: `delta`, `extra`, or what they were encoded to
 Key = tuple[Array, Array]  # two 32-bit words, of one client's round: see amsfl.sampling
@@ -54,6 +54,22 @@ class Combine(NamedTuple):
 
     name: str
     apply: Callable[[Upload, Array, Array], tuple[Upload, Array]]
+
+
+class Attack(NamedTuple):
+    """What some clients of a simulation do to the others. Empty fields are honest.
+
+    forge(rows[n, ...], foes[n], words[n], weights[n]) -> what each row would be if its client attacked; rows
+    are mean steps, foes are above 0 where one attacks, words are random ones of 32 bits.
+    """
+
+    name: str
+    clients: int
+    forge: Callable[[Array, Array, Array, Array], Array] | None = None
+    labels: bool = False  # learns from false labels
+    told: Callable[[Reading], Reading] | None = None  # the readings that it reports
+    rows: float = 1.0  # times its rows that it claims
+    seconds: float = 1.0  # times its seconds a step that it claims
 
 
 def namespace(array: Array) -> Any:

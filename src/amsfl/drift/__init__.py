@@ -1,7 +1,18 @@
-"""Gradient-difference readings: per-client gain and drift, and the learning rate they allow."""
+"""Gradient-difference readings: gain and drift of clients, the learning rate they allow, what to believe."""
 
+from amsfl.drift import plausible
 from amsfl.drift.estimates import Estimates, coefficients, read, start, update
 from amsfl.drift.gda import reading
 from amsfl.drift.rate import Rate, next_rate
 
-__all__ = ["Estimates", "Rate", "coefficients", "next_rate", "read", "reading", "start", "update"]
+__all__ = [
+    "Estimates",
+    "Rate",
+    "coefficients",
+    "next_rate",
+    "plausible",
+    "read",
+    "reading",
+    "start",
+    "update",
+]

@@ -89,7 +89,8 @@ class Lanes:
 
     def round(self, state: State, orders: Orders, number: int, keep: bool = False) -> tuple[State, Outcome]:
         floats = self.task.dtype
-        orders = Orders(*map(np.asarray, orders, (np.int32, np.int32, floats, floats, floats)))
+        kinds = (np.int32, np.int32, floats, floats, floats, np.int32, np.uint32)
+        orders = Orders(*map(np.asarray, orders, kinds))
         orders = orders._replace(known=np.broadcast_to(orders.known, orders.lr.shape))
         queues, shape = [each for each in self._queues(orders.steps) if each], orders.steps.shape
         widths = tuple(queue.jobs.shape[2] for each in queues for queue in each)

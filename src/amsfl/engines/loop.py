@@ -71,7 +71,10 @@ class Loop:
             uploads.append(upload)
         weights = np.asarray(orders.weights[trial], dtype)
         steps = np.asarray(orders.steps[trial]).astype(dtype)
-        moved, fresh = protocol.settle(self.method, anchor, server, uploads, weights, steps)
+        foes = None
+        if self.method.attacks:
+            foes = np.asarray(orders.foes)[trial], np.asarray(orders.words)[trial]
+        moved, fresh = protocol.settle(self.method, anchor, server, uploads, weights, steps, foes)
         state.anchor[trial], state.server[trial], state.step[trial] = moved, fresh, moved - anchor
 
     def _local(

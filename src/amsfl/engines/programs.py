@@ -41,7 +41,7 @@ class Found(NamedTuple):
     """What one worker found: sums by trial, and of every job (zeros for those of others) what is kept."""
 
     total: Upload  # [trials x slots, ...]; empty for a method whose uploads are combined, not summed
-    uploads: Upload  # [jobs, ...]; empty for a method without `combine`
+    uploads: Upload  # [jobs, ...]; empty for a method that stacks none
     clients: jax.Array
     memories: jax.Array
     readings: jax.Array
@@ -112,7 +112,7 @@ def work(
                 return whole.at[place].set(part, mode="drop")
 
             total, uploads = found.total, found.uploads
-            if method.combine is None:
+            if not method.stacks:
                 total = accumulate(total, done.upload, share, places[index])
             else:
                 uploads = Upload(*map(put, uploads, done.upload))
@@ -163,11 +163,12 @@ def settle(mesh: Mesh, method: Method, slots: int) -> Any:
         steps = orders.steps.astype(state.anchor.dtype)
         found = devices.summed(parts)
         counts = jnp.maximum(steps, 1)
-        if method.combine is None:
+        if not method.stacks:
             total = Upload(*(_in_order(part, slots) for part in found.total))
         else:
             stacked = Upload(*(part.reshape(trials, cohort, *part.shape[1:]) for part in found.uploads))
-            total = jax.vmap(partial(protocol.combined, method))(stacked, orders.weights, counts)
+            foes = (orders.foes, orders.words) if method.attacks else None
+            total = jax.vmap(partial(protocol.combined, method))(stacked, orders.weights, counts, foes)
         moved, server = jax.vmap(method.aggregate)(state.anchor, total, orders.weights, counts, state.server)
         ran = orders.steps > 0
         active = ran.any(1)[:, None]
@@ -245,7 +246,7 @@ def _zeros(state: State, orders: Orders, kept: Kept, method: Method, slots: int)
     def uploads(count: int) -> Upload:
         return Upload(*(jnp.zeros((count, *part.shape), dtype) for part in one))
 
-    combines = method.combine is not None
+    combines = method.stacks
     return Found(
         uploads(0 if combines else trials * slots),
         uploads(jobs if combines else 0),

@@ -121,6 +121,9 @@ class Simulation(Settings):
     profile: str = Field(
         "mild", description="how fast clients are: a name, FILE.csv, lognormal:0.02,0.8; see `amsfl profiles`"
     )
+    attack: str = Field(
+        "", description="what false clients do, and how many of them, as in signflip:2; see docs/robust.md"
+    )
     engine: Literal["jax", "loop"] = Field("jax", description="jax, or loop: slow and talkative")
     precision: Literal["float32", "float64"] = Field("float32", description="of all arithmetic")
     local_accuracy: bool = Field(False, description="score every client's own model at the end")

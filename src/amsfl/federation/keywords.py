@@ -68,6 +68,8 @@ class RunKeywords(TypedDict, total=False):
     """rounds between evaluations"""
     profile: str
     """how fast clients are: a name, FILE.csv, lognormal:0.02,0.8; see `amsfl profiles`"""
+    attack: str
+    """what false clients do, and how many of them, as in signflip:2; see docs/robust.md"""
     engine: Literal["jax", "loop"]
     """jax, or loop: slow and talkative"""
     precision: Literal["float32", "float64"]

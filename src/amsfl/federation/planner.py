@@ -12,6 +12,7 @@ import numpy as np
 from amsfl import drift, schedule
 from amsfl.clock import Costs, round_seconds
 from amsfl.core import Plan, Reading
+from amsfl.drift import plausible
 from amsfl.federation.config import STEPS_AT_MOST, Training
 from amsfl.federation.signals import Heard, heard
 from amsfl.methods import Method
@@ -88,14 +89,14 @@ def planner(config: Training, method: Method, policy: Policy, weights: Any) -> P
         gain: Any = 1.0
         fade: Any = None
         if policy.readings:
-            gain, fade = drift.coefficients(memory.estimates, cohort, lr)
+            gain, fade = plausible.worth(*drift.coefficients(memory.estimates, cohort, lr))
         budget = config.budget
         if budget is None and policy.spends:
             equal = np.full(len(cohort), config.steps)
             budget = round_seconds(costs, cohort, equal)[config.clock]
         problem = schedule.problem(
-            weights[cohort],
-            costs.step_seconds[cohort],
+            plausible.rows(weights[cohort]),
+            plausible.seconds(costs.step_seconds[cohort]),
             costs.comm_seconds[cohort],
             gain,
             fade,
@@ -112,14 +113,15 @@ def planner(config: Training, method: Method, policy: Policy, weights: Any) -> P
     def learn(memory: Memory, cohort: Ints, decision: Decision, reading: Reading) -> Memory:
         if policy.constant and not method.own_rate:
             return memory
+        reading, shares = plausible.believed(reading), plausible.rows(weights[cohort])
         rate, estimates, steps = memory.rate, memory.estimates, decision.steps
         if method.own_rate:
-            rate = drift.next_rate(rate, reading, weights[cohort])
+            rate = drift.next_rate(rate, reading, shares)
         # the first round's steps were, more or less, as long as what its readings say
         lr = rate.lr if decision.lr is None else decision.lr
         if policy.readings and lr is not None:
-            estimates = drift.update(estimates, cohort, steps, lr, reading, weights[cohort])
-        told = heard(memory.heard, weights[cohort], steps, decision.lr, decision.predicted_seconds, reading)
+            estimates = drift.update(estimates, cohort, steps, lr, reading, shares)
+        told = heard(memory.heard, shares, steps, decision.lr, decision.predicted_seconds, reading)
         return Memory(rate, estimates, told)
 
     return Planner(start, decide, learn)

@@ -49,7 +49,8 @@ def begin(parts: Parts) -> tuple[State, list[Trial]]:
 def rehearse(parts: Parts, trial: Trial) -> None:
     """Plan the first round and throw the plan away: a budget too small is said before a folder is made."""
     cohort = _cohort(parts, trial.seed, trial.round)
-    parts.planners[trial.index].decide(trial.memory, trial.round, cohort, parts.costs[trial.index])
+    costs = parts.foes.costs(trial.index, parts.costs[trial.index])
+    parts.planners[trial.index].decide(trial.memory, trial.round, cohort, costs)
 
 
 def rounds(
@@ -62,11 +63,14 @@ def rounds(
         cohorts = {trial.index: _cohort(parts, trial.seed, number) for trial in running}
         decisions = {
             trial.index: parts.planners[trial.index].decide(
-                trial.memory, number, cohorts[trial.index], parts.costs[trial.index]
+                trial.memory,
+                number,
+                cohorts[trial.index],
+                parts.foes.costs(trial.index, parts.costs[trial.index]),
             )
             for trial in running
         }
-        orders = _orders(parts, trials, cohorts, decisions)
+        orders = _orders(parts, trials, cohorts, decisions, number)
         state, outcome = parts.engine.round(state, orders, number, keep=parts.config.local_accuracy)
         # to the host once: a field of a trial at a time costs more than the round does
         outcome = outcome._replace(readings=Reading(*(np.asarray(f, float) for f in outcome.readings)))
@@ -107,7 +111,7 @@ def _cohort(parts: Parts, seed: int, number: int) -> Any:
 
 
 def _orders(
-    parts: Parts, trials: list[Trial], cohorts: dict[int, Any], decisions: dict[int, Decision]
+    parts: Parts, trials: list[Trial], cohorts: dict[int, Any], decisions: dict[int, Decision], number: int
 ) -> Orders:
     """Rectangular arrays over all trials; those that have ended get 0 steps and stand still."""
     shape = (len(trials), parts.cohort)
@@ -117,8 +121,12 @@ def _orders(
         cohort[index], steps[index] = who, decisions[index].steps
         rate = decisions[index].lr
         lr[index], known[index] = (1.0, 0.0) if rate is None else (rate, 1.0)
-    weights = np.take_along_axis(parts.task.shards.weights, cohort, axis=1)
-    return Orders(cohort, steps, lr, weights, known)
+    weights = np.take_along_axis(parts.weights, cohort, axis=1)
+    orders = Orders(cohort, steps, lr, weights, known)
+    if not parts.foes.attacks:
+        return orders
+    words = [parts.foes.words(t.seed, number, who) for t, who in zip(trials, cohort, strict=True)]
+    return orders._replace(foes=np.take_along_axis(parts.foes.who, cohort, axis=1), words=np.stack(words))
 
 
 def _advance(
@@ -129,6 +137,7 @@ def _advance(
     for who, steps in zip(cohort, decision.steps, strict=True):
         trial.steps[who] += int(steps)
     mine = Reading(*(part[trial.index] for part in outcome.readings))
+    mine = parts.foes.told(trial.index, cohort, mine)
     trial.memory = parts.planners[trial.index].learn(trial.memory, cohort, decision, mine)
     config = parts.configs[trial.index]
     out_of_time = config.seconds is not None and trial.seconds[config.clock] >= config.seconds
@@ -230,10 +239,10 @@ def _record(
         readings,
         decision.explain,
         {"seconds": wall},
-        counted(parts.method, parts.task.shards.weights[trial.index, cohort], decision.steps),
+        counted(parts.method, parts.weights[trial.index, cohort], decision.steps),
     )
 
 
 def counted(method: Method, weights: Any, steps: Any) -> list[float]:
     """How much each upload counted; a rule that combines them does not say."""
-    return [] if method.combine else np.asarray(method.mix(weights, np.asarray(steps)), float).tolist()
+    return [] if method.stacks else np.asarray(method.mix(weights, np.asarray(steps)), float).tolist()

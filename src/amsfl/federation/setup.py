@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,8 +10,9 @@ from amsfl import clock, combine, data, engines, methods, protocol, transmit
 from amsfl.core import Combine, Reading, Transmit, UserError
 from amsfl.data import Dataset
 from amsfl.engines import models, task
-from amsfl.federation import planner
+from amsfl.federation import foes, planner
 from amsfl.federation.config import RunConfig, Training
+from amsfl.federation.foes import Foes
 from amsfl.schedule import Policy
 
 
@@ -50,6 +51,8 @@ class Parts(NamedTuple):
     work: clock.Work
     planners: list[planner.Planner]
     cohort: int
+    weights: np.ndarray[Any, np.dtype[Any]]  # [trials, clients] shares of the data, as clients claim
+    foes: Foes
 
 
 def load_data(config: Training) -> Dataset:
@@ -97,13 +100,17 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
         )
         for each, profile in zip(configs, profiles, strict=True)
     ]
+    cast = foes.cast(configs, clients)
+    rows, partitions = cast.false_labels(dataset, partitions)
+    method = method._replace(attacks=cast.attacks)
     dtype = np.dtype(config.precision).type
     network = own.network or models.make(config.model, dataset.x.shape[1], len(dataset.classes))
-    job = task.make(dataset, network, partitions, [each.seed for each in configs], dtype)
+    job = task.make(rows, network, partitions, [each.seed for each in configs], dtype)
     engine = engines.make(
         config.engine, job, method, config.batch, takes_readings(config, method, policy), config.cohort
     )
     work = work_of(method, policy, job.dim)
+    claimed = cast.claimed(job.shards.weights)
     policies = [planner.policy_of(each, method, own.policy) for each in configs]
     return Parts(
         config,
@@ -117,9 +124,11 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
         work,
         [
             planner.planner(each, method, rule, weights)
-            for each, rule, weights in zip(configs, policies, job.shards.weights, strict=True)
+            for each, rule, weights in zip(configs, policies, claimed, strict=True)
         ],
         config.cohort or clients,
+        claimed,
+        cast,
     )
 
 
@@ -135,9 +144,9 @@ def method_of(config: Training, own: Own) -> methods.Method:
     rule, way = (combine.make(own.combine or config.combine), transmit.make(own.transmit or config.transmit))
     if rule and method.init(np.zeros(1))[1].size:
         raise UserError(
-            f"{method.title or method.name} keeps a state at every client that balances only if the server sums "
-            "all uploads; a rule that weighs them otherwise leads it astray. Leave --combine out, or use "
-            "fedavg, fedprox, fednova or amsfl."
+            f"{method.title or method.name} keeps a state at every client that balances only if the server "
+            "sums all uploads; a rule that weighs them otherwise leads it astray. Leave --combine out, or "
+            "use fedavg, fedprox, fednova or amsfl."
         )
     return method._replace(combine=rule or method.combine, transmit=way or method.transmit)
 

@@ -7,7 +7,7 @@ jax's vmap and on torch tensors. "No state" is an empty vector, `x[:0]`, never N
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from amsfl.core import Combine, Transmit, Upload
+from amsfl.core import Attack, Combine, Transmit, Upload
 
 Vector = Any
 Init = Callable[[Vector], tuple[Vector, Vector]]
@@ -93,6 +93,7 @@ class Method(NamedTuple):
     model: Model = the_anchor
     transmit: Transmit | None = None  # what happens to an upload on its way
     combine: Combine | None = None  # what happens to the uploads of a cohort before they are summed
+    attacks: tuple[Attack, ...] = ()  # what false clients of a simulation do
     objective: Distillation | None = None
     title: str = ""  # as people write it; the name if empty
     note: str = ""  # what a reader of its numbers must know
@@ -108,6 +109,11 @@ class Method(NamedTuple):
     def told(self, server: Vector) -> Vector:
         """What clients see of the server state: all of it where it is sent to them, else nothing."""
         return server if self.vectors_down > 1 else server[:0]
+
+    @property
+    def stacks(self) -> bool:
+        """Whether a cohort's uploads are looked at side by side, not just summed."""
+        return self.combine is not None or any(each.forge for each in self.attacks)
 
     @property
     def plain(self) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from amsfl.core import Upload
+from amsfl.core import Upload, namespace
 from amsfl.methods import Method
 from amsfl.methods.base import average
 
@@ -11,32 +11,64 @@ Vector = Any
 
 
 def settle(
-    method: Method, anchor: Vector, server: Vector, uploads: Sequence[Upload], weights: Vector, steps: Vector
+    method: Method,
+    anchor: Vector,
+    server: Vector,
+    uploads: Sequence[Upload],
+    weights: Vector,
+    steps: Vector,
+    foes: tuple[Vector, Vector] | None = None,
 ) -> tuple[Vector, Vector]:
     """The next anchor and server state, from all uploads in the cohort's order.
 
-    `weights` are the clients' shares of all data, `steps` what each did, both in the vectors' own precision.
+    `weights` are the clients' shares of all data, `steps` what each did, both in the vectors' own precision;
+    `foes` who attacks how, in a simulation, and each client's random word.
     """
-    if method.combine is None:
+    if not method.stacks:
         total = summed(uploads, method.mix(weights, steps))
     else:
-        total = combined(method, stacked(uploads, weights), weights, steps)
+        total = combined(method, stacked(uploads, weights), weights, steps, foes)
     return method.aggregate(anchor, total, weights, steps, server)
 
 
-def combined(method: Method, uploads: Upload, weights: Vector, steps: Vector) -> Upload:
+def combined(
+    method: Method, uploads: Upload, weights: Vector, steps: Vector, foes: tuple[Vector, Vector] | None = None
+) -> Upload:
     """What the method's rule makes of stacked uploads [n, ...].
 
     The rule sees every upload as it would enter a plain average, so that it and its weights are all it needs:
     upload_i mix_i / share_i, with shares that sum to 1 (FedNova's are mean steps, FedAvg's deltas); and how
     many mean steps of its client each is.
     """
-    assert method.combine is not None
+    if foes is not None:
+        uploads = _forged(method, uploads, weights, steps + method.closing, *foes)
     share = average(weights, steps)
     scale = method.mix(weights, steps) / share
     rows = Upload(*(part * scale.reshape(-1, *[1] * (part.ndim - 1)) for part in uploads))
-    rows, counts = method.combine.apply(rows, share, scale * (steps + method.closing))
+    counts = share
+    if method.combine is not None:
+        rows, counts = method.combine.apply(rows, share, scale * (steps + method.closing))
     return Upload(*((part * counts.reshape(-1, *[1] * (part.ndim - 1))).sum(0) for part in rows))
+
+
+def _forged(
+    method: Method, uploads: Upload, weights: Vector, steps: Vector, foes: Vector, words: Vector
+) -> Upload:
+    """The uploads as they arrive where some clients attack: false mean steps, as many as were asked for."""
+    where = namespace(weights).where
+
+    def forged(part: Vector) -> Vector:
+        if not part.size:
+            return part
+        honest = part / steps[:, None]
+        for number, attack in enumerate(method.attacks, 1):
+            if attack.forge is not None:
+                false = steps[:, None] * attack.forge(honest, foes, words, weights)
+                part = where((foes == number)[:, None], false, part)
+        return part
+
+    delta = forged(uploads.delta)
+    return Upload(delta, forged(uploads.extra), where(foes > 0, (delta * delta).sum(1), uploads.delta_sq))
 
 
 def summed(uploads: Sequence[Upload], mix: Vector) -> Upload:
@@ -49,5 +81,5 @@ def summed(uploads: Sequence[Upload], mix: Vector) -> Upload:
 
 
 def stacked(uploads: Sequence[Upload], like: Vector) -> Upload:
-    stack = like.__array_namespace__().stack
+    stack = namespace(like).stack
     return Upload(*(stack(part) for part in zip(*uploads, strict=True)))

@@ -1,0 +1,34 @@
+"""What clients of a simulation may do to a federation: one table for all."""
+
+from amsfl.attack.lies import labelflip, readings, rows, seconds
+from amsfl.attack.uploads import alie, gaussian, ipm, mimic, signflip
+from amsfl.core import Attack, Kind, spelled
+
+ATTACKS: Kind[Attack] = Kind(
+    "attack",
+    "attacks",
+    Attack,
+    {
+        "signflip": signflip,
+        "gaussian": gaussian,
+        "labelflip": labelflip,
+        "alie": alie,
+        "ipm": ipm,
+        "mimic": mimic,
+        "rows": rows,
+        "readings": readings,
+        "seconds": seconds,
+    },
+)
+names = ATTACKS.names
+
+
+def make(given: str) -> list[Attack]:
+    """`signflip:2` as the attack of two clients; `signflip:2,gaussian:1` as those of three."""
+    return [
+        ATTACKS.make(name, dict(zip(ATTACKS.settings(name), numbers, strict=False)))
+        for name, numbers in spelled(given)
+    ]
+
+
+__all__ = ["ATTACKS", "make", "names"]

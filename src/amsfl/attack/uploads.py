@@ -1,0 +1,88 @@
+"""Attacks on what is summed: false uploads, some of them by clients that see all honest ones.
+
+forge(rows, foes, words, weights) -> what attackers would send; rows are mean steps, as rules see them.
+"""
+
+from typing import Any
+
+from amsfl import sampling
+from amsfl.attack.base import attack
+from amsfl.core import Attack, namespace
+
+Array = Any
+TURN = 6.283185307179586
+
+
+def signflip(clients: float, strength: float = 1.0) -> Attack:
+    """The client's own upload, turned round: x -> -strength x."""
+
+    def forge(rows: Array, foes: Array, words: Array, weights: Array) -> Array:
+        return -strength * rows
+
+    return attack("signflip", clients, strength, forge=forge)
+
+
+def gaussian(clients: float, strength: float = 10.0) -> Attack:
+    """Noise `strength` times as long as the honest mean step."""
+
+    def forge(rows: Array, foes: Array, words: Array, weights: Array) -> Array:
+        space = namespace(rows)
+        mean, _ = _honest(rows, foes, weights)
+        places = space.arange(rows.shape[1], dtype=words.dtype)[None, :]
+        near, far = (
+            space.astype(
+                sampling.uniform((words[:, None] + word, sampling.scramble(words)[:, None]), places),
+                rows.dtype,
+            )
+            for word in sampling.words([1, 2])
+        )
+        drawn = (-2 * space.log(1 - near)) ** 0.5 * space.cos(TURN * far)  # Box and Muller
+        return strength * (mean * mean).mean() ** 0.5 * drawn
+
+    return attack("gaussian", clients, strength, forge=forge)
+
+
+def alie(clients: float, strength: float = 1.5) -> Attack:
+    """A little is enough: the honest mean less `strength` deviations, hidden among honest uploads.
+
+    Baruch, Baruch and Goldberg 2019, arXiv 1902.06156.
+    """
+
+    def forge(rows: Array, foes: Array, words: Array, weights: Array) -> Array:
+        mean, spread = _honest(rows, foes, weights)
+        return rows * 0 + mean - strength * spread
+
+    return attack("alie", clients, strength, forge=forge)
+
+
+def ipm(clients: float, strength: float = 2.0) -> Attack:
+    """Inner-product manipulation: the honest mean turned round, x -> -strength mean.
+
+    Xie, Koyejo and Gupta 2019, arXiv 1903.03936.
+    """
+
+    def forge(rows: Array, foes: Array, words: Array, weights: Array) -> Array:
+        return rows * 0 - strength * _honest(rows, foes, weights)[0]
+
+    return attack("ipm", clients, strength, forge=forge)
+
+
+def mimic(clients: float) -> Attack:
+    """All attackers send what the first honest client sends: nothing false, and one voice too loud.
+
+    Karimireddy, He and Jaggi 2022, arXiv 2006.09365.
+    """
+
+    def forge(rows: Array, foes: Array, words: Array, weights: Array) -> Array:
+        space = namespace(rows)
+        return rows * 0 + space.take(rows, space.argmax(foes == 0)[None], axis=0)
+
+    return attack("mimic", clients, None, forge=forge)
+
+
+def _honest(rows: Array, foes: Array, weights: Array) -> tuple[Array, Array]:
+    """Weighted mean and deviation of the honest rows."""
+    share = weights * (foes == 0)
+    share = (share / (share.sum() + (share.sum() == 0)))[:, None]
+    mean = (share * rows).sum(0)
+    return mean, (share * (rows - mean) ** 2).sum(0) ** 0.5

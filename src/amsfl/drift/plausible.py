@@ -1,0 +1,97 @@
+"""What a server believes of what clients say of themselves: no one is far from the middle of the cohort.
+
+Losses, gradient norms, seconds and rows are a client's own word. A lie is cut to a bound around the cohort's
+median, which less than half of the clients cannot move: it is worth a constant, not a federation. Honest
+clients differ, so the bounds are wide; docs/robust.md has what lies win before and after.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from amsfl.core import Reading
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+FEW = 3  # of two clients none is in the middle
+FAR = 10.0  # times the median: as far as losses and norms are believed
+FAR_SQ = FAR**2  # squares of norms
+MOST = 0.75  # of a cohort, whose best sets what the rest may claim: a fifth may lie
+BETTER, LARGER = 1.5, 4.0  # than that: steps and speed, rows
+
+
+def rows(weights: Any) -> Floats:
+    """Shares of the data: nobody has LARGER times more than all but the largest quarter."""
+    given = np.asarray(weights, float)
+    return given if len(given) < FEW else np.minimum(given, LARGER * np.quantile(given, MOST))
+
+
+def seconds(step_seconds: Any) -> Floats:
+    """Nobody is BETTER times as fast as all but the fastest quarter, nor FAR times slower than most."""
+    given = np.asarray(step_seconds, float)
+    if len(given) < FEW:
+        return given
+    return np.clip(given, np.quantile(given, 1 - MOST) / BETTER, np.median(given) * FAR)
+
+
+def worth(gain: Floats, drift: Floats) -> tuple[Floats, Floats]:
+    """Gain and drift as a plan takes them: nobody's steps are worth BETTER times more, or fade so much less,
+    than those of all but the best quarter. One who lies is planned as the best of the others are."""
+    if len(gain) < FEW:
+        return gain, drift
+    fading = np.maximum(drift / gain, np.quantile(drift / gain, 1 - MOST) / BETTER)
+    modest = np.minimum(gain, BETTER * np.quantile(gain, MOST))
+    return modest, modest * fading
+
+
+def believed(reading: Reading) -> Reading:
+    """A cohort's readings cut to what its middle makes plausible; what is not finite stays so and is ignored.
+
+    Norms and losses go by their medians, their ratio (the stride that they claim) by its own. Products of two
+    vectors are no larger than their norms allow, and those with the last global step go by their median size.
+    """
+    said = Reading(*(np.array(field, float) for field in reading))
+    with np.errstate(all="ignore"):
+        grad, diff, delta = (_between(part, FAR_SQ) for part in (said.grad_sq, said.diff_sq, said.delta_sq))
+        loss = np.maximum(_at_most(said.loss, FAR), 0.0 * said.loss)
+        stride = loss / grad
+        loss = np.where(grad > 0, _at_most(stride, FAR) * grad, loss)
+        return Reading(
+            loss,
+            grad,
+            diff,
+            delta,
+            _product(said.grad_diff, grad, diff),
+            _product(said.grad_delta, grad, delta),
+            *(_sized(part) for part in (said.grad_dir, said.diff_dir, said.delta_dir)),
+        )
+
+
+def _middle(values: Floats) -> float | None:
+    """The median of what is finite and not zero, by size; None where too few are."""
+    sizes = np.abs(values[np.isfinite(values) & (values != 0)])
+    return float(np.median(sizes)) if len(sizes) >= FEW else None
+
+
+def _at_most(values: Floats, far: float) -> Floats:
+    middle = _middle(values)
+    return values if middle is None else np.minimum(values, middle * far)
+
+
+def _between(values: Floats, far: float) -> Floats:
+    """Squares: zero stays zero, as it is where nothing was read."""
+    middle = _middle(values)
+    if middle is None:
+        return values
+    return np.where(values == 0, values, np.clip(values, middle / far, middle * far))
+
+
+def _sized(values: Floats) -> Floats:
+    middle = _middle(values)
+    return values if middle is None else np.clip(values, -middle * FAR, middle * FAR)
+
+
+def _product(values: Floats, one: Floats, other: Floats) -> Floats:
+    """<a, b> with |<a, b>| <= ||a|| ||b||, rounding aside."""
+    most = np.sqrt(one * other) * (1 + 1e-3)
+    return np.clip(values, -most, most)
