@@ -137,7 +137,10 @@ class Serving(Settings):
     """What only a server of real clients has to settle."""
 
     deadline: float | None = Field(
-        None, gt=0, le=1e9, description="seconds a round waits; by default three times the plan, 30 at least"
+        None,
+        gt=0,
+        le=86400,
+        description="seconds a round waits; by default three times the plan, 30 at least",
     )
     poll: float = Field(0.2, gt=0, le=3600, description="seconds between two looks for replies")
     norm_limit: float = Field(
@@ -148,6 +151,15 @@ class Serving(Settings):
     )
     evaluate_clients: int = Field(
         0, ge=0, description="every so many rounds clients score the model on their own test rows; 0: never"
+    )
+    quorum: float = Field(
+        1.0, gt=0, le=1, description="share of a round's clients whose replies end it; the others are late"
+    )
+    evaluate_quorum: float = Field(
+        1.0, gt=0, le=1, description="share of the clients whose scores are waited for"
+    )
+    keyed: bool = Field(
+        False, description="SuperNodes have registered keys: a client's name stays with its node for good"
     )
 
 

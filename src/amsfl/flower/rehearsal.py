@@ -7,6 +7,7 @@ To try a client before it is deployed, and to test. Messages are worked off when
 replies, one after another; contexts live as long as the grid, as they do on a SuperNode.
 """
 
+import traceback
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -52,10 +53,11 @@ class Rehearsal(Grid):
         return [self.answer(message) for message in due]
 
     def answer(self, message: Message) -> Message:
-        """What the node replies; an exception of the app becomes an error reply, as in Flower."""
+        """What the node replies; an exception of the app becomes an error reply as in Flower, and is shown."""
         try:
             return self.app(message, self.contexts[message.metadata.dst_node_id])
         except Exception as error:
+            traceback.print_exc()
             said = Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, f"{type(error).__name__}: {error}")
             return Message(said, reply_to=message)
 

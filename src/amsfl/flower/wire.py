@@ -9,6 +9,8 @@ Any client that reads and writes these records takes part, whatever it is writte
 """
 
 from collections.abc import Mapping
+from io import BytesIO
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +21,11 @@ from amsfl.core import Parts, Reading
 Vector = np.ndarray[Any, np.dtype[Any]]
 Buffers = dict[str, Vector]
 OPTION = "option."  # prefix of a method's hyper-parameters in the order
+HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+NUMBERS = "fiub"  # kinds of dtype that travel: floats, integers, truth
 
 
 class Order(NamedTuple):
@@ -28,7 +35,8 @@ class Order(NamedTuple):
     round: int  # counts from 0, as the engines do: it seeds the sampling
     accepted: int  # last round of which the server took this client's work, -1: none
     client: int
-    steps: int
+    steps: int  # at most; fewer where they would not end in time
+    within: float  # seconds that the steps may take together; the first one is always run
     lr: float
     known: bool  # False: there is no lr yet, and the client's first step is its longest
     batch: int
@@ -103,7 +111,7 @@ def pack_reply(reply: Reply) -> RecordDict:
 
 
 def unpack_reply(content: RecordDict) -> Reply:
-    """Raises KeyError, TypeError or ValueError for anything that is not a reply; see checks.py."""
+    """Raises for anything that is not a reply; what is one may still be refused, see checks.py."""
     echo, report = scalars(content, "echo"), scalars(content, "report")
     return Reply(
         str(echo["run"]),
@@ -142,9 +150,33 @@ def pack_arrays(parts: Mapping[str, Any]) -> ArrayRecord:
 
 def arrays(content: RecordDict, name: str) -> Buffers:
     record: Any = content[name]
-    return {str(key): part.numpy() for key, part in record.items()}
+    if not isinstance(record, ArrayRecord):
+        raise TypeError(f"{name} is a {type(record).__name__}, not an ArrayRecord")
+    return {str(key): numbers(part) for key, part in record.items()}
+
+
+def numbers(part: Array) -> Vector:
+    """An array in numpy's own format and in no other; its size is held against the bytes that came.
+
+    np.load opens zip archives and takes the memory that a header claims, before it looks for the bytes.
+    """
+    file = BytesIO(part.data)
+    version = np.lib.format.read_magic(file)
+    if part.stype != "numpy.ndarray" or version not in HEADERS:
+        raise ValueError(f"an array of kind {part.stype!r}, version {version}")
+    shape, fortran, dtype = HEADERS[version](file)
+    if dtype.kind not in NUMBERS or dtype.subdtype is not None or min(shape, default=0) < 0:
+        raise ValueError(f"an array of {dtype} {shape}")
+    here = len(part.data) - file.tell()
+    if prod(shape) * dtype.itemsize != here:
+        raise ValueError(f"an array of {dtype} {shape} has {here} bytes")
+    flat = np.frombuffer(part.data, dtype, prod(shape), file.tell())
+    return np.array(flat.reshape(shape, order="F" if fortran else "C"))
 
 
 def scalars(content: RecordDict, name: str) -> dict[str, Any]:
     """A ConfigRecord or MetricRecord as a plain dict."""
-    return dict(content[name].items())
+    record = content[name]
+    if isinstance(record, ArrayRecord):
+        raise TypeError(f"{name} is an ArrayRecord, not numbers")
+    return dict(record.items())

@@ -9,7 +9,7 @@ from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
 from amsfl import methods, protocol, transmit
-from amsfl.core import Transmit, UserError, spelled
+from amsfl.core import Kind, Transmit, UserError, spelled
 from amsfl.flower import wire
 from amsfl.flower.client import kept, work
 from amsfl.flower.client.work import Pace, Trainer
@@ -52,7 +52,7 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
             done.parts,
             trainer.buffers(),
             done.reading,
-            order.steps,
+            done.steps,
             trainer.rows,
             done.step_seconds,
             time.monotonic() - started,
@@ -76,7 +76,7 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
 def method_of(order: wire.Order, own: Own) -> Method:
     """What the order names: the client's own, else one that is installed here. Never a file by its path."""
     links = [name for name, _ in spelled(order.transmit)]
-    strange = {order.method} - {*methods.names()}, {*links} - {*transmit.names()}
+    strange = _unknown(methods.METHODS, [order.method]), _unknown(transmit.TRANSMITS, links)
     method = next((thing for thing in own if isinstance(thing, Method) and thing.name == order.method), None)
     way = next((thing for thing in own if isinstance(thing, Transmit) and thing.name == order.transmit), None)
     for found, names in zip((method, way), strange, strict=True):
@@ -87,6 +87,12 @@ def method_of(order: wire.Order, own: Own) -> Method:
             )
     method = method or methods.make(order.method, order.options)
     return method._replace(transmit=way or transmit.make(order.transmit) or method.transmit)
+
+
+def _unknown(kind: Kind[Any], names: list[str]) -> set[str]:
+    """Names that nothing here has. Installed packages are looked through only for those that are not ours."""
+    foreign = {*names} - {*kind.table}
+    return foreign - {*kind.names()} if foreign else foreign
 
 
 def pace_of(context: Context) -> Pace:

@@ -1,4 +1,6 @@
-"""A client's round, whatever computes its gradients: exactly the steps asked for, and the GDA reading.
+"""A client's round, whatever computes its gradients: the steps asked for, and the GDA reading.
+
+A client that cannot do them in the time it is given does fewer and says so: it is never late for its steps.
 
 The vectors may be numpy arrays or torch tensors: a Trainer lifts the numpy ones that came over the wire
 and everything after that uses operators alone, as the methods do.
@@ -11,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from amsfl import protocol, sampling
-from amsfl.core import Parts, Reading, Upload
+from amsfl.core import Parts, Reading, Upload, UserError
 from amsfl.flower.wire import Buffers, Model, Order, Vector
 from amsfl.methods import Method
 
@@ -57,6 +59,7 @@ class Done(NamedTuple):
     client: Vector  # the method's client state
     memory: Vector  # what is remembered of transmissions
     reading: Reading
+    steps: int  # that were run
     step_seconds: float
 
 
@@ -94,21 +97,32 @@ def run(
     def look(gradient: Callable[[Any, int], tuple[float, Any]], x: Any, step: int) -> tuple[float, Any]:
         found, took = _timed(gradient, x, step, pace)
         timed.append(took)
+        if method.stride is not None and found[0] < 0:
+            raise UserError(
+                f"The loss is {found[0]:g}; {method.name} takes the length of its steps from it, so it must "
+                "not be below zero: add a constant to it, or choose a method with an lr, such as fedavg."
+            )
         return found
+
+    def in_time() -> bool:
+        """Whether one more step, and the reading's gradient, still end within the order's seconds."""
+        return sum(timed) + (1 + order.readings) * typical(timed) <= order.within
 
     carry = protocol.begin(anchor, server, mine, order.lr, float(order.known))
     carry = protocol.first(method, carry, *look(trainer.gradient, carry.x, 0))
-    for step in range(1, order.steps):
-        carry = protocol.step(method, carry, *look(trainer.gradient, carry.x, step))
+    steps = 1
+    while steps < order.steps and in_time():
+        carry = protocol.step(method, carry, *look(trainer.gradient, carry.x, steps))
+        steps += 1
     if order.readings:
         carry = protocol.close(method, carry, *look(trainer.probe, carry.x, 0))
-    upload, mine, taken = protocol.finish(method, carry, order.steps, direction)
+    upload, mine, taken = protocol.finish(method, carry, steps, direction)
     lowered = Upload(trainer.lower(upload.delta), trainer.lower(upload.extra), float(upload.delta_sq))
     with np.errstate(over="ignore"):  # 32-bit words wrap around on purpose
         key = sampling.stream(*map(sampling.words, (order.seed, order.round, order.client)))
         parts, memory = protocol.sent(method.transmit, key, lowered, memory)
     reading = Reading(*[0.0] * len(Reading._fields)) if taken is None else Reading(*map(float, taken))
-    return Done(parts, trainer.lower(mine), memory, reading, typical(timed))
+    return Done(parts, trainer.lower(mine), memory, reading, steps, typical(timed))
 
 
 def typical(timed: list[float]) -> float:

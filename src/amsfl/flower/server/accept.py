@@ -18,12 +18,14 @@ class Good(NamedTuple):
     place: int
     reply: wire.Reply
     upload: Upload
+    moved: dict[str, wire.Vector]  # all that would move the model, by its name in checks.PARTS
     lr: float | None
     seconds: float  # from push to pull
     at: float  # when it was pulled
 
     def size(self, part: str) -> float:
-        return checks.size(getattr(self.upload, part), self.lr, self.reply.steps)
+        rate = None if part in ("buffers", "counters") else self.lr  # no lr has a part in those
+        return checks.size(self.moved[part], rate, self.reply.steps)
 
 
 def judge(method: Method, order: wire.Order, model: wire.Model, arrival: Arrival) -> Good | str:
@@ -33,26 +35,37 @@ def judge(method: Method, order: wire.Order, model: wire.Model, arrival: Arrival
         return f"{'gone' if gone(message) else 'failed'}: {message.error.reason}"
     try:
         reply = wire.unpack_reply(message.content)
-        why = checks.reason(order, model, reply) or checks.travelled(method, model, reply.parts)
+        why = (
+            checks.reason(order, model, reply)
+            or checks.loss(reply.reading, method)
+            or checks.travelled(method, model, reply.parts)
+        )
         if why:
             return why
         with np.errstate(all="ignore"):
             upload = protocol.received(method.transmit, reply.parts)
-    except (KeyError, IndexError, TypeError, ValueError, OverflowError, EOFError) as error:
+    except Exception as error:  # strangers' bytes: whatever they break, only their sender is left out
         return f"unreadable: {error!r}"
     lr = order.lr if order.known else None
-    good = Good(order.client, reply, upload, lr, arrival.seconds, arrival.sent.at + arrival.seconds)
-    return checks.finite(upload) or good
+    changes = (checks.change(model.buffers, reply.buffers, floats) for floats in (True, False))
+    moved = dict(zip(checks.PARTS, (upload.delta, upload.extra, *changes), strict=True))
+    at = arrival.sent.at + arrival.seconds
+    return checks.finite(upload) or Good(order.client, reply, upload, moved, lr, arrival.seconds, at)
 
 
-def oversized(good: list[Good], sizes: dict[str, checks.Sizes], limit: float) -> dict[int, str]:
+def oversized(
+    good: list[Good], model: wire.Model, sizes: dict[str, checks.Sizes], limit: float
+) -> dict[int, str]:
     """Clients whose update is out of all proportion, and why; see checks.py."""
     found = {}
+    zero = {name: 0 * part for name, part in model.buffers.items()}
+    long = {"buffers": checks.change(zero, model.buffers, True)}
     for part, history in sizes.items():
         now = [item.size(part) for item in good]
         usual = checks.usual(history if all(item.lr is not None for item in good) else [], now)
         for item, size in zip(good, now, strict=True):
-            why = checks.too_large(size, usual, limit)
+            least = checks.size(long[part], None, item.reply.steps) if part in long else 0.0
+            why = checks.too_large(size, max(usual, least), limit)
             if why:
                 found[item.place] = f"{why} ({part})"
     return found

@@ -60,7 +60,7 @@ def serve(
         raise UserError("To resume, say which record folder: out=FOLDER.")
     config = resumed(where, rest) if again and where else serve_config(rest)
     first = start(config) if callable(start) else start
-    server = Server(grid, config, evaluate, first, plan_by, where, say, own)
+    server = Server(grid, config, evaluate, first, plan_by, where, say, own, tell)
     return server.run(again)
 
 
@@ -98,8 +98,11 @@ def say(record: RoundRecord) -> None:
         f"took {spent:.1f} s (planned {record.predicted_seconds:.1f})",
         flush=True,
     )
-    for item in record.plan.get("refused", []):
-        print(f"  refused client {item['client']}: {item['reason']}", flush=True)
+
+
+def tell(line: str) -> None:
+    """Whatever goes wrong at a client, when it does."""
+    print(line, flush=True)
 
 
 def evaluator(apply: Callable[[Vector, Any], Any], splits: Mapping[str, tuple[Any, Any]]) -> Evaluate:

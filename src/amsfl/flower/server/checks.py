@@ -1,10 +1,12 @@
 """Whether a reply may touch the model: a sentence that says why not, or None.
 
-The size of an update is ||delta|| / (lr * steps), the mean length of its steps' gradients, so that
-many steps are no offence. An update (and likewise its `extra` vector) is refused when its size passes
-`limit` times the largest that was accepted over the last rounds: clients may differ as they like, but
-nobody may jump. Before anything was accepted (and while no learning rate is set), the measure is the
-median of this round's replies, if there are three or more; with fewer there is nothing to compare.
+One bound holds what would move the model: delta, extra, float buffers and integer ones (their changes).
+The size of a part is ||part|| / (lr * sqrt(steps)), the mean length of its steps if they were a walk. An
+honest walk of t steps ends between one step (back and forth) and t steps (straight on) from its start, so
+that by sqrt(t) one step and 64 are never more than a factor 8 apart, whichever way they went.
+A part is refused when its size passes `limit` times the usual: the largest that was accepted over the last
+rounds, or the lower median of this round's, so that nobody jumps alone. With two clients that is the smaller
+one. Buffers may also change by as much as they are long: that alone is no news of a client.
 """
 
 from collections.abc import Sequence
@@ -17,7 +19,8 @@ from amsfl.core import Parts, Reading, Upload
 from amsfl.flower.wire import Buffers, Model, Order, Reply
 from amsfl.methods import Method
 
-HISTORY = 5  # rounds that the median remembers
+HISTORY = 5  # rounds that the bound remembers
+PARTS = ("delta", "extra", "buffers", "counters")  # what is bounded
 Sizes = list[list[float]]  # [round][client]: sizes accepted
 
 
@@ -29,10 +32,10 @@ def reason(order: Order, model: Model, reply: Reply) -> str | None:
         return f"replayed round: the reply is round {reply.round + 1}'s, this is round {order.round + 1}"
     if reply.client != order.client:
         return f"wrong client: the reply is client {reply.client}'s, the order was client {order.client}'s"
-    if reply.steps != order.steps:
+    if not 1 <= reply.steps <= order.steps:
         return f"wrong steps: {reply.steps} were run, {order.steps} were asked for"
-    if not (reply.rows > 0 and reply.step_seconds >= 0 and reply.compute_seconds >= 0):
-        return "impossible numbers: rows and seconds must not be negative"
+    if not (reply.rows > 0 and 0 <= reply.step_seconds < np.inf and 0 <= reply.compute_seconds < np.inf):
+        return "impossible numbers: rows and seconds must be finite and not negative"
     return _buffers(model.buffers, reply.buffers) or _reading(reply.reading)
 
 
@@ -45,9 +48,18 @@ def too_large(size: float, usual: float, limit: float) -> str | None:
 
 def size(vector: Any, lr: float | None, steps: int) -> float:
     """Without an lr (each client finds its own in the first round) it compares within the round only."""
-    if not vector.size:
-        return 0.0
-    return float(np.linalg.norm(np.asarray(vector, float)) / ((1.0 if lr is None else lr) * steps))
+    length = np.linalg.norm(np.asarray(vector, float)) if vector.size else 0.0
+    return float(length / ((1.0 if lr is None else lr) * np.sqrt(steps)))
+
+
+def change(ours: Buffers, theirs: Buffers, floats: bool) -> Any:
+    """What became of the buffers, float ones or integer ones, as one vector."""
+    parts = [
+        np.ravel(np.asarray(theirs[name], float) - np.asarray(part, float))
+        for name, part in ours.items()
+        if (part.dtype.kind == "f") == floats
+    ]
+    return np.concatenate(parts) if parts else np.zeros(0)
 
 
 def remember(history: Sizes, accepted: list[float]) -> Sizes:
@@ -55,9 +67,10 @@ def remember(history: Sizes, accepted: list[float]) -> Sizes:
 
 
 def usual(history: Sizes, now: Sequence[float]) -> float:
-    """The size that is the measure: the past's largest, else this round's median, if enough; 0: none."""
+    """The size that is the measure; 0: there is none, as for a single client's first reply."""
     past = [value for round_ in history for value in round_]
-    return max(past) if past else float(np.median(now)) if len(now) >= 3 else 0.0
+    middle = sorted(now)[(len(now) - 1) // 2] if len(now) > 1 else 0.0
+    return max([*past, middle])
 
 
 def travelled(method: Method, model: Model, parts: Parts) -> str | None:
@@ -95,4 +108,13 @@ def _buffers(ours: Buffers, theirs: Buffers) -> str | None:
 def _reading(reading: Reading) -> str | None:
     if not all(np.isfinite(value) for value in reading):
         return "not finite: the reading holds NaN or infinite numbers"
+    if min(reading.grad_sq, reading.diff_sq, reading.delta_sq) < 0:
+        return "impossible numbers: the reading holds squares below zero"
+    return None
+
+
+def loss(reading: Reading, method: Method) -> str | None:
+    """Whoever takes step lengths from losses cannot use one below zero."""
+    if reading.loss < 0 and (method.own_rate or method.stride is not None):
+        return f"loss: {reading.loss:g} is below zero, and {method.name} takes its learning rate from losses"
     return None

@@ -7,6 +7,10 @@ for work every three seconds, and the server looks for replies every so often: t
 the client's. So each client gets the LOWEST such rest of its last rounds (its own part, waits out), and
 all clients get the same mean wait on top (what a round will take all the same). Steps are the median of
 the last rounds: one bad round moves neither.
+
+A client's word is held against the server's own clock: steps cannot have taken longer than their reply.
+Late replies teach as well as those in time, and one that never came says that its steps take longer than
+was waited for it. Scoring a model is an exchange of its own, and its whole time is what is remembered.
 """
 
 from typing import Any, NamedTuple
@@ -24,20 +28,38 @@ class Measured(NamedTuple):
 
     step: list[list[float]]
     rest: list[list[float]]
+    score: list[list[float]]
 
 
 def start(clients: int) -> Measured:
-    return Measured([[] for _ in range(clients)], [[] for _ in range(clients)])
+    step, rest, score = ([list[float]() for _ in range(clients)] for _ in Measured._fields)
+    return Measured(step, rest, score)
 
 
 def observe(
     old: Measured, client: int, steps: int, step_seconds: float, elapsed: float, poll: float
 ) -> Measured:
-    """One accepted reply, `elapsed` from push to pull; it waited half a `poll` for the server on average."""
+    """One reply, `elapsed` from push to pull; it waited half a `poll` for the server on average."""
+    step_seconds = min(step_seconds, elapsed / steps)
     rest = max(0.0, elapsed - steps * step_seconds - poll / 2)
-    step = [[*past, step_seconds][-LAST:] if who == client else past for who, past in enumerate(old.step)]
-    rests = [[*past, rest][-LAST:] if who == client else past for who, past in enumerate(old.rest)]
-    return Measured(step, rests)
+    return old._replace(step=_noted(old.step, client, step_seconds), rest=_noted(old.rest, client, rest))
+
+
+def missed(old: Measured, client: int, steps: int, waited: float) -> Measured:
+    """No reply at all: its steps take longer than that, so far as anybody knows."""
+    usual = float(np.median(old.step[client])) if old.step[client] else 0.0
+    return old._replace(step=_noted(old.step, client, max(usual, waited / max(steps, 1))))
+
+
+def scored(old: Measured, client: int, elapsed: float) -> Measured:
+    """One exchange in which a client scored the model."""
+    return old._replace(score=_noted(old.score, client, elapsed))
+
+
+def scoring(measured: Measured, who: list[int]) -> float | None:
+    """Seconds until the slowest of these has scored a model; None where nobody was seen doing it."""
+    known = [float(np.median(measured.score[place])) for place in who if measured.score[place]]
+    return max(known) if known else None
 
 
 def costs(measured: Measured) -> Costs:
@@ -54,6 +76,10 @@ def wait(measured: Measured) -> float:
     """Mean seconds that a reply waits for polls and for luck, over all clients."""
     waits = [float(np.median(past)) - min(past) for past in measured.rest if past]
     return float(np.mean(waits)) if waits else 0.0
+
+
+def _noted(columns: list[list[float]], client: int, value: float) -> list[list[float]]:
+    return [[*past, value][-LAST:] if who == client else past for who, past in enumerate(columns)]
 
 
 def _filled(values: Any, guess: float) -> Any:

@@ -1,5 +1,6 @@
 """The door: who comes, who is known, and why somebody was turned away."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,19 +14,42 @@ from amsfl.flower.server.roster import Seat
 
 HELLO_SECONDS = 300.0  # time to live of a question
 RETURN_SECONDS = 60.0  # how long a server that goes on waits for all of its clients
+LONGEST = 300  # characters of a reason: clients write parts of it
+NAME = 100  # characters of a client's name
 
 
 class Door:
-    """Seats clients by name, lets them back in, and keeps the list of refusals since the last record."""
+    """Seats clients by name, lets them back in, and keeps the list of refusals since the last record.
 
-    def __init__(self, post: Post, clients: int, seed: int, patience: float):
+    A name belongs to the node that said it first. Another node gets it when the first is gone; where nodes
+    are `keyed` (Flower knows them by their keys, under the same id each time) it never does.
+    `tell` hears of every refusal at once.
+    """
+
+    def __init__(
+        self,
+        post: Post,
+        clients: int,
+        seed: int,
+        patience: float,
+        keyed: bool = False,
+        tell: Callable[[dict[str, Any]], None] | None = None,
+    ):
         self.post, self.clients, self.seed, self.patience = post, clients, seed, patience
+        self.keyed, self.tell = keyed, tell
         self.strangers: set[int] = set()
+        self.claims: dict[int, str] = {}  # nodes that wait for a name that another one holds
         self.refused: list[dict[str, Any]] = []
         self.notes: list[str] = []
+        self.late: list[Arrival] = []  # replies to orders of rounds that are over
 
     def refuse(self, client: int | None, why: str) -> None:
-        self.refused.append({"client": client, "reason": why})
+        """The same refusal of somebody who is asked again and again is told once a round."""
+        item = {"client": client, "reason": short(why)}
+        if item not in self.refused:
+            self.refused.append(item)
+            if self.tell:
+                self.tell(item)
 
     def gather(self) -> list[Seat]:
         """Wait until as many clients are there as the run has seats."""
@@ -46,7 +70,12 @@ class Door:
                 elif hello and len(hellos) < self.clients:
                     hellos[arrival.sent.node] = hello
             self.post.sleep(self.post.poll)
-        return roster.seat_all(hellos)
+        seats = roster.seat_all(hellos)
+        for place, (seat, rows) in enumerate(zip(seats, roster.believed(seats), strict=True)):
+            if rows < seat.rows:
+                said = f"client {place} says it has {seat.rows} rows, far more than the others"
+                self.notes.append(f"{said}; it counts as {rows:.0f}")
+        return seats
 
     def first_model(self, seats: list[Seat]) -> tuple[wire.Vector, wire.Buffers]:
         """The initial model, of the first client that can give one."""
@@ -59,7 +88,7 @@ class Door:
 
     def ask(self, nodes: list[int], model: bool = False) -> set[str]:
         ask: dict[str, Any] = {"model": model, "seed": self.seed}
-        known = self.strangers | self.post.busy
+        known = self.strangers | self.post.busy | self.claims.keys()
         fresh = [node for node in nodes if node not in known]
         letters = [(node, None, RecordDict({"ask": ConfigRecord(ask)})) for node in fresh]
         return self.post.send(MessageType.QUERY, letters, HELLO_SECONDS)
@@ -74,8 +103,10 @@ class Door:
             hello = wire.unpack_hello(message.content)
             if hello.rows < 1:
                 raise ValueError("it has no rows")
+            if not hello.name or len(hello.name) > NAME or not hello.name.isprintable():
+                raise ValueError(f"a name has 1 to {NAME} printable characters")
             return hello
-        except (KeyError, TypeError, ValueError) as error:
+        except Exception as error:  # strangers' bytes, see accept.py
             self.refuse(None, f"node {node} gave no proper hello: {error}")
             self.strangers.add(node)
             return None
@@ -86,6 +117,9 @@ class Door:
         self.ask(sorted(here - {seat.node for seat in seats}))
         for arrival in self.post.pull():
             self.stray(seats, arrival)
+        for node, name in list(self.claims.items()):
+            if node not in here or self._sit(seats, node, name):
+                del self.claims[node]
         return here - self.post.busy
 
     def regather(self, seats: list[Seat]) -> None:
@@ -106,10 +140,29 @@ class Door:
                 self.strangers.add(sent.node)
                 self.refuse(None, f"node {sent.node} ({hello.name!r}) has no seat among the {len(seats)}")
                 return
-            self.post.forget(seats[place].node)
-            seats[place] = seats[place]._replace(node=sent.node)
-            self.notes.append(f"client {place} is back as node {sent.node}")
+            if not self._sit(seats, sent.node, hello.name):
+                self.claims[sent.node] = hello.name
+                holder = seats[place].node
+                why = "whose key it is" if self.keyed else "which is still connected"
+                self.refuse(None, f"node {sent.node}: the name {hello.name!r} is node {holder}'s, {why}")
         elif sent.order is not None:
             what = f"error {arrival.message.error.reason!r}" if arrival.message.has_error() else "work"
             why = f"late reply: {what} for round {sent.order.round + 1} came after {arrival.seconds:.1f} s"
             self.refuse(sent.order.client, why)
+            self.late.append(arrival)
+
+    def _sit(self, seats: list[Seat], node: int, name: str) -> bool:
+        """Give a node the seat of that name, if whoever has it is gone and need not come back."""
+        place = roster.place_of(seats, name)
+        if place is None or self.keyed or seats[place].node in self.post.nodes():
+            return False
+        self.post.forget(seats[place].node)
+        seats[place] = seats[place]._replace(node=node)
+        self.notes.append(f"client {place} is back as node {node}")
+        return True
+
+
+def short(text: str) -> str:
+    """One line that a terminal and a record can bear."""
+    line = "".join(sign if sign.isprintable() else " " for sign in text)
+    return line if len(line) <= LONGEST else line[: LONGEST - 3] + "..."

@@ -1,4 +1,4 @@
-"""What a round's record says beyond the numbers, and the clients' own scores of a model."""
+"""What a round's record says beyond the numbers."""
 
 from typing import Any
 
@@ -7,8 +7,6 @@ import numpy as np
 from amsfl.clock import Costs
 from amsfl.federation.planner import Decision
 from amsfl.flower.server.accept import Good
-from amsfl.flower.server.post import Arrival
-from amsfl.flower.wire import scalars
 
 
 def explain(
@@ -31,25 +29,3 @@ def explain(
     if len(kept) < planned:
         own["planned"] = {"cohort": [int(c) for c in cohort], "steps": [int(s) for s in decision.steps]}
     return own
-
-
-def client_scores(arrivals: list[Arrival]) -> dict[str, dict[str, Any]]:
-    """Scores of the clients' own test rows, averaged by rows; what is not finite does not count."""
-    totals: dict[str, float] = {}
-    rows = 0.0
-    for arrival in arrivals:
-        message, order = arrival.message, arrival.sent.order
-        if message.has_error() or order is None:
-            continue
-        try:
-            echo, scores = scalars(message.content, "echo"), scalars(message.content, "scores")
-            mine = float(scores.pop("rows"))
-            if echo["run"] != order.run or echo["round"] != order.round or not mine > 0:
-                continue
-            values = {key: float(value) for key, value in scores.items()}
-        except (KeyError, TypeError, ValueError):
-            continue
-        if all(np.isfinite(value) for value in values.values()):
-            rows += mine
-            totals = {key: totals.get(key, 0.0) + mine * value for key, value in values.items()}
-    return {"clients": {key: value / rows for key, value in totals.items()} | {"rows": rows}} if rows else {}

@@ -1,12 +1,21 @@
 """What a round asks of its clients, what of the model it sends them, and how long it waits."""
 
+from typing import Any
+
+import numpy as np
+
+from amsfl.clock import Costs, round_seconds
 from amsfl.federation import ServeConfig
+from amsfl.federation.planner import Decision
 from amsfl.flower import wire
 from amsfl.flower.server.progress import Progress
 from amsfl.methods import Method
 
 UNMEASURED = 300.0  # deadline of a round nobody can predict yet
 AT_LEAST = 30.0  # an automatic deadline: starting a client's process alone takes seconds
+AT_MOST = 24 * 3600.0  # whatever was planned
+SHARE = 0.8  # of a deadline is planned with; the rest is for what nobody foresaw
+STEPS = 0.2  # of a deadline is for steps, however long the rest is said to take
 
 
 class Desk:
@@ -15,7 +24,23 @@ class Desk:
     def __init__(self, config: ServeConfig, method: Method, readings: bool):
         self.config, self.method, self.readings = config, method, readings
 
-    def order(self, stand: Progress, who: int, steps: int, lr: float | None) -> wire.Order:
+    def fitted(
+        self, stand: Progress, decision: Decision, cohort: Any, expected: Costs, deadline: float
+    ) -> tuple[Decision, list[float]]:
+        """The plan with nobody asked for more than it can do in time, and the seconds each has for its steps.
+
+        Of whom nothing was measured nothing is cut: there, the seconds alone see to it.
+        """
+        room = np.maximum(SHARE * deadline - expected.comm_seconds[cohort], STEPS * deadline)
+        known = np.array([bool(stand.measured.step[who]) for who in cohort])
+        most = np.where(known, np.maximum(room / expected.step_seconds[cohort], 1), np.inf)
+        steps = np.minimum(decision.steps, most).astype(int)
+        if (steps < decision.steps).any():
+            seconds = round_seconds(expected, cohort, steps)["makespan"]
+            decision = decision._replace(steps=steps, predicted_seconds=seconds)
+        return decision, room.tolist()
+
+    def order(self, stand: Progress, who: int, steps: int, within: float, lr: float | None) -> wire.Order:
         config = self.config
         return wire.Order(
             stand.run,
@@ -23,6 +48,7 @@ class Desk:
             stand.seats[who].accepted,
             who,
             steps,
+            within,
             1.0 if lr is None else lr,
             lr is not None,
             config.batch,
@@ -35,7 +61,9 @@ class Desk:
 
     def question(self, stand: Progress, who: int) -> wire.Order:
         """An order to score, not to train: no method has a part in that."""
-        return self.order(stand, who, 0, self.config.lr)._replace(method="fedavg", options={}, transmit="")
+        return self.order(stand, who, 0, 0.0, self.config.lr)._replace(
+            method="fedavg", options={}, transmit=""
+        )
 
     def sent(self, model: wire.Model) -> wire.Model:
         """What of the model travels: the method's server state only where clients work with it."""
@@ -45,7 +73,12 @@ class Desk:
             direction=model.direction if self.readings else nothing,
         )
 
-    def deadline(self, stand: Progress, predicted: float) -> float:
+    def deadline(self, predicted: float | None) -> float:
+        """How long to wait for what is predicted to take so long; None: nobody knows."""
         if self.config.deadline is not None:
             return self.config.deadline
-        return max(AT_LEAST, 3 * predicted) if any(stand.measured.rest) else UNMEASURED
+        return UNMEASURED if predicted is None else min(max(AT_LEAST, 3 * predicted), AT_MOST)
+
+    def lifetime(self, deadline: float) -> float:
+        """Seconds after which Flower gives a message up: late replies should still come."""
+        return 4 * deadline + 60

@@ -87,10 +87,13 @@ class Post:
                 arrivals.append(Arrival(sent, message, self.now() - sent.at))
         return arrivals
 
-    def collect(self, ids: set[str], deadline: float) -> Iterator[Arrival]:
-        """Replies as they come, old ones included, until `ids` are all in or gone, or time is up."""
-        until, looked = self.now() + deadline, self.now()
-        while open_ := ids & self.waiting.keys():
+    def collect(self, ids: set[str], deadline: float, quorum: float = 1.0) -> Iterator[Arrival]:
+        """Replies as they come, old ones too, until a `quorum` of `ids` is in, all are gone, or time is over.
+
+        Whoever has not answered by then stays busy until it has.
+        """
+        until, looked, spare = self.now() + deadline, self.now(), int((1 - quorum) * len(ids) + 1e-9)
+        while len(open_ := ids & self.waiting.keys()) > spare:
             yield from self.pull()
             now = self.now()
             if now >= until:

@@ -8,6 +8,7 @@ import numpy as np
 
 from amsfl.federation import ServeConfig, facts
 from amsfl.federation.planner import Memory
+from amsfl.flower.server.checks import PARTS, Sizes
 from amsfl.flower.server.costs import Measured
 from amsfl.flower.server.roster import Seat
 from amsfl.flower.wire import Buffers, Vector
@@ -16,6 +17,7 @@ from amsfl.record import Checkpoint, Manifest, Metrics, RoundRecord, RunWriter, 
 from amsfl.record.fingerprint import identity
 
 BUFFER = "buffer."
+TROUBLE = "refused.jsonl"  # what went wrong at clients, a line each, written when it happens
 
 
 @dataclass
@@ -37,7 +39,7 @@ class Progress:
     steps: list[int] = field(default_factory=list)
     status: str = "running"
     reached: dict[str, float] | None = None
-    sizes: dict[str, list[list[float]]] = field(default_factory=lambda: {"delta": [], "extra": []})
+    sizes: dict[str, Sizes] = field(default_factory=lambda: {part: [] for part in PARTS})
     refused: int = 0
 
 
@@ -57,7 +59,7 @@ def manifest(config: ServeConfig, stand: Progress, method: Method) -> Manifest:
     return Manifest(
         kind="flower",
         identity=identity(settings, made),
-        files=[],
+        files=[TROUBLE],
         settings=settings,
         methods={config.method: facts.of_method(method)},
         made_from=made,

@@ -7,6 +7,8 @@ import numpy as np
 
 from amsfl.flower.wire import Hello
 
+MOST = 100  # times the others' median: nobody's word about its rows counts for more
+
 
 class Seat(NamedTuple):
     name: str  # what the client calls itself: its partition-id, or its node id where it has none
@@ -23,9 +25,18 @@ def seat_all(hellos: dict[int, Hello]) -> list[Seat]:
 
 
 def weights(seats: Sequence[Seat]) -> Any:
-    """Every client's share of all rows."""
-    rows = np.array([seat.rows for seat in seats], float)
+    """Every client's share of all rows, as far as they are believed."""
+    rows = believed(seats)
     return rows / rows.sum()
+
+
+def believed(seats: Sequence[Seat]) -> Any:
+    """Rows as clients say, at most MOST times the median of the others': that many, one could own alone."""
+    rows = np.array([seat.rows for seat in seats], float)
+    if len(rows) < 2:
+        return rows
+    others = [np.median(np.delete(rows, place)) for place in range(len(rows))]
+    return np.minimum(rows, MOST * np.array(others))
 
 
 def place_of(seats: Sequence[Seat], name: str) -> int | None:

@@ -20,17 +20,18 @@ from amsfl.federation.planner import Decision, Planner, planner, policy_of
 from amsfl.federation.rounds import counted
 from amsfl.federation.setup import Own, method_of, takes_readings
 from amsfl.flower import wire
-from amsfl.flower.server import checks, costs, progress, roster
+from amsfl.flower.server import checks, costs, late, progress, roster, scoring
 from amsfl.flower.server.accept import Good, combine, judge, oversized
 from amsfl.flower.server.door import Door
-from amsfl.flower.server.explain import client_scores, explain
+from amsfl.flower.server.explain import explain
 from amsfl.flower.server.orders import Desk
 from amsfl.flower.server.post import Post
 from amsfl.flower.server.progress import Progress
-from amsfl.record import RoundRecord, RunWriter, check_free, create, reopen
+from amsfl.record import RoundRecord, RunWriter, check_free, create, dumps, reopen
 
 Evaluate = Callable[[wire.Vector, wire.Buffers], dict[str, dict[str, Any]]]
 Watch = Callable[[RoundRecord], None]
+Tell = Callable[[str], None]
 
 
 class Server:
@@ -38,7 +39,8 @@ class Server:
 
     `evaluate(params, buffers)` scores the model on the server; `start` is the first model, asked of a
     client if None; `plan_by(weights)` replaces the planner that the settings name; `own` has what of the
-    settings is an object and no name.
+    settings is an object and no name. `watch` sees every round's record, `tell` hears at once of whatever
+    goes wrong at a client.
     """
 
     def __init__(
@@ -51,15 +53,19 @@ class Server:
         out: Path | None = None,
         watch: Watch | None = None,
         own: Own | None = None,
+        tell: Tell | None = None,
     ):
         self.config = config
-        self.evaluate, self.start, self.out, self.watch = evaluate, start, out, watch
+        self.evaluate, self.start, self.out, self.watch, self.tell = evaluate, start, out, watch, tell
+        self.names: list[str] = []
         own = own or Own()
         self.method = method_of(config, own)
         policy = policy_of(config, self.method, own.policy)
         self.desk = Desk(config, self.method, takes_readings(config, self.method, policy))
         self.post = Post(grid, self.config.poll)
-        self.door = Door(self.post, config.clients, config.seed, self.config.patience)
+        self.door = Door(
+            self.post, config.clients, config.seed, self.config.patience, self.config.keyed, self._trouble
+        )
         self.writer: RunWriter | None = None
         self.plan_for = plan_by or (lambda weights: planner(config, self.method, policy, weights))
 
@@ -77,6 +83,7 @@ class Server:
             if record is None:
                 if self.post.now() - last_good > self.config.patience:
                     stand.status = "abandoned"
+                self.post.sleep(self.config.poll)
                 continue
             last_good = self.post.now()
             records.append(record)
@@ -89,9 +96,22 @@ class Server:
             self.writer.end(progress.summary(self.config, stand, records, self.method.note))
         if stand.status == "abandoned":
             raise UserError(
-                f"No good reply came for {self.config.patience:g} seconds after round {stand.round}; "
-                "the record is kept: look at the SuperNodes, then run again with resume."
+                f"No good reply came for {self.config.patience:g} seconds after round {stand.round}"
+                + (f" ({self.door.refused[0]['reason']})" if self.door.refused else "")
+                + "; the record is kept: look at the SuperNodes, then run again with resume."
             )
+
+    def _trouble(self, item: dict[str, Any]) -> None:
+        """A refusal, said and written at once: the round that it belongs to may never end."""
+        place = item["client"]
+        name = self.names[place] if place is not None and place < len(self.names) else None
+        if self.writer:
+            with (self.writer.where / progress.TROUBLE).open("a", encoding="utf-8") as file:
+                file.write(dumps({**item, "name": name}) + "\n")
+        if self.tell:
+            who = "somebody" if place is None else f"client {place}"
+            named = "" if name in (None, str(place)) else f" ({name})"
+            self.tell(f"  refused {who}{named}: {item['reason']}")
 
     def _begin(self, resume: bool, stack: ExitStack) -> tuple[Progress, list[RoundRecord]]:
         stand, records = None, list[RoundRecord]()
@@ -106,6 +126,7 @@ class Server:
                 described = progress.manifest(self.config, stand, self.method)
                 self.writer = stack.enter_context(create(self.out, described))
             return stand, records
+        self.names = [seat.name for seat in stand.seats]
         self.planner = self.plan_for(roster.weights(stand.seats))
         stand.status = "finished" if stand.round >= self.config.last_round else "running"
         if self.writer:
@@ -117,6 +138,7 @@ class Server:
 
     def _fresh(self) -> Progress:
         seats = self.door.gather()
+        self.names = [seat.name for seat in seats]
         anchor, buffers = (self.start, {}) if self.start is not None else self.door.first_model(seats)
         anchor = np.ascontiguousarray(anchor, np.float32)
         server = np.asarray(self.method.init(anchor)[0], np.float32)
@@ -132,28 +154,31 @@ class Server:
         cohort = roster.draw(
             stand.seats, self.door.meet(stand.seats), config.cohort, config.seed, stand.round
         )
+        self._hear_late(stand)
         if not len(cohort):
-            self.post.sleep(self.config.poll)
             return None
         expected = costs.costs(stand.measured)
         decision = self.planner.decide(stand.memory, stand.round, cohort, expected)
         model = wire.Model(stand.anchor, stand.server, stand.step, stand.buffers)
+        known = any(stand.measured.rest)
+        deadline = self.desk.deadline(float(decision.predicted_seconds) if known else None)
+        decision, within = self.desk.fitted(stand, decision, cohort, expected, deadline)
         orders = [
-            self.desk.order(stand, int(who), int(steps), decision.lr)
-            for who, steps in zip(cohort, decision.steps, strict=True)
+            self.desk.order(stand, int(who), int(steps), seconds, decision.lr)
+            for who, steps, seconds in zip(cohort, decision.steps, within, strict=True)
         ]
-        deadline = self.desk.deadline(stand, float(decision.predicted_seconds))
         pushed = self.post.now()
         sent = self.desk.sent(model)
         letters = [(stand.seats[o.client].node, o, wire.pack_order(o, sent)) for o in orders]
-        ids = self.post.send(MessageType.TRAIN, letters, 4 * deadline + 60)
+        ids = self.post.send(MessageType.TRAIN, letters, self.desk.lifetime(deadline))
         good = self._collect(stand, ids, orders, model, deadline)
+        self._hear_late(stand)
         if not good:
             return None
         # a full round ends with its last reply, one that somebody missed when the server stopped waiting
         over = max(item.at for item in good) if len(good) == len(cohort) else self.post.now()
         kept = [list(cohort).index(item.place) for item in good]
-        taken = decision._replace(steps=np.asarray(decision.steps)[kept])
+        taken = decision._replace(steps=np.array([item.reply.steps for item in good]))
         reading = self._learn(stand, model, cohort[kept], taken, good)
         spent = {"sum": float(sum(item.seconds for item in good)), "makespan": float(over - pushed)}
         stand.seconds = {key: stand.seconds[key] + spent[key] for key in spent}
@@ -187,7 +212,7 @@ class Server:
     ) -> list[Good]:
         """Replies of this round that pass every check, in seat order."""
         found: list[Good] = []
-        for arrival in self.post.collect(ids, deadline):
+        for arrival in self.post.collect(ids, deadline, self.config.quorum):
             order = arrival.sent.order
             if order is None or not any(order is ours for ours in orders):
                 self.door.stray(stand.seats, arrival)
@@ -201,10 +226,16 @@ class Server:
             assert sent.order is not None
             gone = "gone" if sent.node not in self.post.nodes() else "late"
             self.door.refuse(sent.order.client, f"{gone}: no reply within {self.post.now() - sent.at:.1f} s")
-        wild = oversized(found, stand.sizes, self.config.norm_limit)
+        wild = oversized(found, model, stand.sizes, self.config.norm_limit)
         for place, why in wild.items():
             self.door.refuse(place, why)
         return sorted((item for item in found if item.place not in wild), key=lambda item: item.place)
+
+    def _hear_late(self, stand: Progress) -> None:
+        """What late replies say of their clients' costs: who was late is planned to make it."""
+        for arrival in self.door.late:
+            stand.measured = late.learn(stand.measured, arrival, self.config.poll)
+        self.door.late = []
 
     def _learn(
         self, stand: Progress, model: wire.Model, who: Any, taken: Decision, good: list[Good]
@@ -239,9 +270,12 @@ class Server:
         over |= config.seconds is not None and self.post.now() - began >= config.seconds
         metrics: dict[str, dict[str, Any]] = {}
         if self.evaluate and (over or stand.round % config.eval_every == 0):
-            metrics |= self.evaluate(self.method.model(stand.anchor, stand.server), stand.buffers)
+            scores = self.evaluate(self.method.model(stand.anchor, stand.server), stand.buffers)
+            metrics |= scoring.checked(scores)
         if self.config.evaluate_clients and (over or stand.round % self.config.evaluate_clients == 0):
-            metrics |= self._ask_scores(stand)
+            scored = self.method.model(stand.anchor, stand.server)
+            quorum = self.config.evaluate_quorum
+            metrics |= scoring.ask(self.post, self.door, self.desk, stand, scored, quorum)
         stand.elapsed = self.post.now() - began
         accuracy = progress.deciding_split(metrics).get("accuracy")
         if config.target is not None and accuracy is not None and accuracy >= config.target:
@@ -252,22 +286,3 @@ class Server:
         if not np.isfinite(stand.anchor).all():
             stand.status = "diverged"
         return metrics
-
-    def _ask_scores(self, stand: Progress) -> dict[str, dict[str, Any]]:
-        """One more exchange: every client that is free scores the new model on its own test rows."""
-        here = self.post.nodes() - self.post.busy
-        scored = self.method.model(stand.anchor, stand.server)
-        model = wire.Model(scored, stand.server[:0], stand.step[:0], stand.buffers)
-        letters = [
-            (seat.node, order, wire.pack_order(order, model))
-            for place, seat in enumerate(stand.seats)
-            for order in [self.desk.question(stand, place)]
-            if seat.node in here
-        ]
-        deadline = self.desk.deadline(stand, 0.0)
-        ids = self.post.send(MessageType.EVALUATE, letters, 4 * deadline + 60)
-        arrivals = list(self.post.collect(ids, deadline))
-        for arrival in arrivals:
-            if arrival.sent.kind != MessageType.EVALUATE:
-                self.door.stray(stand.seats, arrival)
-        return client_scores([each for each in arrivals if each.sent.kind == MessageType.EVALUATE])

@@ -1,0 +1,86 @@
+"""The clients' own scores of a model: one more exchange, as long as it was seen to take."""
+
+from typing import Any
+
+import numpy as np
+from flwr.app import MessageType
+
+from amsfl.core import UserError
+from amsfl.flower import wire
+from amsfl.flower.server import costs
+from amsfl.flower.server.door import Door
+from amsfl.flower.server.orders import Desk
+from amsfl.flower.server.post import Arrival, Post
+from amsfl.flower.server.progress import Progress
+
+SHARES = ("accuracy", "macro_f1", "recall", "balanced_accuracy")  # scores that lie between 0 and 1
+
+
+def ask(
+    post: Post, door: Door, desk: Desk, stand: Progress, scored: wire.Vector, quorum: float
+) -> dict[str, dict[str, Any]]:
+    """Every client that is free scores the new model on its own test rows."""
+    here = post.nodes() - post.busy
+    model = wire.Model(scored, stand.server[:0], stand.step[:0], stand.buffers)
+    who = [place for place, seat in enumerate(stand.seats) if seat.node in here]
+    orders = [desk.question(stand, place) for place in who]
+    letters = [(stand.seats[o.client].node, o, wire.pack_order(o, model)) for o in orders]
+    deadline = desk.deadline(costs.scoring(stand.measured, who))
+    ids = post.send(MessageType.EVALUATE, letters, desk.lifetime(deadline))
+    found: list[dict[str, float]] = []
+    for arrival in post.collect(ids, deadline, quorum):
+        order = arrival.sent.order
+        if order is None or not any(order is ours for ours in orders):
+            door.stray(stand.seats, arrival)
+            continue
+        scores = read(arrival, order)
+        if isinstance(scores, str):
+            door.refuse(order.client, f"no score: {scores}")
+            continue
+        stand.measured = costs.scored(stand.measured, order.client, arrival.seconds)
+        found += [scores] if scores else []
+    return mean(found)
+
+
+def read(arrival: Arrival, order: wire.Order) -> dict[str, float] | str:
+    """One client's scores (none where it has no test rows), or why they do not count."""
+    message = arrival.message
+    if message.has_error():
+        return f"failed: {message.error.reason}"
+    try:
+        echo = wire.scalars(message.content, "echo")
+        scores = {str(key): float(v) for key, v in wire.scalars(message.content, "scores").items()}
+    except Exception as error:  # strangers' bytes, see accept.py
+        return f"unreadable: {error!r}"
+    if (echo.get("run"), echo.get("round")) != (order.run, order.round):
+        return "it belongs to another run or round"
+    if not scores:
+        return {}
+    if not scores.get("rows", 0.0) > 0 or not all(np.isfinite(value) for value in scores.values()):
+        return "it holds no rows, or numbers that are not finite"
+    return out_of_range(scores) or scores
+
+
+def out_of_range(scores: dict[str, Any]) -> str | None:
+    bad = [name for name in SHARES if name in scores and not 0 <= scores[name] <= 1]
+    return f"{bad[0]} {scores[bad[0]]:g} does not lie between 0 and 1" if bad else None
+
+
+def mean(found: list[dict[str, float]]) -> dict[str, dict[str, Any]]:
+    """Averaged by rows, over those who have the score."""
+    rows = sum(scores["rows"] for scores in found)
+    names = sorted({name for scores in found for name in scores} - {"rows"})
+    totals = {}
+    for name in names:
+        having = [scores for scores in found if name in scores]
+        totals[name] = sum(s["rows"] * s[name] for s in having) / sum(s["rows"] for s in having)
+    return {"clients": {**totals, "rows": rows}} if rows else {}
+
+
+def checked(metrics: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The server's own scores, of which nothing may be impossible either."""
+    for split, scores in metrics.items():
+        why = out_of_range(scores)
+        if why:
+            raise UserError(f"The server's evaluate gave {why} ({split}); look at how it counts.")
+    return metrics

@@ -1,0 +1,476 @@
+"""Sites as they are: malformed, lying, slow, failing; none of it ends a run or starves a client.
+
+Clients are least squares in numpy over an in-process grid; where time matters, the clock is a fake one.
+"""
+
+import zipfile
+from functools import partial
+from io import BytesIO
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
+
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
+
+from amsfl import methods
+from amsfl.core import UserError
+from amsfl.flower import NumpyTrainer, numpy_client, serve, wire
+from amsfl.flower.client import app as client_module
+from amsfl.flower.client import work
+from amsfl.flower.rehearsal import Rehearsal
+from amsfl.flower.server import accept, checks, costs, late, orders, post, roster
+from amsfl.flower.server import rounds as server_module
+from amsfl.record import read_run
+
+SETTINGS: dict[str, Any] = {"method": "fedavg", "rounds": 3, "clients": 3, "steps": 2, "lr": 0.1}
+SETTINGS |= {"poll": 0.001, "patience": 20.0, "clock": "makespan"}
+RNG = np.random.default_rng(0)
+FEATURES = RNG.normal(size=(5, 20, 4)).astype(np.float32)
+TARGETS = FEATURES @ np.array([1, -2, 3, 0.5], np.float32) + RNG.normal(size=(5, 20)).astype(np.float32)
+
+
+def nodes(count: int, **each: Any) -> list[dict[str, Any]]:
+    return [{"partition-id": place, **{k: v[place] for k, v in each.items()}} for place in range(count)]
+
+
+def trainer(context: Any) -> NumpyTrainer:
+    a, b = (part[int(context.node_config["partition-id"])] for part in (FEATURES, TARGETS))
+
+    def gradient(x: Any, step: int, order: Any) -> Any:
+        left = a @ x - b
+        return float((left**2).mean() / 2), a.T @ left / len(b)
+
+    def evaluate(x: Any) -> dict[str, float]:
+        return {"loss": float(((a @ x - b) ** 2).mean() / 2), "rows": float(len(b))}
+
+    return NumpyTrainer(len(b), np.zeros(4, np.float32), gradient, evaluate)
+
+
+CLIENT = numpy_client(trainer)
+
+
+class Changed(Rehearsal):
+    """What nodes reply passes through `change(kind of message, node, content)`."""
+
+    def __init__(self, change: Any, *args: Any):
+        super().__init__(*args)
+        self.change = change
+
+    def answer(self, message: Message) -> Message:
+        reply = super().answer(message)
+        if reply.has_content():
+            self.change(message.metadata.message_type, message.metadata.dst_node_id - 1000, reply.content)
+        return reply
+
+
+# -- malformed replies ---------------------------------------------------------------------------------
+
+
+def claimed(shape: tuple[int, ...], data: bytes = b"") -> Array:
+    """An array that says it is larger than it is."""
+    head = BytesIO()
+    said = {"descr": "<f4", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(head, said)
+    return Array("float32", (4,), "numpy.ndarray", head.getvalue() + data)
+
+
+def zipped() -> Array:
+    file = BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("arr_0.npy", bytes(10**6))
+    return Array("float32", (4,), "numpy.ndarray", file.getvalue())
+
+
+def test_sizes_are_held_against_the_bytes_before_memory_is_taken() -> None:
+    for part in (claimed((10**13,)), claimed((10**13, 0, 5), b"x"), claimed((-1,)), zipped()):
+        with pytest.raises(ValueError):
+            wire.numbers(part)
+    for value in (
+        np.array(3, np.int64),
+        np.asfortranarray(RNG.normal(size=(2, 3))),
+        np.zeros((0, 7), np.int8),
+    ):
+        found = wire.numbers(Array(value))
+        assert found.dtype == value.dtype and found.flags.writeable
+        np.testing.assert_array_equal(found, value)
+
+
+SCALARS = [float("nan"), float("inf"), -float("inf"), -1.0, 0.0, 1e308, -(2**62), 2**62, 10**9, 0.5]
+WORDS = ["", "x" * 10**5, "\x1b[2J\n", "0", b"\x00", [1, 2], ["a"], True]
+
+
+def garbled(array: Array, rng: Any) -> Array:
+    data = bytearray(array.data)
+    for place in rng.integers(len(data), size=int(rng.integers(1, 6))):
+        data[place] = int(rng.integers(256))
+    cut = data[: int(rng.integers(len(data)))] if rng.random() < 0.2 else data
+    return Array(array.dtype, array.shape, array.stype, bytes(cut))
+
+
+def mutate(content: Any, rng: Any) -> None:
+    """One of many small and large damages to one record of a reply."""
+    name = list(content)[rng.integers(len(content))]
+    record, kind = content[name], rng.integers(5)
+    if kind == 0:
+        del content[name]
+    elif kind == 1:
+        swapped = [
+            ConfigRecord({"a": 1}),
+            MetricRecord({"a": 1.0}),
+            ArrayRecord({"delta": Array(RNG.normal(size=3))}),
+        ]
+        content[name] = swapped[rng.integers(3)]
+    elif isinstance(record, ArrayRecord):
+        parts: dict[str, Any] = dict(record.items())
+        key = [*parts, "more"][rng.integers(len(parts) + 1)]
+        old = parts.get(key, Array(np.ones(4, np.float32)))
+        values = [1e30, np.nan, 1e3, -1.0]
+        other = Array(
+            (values[rng.integers(4)] * np.ones(4)).astype(["f4", "f8", "i8", "f2"][rng.integers(4)])
+        )
+        parts[key] = [garbled(old, rng), zipped(), claimed((10**13,)), other][rng.integers(4)]
+        content[name] = ArrayRecord(parts)
+    elif isinstance(record, MetricRecord):
+        key = list(record)[rng.integers(len(record))]
+        record[key] = SCALARS[rng.integers(len(SCALARS))]
+    else:
+        key = list(record)[rng.integers(len(record))]
+        record[key] = WORDS[rng.integers(len(WORDS))] if kind < 4 else SCALARS[rng.integers(len(SCALARS))]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_two_thousand_mutated_replies_are_refused_with_a_reason_or_harmless() -> None:
+    rng, grid, method = np.random.default_rng(7), Rehearsal(CLIENT, nodes(1)), methods.make("amsfl")
+    order = wire.Order("run", 0, -1, 0, 1, 9.0, 0.1, True, 4, 0, "amsfl", {}, "", True)
+    zero = np.zeros(4, np.float32)
+    model = wire.Model(zero, zero[:0], zero, {})
+    refused, measured = 0, costs.start(1)
+    for _ in range(2000):
+        reply = grid.answer(Message(wire.pack_order(order, model), 1000, "train"))
+        mutate(reply.content, rng)
+        arrival = post.Arrival(post.Sent(1000, "train", order, 0.0), reply, 5.0)
+        verdict = accept.judge(method, order, model, arrival)
+        measured = late.learn(measured, arrival, 0.2)  # the same reply after its round
+        if isinstance(verdict, str):
+            refused += 1
+        else:
+            assert np.isfinite(verdict.upload.delta).all() and verdict.reply.reading.loss >= 0
+    assert 1000 < refused < 2000
+    assert 0 <= min(measured.step[0]) and max(measured.step[0] + measured.rest[0]) <= 5
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("method", ["fedavg", "amsfl"])
+def test_damaged_replies_do_not_end_the_run(method: str) -> None:
+    """Two of five clients send damaged replies to every order."""
+    rng, count = np.random.default_rng(11), 0
+
+    def change(kind: str, node: int, content: Any) -> None:
+        nonlocal count
+        if kind == "train" and node >= 3:
+            mutate(content, rng)
+            count += 1
+
+    settings = {**SETTINGS, "method": method, "clients": 5, "rounds": 30}
+    stand, records = serve(Changed(change, CLIENT, nodes(5)), settings)
+    assert stand.status == "finished" and len(records) == 30 and count == 60
+    assert all({0, 1, 2} <= set(record.cohort) for record in records)
+    assert np.isfinite(stand.anchor).all() and np.abs(stand.anchor).max() < 100
+    refused = [item["reason"] for record in records for item in record.plan["refused"]]
+    assert len(refused) > 20 and max(map(len, refused)) <= 300 and all(map(str.isprintable, refused))
+    if method == "amsfl":
+        assert 0 < stand.memory.rate.lr < 10
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_hellos_and_scores_may_be_anything() -> None:
+    rng, damaged = np.random.default_rng(5), 0
+
+    def change(kind: str, node: int, content: Any) -> None:
+        nonlocal damaged
+        if node == 3 and kind in ("query", "evaluate"):
+            mutate(content, rng)
+            damaged += 1
+
+    for _ in range(15):  # the fourth may get a seat or not; the run needs three
+        settings = {**SETTINGS, "rounds": 2, "evaluate_clients": 1}
+        stand, _ = serve(Changed(change, CLIENT, nodes(4)), settings)
+        assert stand.status == "finished"
+    assert damaged >= 15
+
+
+def test_a_hello_with_infinite_rows_has_no_seat() -> None:
+    def change(kind: str, node: int, content: Any) -> None:
+        if kind == "query" and node == 2:
+            content["hello"]["rows"] = float("inf")
+
+    with pytest.raises(UserError, match="2 of 3 clients came"):
+        serve(Changed(change, CLIENT, nodes(3)), {**SETTINGS, "patience": 0.05})
+
+
+# -- lies ----------------------------------------------------------------------------------------------
+
+
+def lying(record: str, key: str, value: Any, kind: str = "train") -> Any:
+    def change(asked: str, node: int, content: Any) -> None:
+        if asked == kind and node == 2:
+            content[record][key] = value
+
+    return change
+
+
+def test_a_loss_below_zero_is_refused_where_step_lengths_come_from_losses() -> None:
+    settings = {**SETTINGS, "method": "amsfl", "clients": 5, "rounds": 4}
+    stand, records = serve(Changed(lying("report", "loss", -100.0), CLIENT, nodes(5)), settings)
+    assert stand.memory.rate.lr > 0
+    assert [record.cohort for record in records] == [[0, 1, 3, 4]] * 4
+    assert all("loss: -100 is below zero" in record.plan["refused"][0]["reason"] for record in records)
+
+
+def test_a_gaussian_likelihood_below_zero_is_said_to_be_unsupported() -> None:
+    def make(context: Any) -> NumpyTrainer:
+        return NumpyTrainer(9, np.ones(2, np.float32), lambda x, step, order: (-3.0, x))
+
+    with pytest.raises(UserError, match=r"The loss is -3; amsfl .* add a constant"):
+        serve(Rehearsal(numpy_client(make), nodes(3)), {**SETTINGS, "method": "amsfl", "patience": 0.05})
+    serve(Rehearsal(numpy_client(make), nodes(3)), SETTINGS)  # a method with an lr does not mind
+
+
+def test_claimed_seconds_are_held_against_the_servers_clock() -> None:
+    grid = Changed(lying("report", "step_seconds", 1e9), CLIENT, nodes(3))
+    stand, records = serve(grid, {**SETTINGS, "method": "amsfl"})
+    longest = max(max(record.plan["client_seconds"]) for record in records)
+    assert max(stand.measured.step[2]) <= longest
+    assert all(record.predicted_seconds < 60 for record in records)
+
+
+def test_claimed_rows_weigh_at_most_a_hundred_times_the_others() -> None:
+    grid = Changed(lying("hello", "rows", 10**12, "query"), CLIENT, nodes(3))
+    stand, records = serve(grid, SETTINGS)
+    np.testing.assert_allclose(roster.weights(stand.seats), np.array([1, 1, 100]) / 102)
+    assert "client 2 says it has 1000000000000 rows" in records[0].plan["notes"][0]
+
+
+def test_deadlines_have_an_upper_bound() -> None:
+    desk = orders.Desk.__new__(orders.Desk)
+    desk.serving = SimpleNamespace(deadline=None)  # type: ignore[assignment]
+    assert desk.deadline(1e9) == 86400 and desk.deadline(1.0) == 30 and desk.deadline(None) == 300
+
+
+# -- the bound on what moves the model -----------------------------------------------------------------
+
+
+def test_by_the_bound_one_step_and_sixty_four_are_both_honest() -> None:
+    """Walks of t steps of length lr: straight on t, at random sqrt(t), back and forth 1. None jumps."""
+    lr = 0.1
+    walks = [(t, length) for t in (1, 8, 64) for length in (1.0, t**0.5, float(t))]
+    sizes = [checks.size(np.array([lr * length]), lr, t) for t, length in walks]
+    assert max(sizes) / min(sizes) == pytest.approx(64)  # the worst pair: one walks in circles, one straight
+    single = checks.size(np.array([lr]), lr, 1)
+    assert all(checks.too_large(single, size, 10) is None for size in sizes)
+    assert checks.usual([], [1.0, 99.0]) == 1 and checks.usual([], [5.0]) == 0
+    assert checks.usual([[2.0], [3.0, 0.1]], [99.0, 1.0, 1.0]) == 3
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_a_wild_delta_is_refused_in_the_first_round(count: int) -> None:
+    def change(kind: str, node: int, content: Any) -> None:
+        if kind == "train" and node == 1:
+            delta = wire.arrays(content, "upload")["delta"]
+            content["upload"] = wire.pack_arrays({"delta": delta * np.float32(1e6), "extra": delta[:0]})
+
+    stand, records = serve(Changed(change, CLIENT, nodes(count)), {**SETTINGS, "clients": count})
+    assert all(1 not in record.cohort for record in records)
+    assert records[0].plan["refused"][0]["reason"].endswith("(delta)")
+    assert np.abs(stand.anchor).max() < 10
+
+
+@pytest.mark.parametrize("name", ["mean", "count"])
+def test_wild_buffers_are_refused_in_the_first_round(name: str) -> None:
+    """Running statistics of 1e30, and a counter of 2^60, from one of two clients."""
+
+    class Buffered(NumpyTrainer):
+        def start(self, seed: int) -> Any:
+            return np.zeros(4, np.float32), {"mean": np.ones(2, np.float32), "count": np.array(0, np.int64)}
+
+        def buffers(self) -> Any:
+            return {"mean": np.full(2, 1.5, np.float32), "count": np.array(2, np.int64)}
+
+    def make(context: Any) -> NumpyTrainer:
+        plain = trainer(context)
+        return Buffered(plain.rows, np.zeros(4, np.float32), plain._gradient)
+
+    wild = {"mean": np.full(2, 1e30, np.float32), "count": np.array(2**60, np.int64)}
+
+    def change(kind: str, node: int, content: Any) -> None:
+        if kind == "train" and node == 1:
+            content["buffers"] = wire.pack_arrays({**wire.arrays(content, "buffers"), name: wild[name]})
+
+    stand, records = serve(Changed(change, numpy_client(make), nodes(2)), {**SETTINGS, "clients": 2})
+    assert [record.cohort for record in records] == [[0]] * 3
+    assert stand.buffers["mean"].tolist() == [1.5, 1.5] and int(stand.buffers["count"]) == 2
+
+
+# -- time ----------------------------------------------------------------------------------------------
+
+
+class Clocked(Rehearsal):
+    """Nodes work side by side on a clock of our own: a reply is there when its work would have ended."""
+
+    START = 3.0  # seconds from an order to the first step
+
+    def __init__(self, monkeypatch: Any, *args: Any):
+        super().__init__(*args)
+        self.now, self.local, self.done = 0.0, 0.0, dict[str, tuple[float, Message]]()
+        theirs = SimpleNamespace(monotonic=lambda: self.local, sleep=partial(self.wait, "local"))
+        monkeypatch.setattr(work, "time", theirs)
+        monkeypatch.setattr(client_module, "time", theirs)
+        ours = partial(post.Post, now=lambda: self.now, sleep=partial(self.wait, "now"))
+        monkeypatch.setattr(server_module, "Post", ours)
+
+    def wait(self, which: str, seconds: float) -> None:
+        setattr(self, which, getattr(self, which) + seconds)
+
+    def push_messages(self, messages: Any) -> Any:
+        ids = list(super().push_messages(messages))
+        for key in ids:
+            self.local = self.now + self.START
+            reply = self.answer(self.posted.pop(key))
+            self.done[key] = self.local, reply
+        return ids
+
+    def pull_messages(self, message_ids: Any) -> Any:
+        due = [key for key in message_ids if key in self.done and self.done[key][0] <= self.now]
+        return [self.done.pop(key)[1] for key in due]
+
+
+SLOW = {"slowdown": [1.0, 1.0, 40.0], "step-seconds": [0.1] * 3}
+UNEQUAL = {**SETTINGS, "method": "amsfl", "rounds": 6, "deadline": 45.0, "poll": 0.2, "patience": 600.0}
+
+
+def test_a_client_forty_times_slower_is_in_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps of 4 s, a deadline of 45 s: the first guess is cut short by the client, the rest is planned."""
+    grid = Clocked(monkeypatch, CLIENT, nodes(3, **SLOW))
+    _, records = serve(grid, UNEQUAL)
+    assert [record.cohort for record in records] == [[0, 1, 2]] * 6
+    assert all(record.round_seconds["makespan"] < 45 for record in records)
+    assert all(4 * record.steps[2] <= 0.8 * 45 for record in records)
+    for record in records[1:]:
+        assert record.round_seconds["makespan"] == pytest.approx(record.predicted_seconds, rel=0.35)
+
+
+def test_a_late_reply_teaches_what_its_client_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that does all it is asked for, however long it takes, is late once and then never."""
+
+    class Stubborn(Clocked):
+        def answer(self, message: Message) -> Message:
+            if "order" in message.content:
+                message.content["order"]["within"] = 1e9
+            return super().answer(message)
+
+    _, records = serve(Stubborn(monkeypatch, CLIENT, nodes(3, **SLOW)), {**UNEQUAL, "rounds": 25})
+    missing = [record.round for record in records if 2 not in record.cohort]
+    assert missing and missing == list(range(1, 1 + len(missing)))
+    told = [item["reason"] for record in records for item in record.plan["refused"] if item["client"] == 2]
+    assert sum(reason.startswith("late: ") for reason in told) == 1
+    assert sum(reason.startswith("late reply: work for round 1") for reason in told) == 1
+
+
+def test_a_quorum_ends_a_round_and_the_rest_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = {"slowdown": [1.0, 1.0, 100.0], "step-seconds": [0.1] * 3}
+    settings = {**UNEQUAL, "method": "fedavg", "steps": 2, "quorum": 0.6, "rounds": 2}
+    _, records = serve(Clocked(monkeypatch, CLIENT, nodes(3, **slow)), settings)
+    assert [record.cohort for record in records] == [[0, 1]] * 2
+    assert all(record.round_seconds["makespan"] < 5 for record in records)
+
+
+def test_scoring_takes_as_long_as_it_was_seen_to_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scoring takes 50 s, more than the 30 s that were once waited: nobody is lost for the next round."""
+
+    class Thorough(Clocked):
+        def answer(self, message: Message) -> Message:
+            if message.metadata.message_type == "evaluate":
+                self.local += 50.0
+            return super().answer(message)
+
+    settings = {**UNEQUAL, "method": "fedavg", "evaluate_clients": 1, "rounds": 3, "deadline": None}
+    stand, records = serve(Thorough(monkeypatch, CLIENT, nodes(3)), settings)
+    assert [record.cohort for record in records] == [[0, 1, 2]] * 3
+    assert all(record.metrics["clients"]["rows"] == 60 for record in records)
+    assert all(53 <= seconds < 54 for past in stand.measured.score for seconds in past)
+
+
+# -- errors, names, scores -----------------------------------------------------------------------------
+
+
+def test_a_clients_error_is_said_at_once_and_on_record(capfd: Any, tmp_path: Path) -> None:
+    def broken(context: Any) -> NumpyTrainer:
+        plain = trainer(context)
+
+        def gradient(x: Any, step: int, order: Any) -> Any:
+            raise RuntimeError("the disk\nis full")
+
+        return NumpyTrainer(plain.rows, np.zeros(4, np.float32), gradient)
+
+    out = tmp_path / "run"
+    named = [{"partition-id": 0}, {"partition-id": 1}]
+    with pytest.raises(UserError, match="the disk is full"):
+        serve(
+            Rehearsal(numpy_client(broken), named),
+            {**SETTINGS, "clients": 2, "patience": 0.05, "out": str(out)},
+        )
+    said = capfd.readouterr()
+    assert "  refused client 0: failed: RuntimeError: the disk is full" in said.out
+    assert 'raise RuntimeError("the disk\\nis full")' in said.err and "Traceback" in said.err
+    lines = (out / "refused.jsonl").read_text().splitlines()
+    assert len(lines) == 2 and '"name": "1"' in lines[1].replace('":"', '": "')
+    assert read_run(out).summary.status == "abandoned"
+
+
+class Joined(Rehearsal):
+    """One more node comes in round 2 and says that it is client 0; node 1000 may leave with it."""
+
+    leaves = False
+
+    def get_node_ids(self) -> Any:
+        late = [node for node in self.contexts if node >= 1003]
+        here = [node for node in self.contexts if node < 1003]
+        rounds = self.rounds
+        return [node for node in here if not (self.leaves and node == 1000 and rounds >= 2)] + (
+            late if rounds else []
+        )
+
+    rounds = 0
+
+    def push_messages(self, messages: Any) -> Any:
+        todo = list(messages)
+        self.rounds += any("order" in message.content for message in todo)
+        return super().push_messages(todo)
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+@pytest.mark.parametrize("keyed", [False, True])
+def test_a_name_belongs_to_who_said_it_first(leaves: bool, keyed: bool) -> None:
+    grid = Joined(CLIENT, [*nodes(3), {"partition-id": 0}])
+    grid.leaves = leaves
+    stand, records = serve(grid, {**SETTINGS, "rounds": 6, "keyed": keyed})
+    taken = leaves and not keyed
+    assert stand.seats[0].node == (1003 if taken else 1000)
+    reasons = [item["reason"] for record in records for item in record.plan["refused"]]
+    assert any(reason.startswith("node 1003: the name '0' is node 1000's") for reason in reasons)
+    assert records[-1].cohort == ([0, 1, 2] if taken or not leaves else [1, 2])
+
+
+def test_scores_outside_their_range_are_errors() -> None:
+    grid = Changed(lying("scores", "accuracy", 15.7, "evaluate"), CLIENT, nodes(3))
+    _, records = serve(grid, {**SETTINGS, "evaluate_clients": 1})
+    assert records[0].metrics["clients"]["rows"] == 40
+    reasons = [item["reason"] for record in records for item in record.plan["refused"]]
+    assert reasons[0] == "no score: accuracy 15.7 does not lie between 0 and 1"
+    with pytest.raises(UserError, match=r"evaluate gave accuracy 15.7 .*\(holdout\)"):
+        serve(Rehearsal(CLIENT, nodes(3)), SETTINGS, lambda *_: {"holdout": {"accuracy": 15.7}})
