@@ -100,6 +100,7 @@ def test_sizes_are_held_against_the_bytes_before_memory_is_taken() -> None:
         np.testing.assert_array_equal(found, value)
 
 
+ZIPPED, CLAIMED = zipped(), claimed((10**13,))
 SCALARS = [float("nan"), float("inf"), -float("inf"), -1.0, 0.0, 1e308, -(2**62), 2**62, 10**9, 0.5]
 WORDS = ["", "x" * 10**5, "\x1b[2J\n", "0", b"\x00", [1, 2], ["a"], True]
 
@@ -133,7 +134,7 @@ def mutate(content: Any, rng: Any) -> None:
         other = Array(
             (values[rng.integers(4)] * np.ones(4)).astype(["f4", "f8", "i8", "f2"][rng.integers(4)])
         )
-        parts[key] = [garbled(old, rng), zipped(), claimed((10**13,)), other][rng.integers(4)]
+        parts[key] = [garbled(old, rng), ZIPPED, CLAIMED, other][rng.integers(4)]
         content[name] = ArrayRecord(parts)
     elif isinstance(record, MetricRecord):
         key = list(record)[rng.integers(len(record))]
@@ -161,7 +162,7 @@ def test_two_thousand_mutated_replies_are_refused_with_a_reason_or_harmless() ->
         else:
             assert np.isfinite(verdict.upload.delta).all() and verdict.reply.reading.loss >= 0
     assert 1000 < refused < 2000
-    assert 0 <= min(measured.step[0]) and max(measured.step[0] + measured.rest[0]) <= 5
+    assert min(measured.step[0]) >= 0 and max(measured.step[0] + measured.rest[0]) <= 5
 
 
 @pytest.mark.filterwarnings("ignore")
