@@ -3,6 +3,10 @@
 Clients are least squares in numpy over an in-process grid; where time matters, the clock is a fake one.
 """
 
+import signal
+import subprocess
+import sys
+import time
 import zipfile
 from functools import partial
 from io import BytesIO
@@ -17,11 +21,14 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
 
-from amsfl import methods
+from amsfl import methods, record
 from amsfl.core import UserError
+from amsfl.federation import serve_config
 from amsfl.flower import NumpyTrainer, numpy_client, serve, wire
 from amsfl.flower.client import app as client_module
 from amsfl.flower.client import work
+from amsfl.flower.deploy import certificates, orphans
+from amsfl.flower.deploy import run as deploying
 from amsfl.flower.rehearsal import Rehearsal
 from amsfl.flower.server import accept, checks, costs, late, orders, post, roster
 from amsfl.flower.server import rounds as server_module
@@ -258,8 +265,7 @@ def test_claimed_rows_weigh_at_most_a_hundred_times_the_others() -> None:
 
 
 def test_deadlines_have_an_upper_bound() -> None:
-    desk = orders.Desk.__new__(orders.Desk)
-    desk.serving = SimpleNamespace(deadline=None)  # type: ignore[assignment]
+    desk = orders.Desk(serve_config(SETTINGS), methods.make("fedavg"), False)
     assert desk.deadline(1e9) == 86400 and desk.deadline(1.0) == 30 and desk.deadline(None) == 300
 
 
@@ -361,8 +367,8 @@ def test_a_client_forty_times_slower_is_in_every_round(monkeypatch: pytest.Monke
     assert [record.cohort for record in records] == [[0, 1, 2]] * 6
     assert all(record.round_seconds["makespan"] < 45 for record in records)
     assert all(4 * record.steps[2] <= 0.8 * 45 for record in records)
-    for record in records[1:]:
-        assert record.round_seconds["makespan"] == pytest.approx(record.predicted_seconds, rel=0.35)
+    for each in records[1:]:
+        assert each.round_seconds["makespan"] == pytest.approx(each.predicted_seconds, rel=0.35)
 
 
 def test_a_late_reply_teaches_what_its_client_costs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -475,3 +481,139 @@ def test_scores_outside_their_range_are_errors() -> None:
     assert reasons[0] == "no score: accuracy 15.7 does not lie between 0 and 1"
     with pytest.raises(UserError, match=r"evaluate gave accuracy 15.7 .*\(holdout\)"):
         serve(Rehearsal(CLIENT, nodes(3)), SETTINGS, lambda *_: {"holdout": {"accuracy": 15.7}})
+
+
+# -- sites' own files ----------------------------------------------------------------------------------
+
+
+def test_keys_are_never_written_over_and_good_for_this_machine(tmp_path: Path) -> None:
+    """The page's command names one host; Flower's SuperExec connects to 127.0.0.1 all the same."""
+    from cryptography import x509
+
+    keys = certificates.make(tmp_path / "keys", 2, ["superlink.example.org"])
+    certificate = x509.load_pem_x509_certificate(keys.certificate.read_bytes())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["superlink.example.org", "localhost"]
+    assert [str(found) for found in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1"]
+    before = {path: path.read_bytes() for path in (tmp_path / "keys").iterdir()}
+    with pytest.raises(UserError, match="is there already"):
+        certificates.make(tmp_path / "keys", 3)
+    with pytest.raises(UserError, match="is there already"):
+        certificates.node_key(keys.nodes[0])
+    assert {path: path.read_bytes() for path in (tmp_path / "keys").iterdir()} == before
+
+
+def test_client_state_is_its_owners_alone_and_stays_in_its_folder(tmp_path: Path) -> None:
+    where = tmp_path / "state"
+    settings = {**SETTINGS, "method": "scaffold"}
+    serve(Rehearsal(CLIENT, [{**node, "state-dir": str(where)} for node in nodes(3)]), settings)
+    files = list(where.iterdir())
+    assert len(files) == 3 and all(path.stat().st_mode & 0o077 == 0 for path in files)
+    grid = Rehearsal(CLIENT, [{"partition-id": 0, "state-dir": str(where)}])
+    order = wire.Order("../../away", 0, -1, 0, 1, 9.0, 0.1, True, 4, 0, "scaffold", {}, "", False)
+    zero = np.zeros(4, np.float32)
+    reply = grid.answer(Message(wire.pack_order(order, wire.Model(zero, zero, zero[:0], {})), 1000, "train"))
+    assert reply.has_error() and "cannot name a folder" in reply.error.reason
+    assert not list(tmp_path.parent.glob("away*"))
+
+
+def test_what_a_killed_deployment_left_is_ended_by_its_own_ids(tmp_path: Path) -> None:
+    """A process with a child is in the book; so is an id that by now belongs to somebody else."""
+    sleep = "import time; time.sleep(99)"
+    code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', '{sleep}']).wait()"
+    left = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+    other = subprocess.Popen([sys.executable, "-c", sleep])
+    try:
+        book, until = tmp_path / "book.json", time.monotonic() + 30
+        orphans.note(book, {"superlink": left.pid, "node": other.pid})
+        while not orphans.descendants(left.pid) and time.monotonic() < until:
+            time.sleep(0.01)
+        (child,) = orphans.descendants(left.pid)
+        held = record.read_sealed(book, "")
+        held["node"][1] += 1  # began at another time: not the process that was written down
+        record.write_sealed(book, held)
+        assert orphans.end(book) == ["superlink"] and not book.exists()
+        assert left.wait(30) == -signal.SIGKILL and other.poll() is None
+        while orphans.began(child) and time.monotonic() < until:
+            time.sleep(0.01)
+        state = Path(f"/proc/{child}/stat")
+        assert not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] == "Z"
+        assert orphans.end(book) == []
+    finally:
+        for process in (left, other):
+            process.kill()
+            process.wait()
+
+
+def test_one_deployment_a_folder(tmp_path: Path) -> None:
+    with record.locked(tmp_path, deploying.LOCK), pytest.raises(UserError, match="is being written by"):
+        deploying.deploy({"data": "digits", "clients": 2}, tmp_path)
+
+
+def test_force_replaces_a_finished_run(tmp_path: Path) -> None:
+    settings = {**SETTINGS, "out": str(tmp_path / "run")}
+    serve(Rehearsal(CLIENT, nodes(3)), settings)
+    with pytest.raises(UserError, match="holds"):
+        serve(Rehearsal(CLIENT, nodes(3)), {**settings, "rounds": 1})
+    serve(Rehearsal(CLIENT, nodes(3)), {**settings, "rounds": 1, "force": True})
+    assert len(read_run(tmp_path / "run").rounds) == 1
+
+
+# -- PyTorch -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("task", ["classes", "binary", "regression", "pixels"])
+def test_scores_follow_the_task(task: str) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'amsfl[torch]'")
+    from amsfl.flower.client.for_torch import Tally
+
+    tally = Tally()
+    if task == "classes":
+        outputs, targets = torch.tensor([[3.0, 1.0], [0.0, 2.0], [5.0, 1.0]]), torch.tensor([0, 1, 1])
+        want = {"accuracy": 2 / 3}
+    elif task == "binary":  # one logit a row, a column of targets: 15.7 was a broadcast
+        outputs, targets = (
+            torch.tensor([[2.0], [-1.0], [0.5], [-3.0]]),
+            torch.tensor([[1.0], [0.0], [0.0], [0.0]]),
+        )
+        want = {"accuracy": 3 / 4}
+    elif task == "regression":
+        outputs, targets = torch.tensor([[1.0], [2.0]]), torch.tensor([3.0, 2.0])
+        want = {"mse": 2.0}
+    else:
+        outputs, targets = torch.zeros(2, 3, 4, 4), torch.zeros(2, 4, 4, dtype=torch.long)
+        outputs[:, 1, :2], want = 1.0, {"accuracy": 0.5}
+    tally.add(outputs, targets)
+    assert tally.scores() == pytest.approx(want) and tally.rows == len(targets)
+    with pytest.raises(UserError, match="have no score"):
+        tally.add(torch.zeros(4, 3), torch.zeros(4, 2))
+
+
+@pytest.mark.parametrize("kind", ["torch", "numpy"])
+def test_a_client_imports_no_more_than_what_trains(kind: str) -> None:
+    """Flower starts a process a message: jax where torch trains would be seconds of every round."""
+    if kind == "torch":
+        pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'amsfl[torch]'")
+        make = """import torch
+rows = torch.utils.data.TensorDataset(torch.ones(4, 2), torch.ones(4, dtype=torch.long))
+app = torch_client(lambda: torch.nn.Linear(2, 2), lambda context: torch.utils.data.DataLoader(rows))"""
+    else:
+        make = """start, gradient = np.ones(2, np.float32), lambda x, step, order: (1.0, x)
+app = numpy_client(lambda context: NumpyTrainer(4, start, gradient))"""
+    code = f"""
+import sys
+import numpy as np
+from flwr.app import Message
+from amsfl.flower import NumpyTrainer, numpy_client, torch_client, wire
+from amsfl.flower.rehearsal import Rehearsal
+{make}
+grid = Rehearsal(app, [{{"partition-id": 0}}])
+zero = np.zeros({6 if kind == "torch" else 2}, np.float32)
+order = wire.Order("run", 0, -1, 0, 2, 9.0, 0.1, True, 4, 0, "amsfl", {{}}, "", True)
+reply = grid.answer(Message(wire.pack_order(order, wire.Model(zero, zero, zero, {{}})), 1000, "train"))
+assert not reply.has_error(), reply.error
+print(*[name for name in ("jax", "torch", "sklearn", "pandas", "matplotlib") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == (["torch"] if kind == "torch" else [])

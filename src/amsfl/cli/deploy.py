@@ -27,17 +27,21 @@ def deploy(
     ] = False,
     out: Annotated[Path, typer.Option(help="folder of the record")] = Path("runs/deploy"),
     resume: Annotated[bool, typer.Option(help="go on from the folder's last round")] = False,
+    force: Annotated[bool, typer.Option(help="replace a run that the folder holds")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="the summary as JSON")] = False,
 ) -> None:
     """Start a SuperLink and SuperNodes on this machine, train, and leave nothing running."""
     from amsfl.flower.deploy.run import deploy as run_it
 
-    asked = {"data": Training.model_fields["data"].default, **settings, "resume": resume}
+    asked = {"data": Training.model_fields["data"].default, **settings}
+    asked |= {"resume": True} if resume else {"force": True} if force else {}
     quiet = (lambda line: None) if as_json else lambda line: typer.echo(plain(line))
     try:
         summary = run_it(asked, out, _numbers(slowdowns), step_seconds, tls, quiet)
     except KeyboardInterrupt:
-        typer.echo(f"Stopped; the rounds so far are in {out}. Go on with --resume.", err=True)
+        typer.echo(
+            f"Stopped; the rounds so far are in {out}. Go on: amsfl deploy --resume --out {out}", err=True
+        )
         raise typer.Exit(130) from None
     if as_json:
         print_json(summary._asdict(), indent=1)

@@ -151,3 +151,9 @@ class ServeKeywords(TypedDict, total=False):
     """seconds without one good reply after which the server gives up"""
     evaluate_clients: int
     """every so many rounds clients score the model on their own test rows; 0: never"""
+    quorum: float
+    """share of a round's clients whose replies end it; the others are late"""
+    evaluate_quorum: float
+    """share of the clients whose scores are waited for"""
+    keyed: bool
+    """SuperNodes have registered keys: a client's name stays with its node for good"""

@@ -53,7 +53,7 @@ class Rehearsal(Grid):
         return [self.answer(message) for message in due]
 
     def answer(self, message: Message) -> Message:
-        """What the node replies; an exception of the app becomes an error reply as in Flower, and is shown."""
+        """What the node replies; an exception of the app becomes an error reply as in Flower. It is shown."""
         try:
             return self.app(message, self.contexts[message.metadata.dst_node_id])
         except Exception as error:

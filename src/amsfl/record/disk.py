@@ -51,12 +51,12 @@ def write_all(file: int, content: bytes) -> None:
         raise
 
 
-def write_atomically(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:
     """To a file beside it, to the disk, then renamed over it, and the rename to the disk, too."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.new")
     with sentences("written", path):
         try:
-            file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), 0o666)
+            file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), mode)
             try:
                 write_all(file, content)
                 os.fsync(file)

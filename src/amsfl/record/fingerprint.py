@@ -15,6 +15,7 @@ from amsfl.record.text import checksum, dumps
 CHANGEABLE = (
     *("rounds", "seconds", "target", "stop_at_target", "checkpoint_every", "data_dir"),
     *("deadline", "poll", "norm_limit", "patience", "evaluate_clients"),
+    *("quorum", "evaluate_quorum", "keyed"),
 )
 
 

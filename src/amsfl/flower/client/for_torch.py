@@ -107,14 +107,13 @@ class TorchTrainer:
             return None
         self._put(x)
         self.module.eval()
-        loss = hits = rows = 0.0
+        loss, tally = 0.0, Tally()
         with self.torch.no_grad():
             for inputs, targets in self.test():
                 outputs, targets = self.module(inputs.to(self.device)), targets.to(self.device)
                 loss += float(self.loss(outputs, targets)) * len(targets)
-                hits += float((outputs.argmax(-1) == targets).sum()) if outputs.ndim > 1 else 0.0
-                rows += len(targets)
-        return {"loss": loss / rows, "accuracy": hits / rows, "rows": rows}
+                tally.add(outputs, targets)
+        return {"loss": loss / max(tally.rows, 1), **tally.scores(), "rows": float(tally.rows)}
 
     def _gradient(self, x: Any, step: int, batch: Any) -> tuple[float, Any]:
         inputs, targets = (part.to(self.device) for part in batch)
@@ -132,3 +131,39 @@ class TorchTrainer:
     def _cycle(self) -> Iterator[Any]:
         while True:
             yield from self.loader
+
+
+class Tally:
+    """Scores by task, which the shapes of outputs and targets say: classes, one logit, or numbers.
+
+    Outputs with one axis more than the targets are logits of classes: accuracy. Outputs of the targets' own
+    size are one logit where all targets are 0 or 1 (accuracy again), else a regression (mean squared error).
+    """
+
+    def __init__(self) -> None:
+        self.rows = self.count = 0
+        self.hits = self.squares = 0.0
+        self.classes, self.binary = False, True
+
+    def add(self, outputs: Any, targets: Any) -> None:
+        self.rows += len(targets)
+        self.count += targets.numel()
+        if outputs.ndim == targets.ndim + 1 and outputs.shape[1] > 1:
+            self.classes = True
+            self.hits += float((outputs.argmax(1) == targets).sum())
+            return
+        if outputs.numel() != targets.numel():
+            raise UserError(
+                f"Outputs of shape {tuple(outputs.shape)} have no score against targets of "
+                f"{tuple(targets.shape)}: give classes one logit each, or as many outputs as targets."
+            )
+        told = outputs.reshape(targets.shape)
+        self.binary &= bool(((targets == 0) | (targets == 1)).all())
+        self.hits += float(((told > 0) == (targets > 0)).sum())
+        self.squares += float(((told - targets) ** 2).sum())
+
+    def scores(self) -> dict[str, float]:
+        count = max(self.count, 1)
+        return (
+            {"accuracy": self.hits / count} if self.classes or self.binary else {"mse": self.squares / count}
+        )

@@ -58,7 +58,7 @@ def save(context: Context, order: Order, before: Vector, after: Vector) -> None:
         make_folder(path.parent)
         parts = {"accepted": np.ascontiguousarray(before), "latest": np.ascontiguousarray(after)}
         notes = {key: str(value) for key, value in fields.items()} | {"crc": of_arrays(*parts.values())}
-        write_atomically(path, save_tensors(parts, notes))
+        write_atomically(path, save_tensors(parts, notes), 0o600)  # as near to the rows as a gradient is
 
 
 def _path(context: Context, order: Order) -> Path | None:

@@ -5,13 +5,17 @@ For real sites let your own authority sign; Flower only needs PEM files of the s
 
 import datetime
 import ipaddress
+import os
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from amsfl.core import UserError
+
 DAYS = 365
 AUTHORITY = "amsfl federation authority"
+HERE = ("localhost", "127.0.0.1")
 
 
 class Keys(NamedTuple):
@@ -23,8 +27,12 @@ class Keys(NamedTuple):
     nodes: tuple[Path, ...]  # one private key a SuperNode; beside each its .pub, to be registered
 
 
-def make(folder: Path, nodes: int, hosts: Sequence[str] = ("localhost", "127.0.0.1")) -> Keys:
-    """Write an authority, a certificate of the SuperLink for `hosts`, and one key pair a SuperNode."""
+def make(folder: Path, nodes: int, hosts: Sequence[str] = ("localhost",)) -> Keys:
+    """Write an authority, a certificate of the SuperLink for `hosts`, and one key pair a SuperNode.
+
+    The certificate is also good for this machine's own names: Flower's SuperExec, which runs beside the
+    SuperLink, reaches it by 127.0.0.1. Keys that are there already are never written over.
+    """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -66,7 +74,7 @@ def make(folder: Path, nodes: int, hosts: Sequence[str] = ("localhost", "127.0.0
             (x509.KeyUsage(**usage, key_cert_sign=True, crl_sign=True), True),
         ],
     )
-    names = x509.SubjectAlternativeName([_host(host) for host in hosts])
+    names = x509.SubjectAlternativeName([_host(host) for host in dict.fromkeys([*hosts, *HERE])])
     leaf = certificate(
         hosts[0],
         server,
@@ -79,6 +87,9 @@ def make(folder: Path, nodes: int, hosts: Sequence[str] = ("localhost", "127.0.0
         folder / "superlink.key",
         tuple(folder / f"supernode-{number}.key" for number in range(nodes)),
     )
+    taken = [path for path in (*keys[:3], *keys.nodes) if path.exists()]
+    if taken:
+        raise _in_the_way(taken[0])
     _write(keys.ca, _pem(root))
     _write(keys.certificate, _pem(leaf))
     _write(keys.key, _private(server), secret=True)
@@ -132,5 +143,16 @@ def _private(key: Any) -> bytes:
 
 
 def _write(path: Path, content: bytes, secret: bool = False) -> None:
-    path.touch(mode=0o600 if secret else 0o644)
-    path.write_bytes(content)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    try:
+        file = os.open(path, flags, 0o600 if secret else 0o644)
+    except FileExistsError:
+        raise _in_the_way(path) from None
+    with os.fdopen(file, "wb") as opened:
+        opened.write(content)
+
+
+def _in_the_way(path: Path) -> UserError:
+    return UserError(
+        f"{str(path)!r} is there already, and sites may be using it; choose another folder, or move it away."
+    )

@@ -24,6 +24,7 @@ from typing import Any
 import tomli_w
 
 from amsfl.core import UserError
+from amsfl.flower.deploy import orphans
 from amsfl.flower.deploy.certificates import Keys, trust
 
 STARTUP_SECONDS = 120.0  # importing Flower takes seconds, and on a busy machine many
@@ -31,11 +32,12 @@ STARTUP_SECONDS = 120.0  # importing Flower takes seconds, and on a busy machine
 
 @dataclass
 class Federation:
-    """A running federation. `home` holds Flower's own files and every process's log."""
+    """A running federation. `home` holds Flower's own files and every process's log, `book` who runs."""
 
     home: Path
     port: int
     keys: Keys | None = None
+    book: Path | None = None
     running: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
 
     @property
@@ -79,6 +81,8 @@ class Federation:
                 stderr=log,
                 start_new_session=True,  # its own group, and Ctrl-C is ours to handle
             )
+            if self.book:
+                orphans.note(self.book, {who: process.pid for who, process in self.running.items()})
         return self.running[name]
 
     def environment(self) -> dict[str, str]:
@@ -111,7 +115,7 @@ class Federation:
     def end(self, name: str, number: int = signal.SIGTERM, grace: float = 5.0) -> None:
         """End one process with its children: asked first, then made to."""
         process = self.running.pop(name)
-        children = descendants(process.pid)
+        children = orphans.descendants(process.pid)
         for sign in (number, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGCONT)
@@ -131,10 +135,13 @@ class Federation:
 
 
 @contextlib.contextmanager
-def loopback(home: Path, keys: Keys | None = None) -> Iterator[Federation]:
-    """A federation whose SuperLink is up, and of which nothing is left afterwards, also on Ctrl-C."""
+def loopback(home: Path, keys: Keys | None = None, book: Path | None = None) -> Iterator[Federation]:
+    """A federation whose SuperLink is up, and of which nothing is left afterwards, also on Ctrl-C.
+
+    If it is killed, `book` says what is left.
+    """
     home.mkdir(parents=True, exist_ok=True)
-    running = Federation(home.resolve(), free_port(), keys)
+    running = Federation(home.resolve(), free_port(), keys, book)
     link: dict[str, Any] = {"address": running.address}
     link |= {"root-certificates": str(keys.ca)} if keys else {"insecure": True}
     (home / "config.toml").write_text(tomli_w.dumps({"superlink": {"default": "local", "local": link}}))
@@ -145,6 +152,8 @@ def loopback(home: Path, keys: Keys | None = None) -> Iterator[Federation]:
         finally:
             with undisturbed():  # a second Ctrl-C must not leave half of it running
                 running.close()
+                if book:
+                    book.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -202,21 +211,6 @@ def answers(address: str, keys: Keys | None) -> bool:
             return bool(reply.status == 200)
     except (urllib.error.URLError, OSError):
         return False
-
-
-def descendants(pid: int) -> list[int]:
-    """Children of a process, and theirs, by their ids; nothing where there is no /proc."""
-    parents: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            after = stat.read_text().rsplit(")", 1)[1].split()  # the name before it may hold anything
-            parents.setdefault(int(after[1]), []).append(int(stat.parent.name))
-    found, queue = [], [pid]
-    while queue:
-        born = parents.get(queue.pop(), [])
-        found += born
-        queue += born
-    return found
 
 
 def free_port() -> int:

@@ -13,7 +13,7 @@ import tomli_w
 from amsfl import record
 from amsfl.core import UserError
 from amsfl.federation import serve_config
-from amsfl.flower.deploy import certificates
+from amsfl.flower.deploy import certificates, orphans
 from amsfl.flower.deploy.processes import Federation, loopback
 from amsfl.flower.deploy.shards import checksum, deal
 from amsfl.flower.server.app import LENGTH
@@ -30,6 +30,8 @@ __all__ = ["client", "server"]
 
 
 RECIPE = "deploy.json"  # in the record folder: how the deployment was started, for --resume
+LOCK = ".amsfl-deploy-lock"  # one deployment a folder; the server in it holds the record's own
+RUN = ("resume", "force")  # what is asked of one start, and is no setting of the run
 AGAIN = (*LENGTH, "deadline")  # what may change when it goes on
 
 
@@ -55,12 +57,28 @@ def deploy(
     `settings` are those of server_app; `slowdowns[i]` and `step_seconds` make client i slow (see
     local.Pace); with `tls`, certificates and keys are made and SuperNodes must prove who they are;
     `started(federation)` is called when all are up. With `resume` in the settings everything but AGAIN is
-    as it was when the folder's run began.
+    as it was when the folder's run began; with `force` a finished run in the folder is replaced. What a
+    killed deployment of this folder left running is ended first.
     """
+    with record.locked(out, LOCK):
+        for name in orphans.end(out / orphans.BOOK):
+            say(f"Ended {name}, which a killed deployment had left running")
+        return _deploy(settings, out, slowdowns, step_seconds, tls, say, started)
+
+
+def _deploy(
+    settings: dict[str, Any],
+    out: Path,
+    slowdowns: Sequence[float],
+    step_seconds: float,
+    tls: bool,
+    say: Callable[[str], None],
+    started: Callable[[Federation], None] | None,
+) -> Summary:
     recipe = Recipe(settings, list(slowdowns), step_seconds, tls)
     recipe = recall(out, recipe) if settings.get("resume") else recipe
     settings, slowdowns, step_seconds, tls, before = recipe
-    config = serve_config({key: value for key, value in settings.items() if key != "resume"})
+    config = serve_config({key: value for key, value in settings.items() if key not in RUN})
     if slowdowns and len(slowdowns) != config.clients:
         raise UserError(
             f"{len(slowdowns)} slowdowns for {config.clients} clients; give each its own: --slowdowns 1,2,4."
@@ -74,7 +92,7 @@ def deploy(
         remember(out, recipe._replace(dealt=dealt))
         keys = certificates.make(home / "keys", config.clients) if tls else None
         write_app(home / "app", {**settings, "out": str(out.resolve()), "shards": str(home / "shards")})
-        with loopback(home / "flower", keys) as running:
+        with loopback(home / "flower", keys, out.resolve() / orphans.BOOK) as running:
             say(f"SuperLink on {running.address}{' with TLS' if tls else ''}, {config.clients} SuperNodes")
             for place, shard in enumerate(shards):
                 slow = float(slowdowns[place]) if slowdowns else 1.0
@@ -95,7 +113,7 @@ def deploy(
 
 def remember(out: Path, recipe: Recipe) -> None:
     """Keep how it was started; a folder that holds a run keeps what it has, and the server refuses it."""
-    if not record.holds_record(out):
+    if recipe.settings.get("force") or not record.holds_record(out):
         if (out / RECIPE).exists():
             _recipe(out)  # ours, or it stays as it is
         out.mkdir(parents=True, exist_ok=True)

@@ -54,13 +54,13 @@ def serve(
     """Run one federation to its end; `settings` as in server_app."""
     own, rest = brought(settings)
     rest |= own.names()
-    out, again = rest.pop("out", None), bool(rest.pop("resume", False))
+    out, again, force = rest.pop("out", None), bool(rest.pop("resume", False)), bool(rest.pop("force", False))
     where = Path(str(out)).expanduser() if out else None
     if again and where is None:
         raise UserError("To resume, say which record folder: out=FOLDER.")
     config = resumed(where, rest) if again and where else serve_config(rest)
     first = start(config) if callable(start) else start
-    server = Server(grid, config, evaluate, first, plan_by, where, say, own, tell)
+    server = Server(grid, config, evaluate, first, plan_by, where, say, own, tell, force)
     return server.run(again)
 
 
@@ -76,7 +76,13 @@ def merged(defaults: Mapping[str, Any], run_config: Mapping[str, Any]) -> dict[s
 
     Keys that are no setting of ours are the app's own and left alone.
     """
-    ours = {*ServeConfig.model_fields, *Simulation.model_fields, "out", "resume"}  # the second are refused
+    ours = {
+        *ServeConfig.model_fields,
+        *Simulation.model_fields,
+        "out",
+        "resume",
+        "force",
+    }  # the second are refused
     found: dict[str, Any] = dict(defaults)
     for key, value in run_config.items():
         name, _, option = key.replace("-", "_").partition(".")

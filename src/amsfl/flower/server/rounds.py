@@ -40,7 +40,7 @@ class Server:
     `evaluate(params, buffers)` scores the model on the server; `start` is the first model, asked of a
     client if None; `plan_by(weights)` replaces the planner that the settings name; `own` has what of the
     settings is an object and no name. `watch` sees every round's record, `tell` hears at once of whatever
-    goes wrong at a client.
+    goes wrong at a client. With `force`, a run that `out` holds is replaced.
     """
 
     def __init__(
@@ -54,10 +54,12 @@ class Server:
         watch: Watch | None = None,
         own: Own | None = None,
         tell: Tell | None = None,
+        force: bool = False,
     ):
         self.config = config
         self.evaluate, self.start, self.out, self.watch, self.tell = evaluate, start, out, watch, tell
         self.names: list[str] = []
+        self.force = force
         own = own or Own()
         self.method = method_of(config, own)
         policy = policy_of(config, self.method, own.policy)
@@ -119,12 +121,12 @@ class Server:
             self.writer = stack.enter_context(reopen(self.out, "flower"))
             stand, records = progress.load(self.writer)
         elif self.out:
-            check_free(self.out)
+            check_free(self.out, self.force)
         if stand is None:
             stand = self._fresh()
             if self.out and not resume:
                 described = progress.manifest(self.config, stand, self.method)
-                self.writer = stack.enter_context(create(self.out, described))
+                self.writer = stack.enter_context(create(self.out, described, self.force))
             return stand, records
         self.names = [seat.name for seat in stand.seats]
         self.planner = self.plan_for(roster.weights(stand.seats))
