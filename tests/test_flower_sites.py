@@ -30,7 +30,7 @@ from amsfl.flower.client import work
 from amsfl.flower.deploy import certificates, orphans
 from amsfl.flower.deploy import run as deploying
 from amsfl.flower.rehearsal import Rehearsal
-from amsfl.flower.server import accept, checks, costs, late, orders, post, roster
+from amsfl.flower.server import accept, checks, costs, late, orders, post, roster, scoring
 from amsfl.flower.server import rounds as server_module
 from amsfl.record import read_run
 
@@ -479,6 +479,8 @@ def test_scores_outside_their_range_are_errors() -> None:
     assert records[0].metrics["clients"]["rows"] == 40
     reasons = [item["reason"] for record in records for item in record.plan["refused"]]
     assert reasons[0] == "no score: accuracy 15.7 does not lie between 0 and 1"
+    good = {"holdout": {"accuracy": 0.9, "recall": [0.5, 1.0], "macro_f1": 1.0}}
+    assert scoring.checked(good) == good
     with pytest.raises(UserError, match=r"evaluate gave accuracy 15.7 .*\(holdout\)"):
         serve(Rehearsal(CLIENT, nodes(3)), SETTINGS, lambda *_: {"holdout": {"accuracy": 15.7}})
 
@@ -617,3 +619,35 @@ print(*[name for name in ("jax", "torch", "sklearn", "pandas", "matplotlib") if 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == (["torch"] if kind == "torch" else [])
+
+
+def test_batches_may_be_dictionaries() -> None:
+    """The same rows as pairs and as dictionaries give the same model; without batch_loss it is a sentence."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'amsfl[torch]'")
+    from amsfl.flower import torch_client
+
+    x, y = torch.from_numpy(FEATURES), (torch.from_numpy(TARGETS) > 0).long()
+
+    def loader(context: Any) -> Any:
+        part = context.node_config["partition-id"]
+        rows = [{"x": a, "more": {"y": b}} for a, b in zip(x[part], y[part], strict=True)]
+        pairs = torch.utils.data.TensorDataset(x[part], y[part])
+        return torch.utils.data.DataLoader(rows if context.node_config["kind"] else pairs, batch_size=8)
+
+    def batch_loss(module: Any, batch: Any) -> Any:
+        return torch.nn.functional.cross_entropy(module(batch["x"]), batch["more"]["y"])
+
+    def model() -> Any:
+        return torch.nn.Linear(4, 2)
+
+    def end(kind: int, **settings: Any) -> Any:
+        app = torch_client(model, loader, test_loader=loader, **settings)
+        asked = {**SETTINGS, "evaluate_clients": 1, "patience": 0.05 if kind and not settings else 20.0}
+        return serve(Rehearsal(app, nodes(3, kind=[kind] * 3)), asked)
+
+    (pairs, first), (dictionaries, second) = end(0), end(1, batch_loss=batch_loss)
+    np.testing.assert_array_equal(pairs.anchor, dictionaries.anchor)
+    scores = first[-1].metrics["clients"], second[-1].metrics["clients"]
+    assert scores[0]["loss"] == scores[1]["loss"] and scores[1]["rows"] == 60 and "accuracy" not in scores[1]
+    with pytest.raises(UserError, match="A batch is a dict"):
+        end(1)

@@ -7,6 +7,7 @@ site I alone, and its supernode-I.pub is registered with `flwr supernode registe
 import argparse
 from pathlib import Path
 
+from amsfl.core import UserError
 from amsfl.flower.deploy import certificates
 
 parser = argparse.ArgumentParser(description=__doc__)
@@ -14,5 +15,8 @@ parser.add_argument("hosts", nargs="*", default=["localhost", "127.0.0.1"], help
 parser.add_argument("--nodes", type=int, default=5)
 parser.add_argument("--out", type=Path, default=Path("keys"))
 given = parser.parse_args()
-for path in certificates.make(given.out, given.nodes, given.hosts):
-    print(*path if isinstance(path, tuple) else [path], sep="\n")
+try:
+    for path in certificates.make(given.out, given.nodes, given.hosts):
+        print(*path if isinstance(path, tuple) else [path], sep="\n")
+except UserError as error:
+    parser.exit(1, f"{error}\n")

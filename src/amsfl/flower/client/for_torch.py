@@ -22,15 +22,22 @@ def torch_client(
     loss: Loss | None = None,
     device: str = "cpu",
     own: Own = (),
+    batch_loss: Loss | None = None,
 ) -> ClientApp:
     """A ClientApp from `model() -> nn.Module` and `loader(context) -> DataLoader` of (inputs, targets).
 
     Parameters that want gradients are trained, by the method's own SGD step: bring no optimizer. Float
     buffers (BatchNorm's running statistics) are averaged by weight, integer ones take the largest value;
     frozen parameters stay as `model()` makes them. The loader is cycled; give it shuffle=True.
-    `loss(outputs, targets)` is cross-entropy by default. `own`: methods and transmissions of your own.
+    `loss(outputs, targets)` is cross-entropy by default. Batches of any other kind (dictionaries, three
+    tensors, graphs) need `batch_loss(module, batch)`, the mean loss of a batch's rows.
+    `own`: methods and transmissions of your own.
     """
-    return client_app(lambda context: TorchTrainer(model, loader, test_loader, loss, device, context), own)
+
+    def make(context: Context) -> TorchTrainer:
+        return TorchTrainer(model, loader, test_loader, loss, device, context, batch_loss)
+
+    return client_app(make, own)
 
 
 class TorchTrainer:
@@ -44,6 +51,7 @@ class TorchTrainer:
         loss: Loss | None,
         device: str,
         context: Context,
+        batch_loss: Loss | None = None,
     ):
         try:
             import torch
@@ -55,6 +63,7 @@ class TorchTrainer:
         self.module = model().to(device)
         self.trained = [p for p in self.module.parameters() if p.requires_grad]
         self.loss = loss or torch.nn.functional.cross_entropy
+        self.batch_loss = batch_loss
         self.loader = loader(context)
         self.rows = len(self.loader.dataset)
         self.test = (lambda: test_loader(context)) if test_loader else None
@@ -109,21 +118,44 @@ class TorchTrainer:
         self.module.eval()
         loss, tally = 0.0, Tally()
         with self.torch.no_grad():
-            for inputs, targets in self.test():
-                outputs, targets = self.module(inputs.to(self.device)), targets.to(self.device)
+            for batch in (self._moved(each) for each in self.test()):
+                if self.batch_loss is not None:
+                    tally.rows += _rows(batch)
+                    loss += float(self.batch_loss(self.module, batch)) * _rows(batch)
+                    continue
+                inputs, targets = batch
+                outputs = self.module(inputs)
                 loss += float(self.loss(outputs, targets)) * len(targets)
                 tally.add(outputs, targets)
         return {"loss": loss / max(tally.rows, 1), **tally.scores(), "rows": float(tally.rows)}
 
     def _gradient(self, x: Any, step: int, batch: Any) -> tuple[float, Any]:
-        inputs, targets = (part.to(self.device) for part in batch)
+        batch = self._moved(batch)
         self._put(x)
         self.module.train()
         with self.torch.random.fork_rng():  # dropout draws the same mask at both ends of a reading
             self.torch.manual_seed(self.seed + step)
-            value = self.loss(self.module(inputs), targets)
+            value = self._loss(batch)
             grads = self.torch.autograd.grad(value, self.trained)
         return float(value.detach()), self.torch.cat([grad.reshape(-1) for grad in grads])
+
+    def _loss(self, batch: Any) -> Any:
+        if self.batch_loss is not None:
+            return self.batch_loss(self.module, batch)
+        if not isinstance(batch, tuple | list) or len(batch) != 2:
+            raise UserError(
+                f"A batch is a {type(batch).__name__}, not (inputs, targets): give torch_client a "
+                "batch_loss(module, batch) that returns the batch's mean loss."
+            )
+        return self.loss(self.module(batch[0]), batch[1])
+
+    def _moved(self, batch: Any) -> Any:
+        """A batch on the device, whatever it is made of."""
+        if isinstance(batch, dict):
+            return {key: self._moved(part) for key, part in batch.items()}
+        if isinstance(batch, tuple | list):
+            return [self._moved(part) for part in batch]
+        return batch.to(self.device) if hasattr(batch, "to") else batch
 
     def _put(self, x: Any) -> None:
         self.torch.nn.utils.vector_to_parameters(x, self.trained)
@@ -163,7 +195,16 @@ class Tally:
         self.squares += float(((told - targets) ** 2).sum())
 
     def scores(self) -> dict[str, float]:
-        count = max(self.count, 1)
+        count = self.count
+        if not count:
+            return {}
         return (
             {"accuracy": self.hits / count} if self.classes or self.binary else {"mse": self.squares / count}
         )
+
+
+def _rows(batch: Any) -> int:
+    """How many rows a batch has: as many as its first tensor is long."""
+    while isinstance(batch, dict | list):
+        batch = next(iter(batch.values() if isinstance(batch, dict) else batch))
+    return len(batch)
