@@ -110,7 +110,7 @@ CASES = {
     "identifier": (
         ["id,y", *[f"p{i},{i % 2}" for i in range(200)]],
         {},
-        "no columns besides 'y'.*looks like an identifier: 160 different words; --columns id=words",
+        "no columns besides 'y'.*looks like an identifier: 160 different words; --columns id=hash",
     ),
     "odd number": (
         [HEADER, *LINES],

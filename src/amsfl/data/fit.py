@@ -77,7 +77,7 @@ def fit(table: Table, label: str, client: str | None, rows: Rows, wish: Wishes) 
         if how == "drop" or how.startswith("it "):
             left_out[name] = "as you said" if how == "drop" else how
             if how != "drop":
-                remarks.append(f"Left out {name!r}: {how}; --columns {name}=words reads it all the same.")
+                remarks.append(f"Left out {name!r}: {how}; --columns {name}=hash reads it all the same.")
             continue
         column, said = _fitted(table, name, rows, how, wish, client)
         columns.append(column)

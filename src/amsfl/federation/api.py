@@ -25,7 +25,7 @@ from amsfl.federation.planner import Memory
 from amsfl.federation.remarks import remarks
 from amsfl.federation.result import Best, Result, better, from_kept, kept, model_files, model_of
 from amsfl.federation.rounds import Trial, begin, rehearse, rounds
-from amsfl.federation.setup import Own, Parts, assemble, precision, prepare
+from amsfl.federation.setup import Own, Parts, assemble, client_names, precision, prepare
 from amsfl.methods import Method
 from amsfl.record import Checkpoint, RoundRecord, RunWriter, Summary, fingerprint
 from amsfl.schedule import Policy
@@ -38,6 +38,7 @@ def run(
     out: str | Path | None = None,
     force: bool = False,
     watch: Watch | None = None,
+    before: Callable[[Dataset], None] | None = None,
     dataset: Dataset | None = None,
     network: Model | None = None,
     **settings: Unpack[RunKeywords],
@@ -45,7 +46,7 @@ def run(
     """Train one federated model: `amsfl.run(method="amsfl", data="digits", rounds=30).accuracy`.
 
     Arguments: `out` names a folder for the record, which `force` may overwrite; `watch(record)` is called
-    after every round; `dataset` and `network` are your own data and model in place of the named ones; the
+    after every round, `before(dataset)` once there is data to look at; `dataset` and `network` are your own data and model in place of the named ones; the
     rest are the settings of docs/settings.md, of which `method`, `policy`, `combine` and `transmit` may also
     be objects of your own. Returns a Result. A mistake raises a UserError; what has no effect is a warning.
     """
@@ -56,6 +57,8 @@ def run(
         record.check_free(where, force)  # before the work, and once more when the folder is ours
     with precision(config):
         parts = prepare(config, [config.seed], own)
+        if before:
+            before(parts.data)
         for line in remarks(config, parts.method, parts.policy):
             warnings.warn(line, Remark, stacklevel=2)
         state, trials = begin(parts)
@@ -176,6 +179,7 @@ def summarise(parts: Parts, trial: Trial, records: list[RoundRecord], wall: floa
     last: dict[str, Any] = next((r.metrics for r in reversed(records) if r.metrics), {})
     reached = trial.reached
     client_steps = sum(trial.steps)
+    numbers = tuple(map(str, range(len(trial.steps))))
     return Summary(
         method=config.method,
         data=parts.data.name,
@@ -194,7 +198,7 @@ def summarise(parts: Parts, trial: Trial, records: list[RoundRecord], wall: floa
         target=config.target,
         seconds_to_target=reached[config.clock] if reached else None,
         rounds_to_target=int(reached["rounds"]) if reached else None,
-        steps={str(who): steps for who, steps in enumerate(trial.steps)},
+        steps=dict(zip(client_names(config, parts.data) or numbers, trial.steps, strict=True)),
         bytes_up=sum(r.bytes_up for r in records),
         bytes_down=sum(r.bytes_down for r in records),
         wall={

@@ -5,7 +5,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, check_random_state, validate_data
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    check_random_state,
+    validate_data,
+)
 
 from amsfl.data import Dataset
 from amsfl.data.sums import mean_and_deviation
@@ -50,7 +55,9 @@ class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         parts = [X] if sites is None else [X[sites == place] for place in range(len(names))]
         found = [mean_and_deviation([part[:, column] for part in parts]) for column in range(X.shape[1])]
         self.shift_ = np.array([mean for mean, _ in found])
-        self.scale_ = np.array([deviation if deviation > 1e-12 * abs(mean) else 1.0 for mean, deviation in found])
+        self.scale_ = np.array(
+            [deviation if deviation > 1e-12 * abs(mean) else 1.0 for mean, deviation in found]
+        )
         rows = self._scaled(X).astype(np.float32)
         data = Dataset(
             name="table:array",
