@@ -16,7 +16,9 @@ from amsfl.data.recipe import Column, Recipe, encode
 from amsfl.data.sums import mean_and_deviation, median
 from amsfl.record import plain, typed
 
-PARTS = st.lists(st.lists(st.floats(-1e6, 1e6), max_size=9), min_size=1, max_size=5)
+PARTS = st.lists(
+    st.lists(st.integers(-(10**6), 10**6).map(lambda n: n / 1000), max_size=9), min_size=1, max_size=5
+)
 
 
 @settings(max_examples=60, deadline=None)

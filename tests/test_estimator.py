@@ -2,15 +2,11 @@
 
 from typing import Any
 
-import numpy as np
-import pytest
-from sklearn.base import clone
-from sklearn.model_selection import GroupKFold, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from amsfl.federation.estimator import FederatedClassifier
 
-# one client and a linear model: a few compilations of a small program each, and the checks are about the interface
+# one client and a linear model: the checks are about the interface, and fit some sixty times
 TINY = {"settings": {"engine": "loop", "steps": 5}, "rounds": 6, "clients": 1, "model": "softmax"}
 
 

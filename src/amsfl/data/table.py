@@ -15,6 +15,7 @@ from amsfl.data.reading import Table, from_frame, read
 from amsfl.data.recipe import encode
 
 LABELS = ("label", "target", "class", "y")
+SHOWN = 12  # names in a line
 CLIENTS = ("client", "site", "hospital")
 
 
@@ -154,8 +155,8 @@ def _check_classes(path: str, label: str, y: IntArray, classes: Sequence[str]) -
 def describe(data: Dataset) -> list[str]:
     """What a table is taken for, in lines: before anything is trained on it."""
     recipe = data.recipe
-    if recipe is None:
-        return []
+    if recipe is None or not data.name.startswith(("csv:", "table:")):
+        return []  # sources by name are known
     counts = np.bincount(np.concatenate([data.y, *(y for _, y in data.evals.values())]))
     total = int(counts.sum())
     shares = ", ".join(f"{name} {n / total:.1%}" for name, n in zip(data.classes, counts, strict=True))
@@ -169,12 +170,16 @@ def describe(data: Dataset) -> list[str]:
         f"classes ({recipe.label}): {shares}; always saying {data.classes[int(counts.argmax())]!r} "
         f"would score {counts.max() / total:.3f}",
     ]
-    lines += [f"read as {read}: {', '.join(names)}" for read, names in by_read.items()]
+    lines += [f"read as {read}: {_some(names)}" for read, names in by_read.items()]
     if recipe.left_out:
         lines.append(f"left out: {', '.join(recipe.left_out)}")
     if data.sites is not None:
         rows = np.bincount(data.sites, minlength=len(data.site_names)).tolist()
-        named = ", ".join(f"{name} {n:,}" for name, n in list(zip(data.site_names, rows, strict=True))[:12])
-        more = "" if len(rows) <= 12 else f" and {len(rows) - 12} more"
-        lines.append(f"clients ({recipe.client}): {named}{more} training rows")
+        named = _some([f"{name} {n:,}" for name, n in zip(data.site_names, rows, strict=True)])
+        lines.append(f"clients ({recipe.client}), training rows: {named}")
     return [*lines, *recipe.remarks]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = "" if len(names) <= SHOWN else f" and {len(names) - SHOWN} more"
+    return ", ".join(names[:SHOWN]) + more

@@ -46,9 +46,10 @@ def run(
     """Train one federated model: `amsfl.run(method="amsfl", data="digits", rounds=30).accuracy`.
 
     Arguments: `out` names a folder for the record, which `force` may overwrite; `watch(record)` is called
-    after every round, `before(dataset)` once there is data to look at; `dataset` and `network` are your own data and model in place of the named ones; the
-    rest are the settings of docs/settings.md, of which `method`, `policy`, `combine` and `transmit` may also
-    be objects of your own. Returns a Result. A mistake raises a UserError; what has no effect is a warning.
+    after every round, `before(dataset)` once there is data to look at; `dataset` and `network` are your own
+    data and model in place of the named ones; the rest are the settings of docs/settings.md, of which
+    `method`, `policy`, `combine` and `transmit` may also be objects of your own. Returns a Result. A mistake
+    raises a UserError; what has no effect is a warning.
     """
     own, given = brought(settings, dataset, network)
     config = make_config(given | own.names())

@@ -55,13 +55,11 @@ class Training(Settings):
     drop: str = Field("", description="columns of a table to leave out, with commas between")
     columns: str = Field(
         "",
-        description="how columns of a table are read, as in zip=words,code=frequency: number, date, words, hash, "
-        "frequency, drop",
+        description="how columns are read, as in zip=words,code=hash; or number, date, frequency, drop",
     )
     impute: Literal["shared", "site", "refuse"] = Field(
         "shared",
-        description="gaps of a table: median or commonest word by sums over sites, by each site's own rows, or "
-        "refused",
+        description="gaps of a table: filled by sums over all sites, by each site's own rows, or refused",
     )
     binary: bool = Field(False, description="NSL-KDD: normal against attack instead of five classes")
     partition: str = Field(

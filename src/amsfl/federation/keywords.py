@@ -37,9 +37,9 @@ class RunKeywords(TypedDict, total=False):
     drop: str
     """columns of a table to leave out, with commas between"""
     columns: str
-    """how columns of a table are read, as in zip=words,code=frequency: number, date, words, hash, frequency, drop"""
+    """how columns are read, as in zip=words,code=hash; or number, date, frequency, drop"""
     impute: Literal["shared", "site", "refuse"]
-    """gaps of a table: median or commonest word by sums over sites, by each site's own rows, or refused"""
+    """gaps of a table: filled by sums over all sites, by each site's own rows, or refused"""
     binary: bool
     """NSL-KDD: normal against attack instead of five classes"""
     partition: str
@@ -118,9 +118,9 @@ class ServeKeywords(TypedDict, total=False):
     drop: str
     """columns of a table to leave out, with commas between"""
     columns: str
-    """how columns of a table are read, as in zip=words,code=frequency: number, date, words, hash, frequency, drop"""
+    """how columns are read, as in zip=words,code=hash; or number, date, frequency, drop"""
     impute: Literal["shared", "site", "refuse"]
-    """gaps of a table: median or commonest word by sums over sites, by each site's own rows, or refused"""
+    """gaps of a table: filled by sums over all sites, by each site's own rows, or refused"""
     binary: bool
     """NSL-KDD: normal against attack instead of five classes"""
     partition: str

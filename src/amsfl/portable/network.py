@@ -58,7 +58,7 @@ def shapes(parts: tuple[Part, ...]) -> dict[str, tuple[int, ...]]:
 
 
 def logits(parts: tuple[Part, ...], tensors: Tensors, x: Array) -> Array:
-    """In numpy, for whoever has nothing else, [rows, classes]: in float64 if the rows are, else in float32."""
+    """In numpy, for whoever has nothing else, [rows, classes]: in float64 if the rows are so."""
     x = x if x.dtype == np.float64 else np.asarray(x, np.float32)
     for part in parts:
         weight, bias = tensors.get(f"{part.name}.weight"), tensors.get(f"{part.name}.bias")

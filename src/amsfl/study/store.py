@@ -44,6 +44,14 @@ def create(where: Path, study: Study, dataset: Dataset, force: bool = False) -> 
         raise
 
 
+def searched(where: Path) -> dict[str, Any]:
+    """What a search found for the study that this folder holds, if it holds one."""
+    if not folder.holds_record(where):
+        return {}
+    found = folder.read_manifest(where, "study").settings.get("searched", {})
+    return dict(found)
+
+
 def manifest(study: Study, dataset: Dataset) -> Manifest:
     settings, made = described(study, dataset), facts.of_data(dataset)
     return Manifest(
@@ -81,6 +89,7 @@ def described(study: Study, dataset: Dataset) -> dict[str, Any]:
             entry: {key: value for key, value in settings.items() if key not in shared}
             for entry, settings in configs.items()
         },
+        **({"searched": study.searched} if study.searched else {}),
     }
 
 
