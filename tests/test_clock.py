@@ -1,5 +1,7 @@
 """Profiles, costs and both clocks, by hand."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -175,3 +177,15 @@ def test_csv_profile_that_cannot_be_read(tmp_path):
     (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe\x00\x01")
     with pytest.raises(UserError, match="cannot be read"):
         clock.profile(str(tmp_path / "bytes.csv"), 2)
+
+
+def test_a_profile_finds_its_clients_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "p.csv"
+    path.write_text("client,step_seconds,latency,up_mbps,down_mbps\nsouth,2,0,1,1\nnorth,1,0,1,1\n")
+    assert clock.profile(str(path), 2, names=("north", "south")).step_seconds.tolist() == [1, 2]
+    assert clock.profile(str(path), 2).step_seconds.tolist() == [2, 1]  # without names: in the file's order
+    with pytest.raises(UserError, match="no client is called 'south'"):
+        clock.profile(str(path), 2, names=("north", "soudh"))
+    path.write_text("client,step_seconds,latency,up_mbps,down_mbps\nnorth,2,0,1,1\nnorth,1,0,1,1\n")
+    with pytest.raises(UserError, match="no line for the client 'south'"):
+        clock.profile(str(path), 2, names=("north", "south"))

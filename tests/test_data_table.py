@@ -88,9 +88,17 @@ CASES = {
     "label not there": ([HEADER, *LINES], {"label": "sick"}, "no column 'sick'; the columns are age, smoker"),
     "client not there": ([HEADER, *LINES], {"client_column": "ward"}, "no column 'ward'.*--client-column"),
     "label is client": ([HEADER, *LINES], {"label": "hospital"}, "both the label and the client"),
-    "empty cell": ([HEADER, *LINES, "40,,7,north,ill"], {}, "line 22, column 'smoker' is empty"),
-    "nan": ([HEADER, LINES[0], "NaN,no,7,north,ill", *LINES], {}, "line 3, column 'age' is NaN"),
-    "infinite": ([HEADER, *LINES, "inf,no,7,north,ill"], {}, "Line 22, column 'age' is inf"),
+    "empty cell": (
+        [HEADER, *LINES, "40,,7,north,ill"],
+        {"impute": "refuse"},
+        "line 22, column 'smoker' is empty; .*--impute shared",
+    ),
+    "nan": (
+        [HEADER, LINES[0], "NaN,no,7,north,ill", *LINES],
+        {"impute": "refuse"},
+        "line 3, column 'age' is empty",
+    ),
+    "infinite": ([HEADER, *LINES, "inf,no,7,north,ill"], {}, "Line 22, column 'age' is 'inf', but the rest"),
     "word among numbers": ([HEADER, *LINES, "old,no,7,north,ill"], {}, "Line 22, column 'age' is 'old', but"),
     "short line": ([HEADER, *LINES, "40,no,7"], {}, "line 22 has 3 cells; the header has 5"),
     "one class": (
@@ -99,7 +107,26 @@ CASES = {
         "has label 'well'; learning needs two",
     ),
     "an amount": ([HEADER, *LINES], {"label": "age"}, "'age' has 20 different values in 20 rows"),
-    "identifier": (["id,y", *[f"p{i},{i % 2}" for i in range(200)]], {}, "'id' has 200 different words"),
+    "identifier": (
+        ["id,y", *[f"p{i},{i % 2}" for i in range(200)]],
+        {},
+        "no columns besides 'y'.*looks like an identifier: 160 different words; --columns id=hash",
+    ),
+    "odd number": (
+        [HEADER, *LINES],
+        {"columns": "smoker=number"},
+        "column 'smoker' is '(yes|no)', but the rest are numbers",
+    ),
+    "no such column": ([HEADER, *LINES], {"drop": "agee"}, r"no column 'agee' to read or drop.*'age'"),
+    "no such reading": ([HEADER, *LINES], {"columns": "age=letters"}, "not NAME=HOW with HOW one of number"),
+    "no such filling": ([HEADER, *LINES], {"impute": "mean"}, "Unknown impute 'mean'"),
+    "no site to fill by": (
+        ["a,y", *[f"{i % 3},{i % 2}" for i in range(20)]],
+        {"impute": "site"},
+        "no column names one; pass --client-column",
+    ),
+    "all dropped": (["a,y", "1,0", "2,1", "3,0", "4,1"], {"drop": "a"}, "no columns besides 'y'"),
+    "nobody's rows": (["a,y", "1,", "2,"], {}, "Every row of .* lacks y"),
     "no header": (["1,2", "3,4", "5,6"], {}, "must name the columns"),
     "same name twice": (["a,a,y", "1,2,0"], {}, "each differently; it reads a,a,y"),
     "nothing to learn from": (["y", *["0", "1"] * 4], {}, "no columns besides 'y'"),
@@ -117,9 +144,9 @@ def test_every_mistake_has_its_sentence(case: str, write) -> None:  # type: igno
 def test_unreadable_files(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="There is no file"):
         load(str(tmp_path / "none.csv"))
-    (tmp_path / "latin.csv").write_bytes("äge,y\n1,0\n".encode("latin-1"))
-    with pytest.raises(UserError, match="cannot be read as CSV"):
-        load(str(tmp_path / "latin.csv"))
+    (tmp_path / "binary.csv").write_bytes(bytes(range(256)))
+    with pytest.raises(UserError, match="cannot be read as CSV text; save it as UTF-8"):
+        load(str(tmp_path / "binary.csv"))
     (tmp_path / "fake.csv.gz").write_bytes(b"age,y\n1,0\n")
     with pytest.raises(UserError, match="cannot be read as CSV"):
         load(str(tmp_path / "fake.csv.gz"))

@@ -17,13 +17,26 @@ if TYPE_CHECKING:
     from amsfl.data import Dataset
     from amsfl.engines.models import Model
     from amsfl.federation import Result, resume, run, run_batch
+    from amsfl.federation.estimator import FederatedClassifier
     from amsfl.methods import Method
     from amsfl.schedule import Policy
 
-__all__ = ["Dataset", "Method", "Model", "Policy", "Result", "__version__", "resume", "run", "run_batch"]
+__all__ = [
+    "Dataset",
+    "FederatedClassifier",
+    "Method",
+    "Model",
+    "Policy",
+    "Result",
+    "__version__",
+    "resume",
+    "run",
+    "run_batch",
+]
 
 _HOMES = {
     "Dataset": "amsfl.data",
+    "FederatedClassifier": "amsfl.federation.estimator",
     "Method": "amsfl.methods",
     "Model": "amsfl.engines.models",
     "Policy": "amsfl.schedule",

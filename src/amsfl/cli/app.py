@@ -2,7 +2,7 @@
 
 import typer
 
-from amsfl.cli import bench, check, deploy, lists, plan, reproduce, run, study, verify
+from amsfl.cli import bench, check, deploy, lists, plan, predict, reproduce, run, study, tune, verify
 
 app = typer.Typer(
     name="amsfl",
@@ -14,9 +14,12 @@ app = typer.Typer(
 
 app.command()(reproduce.reproduce)
 app.command()(reproduce.compare)
+app.command()(tune.tune)
 app.command()(reproduce.report)
 app.command()(run.run)
 app.command()(run.resume)
+app.command()(predict.predict)
+app.command()(predict.export)
 app.command()(verify.verify)
 app.command()(plan.plan)
 app.command()(check.check)

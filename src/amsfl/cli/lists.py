@@ -1,13 +1,16 @@
 """`amsfl methods`, `amsfl data`, `amsfl profiles`: what there is."""
 
 import inspect
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.table import Table
 
+from amsfl.cli import flags
 from amsfl.cli.errors import friendly
 from amsfl.cli.screen import plain, screen
 from amsfl.core import Kind
+from amsfl.federation.config import Training
 
 
 @friendly
@@ -48,10 +51,18 @@ def _about(kind: Kind[Any], name: str, *between: str) -> list[str]:
 
 
 @friendly
-def data() -> None:
-    """List the data sources and where they are found."""
-    from amsfl.data import catalogue
+@flags.takes(Training, only=("label", "client_column", "drop", "columns", "impute"))
+def data(
+    settings: dict[str, Any],
+    file: Annotated[str | None, typer.Argument(help="a table, to see how it would be read")] = None,
+) -> None:
+    """List the data sources and where they are found, or say how a table of yours would be read."""
+    from amsfl.data import catalogue, describe, load
 
+    if file is not None:
+        for line in describe(load(file, **settings)):
+            screen().print(plain(line), soft_wrap=True)
+        return
     table = Table("data", "rows", "what it is", "where", title="Data")
     for name, rows, what, where in catalogue():
         table.add_row(name, str(rows), what, plain(where))

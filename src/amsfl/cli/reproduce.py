@@ -1,5 +1,6 @@
 """`amsfl reproduce`, `amsfl compare` and `amsfl report`."""
 
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -7,12 +8,13 @@ import typer
 
 from amsfl.cli import flags
 from amsfl.cli.errors import friendly
-from amsfl.cli.screen import plain, screen
+from amsfl.cli.screen import described, plain, screen
 from amsfl.cli.study_progress import duration, watching
 from amsfl.core import UserError
 from amsfl.federation.config import Simulation, Training
 
 if TYPE_CHECKING:
+    from amsfl.data import Dataset
     from amsfl.study import Study
 
 # a study has several methods, each with its options; the rest it sets for all, or has no use for
@@ -36,6 +38,9 @@ Config = Annotated[
 ]
 Force = Annotated[bool, typer.Option(help="start anew where the folder holds a study with other settings")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="no estimate, no bar; only where the report is")]
+Tune = Annotated[
+    str, typer.Option(help="search lr and steps before the trials: none, quick or full (as long as it takes)")
+]
 Out = Annotated[Path, typer.Option(help="folder of the study and its report")]
 
 
@@ -58,7 +63,7 @@ def reproduce(
     from amsfl import study
 
     plan = study.read_study(config or study.REPRODUCE)
-    _carry_out(study.with_changes(plan, _names(methods), trials, settings), out, force, quiet)
+    _carry_out(study.with_changes(plan, names_of(methods), trials, settings), out, force, quiet)
 
 
 @friendly
@@ -69,20 +74,21 @@ def compare(
     trials: Trials = None,
     config: Config = None,
     out: Out = Path("results/compare"),
+    tune: Tune = "quick",
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Compare methods on your own data, clients and target, the way `amsfl reproduce` does.
 
+    Before the trials, learning rate and steps are searched for every method that needs them (--tune).
     Settings that are not given are those of the study's file; trial k has the seed plus k.
     Stop it with Ctrl-C and continue it with the same command; finished trials are kept.
     """
     from amsfl import study
 
-    if settings.get("client_column"):
-        settings = {"partition": "column"} | settings
     plan = study.read_study(config or study.COMPARE)
-    _carry_out(study.with_changes(plan, _names(methods), trials, settings), out, force, quiet)
+    plan = study.with_changes(plan, names_of(methods), trials, settings)
+    _carry_out(plan, out, force, quiet, lambda data: searched(plan, data, tune, settings, quiet, out))
 
 
 @friendly
@@ -109,7 +115,7 @@ def _home(folder: Path) -> Path:
     return folder / "report" if (folder / "config.toml").exists() else folder
 
 
-def _names(methods: str | None) -> list[str] | None:
+def names_of(methods: str | None) -> list[str] | None:
     if methods is None:
         return None
     found = [name.strip() for name in methods.split(",") if name.strip()]
@@ -118,7 +124,41 @@ def _names(methods: str | None) -> list[str] | None:
     return found
 
 
-def _carry_out(plan: "Study", out: Path, force: bool, quiet: bool) -> None:
+def searched(
+    plan: "Study",
+    dataset: "Dataset",
+    level: str,
+    fixed: Collection[str],
+    quiet: bool,
+    out: Path | None = None,
+) -> "Study":
+    """The study with what a search finds for it; what is on record of one is not searched again."""
+    from amsfl import study
+
+    console = screen(stderr=True)
+    worth = study.trials_worth(plan, level, fixed)
+    if worth and not quiet:
+        console.print(f"Learning rate and steps are searched first, at most {worth:.0f} trials' work.")
+    known = study.searched(out) if out else {}
+
+    def watch(entry: str) -> None:
+        if not quiet:
+            console.print(f"  searching for {plain(entry)} ...")
+
+    try:
+        return study.tuned(plan, dataset, level, fixed, known, watch)
+    except KeyboardInterrupt:
+        console.print("amsfl: stopped before the first trial; --tune none searches nothing.")
+        raise typer.Exit(130) from None
+
+
+def _carry_out(
+    plan: "Study",
+    out: Path,
+    force: bool,
+    quiet: bool,
+    search: "Callable[[Dataset], Study] | None" = None,
+) -> None:
     """Load, estimate, run what is missing, report."""
     from amsfl import study
     from amsfl.federation.setup import load_data
@@ -128,6 +168,9 @@ def _carry_out(plan: "Study", out: Path, force: bool, quiet: bool) -> None:
     dataset = load_data(plan.config(plan.reference))
     if dataset.note:
         console.print(plain(dataset.note), style="yellow")
+    if not quiet:
+        described(dataset)
+    plan = search(dataset) if search else plan
     total = plan.trials * len(plan.methods)
     with study.start(out, plan, dataset, force) as home:
         units = study.pending(home, plan)

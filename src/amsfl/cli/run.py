@@ -10,7 +10,7 @@ import typer
 from amsfl.cli import flags
 from amsfl.cli.errors import friendly
 from amsfl.cli.progress import watching
-from amsfl.cli.screen import plain, print_json, screen
+from amsfl.cli.screen import described, plain, print_json, screen
 from amsfl.federation.config import ROUNDS_AT_MOST, Simulation, Training
 from amsfl.record.fingerprint import CHANGEABLE
 
@@ -42,7 +42,10 @@ def run(
     where = out or new_folder(checked)
     with watching(checked, as_json) as watch:
         result = _interruptible(
-            lambda: federation.run(out=where, force=force, watch=watch, **settings), where
+            lambda: federation.run(
+                out=where, force=force, watch=watch, before=None if as_json else described, **settings
+            ),
+            where,
         )
     _print(result.summary, where, as_json)
 

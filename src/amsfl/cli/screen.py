@@ -1,10 +1,13 @@
 """What commands print: text as it is, whatever it says, and JSON that every reader takes."""
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
+
+if TYPE_CHECKING:
+    from amsfl.data import Dataset
 
 
 def screen(stderr: bool = False, width: int | None = None) -> Console:
@@ -30,3 +33,12 @@ def any_terminal() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+
+
+def described(data: "Dataset") -> None:
+    """A table as it is read, before anything is trained on it; on standard error."""
+    from amsfl.data import describe
+
+    out = screen(stderr=True)
+    for line in describe(data):
+        out.print(plain(line), soft_wrap=True)

@@ -52,14 +52,14 @@ class Profile:
         return len(self.step_seconds)
 
 
-def profile(spec: str, clients: int, seed: int = 0) -> Profile:
+def profile(spec: str, clients: int, seed: int = 0, names: Sequence[str] = ()) -> Profile:
     """A built-in name, a path ending in .csv, or `lognormal:MEDIAN,SIGMA` seconds a step.
 
     Built-in tables repeat after five clients; with `lognormal`, latencies are drawn alike around 0.1 s.
     """
     kind, _, arguments = spec.partition(":")
     if spec.endswith(".csv"):
-        return read_profile(Path(spec), clients)
+        return read_profile(Path(spec), clients, names)
     if kind == "lognormal":
         return _lognormal(spec, arguments, clients, seed)
     if spec not in BUILT_IN:
@@ -90,8 +90,11 @@ def _lognormal(spec: str, arguments: str, clients: int, seed: int) -> Profile:
     return Profile(spec, step, latency, mbps, mbps)
 
 
-def read_profile(path: Path, clients: int) -> Profile:
-    """A CSV with the columns step_seconds, latency, up_mbps, down_mbps; one line a client, in order."""
+def read_profile(path: Path, clients: int, names: Sequence[str] = ()) -> Profile:
+    """A CSV with the columns step_seconds, latency, up_mbps, down_mbps; one line a client.
+
+    Lines are in the clients' order, or, with a column `client` and clients that have names, found by name.
+    """
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
@@ -112,10 +115,24 @@ def read_profile(path: Path, clients: int) -> Profile:
             f"The profile {str(path)!r} has {len(rows)} lines for {clients} clients; "
             f"give it one line a client, or use --clients {len(rows)}."
         )
+    if names and "client" in have:
+        rows = _by_name(path, rows, names)
     values = {column: _column(path, rows, column) for column in COLUMNS}
     return Profile(
         path.name, values["step_seconds"], values["latency"], values["up_mbps"], values["down_mbps"]
     )
+
+
+def _by_name(path: Path, rows: list[dict[str, str]], names: Sequence[str]) -> list[dict[str, str]]:
+    """The lines in the order of the clients' names."""
+    found = {(row["client"] or "").strip(): row for row in rows}
+    for name in found:
+        if name not in names:
+            raise UserError(f"The profile {str(path)!r}: no client is called {name!r}{nearest(name, names)}.")
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise UserError(f"The profile {str(path)!r} has no line for the client {missing[0]!r}; add it.")
+    return [found[name] for name in names]
 
 
 def _column(path: Path, rows: list[dict[str, str]], column: str) -> Floats:

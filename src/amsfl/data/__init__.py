@@ -6,10 +6,12 @@ from typing import NamedTuple
 from amsfl.core import UserError, nearest
 from amsfl.data.dataset import Dataset, FloatArray, IntArray
 from amsfl.data.digits import load_digits
+from amsfl.data.fit import wishes
 from amsfl.data.nslkdd import Unavailable, load_nslkdd, whereabouts
 from amsfl.data.partition import Holdings, partition, summary
+from amsfl.data.reading import ENDINGS, is_table
 from amsfl.data.synth import NOTE, ROWS, TEST_ROWS, load_synth
-from amsfl.data.table import load_csv
+from amsfl.data.table import describe, load_table
 
 __all__ = [
     "Dataset",
@@ -18,7 +20,9 @@ __all__ = [
     "IntArray",
     "Source",
     "catalogue",
+    "describe",
     "load",
+    "load_table",
     "partition",
     "summary",
 ]
@@ -47,20 +51,27 @@ def load(
     seed: int = SEED,
     allow_synthetic: bool = True,
     scale: str = "standard",
+    drop: str = "",
+    columns: str = "",
+    impute: str = "shared",
 ) -> Dataset:
-    """A source by name, or a path ending in .csv or .csv.gz.
+    """A source by name, or the path of a table (.csv, .tsv, either with .gz, .parquet).
 
-    `label`, `client_column` and `scale` are about CSVs, `data_dir` and `binary` about NSL-KDD. Where the
-    real NSL-KDD cannot be had, nslkdd-synth stands in and its note says so, unless `allow_synthetic=False`.
+    `label`, `client_column`, `scale`, `drop`, `columns` and `impute` are about tables, `data_dir` and
+    `binary` about NSL-KDD. Where the real NSL-KDD cannot be had, nslkdd-synth stands in and its note says so,
+    unless `allow_synthetic=False`.
     """
-    if source.lower().endswith((".csv", ".csv.gz")):
+    if is_table(source):
         _refuse(source, binary=binary)
-        return load_csv(source, label, client_column, holdout, seed, scale)
+        wish = wishes(drop, columns, impute, scale)
+        return load_table(source, label, client_column, holdout, seed, wish)
     if source not in SOURCES:
         known = [*SOURCES, "FILE.csv"]
-        hint = "; its name must end in .csv or .csv.gz" if Path(source).is_file() else nearest(source, known)
-        raise UserError(f"Unknown data {source!r}{hint}.")
-    _refuse(source, label=label, client_column=client_column)
+        hint = f"; its name must end in {', '.join(ENDINGS)}"
+        raise UserError(
+            f"Unknown data {source!r}{hint if Path(source).is_file() else nearest(source, known)}."
+        )
+    _refuse(source, label=label, client_column=client_column, drop=drop, columns=columns)
     if source == "digits":
         _refuse(source, binary=binary)
         return load_digits(holdout, seed)

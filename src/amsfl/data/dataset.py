@@ -1,11 +1,14 @@
 """The one record every data source ends in, and the split into a training pool and a hold-out."""
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from amsfl.core import UserError
+
+if TYPE_CHECKING:
+    from amsfl.data.recipe import Recipe
 
 FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.integer[Any]]
@@ -25,6 +28,7 @@ class Dataset(NamedTuple):
     site_names: tuple[str, ...] = ()
     synthetic: bool = False
     note: str = ""  # one line to print with every output
+    recipe: "Recipe | None" = None  # how raw rows become features; None: they are features already
 
 
 def split(

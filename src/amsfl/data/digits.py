@@ -3,6 +3,10 @@
 import numpy as np
 
 from amsfl.data.dataset import Dataset, split
+from amsfl.data.recipe import Column, Recipe
+
+FEATURES = tuple(f"pixel_{row}_{col}" for row in range(8) for col in range(8))
+RECIPE = Recipe(tuple(Column(name, "number", "point", scale=16.0) for name in FEATURES), label="digit")
 
 
 def load_digits(holdout: float = 0.2, seed: int = 0) -> Dataset:
@@ -22,5 +26,6 @@ def load_digits(holdout: float = 0.2, seed: int = 0) -> Dataset:
         y=y[train],
         evals={"holdout": (x[test], y[test])},
         classes=tuple("0123456789"),
-        features=tuple(f"pixel_{row}_{col}" for row in range(8) for col in range(8)),
+        features=FEATURES,
+        recipe=RECIPE,
     )

@@ -17,7 +17,18 @@ import numpy as np
 
 from amsfl.core import UserError
 from amsfl.data.dataset import Dataset, split
-from amsfl.data.schema import BINARY, CLASSES, COLUMNS, FEATURES, NUMERIC, VOCABULARY, Rows, encode, labels
+from amsfl.data.schema import (
+    BINARY,
+    CLASSES,
+    COLUMNS,
+    FEATURES,
+    NUMERIC,
+    VOCABULARY,
+    Rows,
+    encode,
+    labels,
+    recipe,
+)
 
 MIRROR = "https://raw.githubusercontent.com/defcom17/NSL_KDD/master/"
 SHA256 = {  # of the uncompressed file
@@ -45,6 +56,7 @@ def load_nslkdd(
         evals={"holdout": (x[test], y[test]), "test": (encode(test_rows), labels(test_rows, binary))},
         classes=BINARY if binary else CLASSES,
         features=FEATURES,
+        recipe=recipe(),
     )
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from amsfl.core import UserError
 from amsfl.data.dataset import FloatArray, IntArray
+from amsfl.data.recipe import Column, Recipe
 
 Words = npt.NDArray[np.str_]
 
@@ -75,6 +76,25 @@ ATTACKS = {
 }
 CLASSES = tuple(ATTACKS)
 BINARY = ("normal", "attack")
+
+
+def recipe() -> Recipe:
+    """The same encoding as data, for tables of new rows whose columns have the schema's names."""
+    tops = LOG | LINEAR
+    numbers = [
+        Column(
+            name,
+            "number",
+            "point",
+            log=name in LOG,
+            scale=float(np.log1p(tops[name])) if name in LOG else float(tops.get(name, 1)),
+            low=0.0,
+            high=1.0,
+        )
+        for name in NUMERIC
+    ]
+    words = [Column(name, "words", words=known) for name, known in VOCABULARY.items()]
+    return Recipe((*numbers, *words), label="class")
 
 
 class Rows(NamedTuple):

@@ -14,7 +14,19 @@ import numpy as np
 import numpy.typing as npt
 
 from amsfl.data.dataset import Dataset, FloatArray, IntArray, split, stream
-from amsfl.data.schema import ATTACKS, BINARY, CLASSES, FEATURES, LINEAR, LOG, NUMERIC, Rows, encode, labels
+from amsfl.data.schema import (
+    ATTACKS,
+    BINARY,
+    CLASSES,
+    FEATURES,
+    LINEAR,
+    LOG,
+    NUMERIC,
+    Rows,
+    encode,
+    labels,
+    recipe,
+)
 
 ROWS, TEST_ROWS, SEED = 25_000, 5_000, 1999
 NOTE = "Synthetic data (nslkdd-synth): generated to the NSL-KDD schema, not real traffic."
@@ -109,6 +121,7 @@ def load_synth(binary: bool = False, holdout: float = 0.2, seed: int = 0) -> Dat
         evals={"holdout": (x[test], y[test]), "test": (encode(shifted), labels(shifted, binary))},
         classes=BINARY if binary else CLASSES,
         features=FEATURES,
+        recipe=recipe(),
         synthetic=True,
         note=NOTE,
     )

@@ -7,9 +7,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from amsfl.core import UserError, nearest
 from amsfl.engines.dense import Layer, drawn, perceptron, product, turned
+from amsfl.portable import network
+from amsfl.portable.network import Part
 
 Params = Any
 
@@ -20,6 +23,7 @@ class Model(NamedTuple):
     name: str
     init: Callable[[jax.Array], Params]
     apply: Callable[[Params, jax.Array], jax.Array]
+    layers: tuple[Part, ...] = ()  # the same as data, so that others can run it; () for a network of your own
 
 
 LAYERS, WIDTH, NUMBERS = 32, 100_000, 200_000_000  # the most that a model by name may have of each
@@ -62,7 +66,7 @@ def mlp(name: str, sizes: tuple[int, ...]) -> Model:
         keys = jax.random.split(key, len(pairs))
         return turned([drawn(*pair, key) for pair, key in zip(pairs, keys, strict=True)])
 
-    return Model(name, init, perceptron)
+    return Model(name, init, perceptron, network.perceptron(sizes))
 
 
 def cnn(name: str, features: int, classes: int, channels: int = 16) -> Model:
@@ -87,7 +91,34 @@ def cnn(name: str, features: int, classes: int, channels: int = 16) -> Model:
         maps = jax.nn.relu(convolved(params.second, maps, stride=2))
         return perceptron(params.last, maps.reshape(x.shape[0], -1))
 
-    return Model(name, init, apply)
+    return Model(name, init, apply, network.convolutional(side, channels, classes))
+
+
+def tensors(model: Model, params: Params) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
+    """The parameters by name, in the shapes that `amsfl.portable.network` describes; by path for others."""
+    if not model.layers:
+        leaves = jax.tree_util.tree_flatten_with_path(params)[0]
+        return {jax.tree_util.keystr(path).strip("."): np.asarray(leaf) for path, leaf in leaves}
+    layers = _images(params) if isinstance(params, CNN) else [(w.T, bias) for w, bias in turned(params)]
+    names = [part.name for part in model.layers if part.name]
+    return {
+        f"{name}.{kind}": np.asarray(part)
+        for name, layer in zip(names, layers, strict=True)
+        for kind, part in zip(("weight", "bias"), layer, strict=True)
+    }
+
+
+def _images(params: CNN) -> list[tuple[Any, Any]]:
+    """Channels before height and width, as others have them: here they come last."""
+    kernels = [
+        (weight.reshape(3, 3, -1, weight.shape[-1]).transpose(3, 2, 0, 1), bias)
+        for weight, bias in (params.first, params.second)
+    ]
+    ((weight, bias),) = turned(params.last)
+    channels = params.second.bias.size
+    side = isqrt(weight.shape[0] // channels)
+    dense = weight.T.reshape(-1, side, side, channels).transpose(0, 3, 1, 2)
+    return [*kernels, (dense.reshape(len(bias), -1), bias)]
 
 
 def from_module(name: str, build: Callable[[jax.Array], Any]) -> Model:

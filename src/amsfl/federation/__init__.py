@@ -7,7 +7,8 @@ from amsfl.federation.config import RunConfig, ServeConfig, Training
 from amsfl.federation.given import make_config, read_toml, serve_config
 
 if TYPE_CHECKING:
-    from amsfl.federation.api import Result, resume, run, run_batch, run_trials
+    from amsfl.federation.api import resume, run, run_batch, run_trials
+    from amsfl.federation.result import Result
     from amsfl.federation.setup import Own
 
 __all__ = [

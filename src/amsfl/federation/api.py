@@ -1,13 +1,12 @@
 """`amsfl.run`: settings in, a result out; with a folder, written as it goes and able to continue."""
 
-import math
 import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -24,43 +23,14 @@ from amsfl.federation.keywords import RunKeywords
 from amsfl.federation.own_data import check_dataset
 from amsfl.federation.planner import Memory
 from amsfl.federation.remarks import remarks
+from amsfl.federation.result import Best, Result, better, from_kept, kept, model_files, model_of
 from amsfl.federation.rounds import Trial, begin, rehearse, rounds
-from amsfl.federation.setup import Own, Parts, assemble, precision, prepare
+from amsfl.federation.setup import Own, Parts, assemble, client_names, precision, prepare
 from amsfl.methods import Method
 from amsfl.record import Checkpoint, RoundRecord, RunWriter, Summary, fingerprint
 from amsfl.schedule import Policy
 
 Watch = Callable[[RoundRecord], None]
-Array = np.ndarray[Any, np.dtype[Any]]
-
-
-class Result(NamedTuple):
-    """What a run leaves: the summary that the command prints, every round, and the trained model."""
-
-    summary: Summary
-    rounds: list[RoundRecord]
-    params: Array  # flat
-    parts: Parts
-
-    @property
-    def accuracy(self) -> float:
-        """Share of the hold-out that the final model gets right; nan where nobody looked."""
-        return math.nan if self.summary.accuracy is None else self.summary.accuracy
-
-    def predict(self, x: Any) -> Array:
-        """Class numbers of rows `x` ([rows, features], as the data has them), as an array [rows]."""
-        import jax.numpy as jnp  # here: the engines set jax up before anybody imports it
-
-        task = self.parts.task
-        logits = task.model.apply(task.unravel(jnp.asarray(self.params)), jnp.asarray(x, task.dtype))
-        return np.asarray(np.asarray(logits).argmax(-1))
-
-    def __repr__(self) -> str:
-        told = self.summary
-        return (
-            f"<Result: {told.method} on {told.data}, {told.rounds} rounds, "
-            f"{told.virtual_seconds:.1f} virtual seconds, accuracy {self.accuracy:.4f}, {told.status}>"
-        )
 
 
 def run(
@@ -68,6 +38,7 @@ def run(
     out: str | Path | None = None,
     force: bool = False,
     watch: Watch | None = None,
+    before: Callable[[Dataset], None] | None = None,
     dataset: Dataset | None = None,
     network: Model | None = None,
     **settings: Unpack[RunKeywords],
@@ -75,9 +46,10 @@ def run(
     """Train one federated model: `amsfl.run(method="amsfl", data="digits", rounds=30).accuracy`.
 
     Arguments: `out` names a folder for the record, which `force` may overwrite; `watch(record)` is called
-    after every round; `dataset` and `network` are your own data and model in place of the named ones; the
-    rest are the settings of docs/settings.md, of which `method`, `policy`, `combine` and `transmit` may also
-    be objects of your own. Returns a Result. A mistake raises a UserError; what has no effect is a warning.
+    after every round, `before(dataset)` once there is data to look at; `dataset` and `network` are your own
+    data and model in place of the named ones; the rest are the settings of docs/settings.md, of which
+    `method`, `policy`, `combine` and `transmit` may also be objects of your own. Returns a Result. A mistake
+    raises a UserError; what has no effect is a warning.
     """
     own, given = brought(settings, dataset, network)
     config = make_config(given | own.names())
@@ -86,6 +58,8 @@ def run(
         record.check_free(where, force)  # before the work, and once more when the folder is ours
     with precision(config):
         parts = prepare(config, [config.seed], own)
+        if before:
+            before(parts.data)
         for line in remarks(config, parts.method, parts.policy):
             warnings.warn(line, Remark, stacklevel=2)
         state, trials = begin(parts)
@@ -131,17 +105,19 @@ def resume(
         state, (trial,) = begin(parts)
         machine = facts.machine(parts, state)
         fingerprint.check(writer.manifest, facts.made_from(parts), machine, anyway)
-        done = writer.go_on(point)
+        done, best = writer.go_on(point), None
         if point:
-            trial = _trial(point)
+            trial, best = _trial(point), from_kept(point)
             state = parts.engine.place(State(*(point.arrays[name] for name in State._fields)))
         writer.change(config.model_dump(), machine, trial.round)
         stand(trial, config, done)
         ended = writer.ended()
         if ended and (ended.status, ended.rounds, ended.target) == (trial.status, trial.round, config.target):
-            return Result(ended, done, _model(parts, state)[0], parts)
+            result = Result(ended, done, model_of(parts, state)[0], parts, best)
+            writer.end(ended, model_files(result))  # should somebody have lost or changed the model
+            return result
         writer.reopen_end()
-        return _drive(parts, state, trial, done, writer, watch)
+        return _drive(parts, state, trial, done, writer, watch, best)
 
 
 def stand(trial: Trial, config: RunConfig, done: Sequence[RoundRecord]) -> None:
@@ -160,7 +136,8 @@ def _score(record: RoundRecord) -> float:
 
 
 def _trial(point: Checkpoint) -> Trial:
-    return Trial(**point.host | {"memory": Memory.load(point.host["memory"])})
+    own = {key: value for key, value in point.host.items() if key != "best"}
+    return Trial(**own | {"memory": Memory.load(own["memory"])})
 
 
 def _drive(
@@ -170,31 +147,31 @@ def _drive(
     done: list[RoundRecord],
     writer: RunWriter | None,
     watch: Watch | None,
+    best: Best | None = None,
 ) -> Result:
     started = time.perf_counter() - sum(each.wall.get("seconds", 0.0) for each in done)
     with stoppable() as asked:
         for state, news in rounds(parts, state, [trial]):  # noqa: B020 (the state moves on)
             fresh = news[0][1]
             done.append(fresh)
+            best = better(best, parts, state, fresh)
             stop = asked() and trial.status == "running"
             if writer:
                 writer.append(fresh)
                 if stop or trial.round % parts.config.checkpoint_every == 0 or trial.status != "running":
-                    arrays = {name: np.asarray(part) for name, part in state._asdict().items()}
-                    host = vars(trial) | {"memory": trial.memory.dump()}
+                    arrays, told = kept(best)
+                    arrays |= {name: np.asarray(part) for name, part in state._asdict().items()}
+                    host = vars(trial) | {"memory": trial.memory.dump()} | told
                     writer.checkpoint(Checkpoint(trial.round, arrays, host))
             if watch:
                 watch(fresh)
             if stop:
                 raise KeyboardInterrupt
     summary = summarise(parts, trial, done, time.perf_counter() - started)
+    result = Result(summary, done, model_of(parts, state)[0], parts, best)
     if writer:
-        writer.end(summary)
-    return Result(summary, done, _model(parts, state)[0], parts)
-
-
-def _model(parts: Parts, state: State) -> Array:
-    return np.asarray(parts.method.model(state.anchor, state.server))
+        writer.end(summary, model_files(result))
+    return result
 
 
 def summarise(parts: Parts, trial: Trial, records: list[RoundRecord], wall: float) -> Summary:
@@ -203,6 +180,7 @@ def summarise(parts: Parts, trial: Trial, records: list[RoundRecord], wall: floa
     last: dict[str, Any] = next((r.metrics for r in reversed(records) if r.metrics), {})
     reached = trial.reached
     client_steps = sum(trial.steps)
+    numbers = tuple(map(str, range(len(trial.steps))))
     return Summary(
         method=config.method,
         data=parts.data.name,
@@ -221,7 +199,7 @@ def summarise(parts: Parts, trial: Trial, records: list[RoundRecord], wall: floa
         target=config.target,
         seconds_to_target=reached[config.clock] if reached else None,
         rounds_to_target=int(reached["rounds"]) if reached else None,
-        steps={str(who): steps for who, steps in enumerate(trial.steps)},
+        steps=dict(zip(client_names(config, parts.data) or numbers, trial.steps, strict=True)),
         bytes_up=sum(r.bytes_up for r in records),
         bytes_down=sum(r.bytes_down for r in records),
         wall={
@@ -284,5 +262,5 @@ def run_batch(
     wall = (time.perf_counter() - started) / len(configs)
     return [
         Result(summarise(parts, trial, records[trial.index], wall), records[trial.index], model, parts)
-        for trial, model in zip(running, _model(parts, state), strict=True)
+        for trial, model in zip(running, model_of(parts, state), strict=True)
     ]

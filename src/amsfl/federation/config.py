@@ -45,10 +45,22 @@ class Training(Settings):
     extrapolation: float = Field(
         0.0, ge=0, le=1e6, description="FedExP's largest server step, as in 4; 0: no FedExP"
     )
-    data: str = Field("nslkdd", description="nslkdd, nslkdd-synth, digits or FILE.csv; see `amsfl data`")
+    data: str = Field(
+        "nslkdd",
+        description="nslkdd, nslkdd-synth, digits or a table: FILE.csv, .tsv, .parquet; see `amsfl data`",
+    )
     data_dir: str | None = Field(None, description="folder of the NSL-KDD files")
-    label: str | None = Field(None, description="label column of a CSV file")
-    client_column: str | None = Field(None, description="column of a CSV file that says who owns a row")
+    label: str | None = Field(None, description="label column of a table")
+    client_column: str | None = Field(None, description="column of a table that says who owns a row")
+    drop: str = Field("", description="columns of a table to leave out, with commas between")
+    columns: str = Field(
+        "",
+        description="how columns are read, as in zip=words,code=hash; or number, date, frequency, drop",
+    )
+    impute: Literal["shared", "site", "refuse"] = Field(
+        "shared",
+        description="gaps of a table: filled by sums over all sites, by each site's own rows, or refused",
+    )
     binary: bool = Field(False, description="NSL-KDD: normal against attack instead of five classes")
     partition: str = Field(
         "auto",

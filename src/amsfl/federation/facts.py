@@ -1,6 +1,7 @@
 """What a run is made from, as its record keeps it: to be held against what a resumed run finds."""
 
 import platform
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -10,7 +11,7 @@ from amsfl import clock
 from amsfl.core.version import VERSION
 from amsfl.data import Dataset
 from amsfl.engines import State, devices
-from amsfl.federation.setup import Parts
+from amsfl.federation.setup import Parts, client_names
 from amsfl.methods import Method
 from amsfl.record import Manifest, MethodFacts
 from amsfl.record.fingerprint import identity, of_arrays
@@ -20,7 +21,8 @@ def manifest(parts: Parts, first: State) -> Manifest:
     """record.json of a new run; `first` is its state before any round."""
     config, made = parts.config, made_from(parts)
     settings = config.model_dump()
-    speeds = clock.profile(config.profile, made["clients"], config.seed)
+    names = client_names(config, parts.data)
+    speeds = clock.profile(config.profile, made["clients"], config.seed, names)
     return Manifest(
         kind="run",
         identity=identity(settings, made),
@@ -29,7 +31,7 @@ def manifest(parts: Parts, first: State) -> Manifest:
         methods={config.method: of_method(parts.method)},
         made_from=made,
         machine=machine(parts, first),
-        about=about(parts.data, speeds, config.partition),
+        about=about(parts.data, speeds, names),
     )
 
 
@@ -87,7 +89,15 @@ def versions() -> dict[str, Any]:
     return {"amsfl": VERSION, "jax": jax.__version__, "numpy": np.__version__, "processor": kind}
 
 
-def about(data: Dataset, profile: clock.Profile, partition: str) -> dict[str, Any]:
+def _read_as(data: Dataset) -> dict[str, str]:
+    """How each column of a table was read, and why some were not."""
+    if data.recipe is None:
+        return {}
+    read = {column.name: column.read for column in data.recipe.columns}
+    return read | {name: f"left out: {why}" for name, why in data.recipe.left_out.items()}
+
+
+def about(data: Dataset, profile: clock.Profile, names: Sequence[str]) -> dict[str, Any]:
     """Data and clients in words and numbers, for whoever reads the record."""
     splits = {split: np.asarray(y) for split, (_, y) in data.evals.items()}
     return {
@@ -97,12 +107,13 @@ def about(data: Dataset, profile: clock.Profile, partition: str) -> dict[str, An
             "note": data.note,
             "classes": list(data.classes),
             "rows": len(data.y),
+            "read_as": _read_as(data),
             "eval_rows": {split: len(y) for split, y in splits.items()},
             # what saying the commonest class every time would score: who ends there has learned nothing
             "base_rate": {split: float(np.bincount(y).max() / len(y)) for split, y in splits.items()},
         },
         "clients": {
-            "names": list(data.site_names) if partition in ("auto", "column") else [],
+            "names": list(names),
             "step_seconds": profile.step_seconds.tolist(),
             "latency": profile.latency.tolist(),
             "up_mbps": profile.up_mbps.tolist(),

@@ -27,13 +27,19 @@ class RunKeywords(TypedDict, total=False):
     extrapolation: float
     """FedExP's largest server step, as in 4; 0: no FedExP"""
     data: str
-    """nslkdd, nslkdd-synth, digits or FILE.csv; see `amsfl data`"""
+    """nslkdd, nslkdd-synth, digits or a table: FILE.csv, .tsv, .parquet; see `amsfl data`"""
     data_dir: str | None
     """folder of the NSL-KDD files"""
     label: str | None
-    """label column of a CSV file"""
+    """label column of a table"""
     client_column: str | None
-    """column of a CSV file that says who owns a row"""
+    """column of a table that says who owns a row"""
+    drop: str
+    """columns of a table to leave out, with commas between"""
+    columns: str
+    """how columns are read, as in zip=words,code=hash; or number, date, frequency, drop"""
+    impute: Literal["shared", "site", "refuse"]
+    """gaps of a table: filled by sums over all sites, by each site's own rows, or refused"""
     binary: bool
     """NSL-KDD: normal against attack instead of five classes"""
     partition: str
@@ -106,9 +112,15 @@ class ServeKeywords(TypedDict, total=False):
     data_dir: str | None
     """folder of the NSL-KDD files"""
     label: str | None
-    """label column of a CSV file"""
+    """label column of a table"""
     client_column: str | None
-    """column of a CSV file that says who owns a row"""
+    """column of a table that says who owns a row"""
+    drop: str
+    """columns of a table to leave out, with commas between"""
+    columns: str
+    """how columns are read, as in zip=words,code=hash; or number, date, frequency, drop"""
+    impute: Literal["shared", "site", "refuse"]
+    """gaps of a table: filled by sums over all sites, by each site's own rows, or refused"""
     binary: bool
     """NSL-KDD: normal against attack instead of five classes"""
     partition: str

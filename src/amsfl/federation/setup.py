@@ -62,6 +62,9 @@ def load_data(config: Training) -> Dataset:
         label=config.label,
         client_column=config.client_column,
         binary=config.binary,
+        drop=config.drop,
+        columns=config.columns,
+        impute=config.impute,
     )
 
 
@@ -80,14 +83,13 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
     method = method_of(config, own)
     policy = planner.policy_of(config, method, own.policy)
     dataset = own.dataset or load_data(config)
-    clients = config.clients
-    if scheme(config, dataset) in ("column", "site") and dataset.sites is not None:
-        clients = len(dataset.site_names)  # the data says how many there are
+    names = client_names(config, dataset)
+    clients = len(names) or config.clients  # the data says how many there are, if it has sites
     if config.cohort is not None and config.cohort > clients:
         raise UserError(
             f"A cohort of {config.cohort} does not fit {clients} clients; lower --cohort or raise --clients."
         )
-    profiles = [clock.profile(each.profile, clients, each.seed) for each in configs]
+    profiles = [clock.profile(each.profile, clients, each.seed, names) for each in configs]
     partitions = [
         data.partition(
             scheme(each, dataset),
@@ -130,6 +132,12 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
         claimed,
         cast,
     )
+
+
+def client_names(config: Training, dataset: Dataset) -> tuple[str, ...]:
+    """The data's sites, where they are the clients; () where clients have numbers."""
+    own = scheme(config, dataset) in ("column", "site") and dataset.sites is not None
+    return tuple(dataset.site_names) if own else ()
 
 
 def scheme(config: Training, dataset: Dataset) -> str:

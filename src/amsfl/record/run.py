@@ -5,6 +5,7 @@ beside and renamed, so a file is whole or not there. At a checkpoint all of it i
 """
 
 import os
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,10 @@ class RunWriter:
         disk.remove(self.where / old)
         self.slot = 1 - self.slot
 
-    def end(self, summary: Summary) -> None:
+    def end(self, summary: Summary, models: Mapping[str, bytes] | None = None) -> None:
+        """The model that leaves, then the end."""
+        for name, content in (models or {}).items():
+            disk.write_atomically(self.where / name, content)
         folder.write_sealed(self.where / SUMMARY, summary._asdict(), self.manifest.identity)
 
     def last_checkpoint(self) -> Checkpoint | None:

@@ -13,7 +13,9 @@ from amsfl.record.schema import Checkpoint, Manifest, RoundRecord, RunRecord, Su
 
 CONFIG, ROUNDS, POINTER, SUMMARY = "config.toml", "rounds.jsonl", "checkpoint.json", "summary.json"
 SLOTS = ("checkpoint-a.safetensors", "checkpoint-b.safetensors")  # in turns: the last one stays whole
-FILES = (CONFIG, ROUNDS, POINTER, SUMMARY, *SLOTS)
+MODEL, BEST, ABOUT_MODEL, CARD = "model.safetensors", "model-best.safetensors", "model.json", "MODEL.md"
+MODELS = (MODEL, BEST, ABOUT_MODEL, CARD)  # what leaves: amsfl.portable reads and writes what is in them
+FILES = (CONFIG, ROUNDS, POINTER, SUMMARY, *SLOTS, *MODELS)
 KINDS = ("run", "flower", "trace")
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -78,6 +79,8 @@ def _run(where: Path, manifest: Manifest) -> Iterator[Finding]:
     yield _look(run.POINTER, checkpoint)
     yield _rounds(where, lines.bad, whole, point.round if point else 0)
     yield _look(run.SUMMARY, lambda: _summary(where, manifest, whole))
+    if disk.there(where / run.ABOUT_MODEL):
+        yield _look(run.ABOUT_MODEL, lambda: _models(where))
 
 
 def _rounds(where: Path, bad: str, whole: int, known: int) -> Finding:
@@ -103,6 +106,15 @@ def _summary(where: Path, manifest: Manifest, rounds: int) -> str:
     if summary.rounds != rounds:
         raise UserError(f"It tells of {summary.rounds} rounds, and {rounds} whole ones are on record.")
     return f"{summary.status} after {summary.rounds} rounds"
+
+
+def _models(where: Path) -> str:
+    sums = folder.read_sealed(where / run.ABOUT_MODEL, f"'amsfl resume {where}' writes it again.")["sha256"]
+    for name, known in sums.items():
+        path = where / name
+        if not path.is_file() or sha256(path.read_bytes()).hexdigest() != known:
+            raise UserError(f"{name} is gone or was changed.")
+    return f"the model that leaves: {', '.join(sums)}"
 
 
 def _study(where: Path, manifest: Manifest) -> Iterator[Finding]:

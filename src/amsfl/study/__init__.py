@@ -2,17 +2,24 @@
 
 from amsfl.study.estimate import estimate
 from amsfl.study.run import Unit, pending, start, work
-from amsfl.study.settings import COMPARE, REPRODUCE, Study, read_study, with_changes
+from amsfl.study.settings import COMPARE, REPRODUCE, Study, as_file, read_study, with_changes
+from amsfl.study.store import searched
+from amsfl.study.tune import LEVELS, trials_worth, tuned
 
 __all__ = [
     "COMPARE",
+    "LEVELS",
     "REPRODUCE",
     "Study",
     "Unit",
+    "as_file",
     "estimate",
     "pending",
     "read_study",
+    "searched",
     "start",
+    "trials_worth",
+    "tuned",
     "with_changes",
     "work",
 ]

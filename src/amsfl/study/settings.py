@@ -15,7 +15,7 @@ REPRODUCE, COMPARE = HERE / "reproduce.toml", HERE / "compare.toml"
 BUILT_IN = {path.stem: path for path in sorted(HERE.glob("*.toml"))}
 TRIALS = 10_000  # of one method, at most
 CHUNK = 10  # trials that run as one batch and are saved together
-FIELDS = ("title", "kind", "trials", "seed", "reference", "run", "methods")
+FIELDS = ("title", "kind", "trials", "seed", "reference", "run", "methods", "searched")
 FOR_ALL = {  # what a comparison needs, whatever its file says
     "stop_at_target": False,  # times to a target come from whole curves
     "local_accuracy": True,
@@ -41,6 +41,7 @@ class Study(NamedTuple):
     run: dict[str, Any]  # settings of `amsfl run` for everybody
     methods: dict[str, dict[str, Any]]  # entry -> its own settings; `method` is the entry's name if absent
     objects: dict[str, Own] = {}  # noqa: RUF012 (never changed) entry -> what of it is an object, not a name
+    searched: dict[str, Any] = {}  # noqa: RUF012 (never changed) entry -> what tune.py tried and found
 
     def own(self, entry: str) -> Own:
         return self.objects.get(entry, Own())
@@ -79,8 +80,15 @@ def read_study(file: str | Path) -> Study:
             str(raw.get("reference") or ("amsfl" if "amsfl" in entries else next(iter(entries)))),
             shared,
             entries,
+            searched=raw.get("searched") or {},
         )
     )
+
+
+def as_file(study: Study) -> dict[str, Any]:
+    """What `read_study` reads."""
+    plain = {name: value for name, value in study._asdict().items() if name in FIELDS}
+    return {name: value for name, value in plain.items() if value != {}}
 
 
 def with_changes(

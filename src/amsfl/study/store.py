@@ -7,7 +7,7 @@ from amsfl import clock
 from amsfl.core import UserError
 from amsfl.data import Dataset
 from amsfl.federation import Own, Result, facts
-from amsfl.federation.setup import method_of
+from amsfl.federation.setup import client_names, method_of
 from amsfl.record import Manifest, RoundRecord, StudyWriter, TrialRecord, folder
 from amsfl.record import study as on_disk
 from amsfl.record.text import checksum
@@ -44,6 +44,14 @@ def create(where: Path, study: Study, dataset: Dataset, force: bool = False) -> 
         raise
 
 
+def searched(where: Path) -> dict[str, Any]:
+    """What a search found for the study that this folder holds, if it holds one."""
+    if not folder.holds_record(where):
+        return {}
+    found = folder.read_manifest(where, "study").settings.get("searched", {})
+    return dict(found)
+
+
 def manifest(study: Study, dataset: Dataset) -> Manifest:
     settings, made = described(study, dataset), facts.of_data(dataset)
     return Manifest(
@@ -67,19 +75,21 @@ def described(study: Study, dataset: Dataset) -> dict[str, Any]:
     shared = {
         key: value for key, value in first.items() if all(c.get(key) == value for c in configs.values())
     }
-    speeds = clock.profile(first["profile"], first["clients"], study.seed)
+    names = client_names(study.config(next(iter(study.methods))), dataset)
+    speeds = clock.profile(first["profile"], len(names) or first["clients"], study.seed, names)
     return {
         "title": study.title,
         "kind": study.kind,
         "trials": study.trials,
         "seed": study.seed,
         "reference": study.reference,
-        **facts.about(dataset, speeds, first["partition"]),
+        **facts.about(dataset, speeds, names),
         "run": shared,
         "methods": {
             entry: {key: value for key, value in settings.items() if key not in shared}
             for entry, settings in configs.items()
         },
+        **({"searched": study.searched} if study.searched else {}),
     }
 
 

@@ -18,6 +18,7 @@ def notes(study: Study) -> list[str]:
         *_idle(study),
         *_twins(study.found),
         *_rates(study.found),
+        *_searched(study.found),
         *choices([one.series for one in study.found]),
     ]
 
@@ -73,3 +74,22 @@ def _rates(found: list[Measured]) -> list[str]:
 def _lr(series: Series) -> list[float]:
     # none in a first round: each client caps its steps by its own first minibatch
     return [record.lr for trial in series.trials for record in trial.rounds if record.lr]
+
+
+def _searched(found: list[Measured]) -> list[str]:
+    """What was searched for whom before the trials, and what came of it."""
+    mine = {one.label: told for one in found if (told := one.series.settings.get("searched"))}
+    if not mine:
+        return []
+    said = "; ".join(
+        f"{label} {', '.join(f'{key} {value:g}' for key, value in told['found'].items())} "
+        f"(of {len({(each.get('lr'), each.get('steps')) for each in told['tried']})})"
+        for label, told in mine.items()
+    )
+    others = [one.label for one in found if one.label not in mine]
+    rest = f" Nothing was searched for {', '.join(others)}." if others else ""
+    level = next(iter(mine.values()))["level"]
+    return [
+        f"Settings were searched before the trials ({level}), on a seed of its own and on training rows kept "
+        f"back, never on the hold-out: {said}.{rest}"
+    ]

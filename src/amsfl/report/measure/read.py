@@ -75,6 +75,7 @@ def _study(folder: Path, found: StudyRecord) -> Source:
 def _entry(found: StudyRecord, entry: str) -> Series:
     facts = found.manifest.methods[entry]
     own = {"method": entry, **found.settings["run"], **found.settings["methods"][entry]}
+    own |= {"searched": found.settings.get("searched", {}).get(entry)}
     trials = [Trial(each.trial, each.seed, each.summary, each.rounds) for each in found.trials[entry]]
     label = facts.title if entry == facts.name else f"{facts.title} ({entry})"
     return _series(entry, label, facts, own, trials)

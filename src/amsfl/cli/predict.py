@@ -1,0 +1,47 @@
+"""`amsfl predict` and `amsfl export`: the model of a run, used and taken elsewhere."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from amsfl.cli.errors import friendly
+
+Run = Annotated[Path, typer.Argument(help="the folder of a run, or of an export")]
+Which = Annotated[
+    str, typer.Option(help="last: the final model; best: that of the best round by the hold-out")
+]
+
+
+@friendly
+def predict(
+    run: Run,
+    rows: Annotated[Path, typer.Argument(help="a table of new rows with the columns of the training table")],
+    out: Annotated[Path, typer.Option(help="where to write them")] = Path("predictions.csv"),
+    which: Which = "last",
+) -> None:
+    """Predict the class of new rows, with a probability for every class."""
+    from amsfl import portable
+    from amsfl.portable.predictions import as_csv
+    from amsfl.record import write_atomically
+
+    model = portable.load(run, which)
+    chances = model.predict_proba(str(rows))
+    write_atomically(out, as_csv(model.classes, chances))
+    typer.echo(f"{len(chances):,} predictions: {out}")
+
+
+@friendly
+def export(
+    run: Run,
+    to: Annotated[str, typer.Option(help="torch, onnx or sklearn")],
+    out: Annotated[Path | None, typer.Option(help="folder; RUN/export-FORMAT by default")] = None,
+    which: Which = "last",
+) -> None:
+    """Write a run's model for another library, with what loads it there."""
+    from amsfl import portable
+    from amsfl.portable.export import export as write
+
+    where = out or run / f"export-{to}"
+    made = write(portable.load(run, which), to, where)
+    typer.echo(f"{where}: {', '.join(made)}")

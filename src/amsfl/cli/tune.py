@@ -1,0 +1,41 @@
+"""`amsfl tune`: the search of `amsfl compare` alone, as a study's file."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from amsfl.cli import flags
+from amsfl.cli.errors import friendly
+from amsfl.cli.reproduce import NOT_OF_STUDIES, Config, Methods, Quiet, Trials, names_of, searched
+from amsfl.cli.screen import described
+from amsfl.federation.config import Simulation, Training
+
+
+@friendly
+@flags.takes(Training, Simulation, leave_out=NOT_OF_STUDIES)
+def tune(
+    settings: dict[str, Any],
+    methods: Methods = None,
+    trials: Trials = None,
+    config: Config = None,
+    level: Annotated[str, typer.Option(help="quick or full (as long as it takes)")] = "quick",
+    out: Annotated[Path, typer.Option(help="where to write the study")] = Path("tuned.toml"),
+    quiet: Quiet = False,
+) -> None:
+    """Search lr and steps for every method that needs them; `amsfl compare --config` takes the file."""
+    import tomli_w
+
+    from amsfl import study
+    from amsfl.federation.setup import load_data
+    from amsfl.record import write_atomically
+
+    plan = study.with_changes(study.read_study(config or study.COMPARE), names_of(methods), trials, settings)
+    dataset = load_data(plan.config(plan.reference))
+    if not quiet:
+        described(dataset)
+    found = searched(plan, dataset, level, settings, quiet)
+    write_atomically(out, tomli_w.dumps(study.as_file(found)).encode())
+    for entry, told in found.searched.items():
+        typer.echo(f"{entry}: {', '.join(f'{key} {value:g}' for key, value in told['found'].items())}")
+    typer.echo(f"{out}; compare with 'amsfl compare --config {out} --tune none'")

@@ -1,0 +1,137 @@
+"""Tables as people have them: CSV in any separator and common encoding, TSV, parquet, data frames."""
+
+import csv
+import gzip
+import io
+import math
+import zlib
+from collections.abc import Sequence
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from amsfl.core import UserError
+
+ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+MISSING = {"", "na", "n/a", "nan", "null", "?"}
+SEPARATORS = ",;\t|"
+FALLBACK = "cp1252"  # what Windows wrote before UTF-8; it reads nearly anything, so it is said
+
+
+class Table(NamedTuple):
+    """A table as text, column by column; a gap is ''. `lines` is where each row stands in its file."""
+
+    name: str
+    columns: dict[str, list[str]]
+    lines: Sequence[int]
+    remarks: tuple[str, ...] = ()  # what was decided while reading
+    commas: bool = False  # whether 1,234 is more likely 1.234 than 1234: commas do not separate its cells
+
+
+def is_table(source: str) -> bool:
+    return source.lower().endswith(ENDINGS)
+
+
+def read(path: str) -> Table:
+    """A file by its ending."""
+    if not Path(path).is_file():
+        raise UserError(f"There is no file {path}.")
+    return _parquet(path) if path.lower().endswith(".parquet") else _csv(path)
+
+
+def from_frame(frame: Any, name: str = "table") -> Table:
+    """A pandas or polars DataFrame, or a dict of columns."""
+    try:
+        columns = {str(key): [_cell(value) for value in frame[key]] for key in _keys(frame)}
+    except (TypeError, KeyError, AttributeError) as error:
+        raise UserError(
+            f"A table is a file, a pandas or polars DataFrame or a dict of columns ({error})."
+        ) from None
+    sizes = {len(cells) for cells in columns.values()}
+    if len(sizes) != 1 or sizes == {0}:
+        raise UserError(f"The table {name!r} needs rows, and as many in every column.")
+    return Table(name, columns, range(1, 1 + sizes.pop()))
+
+
+def _keys(frame: Any) -> list[Any]:
+    return list(frame.columns if hasattr(frame, "columns") else frame.keys())
+
+
+def _cell(value: Any) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, (datetime, date)):
+        return "" if value != value else value.isoformat()  # pandas' NaT is not itself
+    return _whole(str(value))
+
+
+def _whole(cell: str) -> str:
+    cell = cell.strip()
+    return "" if cell.lower() in MISSING else cell
+
+
+def _parquet(path: str) -> Table:
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise UserError(f"{path}: parquet needs pyarrow; pip install 'amsfl[tables]'.") from None
+    try:
+        columns = parquet.read_table(path).to_pydict()
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read as parquet: {error}.") from None
+    return from_frame(columns, path)
+
+
+def _csv(path: str) -> Table:
+    text, remarks = _text(path)
+    try:
+        separator = "\t" if ".tsv" in path.lower()[-7:] else max(SEPARATORS, key=_first(text).count)
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+        header = [name.strip() for name in next(reader, [])]
+        rows = [(reader.line_num, row) for row in reader if row]
+    except csv.Error as error:
+        raise UserError(f"{path} cannot be read as CSV text: {error}.") from error
+    if not rows:
+        raise UserError(f"{path} has no rows below its first line; it needs a header and data.")
+    if all(_is_number(name) for name in header) or "" in header or len(set(header)) < len(header):
+        raise UserError(
+            f"The first line of {path} must name the columns, each differently; it reads {','.join(header)}."
+        )
+    for line, row in rows:
+        if len(row) != len(header):
+            raise UserError(f"{path}, line {line} has {len(row)} cells; the header has {len(header)}.")
+    cells = zip(*(row for _, row in rows), strict=True)
+    columns = {name: [_whole(cell) for cell in column] for name, column in zip(header, cells, strict=True)}
+    return Table(path, columns, [line for line, _ in rows], remarks, separator != ",")
+
+
+def _text(path: str) -> tuple[str, tuple[str, ...]]:
+    """The file's text, and a remark where its encoding is a guess."""
+    try:
+        content = Path(path).read_bytes()
+        content = gzip.decompress(content) if path.lower().endswith(".gz") else content
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"{path} cannot be read as CSV text: {error}.") from error
+    encodings = ["utf-16"] if content[:2] in (b"\xff\xfe", b"\xfe\xff") else ["utf-8-sig", FALLBACK]
+    for encoding in encodings:
+        try:
+            text = content.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        if "\0" in text:
+            break
+        guessed = f"The file is not UTF-8 and was read as Windows text ({FALLBACK}): look at its umlauts."
+        return text, (guessed,) if encoding == FALLBACK else ()
+    raise UserError(f"{path} cannot be read as CSV text; save it as UTF-8.")
+
+
+def _first(text: str) -> str:
+    return text.lstrip().partition("\n")[0]
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,52 @@
+"""Statistics of all sites' values from sums alone: what a federation could share without showing a row.
+
+`parts` is one array or list a site. Nothing here looks at two sites' values at once but through a sum.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+HALVINGS = 60
+
+
+def mean_and_deviation(parts: Sequence[Floats]) -> tuple[float, float]:
+    """Of all values: from counts and sums, then from sums of squared distances; (0, 0) without any."""
+    count = sum(len(part) for part in parts)
+    if not count:
+        return 0.0, 0.0
+    size = max(float(np.abs(part).max()) for part in parts if len(part)) or 1.0  # squares must not overflow
+    mean = sum(float((part / size).sum()) for part in parts) / count
+    square = sum(float(((part / size - mean) ** 2).sum()) for part in parts) / count
+    return mean * size, float(np.sqrt(square)) * size
+
+
+def median(parts: Sequence[Floats]) -> float:
+    """The lower median, by asking every site how many of its values lie at or below a guess.
+
+    A median lies within one deviation of the mean, so the search needs nobody's smallest or largest value.
+    """
+    mean, deviation = mean_and_deviation(parts)
+    count = sum(len(part) for part in parts)
+    low, high = mean - deviation * (1 + 1e-9), mean + deviation * (1 + 1e-9)
+    for _ in range(HALVINGS):
+        guess = low / 2 + high / 2
+        below = sum(int((part <= guess).sum()) for part in parts)
+        low, high = (low, guess) if 2 * below >= count else (guess, high)
+    return float(f"{high:.12g}")
+
+
+def counts(parts: Sequence[Sequence[str]]) -> dict[str, int]:
+    """How often each word occurs, all sites' counts added up; gaps are not counted."""
+    found: Counter[str] = Counter()
+    for part in parts:
+        found.update(cell for cell in part if cell)
+    return dict(found)
+
+
+def most_frequent(found: dict[str, int]) -> str:
+    """The commonest word, of several the first by name; '' without any."""
+    return min(found, key=lambda word: (-found[word], word), default="")

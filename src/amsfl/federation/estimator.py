@@ -1,0 +1,101 @@
+"""`FederatedClassifier`: the same training as a scikit-learn estimator, each site's rows kept apart."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    check_random_state,
+    validate_data,
+)
+
+from amsfl.data import Dataset
+from amsfl.data.sums import mean_and_deviation
+from amsfl.federation.api import run
+from amsfl.portable.network import Array
+
+
+class FederatedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier that is trained where the rows are: `FederatedClassifier().fit(X, y, groups=site)`.
+
+    `groups` says whose row it is; without it rows are dealt to `clients` at random. Features are standardised
+    by sums that sites can share. `settings` are further ones of docs/settings.md, as in {"profile": "wild"}.
+    All rows are trained on; judge by others, as scikit-learn's cross_val_score does.
+    """
+
+    def __init__(
+        self,
+        method: str = "amsfl",
+        model: str = "mlp",
+        rounds: int = 30,
+        clients: int = 5,
+        settings: dict[str, Any] | None = None,
+        random_state: Any = 0,
+    ):
+        self.method = method
+        self.model = model
+        self.rounds = rounds
+        self.clients = clients
+        self.settings = settings
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, groups: Any = None) -> "FederatedClassifier":
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError("There is one class in y; a classifier needs two classes or more.")
+        sites, names = None, np.array([])
+        if groups is not None:
+            check_consistent_length(X, groups)
+            names, sites = np.unique(np.asarray(groups), return_inverse=True)
+        parts = [X] if sites is None else [X[sites == place] for place in range(len(names))]
+        found = [mean_and_deviation([part[:, column] for part in parts]) for column in range(X.shape[1])]
+        self.shift_ = np.array([mean for mean, _ in found])
+        self.scale_ = np.array(
+            [deviation if deviation > 1e-12 * abs(mean) else 1.0 for mean, deviation in found]
+        )
+        rows = self._scaled(X).astype(np.float32)
+        data = Dataset(
+            name="table:array",
+            x=rows,
+            y=codes.astype(np.int32),
+            evals={"holdout": (rows, codes.astype(np.int32))},
+            classes=_different(self.classes_),
+            features=tuple(f"x{column}" for column in range(X.shape[1])),
+            sites=None if sites is None else sites.astype(np.int32),
+            site_names=_different(names),
+        )
+        own: dict[str, Any] = {"partition": "auto" if sites is not None else "iid", "eval_every": self.rounds}
+        own |= {"batch": min(64, len(rows)), "clients": min(self.clients, len(rows))}
+        result = run(
+            **own | (self.settings or {}),
+            dataset=data,
+            method=self.method,
+            model=self.model,
+            rounds=self.rounds,
+            seed=int(check_random_state(self.random_state).randint(2**31)),
+        )
+        self.model_, self.summary_, self.rounds_ = result.model, result.summary, result.rounds
+        return self
+
+    def predict_proba(self, X: Any) -> Array:
+        """[rows, classes], in the order of `classes_`."""
+        check_is_fitted(self)
+        return self.model_.predict_proba(self._scaled(validate_data(self, X, dtype=np.float64, reset=False)))
+
+    def predict(self, X: Any) -> Array:
+        chances = self.predict_proba(X)
+        return np.asarray(self.classes_[chances.argmax(axis=1)])
+
+    def _scaled(self, X: Array) -> Array:
+        return np.asarray((X - self.shift_) / self.scale_)
+
+
+def _different(values: Array) -> tuple[str, ...]:
+    """Names of classes or sites; numbers where two would be spelled alike."""
+    names = tuple(map(str, values))
+    return names if len(set(names)) == len(names) else tuple(map(str, range(len(names))))

@@ -1,0 +1,63 @@
+"""MODEL.md: what a model is, what it was trained on, how well it does, and how to use it."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from amsfl.portable.model import PortableModel
+
+
+def card(model: "PortableModel") -> str:
+    """In Markdown; names from data stand in code marks, so that they mean nothing to it."""
+    about = model.about
+    lines = [
+        f"# {_code(about.get('title', 'A model'))} on {_code(about.get('data', 'unknown data'))}",
+        "",
+        f"Trained by amsfl {about.get('version', '')} with federated clients, whose rows are not in it.",
+        "",
+        f"- classes: {', '.join(map(_code, model.classes))}",
+        f"- features: {len(model.features)}",
+        f"- network: {_code(about.get('model', 'own'))}, "
+        f"{sum(part.size for part in model.tensors.values()):,} numbers",
+        f"- rounds: {about.get('rounds')}; clients: {about.get('clients')}",
+        *_scores("the last round", about.get("metrics") or {}),
+        *_best(about.get("best")),
+        *[f"- {note}" for note in about.get("notes", []) if note],
+    ]
+    if model.recipe is not None:
+        lines += ["", "## What it takes", "", "Raw columns, as the table had them:", ""]
+        lines += [f"- {_code(column.name)}: {column.read}" for column in model.recipe.columns[:100]]
+    lines += [
+        "",
+        "## How to use it",
+        "",
+        "```",
+        "amsfl predict FOLDER new.csv --out predictions.csv",
+        "```",
+        "",
+    ]
+    lines += ["```python", 'import amsfl.portable\nmodel = amsfl.portable.load("FOLDER")']
+    lines += ['model.predict("new.csv"), model.predict_proba("new.csv")', "```", ""]
+    return "\n".join(lines)
+
+
+def _scores(whose: str, metrics: dict[str, Any]) -> list[str]:
+    return [
+        f"- {whose}, {_code(split)}: accuracy {scores['accuracy']:.4f}"
+        + (f", macro-F1 {scores['macro_f1']:.4f}" if scores.get("macro_f1") is not None else "")
+        for split, scores in metrics.items()
+        if scores.get("accuracy") is not None
+    ]
+
+
+def _best(best: dict[str, Any] | None) -> list[str]:
+    if not best:
+        return []
+    return [
+        f"- the best round was {best['round']}, hold-out accuracy {best['accuracy']:.4f}: chosen on the very "
+        "rows it is scored by, so a little flattered"
+    ]
+
+
+def _code(text: Any) -> str:
+    clean = "".join(c if c.isprintable() else "?" for c in str(text)).replace("`", "'")
+    return f"`{clean}`"

@@ -1,0 +1,32 @@
+"""A model from a folder as a scikit-learn classifier: `clone`, pipelines and scorers take it."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from amsfl.portable.model import load
+from amsfl.portable.network import Array
+
+
+class PortableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Trained already: `fit` loads it and looks at no rows. Rows are a table or an array of features."""
+
+    def __init__(self, folder: str = ".", which: str = "last"):
+        self.folder = folder
+        self.which = which
+
+    def fit(self, X: Any = None, y: Any = None) -> "PortableClassifier":
+        self.model_ = load(self.folder, self.which)
+        self.classes_ = np.array(self.model_.classes)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        return self.model_.predict(X)
+
+    def predict_proba(self, X: Any) -> Array:
+        return self.model_.predict_proba(X)
+
+    def decision_function(self, X: Any) -> Array:
+        """The logits, one column a class."""
+        return self.model_.logits(X)

@@ -1,0 +1,116 @@
+"""A model for other libraries: a folder with the model, its description, and a short file that loads it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from amsfl.core import UserError, nearest
+from amsfl.portable.model import PortableModel, files
+from amsfl.portable.network import Part
+from amsfl.record import publish
+
+TORCH = '''"""The network in torch, its parameters from model.safetensors beside this file.
+
+    from model import load
+    logits = load()(rows)  # rows: float32 [rows, {features}], encoded as model.json says
+"""
+
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+
+CLASSES = {classes!r}
+
+
+class Network(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+{modules}
+
+    def forward(self, x):
+{forward}
+        return x
+
+
+def load(path=Path(__file__).with_name("model.safetensors")):
+    network = Network()
+    network.load_state_dict(load_file(path))
+    return network.eval()
+'''
+
+SKLEARN = '''"""The model as a scikit-learn classifier; needs amsfl, numpy and scikit-learn.
+
+    from model import load
+    load().predict("new.csv")  # or a DataFrame of raw columns, or an array of features
+"""
+
+from pathlib import Path
+
+from amsfl.portable.estimator import PortableClassifier
+
+
+def load(folder=Path(__file__).parent):
+    return PortableClassifier(folder=str(folder)).fit()
+'''
+
+
+def export(model: PortableModel, to: str, where: Path) -> list[str]:
+    """Write the folder; the names of its files."""
+    if to not in FORMATS:
+        raise UserError(f"Unknown format {to!r}{nearest(to, FORMATS)}.")
+    if not model.layers:
+        raise UserError(
+            "This model is a network of the user's own, which amsfl cannot write for others; its numbers "
+            "are in model.safetensors, by name."
+        )
+    made = files(model) | FORMATS[to](model)
+    publish(where, made)
+    return sorted(made)
+
+
+def torch_files(model: PortableModel) -> dict[str, bytes]:
+    """model.py: a module whose state_dict is model.safetensors. torch.save would be a pickle."""
+    modules = [_module(part) for part in model.layers if part.name]
+    code = TORCH.format(
+        features=len(model.features),
+        classes=model.classes,
+        modules="\n".join(f"        {line}" for line in modules),
+        forward="\n".join(f"        x = {_called(part)}" for part in model.layers),
+    )
+    return {"model.py": code.encode()}
+
+
+def _module(part: Part) -> str:
+    if part.kind == "conv":
+        return (
+            f"self.{part.name} = torch.nn.Conv2d({part.inputs}, {part.outputs}, 3, stride={part.stride}, "
+            "padding=1)"
+        )
+    return f"self.{part.name} = torch.nn.Linear({part.inputs}, {part.outputs})"
+
+
+def _called(part: Part) -> str:
+    return {
+        "relu": "torch.relu(x)",
+        "image": f"x.reshape(-1, 1, {part.inputs}, {part.inputs})",
+        "flatten": "x.flatten(1)",
+    }.get(part.kind, f"self.{part.name}(x)")
+
+
+def onnx_files(model: PortableModel) -> dict[str, bytes]:
+    try:
+        from amsfl.portable.to_onnx import graph
+    except ImportError:
+        raise UserError("Writing ONNX needs onnx; pip install 'amsfl[export]'.") from None
+    return {"model.onnx": graph(model)}
+
+
+def sklearn_files(model: PortableModel) -> dict[str, bytes]:
+    return {"model.py": SKLEARN.encode()}
+
+
+FORMATS: dict[str, Callable[[PortableModel], dict[str, bytes]]] = {
+    "torch": torch_files,
+    "onnx": onnx_files,
+    "sklearn": sklearn_files,
+}

@@ -1,0 +1,134 @@
+# ruff: noqa: RUF012 (defaults of a NamedTuple, which nobody changes in place)
+"""A trained model that leaves: layers, tensors, preprocessing and classes, in files that anyone can read."""
+
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
+
+from amsfl.core import DiskError, UserError
+from amsfl.data.reading import from_frame, read
+from amsfl.data.recipe import Recipe, encode
+from amsfl.portable.card import card
+from amsfl.portable.network import Array, Part, Tensors, logits, shapes
+from amsfl.record import Damaged, plain, typed
+from amsfl.record.run_reader import ABOUT_MODEL, BEST, CARD, MODEL
+from amsfl.record.text import seal, unseal
+
+FILES = {"last": MODEL, "best": BEST}
+BLOCK = 4096  # rows at once
+
+
+class PortableModel(NamedTuple):
+    """A classifier outside of amsfl's engines: numpy is enough to use it."""
+
+    layers: tuple[Part, ...]  # () for a user's own network: then tensors have names, but nobody can run them
+    tensors: Tensors
+    classes: tuple[str, ...]
+    features: tuple[str, ...]
+    recipe: Recipe | None = None
+    about: dict[str, Any] = {}  # method, data, settings, scores; for the card
+
+    def encode(self, rows: Any) -> Array:
+        """Features of new rows: a file, a data frame or a dict of columns; an array has features already."""
+        if isinstance(rows, np.ndarray) or (isinstance(rows, list) and rows and not isinstance(rows[0], str)):
+            return self._features(np.asarray(rows))
+        table = read(str(rows)) if isinstance(rows, str | Path) else from_frame(rows, "the table of new rows")
+        if self.recipe is not None:
+            return encode(self.recipe, table)
+        missing = [name for name in self.features if name not in table.columns]
+        if missing:
+            raise UserError(f"{table.name} has no column {missing[0]!r}, which the model was trained with.")
+        try:
+            return self._features(np.array([table.columns[name] for name in self.features], np.float32).T)
+        except ValueError as error:
+            raise UserError(f"{table.name} should hold numbers alone: {error}.") from None
+
+    def _features(self, x: Array) -> Array:
+        if x.ndim != 2 or x.shape[1] != len(self.features):
+            raise UserError(
+                f"Rows have shape {x.shape}; the model takes [rows, {len(self.features)}] features, or a "
+                "table of raw columns."
+            )
+        return x
+
+    def logits(self, rows: Any) -> Array:
+        """Of every row and class, float32 [rows, classes]."""
+        if not self.layers:
+            raise UserError(
+                "This model is a network of the user's own; amsfl keeps its numbers, not its code."
+            )
+        x = self.encode(rows)
+        parts = [
+            logits(self.layers, self.tensors, x[start : start + BLOCK]) for start in range(0, len(x), BLOCK)
+        ]
+        return np.concatenate(parts) if parts else np.zeros((0, len(self.classes)), np.float32)
+
+    def predict_proba(self, rows: Any) -> Array:
+        """Probabilities, float64 [rows, classes], in the order of `classes`."""
+        found = self.logits(rows).astype(np.float64)
+        found = np.exp(found - found.max(axis=1, keepdims=True))
+        return np.asarray(found / found.sum(axis=1, keepdims=True))
+
+    def predict(self, rows: Any) -> Array:
+        """The name of the most likely class of every row."""
+        return np.asarray(np.take(np.array(self.classes), self.logits(rows).argmax(axis=1)))
+
+    def description(self) -> dict[str, Any]:
+        """model.json: all but the tensors."""
+        return {
+            "layers": plain(self.layers),
+            "classes": list(self.classes),
+            "features": list(self.features),
+            "recipe": None if self.recipe is None else plain(self.recipe),
+            "about": self.about,
+        }
+
+
+def files(model: PortableModel, best: Tensors | None = None) -> dict[str, bytes]:
+    """What a folder that holds a model is made of; `best` are the tensors of another round."""
+    arrays = {MODEL: _saved(model.tensors)} | ({BEST: _saved(best)} if best is not None else {})
+    sums = {name: sha256(content).hexdigest() for name, content in arrays.items()}
+    about = seal({**model.description(), "sha256": sums})
+    return {**arrays, ABOUT_MODEL: about, CARD: card(model).encode()}
+
+
+def _saved(tensors: Tensors) -> bytes:
+    return save_tensors({name: np.ascontiguousarray(part) for name, part in tensors.items()})
+
+
+def load(folder: str | Path, which: str = "last") -> PortableModel:
+    """The model of a run's folder or of an export: the `last` round's, or the `best` by the hold-out."""
+    where = Path(folder)
+    if which not in FILES:
+        raise UserError(f"A folder holds the 'best' and the 'last' model, not {which!r}.")
+    if not (where / ABOUT_MODEL).is_file():
+        raise UserError(
+            f"The folder {str(where)!r} holds no model: it has no {ABOUT_MODEL}. A run writes it when it "
+            f"ends; 'amsfl resume {where}' goes on with one that did not."
+        )
+    path = where / FILES[which]
+    path = path if path.is_file() else where / MODEL  # an export holds one model
+    try:
+        found, content = unseal((where / ABOUT_MODEL).read_bytes()), path.read_bytes()
+        if sha256(content).hexdigest() != found["sha256"][path.name]:
+            raise Damaged(f"{path.name} was changed")
+        tensors = load_tensors(content)
+        layers = tuple(typed(Part, part) for part in found["layers"])
+        recipe = None if found["recipe"] is None else typed(Recipe, found["recipe"])
+        wrong = [name for name, shape in shapes(layers).items() if tensors[name].shape != shape]
+        if wrong:
+            raise Damaged(f"{wrong[0]} has another shape than {ABOUT_MODEL} says")
+    except OSError as error:
+        raise DiskError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
+    except (Damaged, SafetensorError, KeyError, TypeError) as bad:
+        raise DiskError(
+            f"The model in {str(where)!r} is damaged ({bad}); train or export it again."
+        ) from None
+    return PortableModel(
+        layers, tensors, tuple(found["classes"]), tuple(found["features"]), recipe, found["about"]
+    )

@@ -1,0 +1,166 @@
+"""A fair chance for every method: a small search of learning rate and steps before the trials.
+
+It never sees what the trials are judged by: candidates train on one part of the training pool, are scored on
+the rest of it, and have a seed that no trial has. Who sets its own rate or plans its own steps is left alone,
+and so is what the user has fixed.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import product
+from math import prod
+from typing import Any, NamedTuple
+
+from amsfl.core import UserError, nearest
+from amsfl.data import Dataset
+from amsfl.data.dataset import split
+from amsfl.federation import Result, RunConfig, facts, run_batch
+from amsfl.federation.planner import policy_of
+from amsfl.federation.setup import method_of
+from amsfl.record.text import checksum
+from amsfl.study.settings import Study
+
+APART = 1_000_003  # added to a study's seeds: the search's own partition, first model and sampling
+KEPT_BACK = 0.2  # of the training pool, to score candidates by
+
+
+class Search(NamedTuple):
+    """Every candidate for `first` of a trial's length, then the best ones for `second` of it."""
+
+    rates: tuple[float, ...]
+    steps: tuple[int, ...]
+    first: float
+    finalists: int
+    second: float
+
+
+SEARCHES = {
+    "quick": Search((0.05, 0.2, 0.8), (5, 20), 0.25, 2, 1.0),
+    "full": Search((0.01, 0.05, 0.2, 0.5, 1.0), (2, 5, 10, 20, 50), 1.0, 3, 1.0),
+}
+LEVELS = ("none", *SEARCHES)
+Watch = Callable[[str], None]
+
+
+def tuned(
+    study: Study,
+    dataset: Dataset,
+    level: str = "quick",
+    fixed: Collection[str] = (),
+    known: Mapping[str, Any] | None = None,
+    watch: Watch | None = None,
+) -> Study:
+    """The study with the learning rate and steps that did best, and with what was searched.
+
+    `fixed` is what the user has chosen; `known` what an earlier search found, which is not done again.
+    """
+    if level not in LEVELS:
+        raise UserError(f"Unknown --tune {level!r}{nearest(level, LEVELS)}.")
+    if level == "none":
+        return study
+    apart = _apart(dataset, study.seed)
+    rows = facts.of_data(apart)
+    methods, searched = dict(study.methods), {}
+    for entry in study.methods:
+        keys = [key for key in needed(study, entry) if key not in fixed]
+        if not keys:
+            continue
+        sign = checksum([level, keys, study.config(entry).model_dump(exclude={"data_dir"}), rows])
+        found = (known or {}).get(entry) or {}
+        if found.get("of") != sign:
+            if watch:
+                watch(entry)
+            best, tried = _searched(study, entry, apart, keys, _within(SEARCHES[level], study.trials, level))
+            found = {"level": level, "seed": _seed(study), "found": best, "tried": tried, "of": sign}
+        methods[entry] = methods[entry] | found["found"]
+        searched[entry] = found
+    return study._replace(methods=methods, searched=searched)
+
+
+def needed(study: Study, entry: str) -> list[str]:
+    """Which of lr and steps somebody must choose for this method."""
+    config, own = study.config(entry), study.own(entry)
+    method = method_of(config, own)
+    policy = policy_of(config, method, own.policy)
+    plans = not policy.steps or policy.readings or policy.losses or policy.spends
+    return ([] if method.own_rate else ["lr"]) + ([] if plans else ["steps"])
+
+
+def _within(search: Search, trials: int, level: str) -> Search:
+    """Shorter where trials are few: a quick search costs less than twice the trials it serves."""
+    if level == "full":
+        return search
+    most = trials / (1 + len(search.rates) * len(search.steps))
+    return search._replace(first=min(search.first, most), second=min(search.second, 0.4 * trials))
+
+
+def trials_worth(study: Study, level: str, fixed: Collection[str] = ()) -> float:
+    """How many trials' work the search is, at most."""
+    if level not in SEARCHES:
+        return 0.0
+    search, total = _within(SEARCHES[level], study.trials, level), 0.0
+    for entry in study.methods:
+        keys = [key for key in needed(study, entry) if key not in fixed]
+        sizes = {"lr": len(search.rates), "steps": len(search.steps)}
+        many = 1 + prod(sizes[key] for key in keys)
+        total += many * search.first + search.finalists * search.second if keys else 0.0
+    return total
+
+
+def _seed(study: Study) -> int:
+    return (study.seed + APART) % 2**32
+
+
+def _apart(dataset: Dataset, seed: int) -> Dataset:
+    """The training pool alone, a part of it in the hold-out's place."""
+    train, test = split(dataset.y, KEPT_BACK, seed % 2**31 + 1, dataset.sites)
+    return dataset._replace(
+        x=dataset.x[train],
+        y=dataset.y[train],
+        evals={"holdout": (dataset.x[test], dataset.y[test])},
+        sites=None if dataset.sites is None else dataset.sites[train],
+    )
+
+
+def _searched(
+    study: Study, entry: str, apart: Dataset, keys: Sequence[str], search: Search
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The best candidate and all that were tried, with their scores; what the file says is among them."""
+    base = study.config(entry)
+    grid = {"lr": search.rates, "steps": search.steps}
+    candidates = [dict(zip(keys, values, strict=True)) for values in product(*(grid[key] for key in keys))]
+    told = {key: getattr(base, key) for key in keys}
+    candidates = [told, *(each for each in candidates if each != told)]
+    tried: list[dict[str, Any]] = []
+    for part, many in ((search.first, search.finalists), (search.second, 1)):
+        results = run_batch(
+            [_config(base, each, _seed(study), part) for each in candidates],
+            study.own(entry)._replace(dataset=apart),
+        )
+        scores = [score(result, base.target, base.clock) for result in results]
+        tried += [
+            {**each, "part": part, "accuracy": round(last, 4)}
+            for each, (_, last, _) in zip(candidates, scores, strict=True)
+        ]
+        order = sorted(range(len(candidates)), key=lambda place: scores[place], reverse=True)
+        candidates = [candidates[place] for place in order[:many]]
+    return candidates[0], tried
+
+
+def _config(base: RunConfig, candidate: Mapping[str, Any], seed: int, part: float) -> RunConfig:
+    """A shorter trial: by seconds where the study ends by them, else by rounds."""
+    end: dict[str, Any] = {"seconds": base.seconds and base.seconds * part}
+    if base.rounds is not None:
+        end["rounds"] = max(1, round(base.rounds * part))
+    quiet = {"local_accuracy": False, "readings": False, "seed": seed}
+    return base.model_copy(update={**candidate, **end, **quiet})
+
+
+def score(result: Result, target: float | None, clock: str) -> tuple[float, float, float]:
+    """Sooner at the target, then more right towards the end, then a smaller loss: larger is better."""
+    seen = [(r.seconds[clock], r.metrics["holdout"]) for r in result.rounds if "holdout" in r.metrics]
+    if result.summary.status == "diverged" or not seen:
+        return -float("inf"), 0.0, -float("inf")
+    late = [found for _, found in seen[len(seen) // 2 :]]
+    accuracy = sum(found["accuracy"] for found in late) / len(late)
+    reached = [when for when, found in seen if target and found["accuracy"] >= target]
+    return -reached[0] if reached else -1e12, accuracy, -late[-1]["loss"]

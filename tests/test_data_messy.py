@@ -1,0 +1,167 @@
+"""Tables as they are: gaps, dates, identifiers, many words, commas, encodings, other formats."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from amsfl.data import describe, load, load_table
+from amsfl.data.cells import days
+from amsfl.data.fit import wishes
+from amsfl.data.reading import from_frame
+from amsfl.data.recipe import Column, Recipe, encode
+from amsfl.data.sums import mean_and_deviation, median
+from amsfl.record import plain, typed
+
+PARTS = st.lists(
+    st.lists(st.integers(-(10**6), 10**6).map(lambda n: n / 1000), max_size=9), min_size=1, max_size=5
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(PARTS.filter(lambda parts: any(parts)))
+def test_sums_find_what_all_rows_together_have(parts: list[list[float]]) -> None:
+    """The lower median is the value that half of all rows reach; numpy's 'lower' method gives the same."""
+    arrays = [np.array(part, float) for part in parts]
+    pooled = np.concatenate(arrays)
+    mean, deviation = mean_and_deviation(arrays)
+    size = max(1e-300, float(np.abs(pooled).max()))
+    assert mean / size == pytest.approx(pooled.mean() / size, abs=1e-12)
+    assert deviation / size == pytest.approx(pooled.std() / size, abs=1e-7)
+    expected = float(np.sort(pooled)[(len(pooled) + 1) // 2 - 1])
+    assert median(arrays) / size == pytest.approx(expected / size, abs=1e-8)
+
+
+def columns_of(data: Any) -> dict[str, Column]:
+    return {column.name: column for column in data.recipe.columns}
+
+
+def test_gaps_are_filled_by_sums_or_by_site() -> None:
+    """Site a has ages 10, b has 30 twice as often: the shared lower median is 30, each site's its own."""
+    table = {
+        "age": [10.0, None, 30.0, 30.0, None] * 8,
+        "word": ["x", "", "y", "y", ""] * 8,
+        "site": ["a", "a", "b", "b", "b"] * 8,
+        "label": ["p", "q", "q", "p", "q"] * 8,
+    }
+    shared = load_table(table, holdout=0.1)
+    assert (columns_of(shared)["age"].fill, columns_of(shared)["word"].fill) == ("30", "y")
+    assert not columns_of(shared)["age"].site_fill
+    by_site = load_table(table, holdout=0.1, wish=wishes(impute="site"))
+    assert columns_of(by_site)["age"].site_fill == {"a": "10", "b": "30"}
+    assert columns_of(by_site)["word"].site_fill == {"a": "x", "b": "y"}
+    new = from_frame({"age": [None, None, None], "word": ["", "", ""], "site": ["a", "b", "new"]})
+    low, high, unknown = encode(by_site.recipe, new)
+    assert low[0] < high[0] and (unknown == high).all()  # a site never met is filled by the sums
+    assert any("16 gaps in 'age'" in line for line in describe(shared))
+
+
+def test_the_hold_out_is_not_looked_at() -> None:
+    """Whatever the held-out rows say, the recipe is the same: it is fitted to training rows alone."""
+    rng = np.random.default_rng(0)
+    y = ["p", "q"] * 50
+    table = {"a": rng.normal(size=100).tolist(), "w": rng.choice(["u", "v"], 100).tolist(), "label": y}
+    data = load_table(table)
+    held = [
+        i
+        for i, a in enumerate(table["a"])
+        if encode(data.recipe, from_frame({"a": [a], "w": [table["w"][i]]}))[0].tolist()
+        in data.evals["holdout"][0].tolist()
+    ]
+    assert len(held) == 20
+    for i in held:
+        table["a"][i], table["w"][i] = 1e6, "only here"
+    again = load_table(table)
+    assert again.recipe == data.recipe
+    assert np.abs(again.evals["holdout"][0]).max() == 10  # cut off, not taken into the scale
+
+
+def test_dates_identifiers_words_and_commas(tmp_path: Path) -> None:
+    lines = ["id;born;seen;weight;price;code;label"]
+    for i in range(200):
+        born, seen = f"{1 + i % 28:02}.{1 + i % 12:02}.19{60 + i % 30}", f"2024-03-{1 + i % 31:02}T12:00:00"
+        lines.append(
+            f"{1000 + i};{born};{seen};{i % 9},{i % 10};1.{i:03},5;w{i % 90};{'Yes' if i % 2 else 'no'}"
+        )
+    path = tmp_path / "t.csv"
+    path.write_bytes("\n".join(lines).encode())
+    data = load(str(path))
+    found = columns_of(data)
+    assert data.recipe is not None and list(data.recipe.left_out) == ["id"]
+    assert (found["born"].read, found["born"].spelling) == ("date", "%d.%m.%Y")
+    assert (found["seen"].read, found["seen"].spelling) == ("date", "iso")
+    assert (found["weight"].read, found["weight"].spelling) == ("number", "comma")
+    assert found["price"].shift == pytest.approx(1100, abs=15) and found["code"].read == "hash"
+    assert data.x.shape[1] == len(data.features) == 4 + 64
+    said = "\n".join(describe(data))
+    for part in (
+        "identifier",
+        "different words, hashed",
+        "decimal commas",
+        "day.month.year",
+        "0.500",
+    ):
+        assert part in said
+    chosen = load(str(path), columns="code=frequency,id=number", drop="born, seen")
+    assert columns_of(chosen)["code"].features == ("code",) and "id" in chosen.features
+    assert list(chosen.recipe.left_out) == ["born", "seen"]  # type: ignore[union-attr]
+
+
+def test_days_since_1970() -> None:
+    assert days("1970-01-02", "iso") == 1 and days("02.01.1970 12:00", "%d.%m.%Y") == 1.5
+    assert days("1970-01-01T01:00:00+01:00", "iso") == 0
+    assert days("31/12/1969", "%m/%d/%Y") is None and days("20240131", "iso") is None
+
+
+def test_encodings_separators_and_capitals(tmp_path: Path) -> None:
+    text = "größe{0}label\n" + "".join(f"{i % 5}{{0}}{('Ja', 'ja', 'Nein')[i % 3]}\n" for i in range(30))
+    kinds = {
+        "a.tsv": ("\t", "utf-8"),
+        "b.csv": (";", "cp1252"),
+        "c.csv": (",", "utf-16"),
+        "d.csv": ("|", "utf-8"),
+    }
+    for name, (separator, encoding) in kinds.items():
+        (tmp_path / name).write_bytes(text.format(separator).encode(encoding))
+        data = load(str(tmp_path / name))
+        assert data.features == ("größe",) and data.classes == ("Ja", "Nein", "ja")
+        said = " ".join(describe(data))
+        assert "differ in capitals alone are kept apart: Ja, ja" in said
+        assert ("Windows text" in said) == (encoding == "cp1252")
+
+
+def test_frames_and_parquet_are_as_the_csv(tmp_path: Path) -> None:
+    pandas, parquet = pytest.importorskip("pandas"), pytest.importorskip("pyarrow.parquet")
+    import pyarrow
+
+    columns: dict[str, list[Any]] = {
+        "when": [f"2024-01-{1 + i % 28:02}" for i in range(40)],
+        "amount": [i * 0.5 if i % 9 else None for i in range(40)],
+        "label": ["p" if i % 2 else "q" for i in range(40)],
+    }
+    frame = pandas.DataFrame(columns)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
+    expected = load(str(tmp_path / "t.csv"))
+    others = [load(str(tmp_path / "t.parquet")), load_table(frame)]
+    others.append(load_table(frame.assign(when=pandas.to_datetime(frame["when"]))))
+    polars = pytest.importorskip("polars")
+    for other in [*others, load_table(polars.DataFrame(columns))]:
+        np.testing.assert_allclose(other.x, expected.x, atol=1e-6)
+
+
+def test_rows_without_a_label_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,y\n" + "".join(f"{i},{'' if i == 3 else i % 2}\n" for i in range(21)))
+    data = load(str(path))
+    assert len(data.y) + len(data.evals["holdout"][1]) == 20
+    assert "Left out 1 rows without y, the first in line 5." in describe(data)
+
+
+def test_a_recipe_is_data(tmp_path: Path) -> None:
+    column = Column("a", "number", "comma", "1,5", {"s": "2"}, shift=0.1, scale=3.0, low=-1.0)
+    recipe = Recipe((column, Column("b", "words", words=("u", "v"))), "y", "site", {"id": "why"}, ("said",))
+    assert typed(Recipe, plain(recipe)) == recipe

@@ -1,0 +1,37 @@
+"""The scikit-learn estimator: its own checks, and what groups mean."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import amsfl
+from amsfl.federation.estimator import FederatedClassifier
+
+# one client and a linear model: the checks are about the interface, and fit some sixty times
+TINY: dict[str, Any] = {"rounds": 4, "clients": 1, "model": "softmax", "method": "fedavg"}
+TINY["settings"] = {"engine": "loop", "steps": 4, "lr": 0.5}
+
+
+@parametrize_with_checks([FederatedClassifier(**TINY)])
+def test_scikit_learn_takes_it_for_its_own(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+def test_groups_are_the_clients() -> None:
+    """Each site's rows are its own: the record has the sites by name, and a site that is one row counts."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(3, 2, (90, 3))
+    y = np.where(x[:, 0] > 3, "high", "low")
+    site = np.array(["north"] * 60 + ["south"] * 29 + ["tiny"])
+    fitted = amsfl.FederatedClassifier(**TINY).fit(x, y, groups=site)
+    assert list(fitted.summary_.steps) == ["north", "south", "tiny"]
+    assert fitted.classes_.tolist() == ["high", "low"] and fitted.score(x, y) > 0.8
+    assert fitted.predict_proba(x).shape == (90, 2)
+    np.testing.assert_allclose(fitted.shift_, x.mean(axis=0))
+    np.testing.assert_allclose(fitted.scale_, x.std(axis=0))
+    again = amsfl.FederatedClassifier(**TINY).fit(x, y, groups=site)
+    np.testing.assert_array_equal(again.predict_proba(x), fitted.predict_proba(x))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        amsfl.FederatedClassifier(**TINY).fit(x, y, groups=site[:5])

@@ -1,0 +1,176 @@
+"""A model that leaves: the same logits in numpy, torch, onnxruntime and scikit-learn, for every network."""
+
+import csv
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import amsfl
+from amsfl import portable, record
+from amsfl.cli.app import app
+from amsfl.core import DiskError, UserError
+from amsfl.data import load
+from amsfl.data.reading import from_frame
+from amsfl.data.recipe import encode
+from amsfl.data.schema import COLUMNS, NUMERIC, VOCABULARY, Rows, recipe
+from amsfl.data.schema import encode as encode_rows
+from amsfl.engines.models import make
+from amsfl.portable.network import shapes
+
+MODELS = ("softmax", "mlp:12-7", "cnn")
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    where = tmp_path_factory.mktemp("runs") / "run"
+    settings = {"data": "digits", "clients": 3, "rounds": 3, "steps": 3, "checkpoint_every": 2}
+    return where, amsfl.run(method="fedavg", model=request.param, out=where, **settings)
+
+
+def rows_of(result: Any) -> Any:
+    return result.parts.data.evals["holdout"][0]
+
+
+def loaded(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location("exported", path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.load()
+
+
+def test_every_library_has_the_same_logits(trained: Any, tmp_path: Path) -> None:
+    where, result = trained
+    x = rows_of(result)
+    expected = result.logits(x)
+    np.testing.assert_allclose(portable.load(where).logits(x), expected, atol=1e-5)
+    for to in ("sklearn", "torch", "onnx"):
+        done = CliRunner().invoke(app, ["export", str(where), "--to", to, "--out", str(tmp_path / to)])
+        assert done.exit_code == 0, done.output
+    classifier = loaded(tmp_path / "sklearn" / "model.py")
+    np.testing.assert_allclose(classifier.decision_function(x), expected, atol=1e-5)
+    names = np.array(result.parts.data.classes)[result.parts.data.evals["holdout"][1]]
+    assert classifier.score(x, names) == pytest.approx(result.accuracy)
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(str(tmp_path / "onnx" / "model.onnx"))
+    logits, chances = session.run(None, {"features": x})
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
+    np.testing.assert_allclose(chances, result.predict_proba(x), atol=1e-5)
+    torch = pytest.importorskip("torch")
+    with torch.no_grad():
+        found = loaded(tmp_path / "torch" / "model.py")(torch.from_numpy(x)).numpy()
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_layers_describe_what_the_engines_train() -> None:
+    """The list of layers has as many numbers as the flat vector: nothing is left out of the files."""
+    import jax
+
+    for spec in MODELS:
+        model = make(spec, 64, 10)
+        leaves = jax.tree.leaves(jax.eval_shape(model.init, jax.random.key(0)))
+        assert sum(leaf.size for leaf in leaves) == sum(np.prod(s) for s in shapes(model.layers).values())
+
+
+def test_the_best_and_the_last_round_survive_a_stop(tmp_path: Path) -> None:
+    """A run stopped at a checkpoint and resumed leaves the same files as one that was not."""
+    settings: dict[str, Any] = {"data": "digits", "model": "softmax", "method": "fedavg", "clients": 3}
+    settings |= {
+        "lr": 3.0,
+        "steps": 8,
+        "rounds": 6,
+        "checkpoint_every": 2,
+    }  # a rate at which scores go to and fro
+
+    def stop(fresh: Any) -> None:
+        if fresh.round == 4:
+            raise RuntimeError
+
+    whole = amsfl.run(out=tmp_path / "whole", **settings)
+    with pytest.raises(RuntimeError):
+        amsfl.run(out=tmp_path / "cut", watch=stop, **settings)
+    assert not (tmp_path / "cut" / "model.json").exists()
+    with pytest.raises(UserError, match="holds no model"):
+        portable.load(tmp_path / "cut")
+    amsfl.resume(tmp_path / "cut")
+    for name in ("model.safetensors", "model-best.safetensors", "model.json", "MODEL.md"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "cut" / name).read_bytes()
+    scores = [each.metrics["holdout"]["accuracy"] for each in whole.rounds]
+    assert whole.best is not None
+    assert whole.best.round == 1 + int(np.argmax(scores)) and whole.best.accuracy == max(scores)
+    x, y = whole.parts.data.evals["holdout"]
+    names = np.array(whole.parts.data.classes)[y]
+    best = portable.load(tmp_path / "whole", "best")
+    assert (best.predict(x) == names).mean() == pytest.approx(max(scores))
+    assert (whole.predict(x) == names).mean() == pytest.approx(whole.accuracy)
+    assert record.verify(tmp_path / "whole").good
+
+
+def test_a_changed_model_is_noticed(trained: Any, tmp_path: Path) -> None:
+    where, _ = trained
+    for name in ("model.safetensors", "model.json"):
+        (tmp_path / name).write_bytes((where / name).read_bytes())
+    content = bytearray((tmp_path / "model.safetensors").read_bytes())
+    content[-1] ^= 1
+    (tmp_path / "model.safetensors").write_bytes(content)
+    with pytest.raises(DiskError, match=r"damaged \(model.safetensors was changed\)"):
+        portable.load(tmp_path)
+    with pytest.raises(UserError, match="'best' and the 'last'"):
+        portable.load(where, "first")
+
+
+def test_predict_writes_names_and_probabilities(tmp_path: Path) -> None:
+    lines = [f"{i % 7},{'north' if i % 3 else 'süd'},{'yes' if i % 7 > 3 else 'no'}" for i in range(90)]
+    table = tmp_path / "t.csv"
+    table.write_text("\n".join(["amount,place,label", *lines]), encoding="utf-8")
+    result = amsfl.run(data=str(table), model="softmax", clients=2, rounds=4, out=tmp_path / "run")
+    new = tmp_path / "new.csv"
+    new.write_text(
+        "place,extra,amount\nnorth,1,0\nnowhere,2,6\n", encoding="utf-8"
+    )  # other order, unknown word
+    out = tmp_path / "p.csv"
+    done = CliRunner().invoke(app, ["predict", str(tmp_path / "run"), str(new), "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    rows = list(csv.DictReader(out.open(encoding="utf-8")))
+    assert [row["prediction"] for row in rows] == list(result.predict(str(new))) == ["no", "yes"]
+    for row in rows:
+        assert float(row["p(no)"]) + float(row["p(yes)"]) == pytest.approx(1, abs=1e-5)
+    trained = load(str(table))
+    encoded = portable.load(tmp_path / "run").encode(str(table))
+    both = np.concatenate([trained.x, trained.evals["holdout"][0]])
+    assert sorted(map(tuple, both)) == sorted(map(tuple, encoded))  # rows are encoded as in training
+    new.write_text("place\nnorth\n", encoding="utf-8")
+    done = CliRunner().invoke(app, ["predict", str(tmp_path / "run"), str(new), "--out", str(out)])
+    assert done.exit_code == 2 and "has no column 'amount'" in done.stderr
+
+
+def test_nslkdd_is_the_same_recipe_as_data() -> None:
+    rng = np.random.default_rng(0)
+    numeric = (rng.random((40, len(NUMERIC))) * 50).astype(np.float32)
+    words = np.array([[rng.choice(known) for known in VOCABULARY.values()] for _ in range(40)])
+    words[0] = "unheard-of"
+    columns = dict(zip(NUMERIC, numeric.T.tolist(), strict=True)) | dict(
+        zip(VOCABULARY, words.T.tolist(), strict=True)
+    )
+    table = from_frame({name: columns[name] for name in COLUMNS})
+    expected = encode_rows(Rows(numeric, words, np.array(["normal"] * 40)))
+    np.testing.assert_allclose(encode(recipe(), table), expected, atol=1e-6)
+
+
+def test_a_network_of_ones_own_keeps_its_numbers(tmp_path: Path) -> None:
+    own = make("softmax", 64, 10)._replace(layers=(), name="mine")
+    result = amsfl.run(data="digits", network=own, clients=2, rounds=1, out=tmp_path / "run")
+    assert result.predict(rows_of(result)).shape == (len(rows_of(result)),)
+    assert set(json.loads((tmp_path / "run" / "model.json").read_text())["sha256"]) == {
+        "model.safetensors",
+        "model-best.safetensors",
+    }
+    with pytest.raises(UserError, match="network of the user's own"):
+        portable.load(tmp_path / "run").predict(rows_of(result))
+    done = CliRunner().invoke(app, ["export", str(tmp_path / "run"), "--to", "torch"])
+    assert done.exit_code == 2 and "network of the user's own" in done.stderr
