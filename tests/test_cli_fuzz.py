@@ -186,7 +186,7 @@ KNOWN = [  # each of them once gave a traceback, a wrong answer or no end
     ([*PLAN, "adacomm", "--set", "initial=0", *LOSSES], 2, "for initial, not 0"),
     ([*PLAN, "wang", *EXTREME], 0, ""),
     (["plan", "clients.csv", "--policy", "exact", "--set", "limit_s=-1"], 2, "limit_s"),
-    (["report", "nowhere", "--target", "95"], 2, "nowhere"),
+    (["report", "nowhere", "--target", "95"], 2, "for 95% write 0.95"),
 ]  # fmt: skip
 
 

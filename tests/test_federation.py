@@ -160,7 +160,8 @@ NETWORK = Model(
 
 
 def test_your_own_data_and_model():
-    result = amsfl.run(dataset=own_data(), network=NETWORK, **(SMALL | {"rounds": 8}))
+    own_model = {key: value for key, value in SMALL.items() if key != "model"}
+    result = amsfl.run(dataset=own_data(), network=NETWORK, **(own_model | {"rounds": 8}))
     assert result.summary.data == "mine" and result.accuracy == 1.0
     assert result.params.shape == (4,)
     assert result.predict([[1.0, 0.3], [-1.0, 0.3]]).tolist() == [1, 0]
@@ -169,9 +170,19 @@ def test_your_own_data_and_model():
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"evals": {}}, "'mine' has no split 'holdout' in its evals"),
+        ({"evals": {}}, "'mine' needs a name and a split 'holdout' in its evals"),
+        ({"y": np.arange(60) / 2 % 1}, "labels are whole numbers from 0 to 1, for 2 classes; row 1 has 0.5"),
+        ({"y": np.full(60, np.nan)}, "row 0 has nan"),
+        ({"y": ["no"] * 60}, "x and y are arrays of numbers"),
+        ({"x": [["a", "b"]] * 60}, "x and y are arrays of numbers"),
+        ({"x": np.full((60, 2), 1e300)}, r"row 0, column 'a' is 1e\+300"),
+        ({"classes": "no"}, "classes are different names"),
+        ({"features": ("a", "a")}, "features are different names"),
+        ({"sites": np.zeros(59), "site_names": ("s",)}, r"sites has shape \(59,\) for 60 training rows"),
+        ({"sites": np.full(60, 1.5), "site_names": ("s", "t")}, "sites are whole numbers from 0 to 1"),
+        ({"sites": np.zeros(60)}, "has sites but no site_names"),
         ({"y": np.zeros(59, np.int32)}, r"split 'train': x has shape \(60, 2\) and y \(59,\)"),
-        ({"y": np.full(60, 2, np.int32)}, "labels go from 2 to 2; with 2 classes they go from 0 to 1"),
+        ({"y": np.full(60, 2, np.int32)}, "labels are whole numbers from 0 to 1, for 2 classes; row 0 has 2"),
         ({"features": ("a",)}, "2 columns, but 1 names in features"),
     ],
 )

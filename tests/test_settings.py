@@ -129,12 +129,13 @@ def test_steps_beyond_a_thousand_are_run():
 def remarked(settings):
     config = make_config(settings)
     method = make(config.method, config.options)
-    return list(remarks(config, method, policy_of(config, method)))
+    return list(remarks(config, method, policy_of(config, method), 5))
 
 
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
+        ({"clients": 3}, "the data's own column names 5"),
         ({"steps": 10}, "the policy price chooses them"),
         ({"policy": "fill", "budget": 2.0, "steps": 3}, "the policy fill chooses them"),
         ({"method": "fedavg", "budget": 2.0}, "the policy fixed does not look at it"),
@@ -160,6 +161,12 @@ def test_a_remark_is_a_warning_in_python():
     assert [str(w.message) for w in seen if w.category is Remark] == [
         "Setting 'stop_at_target' has no effect: there is no target."
     ]
+
+
+def test_an_object_and_a_name_for_it_are_one_too_many():
+    for settings in ({"data": "digits"}, {"label": "x"}):
+        with pytest.raises(UserError, match="leave one of them out"):
+            amsfl.run(dataset=own_data(), **settings)
 
 
 def test_a_batch_takes_dicts_and_refuses_what_it_cannot_honour():

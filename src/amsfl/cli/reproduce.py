@@ -11,6 +11,7 @@ from amsfl.cli.errors import friendly
 from amsfl.cli.screen import described, plain, screen
 from amsfl.cli.study_progress import duration, watching
 from amsfl.core import UserError
+from amsfl.federation import make_config
 from amsfl.federation.config import Simulation, Training
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ def report(
     """Rebuild the report from what is finished, or overlay several studies and runs."""
     from amsfl.report import write
 
+    make_config({} if target is None else {"target": target})  # its bounds are a target's
     where = out or (Path("results/report") if len(folders) > 1 else _home(folders[0]))
     _announce(write(folders, where, target))
 

@@ -20,8 +20,8 @@ def study() -> None:
 @app.command()
 @friendly
 def adaptivity(
-    seeds: Annotated[int, typer.Option(min=1, help="seeds of every setting")] = 3,
-    first_seed: Annotated[int, typer.Option(min=0, help="the first of them")] = 100,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="seeds of every setting")] = 3,
+    first_seed: Annotated[int, typer.Option(min=0, max=2**31, help="the first of them")] = 100,
     data: Annotated[str, typer.Option(help="nslkdd or nslkdd-synth")] = "nslkdd",
     data_dir: Annotated[str | None, typer.Option(help="where the NSL-KDD files are")] = None,
     ablations: Annotated[bool, typer.Option(help="also AMSFL with one part off at a time")] = True,

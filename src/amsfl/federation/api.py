@@ -11,7 +11,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from amsfl import record
-from amsfl.core import Combine, Remark, Transmit
+from amsfl.core import Combine, Remark, Transmit, UserError
 from amsfl.data import Dataset
 from amsfl.engines import State
 from amsfl.engines.models import Model
@@ -31,6 +31,7 @@ from amsfl.record import Checkpoint, RoundRecord, RunWriter, Summary, fingerprin
 from amsfl.schedule import Policy
 
 Watch = Callable[[RoundRecord], None]
+OF_NAMED_DATA = ("data", "data_dir", "label", "client_column", "binary")
 
 
 def run(
@@ -60,7 +61,7 @@ def run(
         parts = prepare(config, [config.seed], own)
         if before:
             before(parts.data)
-        for line in remarks(config, parts.method, parts.policy):
+        for line in remarks(config, parts.method, parts.policy, parts.task.shards.size.shape[1]):
             warnings.warn(line, Remark, stacklevel=2)
         state, trials = begin(parts)
         rehearse(parts, trials[0])
@@ -77,6 +78,9 @@ def brought(
     kinds = {"method": Method, "policy": Policy, "combine": Combine, "transmit": Transmit}
     objects = {key: settings[key] for key, kind in kinds.items() if isinstance(settings.get(key), kind)}
     rest = {key: value for key, value in settings.items() if key not in objects}
+    for key in [*(OF_NAMED_DATA if dataset else ()), *(("model",) if network else ())]:
+        if key in rest:
+            raise UserError(f"Setting {key!r} and an object of your own in its place: leave one of them out.")
     return Own(dataset and check_dataset(dataset), network, **objects), rest
 
 

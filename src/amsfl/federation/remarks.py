@@ -7,8 +7,11 @@ from amsfl.methods import Method
 from amsfl.schedule import Policy
 
 
-def remarks(config: Training, method: Method, policy: Policy) -> Iterator[str]:
-    """A sentence for each; what was given is what the user set, not what stands by default."""
+def remarks(config: Training, method: Method, policy: Policy, clients: int) -> Iterator[str]:
+    """A sentence for each; what was given is what the user set, not what stands by default.
+
+    `clients` is how many there are: data with a column of its own says so itself.
+    """
     given = config.model_fields_set
     if "lr" in given and method.own_rate:
         yield f"Setting 'lr' has no effect: {config.method} sets its own learning rate."
@@ -16,6 +19,8 @@ def remarks(config: Training, method: Method, policy: Policy) -> Iterator[str]:
         yield f"Setting 'steps' has no effect: the policy {policy.name} chooses them."
     if config.budget is not None and not policy.limited:
         yield f"Setting 'budget' has no effect: the policy {policy.name} does not look at it."
+    if "clients" in given and clients != config.clients:
+        yield f"Setting 'clients' has no effect: the data's own column names {clients}."
     if config.data_dir is not None and not config.data.startswith("nslkdd"):
         yield f"Setting 'data_dir' has no effect: it is of NSL-KDD, and the data is {config.data!r}."
     if "stop_at_target" in given and config.target is None:

@@ -4,6 +4,7 @@ import re
 import shutil
 import tempfile
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,8 +12,11 @@ from typing import Any, NamedTuple
 import tomli_w
 
 from amsfl import record
-from amsfl.core import UserError
-from amsfl.federation import serve_config
+from amsfl.core import Remark, UserError
+from amsfl.federation import Own, serve_config
+from amsfl.federation.planner import policy_of
+from amsfl.federation.remarks import remarks
+from amsfl.federation.setup import method_of
 from amsfl.flower.deploy import certificates, orphans
 from amsfl.flower.deploy.processes import Federation, loopback
 from amsfl.flower.deploy.shards import checksum, deal
@@ -79,6 +83,9 @@ def _deploy(
     recipe = recall(out, recipe) if settings.get("resume") else recipe
     settings, slowdowns, step_seconds, tls, before = recipe
     config = serve_config({key: value for key, value in settings.items() if key not in RUN})
+    method = method_of(config, Own())
+    for line in remarks(config, method, policy_of(config, method), config.clients):
+        warnings.warn(line, Remark, stacklevel=2)
     if slowdowns and len(slowdowns) != config.clients:
         raise UserError(
             f"{len(slowdowns)} slowdowns for {config.clients} clients; give each its own: --slowdowns 1,2,4."
