@@ -23,7 +23,7 @@ def test_every_contestant_is_a_run():
     """All settings are good ones, with a trial for every attack and one without."""
     units = list(study.units([0, 1], [1, 4], 3))
     assert len(units) == 2 * len(study.CONTESTANTS) and {len(unit.configs) for unit in units} == {2 * 10}
-    assert units[-1].configs[-1].combine == "cap:0.2,nnm:4,geomedian"
+    assert units[-1].configs[-1].combine == "cap:0.1,nnm:4,geomedian"
 
 
 def test_a_study_goes_on(tmp_path):

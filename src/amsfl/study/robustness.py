@@ -2,7 +2,8 @@
 
 Ten clients, Dirichlet 0.5. A unit (one contestant against one number of attackers) is one batch of trials,
 all attacks and seeds at once, and one file, so that a stopped study goes on. Rules are told how many to
-doubt; without an attack they doubt as many, which is what caution costs.
+doubt; without an attack they doubt as many, which is what caution costs. All have a cap that leaves ten
+clients one voice each: any other gives a lie about rows more than an attacker's share.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,11 +20,11 @@ from amsfl.record import RoundRecord, locked, read_sealed, write_sealed
 FOES = (1, 2, 3, 4)
 TARGET = 0.89
 AGAIN = "remove it, and the study runs it again."
-SAFE = "cap:0.2,nnm:{f},trimmed:{f}"
+SAFE = "cap:0.1,nnm:{f},trimmed:{f}"
 CONTESTANTS: dict[str, dict[str, Any]] = {
     "FedAvg": {"method": "fedavg"},
     **{
-        f"FedAvg, {rule.replace(':{f}', '')}": {"method": "fedavg", "combine": f"cap:0.2,{rule}"}
+        f"FedAvg, {rule.replace(':{f}', '')}": {"method": "fedavg", "combine": f"cap:0.1,{rule}"}
         for rule in (
             "median",
             "trimmed:{f}",
@@ -38,7 +39,7 @@ CONTESTANTS: dict[str, dict[str, Any]] = {
     },
     "AMSFL": {"method": "amsfl"},
     "AMSFL, nnm,trimmed": {"method": "amsfl", "combine": SAFE},
-    "AMSFL, nnm,geomedian": {"method": "amsfl", "combine": "cap:0.2,nnm:{f},geomedian"},
+    "AMSFL, nnm,geomedian": {"method": "amsfl", "combine": "cap:0.1,nnm:{f},geomedian"},
 }
 COMMON = {"clients": 10, "partition": "dirichlet:0.5", "profile": "wild", "lr": 0.2, "steps": 10}
 
