@@ -1,4 +1,4 @@
-"""Attacks: seeded, by the clients they name, the same on both engines; and what lies win, before and after."""
+"""Attacks: seeded, by the clients they name, the same on both engines; what lies win, before and after."""
 
 import numpy as np
 import pytest
@@ -83,10 +83,11 @@ def test_mistakes_are_sentences(spec, says):
 positive = st.floats(1e-3, 1e3)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @given(st.lists(st.tuples(*[positive] * 3), min_size=5, max_size=9), st.tuples(*[st.floats(-1e30, 1e30)] * 9))
 def test_a_lie_is_worth_a_constant(honest, lie):
-    """Whatever one of many says: its loss, norms and worth are within the bounds around the others' middle, and
-    products fit the norms that they are of."""
+    """Whatever one of many says: its loss, norms and worth are within the bounds around the others' middle,
+    and products fit the norms that they are of."""
     loss, grad, diff = np.array(honest).T
     fields = [loss, grad, diff, grad, -((grad * diff) ** 0.5) / 2, 0 * loss, -grad, diff, grad]
     said = Reading(*(np.append(field, false) for field, false in zip(fields, lie, strict=True)))
@@ -154,8 +155,8 @@ def damage(believes, monkeypatch):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_what_lies_win_before_and_after(monkeypatch):
-    """One of eight equal clients lies. Unbounded it has nine tenths of all steps, the others one each, and the
-    learning rate a liar likes; bounded it is planned as the best of the others. docs/robust.md has the table."""
+    """One of eight equal clients lies. Unbounded it has nine tenths of all steps, the others one each, and
+    the learning rate a liar likes; bounded it is planned as the best of the others (docs/robust.md)."""
     after, before = damage(True, monkeypatch), damage(False, monkeypatch)
     assert before[""] == after[""]  # nobody lies: nothing changes
     for lie in ("readings:1", "seconds:1"):

@@ -1,4 +1,4 @@
-"""Robust rules: byzfl's answers for equal clients, weights as copies, steps that are no attack, both engines."""
+"""Robust rules: byzfl's answers for equal clients, weights as copies, steps are no attack, both engines."""
 
 import sys
 from pathlib import Path
@@ -169,7 +169,7 @@ def test_engines_agree():
 
 @pytest.mark.parametrize("name", ["scaffold", "feddyn"])
 def test_states_that_a_sum_balances_refuse_rules(name):
-    with pytest.raises(UserError, match="state at every client.*--combine"):
+    with pytest.raises(UserError, match=r"state at every client.*--combine"):
         amsfl.run(**(SMALL | {"dataset": own_data(), "method": name, "combine": "median"}))
 
 

@@ -9,7 +9,7 @@ from rich.markdown import Markdown
 from amsfl.cli.errors import friendly
 from amsfl.cli.screen import plain, screen
 
-app = typer.Typer(help="Studies that take longer: adaptivity.", no_args_is_help=True)
+app = typer.Typer(help="Studies that take longer: adaptivity, robustness.", no_args_is_help=True)
 
 
 @app.callback()
@@ -55,3 +55,44 @@ def adaptivity(
     draw(rows, out)
     screen(width=140).print(Markdown(text))
     typer.echo(f"{out / 'speedups.md'}, {out / 'speedups.png'}")
+
+
+@app.command()
+@friendly
+def robustness(
+    foes: Annotated[str, typer.Option(help="how many of ten clients attack, with commas")] = "1,2,3,4",
+    seeds: Annotated[int, typer.Option(min=1, help="seeds of every setting")] = 3,
+    first_seed: Annotated[int, typer.Option(min=0, help="the first of them")] = 100,
+    rounds: Annotated[int, typer.Option(min=1, help="rounds of every run")] = 40,
+    data: Annotated[str, typer.Option(help="digits, nslkdd or another of `amsfl data`")] = "digits",
+    data_dir: Annotated[str | None, typer.Option(help="where the NSL-KDD files are")] = None,
+    out: Annotated[Path, typer.Option(help="folder of the study")] = Path("results/robustness"),
+    only_report: Annotated[bool, typer.Option(help="no runs: the table of what is finished")] = False,
+) -> None:
+    """Accuracy under the worst of nine attacks: FedAvg, every rule, AMSFL with and without one.
+
+    Stop it with Ctrl-C and continue it with the same command.
+    """
+    from amsfl.core import UserError
+    from amsfl.data import load
+    from amsfl.report.draw.robustness import draw
+    from amsfl.study import robustness as work
+
+    console = screen(stderr=True)
+    counts = [int(each) for each in foes.split(",") if each.strip().isdigit() and 0 < int(each) < 10]
+    if len(counts) != len(foes.split(",")):
+        raise UserError(f"--foes is {foes!r}; give numbers from 1 to 9 with commas, as in 1,2.")
+    if not only_report:
+        dataset = load(data, data_dir=data_dir)
+
+        def watch(name: str, number: int, total: int) -> None:
+            console.print(plain(f"{number + 1} of {total}: {name}"))
+
+        todo = list(work.units(range(first_seed, first_seed + seeds), counts, rounds))
+        work.run(out, dataset, todo, watch)
+    rows = work.read(out)
+    text = work.as_markdown(rows)
+    (out / "robustness.md").write_text(text, encoding="utf-8")
+    draw(rows, out)
+    screen(width=140).print(Markdown(text))
+    typer.echo(f"{out / 'robustness.md'}, {out / 'robustness.png'}")

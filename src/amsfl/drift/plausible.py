@@ -31,7 +31,7 @@ def seconds(step_seconds: Any) -> Floats:
     given = np.asarray(step_seconds, float)
     if len(given) < FEW:
         return given
-    return np.clip(given, np.quantile(given, 1 - MOST) / BETTER, np.median(given) * FAR)
+    return np.asarray(np.clip(given, np.quantile(given, 1 - MOST) / BETTER, np.median(given) * FAR))
 
 
 def worth(gain: Floats, drift: Floats) -> tuple[Floats, Floats]:

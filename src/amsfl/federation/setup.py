@@ -36,8 +36,8 @@ class Own(NamedTuple):
 class Parts(NamedTuple):
     """All that a batch of trials is made of; nothing in it changes while they run.
 
-    Trials of a batch may differ in seed, partition, profile, clock, steps, learning rate and when they
-    stop (lists: one entry a trial); the rest is the first one's for all.
+    Trials of a batch may differ in seed, partition, profile, clock, steps, learning rate, attack and when
+    they stop (lists: one entry a trial); the rest is the first one's for all.
     """
 
     config: RunConfig

@@ -1,0 +1,155 @@
+"""The robustness study: rules against attacks, by how many clients attack; what counts is the worst attack.
+
+Ten clients, Dirichlet 0.5. A unit (one contestant against one number of attackers) is one batch of trials,
+all attacks and seeds at once, and one file, so that a stopped study goes on. Rules are told how many to
+doubt; without an attack they doubt as many, which is what caution costs. All have a cap that leaves ten
+clients one voice each: any other gives a lie about rows more than an attacker's share.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from amsfl import attack
+from amsfl.data import Dataset
+from amsfl.federation import Own, RunConfig, make_config, run_batch
+from amsfl.record import RoundRecord, locked, read_sealed, write_sealed
+
+FOES = (1, 2, 3, 4)
+TARGET = 0.89
+AGAIN = "remove it, and the study runs it again."
+SAFE = "cap:0.1,nnm:{f},trimmed:{f}"
+CONTESTANTS: dict[str, dict[str, Any]] = {
+    "FedAvg": {"method": "fedavg"},
+    **{
+        f"FedAvg, {rule.replace(':{f}', '')}": {"method": "fedavg", "combine": f"cap:0.1,{rule}"}
+        for rule in (
+            "median",
+            "trimmed:{f}",
+            "geomedian",
+            "krum:{f}",
+            "multikrum:{f}",
+            "centred",
+            "clip",
+            "nnm:{f},trimmed:{f}",
+            "nnm:{f},geomedian",
+        )
+    },
+    "AMSFL": {"method": "amsfl"},
+    "AMSFL, nnm,trimmed": {"method": "amsfl", "combine": SAFE},
+    "AMSFL, nnm,geomedian": {"method": "amsfl", "combine": "cap:0.1,nnm:{f},geomedian"},
+}
+COMMON = {"clients": 10, "partition": "dirichlet:0.5", "profile": "wild", "lr": 0.2, "steps": 10}
+
+
+class Unit(NamedTuple):
+    name: str
+    foes: int
+    configs: list[RunConfig]
+
+
+class End(NamedTuple):
+    """What is kept of a trial."""
+
+    attack: str  # empty: none
+    seed: int
+    accuracy: float  # the mean of the last rounds'
+    seconds: float | None  # virtual, to 89%
+
+
+class Row(NamedTuple):
+    """One contestant against so many attackers: means over seeds."""
+
+    name: str
+    foes: int
+    honest: float  # accuracy without an attack
+    worst: float  # and under the worst
+    attack: str  # which that is
+    seconds: float | None  # to 89% without an attack; None where not all seeds come there
+    late: float | None  # and under that attack
+
+
+def units(
+    seeds: Sequence[int], foes: Sequence[int], rounds: int, names: Sequence[str] | None = None
+) -> Iterator[Unit]:
+    for count in foes:
+        for name in names or CONTESTANTS:
+            how = {k: v.format(f=count) for k, v in CONTESTANTS[name].items()}
+            common = COMMON | how | {"rounds": rounds}
+            attacks = ["", *(f"{each}:{count}" for each in attack.names())]
+            yield Unit(
+                name,
+                count,
+                [make_config(common | {"attack": each, "seed": seed}) for each in attacks for seed in seeds],
+            )
+
+
+def run(
+    folder: Path,
+    dataset: Dataset,
+    todo: Sequence[Unit],
+    watch: Callable[[str, int, int], None] | None = None,
+) -> None:
+    """Run what is not there yet; a unit that was run with other settings is run again."""
+    holdout = dataset._replace(evals={"holdout": dataset.evals["holdout"]})
+    with locked(folder):
+        for number, unit in enumerate(todo):
+            settings = {"data": dataset.name, "runs": [each.model_dump() for each in unit.configs]}
+            if _settings(_file(folder, unit)) == settings:
+                continue
+            if watch:
+                watch(f"{unit.name}, {unit.foes} of {COMMON['clients']} attack", number, len(todo))
+            pairs = zip(unit.configs, run_batch(unit.configs, Own(holdout)), strict=True)
+            ends = [end(config, result.rounds)._asdict() for config, result in pairs]
+            content = {"name": unit.name, "foes": unit.foes, "settings": settings, "ends": ends}
+            write_sealed(_file(folder, unit), content)
+
+
+def end(config: RunConfig, rounds: Sequence[RoundRecord]) -> End:
+    accuracy = [each.metrics["holdout"]["accuracy"] for each in rounds]
+    hits = (each.seconds[config.clock] for each, a in zip(rounds, accuracy, strict=True) if a >= TARGET)
+    return End(config.attack.split(":")[0], config.seed, float(np.mean(accuracy[-3:])), next(hits, None))
+
+
+def read(folder: Path) -> list[Row]:
+    """The table of every finished unit, in the contestants' order."""
+    order, found = list(CONTESTANTS), [read_sealed(file, AGAIN) for file in folder.glob("unit-*.json")]
+    rows = [row(each["name"], each["foes"], [End(**one) for one in each["ends"]]) for each in found]
+    return sorted(rows, key=lambda row: (order.index(row.name), row.foes))
+
+
+def row(name: str, foes: int, ends: Sequence[End]) -> Row:
+    by_attack: dict[str, list[End]] = {}
+    for each in ends:
+        by_attack.setdefault(each.attack, []).append(each)
+    mean = {which: float(np.mean([each.accuracy for each in some])) for which, some in by_attack.items()}
+    worst = min((which for which in mean if which), key=lambda which: mean[which])
+    return Row(name, foes, mean[""], mean[worst], worst, _seconds(by_attack[""]), _seconds(by_attack[worst]))
+
+
+def as_markdown(rows: Sequence[Row]) -> str:
+    lines = [
+        "| contestant | attackers of 10 | no attack | worst attack | which | s to 89% | under it |",
+        "| --- | ---: | ---: | ---: | --- | ---: | ---: |",
+    ]
+    for each in rows:
+        times = (f"{s:.1f}" if s is not None else "never" for s in (each.seconds, each.late))
+        cells = [each.name, str(each.foes), f"{each.honest:.3f}", f"{each.worst:.3f}", each.attack, *times]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _seconds(ends: Sequence[End]) -> float | None:
+    times = [each.seconds for each in ends]
+    return None if None in times else float(np.mean([t for t in times if t is not None]))
+
+
+def _settings(file: Path) -> Any:
+    return read_sealed(file, AGAIN)["settings"] if file.exists() else None
+
+
+def _file(folder: Path, unit: Unit) -> Path:
+    slug = "".join(c if c.isalnum() else "-" for c in unit.name.lower())
+    return folder / f"unit-{slug}-{unit.foes}.json"

@@ -1,0 +1,47 @@
+"""The robustness study: what is kept of a run, the worst attack, a study that goes on."""
+
+import numpy as np
+import pytest
+from federation_small import own_data
+
+from amsfl.federation import make_config
+from amsfl.report.draw.robustness import draw
+from amsfl.study import robustness as study
+from amsfl.study.robustness import End
+
+
+def test_the_worst_attack_is_the_worst_mean():
+    """Two seeds; under ipm 0.5 on average, under alie 0.6; one of two never came to 89%."""
+    ends = [End("", 0, 0.9, 3.0), End("", 1, 1.0, 5.0), End("alie", 0, 0.3, None), End("alie", 1, 0.9, 9.0)]
+    ends += [End("ipm", 0, 0.5, 6.0), End("ipm", 1, 0.5, None)]
+    row = study.row("FedAvg", 2, ends)
+    assert row == ("FedAvg", 2, pytest.approx(0.95), 0.5, "ipm", 4.0, None)
+    assert "| FedAvg | 2 | 0.950 | 0.500 | ipm | 4.0 | never |" in study.as_markdown([row])
+
+
+def test_every_contestant_is_a_run():
+    """All settings are good ones, with a trial for every attack and one without."""
+    units = list(study.units([0, 1], [1, 4], 3))
+    assert len(units) == 2 * len(study.CONTESTANTS) and {len(unit.configs) for unit in units} == {2 * 10}
+    assert units[-1].configs[-1].combine == "cap:0.1,nnm:4,geomedian"
+
+
+def test_a_study_goes_on(tmp_path):
+    """One unit is run once; other settings run it again; table and picture come of what is there."""
+    loop = {"engine": "loop", "model": "softmax", "clients": 4, "rounds": 2, "batch": 8, "steps": 1}
+    common = loop | {"method": "fedavg", "combine": "median"}
+    configs = [make_config(common | {"attack": each}) for each in ("", "signflip:1", "rows:1")]
+    unit, seen = study.Unit("FedAvg, median", 1, configs), []
+
+    def watch(name, number, total):
+        seen.append(name)
+
+    for _ in range(2):
+        study.run(tmp_path, own_data(), [unit], watch)
+    assert seen == ["FedAvg, median, 1 of 10 attack"]
+    study.run(tmp_path, own_data(), [unit._replace(configs=configs[:2])], watch)
+    assert len(seen) == 2
+    (row,) = study.read(tmp_path)
+    assert row.attack == "signflip" and np.isfinite(row.worst)
+    draw([row], tmp_path)
+    assert (tmp_path / "robustness.png").stat().st_size > 1000
