@@ -28,7 +28,7 @@ MODELS = ("softmax", "mlp:12-7", "cnn")
 @pytest.fixture(scope="module", params=MODELS)
 def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     where = tmp_path_factory.mktemp("runs") / "run"
-    settings = {"data": "digits", "clients": 3, "rounds": 3, "steps": 3, "checkpoint_every": 2}
+    settings = {"data": "digits", "clients": 3, "rounds": 3, "steps": 3, "engine": "loop"}
     return where, amsfl.run(method="fedavg", model=request.param, out=where, **settings)
 
 
@@ -128,7 +128,9 @@ def test_predict_writes_names_and_probabilities(tmp_path: Path) -> None:
     lines = [f"{i % 7},{'north' if i % 3 else 'süd'},{'yes' if i % 7 > 3 else 'no'}" for i in range(90)]
     table = tmp_path / "t.csv"
     table.write_text("\n".join(["amount,place,label", *lines]), encoding="utf-8")
-    result = amsfl.run(data=str(table), model="softmax", clients=2, rounds=4, out=tmp_path / "run")
+    result = amsfl.run(
+        data=str(table), model="softmax", engine="loop", clients=2, rounds=4, out=tmp_path / "run"
+    )
     new = tmp_path / "new.csv"
     new.write_text(
         "place,extra,amount\nnorth,1,0\nnowhere,2,6\n", encoding="utf-8"
@@ -164,7 +166,7 @@ def test_nslkdd_is_the_same_recipe_as_data() -> None:
 
 def test_a_network_of_ones_own_keeps_its_numbers(tmp_path: Path) -> None:
     own = make("softmax", 64, 10)._replace(layers=(), name="mine")
-    result = amsfl.run(data="digits", network=own, clients=2, rounds=1, out=tmp_path / "run")
+    result = amsfl.run(data="digits", network=own, engine="loop", clients=2, rounds=1, out=tmp_path / "run")
     assert result.predict(rows_of(result)).shape == (len(rows_of(result)),)
     assert set(json.loads((tmp_path / "run" / "model.json").read_text())["sha256"]) == {
         "model.safetensors",
