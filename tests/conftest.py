@@ -15,9 +15,14 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     os.environ["JAX_COMPILATION_CACHE_DIR"] = CACHE
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 
+import hypothesis
 import jax
 
 jax.config.update("jax_enable_x64", True)
+# how fast a machine is must fail nobody's test
+slow = [hypothesis.HealthCheck.too_slow]
+hypothesis.settings.register_profile("any machine", deadline=None, suppress_health_check=slow)
+hypothesis.settings.load_profile("any machine")
 
 pytest_plugins = ["browser"]
 
