@@ -50,7 +50,7 @@ GROUPS: dict[str, tuple[Any, ...]] = {
 }
 OWN = {  # flags that are no settings
     "run": "--config --out --force --json",
-    "compare": "--methods --trials --config --out --force --quiet",
+    "compare": "--methods --trials --config --out --tune --force --quiet",
     "reproduce": "--methods --trials --config --out --quiet --seed --data --seconds",
     "deploy": "--slowdowns --step-seconds --tls --out --resume --json",
     "plan": "--curve --t-max --json --kind --set --set --budget --policy --clock",

@@ -85,7 +85,12 @@ def call(tmp_path, monkeypatch):
         monkeypatch.setattr(amsfl.data, place, lambda *_, **__: digits)
     monkeypatch.setattr("amsfl.engines.make", lambda *_, **__: engine)
     monkeypatch.setattr("amsfl.federation.api._drive", begins)
-    for place in ("amsfl.study.start", "amsfl.study.bench.measure", "amsfl.flower.deploy.run.deal"):
+    for place in (
+        "amsfl.study.start",
+        "amsfl.study.tuned",
+        "amsfl.study.bench.measure",
+        "amsfl.flower.deploy.run.deal",
+    ):
         try:
             monkeypatch.setattr(place, begins)
         except ImportError:  # without Flower, deploy says so

@@ -65,7 +65,14 @@ def test_compared_reported_and_checked(house):
     """By names on the command line; the page names the method as its author does, escaped."""
     flags = [f"--{key}={value}" for key, value in SETTINGS.items()]
     command(
-        house, "compare", *flags, "--methods=fedavg,damped:damped", "--rounds=3", "--trials=2", "--out=study"
+        house,
+        "compare",
+        *flags,
+        "--methods=fedavg,damped:damped",
+        "--rounds=3",
+        "--trials=2",
+        "--tune=none",
+        "--out=study",
     )
     page = (house / "study" / "report.html").read_text()
     assert "Damped &lt;b&gt;averaging&lt;/b&gt;" in page and "<b>averaging" not in page
