@@ -158,8 +158,10 @@ def test_two_thousand_mutated_replies_are_refused_with_a_reason_or_harmless() ->
     zero = np.zeros(4, np.float32)
     model = wire.Model(zero, zero[:0], zero, {})
     refused, measured = 0, costs.start(1)
+    asked = Message(wire.pack_order(order, model), 1000, "train")
+    honest = wire.unpack_reply(grid.answer(asked).content)
     for _ in range(2000):
-        reply = grid.answer(Message(wire.pack_order(order, model), 1000, "train"))
+        reply = Message(wire.pack_reply(honest), reply_to=asked)
         mutate(reply.content, rng)
         arrival = post.Arrival(post.Sent(1000, "train", order, 0.0), reply, 5.0)
         verdict = accept.judge(method, order, model, arrival)

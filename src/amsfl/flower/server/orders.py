@@ -29,16 +29,15 @@ class Desk:
     ) -> tuple[Decision, list[float]]:
         """The plan with nobody asked for more than it can do in time, and the seconds each has for its steps.
 
-        Of whom nothing was measured nothing is cut: there, the seconds alone see to it.
+        Of whom nothing was measured nothing is cut: there, the seconds alone see to it, and they are few,
+        since nobody knows either how long that client takes to begin.
         """
-        room = np.maximum(SHARE * deadline - expected.comm_seconds[cohort], STEPS * deadline)
         known = np.array([bool(stand.measured.step[who]) for who in cohort])
+        left = np.where(known, SHARE * deadline - expected.comm_seconds[cohort], 0.0)
+        room = np.maximum(left, STEPS * deadline)
         most = np.where(known, np.maximum(room / expected.step_seconds[cohort], 1), np.inf)
         steps = np.minimum(decision.steps, most).astype(int)
-        if (steps < decision.steps).any():
-            seconds = round_seconds(expected, cohort, steps)["makespan"]
-            decision = decision._replace(steps=steps, predicted_seconds=seconds)
-        return decision, room.tolist()
+        return predicted(decision._replace(steps=steps), cohort, expected), room.tolist()
 
     def order(self, stand: Progress, who: int, steps: int, within: float, lr: float | None) -> wire.Order:
         config = self.config
@@ -82,3 +81,8 @@ class Desk:
     def lifetime(self, deadline: float) -> float:
         """Seconds after which Flower gives a message up: late replies should still come."""
         return 4 * deadline + 60
+
+
+def predicted(decision: Decision, cohort: Any, expected: Costs) -> Decision:
+    """With the seconds that measured costs say: planners bound what they believe, these were seen."""
+    return decision._replace(predicted_seconds=round_seconds(expected, cohort, decision.steps)["makespan"])

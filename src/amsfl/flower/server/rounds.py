@@ -24,7 +24,7 @@ from amsfl.flower.server import checks, costs, late, progress, roster, scoring
 from amsfl.flower.server.accept import Good, combine, judge, oversized
 from amsfl.flower.server.door import Door
 from amsfl.flower.server.explain import explain
-from amsfl.flower.server.orders import Desk
+from amsfl.flower.server.orders import Desk, predicted
 from amsfl.flower.server.post import Post
 from amsfl.flower.server.progress import Progress
 from amsfl.record import RoundRecord, RunWriter, check_free, create, dumps, reopen
@@ -160,7 +160,8 @@ class Server:
         if not len(cohort):
             return None
         expected = costs.costs(stand.measured)
-        decision = self.planner.decide(stand.memory, stand.round, cohort, expected)
+        planned = self.planner.decide(stand.memory, stand.round, cohort, expected)
+        decision = predicted(planned, cohort, expected)
         model = wire.Model(stand.anchor, stand.server, stand.step, stand.buffers)
         known = any(stand.measured.rest)
         deadline = self.desk.deadline(float(decision.predicted_seconds) if known else None)
