@@ -149,8 +149,8 @@ def test_compare_a_users_table(tmp_path):
     table.write_text("a,b,c,answer,site\n" + "\n".join(rows) + "\n", encoding="utf-8")
     done = invoke(
         "compare", "--data", table, "--label", "answer", "--client-column", "site", "--model", "softmax",
-        "--methods", "fedavg,amsfl", "--profile", "wild", "--tune", "none", "--target", 0.8, "--rounds", 4, "--trials", 2,
-        "--steps", 3, "--out", tmp_path / "out", "--quiet",
+        "--methods", "fedavg,amsfl", "--profile", "wild", "--tune", "none", "--target", 0.8, "--rounds", 4,
+        "--trials", 2, "--steps", 3, "--out", tmp_path / "out", "--quiet",
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
@@ -161,8 +161,8 @@ def test_compare_a_users_table(tmp_path):
 
 def test_synthetic_data_is_said_everywhere(tmp_path):
     done = invoke(
-        "compare", "--data", "nslkdd-synth", "--methods", "fedavg", "--rounds", 2, "--trials", 1, "--tune", "none",
-        "--model", "softmax", "--steps", 2, "--out", tmp_path, "--quiet",
+        "compare", "--data", "nslkdd-synth", "--methods", "fedavg", "--rounds", 2, "--trials", 1,
+        "--tune", "none", "--model", "softmax", "--steps", 2, "--out", tmp_path, "--quiet",
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     assert "Synthetic data" in done.output
