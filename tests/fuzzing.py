@@ -44,6 +44,7 @@ PAIRS = words(
 GROUPS: dict[str, tuple[Any, ...]] = {
     "run": (Training, Simulation),
     "compare": (Training, Simulation),
+    "tune": (Training, Simulation),
     "reproduce": (Training,),
     "deploy": (Training, Serving),
     "plan": (Training,),
@@ -56,6 +57,9 @@ OWN = {  # flags that are no settings
     "plan": "--curve --t-max --json --kind --set --set --budget --policy --clock",
     "resume": "--json --anyway --rounds --seconds --target --data-dir --checkpoint-every",
     "verify": "--json",
+    "predict": "--out --which",
+    "export": "--to --out --which",
+    "tune": "--methods --trials --config --level --out --quiet",
     "check": "--json",
     "report": "--out --target",
     "bench": "--job --data-dir --repeat --rounds --json",
@@ -67,9 +71,11 @@ def command_line(rng: Random, files: list[Path]) -> list[str]:
     """One command with a few flags, right and wrong."""
     name = rng.choice([*GROUPS, "plan", *OWN, rng.choice(["methods", "data", "profiles", "study", *TEXTS])])
     line = [name] if name != "study" else ["study", "adaptivity", "--only-report"]
-    if name in ("plan", "resume", "check", "report", "verify"):
+    if name in ("plan", "resume", "check", "report", "verify", "predict", "export"):
         right = [str(path) for path in files if path.name == "clients.csv"]
         line.append(right[0] if right and name == "plan" and rng.random() < 0.8 else _text(rng, files))
+    if name == "predict":
+        line.append(_text(rng, files))
     fields = [(key, field) for group in GROUPS.get(name, ()) for key, field in group.model_fields.items()]
     for _ in range(rng.choice([0, 1, 1, 2, 3, 5])):
         if fields and name not in ("plan", "reproduce") and rng.random() < 0.75:

@@ -74,23 +74,18 @@ def within(seconds: float):
 def call(tmp_path, monkeypatch):
     """The command up to where training would begin, in a folder of its own."""
     digits = load("digits")
-    engine = SimpleNamespace(start=lambda: SimpleNamespace(anchor=np.zeros(1)))
 
     def begins(*_, **__):
         raise typer.Exit(0)
+
+    engine = SimpleNamespace(start=lambda: SimpleNamespace(anchor=np.zeros(1)), round=begins)
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     for place in ("load_nslkdd", "load_synth"):
         monkeypatch.setattr(amsfl.data, place, lambda *_, **__: digits)
     monkeypatch.setattr("amsfl.engines.make", lambda *_, **__: engine)
-    monkeypatch.setattr("amsfl.federation.api._drive", begins)
-    for place in (
-        "amsfl.study.start",
-        "amsfl.study.tuned",
-        "amsfl.study.bench.measure",
-        "amsfl.flower.deploy.run.deal",
-    ):
+    for place in ("amsfl.study.start", "amsfl.study.bench.measure", "amsfl.flower.deploy.run.deal"):
         try:
             monkeypatch.setattr(place, begins)
         except ImportError:  # without Flower, deploy says so

@@ -164,7 +164,7 @@ def test_your_own_data_and_model():
     result = amsfl.run(dataset=own_data(), network=NETWORK, **(own_model | {"rounds": 8}))
     assert result.summary.data == "mine" and result.accuracy == 1.0
     assert result.params.shape == (4,)
-    assert result.predict([[1.0, 0.3], [-1.0, 0.3]]).tolist() == [1, 0]
+    assert result.predict([[1.0, 0.3], [-1.0, 0.3]]).tolist() == ["yes", "no"]
 
 
 @pytest.mark.parametrize(
