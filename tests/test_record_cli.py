@@ -64,7 +64,7 @@ def test_an_ended_run_that_is_resumed_keeps_its_summary(call):
 def test_verify_says_what_can_be_saved(call):
     call("run", *QUICK, "--rounds", 3, "--out", "a")
     good = call("verify", "a")
-    assert good.exit_code == 0 and good.stdout.count("whole") == 5 and "3 rounds" in good.stdout
+    assert good.exit_code == 0 and good.stdout.count("whole") == 6 and "3 rounds" in good.stdout
     path = Path("a/summary.json")
     path.write_text(path.read_text().replace('"rounds": 3', '"rounds": 2'))
     bad = call("verify", "a", "--json")
