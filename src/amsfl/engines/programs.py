@@ -67,7 +67,8 @@ def work(
         dtype = state.anchor.dtype
         # taken from a single row, a model would be fused with its local work, which then rounds differently
         times = 2 if trials == 1 else 1
-        anchors, servers = (jnp.concatenate([part] * times) for part in (state.anchor, state.server))
+        told = state.server if method.vectors_down > 1 else state.server[:, :0]  # else it stays where it is
+        anchors, servers = (jnp.concatenate([part] * times) for part in (state.anchor, told))
         everyone = trials * state.client.shape[1]
         clients, memories = (part.reshape(everyone, part.shape[2]) for part in (state.client, state.memory))
 

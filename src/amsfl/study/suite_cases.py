@@ -3,10 +3,10 @@
 Those in HELD_OUT were never run while AMSFL's default was searched for.
 """
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from amsfl.core import UserError, nearest
 from amsfl.data import Dataset, load
 from amsfl.study import suite_data
 from amsfl.study.suite_data import noisy, scaled, shortened
@@ -138,4 +138,15 @@ HELD_OUT = (
 
 CASES = {case.name: case for case in (*DEVELOPMENT, *HELD_OUT)}
 
-__all__ = ["CASES", "DEVELOPMENT", "HELD_OUT", "Case", "partial"]
+
+def pick(names: str) -> Sequence[Case]:
+    """Cases by name, with commas between, or a whole part of the suite."""
+    parts = {"all": tuple(CASES.values()), "development": DEVELOPMENT, "held-out": HELD_OUT}
+    if names in parts:
+        return parts[names]
+    found = []
+    for name in names.split(","):
+        if name not in CASES:
+            raise UserError(f"Unknown case {name!r}{nearest(name, [*CASES, *parts])}.")
+        found.append(CASES[name])
+    return found
