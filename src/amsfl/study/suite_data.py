@@ -107,7 +107,7 @@ def flights() -> Dataset:
 
 def segments() -> Dataset:
     """2,310 patches of outdoor images (river): 18 measurements, 7 kinds of surface."""
-    head, *rows = _rows(inside("river", "datasets/segment.csv.zip"))
+    _, *rows = _rows(inside("river", "datasets/segment.csv.zip"))
     x = np.array([[float(cell) for cell in row[:-1]] for row in rows])
     return dataset("segments", x, [row[-1] for row in rows])
 

@@ -213,7 +213,8 @@ def ablation(groups: dict[str, Sequence[Row]]) -> str:
         mine = [row for row in every if row.who == name]
         whole = summary(mine)
         lines.append(
-            f"| {name} | {len(mine)} | {_speeds(whole)} | {whole.worst:.2f} | {whole.missed:.0%} | {whole.last:.3f} |"
+            f"| {name} | {len(mine)} | {_speeds(whole)} | {whole.worst:.2f} | {whole.missed:.0%} | "
+            f"{whole.last:.3f} |"
         )
     return "\n".join(lines) + "\n"
 
