@@ -75,7 +75,7 @@ def suite(
 
     Takes about an hour on two cores. Stop it with Ctrl-C and continue it with the same command.
     """
-    from amsfl.report.draw.suite import draw
+    from amsfl.report.draw.speedups import draw
     from amsfl.study import suite as work
     from amsfl.study import suite_cases, suite_score
 
@@ -93,10 +93,8 @@ def suite(
     if any(row.who != work.OURS for group in groups.values() for row in group):
         text += "\n" + suite_score.ablation(groups)
     (out / "suite.md").write_text(text, encoding="utf-8")
-    ours = {
-        title: [row._asdict() for row in group if row.who == work.OURS] for title, group in groups.items()
-    }
-    (out / "suite.json").write_text(json.dumps(ours, indent=1), encoding="utf-8")
-    draw(ours, out)
+    every = {title: [row._asdict() for row in group] for title, group in groups.items()}
+    (out / "suite.json").write_text(json.dumps(every, indent=1), encoding="utf-8")
+    draw(suite_score.dots(groups), out)
     Console(width=140).print(Markdown(text))
-    typer.echo(f"{out / 'suite.md'}, {out / 'suite.png'}")
+    typer.echo(f"{out / 'suite.md'}, {out / 'speedups.png'}")

@@ -40,6 +40,7 @@ def next_rate(old: Rate, reading: Reading, weights: Any) -> Rate:
         return Rate(float(share @ (loss / square)), *fresh, fresh[1])
     mean = HALF * old.loss + (1 - HALF) * fresh[0], HALF * old.grad_sq + (1 - HALF) * fresh[1]
     import os
+
     gd = float(os.environ.get("GD", "0"))
     calm = 1 / (1 + mean[1] / (gd * old.first)) if gd else 1.0
     return Rate(float(np.clip(calm * mean[0] / mean[1], LIMIT * old.lr, old.lr / LIMIT)), *mean, old.first)

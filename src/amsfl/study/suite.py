@@ -5,7 +5,6 @@ was stopped goes on. Who takes the same steps whatever the clock says is run onc
 setting; who plans is run in every setting.
 """
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,10 +13,8 @@ import numpy as np
 
 from amsfl import clock
 from amsfl.data import Dataset
-from amsfl.federation import RunConfig, make_config, run_batch
-from amsfl.federation.api import Result
-from amsfl.federation.folder import write_atomically
-from amsfl.federation.setup import Own
+from amsfl.federation import Own, Result, RunConfig, make_config, run_batch
+from amsfl.record import locked, read_sealed, write_sealed
 from amsfl.study.suite_cases import CASES, Case
 
 RATES = (0.05, 0.2, 0.5, 1.0)
@@ -97,27 +94,27 @@ def run(
     watch: Callable[[Unit, int, int], None] | None = None,
 ) -> None:
     """Run what is not there yet."""
-    folder.mkdir(parents=True, exist_ok=True)
-    left = [unit for unit in todo if not _file(folder, unit).exists()]
-    loaded: tuple[str, Dataset] | None = None
-    for number, unit in enumerate(left):
-        if watch:
-            watch(unit, number, len(left))
-        if loaded is None or loaded[0] != unit.case.name:
-            loaded = unit.case.name, unit.case.data(data_dir)
-        tracks = []
-        for begin in range(0, len(unit.configs), CHUNK):
-            part = unit.configs[begin : begin + CHUNK]
-            results = run_batch(part, Own(loaded[1]))
-            tracks += [_track(unit, *pair)._asdict() for pair in zip(part, results, strict=True)]
-        _, truth = loaded[1].evals["holdout"]
-        content = {
-            "case": unit.case.name,
-            "name": unit.name,
-            "majority": float(np.bincount(truth).max() / len(truth)),
-            "tracks": tracks,
-        }
-        write_atomically(_file(folder, unit), json.dumps(content).encode())
+    with locked(folder):
+        left = [unit for unit in todo if not _file(folder, unit).exists()]
+        loaded: tuple[str, Dataset] | None = None
+        for number, unit in enumerate(left):
+            if watch:
+                watch(unit, number, len(left))
+            if loaded is None or loaded[0] != unit.case.name:
+                loaded = unit.case.name, unit.case.data(data_dir)
+            write_sealed(_file(folder, unit), _done(unit, loaded[1]))
+
+
+def _done(unit: Unit, data: Dataset) -> dict[str, Any]:
+    """A unit's runs, as its file holds them."""
+    tracks = []
+    for begin in range(0, len(unit.configs), CHUNK):
+        part = unit.configs[begin : begin + CHUNK]
+        results = run_batch(part, Own(data))
+        tracks += [_track(unit, *pair)._asdict() for pair in zip(part, results, strict=True)]
+    truth = np.bincount(data.evals["holdout"][1])
+    majority = float(truth.max() / truth.sum())
+    return {"case": unit.case.name, "name": unit.name, "majority": majority, "tracks": tracks}
 
 
 class Found(NamedTuple):
@@ -131,7 +128,7 @@ def read(folder: Path) -> dict[str, Found]:
     """Every finished unit, by case in the suite's order."""
     found: dict[str, Found] = {}
     for file in sorted(folder.glob("unit-*.json")):
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = read_sealed(file, "remove it, and the suite runs it again.")
         case = found.setdefault(content["case"], Found(content["majority"], {}))
         case.tracks[content["name"]] = [Track(**track) for track in content["tracks"]]
     return {name: found[name] for name in CASES if name in found}

@@ -22,12 +22,30 @@ class Row(NamedTuple):
     case: str
     who: str
     speedups: list[float]  # one a target: geometric means over settings and seeds
-    worst: float  # of single settings, over all targets
+    least: list[float]  # one a target: the worst single setting
+    most: list[float]  # and the best one
     missed: float  # share of its trials that never got to a target which the rival reached
     last: float  # mean accuracy over the last tenth of its rounds
     rival_last: float  # of the rival with the best last tenth
     fell: float  # after half of its rounds, the furthest below the best it had had, of any trial
     rivals: list[str]  # who was best at each target, in the first setting
+
+    @property
+    def worst(self) -> float:
+        return min(self.least)
+
+
+class Dot(NamedTuple):
+    """One case to one target, as the picture of speed-ups takes it."""
+
+    who: str
+    against: str
+    target: float
+    mean: float
+    low: float
+    high: float
+    worst: float
+    best: float
 
 
 class Choice(NamedTuple):
@@ -83,12 +101,13 @@ def _row(
             for ours, theirs in pairs
             for seed, reached in ours.reached.items()
         ]
-    found_logs = np.array(logs)
+    every = np.exp(logs)
     return Row(
         case,
         who,
-        [float(each) for each in np.exp(found_logs.mean(0))],
-        float(np.exp(found_logs.min())),
+        [float(each) for each in np.exp(np.mean(logs, 0))],
+        [float(each) for each in every.min(0)],
+        [float(each) for each in every.max(0)],
         float(np.mean(missed)),
         float(np.mean([last_tenth(t) for t in tracks])),
         rival_last,
@@ -168,7 +187,8 @@ def summary(rows: Sequence[Row]) -> Row:
         "all",
         rows[0].who,
         [float(each) for each in np.exp(logs.mean(0))],
-        min(row.worst for row in rows),
+        [float(each) for each in np.min([row.least for row in rows], 0)],
+        [float(each) for each in np.max([row.most for row in rows], 0)],
         float(np.mean([row.missed for row in rows])),
         float(np.mean([row.last for row in rows])),
         float(np.mean([row.rival_last for row in rows])),
@@ -199,6 +219,16 @@ def as_markdown(groups: dict[str, Sequence[Row]], who: str = OURS) -> str:
             lines += [_line(row.case, row) for row in mine]
             lines.append(_line(f"**{title}, {len(mine)} cases**", summary(mine)))
     return "\n".join(lines) + "\n"
+
+
+def dots(groups: dict[str, Sequence[Row]], who: str = OURS) -> list[Dot]:
+    return [
+        Dot(f"{row.case} ({title})", "the best rival", way, mean, mean, mean, worst, best)
+        for title, group in groups.items()
+        for row in group
+        if row.who == who
+        for way, mean, worst, best in zip(WAYS, row.speedups, row.least, row.most, strict=True)
+    ]
 
 
 def ablation(groups: dict[str, Sequence[Row]]) -> str:
