@@ -186,6 +186,6 @@ PAPER = {
     "amsfl-paper": paper_fedavg,
 }
 # all of AMSFL's own parts off: the paper's method, FedAvg's arithmetic
-PLAIN = {"polyak": 0.0, "closing": 0.0, "balance": 0.0, "secant": 0.0, "momentum": 0.0, "averaging": 0.0}
+PLAIN = dict.fromkeys(("polyak", "closing", "balance", "secant", "momentum", "averaging", "shrinking"), 0.0)
 OPTIONS = {"fedprox": {"mu": 0.3}, "feddyn": {"alpha": 0.3}, "amsfl": PLAIN}
 OPTIONS["amsfl-steps"] = {"closing": 0.0, "balance": 0.0}

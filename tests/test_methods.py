@@ -83,10 +83,13 @@ def test_amsfl_server_by_hand():
     """
     even = (2**0.5 + 3 * 3**0.5) / 4
     moved = np.array([even / (4 * 2**0.5), 3 * even / (4 * 3**0.5)]) @ [-1, 1.5]
-    method = make("amsfl", {"polyak": 0.0})
+    method = make("amsfl", {"polyak": 0.0, "shrinking": 0.0})
     anchor, state, _ = drive(method, TWO, np.array([2.0]), [ROUND], lr=0.5)
     assert method.model(anchor, state) == pytest.approx([2 + moved])
     assert anchor == pytest.approx([2 + 1.5 * moved])
+
+
+STEP_ALONE = {"momentum": 0.0, "averaging": 0.0, "shrinking": 0.0}
 
 
 def after(method, deltas, x):
@@ -100,7 +103,7 @@ def after(method, deltas, x):
 
 def test_the_secant_finds_the_steepest_descents_best_step():
     """D = -h a on a line: any two rounds give short = long = 1/h, one Newton step away, if 0.7 allows it."""
-    method = make("amsfl", {"momentum": 0.0, "averaging": 0.0})
+    method = make("amsfl", STEP_ALONE)
     for h, expected in [(0.8, 1 / 0.8), (1.25, 0.8), (4.0, 0.7), (0.1, 1 / 0.7)]:
         x, deltas = 3.0, []
         for _ in range(2):
@@ -117,7 +120,7 @@ def test_the_secants_mean_by_hand():
     The third round: a = (1, 0) + s (1/2, 1/2), D = (0, 0): way s^2/2, along s/2, change 1/2, halved into
     the sums before them.
     """
-    method = make("amsfl", {"momentum": 0.0, "averaging": 0.0})
+    method = make("amsfl", STEP_ALONE)
     _, _, s = after(method, [[1, 0], [0.5, 0.5]], [0, 0])
     assert s == pytest.approx(2**0.25)
     way, along, change = (1 + s**2 / 2) / 2, (0.5 + s / 2) / 2, 0.5
@@ -126,7 +129,7 @@ def test_the_secants_mean_by_hand():
 
 
 def test_deltas_that_turn_round_shorten_the_step_and_straight_ones_lengthen_it():
-    method = make("amsfl", {"momentum": 0.0, "averaging": 0.0})
+    method = make("amsfl", STEP_ALONE)
     steps = [after(method, [[(-1.0) ** k, 0.1] for k in range(n)], [0, 0])[2] for n in (2, 4, 8, 16)]
     assert steps == sorted(steps, reverse=True) and steps[-1] < 0.5
     straight = [after(method, [[1.0, 0.1]] * n, [0, 0])[2] for n in (1, 2, 3, 9)]
@@ -134,17 +137,22 @@ def test_deltas_that_turn_round_shorten_the_step_and_straight_ones_lengthen_it()
 
 
 def test_momentum_and_the_mean_by_hand():
-    """s = 1. Rounds of D = 1 from 0: m = 3/6, 4/7, then 1/2 for a limit of 1/2.
+    """s = 1. Rounds of D = 1 from 0: m = 3/6, 4/7, or 1/2 for a limit of 1/2.
 
     x = 1, a = 1 + 1/2 = 3/2; x = 5/2, a = 5/2 + 4/7 * 3/2. The mean with p = 9: 1, then 1 + 9/10 * 3/2.
     """
-    method = make("amsfl", {"secant": 0.0})
-    anchor, mean, _ = after(method, [[1.0]] * 2, [0.0])
+    bare = {"secant": 0.0, "shrinking": 0.0}
+    anchor, mean, _ = after(make("amsfl", bare), [[1.0]] * 2, [0.0])
     assert anchor == pytest.approx([2.5 + 4 / 7 * 1.5]) and mean == pytest.approx([2.35])
-    anchor, mean, _ = after(
-        make("amsfl", {"secant": 0.0, "momentum": 0.5, "averaging": 0.0}), [[1.0]] * 2, [0.0]
-    )
+    anchor, mean, _ = after(make("amsfl", bare | {"momentum": 0.5, "averaging": 0.0}), [[1.0]] * 2, [0.0])
     assert anchor == pytest.approx([2.5 + 0.75]) and mean == pytest.approx([2.5])
+
+
+def test_what_nobody_asks_for_shrinks():
+    """D = 0 from 10, a hundredth a round: x = 9.9; momentum and the secant aside."""
+    alone = {"secant": 0.0, "momentum": 0.0, "averaging": 0.0, "shrinking": 0.01}
+    anchor, mean, _ = after(make("amsfl", alone), [[0.0]], [10.0])
+    assert anchor == pytest.approx([9.9]) and mean == pytest.approx([9.9])
 
 
 def test_the_server_does_not_care_about_the_scale_of_the_model():
@@ -295,7 +303,8 @@ def test_partial_cohorts_still_rest_on_the_optimum(name):
 def test_weights_do_not_come_from_steps(name):
     """Where clients do not move, nothing moves, however many steps they did."""
     at_optimum = line([1, 1], [3, 3], [0.1, 0.9])
-    x, _, _ = drive(make(name), at_optimum, np.array([3.0]), [([0, 1], [1, 50])], lr=0.5)
+    still = {"shrinking": 0.0} if name == "amsfl" else {}
+    x, _, _ = drive(make(name, still), at_optimum, np.array([3.0]), [([0, 1], [1, 50])], lr=0.5)
     assert x == pytest.approx([3.0])
 
 

@@ -21,7 +21,6 @@ class Rate(NamedTuple):
     lr: float | None = None
     loss: float = 0.0
     grad_sq: float = 0.0
-    first: float = 0.0  # E||g||^2 of the first round
 
 
 def next_rate(old: Rate, reading: Reading, weights: Any) -> Rate:
@@ -37,10 +36,6 @@ def next_rate(old: Rate, reading: Reading, weights: Any) -> Rate:
     share, loss, square = share / share.sum(), loss[whole], square[whole]
     fresh = float(share @ loss), float(share @ square)
     if old.lr is None:
-        return Rate(float(share @ (loss / square)), *fresh, fresh[1])
+        return Rate(float(share @ (loss / square)), *fresh)
     mean = HALF * old.loss + (1 - HALF) * fresh[0], HALF * old.grad_sq + (1 - HALF) * fresh[1]
-    import os
-
-    gd = float(os.environ.get("GD", "0"))
-    calm = 1 / (1 + mean[1] / (gd * old.first)) if gd else 1.0
-    return Rate(float(np.clip(calm * mean[0] / mean[1], LIMIT * old.lr, old.lr / LIMIT)), *mean, old.first)
+    return Rate(float(np.clip(mean[0] / mean[1], LIMIT * old.lr, old.lr / LIMIT)), *mean)

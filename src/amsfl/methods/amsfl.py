@@ -11,8 +11,9 @@ def amsfl(
     closing: float = 1.0,
     balance: float = 0.5,
     secant: float = 1.0,
-    momentum: float = 0.95,
+    momentum: float = 0.9,
     averaging: float = 9.0,
+    shrinking: float = 0.003,
 ) -> Method:
     """Every client has its own number of steps, planned by what a second is worth (federation/planner.py).
 
@@ -29,7 +30,7 @@ def amsfl(
     Xu, "AMSFL: Adaptive Multi-Step Federated Learning via Gradient Difference-Based Error Modeling";
     Loizou et al. 2021, arXiv 2002.10542 (stochastic Polyak steps, capped).
     """
-    pace = Pace(bool(secant), momentum, averaging)
+    pace = Pace(bool(secant), momentum, averaging, shrinking)
 
     def mix(weights: Vector, steps: Vector) -> Vector:
         share, done = average(weights, steps), (steps + bool(closing)) ** balance
@@ -60,7 +61,7 @@ def planned_steps(closing: float = 1.0, balance: float = 0.5) -> Method:
 
     What planning by itself is worth; docs/adaptivity.md.
     """
-    bare = amsfl(0.0, closing, balance, secant=0.0, momentum=0.0, averaging=0.0)
+    bare = amsfl(0.0, closing, balance, secant=0.0, momentum=0.0, averaging=0.0, shrinking=0.0)
     return bare._replace(name="amsfl-steps", title="AMSFL, steps alone")
 
 
@@ -71,5 +72,5 @@ def paper() -> Method:
 
     Xu, section 3.4; why that feeds the slowest clients: docs/theory.md.
     """
-    bare = amsfl(0.0, closing=0.0, balance=0.0, secant=0.0, momentum=0.0, averaging=0.0)
+    bare = amsfl(0.0, closing=0.0, balance=0.0, secant=0.0, momentum=0.0, averaging=0.0, shrinking=0.0)
     return bare._replace(name="amsfl-paper", title="AMSFL as printed", policy="printed")

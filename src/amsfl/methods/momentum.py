@@ -7,6 +7,7 @@ round (dD . da is large), where it is straight D stays as it is, and noise, whic
 
     short = da.dD / ||dD||^2      long = ||da||^2 / da.dD      (Barzilai and Borwein 1988)
     s <- short^3/4 long^1/4, by a factor of 0.7 at most a round, within 0.1 and 4; the sums halved each round
+    D <- D - `shrinking` a      (weight decay: what only one client's rows ask for does not stay)
     x+ = a + s D
     a+ = x+ + m (x+ - x),   m = (r + 3)/(r + 6), at most `momentum`      (Nesterov's, three rounds ahead)
     scored: z+ = z + p/(r + p) (x+ - z),   p = `averaging`; r counts rounds from 0
@@ -32,6 +33,7 @@ class Pace(NamedTuple):
     secant: bool
     momentum: float  # the most, 0 for none
     averaging: float  # p, 0 for none
+    shrinking: float  # of the anchor, a round
 
 
 def accelerated(method: Method, pace: Pace) -> Method:
@@ -52,15 +54,16 @@ def accelerated(method: Method, pace: Pace) -> Method:
         anchor: Vector, total: Upload, weights: Vector, steps: Vector, server: Vector
     ) -> tuple[Vector, Vector]:
         old = _split(server, len(anchor))
-        sums = _sums(anchor - old.anchor, old.delta - total.delta, old)
+        delta = total.delta - pace.shrinking * anchor
+        sums = _sums(anchor - old.anchor, old.delta - delta, old)
         s = _step(old, sums) if pace.secant else old.s
-        x, before = anchor + s * total.delta, old.anchor + old.s * old.delta
+        x, before = anchor + s * delta, old.anchor + old.s * old.delta
         m = (old.number + AHEAD) / (old.number + AHEAD + FADING)
         m = clip(m, 0.0, pace.momentum)
         p = pace.averaging
         mean = old.mean + p / (old.number + p) * (x - old.mean) if p else x
         following = x + m * (x - before)
-        return following, joined(anchor, total.delta, mean, s, *sums, old.number + 1)
+        return following, joined(anchor, delta, mean, s, *sums, old.number + 1)
 
     def model(anchor: Vector, server: Vector) -> Vector:
         size = anchor.shape[-1]
