@@ -67,8 +67,7 @@ def work(
         dtype = state.anchor.dtype
         # taken from a single row, a model would be fused with its local work, which then rounds differently
         times = 2 if trials == 1 else 1
-        told = state.server if method.vectors_down > 1 else state.server[:, :0]  # else it stays where it is
-        anchors, servers = (jnp.concatenate([part] * times) for part in (state.anchor, told))
+        anchors, servers = (jnp.concatenate([part] * times) for part in (state.anchor, state.server))
         everyone = trials * state.client.shape[1]
         clients, memories = (part.reshape(everyone, part.shape[2]) for part in (state.client, state.memory))
 
