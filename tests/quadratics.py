@@ -181,6 +181,7 @@ PAPER = {
     "fedyogi": lambda *args: paper_fedopt(*args, yogi=True),
     "feddua": paper_feddua,
     "fedsps": paper_fedavg,  # its server is FedAvg's; its strides are tested by hand
+    "delta-sgd": paper_fedavg,  # its server is FedAvg's, too; its steps are tested by hand
     "amsfl": paper_fedavg,
     "amsfl-steps": paper_fedavg,
     "amsfl-paper": paper_fedavg,

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from quadratics import OPTIONS, PAPER, PLAIN, drive, line, paper_fedavg, random_clients
 
+from amsfl import protocol
 from amsfl.core import Upload, UserError
 from amsfl.methods import METHODS, extrapolate, make
 
@@ -29,6 +30,7 @@ BY_HAND = {
     # one coordinate has no metric: s D / G = sum w d^2 / (2 D), with sum w d^2 = 1/4 + 3/4 * 9/4
     "feddua": (2 + 1.9375 / 1.75, {}),
     "fedsps": (2.875, {}),
+    "delta-sgd": (2.875, {}),
     # mu = 1: client 1's second step has gradient (3-4) + (3-2) = 0, so d_1 = 1: 2 - 1/4 + 3/4
     "fedprox": (2.5, {"mu": 1.0}),
     # tau_eff = 1/4 + 3/4 * 2 = 7/4; mean steps -1 and 3/4: 2 + 7/4 (1/4 (-1) + 3/4 (3/4))
@@ -161,6 +163,32 @@ def test_the_server_does_not_care_about_the_scale_of_the_model():
     deltas = rng.normal(size=(12, 3))
     small, large = (after(make("amsfl"), scale * deltas, np.zeros(3)) for scale in (1.0, 100.0))
     assert small[2] == pytest.approx(large[2]) and 100 * small[0] == pytest.approx(large[0])
+
+
+def local(method, grad, x, lr, steps):
+    """Lengths of a client's local steps, by the protocol's own lines."""
+    carry, lengths = protocol.begin(method, x, x[:0], x[:0], lr), []
+    for _ in range(steps):
+        before, g = carry.x, grad(carry.x)
+        carry = protocol.step(method, carry, 0.0, g)
+        lengths.append(float(np.linalg.norm(before - carry.x) / np.linalg.norm(g)))
+    return lengths
+
+
+def test_delta_sgd_by_hand():
+    """F = h x^2 / 2: ||dy|| / ||dg|| = 1/h, so gamma / 2h = 1/h bounds a step, or growth does.
+
+    h = 1/2, lr = 0.1: sqrt(1.1) 0.1, then with growth sqrt(1.1) that times sqrt(1 + 0.1 sqrt(1.1)).
+    h = 20, lr = 0.1: the second step is 1/20, its growth 1/2, which a Newton step ends.
+    """
+    method, x = make("delta-sgd"), np.array([3.0])
+    second = 1.1**0.5 * 0.1
+    third = (1 + 0.1 * 1.1**0.5) ** 0.5 * second
+    assert local(method, lambda w: 0.5 * w, x, 0.1, 3) == pytest.approx([0.1, second, third])
+    assert local(method, lambda w: 20 * w, x, 0.1, 2) == pytest.approx([0.1, 0.05])
+    flat = local(method, lambda w: np.ones(1), x, 0.1, 2)
+    assert flat == pytest.approx([0.1, second]), "a gradient that does not change bounds nothing"
+    assert make("delta-sgd", {"adam": 0.03}).aggregate is not make("delta-sgd").aggregate
 
 
 def test_fedsps_stride_is_the_papers():

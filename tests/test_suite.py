@@ -74,7 +74,7 @@ def test_targets_lie_between_the_majority_and_the_best_rival():
 
 
 def test_speed_ups_by_hand():
-    """The rival takes a second a round and gets there in rounds 2, 3, 4; ours half a second, a round later."""
+    """The rival takes a second a round and arrives in rounds 2, 3, 4; ours half a second, a round later."""
     rivals = [track(1.0, [0.2, 0.8, 0.9, 1.0])]
     ours = [track(0.5, [0.2, 0.2, 0.8, 0.9, 1.0, 0.9])]
     (row,) = suite_score.rows("digits", found(ours, rivals))

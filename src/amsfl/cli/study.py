@@ -75,11 +75,12 @@ def suite(
 
     Takes about an hour on two cores. Stop it with Ctrl-C and continue it with the same command.
     """
+    from amsfl.record import dumps
     from amsfl.report.draw.speedups import draw
     from amsfl.study import suite as work
     from amsfl.study import suite_cases, suite_score
 
-    console = Console(stderr=True, highlight=False)
+    console = screen(stderr=True)
     picked = suite_cases.pick(cases)
     if not only_report:
 
@@ -94,7 +95,7 @@ def suite(
         text += "\n" + suite_score.ablation(groups)
     (out / "suite.md").write_text(text, encoding="utf-8")
     every = {title: [row._asdict() for row in group] for title, group in groups.items()}
-    (out / "suite.json").write_text(json.dumps(every, indent=1), encoding="utf-8")
+    (out / "suite.json").write_text(dumps(every, indent=1), encoding="utf-8")
     draw(suite_score.dots(groups), out)
-    Console(width=140).print(Markdown(text))
+    screen(width=140).print(Markdown(text))
     typer.echo(f"{out / 'suite.md'}, {out / 'speedups.png'}")

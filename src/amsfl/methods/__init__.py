@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from amsfl.core import Kind
 from amsfl.methods.amsfl import amsfl, paper, planned_steps
 from amsfl.methods.base import Distillation, Method
+from amsfl.methods.deltasgd import deltasgd
 from amsfl.methods.extrapolate import extrapolate
 from amsfl.methods.fedadam import fedadam
 from amsfl.methods.fedavg import fedavg
@@ -34,6 +35,7 @@ METHODS: Kind[Method] = Kind(
         "fedyogi": fedyogi,
         "feddua": feddua,
         "fedsps": fedsps,
+        "delta-sgd": deltasgd,
         "amsfl": amsfl,
         "amsfl-steps": planned_steps,
         "amsfl-paper": paper,

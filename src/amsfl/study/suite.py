@@ -25,7 +25,7 @@ CHUNK = 256  # trials at once
 
 OURS = "amsfl"
 RIVALS = ("fedavg", "fedavg+exp", "fedprox", "feddyn", "scaffold")
-PEERS = ("fedavgm", "fedadam", "fedyogi", "feddua", "fedsps")  # with what ours has, in their own ways
+PEERS = ("fedavgm", "fedadam", "fedyogi", "feddua", "fedsps", "delta-sgd")  # they adapt in their own ways
 PARTS: dict[str, dict[str, float]] = {  # of AMSFL, one switched off (or set otherwise) at a time
     "no polyak, lr 0.2": {"polyak": 0.0},
     "no closing step": {"closing": 0.0},

@@ -96,7 +96,7 @@ def run(
         timed.append(took)
         return found
 
-    carry = protocol.begin(anchor, server, mine, order.lr, float(order.known))
+    carry = protocol.begin(method, anchor, server, mine, order.lr, float(order.known))
     carry = protocol.first(method, carry, *look(trainer.gradient, carry.x, 0))
     for step in range(1, order.steps):
         carry = protocol.step(method, carry, *look(trainer.gradient, carry.x, step))
