@@ -7,13 +7,13 @@ from amsfl.methods.momentum import Pace, accelerated
 
 
 def amsfl(
-    polyak: float = 1.0,
+    polyak: float = 0.7,
     closing: float = 1.0,
     balance: float = 0.5,
     secant: float = 1.0,
     momentum: float = 0.9,
     averaging: float = 9.0,
-    shrinking: float = 0.003,
+    shrinking: float = 0.001,
 ) -> Method:
     """Every client has its own number of steps, planned by what a second is worth (federation/planner.py).
 
