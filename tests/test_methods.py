@@ -206,9 +206,9 @@ def test_amsfl_balance_of_one_is_fednova():
 
 
 def test_amsfl_stride_is_the_polyak_length_capped():
-    """loss / ||g||^2 = 0.5 / 2: for a quadratic with minimum 0 that is half of Newton's step, or lr."""
+    """0.7 loss / ||g||^2 = 0.7 * 0.5 / 2: for a quadratic with minimum 0 that is 0.35 of Newton's step."""
     stride = make("amsfl").stride
-    assert stride(0.5, 2.0) == pytest.approx(0.25)
+    assert stride(0.5, 2.0) == pytest.approx(0.175)
     assert stride(0.0, 0.0) == 0.0
     assert stride(-3.0, 2.0) == 0.0, "a loss below zero says nothing about a length"
     assert make("amsfl", {"polyak": 0.0}).stride is None

@@ -13,7 +13,7 @@ def amsfl(
     secant: float = 1.0,
     momentum: float = 0.9,
     averaging: float = 9.0,
-    shrinking: float = 0.001,
+    shrinking: float = 0.0005,
 ) -> Method:
     """Every client has its own number of steps, planned by what a second is worth (federation/planner.py).
 
