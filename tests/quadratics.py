@@ -127,6 +127,48 @@ def paper_feddyn(clients, x, rounds, lr, alpha):
     return x
 
 
+def mean_deltas(clients, x, cohort, steps, lr):
+    """What every FedOpt server is given: the clients' models less x, and their weighted mean."""
+    share = clients.weights[cohort] / clients.weights[cohort].sum()
+    each = [paper_fedavg(clients, x, [([i], [t])], lr) - x for i, t in zip(cohort, steps, strict=True)]
+    return share, each, sum(p * d for p, d in zip(share, each, strict=True))
+
+
+def paper_fedavgm(clients, x, rounds, lr, momentum=0.9):
+    v = np.zeros_like(x)
+    for cohort, steps in rounds:
+        v = momentum * v + mean_deltas(clients, x, cohort, steps, lr)[2]
+        x = x + v
+    return x
+
+
+def paper_fedopt(clients, x, rounds, lr, yogi, rate=0.03, beta1=0.9, beta2=0.99, tau=1e-3):
+    """Algorithm 2 of arXiv 2003.00295."""
+    m, v = np.zeros_like(x), np.full_like(x, tau**2)
+    for cohort, steps in rounds:
+        delta = mean_deltas(clients, x, cohort, steps, lr)[2]
+        m = beta1 * m + (1 - beta1) * delta
+        if yogi:
+            v = v - (1 - beta2) * delta**2 * np.sign(v - delta**2)
+        else:
+            v = beta2 * v + (1 - beta2) * delta**2
+        x = x + rate * m / (np.sqrt(v) + tau)
+    return x
+
+
+def paper_feddua(clients, x, rounds, lr, beta2=0.99, epsilon=1e-3):
+    """Mirror descent in the metric G: the step that is best for -s sum p ||d||^2 + s^2 ||D||_{1/G}^2."""
+    v = np.zeros_like(x)
+    for cohort, steps in rounds:
+        share, each, delta = mean_deltas(clients, x, cohort, steps, lr)
+        v = beta2 * v + (1 - beta2) * delta**2
+        metric = np.diag(np.sqrt(v) / np.sqrt(v).mean() + epsilon)
+        gained = sum(p * (d @ d) for p, d in zip(share, each, strict=True))
+        dual = np.linalg.solve(metric, delta)
+        x = x + max(1.0, gained / (2 * delta @ dual)) * dual
+    return x
+
+
 PAPER = {
     "fedavg": paper_fedavg,
     "fedprox": lambda *args: paper_fedavg(*args, mu=0.3),
@@ -134,11 +176,17 @@ PAPER = {
     "scaffold": paper_scaffold,
     "feddyn": lambda *args: paper_feddyn(*args, alpha=0.3),
     "fedcsda": paper_fedavg,  # its vectors are FedAvg's; what differs is the objective
+    "fedavgm": paper_fedavgm,
+    "fedadam": lambda *args: paper_fedopt(*args, yogi=False),
+    "fedyogi": lambda *args: paper_fedopt(*args, yogi=True),
+    "feddua": paper_feddua,
+    "fedsps": paper_fedavg,  # its server is FedAvg's; its strides are tested by hand
+    "delta-sgd": paper_fedavg,  # its server is FedAvg's, too; its steps are tested by hand
     "amsfl": paper_fedavg,
     "amsfl-steps": paper_fedavg,
     "amsfl-paper": paper_fedavg,
 }
 # all of AMSFL's own parts off: the paper's method, FedAvg's arithmetic
-PLAIN = {"polyak": 0.0, "closing": 0.0, "balance": 0.0, "cap": 1.0, "momentum": 0.0}
+PLAIN = dict.fromkeys(("polyak", "closing", "balance", "secant", "momentum", "averaging", "shrinking"), 0.0)
 OPTIONS = {"fedprox": {"mu": 0.3}, "feddyn": {"alpha": 0.3}, "amsfl": PLAIN}
 OPTIONS["amsfl-steps"] = {"closing": 0.0, "balance": 0.0}

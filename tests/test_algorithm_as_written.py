@@ -97,7 +97,7 @@ def filled(values, otherwise):
 
 def coefficients(memory, lr):
     """Gain and fading of a step, of all clients of the federation."""
-    gain = [max(v, K["gain_least"]) for v in filled(memory["gain"], 1.0)]
+    gain = [K["beforehand"] + max(v, 0.0) for v in filled(memory["gain"], 1.0)]
     own = [None if v is None else v * lr for v in memory["fading"]]
     fade = np.clip(filled(own, K["fade_unread"]), K["fade_least"], K["fade_most"])
     return np.array(gain), fade
@@ -163,15 +163,30 @@ def client(anchor, v, steps, lr, batch):
 # -- 5: the server's step -------------------------------------------------------------------------------
 
 
-def server_step(anchor, model, sent, w, steps):
-    """The next anchor, model and global step."""
+def server_start(initial):
+    """What the server keeps besides v and what it has learned."""
+    return {"a": initial, "x": initial, "z": initial, "s": 1.0, "before": None, "sums": None}
+
+
+def server_step(kept, number, sent, w, steps):
+    """What it keeps after round `number`, and the global step."""
     share, tau = w / w.sum(), np.array(steps) + 1.0
     u = share * tau ** -K["balance"] * (share * tau ** K["balance"]).sum()
-    mean = sum(one * d for one, d in zip(u, sent, strict=True))
-    square = sum(one * (d @ d) for one, d in zip(u, sent, strict=True))
-    fresh = anchor + np.clip(square / (2 * mean @ mean), 1, K["server_most"]) * mean
-    following = fresh + K["momentum"] * (fresh - model)
-    return following, fresh, following - anchor
+    a, s, sums = kept["a"], kept["s"], None
+    mean = sum(one * d for one, d in zip(u, sent, strict=True)) - K["shrinking"] * a
+    if kept["before"] is not None:
+        way, change = a - kept["before"][0], kept["before"][1] - mean
+        sums = np.array([way @ way, way @ change, change @ change])
+        if kept["sums"] is not None:
+            sums = K["step_memory"] * kept["sums"] + (1 - K["step_memory"]) * sums
+        limit = K["step_limit"]
+        asked = sums[0] ** 0.25 * sums[1] ** 0.5 / sums[2] ** 0.75 if sums[1] > 0 else s / limit
+        s = np.clip(np.clip(asked, limit * s, s / limit), K["step_least"], K["step_most"])
+    x = a + s * mean
+    m = min((number + K["ahead"]) / (number + 2 * K["ahead"]), K["momentum"])
+    following = x + m * (x - kept["x"])
+    z = kept["z"] + K["averaging"] / (number + K["averaging"]) * (x - kept["z"])
+    return {"a": following, "x": x, "z": z, "s": s, "before": (a, mean), "sums": sums}, following - a
 
 
 # -- 6 and 7: what the server learns --------------------------------------------------------------------
@@ -199,16 +214,14 @@ def next_cap(memory, w, readings):
 def found(w, readings, steps, eta):
     """This round's gain and fading of each client of the cohort; what is not finite is to be ignored."""
     with np.errstate(all="ignore"):
-        _, q, _, _, g_dg, _, g_v, dg_v, _ = np.array(readings, float).T
-        own = 1 + g_dg / q
-        if all(g_v == 0):
-            gain, kept = np.where(np.isfinite(own), 1.0, np.nan), own
-        else:
-            whole = np.isfinite(g_v) & np.isfinite(dg_v)
-            mean = (w * abs(g_v))[whole].sum() / w[whole].sum()
-            gain = np.where(whole, -g_v / mean, np.nan)
-            kept = np.where(-g_v > 0, 1 + dg_v / g_v, own)
-        kept = np.clip(kept, K["kept_least"], K["kept_most"])
+        _, q, _, _, g_dg, _, _, _, moved_v = np.array(readings, float).T
+        kept = np.clip(1 + g_dg / q, K["kept_least"], K["kept_most"])
+        each = moved_v / np.array(steps)
+        counts = np.isfinite(each) & ~np.isnan(kept)
+        gain = np.where(counts, 1.0, np.nan)
+        if any(each[counts] != 0):
+            mean = (w * abs(each))[counts].sum() / w[counts].sum()
+            gain = np.where(counts, each / mean, np.nan)
         return gain, -np.log(kept) / (np.array(steps) * eta)
 
 
@@ -234,10 +247,10 @@ def start(clients):
 def as_written(data, seed, cohorts, clock, budget):
     """Rounds: every round's steps and cap, and the model at the end."""
     x, y, site, initial = data
-    anchor = model = initial.ravel()
-    v, memory = np.zeros_like(anchor), start(len(SIZES))
+    kept = server_start(initial.ravel())
+    v, memory = np.zeros(initial.size), start(len(SIZES))
     w = np.array(SIZES) / sum(SIZES)
-    c, b = costs(anchor.size)
+    c, b = costs(initial.size)
     told = []
     for number, cohort in enumerate(cohorts):
         lr = memory["cap"] and memory["cap"][0]
@@ -252,11 +265,11 @@ def as_written(data, seed, cohorts, clock, budget):
                 picked = rows[minibatch(seed, number, int(i), s, len(rows))]
                 return x[picked], y[picked]
 
-            answers.append(client(anchor, v, t, lr, batch))
+            answers.append(client(kept["a"], v, t, lr, batch))
         sent, readings = zip(*answers, strict=True)
-        anchor, model, v = server_step(anchor, model, sent, w[cohort], steps)
+        kept, v = server_step(kept, number, sent, w[cohort], steps)
         memory = learn(memory, cohort, w[cohort], readings, steps)
-    return told, model
+    return told, kept["z"]
 
 
 # -- held against the package ---------------------------------------------------------------------------
@@ -307,8 +320,9 @@ def test_the_text_is_the_algorithm(case, tmp_path):
     assert len({tuple(steps) for steps, _ in told}) > 3  # plans that change, so that agreeing means something
     assert told[0][1] is None
     caps = [lr for _, lr in told[1:]]
-    np.testing.assert_allclose(caps, [r.lr for r in result.rounds[1:]], rtol=1e-9)
-    np.testing.assert_allclose(model, np.ravel(result.params), rtol=1e-9, atol=1e-12)
+    # a secant is made of differences: it loses digits that gradients have
+    np.testing.assert_allclose(caps, [r.lr for r in result.rounds[1:]], rtol=1e-7)
+    np.testing.assert_allclose(model, np.ravel(result.params), rtol=1e-7, atol=1e-8)
 
 
 @pytest.mark.parametrize("seed", range(20))

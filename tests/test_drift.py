@@ -18,18 +18,20 @@ def readings(**fields):
 
 
 def both(**fields):
-    """grad_dir of -2 and -1 with equal weights: mean 1.5, so gains 4/3 and 2/3."""
-    return readings(**{"grad_sq": [4, 4], "grad_dir": [-2, -1], "diff_dir": [1, 0.5], **fields})
+    """delta_dir of 10 and 5 in 5 steps with equal weights: 2 and 1 a step, mean 1.5, so gains 4/3 and 2/3."""
+    return readings(**{"grad_sq": [4, 4], "grad_diff": [-2, -2], "delta_dir": [10, 5], **fields})
 
 
-HALF = np.array([0.5, 0.5])
+HALF, FIVE = np.array([0.5, 0.5]), np.array([5.0, 5.0])
 
 
 def test_gain_and_kept_part_by_hand():
-    """Client 0: <g,v> = -2 becomes -1 after the steps, client 1: -1 becomes -0.5: each keeps a half."""
-    gain, kept = drift.read(both(), HALF)
+    """<g, g + dg> / ||g||^2 = (4 - 2) / 4: both keep a half of their gradient."""
+    gain, kept = drift.read(both(), FIVE, HALF)
     np.testing.assert_allclose(gain, [4 / 3, 2 / 3])
     np.testing.assert_allclose(kept, [0.5, 0.5])
+    gain, _ = drift.read(both(), np.array([10.0, 5.0]), HALF)
+    np.testing.assert_allclose(gain, [1, 1], err_msg="a gain is that of one step")
 
 
 def test_drift_is_what_the_geometric_curve_needs():
@@ -50,17 +52,17 @@ def test_a_longer_step_fades_faster():
 def test_first_round_has_no_direction():
     """v = 0: gains are equal and g itself is the measure, R = 1 + <g,dg>/||g||^2 = 1 - 3/4."""
     first = readings(grad_sq=[4, 2], grad_diff=[-3, -1])
-    gain, kept = drift.read(first, HALF)
+    gain, kept = drift.read(first, FIVE, HALF)
     np.testing.assert_array_equal(gain, [1, 1])
     np.testing.assert_allclose(kept, [0.25, 0.5])
 
 
 def test_before_any_reading():
-    """Gain 1 for all, and a step keeps 0.9 of the one before, whatever the learning rate (0: not known)."""
+    """Equal gains, and a step keeps 0.9 of the one before, whatever the learning rate (0: not known)."""
     for lr in (0.0, 0.01, 10.0):
         gain, lost = drift.coefficients(drift.start(3), np.array([0, 2]), lr)
-        np.testing.assert_array_equal(gain, [1, 1])
-        np.testing.assert_allclose(np.exp(-lost), [0.9, 0.9], rtol=1e-3)
+        assert gain[0] == gain[1] > 0
+        np.testing.assert_allclose(np.exp(-lost / gain), [0.9, 0.9], rtol=1e-3)
 
 
 def test_smoothing_keeps_seven_tenths():
@@ -77,13 +79,13 @@ def test_absent_clients_keep_their_estimates_and_new_ones_get_the_mean():
     assert new.gain[0] != 3 and new.gain[2] != 1
     assert old.gain[0] == 3, "the old memory is not written to"
     gain, lost = drift.coefficients(new, np.array([1]), 0.1)
-    np.testing.assert_allclose(gain, np.nanmean(new.gain))
+    np.testing.assert_allclose(gain, 0.3 + np.nanmean(new.gain))
     np.testing.assert_allclose(lost / gain, 0.1 * np.nanmean(new.fading))
 
 
 def test_readings_that_are_not_finite_change_nothing():
     old = drift.Estimates(np.array([3.0, 1.0]), np.array([2.0, 4.0]))
-    broken = both(grad_dir=[NAN, -1], diff_dir=[NAN, 0.5], grad_diff=[NAN, 0])
+    broken = both(delta_dir=[NAN, 5], grad_diff=[NAN, 0])
     new = drift.update(old, np.array([0, 1]), [5, 5], 0.1, broken, HALF)
     assert (new.gain[0], new.fading[0]) == (3, 2)
     # the mean is over those that were read: client 1's relative gain is 1
@@ -92,16 +94,25 @@ def test_readings_that_are_not_finite_change_nothing():
     assert np.isnan(first.gain[0]) and first.gain[1] == 1
 
 
-def test_who_pulls_the_other_way_is_worth_next_to_nothing():
-    """<g,v> > 0: a negative gain is remembered, the scheduler sees a tiny one; fading is read along g."""
-    reading = both(grad_dir=[-2, 1], grad_diff=[0, -1])
-    gain, kept = drift.read(reading, HALF)
+def test_who_pulls_the_other_way_keeps_what_everybody_has_beforehand():
+    """A negative gain is remembered; the scheduler sees 0.3 of the mean, and of the other 0.3 more."""
+    reading = both(delta_dir=[10, -5], grad_diff=[0, -1])
+    gain, kept = drift.read(reading, FIVE, HALF)
     np.testing.assert_allclose(gain, [4 / 3, -2 / 3])
-    np.testing.assert_allclose(kept, [0.5, 0.75])
-    estimates = drift.update(drift.start(2), np.array([0, 1]), [5, 5], 0.1, reading, HALF)
+    np.testing.assert_allclose(kept, [0.999, 0.75])
+    estimates = drift.update(drift.start(2), np.array([0, 1]), FIVE, 0.1, reading, HALF)
     worth, lost = drift.coefficients(estimates, np.array([0, 1]), 0.1)
-    assert worth[0] == pytest.approx(4 / 3) and 0 < worth[1] <= 1e-6
+    np.testing.assert_allclose(worth, [4 / 3 + 0.3, 0.3])
     assert lost[1] / worth[1] == pytest.approx(-np.log(0.75) / 5)
+
+
+def test_where_all_pull_the_other_way_plans_still_tell_clients_apart():
+    """An overshot v turns every sign: gains are then equal, and fading decides."""
+    reading = both(delta_dir=[-10, -5], grad_diff=[-1, -3])
+    estimates = drift.update(drift.start(2), np.array([0, 1]), FIVE, 0.1, reading, HALF)
+    worth, lost = drift.coefficients(estimates, np.array([0, 1]), 0.1)
+    np.testing.assert_allclose(worth, [0.3, 0.3])
+    assert lost[0] < lost[1]
 
 
 @given(
@@ -111,8 +122,8 @@ def test_who_pulls_the_other_way_is_worth_next_to_nothing():
 )
 def test_coefficients_are_always_fit_for_the_scheduler(rows, steps, lr):
     """Whatever is read: gain and drift are finite, gain above 0, drift at least 0."""
-    grad_diff, square, grad_dir, diff_dir = np.array(rows, float).T
-    reading = readings(grad_sq=np.abs(square), grad_diff=grad_diff, grad_dir=grad_dir, diff_dir=diff_dir)
+    grad_diff, square, delta_dir, _ = np.array(rows, float).T
+    reading = readings(grad_sq=np.abs(square), grad_diff=grad_diff, delta_dir=delta_dir)
     cohort = np.arange(len(rows))
     weights = np.full(len(rows), 1 / len(rows))
     estimates = drift.update(drift.start(len(rows)), cohort, np.full(len(rows), steps), lr, reading, weights)

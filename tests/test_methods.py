@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from quadratics import OPTIONS, PAPER, PLAIN, drive, line, paper_fedavg, random_clients
 
+from amsfl import protocol
 from amsfl.core import Upload, UserError
 from amsfl.methods import METHODS, extrapolate, make
 
@@ -20,6 +21,16 @@ BY_HAND = {
     "amsfl-steps": (2.875, {"closing": 0.0, "balance": 0.0}),
     "amsfl-paper": (2.875, {}),
     "fedcsda": (2.875, {}),
+    # v = D = 7/8
+    "fedavgm": (2.875, {}),
+    # m = 0.1 D; v = 0.99e-6 + 0.01 D^2
+    "fedadam": (2 + 0.03 * 0.0875 / ((0.99e-6 + 0.01 * 0.765625) ** 0.5 + 1e-3), {}),
+    # v = 1e-6 < D^2, so v grows by 0.01 D^2
+    "fedyogi": (2 + 0.03 * 0.0875 / ((1e-6 + 0.01 * 0.765625) ** 0.5 + 1e-3), {}),
+    # one coordinate has no metric: s D / G = sum w d^2 / (2 D), with sum w d^2 = 1/4 + 3/4 * 9/4
+    "feddua": (2 + 1.9375 / 1.75, {}),
+    "fedsps": (2.875, {}),
+    "delta-sgd": (2.875, {}),
     # mu = 1: client 1's second step has gradient (3-4) + (3-2) = 0, so d_1 = 1: 2 - 1/4 + 3/4
     "fedprox": (2.5, {"mu": 1.0}),
     # tau_eff = 1/4 + 3/4 * 2 = 7/4; mean steps -1 and 3/4: 2 + 7/4 (1/4 (-1) + 3/4 (3/4))
@@ -70,18 +81,120 @@ def test_amsfl_server_by_hand():
     """d = (-1, 3/2), tau = steps + 1 = (2, 3), w = (1/4, 3/4), half-normalised:
 
     E = (sqrt 2 + 3 sqrt 3) / 4;  u = (E / (4 sqrt 2), 3 E / (4 sqrt 3));  D = u . d;
-    s = clip(u . d^2 / (2 D^2), 1, 4);  x+ = 2 + s D;  the next anchor lies 0.8 beyond, as seen from x = 2.
+    s = 1 and m = 3/6 in the first round: x+ = 2 + D, the next anchor half as far again; x+ is scored.
     """
     even = (2**0.5 + 3 * 3**0.5) / 4
-    u = np.array([even / (4 * 2**0.5), 3 * even / (4 * 3**0.5)])
-    moved = u @ [-1, 1.5]
-    step = min(max(u @ [1, 2.25] / (2 * moved**2), 1), 4)
-    assert 1 < step < 4
-    method = make("amsfl", {"polyak": 0.0})
-    anchor, model, _ = drive(method, TWO, np.array([2.0]), [ROUND], lr=0.5)
-    assert model == pytest.approx([2 + step * moved])
-    assert anchor == pytest.approx([2 + 1.8 * step * moved])
-    assert method.model(anchor, model) is model
+    moved = np.array([even / (4 * 2**0.5), 3 * even / (4 * 3**0.5)]) @ [-1, 1.5]
+    method = make("amsfl", {"polyak": 0.0, "shrinking": 0.0})
+    anchor, state, _ = drive(method, TWO, np.array([2.0]), [ROUND], lr=0.5)
+    assert method.model(anchor, state) == pytest.approx([2 + moved])
+    assert anchor == pytest.approx([2 + 1.5 * moved])
+
+
+STEP_ALONE = {"momentum": 0.0, "averaging": 0.0, "shrinking": 0.0}
+
+
+def after(method, deltas, x):
+    """Anchor, scored model and server step after rounds whose mean delta is given."""
+    anchor, server = np.array(x, float), method.init(np.array(x, float))[0]
+    for delta in deltas:
+        total = Upload(np.array(delta, float), anchor[:0], 0.0)
+        anchor, server = method.aggregate(anchor, total, np.ones(1), np.ones(1), server)
+    return anchor, method.model(anchor, server), server[3 * len(anchor)]
+
+
+def test_the_secant_finds_the_steepest_descents_best_step():
+    """D = -h a on a line: any two rounds give short = long = 1/h, one Newton step away, if 0.7 allows it."""
+    method = make("amsfl", STEP_ALONE)
+    for h, expected in [(0.8, 1 / 0.8), (1.25, 0.8), (4.0, 0.7), (0.1, 1 / 0.7)]:
+        x, deltas = 3.0, []
+        for _ in range(2):
+            deltas.append([-h * x])
+            x -= h * x
+        _, _, s = after(method, deltas, [3.0])
+        assert s == pytest.approx(expected)
+
+
+def test_the_secants_mean_by_hand():
+    """a goes from (0, 0) by D = (1, 0) to (1, 0); there D = (1/2, 1/2): dD = (1/2, -1/2).
+
+    way 1, along 1/2, change 1/2: short = 1, long = 2, s = 1^3/4 2^1/4.
+    The third round: a = (1, 0) + s (1/2, 1/2), D = (0, 0): way s^2/2, along s/2, change 1/2, halved into
+    the sums before them.
+    """
+    method = make("amsfl", STEP_ALONE)
+    _, _, s = after(method, [[1, 0], [0.5, 0.5]], [0, 0])
+    assert s == pytest.approx(2**0.25)
+    way, along, change = (1 + s**2 / 2) / 2, (0.5 + s / 2) / 2, 0.5
+    _, _, third = after(method, [[1, 0], [0.5, 0.5], [0, 0]], [0, 0])
+    assert third == pytest.approx(way**0.25 * along**0.5 / change**0.75)
+
+
+def test_deltas_that_turn_round_shorten_the_step_and_straight_ones_lengthen_it():
+    method = make("amsfl", STEP_ALONE)
+    steps = [after(method, [[(-1.0) ** k, 0.1] for k in range(n)], [0, 0])[2] for n in (2, 4, 8, 16)]
+    assert steps == sorted(steps, reverse=True) and steps[-1] < 0.5
+    straight = [after(method, [[1.0, 0.1]] * n, [0, 0])[2] for n in (1, 2, 3, 9)]
+    assert straight == pytest.approx([1.0, 1 / 0.7, 1 / 0.49, 4.0])
+
+
+def test_momentum_and_the_mean_by_hand():
+    """s = 1. Rounds of D = 1 from 0: m = 3/6, 4/7, or 1/2 for a limit of 1/2.
+
+    x = 1, a = 1 + 1/2 = 3/2; x = 5/2, a = 5/2 + 4/7 * 3/2. The mean with p = 9: 1, then 1 + 9/10 * 3/2.
+    """
+    bare = {"secant": 0.0, "shrinking": 0.0}
+    anchor, mean, _ = after(make("amsfl", bare), [[1.0]] * 2, [0.0])
+    assert anchor == pytest.approx([2.5 + 4 / 7 * 1.5]) and mean == pytest.approx([2.35])
+    anchor, mean, _ = after(make("amsfl", bare | {"momentum": 0.5, "averaging": 0.0}), [[1.0]] * 2, [0.0])
+    assert anchor == pytest.approx([2.5 + 0.75]) and mean == pytest.approx([2.5])
+
+
+def test_what_nobody_asks_for_shrinks():
+    """D = 0 from 10, a hundredth a round: x = 9.9; momentum and the secant aside."""
+    alone = {"secant": 0.0, "momentum": 0.0, "averaging": 0.0, "shrinking": 0.01}
+    anchor, mean, _ = after(make("amsfl", alone), [[0.0]], [10.0])
+    assert anchor == pytest.approx([9.9]) and mean == pytest.approx([9.9])
+
+
+def test_the_server_does_not_care_about_the_scale_of_the_model():
+    """All deltas a hundred times as long: the same steps, a hundred times as far."""
+    rng = np.random.default_rng(1)
+    deltas = rng.normal(size=(12, 3))
+    small, large = (after(make("amsfl"), scale * deltas, np.zeros(3)) for scale in (1.0, 100.0))
+    assert small[2] == pytest.approx(large[2]) and 100 * small[0] == pytest.approx(large[0])
+
+
+def local(method, grad, x, lr, steps):
+    """Lengths of a client's local steps, by the protocol's own lines."""
+    carry, lengths = protocol.begin(method, x, x[:0], x[:0], lr), []
+    for _ in range(steps):
+        before, g = carry.x, grad(carry.x)
+        carry = protocol.step(method, carry, 0.0, g)
+        lengths.append(float(np.linalg.norm(before - carry.x) / np.linalg.norm(g)))
+    return lengths
+
+
+def test_delta_sgd_by_hand():
+    """F = h x^2 / 2: ||dy|| / ||dg|| = 1/h, so gamma / 2h = 1/h bounds a step, or growth does.
+
+    h = 1/2, lr = 0.1: sqrt(1.1) 0.1, then with growth sqrt(1.1) that times sqrt(1 + 0.1 sqrt(1.1)).
+    h = 20, lr = 0.1: the second step is 1/20, its growth 1/2, which a Newton step ends.
+    """
+    method, x = make("delta-sgd"), np.array([3.0])
+    second = 1.1**0.5 * 0.1
+    third = (1 + 0.1 * 1.1**0.5) ** 0.5 * second
+    assert local(method, lambda w: 0.5 * w, x, 0.1, 3) == pytest.approx([0.1, second, third])
+    assert local(method, lambda w: 20 * w, x, 0.1, 2) == pytest.approx([0.1, 0.05])
+    flat = local(method, lambda w: np.ones(1), x, 0.1, 2)
+    assert flat == pytest.approx([0.1, second]), "a gradient that does not change bounds nothing"
+    assert make("delta-sgd", {"adam": 0.03}).aggregate is not make("delta-sgd").aggregate
+
+
+def test_fedsps_stride_is_the_papers():
+    """(F - 0) / (c ||g||^2) with c = 1/2; the bound gamma_b is the run's lr."""
+    assert make("fedsps").stride(0.5, 2.0) == pytest.approx(0.5)
+    assert make("fedsps", {"c": 1.0}).stride(0.5, 2.0) == pytest.approx(0.25)
 
 
 def test_amsfl_balance_of_one_is_fednova():
@@ -93,9 +206,9 @@ def test_amsfl_balance_of_one_is_fednova():
 
 
 def test_amsfl_stride_is_the_polyak_length_capped():
-    """loss / ||g||^2 = 0.5 / 2: for a quadratic with minimum 0 that is half of Newton's step, or lr."""
+    """0.7 loss / ||g||^2 = 0.7 * 0.5 / 2: for a quadratic with minimum 0 that is 0.35 of Newton's step."""
     stride = make("amsfl").stride
-    assert stride(0.5, 2.0) == pytest.approx(0.25)
+    assert stride(0.5, 2.0) == pytest.approx(0.175)
     assert stride(0.0, 0.0) == 0.0
     assert stride(-3.0, 2.0) == 0.0, "a loss below zero says nothing about a length"
     assert make("amsfl", {"polyak": 0.0}).stride is None
@@ -218,7 +331,8 @@ def test_partial_cohorts_still_rest_on_the_optimum(name):
 def test_weights_do_not_come_from_steps(name):
     """Where clients do not move, nothing moves, however many steps they did."""
     at_optimum = line([1, 1], [3, 3], [0.1, 0.9])
-    x, _, _ = drive(make(name), at_optimum, np.array([3.0]), [([0, 1], [1, 50])], lr=0.5)
+    still = {"shrinking": 0.0} if name == "amsfl" else {}
+    x, _, _ = drive(make(name, still), at_optimum, np.array([3.0]), [([0, 1], [1, 50])], lr=0.5)
     assert x == pytest.approx([3.0])
 
 

@@ -9,7 +9,7 @@ from rich.markdown import Markdown
 from amsfl.cli.errors import friendly
 from amsfl.cli.screen import plain, screen
 
-app = typer.Typer(help="Studies that take longer: adaptivity, robustness.", no_args_is_help=True)
+app = typer.Typer(help="Studies that take longer: adaptivity, suite, robustness.", no_args_is_help=True)
 
 
 @app.callback()
@@ -96,3 +96,47 @@ def robustness(
     draw(rows, out)
     screen(width=140).print(Markdown(text))
     typer.echo(f"{out / 'robustness.md'}, {out / 'robustness.png'}")
+
+
+@app.command()
+@friendly
+def suite(
+    seeds: Annotated[int, typer.Option(min=1, help="seeds of every setting")] = 2,
+    first_seed: Annotated[int, typer.Option(min=0, help="the first of them")] = 0,
+    cases: Annotated[str, typer.Option(help="names with commas, 'development', 'held-out' or 'all'")] = "all",
+    peers: Annotated[bool, typer.Option(help="also FedAvgM, FedAdam and others that adapt")] = False,
+    ablations: Annotated[
+        bool, typer.Option(help="also AMSFL with one part off, and with other people's steps")
+    ] = False,
+    data_dir: Annotated[str | None, typer.Option(help="where the NSL-KDD files are")] = None,
+    out: Annotated[Path, typer.Option(help="folder of the study")] = Path("results/suite"),
+    only_report: Annotated[bool, typer.Option(help="no runs: the table of what is finished")] = False,
+) -> None:
+    """AMSFL on many kinds of data, models and clients, against everything tuned with hindsight.
+
+    Takes about an hour on two cores. Stop it with Ctrl-C and continue it with the same command.
+    """
+    from amsfl.record import dumps
+    from amsfl.report.draw.speedups import draw
+    from amsfl.study import suite as work
+    from amsfl.study import suite_cases, suite_score
+
+    console = screen(stderr=True)
+    picked = suite_cases.pick(cases)
+    if not only_report:
+
+        def watch(unit: work.Unit, number: int, total: int) -> None:
+            console.print(f"{number + 1} of {total}: {unit.case.name}, {unit.name}")
+
+        todo = list(work.units(picked, range(first_seed, first_seed + seeds), peers, ablations))
+        work.run(out, todo, data_dir, watch)
+    groups = suite_score.grouped(work.read(out))
+    text = suite_score.as_markdown(groups)
+    if any(row.who != work.OURS for group in groups.values() for row in group):
+        text += "\n" + suite_score.ablation(groups)
+    (out / "suite.md").write_text(text, encoding="utf-8")
+    every = {title: [row._asdict() for row in group] for title, group in groups.items()}
+    (out / "suite.json").write_text(dumps(every, indent=1), encoding="utf-8")
+    draw(suite_score.dots(groups), out)
+    screen(width=140).print(Markdown(text))
+    typer.echo(f"{out / 'suite.md'}, {out / 'speedups.png'}")

@@ -1,12 +1,13 @@
 """From GDA readings to gain and drift: what a client's first step is worth, and how fast that fades.
 
-A step along client i's gradient g_i is worth what it has in common with where all clients go
-together: gain a_i = -<g_i, v>, v the last global step. After t steps the same minibatch's gradient
-has kept the part R_i = <g_i + dg_i, v> / <g_i, v> of that. Worth fades by the same factor each step,
-so step s is worth a_i R_i^(s/t): the scheduler's geometric curve with drift d_i = -a_i ln(R_i) / t.
+A step of client i is worth what it has in common with where all clients go together: gain a_i is the part
+of its delta along v, the last global step, for each of its steps. After t steps the first minibatch's
+gradient g_i has kept the part R_i = <g_i + dg_i, g_i> / ||g_i||^2 of itself. Worth fades by the same factor
+each step, so step s is worth a_i R_i^(s/t): the scheduler's geometric curve with d_i = -a_i ln(R_i) / t.
 A longer step drifts further, so what is remembered is the fading per unit of learning rate.
 Gains are kept relative to the cohort's mean: gradients shrink as training goes on, their ratios do not.
-Where there is no v yet, gains are equal, and where g_i pulls against v, g_i takes v's place in R_i.
+One round's gains are mostly noise, and where v was too long all of them point the other way. So everybody is
+worth something beforehand: BEFOREHAND of the mean, whatever is read.
 """
 
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ SMOOTHING = 0.7  # how much of an old estimate stays each round
 KEPT = (0.02, 0.999)  # a minibatch's reading of R outside of this is noise
 FADES = (1e-3, 4.0)  # what one step can lose, as -ln: more or less than this no reading tells
 UNREAD = 0.105  # of a client never read, -ln 0.9: a step keeps nine tenths of the one before
-GAIN_AT_LEAST = 1e-6  # a client that pulls the other way is worth next to nothing, never less
+BEFOREHAND = 0.3  # of the mean gain that a client has without any reading, or whatever they say
 
 
 class Estimates(NamedTuple):
@@ -37,24 +38,24 @@ def start(clients: int) -> Estimates:
 
 def update(old: Estimates, cohort: Any, steps: Any, lr: float, reading: Reading, weights: Any) -> Estimates:
     """Fold in one round's readings; absent clients and non-finite readings change nothing."""
-    gain, kept = read(reading, np.asarray(weights, float))
+    steps = np.asarray(steps, float)
+    gain, kept = read(reading, steps, np.asarray(weights, float))
     with np.errstate(divide="ignore", invalid="ignore"):
-        fading = -np.log(kept) / (np.asarray(steps) * lr)
+        fading = -np.log(kept) / (steps * lr)
     return Estimates(_blend(old.gain, cohort, gain), _blend(old.fading, cohort, fading))
 
 
-def read(reading: Reading, weights: Floats) -> tuple[Floats, Floats]:
+def read(reading: Reading, steps: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Relative gain and kept part R of every client, from one round's scalars alone."""
     fields = Reading(*(np.asarray(field, float) for field in reading))
     with np.errstate(divide="ignore", invalid="ignore"):
-        own = 1 + fields.grad_diff / fields.grad_sq
-        if not np.any(fields.grad_dir):
-            return np.where(np.isfinite(own), 1.0, np.nan), np.clip(own, *KEPT)
-        gain = -fields.grad_dir
-        whole = np.isfinite(gain) & np.isfinite(fields.diff_dir)
+        kept = np.clip(1 + fields.grad_diff / fields.grad_sq, *KEPT)
+        gain = fields.delta_dir / steps
+        whole = np.isfinite(gain) & np.isfinite(kept)
+        if not np.any(gain[whole]):  # no v yet
+            return np.where(whole, 1.0, np.nan), kept
         mean = (weights * np.abs(gain))[whole].sum() / weights[whole].sum()
-        kept = np.where(gain > 0, 1 - fields.diff_dir / gain, own)
-        return np.where(whole, gain / mean, np.nan), np.clip(kept, *KEPT)
+        return np.where(whole, gain / mean, np.nan), kept
 
 
 def coefficients(estimates: Estimates, cohort: Any, lr: float | None) -> tuple[Floats, Floats]:
@@ -62,7 +63,7 @@ def coefficients(estimates: Estimates, cohort: Any, lr: float | None) -> tuple[F
 
     Where no lr is known nobody was read, and all are taken alike.
     """
-    gain = np.maximum(_filled(estimates.gain, 1.0)[cohort], GAIN_AT_LEAST)
+    gain = BEFOREHAND + np.maximum(_filled(estimates.gain, 1.0)[cohort], 0.0)
     fading = _filled(estimates.fading * (1.0 if lr is None else lr), UNREAD)[cohort]
     return gain, gain * np.clip(fading, *FADES)
 

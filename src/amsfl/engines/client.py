@@ -13,7 +13,7 @@ from amsfl.core import Upload
 from amsfl.engines import losses
 from amsfl.engines.task import Task
 from amsfl.methods import Method
-from amsfl.protocol import Carry
+from amsfl.protocol import Carry, Past
 
 
 class Rows(NamedTuple):
@@ -102,29 +102,43 @@ def program(task: Task, method: Method, batch: int, readings: bool) -> Callable[
     def run(job: Job, longest: Any) -> Done:
         anchor = task.unravel(job.anchor)
         teacher = teacher_of(task, method, job)
-        carry = protocol.begin(
-            anchor, leaves(job.server, anchor), leaves(job.client, anchor), job.lr, job.known
-        )
+        server, client = leaves(job.server, anchor), leaves(job.client, anchor)
+        carry = protocol.begin(method, anchor, server, client, job.lr, job.known, LEAVES)
 
         def look(x: Any, number: Any) -> tuple[jax.Array, Any]:
             return grad(x, *batch_of(job.rows, job.key, number, batch), teacher)
 
-        def further(number: Any, x: Any, carry: Carry) -> Any:
-            moved = protocol.step(method, carry._replace(x=x), *look(x, number), LEAVES).x
-            return jax.tree.map(partial(jnp.where, number < job.steps), moved, x)
+        def further(number: Any, now: tuple[Any, Past | None], carry: Carry) -> Any:
+            x, past = now
+            then = protocol.step(method, carry._replace(x=x, past=past), *look(x, number), LEAVES)
+            return jax.tree.map(partial(jnp.where, number < job.steps), (then.x, then.past), now)
 
         begin = 0
         if readings:  # the first step's minibatch is looked at again at the end
             carry, begin = protocol.first(method, carry, *look(anchor, 0), LEAVES), 1
-        carry = carry._replace(x=jax.lax.fori_loop(begin, longest, partial(further, carry=carry), carry.x))
+        now = carry.x, carry.past
+        x, past = jax.lax.fori_loop(begin, longest, partial(further, carry=carry), now)
+        carry = carry._replace(x=x, past=past)
         if readings:
             carry = protocol.close(method, carry, *look(carry.x, 0), LEAVES)
         return sent(job, carry)
 
     def sent(job: Job, carry: Carry) -> Done:
-        flat = Carry(*(part if part is None else ravel_pytree(part)[0] for part in carry))
-        flat = flat._replace(
-            anchor=job.anchor, server=job.server, client=job.client, lr=carry.lr, loss=carry.loss
+        x, *looks = (
+            part if part is None else ravel_pytree(part)[0]
+            for part in (carry.x, carry.grad, carry.end, carry.last)
+        )
+        flat = Carry(
+            job.anchor,
+            job.server,
+            job.client,
+            x,
+            carry.lr,
+            carry.known,
+            carry.loss,
+            looks[0],
+            looks[1],
+            looks[2],
         )
         # jobs of 0 steps only fill a wave; their report is discarded but must not divide by zero
         steps = jnp.maximum(job.steps, 1).astype(job.anchor.dtype)

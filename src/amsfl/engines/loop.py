@@ -101,7 +101,7 @@ class Loop:
             return loss, grad
 
         lr, known = dtype(orders.lr[trial]), dtype(np.broadcast_to(orders.known, np.shape(orders.lr))[trial])
-        carry = protocol.begin(state.anchor[trial], server, state.client[trial, who], lr, known)
+        carry = protocol.begin(method, state.anchor[trial], server, state.client[trial, who], lr, known)
         carry = protocol.first(method, carry, *look(carry.x, 0))
         for step in range(1, steps):
             carry = protocol.step(method, carry, *look(carry.x, step))

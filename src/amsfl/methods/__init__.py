@@ -5,12 +5,18 @@ from collections.abc import Mapping
 from amsfl.core import Kind
 from amsfl.methods.amsfl import amsfl, paper, planned_steps
 from amsfl.methods.base import Distillation, Method
+from amsfl.methods.deltasgd import deltasgd
 from amsfl.methods.extrapolate import extrapolate
+from amsfl.methods.fedadam import fedadam
 from amsfl.methods.fedavg import fedavg
+from amsfl.methods.fedavgm import fedavgm
 from amsfl.methods.fedcsda import fedcsda
+from amsfl.methods.feddua import feddua
 from amsfl.methods.feddyn import feddyn
 from amsfl.methods.fednova import fednova
 from amsfl.methods.fedprox import fedprox
+from amsfl.methods.fedsps import fedsps
+from amsfl.methods.fedyogi import fedyogi
 from amsfl.methods.scaffold import scaffold
 
 METHODS: Kind[Method] = Kind(
@@ -24,6 +30,12 @@ METHODS: Kind[Method] = Kind(
         "scaffold": scaffold,
         "feddyn": feddyn,
         "fedcsda": fedcsda,
+        "fedavgm": fedavgm,
+        "fedadam": fedadam,
+        "fedyogi": fedyogi,
+        "feddua": feddua,
+        "fedsps": fedsps,
+        "delta-sgd": deltasgd,
         "amsfl": amsfl,
         "amsfl-steps": planned_steps,
         "amsfl-paper": paper,

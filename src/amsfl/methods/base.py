@@ -4,6 +4,7 @@ They use operators only (`+ - * / @`, `.sum()`), so the same functions run on nu
 jax's vmap and on torch tensors. "No state" is an empty vector, `x[:0]`, never None.
 """
 
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ Report = Callable[[Vector, Vector, Any, Any, Vector, Vector], tuple[Upload, Vect
 Mix = Callable[[Vector, Vector], Vector]
 Model = Callable[[Vector, Vector], Vector]
 Stride = Callable[[Any, Any], Any]
+Pace = Callable[[Any, Any, Any, Any], tuple[Any, Any]]
 Aggregate = Callable[[Vector, Upload, Vector, Vector, Vector], tuple[Vector, Vector]]
 
 
@@ -73,6 +75,9 @@ class Method(NamedTuple):
     init(x)                                          -> server, client
     correct(grad, x, anchor, server, client)         -> grad             elementwise
     stride(loss, grad_sq)                            -> length of one local step; lr is the longest. None: lr
+    pace(length, growth, moved, change)              -> length, growth   for steps that look back: from the
+                                                        last one's, the squares of its way and of what the
+                                                        gradient changed by over it (0 at the first step)
     report(x, anchor, steps, lr, server, client)     -> Upload, client
     mix(weights, steps)                              -> how much each upload counts in the total
     aggregate(anchor, total, weights, steps, server) -> anchor, server
@@ -87,6 +92,7 @@ class Method(NamedTuple):
     init: Init = no_state
     correct: Correct = plain_gradient
     stride: Stride | None = None
+    pace: Pace | None = None
     report: Report = send_delta
     mix: Mix = average
     aggregate: Aggregate = add_delta
@@ -119,6 +125,14 @@ class Method(NamedTuple):
     def plain(self) -> bool:
         """Whether clients step along the plain gradient of the plain loss."""
         return self.correct is plain_gradient and self.objective is None
+
+
+def joined(*parts: Vector) -> Vector:
+    """One vector from several: a server state of more than one part. Sent to clients it must be of one."""
+    first = parts[0]
+    if hasattr(first, "__array_namespace__"):
+        return first.__array_namespace__().concat(parts)
+    return sys.modules[type(first).__module__].concat(parts)  # torch has the function, not yet the name
 
 
 def least(a: Any, b: Any) -> Any:

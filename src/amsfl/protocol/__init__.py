@@ -4,7 +4,7 @@ A client: begin, first, step ..., close, finish; then `sent`. The server: `recei
 Operators only, so vectors may be numpy, jax or torch; whoever brings gradients brings nothing else.
 """
 
-from amsfl.protocol.client import FLAT, Carry, Layout, begin, close, finish, first, step
+from amsfl.protocol.client import FLAT, Carry, Layout, Past, begin, close, finish, first, step
 from amsfl.protocol.server import combined, settle
 from amsfl.protocol.wire import delivered, fresh, received, sent, sent_bytes, travelling, weight
 
@@ -12,6 +12,7 @@ __all__ = [
     "FLAT",
     "Carry",
     "Layout",
+    "Past",
     "begin",
     "close",
     "combined",

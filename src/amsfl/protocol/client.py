@@ -1,6 +1,6 @@
 """What a client does between receiving a model and sending its work.
 
-    carry = begin(anchor, server, client, lr, known)
+    carry = begin(method, anchor, server, client, lr, known)
     carry = first(method, carry, loss, grad)            the first local step
     carry = step(method, carry, loss, grad)             each further one
     carry = close(method, carry, loss, grad)            for a reading: the first minibatch once more
@@ -31,6 +31,15 @@ class Layout(NamedTuple):
 FLAT = Layout(lambda f, *vectors: f(*vectors), lambda vector: (vector * vector).sum())
 
 
+class Past(NamedTuple):
+    """The last step of a method whose steps look back."""
+
+    grad: Vector  # its gradient
+    moved: Number  # its squared way; 0 before any
+    length: Number  # its length, lr before any
+    growth: Number  # that over the one before it
+
+
 class Carry(NamedTuple):
     """A client in the middle of its round."""
 
@@ -44,10 +53,22 @@ class Carry(NamedTuple):
     grad: Vector = None  # and its gradient there
     end: Vector = None  # the model after the last step, where a reading is taken
     last: Vector = None  # the first minibatch's gradient there
+    past: Past | None = None  # of methods with a `pace`
 
 
-def begin(anchor: Vector, server: Vector, client: Vector, lr: Number, known: Number = 1) -> Carry:
-    return Carry(anchor, server, client, anchor, lr, known)
+def begin(
+    method: Method,
+    anchor: Vector,
+    server: Vector,
+    client: Vector,
+    lr: Number,
+    known: Number = 1,
+    layout: Layout = FLAT,
+) -> Carry:
+    carry = Carry(anchor, server, client, anchor, lr, known)
+    if method.pace is None:
+        return carry
+    return carry._replace(past=Past(layout.each(lambda x: 0 * x, anchor), 0 * lr, lr, 0 * lr + 1))
 
 
 def first(method: Method, carry: Carry, loss: Number, grad: Vector, layout: Layout = FLAT) -> Carry:
@@ -59,15 +80,21 @@ def first(method: Method, carry: Carry, loss: Number, grad: Vector, layout: Layo
 
 
 def step(method: Method, carry: Carry, loss: Number, grad: Vector, layout: Layout = FLAT) -> Carry:
-    """x <- x - min(lr, stride) correct(grad)."""
-    lr = carry.lr
+    """x <- x - length correct(grad), length at most lr, or as the method's `pace` says."""
+    lr, past = carry.lr, carry.past
     if method.stride is not None:
         lr = least(method.stride(loss, layout.square(grad)), lr)
+    if method.pace is not None and past is not None:
+        change = layout.square(layout.each(lambda now, before: now - before, grad, past.grad))
+        lr, growth = method.pace(past.length, past.growth, past.moved, change)
 
     def moved(x: Vector, g: Vector, anchor: Vector, server: Vector, client: Vector) -> Vector:
         return x - lr * method.correct(g, x, anchor, server, client)
 
     x = layout.each(moved, carry.x, grad, carry.anchor, carry.server, carry.client)
+    if method.pace is not None:
+        way = layout.square(layout.each(lambda now, before: now - before, x, carry.x))
+        carry = carry._replace(past=Past(grad, way, lr, growth))
     return carry._replace(x=x)
 
 

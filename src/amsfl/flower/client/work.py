@@ -108,7 +108,7 @@ def run(
         """Whether one more step, and the reading's gradient, still end within the order's seconds."""
         return sum(timed) + (1 + order.readings) * typical(timed) <= order.within
 
-    carry = protocol.begin(anchor, server, mine, order.lr, float(order.known))
+    carry = protocol.begin(method, anchor, server, mine, order.lr, float(order.known))
     carry = protocol.first(method, carry, *look(trainer.gradient, carry.x, 0))
     steps = 1
     while steps < order.steps and in_time():

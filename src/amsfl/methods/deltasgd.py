@@ -1,0 +1,29 @@
+"""Delta-SGD."""
+
+from typing import Any
+
+from amsfl.methods.base import Method, least
+from amsfl.methods.fedadam import fedadam
+from amsfl.methods.fedavg import fedavg
+
+
+def deltasgd(gamma: float = 2.0, delta: float = 0.1, adam: float = 0.0) -> Method:
+    """Clients step by the smoothness they meet; lr is only the first step of a round.
+
+    l_0 = lr, growth_0 = 1;   growth_k = l_k / l_(k-1)
+    l_k = min(gamma ||y_k - y_(k-1)|| / (2 ||g_k - g_(k-1)||), sqrt(1 + delta growth_(k-1)) l_(k-1))
+
+    g_k is the gradient of step k's own minibatch. `adam` is the rate of a FedAdam server, 0 for the mean.
+    Kim, Toghani, Uribe and Kyrillidis 2024, arXiv 2306.11201, Algorithm 1.
+    """
+
+    def pace(length: Any, growth: Any, moved: Any, change: Any) -> tuple[Any, Any]:
+        begun, first = moved > 0, moved <= 0
+        grown = (1 + delta * growth) ** 0.5 * length
+        flat = change <= 0  # a gradient that did not change bounds nothing
+        smooth = gamma / 2 * (moved / (change + flat)) ** 0.5 + grown * flat
+        found = least(smooth, grown) * begun + length * first
+        return found, found / length
+
+    server = fedadam(rate=adam) if adam else fedavg()
+    return server._replace(name="delta-sgd", pace=pace, title="Delta-SGD")

@@ -1,0 +1,37 @@
+"""FedAdam, and what FedYogi shares with it."""
+
+from collections.abc import Callable
+
+from amsfl.core import Upload
+from amsfl.methods.base import Method, Vector, joined
+
+Second = Callable[[Vector, Vector], Vector]  # (v, D^2) -> v+
+
+
+def fedadam(rate: float = 0.03, beta1: float = 0.9, beta2: float = 0.99, tau: float = 1e-3) -> Method:
+    """Adam at the server, with the mean delta D for a gradient.
+
+    m+ = beta1 m + (1 - beta1) D;   v+ = beta2 v + (1 - beta2) D^2;   x+ = x + rate m+ / (sqrt(v+) + tau)
+
+    v starts at tau^2; no bias correction. Reddi et al. 2021, arXiv 2003.00295, Algorithm 2.
+    """
+    return adaptive(
+        "fedadam", "FedAdam", rate, beta1, tau, lambda v, square: beta2 * v + (1 - beta2) * square
+    )
+
+
+def adaptive(name: str, title: str, rate: float, beta1: float, tau: float, second: Second) -> Method:
+    """Their Algorithm 2 with any rule for v; the server state is m, then v."""
+
+    def init(x: Vector) -> tuple[Vector, Vector]:
+        return joined(0 * x, 0 * x + tau**2), x[:0]
+
+    def aggregate(
+        anchor: Vector, total: Upload, weights: Vector, steps: Vector, server: Vector
+    ) -> tuple[Vector, Vector]:
+        size = len(anchor)
+        m = beta1 * server[:size] + (1 - beta1) * total.delta
+        v = second(server[size:], total.delta * total.delta)
+        return anchor + rate * m / (v**0.5 + tau), joined(m, v)
+
+    return Method(name, init=init, aggregate=aggregate, title=title)

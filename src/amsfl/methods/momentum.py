@@ -1,0 +1,114 @@
+"""How far the server goes along the clients' mean delta: a measured step, momentum, a mean to score.
+
+D, the mean delta at an anchor a, is a descent direction that costs a round to ask for. Two rounds give a
+secant of that field: over the way da = a - a' it changed by dD = D' - D. Where the way was too long D turns
+round (dD . da is large), where it is straight D stays as it is, and noise, which has no memory, adds to
+||dD|| alone: so steps shorten at a loss's floor without anybody knowing that there is one.
+
+    short = da.dD / ||dD||^2      long = ||da||^2 / da.dD      (Barzilai and Borwein 1988)
+    s <- short^3/4 long^1/4, by a factor of 0.7 at most a round, within 0.1 and 4; the sums halved each round
+    D <- D - `shrinking` a      (weight decay: what only one client's rows ask for does not stay)
+    x+ = a + s D
+    a+ = x+ + m (x+ - x),   m = (r + 3)/(r + 6), at most `momentum`      (Nesterov's, three rounds ahead)
+    scored: z+ = z + p/(r + p) (x+ - z),   p = `averaging`; r counts rounds from 0
+
+All of it happens at the server: nothing is sent for it, in either direction.
+"""
+
+from typing import Any, NamedTuple
+
+from amsfl.core import Upload
+from amsfl.methods.base import Method, Vector, clip, joined
+
+LIMIT = 0.7  # a round changes the server's step by this factor at most, down or (1/0.7) up
+SHORTEST, LONGEST = 0.1, 4.0
+KEPT = 0.5  # of the secant's sums, from round to round
+AHEAD, FADING = 3, 3  # momentum (r + 3)/(r + 3 + 3)
+SCALARS = 5
+
+
+class Pace(NamedTuple):
+    """What of it is switched on."""
+
+    secant: bool
+    momentum: float  # the most, 0 for none
+    averaging: float  # p, 0 for none
+    shrinking: float  # of the anchor, a round
+
+
+def accelerated(method: Method, pace: Pace) -> Method:
+    """The method with this server on top of its mean delta; its own server state must be empty.
+
+    The state is one vector: a', D', z, then s, the three sums of the secant, and r.
+    """
+    if not any(pace):
+        return method
+
+    def init(x: Vector) -> tuple[Vector, Vector]:
+        _, client = method.init(x)
+        nothing = 0 * x
+        one = (nothing[:1] + 1, *[nothing[:1]] * (SCALARS - 1))
+        return joined(x, nothing, x, *one), client
+
+    def aggregate(
+        anchor: Vector, total: Upload, weights: Vector, steps: Vector, server: Vector
+    ) -> tuple[Vector, Vector]:
+        old = _split(server, len(anchor))
+        delta = total.delta - pace.shrinking * anchor
+        sums = _sums(anchor - old.anchor, old.delta - delta, old)
+        s = _step(old, sums) if pace.secant else old.s
+        x, before = anchor + s * delta, old.anchor + old.s * old.delta
+        m = (old.number + AHEAD) / (old.number + AHEAD + FADING)
+        m = clip(m, 0.0, pace.momentum)
+        p = pace.averaging
+        mean = old.mean + p / (old.number + p) * (x - old.mean) if p else x
+        following = x + m * (x - before)
+        return following, joined(anchor, delta, mean, s, *sums, old.number + 1)
+
+    def model(anchor: Vector, server: Vector) -> Vector:
+        size = anchor.shape[-1]
+        return server[..., 2 * size : 3 * size]
+
+    return method._replace(init=init, aggregate=aggregate, model=model)
+
+
+class State(NamedTuple):
+    """Numbers are vectors of one: so everything joins to one vector."""
+
+    anchor: Vector
+    delta: Vector
+    mean: Vector
+    s: Vector
+    way: Vector  # ||da||^2
+    along: Vector  # da . dD
+    change: Vector  # ||dD||^2
+    number: Vector
+
+
+def _split(server: Vector, size: int) -> State:
+    vectors = (server[place * size : (place + 1) * size] for place in range(3))
+    tail = server[3 * size :]
+    return State(*vectors, *(tail[place : place + 1] for place in range(SCALARS)))
+
+
+def _sums(way: Vector, change: Vector, old: State) -> tuple[Any, Any, Any]:
+    """The secant's three products; in the first round there is none, in the second none older."""
+    there, older = _as(old.number, old.number > 0), KEPT * _as(old.number, old.number > 1)
+    fresh = (there * (way * way).sum(), there * (way * change).sum(), there * (change * change).sum())
+    found = [older * past + (1 - older) * now for past, now in zip(old[4:7], fresh, strict=True)]
+    return found[0], found[1], found[2]
+
+
+def _step(old: State, sums: tuple[Any, Any, Any]) -> Any:
+    """short^3/4 long^1/4 = way^1/4 along^1/2 / change^3/4; where D does not turn, as long as allowed."""
+    way, along, change = sums
+    turns, straight = _as(along, along > 0), _as(along, along <= 0)
+    found = way**0.25 * (along * turns) ** 0.5 / (change * turns + straight) ** 0.75
+    limited = clip(found + straight * LONGEST / LIMIT, LIMIT * old.s, old.s / LIMIT)
+    begun = _as(along, old.number > 0)
+    return clip(limited, SHORTEST, LONGEST) * begun + old.s * (1 - begun)
+
+
+def _as(like: Vector, flag: Any) -> Vector:
+    """A comparison's outcome as 0 or 1 in another number's precision."""
+    return 0 * like + flag
