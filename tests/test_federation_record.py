@@ -63,7 +63,9 @@ def test_what_is_in_the_folder(whole):
     """Plain formats, each readable by its own library, and nothing else."""
     names = {path.name for path in whole.iterdir()}
     arrays = "checkpoint-b.safetensors"  # the fourth checkpoint: they take turns
-    assert names == {"record.json", "config.toml", "rounds.jsonl", "checkpoint.json", arrays, "summary.json"}
+    model = {"model.safetensors", "model-best.safetensors", "model.json", "MODEL.md"}
+    record = {"record.json", "config.toml", "rounds.jsonl", "checkpoint.json", arrays, "summary.json"}
+    assert names == record | model
     config = tomllib.loads((whole / "config.toml").read_text())
     assert config["method"] == "scaffold" and config["partition"] == "auto"
     assert make_config(config) == make_config(STATEFUL | {"data": "digits"})
