@@ -1,11 +1,13 @@
 """What a server believes of what clients say of themselves: no one is far from the middle of the cohort.
 
 Losses, gradient norms, seconds and rows are a client's own word. A lie is cut to a bound around the cohort's
-median, which less than half of the clients cannot move: it is worth a constant, not a federation. Honest
-clients differ, so the bounds are wide; docs/robust.md has what lies win before and after.
+median, which less than half of the clients cannot move: it is worth a constant, not a federation. But honest
+clients differ, and AMSFL lives by that, so a server doubts them only where it has a rule over their uploads;
+docs/robust.md has what lies win before and after.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -65,6 +67,19 @@ def believed(reading: Reading) -> Reading:
             _product(said.grad_delta, grad, delta),
             *(_sized(part) for part in (said.grad_dir, said.diff_dir, said.delta_dir)),
         )
+
+
+class Doubt(NamedTuple):
+    """What becomes of rows, seconds a step, worth (gain, drift) and readings before they are planned by."""
+
+    rows: Callable[[Any], Floats]
+    seconds: Callable[[Any], Floats]
+    worth: Callable[[Floats, Floats], tuple[Floats, Floats]]
+    believed: Callable[[Reading], Reading]
+
+
+WARY = Doubt(rows, seconds, worth, believed)
+TRUSTING = Doubt(np.asarray, np.asarray, lambda gain, drift: (gain, drift), lambda reading: reading)
 
 
 def _middle(values: Floats) -> float | None:

@@ -68,6 +68,7 @@ def policy_of(config: Training, method: Method, given: Policy | None = None) -> 
 def planner(config: Training, method: Method, policy: Policy, weights: Any) -> Planner:
     """The planner of a policy; `weights` are all clients' shares of the data."""
     last: dict[Any, Decision] = {}
+    doubt = plausible.TRUSTING if method.combine is None else plausible.WARY
     asked = max(config.steps, *config.policy_options.values(), 0)
     most = min(max(schedule.T_MAX, int(asked)), STEPS_AT_MOST)  # who asks for more steps gets them
 
@@ -89,14 +90,14 @@ def planner(config: Training, method: Method, policy: Policy, weights: Any) -> P
         gain: Any = 1.0
         fade: Any = None
         if policy.readings:
-            gain, fade = plausible.worth(*drift.coefficients(memory.estimates, cohort, lr))
+            gain, fade = doubt.worth(*drift.coefficients(memory.estimates, cohort, lr))
         budget = config.budget
         if budget is None and policy.spends:
             equal = np.full(len(cohort), config.steps)
             budget = round_seconds(costs, cohort, equal)[config.clock]
         problem = schedule.problem(
-            plausible.rows(weights[cohort]),
-            plausible.seconds(costs.step_seconds[cohort]),
+            doubt.rows(weights[cohort]),
+            doubt.seconds(costs.step_seconds[cohort]),
             costs.comm_seconds[cohort],
             gain,
             fade,
@@ -113,7 +114,7 @@ def planner(config: Training, method: Method, policy: Policy, weights: Any) -> P
     def learn(memory: Memory, cohort: Ints, decision: Decision, reading: Reading) -> Memory:
         if policy.constant and not method.own_rate:
             return memory
-        reading, shares = plausible.believed(reading), plausible.rows(weights[cohort])
+        reading, shares = doubt.believed(reading), doubt.rows(weights[cohort])
         rate, estimates, steps = memory.rate, memory.estimates, decision.steps
         if method.own_rate:
             rate = drift.next_rate(rate, reading, shares)
