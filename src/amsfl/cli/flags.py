@@ -10,7 +10,7 @@ import typer
 from pydantic.fields import FieldInfo
 
 from amsfl.core import UserError
-from amsfl.federation.config import Settings
+from amsfl.federation.config import Serving, Settings, Simulation, Training
 
 Command = Callable[..., None]
 
@@ -23,14 +23,16 @@ def takes(
 ) -> Callable[[Command], Command]:
     """Give a command the flags of these groups; it gets those that were typed as `settings`, a dict.
 
-    `only` or `leave_out` say which; `other_names` are further spellings of a flag.
+    `only` or `leave_out` say which; `other_names` are further spellings of a flag. Flags of the other groups
+    are there, too, but hidden: who types one is told by the settings' own check why it has no place.
 
         @takes(Training, Simulation)
         def run(settings: dict[str, Any], out: Path | None = None) -> None:
     """
+    others = [group for group in (Training, Simulation, Serving) if group not in groups and only is None]
     fields = {
         name: (group, field)
-        for group in groups
+        for group in (*groups, *others)
         for name, field in group.model_fields.items()
         if name not in leave_out and (only is None or name in only)
     }
@@ -42,7 +44,7 @@ def takes(
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
                 default=None,
-                annotation=_annotation(name, field, group, (other_names or {}).get(name)),
+                annotation=_annotation(name, field, group, (other_names or {}).get(name), group in others),
             )
             for name, (group, field) in fields.items()
         ]
@@ -80,7 +82,7 @@ def merged(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _annotation(name: str, field: FieldInfo, group: type[Settings], other: str | None) -> Any:
+def _annotation(name: str, field: FieldInfo, group: type[Settings], other: str | None, hidden: bool) -> Any:
     kind: Any = field.annotation
     if isinstance(kind, UnionType):  # int | None
         kind = next(part for part in get_args(kind) if part is not type(None))
@@ -97,6 +99,7 @@ def _annotation(name: str, field: FieldInfo, group: type[Settings], other: str |
             *names,
             help=f"{field.description}{_default(field)}".replace("[", "\\["),
             show_default=False,
+            hidden=hidden,
             metavar="NAME=NUMBER" if kind == list[str] else None,
             rich_help_panel=f"{group.__name__} settings",
         ),
