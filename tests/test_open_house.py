@@ -105,6 +105,6 @@ def test_served_through_a_real_federation(house, tmp_path):
         process = running.start("run", ["flwr", "run", str(app), "local", "--stream"])
         process.wait(240)
         said = running.log("run").read_text(errors="replace")
-    rounds = list(record.read_rounds(out))
+    rounds = record.read_run(out).rounds
     assert [len(each.cohort) for each in rounds] == [3, 3], said[-3000:]
     assert all(each.bytes_up == 3 * 2 * 650 for each in rounds)
