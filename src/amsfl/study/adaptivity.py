@@ -39,8 +39,10 @@ PARTS: dict[str, dict[str, float]] = {  # of AMSFL, one switched off (or set oth
     "no closing step": {"closing": 0.0},
     "plain averaging": {"balance": 0.0},
     "normalised averaging": {"balance": 1.0},
-    "no extrapolation": {"cap": 1.0},
+    "no secant": {"secant": 0.0},
     "no momentum": {"momentum": 0.0},
+    "no averaging": {"averaging": 0.0},
+    "no shrinking": {"shrinking": 0.0},
 }
 
 

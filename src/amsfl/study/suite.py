@@ -15,26 +15,14 @@ from amsfl import clock
 from amsfl.data import Dataset
 from amsfl.federation import Own, Result, RunConfig, make_config, run_batch
 from amsfl.record import locked, read_sealed, write_sealed
+from amsfl.study.adaptivity import CHUNK, PARTS, RATES, STEPS, WORK
 from amsfl.study.suite_cases import CASES, Case
 
-RATES = (0.05, 0.2, 0.5, 1.0)
-STEPS = (2, 5, 10, 20, 50)
 ROUNDS = 150
-WORK = 3000  # steps of one client: who does many a round ends after fewer rounds
-CHUNK = 256  # trials at once
 
 OURS = "amsfl"
 RIVALS = ("fedavg", "fedavg+exp", "fedprox", "feddyn", "scaffold")
 PEERS = ("fedavgm", "fedadam", "fedyogi", "feddua", "fedsps", "delta-sgd")  # they adapt in their own ways
-PARTS: dict[str, dict[str, float]] = {  # of AMSFL, one switched off (or set otherwise) at a time
-    "no polyak, lr 0.2": {"polyak": 0.0},
-    "no closing step": {"closing": 0.0},
-    "plain averaging": {"balance": 0.0},
-    "normalised averaging": {"balance": 1.0},
-    "no secant": {"secant": 0.0},
-    "no momentum": {"momentum": 0.0},
-    "no averaging": {"averaging": 0.0},
-}
 WITHOUT_PLANS = {  # ours with all but the plan: other people's ways of choosing steps
     "amsfl, fixed steps": ("fixed", STEPS),
     "amsfl, speed-proportional steps": ("speed", (5, 20, 50)),
@@ -72,7 +60,7 @@ def units(
         if not ablations:
             continue
         for name, options in PARTS.items():
-            yield Unit(case, name, _planned(case, seeds, method="amsfl", options=options, lr=0.2), False)
+            yield Unit(case, name, _planned(case, seeds, method="amsfl", options=options, lr=0.5), False)
         for name, (policy, most) in WITHOUT_PLANS.items():
             if policy == "fixed":
                 yield Unit(
