@@ -262,4 +262,5 @@ def test_kill_minus_nine_then_resume(tmp_path):
             found.pop(name, None)
     assert printed == kept
     arrays = load_file(whole / "checkpoint-b.safetensors")
-    assert np.isfinite(arrays["anchor"]).all() and arrays["server"].shape == (1, 650)
+    # the last anchor, the last direction and the mean that is scored; the step, its secant and the round
+    assert np.isfinite(arrays["anchor"]).all() and arrays["server"].shape == (1, 3 * 650 + 5)
