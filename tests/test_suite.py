@@ -43,7 +43,7 @@ def test_noise_and_scale_leave_the_hold_out_true():
 
 
 def test_sites_are_services_and_none_is_empty():
-    data = suite_data.services(None)
+    data = suite_data.by_service(load("nslkdd-synth"))
     sizes = np.bincount(data.sites)
     assert len(sizes) == len(data.site_names) == 13 and sizes.min() > 0
     assert sizes[:12].tolist() == sorted(sizes[:12], reverse=True)
