@@ -126,7 +126,7 @@ def test_negative_times(call, tmp_path):
     (tmp_path / "p.csv").write_text("step_seconds,latency,up_mbps,down_mbps\n-0.1,0,1,1\n")
     refused(
         call("run", "--data", "digits", "--clients", "1", "--profile", "p.csv"),
-        "p.csv, line 2, column 'step_seconds': '-0.1' is not a number from 1e-09 to 1e+09.",
+        "p.csv, line 2: step_seconds is -0.1; give a number from 1e-09 to 1e+09.",
     )
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from amsfl import clock, methods, schedule
-from amsfl.core import UserError
+from amsfl.cli.plan import read as read_clients
+from amsfl.core import Remark, UserError
 from amsfl.federation import setup
 
 DIM = 10_117  # MLP 122-64-32-5, what the built-in tables are about
@@ -131,11 +132,16 @@ GOOD = "step_seconds,latency,up_mbps,down_mbps\n0.01,0,20,100\n0.5,0.25,1,2\n"
 
 
 def test_csv_profile(tmp_path):
-    """Columns in any order, spaces around their names, others beside them."""
+    """Columns in any order, spaces around their names, others beside them, which are said."""
     path = tmp_path / "sites.csv"
-    path.write_text("site, latency,step_seconds,up_mbps ,down_mbps\nOslo,0,0.01,20,100\nFaro,0.25,0.5,1,2\n")
+    path.write_text(
+        "client, latency,step_seconds,up_mbps ,down_mbps,gain,drift\n"
+        "Oslo,0,0.01,20,100,1,2\nFaro,0.25,0.5,1,2,1,2\n"
+    )
     read = clock.profile(str(path), 2)
     assert read.name == "sites.csv" and read.shares is None
+    assert read.unused() == "The columns 'gain', 'drift' of sites.csv have no effect here."
+    assert read.unused("gain", "drift") == ""
     for column, values in zip(
         (read.step_seconds, read.latency, read.up_mbps, read.down_mbps),
         ([0.01, 0.5], [0, 0.25], [20, 1], [100, 2]),
@@ -147,20 +153,19 @@ def test_csv_profile(tmp_path):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (GOOD.replace("latency,", "lag,"), r"has no column 'latency'; it needs .* and has step_seconds, lag"),
-        ("", "has no column 'step_seconds'; it needs .* and has none"),
+        (GOOD.replace("latency,", "latencies,"), r"unknown column 'latencies' \(did you mean 'latency'\?\)"),
+        ("", "has no column 'step_seconds'; the columns there are: none"),
         (
-            GOOD.replace("0.25", "-0.25"),
-            r"p\.csv, line 3, column 'latency': '-0\.25' is not a number from 0 to",
+            GOOD.replace("step_seconds,", "weight,"),
+            "has no column 'step_seconds'; the columns there are: weight,",
         ),
-        (
-            GOOD.replace("0.5,", "-0.5,"),
-            r"line 3, column 'step_seconds': '-0\.5' is not a number from 1e-09 to",
-        ),
-        (GOOD.replace("0.5,", "0,"), r"line 3, column 'step_seconds': '0' is not a number from 1e-09 to"),
-        (GOOD.replace("20,", "nan,"), r"line 2, column 'up_mbps': 'nan' is not a number from 1e-09 to"),
-        (GOOD.replace("20,", "fast,"), r"line 2, column 'up_mbps': 'fast' is not a number from 1e-09 to"),
-        (GOOD.replace(",1,2", ",1"), r"line 3, column 'down_mbps': None is not a number from 1e-09 to"),
+        (GOOD.replace("0.25", "-0.25"), r"p\.csv, line 3: latency is -0\.25; give a number from 0 to"),
+        (GOOD.replace("0.5,", "-0.5,"), r"line 3: step_seconds is -0\.5; give a number from 1e-09 to"),
+        (GOOD.replace("0.5,", "0,"), r"line 3: step_seconds is 0; give a number from 1e-09 to"),
+        (GOOD.replace("20,", "nan,"), r"line 2: up_mbps is nan; give a number from 1e-09 to"),
+        (GOOD.replace("20,", "fast,"), r"line 2: up_mbps is 'fast', not a number"),
+        (GOOD.replace(",1,2", ",1"), r"line 3: down_mbps is empty"),
+        ("step_seconds,weight\n1,0\n1,0\n", "all weights are 0"),
         (GOOD.replace("0.01,0,20,100\n", ""), r"has 1 lines for 2 clients; .* or use --clients 1"),
     ],
 )
@@ -172,10 +177,10 @@ def test_csv_profile_mistakes_are_sentences(tmp_path, text, sentence):
 
 
 def test_csv_profile_that_cannot_be_read(tmp_path):
-    with pytest.raises(UserError, match=r"cannot be read: No such file or directory\."):
+    with pytest.raises(UserError, match=r"Cannot read .*: No such file or directory\."):
         clock.profile(str(tmp_path / "none.csv"), 2)
     (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe\x00\x01")
-    with pytest.raises(UserError, match="cannot be read"):
+    with pytest.raises(UserError, match="Cannot read"):
         clock.profile(str(tmp_path / "bytes.csv"), 2)
 
 
@@ -187,5 +192,25 @@ def test_a_profile_finds_its_clients_by_name(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no client is called 'south'"):
         clock.profile(str(path), 2, names=("north", "soudh"))
     path.write_text("client,step_seconds,latency,up_mbps,down_mbps\nnorth,2,0,1,1\nnorth,1,0,1,1\n")
-    with pytest.raises(UserError, match="no line for the client 'south'"):
+    with pytest.raises(UserError, match="client 'north' is already on line 2"):
         clock.profile(str(path), 2, names=("north", "south"))
+
+
+def test_one_table_of_sites_serves_a_plan_and_a_run(tmp_path: Path) -> None:
+    """A run takes the links where there are any, a plan the seconds of a whole round's communication."""
+    path = tmp_path / "sites.csv"
+    path.write_text("client,weight,step_seconds,latency,up_mbps,comm_seconds\na,1,2,3,8,5\nb,3,2,3,8,5\n")
+    run = clock.profile(str(path), 2)
+    with pytest.warns(Remark, match="'latency', 'up_mbps' of sites.csv have no effect here"):
+        plan = read_clients(path)
+    assert run.latency.tolist() == [3, 3] and run.up_mbps.tolist() == [8, 8]
+    assert (
+        run.shares.tolist() == [0.25, 0.75] and clock.profile(str(path), 2, names=("b", "a")).shares is None
+    )
+    assert run.unused() == "The column 'comm_seconds' of sites.csv has no effect here."
+    assert plan["comm_seconds"].tolist() == [5, 5] and plan["client"] == ("a", "b")
+    path.write_text("step_seconds,comm_seconds\n2,5\n1,4\n")
+    bare = clock.profile(str(path), 2)
+    costs = clock.costs(bare, clock.Work(1e6, 1e6))
+    np.testing.assert_allclose(costs.comm_seconds, [5, 4], rtol=1e-6)  # all of it, whatever travels
+    assert not bare.unused()

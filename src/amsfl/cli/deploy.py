@@ -13,7 +13,7 @@ from amsfl.federation.config import Serving, Training
 
 
 @friendly
-@flags.takes(Training, Serving, leave_out=("clock",))
+@flags.takes(Training, Serving, leave_out=("clock", "profile"))
 def deploy(
     settings: dict[str, Any],
     slowdowns: Annotated[
@@ -22,6 +22,10 @@ def deploy(
     step_seconds: Annotated[
         float, typer.Option(min=0, max=3600, help="seconds that a step of the fastest client takes at least")
     ] = 0.0,
+    profile: Annotated[
+        Path | None,
+        typer.Option(help="a table of sites, as for amsfl run: each client's step_seconds, at least"),
+    ] = None,
     tls: Annotated[
         bool, typer.Option(help="encrypt, and let SuperNodes prove who they are; keys are made")
     ] = False,
@@ -32,12 +36,20 @@ def deploy(
 ) -> None:
     """Start a SuperLink and SuperNodes on this machine, train, and leave nothing running."""
     from amsfl.flower.deploy.run import deploy as run_it
+    from amsfl.flower.deploy.speeds import handicaps
 
     asked = {"data": Training.model_fields["data"].default, **settings}
     asked |= {"resume": True} if resume else {"force": True} if force else {}
     quiet = (lambda line: None) if as_json else lambda line: typer.echo(plain(line))
+    slow = _numbers(slowdowns)
+    if profile is not None:
+        if slow or step_seconds:
+            raise UserError(
+                "A profile says how slow each client is; leave --slowdowns and --step-seconds out."
+            )
+        slow, step_seconds = handicaps(asked, profile)
     try:
-        summary = run_it(asked, out, _numbers(slowdowns), step_seconds, tls, quiet)
+        summary = run_it(asked, out, slow, step_seconds, tls, quiet)
     except KeyboardInterrupt:
         typer.echo(
             f"Stopped; the rounds so far are in {out}. Go on: amsfl deploy --resume --out {out}", err=True

@@ -71,8 +71,8 @@ def data(
 
 @friendly
 def profiles() -> None:
-    """List the built-in device profiles."""
-    from amsfl.clock import BUILT_IN
+    """List the built-in device profiles, and the columns of a table of sites."""
+    from amsfl.clock import BUILT_IN, COLUMNS
 
     table = Table(
         "profile", "what it is", "seconds a step", "seconds of communication a round", title="Profiles"
@@ -80,5 +80,9 @@ def profiles() -> None:
     for name, (what, step, comm, _) in BUILT_IN.items():
         table.add_row(name, what, " ".join(f"{v:g}" for v in step), " ".join(f"{v:g}" for v in comm))
     table.add_row("lognormal:0.02,0.8", "drawn: median and sigma", "seeded", "latency around 0.1, 20 Mbit/s")
-    table.add_row("FILE.csv", "step_seconds, latency, up_mbps, down_mbps", "one line a client", "")
+    table.add_row("FILE.csv", "a table of sites, one line a client", "its columns are below", "")
     screen().print(table)
+    columns = Table("column", "what it holds", title="Tables of sites (FILE.csv; client holds names)")
+    for name, column in COLUMNS.items():
+        columns.add_row(name, column.what)
+    screen().print(columns)

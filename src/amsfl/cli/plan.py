@@ -1,7 +1,6 @@
 """`amsfl plan`: the scheduler on its own, for someone who only has a table of sites."""
 
-import csv
-from collections.abc import Mapping, Sequence
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,16 +10,14 @@ from rich.table import Table
 from amsfl.cli import flags
 from amsfl.cli.errors import friendly
 from amsfl.cli.screen import plain, print_json, screen
-from amsfl.core import Plan, UserError, nearest
+from amsfl.core import Plan, Remark
 from amsfl.federation.config import Training
 
 if TYPE_CHECKING:
     from amsfl import schedule
 
-NEEDED = ("client", "step_seconds")
-OPTIONAL = {"weight": 1.0, "comm_seconds": 0.0, "gain": 1.0, "drift": None}
+OPTIONAL = {"weight": 1.0, "gain": 1.0, "drift": None}
 COLUMNS = ("client", "weight", "step_seconds", "comm_seconds", "gain", "drift")
-SMALLEST, LARGEST = 1e-9, 1e9  # of a cell: seconds, shares, gains
 SHOWN = 40  # clients of a table; JSON has them all
 
 
@@ -41,10 +38,10 @@ def plan(
 ) -> None:
     """How many local steps each client should take this round, and why.
 
-    The file needs the columns client and step_seconds. Without weight all clients count the same, without
-    comm_seconds communication is free, without gain a first step is worth 1 everywhere, and without drift
-    every further step is worth 5% of the mean gain less than the one before it. There is no method here,
-    so the policy auto is price.
+    The file is a table of sites, as `amsfl profiles` lists its columns; a plan needs client and step_seconds.
+    Without weight all clients count the same, without comm_seconds or latency communication is free, without
+    gain a first step is worth 1 everywhere, and without drift every further step is worth 5% of the mean gain
+    less than the one before it. There is no method here, so the policy auto is price.
     """
     from amsfl import schedule
     from amsfl.federation import make_config
@@ -72,37 +69,20 @@ def plan(
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The columns of a CSV file of clients; each mistake in it is one sentence."""
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
-            header = [name.strip() for name in reader.fieldnames or ()]
-            reader.fieldnames = header
-            lines = [(reader.line_num, line) for line in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UserError(f"Cannot read {path}: {reason}. Give a CSV file of clients.") from error
-    for name in NEEDED:
-        if name not in header:
-            there = ", ".join(header) or "none"
-            raise UserError(f"{path} has no column {name!r}; the columns there are: {there}.")
-    for name in header:
-        if name not in COLUMNS:
-            raise UserError(f"{path} has an unknown column {name!r}{nearest(name, COLUMNS)}.")
-        if header.count(name) > 1:
-            raise UserError(f"{path} has the column {name!r} twice; keep one.")
-    if not lines:
-        raise UserError(f"{path} has a header but no clients; add one row per client.")
-    long = next((row for row, line in lines if None in line), None)
-    if long is not None:
-        raise UserError(f"{path}, line {long} has more cells than the header has columns.")
-    columns: dict[str, Any] = {"client": _names(path, lines)}
-    for name in COLUMNS[1:]:
-        if name in header:
-            columns[name] = [_number(path, row, name, line[name]) for row, line in lines]
-        else:
-            columns[name] = OPTIONAL[name]
-    return columns
+    """The columns of a table of sites that a plan takes; those that it does not are said."""
+    from amsfl.clock import read_sites
+
+    table = read_sites(path)
+    table.need("client", "step_seconds")
+    found = {name: table.columns.get(name, default) for name, default in OPTIONAL.items()}
+    whole = (
+        "comm_seconds" if "comm_seconds" in table.columns else "latency"
+    )  # no model, so nothing to transfer
+    found["comm_seconds"] = table.columns.get(whole, 0.0)
+    unused = table.unused({"step_seconds", whole, *OPTIONAL})
+    if unused:
+        warnings.warn(unused, Remark, stacklevel=2)
+    return found | {"client": table.clients, "step_seconds": table.columns["step_seconds"]}
 
 
 def as_record(problem: "schedule.Problem", made: Plan, policy: str) -> dict[str, Any]:
@@ -162,30 +142,3 @@ def show(problem: "schedule.Problem", made: Plan) -> None:
 
 def _cell(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else plain(str(value))
-
-
-def _names(path: Path, lines: Sequence[tuple[int, Mapping[str, Any]]]) -> list[str]:
-    rows: dict[str, int] = {}
-    for row, line in lines:
-        name = (line["client"] or "").strip()
-        if not name:
-            raise UserError(f"{path}, line {row}: the client has no name; fill in column 'client'.")
-        if name in rows:
-            raise UserError(
-                f"{path}, line {row}: client {name!r} is already on line {rows[name]}; every name once."
-            )
-        rows[name] = row
-    return list(rows)
-
-
-def _number(path: Path, row: int, name: str, text: str | None) -> float:
-    where = f"{path}, line {row}: {name}"
-    try:
-        number = float(text or "")
-    except ValueError:
-        shown = "empty" if not (text or "").strip() else f"{text!r}, not a number"
-        raise UserError(f"{where} is {shown}; give a number.") from None
-    least = SMALLEST if name == "step_seconds" else 0
-    if not least <= number <= LARGEST:
-        raise UserError(f"{where} is {number:g}; give a number from {least:g} to {LARGEST:g}.")
-    return number

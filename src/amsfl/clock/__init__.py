@@ -1,16 +1,21 @@
 """Virtual time: how fast clients are, and what a round costs."""
 
-from amsfl.clock.profile import BUILT_IN, Profile, profile
+from amsfl.clock.profile import BUILT_IN, Profile, profile, read_profile
+from amsfl.clock.sites import COLUMNS, Sites, read_sites
 from amsfl.clock.time import CLOCKS, Costs, Work, check_clock, costs, round_seconds
 
 __all__ = [
     "BUILT_IN",
     "CLOCKS",
+    "COLUMNS",
     "Costs",
     "Profile",
+    "Sites",
     "Work",
     "check_clock",
     "costs",
     "profile",
+    "read_profile",
+    "read_sites",
     "round_seconds",
 ]

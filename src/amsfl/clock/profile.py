@@ -1,16 +1,13 @@
-"""How fast clients are: seconds a step, latency and bandwidth, from a name, a CSV or a distribution."""
+"""How fast clients are: seconds a step, latency and bandwidth, from a name, a table or a distribution."""
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from amsfl.clock.sites import LARGEST, SMALLEST, Floats, Sites, read_sites
 from amsfl.core import UserError, nearest
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 # The built-in tables give seconds of communication for one round of FedAvg with the default model,
 # MLP 122-64-32-5: 10,117 float32 numbers each way. Half of that is latency, half transfer.
@@ -31,9 +28,7 @@ BUILT_IN: dict[str, tuple[str, list[float], list[float], list[float] | None]] = 
     "wan": ("slow clients near, fast ones far", [0.08, 0.01, 0.04, 0.02, 0.01], [0.5, 3, 1, 2, 0.5], None),
 }
 
-SHORTEST, LONGEST = 1e-9, 1e9  # seconds, or megabits a second, that a profile may say
-
-COLUMNS = ("step_seconds", "latency", "up_mbps", "down_mbps")
+LINKS = ("latency", "up_mbps", "down_mbps")
 
 
 @dataclass(frozen=True)
@@ -46,10 +41,16 @@ class Profile:
     up_mbps: Floats
     down_mbps: Floats
     shares: Floats | None = None  # expected shares of the data, where the profile says so
+    sites: Sites | None = None  # the table that it was read from, with all its columns
+    used: frozenset[str] = frozenset()  # those columns of it that are in here
 
     @property
     def clients(self) -> int:
         return len(self.step_seconds)
+
+    def unused(self, *also: str) -> str:
+        """A sentence on columns of its table that neither this nor whoever else is named looks at."""
+        return "" if self.sites is None else self.sites.unused({*self.used, *also})
 
 
 def profile(spec: str, clients: int, seed: int = 0, names: Sequence[str] = ()) -> Profile:
@@ -79,9 +80,9 @@ def _lognormal(spec: str, arguments: str, clients: int, seed: int) -> Profile:
         raise UserError(
             f"Profile {spec!r}: write lognormal:MEDIAN,SIGMA, as in lognormal:0.02,0.8."
         ) from None
-    if not (SHORTEST <= median <= LONGEST and 0 <= sigma <= 10):
+    if not (SMALLEST <= median <= LARGEST and 0 <= sigma <= 10):
         raise UserError(
-            f"Profile {spec!r}: the median goes from {SHORTEST:g} to {LONGEST:g} seconds, sigma from 0 to 10."
+            f"Profile {spec!r}: the median goes from {SMALLEST:g} to {LARGEST:g} seconds, sigma from 0 to 10."
         )
     rng = np.random.default_rng([seed, 0x9F0F])
     step = median * np.exp(sigma * rng.standard_normal(clients))
@@ -91,60 +92,31 @@ def _lognormal(spec: str, arguments: str, clients: int, seed: int) -> Profile:
 
 
 def read_profile(path: Path, clients: int, names: Sequence[str] = ()) -> Profile:
-    """A CSV with the columns step_seconds, latency, up_mbps, down_mbps; one line a client.
+    """A table of sites (clock/sites.py): step_seconds, and what of the rest is known.
 
-    Lines are in the clients' order, or, with a column `client` and clients that have names, found by name.
+    Communication is latency and transfer, or comm_seconds where the table has neither; nothing without.
     """
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
-            have: Sequence[str] = [name.strip() for name in reader.fieldnames or ()]
-            reader.fieldnames = have
-            rows = list(reader)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"The profile {str(path)!r} cannot be read: {reason}.") from None
-    for column in COLUMNS:
-        if column not in have:
-            raise UserError(
-                f"The profile {str(path)!r} has no column {column!r}; it needs {', '.join(COLUMNS)} and has "
-                f"{', '.join(have) or 'none'}."
-            )
-    if len(rows) != clients:
-        raise UserError(
-            f"The profile {str(path)!r} has {len(rows)} lines for {clients} clients; "
-            f"give it one line a client, or use --clients {len(rows)}."
-        )
-    if names and "client" in have:
-        rows = _by_name(path, rows, names)
-    values = {column: _column(path, rows, column) for column in COLUMNS}
+    table = read_sites(path)
+    table.need("step_seconds")
+    table = table.of(clients, names)
+    links = {name: table.get(name) for name in LINKS}
+    whole = table.get("comm_seconds") if all(each is None for each in links.values()) else None
+    weight = None if names else table.get("weight")  # clients with names have rows of their own
+    used = {"step_seconds", *(LINKS if whole is None else ["comm_seconds"]), *(() if names else ["weight"])}
+    if weight is not None and not weight.sum() > 0:
+        raise UserError(f"{path}: all weights are 0; give each client its share, or leave the column out.")
+
+    def column(name: str, otherwise: float) -> Floats:
+        found = links[name]
+        return np.full(clients, otherwise) if found is None else found
+
     return Profile(
-        path.name, values["step_seconds"], values["latency"], values["up_mbps"], values["down_mbps"]
+        path.name,
+        table.columns["step_seconds"],
+        column("latency", 0.0) if whole is None else whole,
+        column("up_mbps", LARGEST),
+        column("down_mbps", LARGEST),
+        None if weight is None else weight / weight.sum(),
+        table,
+        frozenset(used),
     )
-
-
-def _by_name(path: Path, rows: list[dict[str, str]], names: Sequence[str]) -> list[dict[str, str]]:
-    """The lines in the order of the clients' names."""
-    found = {(row["client"] or "").strip(): row for row in rows}
-    for name in found:
-        if name not in names:
-            raise UserError(f"The profile {str(path)!r}: no client is called {name!r}{nearest(name, names)}.")
-    missing = [name for name in names if name not in found]
-    if missing:
-        raise UserError(f"The profile {str(path)!r} has no line for the client {missing[0]!r}; add it.")
-    return [found[name] for name in names]
-
-
-def _column(path: Path, rows: list[dict[str, str]], column: str) -> Floats:
-    zero_allowed = column == "latency"
-    numbers = []
-    for line, row in enumerate(rows, start=2):
-        try:
-            number = float(row[column])
-        except (TypeError, ValueError):
-            number = float("nan")
-        if not (0 if zero_allowed else SHORTEST) <= number <= LONGEST:
-            wants = f"a number from {0 if zero_allowed else SHORTEST:g} to {LONGEST:g}"
-            raise UserError(f"{path.name}, line {line}, column {column!r}: {row[column]!r} is not {wants}.")
-        numbers.append(number)
-    return np.array(numbers)

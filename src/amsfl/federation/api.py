@@ -61,7 +61,8 @@ def run(
         parts = prepare(config, [config.seed], own)
         if before:
             before(parts.data)
-        for line in remarks(config, parts.method, parts.policy, parts.task.shards.size.shape[1]):
+        clients = parts.task.shards.size.shape[1]
+        for line in remarks(config, parts.method, parts.policy, clients, parts.profiles[0]):
             warnings.warn(line, Remark, stacklevel=2)
         state, trials = begin(parts)
         rehearse(parts, trials[0])

@@ -22,7 +22,6 @@ def manifest(parts: Parts, first: State) -> Manifest:
     config, made = parts.config, made_from(parts)
     settings = config.model_dump()
     names = client_names(config, parts.data)
-    speeds = clock.profile(config.profile, made["clients"], config.seed, names)
     return Manifest(
         kind="run",
         identity=identity(settings, made),
@@ -31,7 +30,7 @@ def manifest(parts: Parts, first: State) -> Manifest:
         methods={config.method: of_method(parts.method)},
         made_from=made,
         machine=machine(parts, first),
-        about=about(parts.data, speeds, names),
+        about=about(parts.data, parts.profiles[0], names),
     )
 
 

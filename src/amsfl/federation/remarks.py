@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 
+from amsfl.clock import Profile
 from amsfl.federation.config import ROUNDS_TO_TARGET, Training
 from amsfl.methods import Method
 from amsfl.schedule import Policy
 
 
-def remarks(config: Training, method: Method, policy: Policy, clients: int) -> Iterator[str]:
+def remarks(
+    config: Training, method: Method, policy: Policy, clients: int, profile: Profile | None = None
+) -> Iterator[str]:
     """A sentence for each; what was given is what the user set, not what stands by default.
 
     `clients` is how many there are: data with a column of its own says so itself.
@@ -27,3 +30,6 @@ def remarks(config: Training, method: Method, policy: Policy, clients: int) -> I
         yield "Setting 'stop_at_target' has no effect: there is no target."
     if config.target is not None and config.rounds is None and config.seconds is None:
         yield f"Without rounds or seconds this ends at the target, or after {ROUNDS_TO_TARGET:,} rounds."
+    unused = "" if profile is None else profile.unused()
+    if unused:
+        yield unused

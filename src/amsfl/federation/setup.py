@@ -47,6 +47,7 @@ class Parts(NamedTuple):
     method: methods.Method
     policy: Policy
     engine: engines.Engine
+    profiles: list[clock.Profile]
     costs: list[clock.Costs]
     work: clock.Work
     planners: list[planner.Planner]
@@ -122,6 +123,7 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
         method,
         policy,
         engine,
+        profiles,
         [clock.costs(profile, work) for profile in profiles],
         work,
         [

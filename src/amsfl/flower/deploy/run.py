@@ -20,6 +20,7 @@ from amsfl.federation.setup import method_of
 from amsfl.flower.deploy import certificates, orphans
 from amsfl.flower.deploy.processes import Federation, loopback
 from amsfl.flower.deploy.shards import checksum, deal
+from amsfl.flower.deploy.speeds import RUN
 from amsfl.flower.server.app import LENGTH
 from amsfl.record import Summary
 
@@ -35,7 +36,6 @@ __all__ = ["client", "server"]
 
 RECIPE = "deploy.json"  # in the record folder: how the deployment was started, for --resume
 LOCK = ".amsfl-deploy-lock"  # one deployment a folder; the server in it holds the record's own
-RUN = ("resume", "force")  # what is asked of one start, and is no setting of the run
 AGAIN = (*LENGTH, "deadline")  # what may change when it goes on
 
 
