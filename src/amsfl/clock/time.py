@@ -4,7 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from amsfl.clock.profile import Floats, Profile
+from amsfl.clock.profile import Profile
+from amsfl.clock.sites import Floats
 from amsfl.core import UserError, nearest
 
 CLOCKS = ("sum", "makespan")
