@@ -12,8 +12,8 @@ from amsfl.core import UserError
 from amsfl.federation import ServeConfig, serve_config
 from amsfl.federation.api import brought
 from amsfl.federation.config import Simulation
-from amsfl.flower.server.progress import Progress, deciding_split
-from amsfl.flower.server.rounds import Evaluate, Server
+from amsfl.flower.server.progress import Evaluate, Progress, deciding_split
+from amsfl.flower.server.rounds import Server
 from amsfl.flower.wire import Buffers, Vector
 from amsfl.record import RoundRecord, read_manifest
 from amsfl.record.fingerprint import settings_now

@@ -1,6 +1,7 @@
 """Where a run stands: all that the next round needs, written after every round, read to go on."""
 
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,7 @@ from amsfl.methods import Method
 from amsfl.record import Checkpoint, Manifest, Metrics, RoundRecord, RunWriter, Summary, plain, typed
 from amsfl.record.fingerprint import identity
 
+Evaluate = Callable[[Vector, Buffers], dict[str, dict[str, Any]]]  # the server's own scores
 BUFFER = "buffer."
 TROUBLE = "refused.jsonl"  # what went wrong at clients, a line each, written when it happens
 

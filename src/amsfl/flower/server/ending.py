@@ -1,0 +1,45 @@
+"""What a finished round is worth, and whether it was the last one."""
+
+from typing import Any
+
+import numpy as np
+
+from amsfl.federation import ServeConfig
+from amsfl.flower.server import progress, scoring
+from amsfl.flower.server.door import Door
+from amsfl.flower.server.orders import Desk
+from amsfl.flower.server.post import Post
+from amsfl.flower.server.progress import Evaluate, Progress
+
+
+class Ending:
+    """Scores the model where scores are due, and sets the run's status by them and by the time."""
+
+    def __init__(self, config: ServeConfig, desk: Desk, post: Post, door: Door, evaluate: Evaluate | None):
+        self.config, self.desk, self.post, self.door = config, desk, post, door
+        self.evaluate = evaluate
+
+    def judge(self, stand: Progress, began: float) -> dict[str, dict[str, Any]]:
+        config = self.config
+        over = stand.round >= config.last_round
+        over |= config.seconds is not None and self.post.now() - began >= config.seconds
+        metrics = self._scores(stand, over)
+        stand.elapsed = self.post.now() - began
+        accuracy = progress.deciding_split(metrics).get("accuracy")
+        if config.target is not None and accuracy is not None and accuracy >= config.target:
+            reached = {**stand.seconds, "elapsed": stand.elapsed, "rounds": stand.round}
+            stand.reached = stand.reached or reached
+            over |= config.stop_at_target
+        stand.status = "finished" if over else "running"
+        if not np.isfinite(stand.anchor).all():
+            stand.status = "diverged"
+        return metrics
+
+    def _scores(self, stand: Progress, over: bool) -> dict[str, dict[str, Any]]:
+        config, metrics = self.config, dict[str, dict[str, Any]]()
+        scored = self.desk.method.model(stand.anchor, stand.server)
+        if self.evaluate and (over or stand.round % config.eval_every == 0):
+            metrics |= scoring.checked(self.evaluate(scored, stand.buffers))
+        if config.evaluate_clients and (over or stand.round % config.evaluate_clients == 0):
+            metrics |= scoring.ask(self.post, self.door, self.desk, stand, scored, config.evaluate_quorum)
+        return metrics

@@ -1,0 +1,92 @@
+"""One exchange of a round: orders out, replies in, and of those the ones that pass every check."""
+
+from typing import Any, NamedTuple
+
+from flwr.app import MessageType
+
+from amsfl.clock import Costs
+from amsfl.federation import ServeConfig
+from amsfl.federation.planner import Decision
+from amsfl.flower import wire
+from amsfl.flower.server import late
+from amsfl.flower.server.accept import Good, judge, oversized
+from amsfl.flower.server.door import Door
+from amsfl.flower.server.orders import Desk, predicted
+from amsfl.flower.server.post import Post
+from amsfl.flower.server.progress import Progress
+
+
+class Came(NamedTuple):
+    """What a round brought."""
+
+    decision: Decision  # the plan as it was ordered
+    model: wire.Model  # what the clients began with
+    good: list[Good]  # in seat order
+    bytes_down: float
+    seconds: float  # from the orders to the last reply, or to the end of waiting
+
+
+class Exchange:
+    """Plans go out as orders and come back as replies."""
+
+    def __init__(self, config: ServeConfig, desk: Desk, post: Post, door: Door):
+        self.config, self.desk, self.post, self.door = config, desk, post, door
+
+    def round(self, stand: Progress, planned: Decision, cohort: Any, expected: Costs) -> Came:
+        decision = predicted(planned, cohort, expected)
+        model = wire.Model(stand.anchor, stand.server, stand.step, stand.buffers)
+        known = any(stand.measured.rest)
+        deadline = self.desk.deadline(float(decision.predicted_seconds) if known else None)
+        decision, within = self.desk.fitted(stand, decision, cohort, expected, deadline)
+        orders = [
+            self.desk.order(stand, int(who), int(steps), seconds, decision.lr)
+            for who, steps, seconds in zip(cohort, decision.steps, within, strict=True)
+        ]
+        pushed = self.post.now()
+        sent = self.desk.sent(model)
+        letters = [(stand.seats[o.client].node, o, wire.pack_order(o, sent)) for o in orders]
+        ids = self.post.send(MessageType.TRAIN, letters, self.desk.lifetime(deadline))
+        good = self._collect(stand, ids, orders, model, deadline)
+        self.hear_late(stand)
+        # a full round ends with its last reply, one that somebody missed when the server stopped waiting
+        full = good and len(good) == len(cohort)
+        over = max(item.at for item in good) if full else self.post.now()
+        down = 4.0 * (sent.anchor.size + sent.server.size + sent.direction.size) * len(cohort)
+        return Came(decision, model, good, down, over - pushed)
+
+    def _collect(
+        self, stand: Progress, ids: set[str], orders: list[wire.Order], model: wire.Model, deadline: float
+    ) -> list[Good]:
+        """Replies of this round that pass every check, in seat order."""
+        found: list[Good] = []
+        ours = {id(order) for order in orders}
+        for arrival in self.post.collect(ids, deadline, self.config.quorum):
+            order = arrival.sent.order
+            if order is None or id(order) not in ours:
+                self.door.stray(stand.seats, arrival)
+                continue
+            verdict = judge(self.desk.method, order, model, arrival)
+            if isinstance(verdict, str):
+                self.door.refuse(order.client, verdict)
+            else:
+                found.append(verdict)
+        self._missing(ids)
+        wild = oversized(found, model, stand.sizes, self.config.norm_limit)
+        for place, why in wild.items():
+            self.door.refuse(place, why)
+        return sorted((item for item in found if item.place not in wild), key=lambda item: item.place)
+
+    def _missing(self, ids: set[str]) -> None:
+        """Whoever owes this round an answer, and why there is none."""
+        owing = [self.post.waiting[key] for key in ids & self.post.waiting.keys()]
+        here = self.post.nodes() if owing else set()
+        for sent in owing:
+            assert sent.order is not None
+            gone = "gone" if sent.node not in here else "late"
+            self.door.refuse(sent.order.client, f"{gone}: no reply within {self.post.now() - sent.at:.1f} s")
+
+    def hear_late(self, stand: Progress) -> None:
+        """What late replies say of their clients' costs: who was late is planned to make it."""
+        for arrival in self.door.late:
+            stand.measured = late.learn(stand.measured, arrival, self.config.poll)
+        self.door.late = []

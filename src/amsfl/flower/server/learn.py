@@ -1,0 +1,50 @@
+"""All that one round's good replies change: the model, the planner's memory, costs, seats and sizes."""
+
+from typing import Any
+
+import numpy as np
+
+from amsfl.core import Reading
+from amsfl.federation.planner import Decision, Planner
+from amsfl.flower import wire
+from amsfl.flower.server import checks, costs, roster
+from amsfl.flower.server.accept import Good, combine
+from amsfl.flower.server.progress import Progress
+from amsfl.methods import Method
+
+
+def learn(
+    stand: Progress,
+    method: Method,
+    planner: Planner,
+    model: wire.Model,
+    who: Any,
+    taken: Decision,
+    good: list[Good],
+    poll: float,
+) -> Reading:
+    """`who` are the clients of `good`, `taken` is the plan with the steps that they ran."""
+    shares = roster.weights(stand.seats)[who]
+    stand.anchor, stand.server, stand.buffers = combine(method, model, good, shares, taken.steps)
+    stand.step = stand.anchor - model.anchor
+    columns = zip(*(item.reply.reading for item in good), strict=True)
+    reading = Reading(*(np.array(column, float) for column in columns))
+    stand.memory = planner.learn(stand.memory, who, taken, reading)
+    for item in good:
+        reply = item.reply
+        stand.measured = costs.observe(
+            stand.measured, item.place, reply.steps, reply.step_seconds, item.seconds, poll
+        )
+        stand.seats[item.place] = stand.seats[item.place]._replace(accepted=stand.round)
+        stand.steps[item.place] += reply.steps
+    for part in stand.sizes:
+        sizes = [item.size(part) for item in good if item.lr is not None]
+        stand.sizes[part] = checks.remember(stand.sizes[part], sizes)
+    stand.round += 1
+    return reading
+
+
+def lost(good: list[Good]) -> list[str]:
+    """Notes about clients that had to begin anew."""
+    gone = [item.place for item in good if item.reply.lost_state]
+    return [f"client {place} had lost its state and began anew" for place in gone]
