@@ -2,7 +2,7 @@
 
 import typer
 
-from amsfl.cli import bench, check, deploy, lists, plan, predict, reproduce, run, study, tune, verify
+from amsfl.cli import bench, check, deploy, example, lists, plan, predict, reproduce, run, study, tune, verify
 
 app = typer.Typer(
     name="amsfl",
@@ -26,6 +26,7 @@ app.command()(check.check)
 app.command()(deploy.deploy)
 app.command()(bench.bench)
 app.add_typer(study.app, name="study")
+app.command()(example.example)
 app.command()(lists.methods)
 app.command()(lists.data)
 app.command()(lists.profiles)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from amsfl.cli.errors import friendly
+from amsfl.core import UserError, nearest
 
 Run = Annotated[Path, typer.Argument(help="the folder of a run, or of an export")]
 Which = Annotated[
@@ -18,6 +19,9 @@ def predict(
     run: Run,
     rows: Annotated[Path, typer.Argument(help="a table of new rows with the columns of the training table")],
     out: Annotated[Path, typer.Option(help="where to write them")] = Path("predictions.csv"),
+    keep: Annotated[
+        str, typer.Option(help="columns of the new rows to repeat beside the predictions, as in id,name")
+    ] = "",
     which: Which = "last",
 ) -> None:
     """Predict the class of new rows, with a probability for every class."""
@@ -26,9 +30,22 @@ def predict(
     from amsfl.record import write_atomically
 
     model = portable.load(run, which)
+    kept = _kept(rows, keep)
     chances = model.predict_proba(str(rows))
-    write_atomically(out, as_csv(model.classes, chances))
+    write_atomically(out, as_csv(model.classes, chances, kept))
     typer.echo(f"{len(chances):,} predictions: {out}")
+
+
+def _kept(rows: Path, keep: str) -> dict[str, list[str]]:
+    """The columns asked for, as the file has them."""
+    from amsfl.data.reading import read
+
+    names = [name.strip() for name in keep.split(",") if name.strip()]
+    there = read(str(rows)).columns if names else {}
+    for name in names:
+        if name not in there:
+            raise UserError(f"{rows} has no column {name!r} to keep{nearest(name, there)}.")
+    return {name: there[name] for name in names}
 
 
 @friendly

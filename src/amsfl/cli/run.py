@@ -133,3 +133,5 @@ def _sentences(summary: "Summary", folder: Path) -> None:
             )
         )
     out.print(f"  record   {plain(str(folder))}", soft_wrap=True)
+    if summary.data.startswith(("csv:", "table:")) and summary.status == "finished":
+        out.print(f"  predict  amsfl predict {plain(str(folder))} NEW_ROWS.csv", soft_wrap=True)

@@ -64,6 +64,11 @@ def written(value: float, spelling: str) -> str:
     return when.isoformat() if spelling == "iso" else when.strftime(spelling + HOURS[-1])
 
 
+def shown(when: str) -> str:
+    """A written date for people: without the hour where it is midnight."""
+    return re.sub(r"[T ]00:00(:00)?(\+00:00)?$", "", when)
+
+
 def date_reader(spelling: str) -> Read:
     return lambda cell: days(cell, spelling)
 

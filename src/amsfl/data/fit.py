@@ -72,6 +72,7 @@ def fit(table: Table, label: str, client: str | None, rows: Rows, wish: Wishes) 
         if name not in names:
             raise UserError(f"There is no column {name!r} to read or drop{nearest(name, names)}.")
     columns, left_out, remarks = [], {}, list(table.remarks)
+    gaps = []
     for name in names:
         how = asked.get(name) or _suspect(table, name, rows)
         if how == "drop" or how.startswith("it "):
@@ -82,6 +83,12 @@ def fit(table: Table, label: str, client: str | None, rows: Rows, wish: Wishes) 
         column, said = _fitted(table, name, rows, how, wish, client)
         columns.append(column)
         remarks += said
+        gaps += _gaps(column, table.columns[name], wish.impute)
+    if gaps:
+        whose = "each site's own" if wish.impute == "site" else "sums over all sites"
+        remarks.append(
+            f"Gaps are filled by {whose}: {', '.join(gaps)}; --impute shared, site or refuse decides."
+        )
     return Recipe(tuple(columns), label, client or "", left_out, tuple(remarks))
 
 
@@ -112,17 +119,20 @@ def _fitted(
 ) -> tuple[Column, list[str]]:
     cells = table.columns[name]
     column, said = _kind(table, name, [cell for part in rows.cells(cells) for cell in part if cell], how)
-    gaps = cells.count("")
-    if gaps and wish.impute != "refuse":
+    if "" in cells and wish.impute != "refuse":
         column = _with_fill(column, table, rows, wish.impute)
-        kind = "the commonest word" if column.words or column.read in ("hash", "frequency") else "the median"
-        whose = "of each site" if wish.impute == "site" else f"({column.fill}) by sums over all sites"
-        said.append(
-            f"{gaps} gaps in {name!r} are filled with {kind} {whose}; --impute site or refuse decide "
-            "otherwise."
-        )
     full = filled(column, table, table.columns.get(client or ""))
     return _with_scale(column, full, table, rows, wish.scale), said
+
+
+def _gaps(column: Column, cells: Sequence[str], impute: str) -> list[str]:
+    """How many there are and what stands for them."""
+    gaps = cells.count("")
+    if not gaps or impute == "refuse":
+        return []
+    kind = "median" if column.read in ("number", "date") else "commonest word"
+    fill = text.shown(column.fill) if column.read == "date" else column.fill
+    return [f"{gaps:,} gaps in {column.name!r} ({kind}{'' if impute == 'site' else f' {fill}'})"]
 
 
 def _kind(table: Table, name: str, cells: list[str], how: str) -> tuple[Column, list[str]]:

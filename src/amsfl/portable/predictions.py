@@ -2,25 +2,29 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from amsfl.portable.network import Array
 
 RISKY = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would take such a cell for a formula
 
 
-def as_csv(classes: Sequence[str], chances: Array) -> bytes:
+def as_csv(classes: Sequence[str], chances: Array, kept: Mapping[str, Sequence[str]] | None = None) -> bytes:
+    """`kept` are columns of the new rows that stand beside their predictions."""
+    beside = kept or {}
     names = [_cell(name) for name in classes]
     text = io.StringIO()
     out = csv.writer(text, lineterminator="\n")
-    out.writerow(["row", "prediction", *(f"p({name})" for name in classes)])
-    for place, row in enumerate(chances, start=1):
-        out.writerow([place, names[int(row.argmax())], *(f"{chance:.6g}" for chance in row)])
+    out.writerow(["row", *map(_cell, beside), "prediction", *(f"p({name})" for name in classes)])
+    for place, row in enumerate(chances):
+        own = [_cell(cells[place]) for cells in beside.values()]
+        chosen = names[int(row.argmax())]
+        out.writerow([place + 1, *own, chosen, *(f"{chance:.6g}" for chance in row)])
     return text.getvalue().encode()
 
 
 def _cell(name: str) -> str:
-    """A class's name; a number such as -1 stays one."""
+    """A name as it is; a number such as -1 stays one."""
     try:
         float(name)
     except ValueError:
