@@ -160,4 +160,5 @@ def test_the_data_of_the_page_is_json(page):
     found = json.loads(block)
     assert [axis["key"] for axis in found["axes"]] == ["seconds", "rounds", "megabytes"]
     assert found["series"][0]["curves"]["holdout"]["rounds"]["x"] == [1, 2, 3, 4]
-    assert found["splits"][0] == {"key": "holdout", "name": "hold-out", "target": 0.9, "base": 0.3}
+    first = {"key": "holdout", "name": "hold-out", "target": 0.9, "base": 0.3, "least": 0.0, "most": 1.0}
+    assert found["splits"][0] == first

@@ -2,7 +2,21 @@
 
 import typer
 
-from amsfl.cli import bench, check, deploy, example, lists, plan, predict, reproduce, run, study, tune, verify
+from amsfl.cli import (
+    bench,
+    check,
+    deploy,
+    example,
+    lists,
+    plan,
+    predict,
+    reproduce,
+    run,
+    study,
+    tune,
+    verify,
+    watch,
+)
 
 app = typer.Typer(
     name="amsfl",
@@ -20,6 +34,7 @@ app.command()(run.run)
 app.command()(run.resume)
 app.command()(predict.predict)
 app.command()(predict.export)
+app.command()(watch.watch)
 app.command()(verify.verify)
 app.command()(plan.plan)
 app.command()(check.check)

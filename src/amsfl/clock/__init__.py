@@ -2,7 +2,7 @@
 
 from amsfl.clock.profile import BUILT_IN, Profile, profile, read_profile
 from amsfl.clock.sites import COLUMNS, Sites, read_sites
-from amsfl.clock.time import CLOCKS, Costs, Work, check_clock, costs, round_seconds
+from amsfl.clock.time import CLOCKS, Costs, Work, check_clock, client_seconds, costs, round_seconds
 
 __all__ = [
     "BUILT_IN",
@@ -13,6 +13,7 @@ __all__ = [
     "Sites",
     "Work",
     "check_clock",
+    "client_seconds",
     "costs",
     "profile",
     "read_profile",

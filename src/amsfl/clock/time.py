@@ -35,9 +35,14 @@ def costs(profile: Profile, job: Work) -> Costs:
     )
 
 
+def client_seconds(cost: Costs, cohort: Any, steps: Any) -> Floats:
+    """What each of a round's clients takes, in the cohort's order."""
+    return np.asarray(cost.step_seconds[cohort] * np.asarray(steps) + cost.comm_seconds[cohort])
+
+
 def round_seconds(cost: Costs, cohort: Any, steps: Any) -> dict[str, float]:
     """One round by both models: clients one after another (sum), or side by side (makespan)."""
-    each = cost.step_seconds[cohort] * np.asarray(steps) + cost.comm_seconds[cohort]
+    each = client_seconds(cost, cohort, steps)
     return {"sum": float(each.sum()), "makespan": float(each.max())}
 
 

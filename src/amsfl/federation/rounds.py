@@ -225,6 +225,7 @@ def _record(
         for name, part in zip(Reading._fields, outcome.readings, strict=True)
         if np.any(outcome.readings.grad_sq)  # all zero when none were taken
     }
+    each = clock.client_seconds(parts.costs[trial.index], cohort, decision.steps)
     return RoundRecord(
         trial.round,
         dict(trial.seconds),
@@ -237,7 +238,7 @@ def _record(
         parts.work.bytes_up * len(cohort),
         parts.work.bytes_down * len(cohort),
         readings,
-        decision.explain,
+        decision.explain | {"client_seconds": each.tolist()},
         {"seconds": wall},
         counted(parts.method, parts.weights[trial.index, cohort], decision.steps),
     )

@@ -51,6 +51,17 @@ def write_all(file: int, content: bytes) -> None:
         raise
 
 
+def append(path: Path, content: bytes) -> None:
+    """One more piece at a file's end; never through a link."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    extra = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    file = os.open(path, flags | extra, 0o666)
+    try:
+        write_all(file, content)
+    finally:
+        os.close(file)
+
+
 def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:
     """To a file beside it, to the disk, then renamed over it, and the rename to the disk, too."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.new")

@@ -12,6 +12,7 @@ from amsfl.record import disk, folder, text
 from amsfl.record.schema import Checkpoint, Manifest, RoundRecord, RunRecord, Summary
 
 CONFIG, ROUNDS, POINTER, SUMMARY = "config.toml", "rounds.jsonl", "checkpoint.json", "summary.json"
+TROUBLE = "refused.jsonl"  # of real clients: what went wrong with one, a line each, written when it happens
 SLOTS = ("checkpoint-a.safetensors", "checkpoint-b.safetensors")  # in turns: the last one stays whole
 MODEL, BEST, ABOUT_MODEL, CARD = "model.safetensors", "model-best.safetensors", "model.json", "MODEL.md"
 MODELS = (MODEL, BEST, ABOUT_MODEL, CARD)  # what leaves: amsfl.portable reads and writes what is in them

@@ -1,6 +1,7 @@
 """A study's folder: study.toml, and trials/ENTRY/FIRST-LAST.jsonl, each written whole or not at all."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -11,6 +12,7 @@ from amsfl.record.lock import Lock
 from amsfl.record.schema import Manifest, RoundRecord, StudyRecord, Summary, TrialRecord
 
 SETTINGS, TRIALS = "study.toml", "trials"
+RUNNING = "running.jsonl"  # rounds of trials that are under way, for whoever watches; not kept
 
 
 class StudyWriter:
@@ -18,12 +20,34 @@ class StudyWriter:
 
     def __init__(self, where: Path, lock: Lock, manifest: Manifest):
         self.where, self.lock, self.manifest = where, lock, manifest
+        self.crc = running_start(manifest)
 
     def __enter__(self) -> "StudyWriter":
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.over()
         self.lock.release()
+
+    def running(self, entry: str, trial: int, record: RoundRecord) -> None:
+        """A round of a trial that is not finished: to be seen, not to be kept.
+
+        A disk that refuses it is told when the trials are saved: nobody's study ends for want of a picture.
+        """
+        if RUNNING not in self.manifest.files:
+            return
+        row = {"entry": entry, "trial": trial, "round": _short(record)}
+        with suppress(OSError):
+            line, crc = text.seal_line(row, self.crc)
+            disk.append(self.where / RUNNING, line)
+            self.crc = crc
+
+    def over(self) -> None:
+        """What was under way is on record, or given up."""
+        self.crc = running_start(self.manifest)
+        if RUNNING in self.manifest.files:
+            with suppress(OSError):
+                (self.where / RUNNING).unlink(missing_ok=True)
 
     def change(self, settings: dict[str, Any], machine: dict[str, Any]) -> None:
         """More trials, another title, another machine; what it had before stays on record."""
@@ -53,13 +77,14 @@ class StudyWriter:
             lines.append(line)
         disk.make_folder(path.parent)
         disk.write_atomically(path, b"".join(lines))
+        self.over()
 
 
 def create(where: Path, manifest: Manifest, old: Manifest | None, lock: Lock) -> StudyWriter:
     """A new study, in place of the old one if there is one; `lock` is held by now."""
     for entry in manifest.methods:
         disk.safe_name(entry, "The method's entry")
-    folder.begin(where, manifest._replace(files=[SETTINGS]), old.files if old else [])
+    folder.begin(where, manifest._replace(files=[SETTINGS, RUNNING]), old.files if old else [])
     return enter(where, lock)
 
 
@@ -68,7 +93,9 @@ def enter(where: Path, lock: Lock) -> StudyWriter:
     folder.clean(where, manifest)
     if check_settings(where, manifest) != manifest.settings:  # gone, or from before settings changed
         write_settings(where, manifest)
-    return StudyWriter(where, lock, manifest)
+    writer = StudyWriter(where, lock, manifest)
+    writer.over()  # what a killed process left
+    return writer
 
 
 def write_settings(where: Path, manifest: Manifest) -> None:
@@ -103,12 +130,13 @@ def read_entry(where: Path, manifest: Manifest, entry: str) -> list[TrialRecord]
         return []
     disk.safe_name(entry, "The method's entry")
     mine = [name for name in manifest.files if name.startswith(f"{TRIALS}/{entry}/")]
-    found = [trial for name in mine for trial in _trials(where, manifest, entry, name)]
+    found = [trial for name in mine for trial in read_trials(where, manifest, name)]
     return sorted(found, key=lambda trial: trial.trial)
 
 
-def _trials(where: Path, manifest: Manifest, entry: str, name: str) -> list[TrialRecord]:
-    path = where / name
+def read_trials(where: Path, manifest: Manifest, name: str) -> list[TrialRecord]:
+    """One of the manifest's files of trials."""
+    entry, path = name.split("/")[1], disk.inside(where, where / name)
     if not disk.there(path):
         return []  # listed, and then the process was killed: it is run again
     with disk.sentences("read", path):
@@ -137,13 +165,20 @@ def _start(manifest: Manifest, name: str) -> int:
 
 def _row(trial: TrialRecord) -> dict[str, Any]:
     """What a round does not have is left out: a study keeps a part of each."""
-    none = RoundRecord._field_defaults
-    rounds = [
-        {key: value for key, value in each._asdict().items() if value == value and value != none.get(key)}
-        for each in trial.rounds
-    ]
+    rounds = [_short(each) for each in trial.rounds]
     summary = {key: value for key, value in trial.summary._asdict().items() if key != "wall"}
     return trial._asdict() | {"summary": summary, "rounds": rounds}
+
+
+def _short(record: RoundRecord) -> dict[str, Any]:
+    none = RoundRecord._field_defaults
+    return {
+        key: value for key, value in record._asdict().items() if value == value and value != none.get(key)
+    }
+
+
+def running_start(manifest: Manifest) -> int:
+    return _start(manifest, RUNNING)
 
 
 def _trial(row: dict[str, Any]) -> TrialRecord:

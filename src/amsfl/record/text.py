@@ -94,8 +94,11 @@ class Lines(NamedTuple):
     bad: str = ""  # what is wrong with the line after these
 
 
-def unseal_lines(text: bytes, start: int, at_most: int | None = None) -> Lines:
-    """The lines of a file up to a damaged one. A last one that was left half-written is passed over."""
+def unseal_lines(text: bytes, start: int, at_most: int | None = None, known: int = 0) -> Lines:
+    """The lines of a file up to a damaged one. A last one that was left half-written is passed over.
+
+    `known` lines came before these.
+    """
     rows: list[dict[str, Any]] = []
     begin = 0
     while (at_most is None or len(rows) < at_most) and (end := text.find(b"\n", begin)) >= 0:
@@ -103,7 +106,7 @@ def unseal_lines(text: bytes, start: int, at_most: int | None = None) -> Lines:
             body = _open(text[begin:end], start, LINE)
             rows.append(_parsed(body + b"}"))
         except Damaged as bad:
-            why = f"line {len(rows) + 1} was changed, lost, doubled or moved from its place: {bad}"
+            why = f"line {known + len(rows) + 1} was changed, lost, doubled or moved from its place: {bad}"
             return Lines(rows, start, begin, why)
         start, begin = crc32(body, start), end + 1
     return Lines(rows, start, begin)

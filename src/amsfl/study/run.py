@@ -48,7 +48,7 @@ def work(
             study.config(unit.entry),
             [study.seed + trial for trial in unit.trials],
             study.own(unit.entry)._replace(dataset=dataset),
-            _watcher(unit, watch),
+            _watcher(home, unit, watch),
         )
         home.save(
             unit.entry, [store.kept(unit.entry, t, r) for t, r in zip(unit.trials, results, strict=True)]
@@ -56,7 +56,10 @@ def work(
         yield unit
 
 
-def _watcher(unit: Unit, watch: Watch | None) -> Callable[[int, RoundRecord], None] | None:
-    if watch is None:
-        return None
-    return lambda place, record: watch(unit, place, record)
+def _watcher(home: StudyWriter, unit: Unit, watch: Watch | None) -> Callable[[int, RoundRecord], None]:
+    def watcher(place: int, record: RoundRecord) -> None:
+        home.running(unit.entry, unit.trials[place], store.seen(record))
+        if watch:
+            watch(unit, place, record)
+
+    return watcher

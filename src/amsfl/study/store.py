@@ -16,6 +16,7 @@ from amsfl.study.settings import Study
 PLACES = ("data_dir",)  # where the user keeps things: no part of a study, and of no use elsewhere
 FREE = ("trials", "title", "reference")  # what may change when a study goes on
 METRICS = ("accuracy", "macro_f1")  # a round's; the summary has the last round's losses and recalls, too
+SEEN = ("why", "client_seconds")  # of a plan
 READINGS = ("grad_sq", "diff_sq")  # enough for the drift of a client's gradient
 
 
@@ -24,7 +25,7 @@ def create(where: Path, study: Study, dataset: Dataset, force: bool = False) -> 
     fresh = manifest(study, dataset)
     lock = folder.opened(where)
     try:
-        old = folder.check_free(where, (on_disk.SETTINGS, on_disk.TRIALS), ["study"], True)
+        old = folder.check_free(where, (on_disk.SETTINGS, on_disk.TRIALS, on_disk.RUNNING), ["study"], True)
         if old is None:
             return on_disk.create(where, fresh, None, lock)
         changed = differences(old.settings, fresh.settings) + differences(old.made_from, fresh.made_from)
@@ -115,6 +116,12 @@ def trimmed(record: RoundRecord) -> RoundRecord:
             if name in record.readings
         },
     )
+
+
+def seen(record: RoundRecord) -> RoundRecord:
+    """Of a round under way, for whoever watches: also why the plan is as it is."""
+    plan = {key: value for key, value in record.plan.items() if key in SEEN}
+    return trimmed(record)._replace(plan=plan)
 
 
 def differences(old: dict[str, Any], new: dict[str, Any], path: tuple[str, ...] = ()) -> list[str]:

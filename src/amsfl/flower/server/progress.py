@@ -16,10 +16,10 @@ from amsfl.flower.wire import Buffers, Vector
 from amsfl.methods import Method
 from amsfl.record import Checkpoint, Manifest, Metrics, RoundRecord, RunWriter, Summary, plain, typed
 from amsfl.record.fingerprint import identity
+from amsfl.record.run_reader import TROUBLE as TROUBLE
 
 Evaluate = Callable[[Vector, Buffers], dict[str, dict[str, Any]]]  # the server's own scores
 BUFFER = "buffer."
-TROUBLE = "refused.jsonl"  # what went wrong at clients, a line each, written when it happens
 
 
 @dataclass

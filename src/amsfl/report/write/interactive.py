@@ -36,6 +36,8 @@ class Split(TypedDict):
     name: str
     target: float | None
     base: float | None
+    least: float  # what the score cannot be below or above
+    most: float
 
 
 class Curves(TypedDict):
@@ -69,6 +71,8 @@ def data(study: Study) -> Curves:
                 "name": title,
                 "target": study.target if split == "holdout" else None,
                 "base": study.base.get(split),
+                "least": 0.0,
+                "most": 1.0,
             }
             for split, title in study.splits
         ],

@@ -2,21 +2,15 @@
 
 import base64
 from collections.abc import Sequence
-from hashlib import sha256
-from pathlib import Path
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
-from markupsafe import Markup
 
 from amsfl import __version__
 from amsfl.report.draw.drawing import Picture
 from amsfl.report.measure.subject import Study
 from amsfl.report.tabulate.contents import apart
 from amsfl.report.tabulate.table import Table, lines
-from amsfl.report.write import claims, interactive
+from amsfl.report.write import claims, html, interactive
 from amsfl.report.write.advice import advice, scope
 
-HERE = Path(__file__).parent
 INTERACTIVE = "accuracy_time"
 FIRST = (INTERACTIVE, "time_to_target")  # before the words
 VERDICTS = {True: ("yes", "agrees"), False: ("no", "does not agree"), None: ("soft", "unclear")}
@@ -27,14 +21,12 @@ def page(
 ) -> str:
     """`settings` is TOML, `progress` a sentence if something is missing.
 
-    The template escapes all that it is given. Marked as safe are our own two files and nothing else, and
-    the page's policy lets the browser run and style by these two alone, by their hashes.
+    The template escapes all that it is given, and nothing runs but our own script (html.py).
     """
-    style, script = (_ours(name) for name in ("page.css", "page.js"))
-    return _template("page.html").render(
-        policy=_policy(style, script),
-        style=style,
-        script=script,
+    return html.page(
+        "page.html",
+        ["page.css"],
+        ["chart.js", "page.js"],
         title=study.title,
         banners=list(filter(None, [study.banner, apart(study)])),
         advice=advice(study),
@@ -54,26 +46,7 @@ def page(
         settings=settings,
         version=__version__,
         curves=interactive.data(study),
-    )
-
-
-def _template(name: str) -> Template:
-    places = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
-    return places.get_template(name)
-
-
-def _ours(name: str) -> Markup:
-    return Markup((HERE / name).read_text(encoding="utf-8"))
-
-
-def _policy(style: str, script: str) -> str:
-    style_hash, script_hash = (
-        base64.b64encode(sha256(text.encode()).digest()).decode() for text in (style, script)
-    )
-    return (
-        f"default-src 'none'; script-src 'sha256-{script_hash}'; style-src 'sha256-{style_hash}'; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
+    ).text
 
 
 def _figure(picture: Picture) -> dict[str, str]:
