@@ -26,7 +26,7 @@ from amsfl.core import UserError
 from amsfl.federation import serve_config
 from amsfl.flower import NumpyTrainer, numpy_client, serve, wire
 from amsfl.flower.client import app as client_module
-from amsfl.flower.client import work
+from amsfl.flower.client import task as task_module
 from amsfl.flower.deploy import certificates, orphans
 from amsfl.flower.deploy import run as deploying
 from amsfl.flower.rehearsal import Rehearsal
@@ -337,7 +337,7 @@ class Clocked(Rehearsal):
         super().__init__(*args)
         self.now, self.local, self.done = 0.0, 0.0, dict[str, tuple[float, Message]]()
         theirs = SimpleNamespace(monotonic=lambda: self.local, sleep=partial(self.wait, "local"))
-        monkeypatch.setattr(work, "time", theirs)
+        monkeypatch.setattr(task_module, "time", theirs)
         monkeypatch.setattr(client_module, "time", theirs)
         ours = partial(post.Post, now=lambda: self.now, sleep=partial(self.wait, "now"))
         monkeypatch.setattr(server_module, "Post", ours)
@@ -569,7 +569,7 @@ def test_force_replaces_a_finished_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("task", ["classes", "binary", "regression", "pixels"])
 def test_scores_follow_the_task(task: str) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'amsfl[torch]'")
-    from amsfl.flower.client.for_torch import Tally
+    from amsfl.flower.client.tally import Tally
 
     tally = Tally()
     if task == "classes":

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from amsfl.flower.client.app import NumpyTrainer, client_app, numpy_client
     from amsfl.flower.client.for_jax import Shard, jax_client
-    from amsfl.flower.client.for_torch import torch_client
+    from amsfl.flower.client.for_torch import torch_client, torch_loop_client
     from amsfl.flower.server.app import evaluator, serve, server_app
 
 _PLACES = {
     "server.app": ("evaluator", "serve", "server_app"),
     "client.app": ("NumpyTrainer", "client_app", "numpy_client"),
     "client.for_jax": ("Shard", "jax_client"),
-    "client.for_torch": ("torch_client",),
+    "client.for_torch": ("torch_client", "torch_loop_client"),
 }
 __all__ = [
     "NumpyTrainer",
@@ -27,6 +27,7 @@ __all__ = [
     "serve",
     "server_app",
     "torch_client",
+    "torch_loop_client",
 ]
 
 

@@ -1,10 +1,12 @@
+# ruff: noqa: RUF012 (defaults of a NamedTuple, which nobody changes in place)
 """What travels: an order to a client, and its reply, as Flower records. Arrays are plain numpy; no pickle.
 
 Order: `order` (ConfigRecord, the fields of Order), `model` (ArrayRecord: anchor, server, direction, all
 flat float32), `buffers` (ArrayRecord, by name, only for models that have some).
 Reply: `echo` (ConfigRecord: run, round, client), `upload` (ArrayRecord: delta, extra, or what the order's
 `transmit` encodes them to), `buffers`,
-`report` (MetricRecord: the reading, steps, rows, step_seconds, compute_seconds, lost_state).
+`report` (MetricRecord: the reading, steps, rows, step_seconds, compute_seconds, lost_state; moved and skipped
+where a client's own optimizer moved it), `metrics` (MetricRecord, what else it wants known; may be missing).
 Any client that reads and writes these records takes part, whatever it is written in.
 """
 
@@ -45,6 +47,7 @@ class Order(NamedTuple):
     options: dict[str, float]
     transmit: str  # by name; "" for none
     readings: bool
+    driven: bool = False  # some clients move by optimizers of their own: the method's form for those
 
 
 class Model(NamedTuple):
@@ -66,6 +69,14 @@ class Reply(NamedTuple):
     step_seconds: float  # one step, by the client's monotonic clock
     compute_seconds: float  # all of its work on this order
     lost_state: bool  # the method's client state was gone and began anew
+    moved: float | None = None  # plain steps that its own optimizer's steps amount to; None: as many
+    skipped: int = 0  # batches left out, whose loss was not finite
+    metrics: dict[str, float] = {}  # of the client's own
+
+    @property
+    def effective(self) -> float:
+        """Steps as averages count them."""
+        return float(self.steps if self.moved is None else self.moved)
 
 
 class Hello(NamedTuple):
@@ -75,6 +86,7 @@ class Hello(NamedTuple):
     rows: int
     model: Vector  # initial parameters; empty unless asked for
     buffers: Buffers
+    driven: bool = False  # it moves by an optimizer of its own
 
 
 def pack_order(order: Order, model: Model) -> RecordDict:
@@ -99,15 +111,18 @@ def pack_reply(reply: Reply) -> RecordDict:
     report: dict[str, Any] = {key: float(value) for key, value in reply.reading._asdict().items()}
     report |= {"steps": int(reply.steps), "rows": int(reply.rows), "lost_state": int(reply.lost_state)}
     report |= {"step_seconds": float(reply.step_seconds), "compute_seconds": float(reply.compute_seconds)}
+    report |= {} if reply.moved is None else {"moved": float(reply.moved)}
+    report |= {"skipped": int(reply.skipped)} if reply.skipped else {}
     echo: dict[str, Any] = {"run": reply.run, "round": reply.round, "client": reply.client}
-    return RecordDict(
-        {
-            "echo": ConfigRecord(echo),
-            "upload": pack_arrays(reply.parts),
-            "buffers": pack_arrays(reply.buffers),
-            "report": MetricRecord(report),
-        }
-    )
+    records: dict[str, Any] = {
+        "echo": ConfigRecord(echo),
+        "upload": pack_arrays(reply.parts),
+        "buffers": pack_arrays(reply.buffers),
+        "report": MetricRecord(report),
+    }
+    if reply.metrics:
+        records["metrics"] = MetricRecord({key: float(value) for key, value in reply.metrics.items()})
+    return RecordDict(records)
 
 
 def unpack_reply(content: RecordDict) -> Reply:
@@ -125,13 +140,18 @@ def unpack_reply(content: RecordDict) -> Reply:
         float(report["step_seconds"]),
         float(report["compute_seconds"]),
         bool(report["lost_state"]),
+        float(report["moved"]) if "moved" in report else None,
+        int(report.get("skipped", 0)),
+        {str(key): float(value) for key, value in scalars(content, "metrics").items()}
+        if "metrics" in content
+        else {},
     )
 
 
 def pack_hello(hello: Hello) -> RecordDict:
     return RecordDict(
         {
-            "hello": ConfigRecord({"name": hello.name, "rows": int(hello.rows)}),
+            "hello": ConfigRecord({"name": hello.name, "rows": int(hello.rows), "driven": hello.driven}),
             "model": pack_arrays({"anchor": hello.model}),
             "buffers": pack_arrays(hello.buffers),
         }
@@ -140,7 +160,8 @@ def pack_hello(hello: Hello) -> RecordDict:
 
 def unpack_hello(content: RecordDict) -> Hello:
     hello, anchor = scalars(content, "hello"), arrays(content, "model")["anchor"]
-    return Hello(str(hello["name"]), int(hello["rows"]), anchor, arrays(content, "buffers"))
+    driven = bool(hello.get("driven", False))
+    return Hello(str(hello["name"]), int(hello["rows"]), anchor, arrays(content, "buffers"), driven)
 
 
 def pack_arrays(parts: Mapping[str, Any]) -> ArrayRecord:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from amsfl.core import Kind
+from amsfl.core import Kind, UserError
 from amsfl.methods.amsfl import amsfl, paper, planned_steps
 from amsfl.methods.base import Distillation, Method
 from amsfl.methods.deltasgd import deltasgd
@@ -52,4 +52,22 @@ def make(
     return extrapolate(method, extrapolation) if extrapolation > 1 else method
 
 
-__all__ = ["METHODS", "Distillation", "Method", "extrapolate", "make", "names"]
+def driven(method: Method) -> Method:
+    """The method for clients whose own optimizer moves them; a UserError where it must move them itself."""
+    found: Method = method.driven or method
+    if found.plain_gradients:
+        raise UserError(
+            f"{method.title or method.name} says itself how a client steps along its gradients, and here "
+            "clients bring an optimizer of their own: leave the optimizer out, or use a method that takes "
+            "the models that clients come to, such as fedavg, fednova, fedadam or amsfl."
+        )
+    return found._replace(
+        name=method.name,
+        title=method.title,
+        policy=method.policy,
+        combine=method.combine,
+        transmit=method.transmit,
+    )
+
+
+__all__ = ["METHODS", "Distillation", "Method", "driven", "extrapolate", "make", "names"]

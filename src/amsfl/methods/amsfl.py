@@ -51,7 +51,12 @@ def amsfl(
         closing=bool(closing),
         extra_gradients=1.0,
     )
-    return accelerated(bare, pace)
+    whole = accelerated(bare, pace)
+    if not (polyak or closing):
+        return whole
+    # with an optimizer of their own, clients move by that: its steps are planned, and the server's work stays
+    rest = amsfl(0.0, 0.0, balance, secant, momentum, averaging, shrinking)
+    return whole._replace(driven=rest)
 
 
 def planned_steps(closing: float = 1.0, balance: float = 0.5) -> Method:

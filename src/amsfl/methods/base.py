@@ -111,6 +111,7 @@ class Method(NamedTuple):
     vectors_up: int = 1
     extra_gradients: float = 0.0  # gradient-equivalents a round beyond the steps
     extra_per_step: float = 0.0  # gradient-equivalents a step beyond its own gradient
+    driven: Any = None  # the Method for clients with an optimizer of their own, where it is another one
 
     def told(self, server: Vector) -> Vector:
         """What clients see of the server state: all of it where it is sent to them, else nothing."""
@@ -120,6 +121,12 @@ class Method(NamedTuple):
     def stacks(self) -> bool:
         """Whether a cohort's uploads are looked at side by side, not just summed."""
         return self.combine is not None or any(each.forge for each in self.attacks)
+
+    @property
+    def plain_gradients(self) -> bool:
+        """Whether clients must step along gradients by this method's own rule: no optimizer of theirs can."""
+        own_length = self.stride is not None or self.pace is not None
+        return self.correct is not plain_gradient or self.objective is not None or own_length or self.closing
 
     @property
     def plain(self) -> bool:

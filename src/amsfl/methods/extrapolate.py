@@ -29,4 +29,5 @@ def extrapolate(method: Method, cap: float = 4.0) -> Method:
         return anchor + step * (moved - anchor), server
 
     title = f"{method.title or method.name} + FedExP"
-    return method._replace(name=method.name + "+exp", title=title, aggregate=aggregate)
+    driven = method.driven and extrapolate(method.driven, cap)
+    return method._replace(name=method.name + "+exp", title=title, aggregate=aggregate, driven=driven)

@@ -12,7 +12,8 @@ from amsfl import methods, protocol, transmit
 from amsfl.core import Kind, Transmit, UserError, spelled
 from amsfl.flower import wire
 from amsfl.flower.client import kept, work
-from amsfl.flower.client.work import Pace, Trainer
+from amsfl.flower.client.task import Pace, Task
+from amsfl.flower.client.work import Trainer, drives
 from amsfl.methods import Method
 
 MakeTrainer = Callable[[Context], Trainer]
@@ -32,7 +33,8 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
         nothing: tuple[wire.Vector, wire.Buffers] = (np.zeros(0, np.float32), {})
         model = trainer.start(int(ask["seed"])) if ask["model"] else nothing
         name = context.node_config.get("partition-id", context.node_id)
-        return Message(wire.pack_hello(wire.Hello(str(name), trainer.rows, *model)), reply_to=message)
+        hello = wire.Hello(str(name), trainer.rows, *model, drives(trainer))
+        return Message(wire.pack_hello(hello), reply_to=message)
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
@@ -40,11 +42,20 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
         order, model = wire.unpack_order(message.content)
         trainer = make(context)
         method = method_of(order, own)
+        if order.driven or drives(trainer):
+            method = methods.driven(method)
         fresh = protocol.fresh(method, model.anchor)
         mine, lost = kept.settle(kept.load(context, order), order, np.concatenate(fresh))
-        client, memory = mine[: len(fresh[0])], mine[len(fresh[0]) :]
-        done = work.run(trainer, order, model, method, client, memory, pace_of(context))
-        kept.save(context, order, mine, np.concatenate([done.client, done.memory]))
+        client, memory, own_state = np.split(mine, np.cumsum([len(part) for part in fresh]))
+        driver: Any = trainer if drives(trainer) else None
+        if driver:
+            driver.recall(own_state)
+        task = Task(order, pace_of(context), context.node_config)
+        done = work.run(trainer, order, model, method, client, memory, task)
+        after = driver.kept() if driver else None
+        lost |= after is not None and not own_state.size and order.accepted != kept.NEVER
+        left = [done.client, done.memory, mine[:0] if after is None else after]
+        kept.save(context, order, mine, np.concatenate(left))
         reply = wire.Reply(
             order.run,
             order.round,
@@ -57,6 +68,9 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
             done.step_seconds,
             time.monotonic() - started,
             lost,
+            done.moved,
+            done.skipped,
+            done.metrics,
         )
         return Message(wire.pack_reply(reply), reply_to=message)
 

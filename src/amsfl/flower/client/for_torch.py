@@ -1,18 +1,23 @@
-"""A user's PyTorch module and DataLoader as a client. torch is imported here and nowhere else."""
+"""PyTorch clients: a module and a loader, with an optimizer of your own or without, or a whole training loop.
 
-from collections.abc import Callable, Iterator
-from typing import Any
+torch itself is imported when a client is made, not here.
+"""
 
-import numpy as np
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
 from flwr.app import Context
 from flwr.clientapp import ClientApp
 
 from amsfl.core import UserError
 from amsfl.flower.client.app import Own, client_app
-from amsfl.flower.wire import Buffers, Model, Order, Vector
-from amsfl.methods import Method
+
+if TYPE_CHECKING:
+    from amsfl.flower.client.task import Task
+    from amsfl.flower.client.work import Trainer
 
 Loss = Callable[[Any, Any], Any]
+PRECISIONS = (None, "bfloat16", "float16")
 
 
 def torch_client(
@@ -23,188 +28,90 @@ def torch_client(
     device: str = "cpu",
     own: Own = (),
     batch_loss: Loss | None = None,
+    optimizer: Callable[[Any, float], Any] | None = None,
+    schedule: Callable[[Any], Any] | None = None,
+    clip: float | None = None,
+    precision: str | None = None,
+    keep_optimizer: bool = False,
+    metrics: Callable[[Any, Any], Mapping[str, float]] | None = None,
+    on_step: Callable[[int, float, Any], Mapping[str, float] | None] | None = None,
+    rows: int | Callable[[Context], int] | None = None,
 ) -> ClientApp:
-    """A ClientApp from `model() -> nn.Module` and `loader(context) -> DataLoader` of (inputs, targets).
+    """A ClientApp from `model() -> nn.Module` and `loader(context)`, which is iterated again and again.
 
-    Parameters that want gradients are trained, by the method's own SGD step: bring no optimizer. Float
-    buffers (BatchNorm's running statistics) are averaged by weight, integer ones take the largest value;
-    frozen parameters stay as `model()` makes them. The loader is cycled; give it shuffle=True.
-    `loss(outputs, targets)` is cross-entropy by default. Batches of any other kind (dictionaries, three
-    tensors, graphs) need `batch_loss(module, batch)`, the mean loss of a batch's rows.
-    `own`: methods and transmissions of your own.
+    Parameters that want gradients are trained, by the method's own SGD step, or by `optimizer(params, lr)`,
+    one of torch's or your own; methods that must step by their own rule then refuse. Float buffers
+    (BatchNorm's running statistics) are averaged by weight, integer ones take the largest value; frozen
+    parameters stay as `model()` makes them.
+
+    A batch is (inputs, ..., targets), for `loss(outputs, targets)`, cross-entropy by default; or a dictionary
+    with `labels`, for a module that returns its own `loss`; or anything, for `batch_loss(module, batch)`, the
+    mean loss of its rows. `metrics(module, batch)` are numbers of your own on the test rows, and so are those
+    that `on_step(step, loss, module)` returns, if any. An iterable data set needs `rows`, how many it has.
+
+    With an optimizer: `schedule(optimizer)` is stepped after each step; `clip` bounds the gradients' norm;
+    `precision` is "bfloat16" or "float16" (autocast, and a scaler of the loss); `keep_optimizer` keeps its
+    state between rounds, which otherwise begin afresh. `own`: methods and transmissions of your own.
     """
+    _check(optimizer, precision, {"schedule": schedule, "clip": clip, "keep_optimizer": keep_optimizer})
 
-    def make(context: Context) -> TorchTrainer:
-        return TorchTrainer(model, loader, test_loader, loss, device, context, batch_loss)
+    def make(context: Context) -> "Trainer":
+        _has_torch()
+        from amsfl.flower.client.torch_trainer import Drive, DrivenTrainer, Site, TorchTrainer
+
+        site = Site(model, loader, test_loader, loss, batch_loss, metrics, on_step, rows, precision, device)
+        if optimizer is None:
+            return TorchTrainer(site, context)
+        return DrivenTrainer(site, Drive(optimizer, schedule, clip, keep_optimizer), context)
 
     return client_app(make, own)
 
 
-class TorchTrainer:
-    """Trainer (see work.Trainer): one flat tensor on the device, copied into the module for each step."""
+def torch_loop_client(
+    model: Callable[[], Any],
+    train: Callable[[Any, "Task"], Any],
+    rows: Callable[[Context], int],
+    evaluate: Callable[[Any, Context], Mapping[str, float]] | None = None,
+    probe_loss: Callable[[Any, Context], Any] | None = None,
+    device: str = "cpu",
+    own: Own = (),
+) -> ClientApp:
+    """A ClientApp around a training loop of your own: `train(module, task)` takes task.steps steps.
 
-    def __init__(
-        self,
-        model: Callable[[], Any],
-        loader: Callable[[Context], Any],
-        test_loader: Callable[[Context], Any] | None,
-        loss: Loss | None,
-        device: str,
-        context: Context,
-        batch_loss: Loss | None = None,
-    ):
-        try:
-            import torch
-        except ImportError:
-            raise UserError("torch_client needs PyTorch: pip install 'amsfl[flower,torch]'.") from None
-        self.torch, self.device = torch, device
-        self.make = model
-        torch.manual_seed(0)  # frozen parameters do not travel: every client must make the same ones
-        self.module = model().to(device)
-        self.trained = [p for p in self.module.parameters() if p.requires_grad]
-        self.loss = loss or torch.nn.functional.cross_entropy
-        self.batch_loss = batch_loss
-        self.loader = loader(context)
-        self.rows = len(self.loader.dataset)
-        self.test = (lambda: test_loader(context)) if test_loader else None
-        self.batches: list[Any] = []
-        self.source: Iterator[Any] = iter(())
-
-    def start(self, seed: int) -> tuple[Vector, Buffers]:
-        self.torch.manual_seed(seed)
-        fresh = [p for p in self.make().parameters() if p.requires_grad]
-        return self.lower(self.torch.nn.utils.parameters_to_vector(fresh)), self.buffers()
-
-    def begin(self, order: Order, model: Model, method: Method) -> None:
-        if method.objective is not None:
-            raise UserError(f"Method {method.name!r} changes the loss itself; only jax_client can run it.")
-        with self.torch.no_grad():
-            for name, buffer in self.module.named_buffers():
-                if name in model.buffers:
-                    buffer.copy_(self.torch.from_numpy(model.buffers[name].copy()))
-        # the loader's shuffle and dropout follow from (seed, round, client) alone
-        words = np.random.SeedSequence([order.seed, order.round, order.client]).generate_state(1)
-        self.torch.manual_seed(int(words[0]))
-        self.seed, self.first = int(words[0]), None
-        self.source = self._cycle()
-
-    def lift(self, vector: Vector) -> Any:
-        return self.torch.from_numpy(np.array(vector)).to(self.device)
-
-    def lower(self, vector: Any) -> Vector:
-        return np.array(vector.detach().cpu().numpy(), np.float32)
-
-    def gradient(self, x: Any, step: int) -> tuple[float, Any]:
-        batch = next(self.source)
-        if step == 0:
-            self.first = batch  # kept for the reading
-        return self._gradient(x, step, batch)
-
-    def probe(self, x: Any, step: int) -> tuple[float, Any]:
-        kept = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
-        found = self._gradient(x, step, self.first)
-        with self.torch.no_grad():
-            for name, buffer in self.module.named_buffers():
-                buffer.copy_(kept[name])
-        return found
-
-    def buffers(self) -> Buffers:
-        return {name: np.array(b.detach().cpu().numpy()) for name, b in self.module.named_buffers()}
-
-    def evaluate(self, x: Any) -> dict[str, float] | None:
-        if self.test is None:
-            return None
-        self._put(x)
-        self.module.eval()
-        loss, tally = 0.0, Tally()
-        with self.torch.no_grad():
-            for batch in (self._moved(each) for each in self.test()):
-                if self.batch_loss is not None:
-                    tally.rows += _rows(batch)
-                    loss += float(self.batch_loss(self.module, batch)) * _rows(batch)
-                    continue
-                inputs, targets = batch
-                outputs = self.module(inputs)
-                loss += float(self.loss(outputs, targets)) * len(targets)
-                tally.add(outputs, targets)
-        return {"loss": loss / max(tally.rows, 1), **tally.scores(), "rows": float(tally.rows)}
-
-    def _gradient(self, x: Any, step: int, batch: Any) -> tuple[float, Any]:
-        batch = self._moved(batch)
-        self._put(x)
-        self.module.train()
-        with self.torch.random.fork_rng():  # dropout draws the same mask at both ends of a reading
-            self.torch.manual_seed(self.seed + step)
-            value = self._loss(batch)
-            grads = self.torch.autograd.grad(value, self.trained)
-        return float(value.detach()), self.torch.cat([grad.reshape(-1) for grad in grads])
-
-    def _loss(self, batch: Any) -> Any:
-        if self.batch_loss is not None:
-            return self.batch_loss(self.module, batch)
-        if not isinstance(batch, tuple | list) or len(batch) != 2:
-            raise UserError(
-                f"A batch is a {type(batch).__name__}, not (inputs, targets): give torch_client a "
-                "batch_loss(module, batch) that returns the batch's mean loss."
-            )
-        return self.loss(self.module(batch[0]), batch[1])
-
-    def _moved(self, batch: Any) -> Any:
-        """A batch on the device, whatever it is made of."""
-        if isinstance(batch, dict):
-            return {key: self._moved(part) for key, part in batch.items()}
-        if isinstance(batch, tuple | list):
-            return [self._moved(part) for part in batch]
-        return batch.to(self.device) if hasattr(batch, "to") else batch
-
-    def _put(self, x: Any) -> None:
-        self.torch.nn.utils.vector_to_parameters(x, self.trained)
-
-    def _cycle(self) -> Iterator[Any]:
-        while True:
-            yield from self.loader
-
-
-class Tally:
-    """Scores by task, which the shapes of outputs and targets say: classes, one logit, or numbers.
-
-    Outputs with one axis more than the targets are logits of classes: accuracy. Outputs of the targets' own
-    size are one logit where all targets are 0 or 1 (accuracy again), else a regression (mean squared error).
+    `for step in task` ends by itself when the steps are done or their time is over. Without it, return how
+    many steps there were (fewer are well), or a dictionary of `steps`, `moved` (how many plain steps they
+    amount to, where they differ in length) and numbers of your own. `task` has lr, round, seed and the node's
+    config as `node`; `rows(context)` says how much the client counts; `evaluate(module, context)` returns
+    loss, rows and scores on test rows. `probe_loss(module, context)`, the loss of one batch, always the
+    same within a round, gives AMSFL its readings; without it, it plans by seconds alone.
     """
 
-    def __init__(self) -> None:
-        self.rows = self.count = 0
-        self.hits = self.squares = 0.0
-        self.classes, self.binary = False, True
+    def make(context: Context) -> "Trainer":
+        _has_torch()
+        from amsfl.flower.client.torch_loop import Loop, LoopTrainer
 
-    def add(self, outputs: Any, targets: Any) -> None:
-        self.rows += len(targets)
-        self.count += targets.numel()
-        if outputs.ndim == targets.ndim + 1 and outputs.shape[1] > 1:
-            self.classes = True
-            self.hits += float((outputs.argmax(1) == targets).sum())
-            return
-        if outputs.numel() != targets.numel():
-            raise UserError(
-                f"Outputs of shape {tuple(outputs.shape)} have no score against targets of "
-                f"{tuple(targets.shape)}: give classes one logit each, or as many outputs as targets."
-            )
-        told = outputs.reshape(targets.shape)
-        self.binary &= bool(((targets == 0) | (targets == 1)).all())
-        self.hits += float(((told > 0) == (targets > 0)).sum())
-        self.squares += float(((told - targets) ** 2).sum())
+        return LoopTrainer(Loop(model, train, rows, evaluate, probe_loss, device), context)
 
-    def scores(self) -> dict[str, float]:
-        count = self.count
-        if not count:
-            return {}
-        return (
-            {"accuracy": self.hits / count} if self.classes or self.binary else {"mse": self.squares / count}
+    return client_app(make, own)
+
+
+def _check(optimizer: Any, precision: str | None, with_it: dict[str, Any]) -> None:
+    """Combinations that mean nothing, said when the app is made and not in its first round."""
+    if precision not in PRECISIONS:
+        raise UserError(f"precision is {precision!r}; it may be 'bfloat16' or 'float16', or left out.")
+    if optimizer is not None:
+        return
+    given = [name for name, value in with_it.items() if value not in (None, False)]
+    given += ["precision='float16'"] if precision == "float16" else []
+    if given:
+        raise UserError(
+            f"{given[0]} goes with an optimizer of your own, since without one the method steps: give "
+            "optimizer=lambda params, lr: torch.optim.SGD(params, lr), or leave it out."
         )
 
 
-def _rows(batch: Any) -> int:
-    """How many rows a batch has: as many as its first tensor is long."""
-    while isinstance(batch, dict | list):
-        batch = next(iter(batch.values() if isinstance(batch, dict) else batch))
-    return len(batch)
+def _has_torch() -> None:
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        raise UserError("torch_client needs PyTorch: pip install 'amsfl[flower,torch]'.") from None

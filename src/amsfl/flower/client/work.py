@@ -6,18 +6,16 @@ The vectors may be numpy arrays or torch tensors: a Trainer lifts the numpy ones
 and everything after that uses operators alone, as the methods do.
 """
 
-import time
-from collections.abc import Callable
+from math import isfinite
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from amsfl import protocol, sampling
 from amsfl.core import Parts, Reading, Upload, UserError
+from amsfl.flower.client.task import NoMoreData, Task
 from amsfl.flower.wire import Buffers, Model, Order, Vector
 from amsfl.methods import Method
-
-Sleep = Callable[[float], None]
 
 
 class Trainer(Protocol):
@@ -43,15 +41,48 @@ class Trainer(Protocol):
         """Loss and gradient at x of the round's minibatch `step`; the same number, the same minibatch."""
         ...
 
-    def probe(self, x: Any, step: int) -> tuple[float, Any]:
-        """The same for the reading: it must leave buffers and random streams as they were."""
+    def probe(self, x: Any, step: int) -> tuple[float, Any] | None:
+        """The same for the reading: it must leave buffers and random streams as they were.
+
+        None only from a Driver without gradients: then there are no readings of it."""
         ...
 
     def buffers(self) -> Buffers: ...
 
     def evaluate(self, x: Any) -> dict[str, float] | None:
-        """loss, accuracy and rows on local test data; None without any."""
+        """loss, accuracy and rows on local test data, and numbers of its own; None without any.
+
+        What else should be known of a round's training, `told() -> dict[str, float]` may say.
+        """
         ...
+
+
+class Walked(NamedTuple):
+    """Where a client's own optimizer came to."""
+
+    x: Any  # the model, lifted
+    moved: float | None = None  # plain steps that its steps amount to; None: as many
+
+
+class Driver(Trainer, Protocol):
+    """A Trainer that moves by an optimizer of its own. Its `gradient` is never asked for."""
+
+    def walk(self, x: Any, task: Task) -> Walked:
+        """Take task.steps steps from x, fewer where they do not fit: `for step in task`."""
+        ...
+
+    def recall(self, state: Vector) -> None:
+        """What it kept of the round before; empty where there is nothing."""
+        ...
+
+    def kept(self) -> Vector | None:
+        """What it keeps for the next round; None where it keeps nothing."""
+        ...
+
+
+def drives(trainer: Trainer) -> bool:
+    """Whether the client moves by an optimizer of its own."""
+    return hasattr(trainer, "walk")
 
 
 class Done(NamedTuple):
@@ -61,17 +92,9 @@ class Done(NamedTuple):
     reading: Reading
     steps: int  # that were run
     step_seconds: float
-
-
-class Pace(NamedTuple):
-    """A handicap, to make equal machines unequal: every step lasts at least `step_seconds` * `slowdown`,
-    and `slowdown` times as long as it took."""
-
-    slowdown: float = 1.0
-    step_seconds: float = 0.0
-
-    def rest(self, took: float) -> float:
-        return max(self.slowdown * max(took, self.step_seconds) - took, 0.0)
+    moved: float | None
+    skipped: int
+    metrics: dict[str, float]
 
 
 def run(
@@ -81,57 +104,84 @@ def run(
     method: Method,
     client: Vector,
     memory: Vector,
-    pace: Pace | None = None,
+    task: Task | None = None,
 ) -> Done:
     """All of the local work: the protocol's lines, timed.
 
     `client` is the method's client state and `memory` that of its transmissions; empty where it has none.
     """
-    pace = pace or Pace()
+    task = task or Task(order)
     trainer.begin(order, model, method)
     anchor, server, mine, direction = (
         trainer.lift(part) for part in (model.anchor, model.server, client, model.direction)
     )
-    timed: list[float] = []
-
-    def look(gradient: Callable[[Any, int], tuple[float, Any]], x: Any, step: int) -> tuple[float, Any]:
-        found, took = _timed(gradient, x, step, pace)
-        timed.append(took)
-        if method.stride is not None and found[0] < 0:
-            raise UserError(
-                f"The loss is {found[0]:g}; {method.name} takes the length of its steps from it, so it must "
-                "not be below zero: add a constant to it, or choose a method with an lr, such as fedavg."
-            )
-        return found
-
-    def in_time() -> bool:
-        """Whether one more step, and the reading's gradient, still end within the order's seconds."""
-        return sum(timed) + (1 + order.readings) * typical(timed) <= order.within
-
     carry = protocol.begin(method, anchor, server, mine, order.lr, float(order.known))
-    carry = protocol.first(method, carry, *look(trainer.gradient, carry.x, 0))
-    steps = 1
-    while steps < order.steps and in_time():
-        carry = protocol.step(method, carry, *look(trainer.gradient, carry.x, steps))
-        steps += 1
-    if order.readings:
-        carry = protocol.close(method, carry, *look(trainer.probe, carry.x, 0))
-    upload, mine, taken = protocol.finish(method, carry, steps, direction)
+    walked = Walked(None)
+    if drives(trainer):
+        carry, walked = _walked(trainer, carry, order.readings, task)
+    else:
+        carry = _stepped(trainer, method, carry, order.readings, task)
+    upload, mine, taken = protocol.finish(method, carry, task.done, direction)
     lowered = Upload(trainer.lower(upload.delta), trainer.lower(upload.extra), float(upload.delta_sq))
     with np.errstate(over="ignore"):  # 32-bit words wrap around on purpose
         key = sampling.stream(*map(sampling.words, (order.seed, order.round, order.client)))
         parts, memory = protocol.sent(method.transmit, key, lowered, memory)
     reading = Reading(*[0.0] * len(Reading._fields)) if taken is None else Reading(*map(float, taken))
-    return Done(parts, trainer.lower(mine), memory, reading, steps, typical(timed))
+    return Done(
+        parts,
+        trainer.lower(mine),
+        memory,
+        reading,
+        task.done,
+        task.step_seconds,
+        walked.moved,
+        task.skipped,
+        trainer.told() if hasattr(trainer, "told") else {},
+    )
 
 
-def typical(timed: list[float]) -> float:
-    """Seconds a step. The first one compiles, warms caches and starts workers: it counts only if alone."""
-    return float(np.mean(timed[1:] or timed))
+def _stepped(
+    trainer: Trainer, method: Method, carry: protocol.Carry, readings: bool, task: Task
+) -> protocol.Carry:
+    """The method's own steps along the trainer's gradients."""
+    for number in task:
+        try:
+            loss, grad = trainer.gradient(carry.x, number)
+        except NoMoreData:
+            break
+        if not isfinite(loss):
+            task.leave_out(loss)
+            continue
+        _check(method, loss)
+        carry = (protocol.step if number else protocol.first)(method, carry, loss, grad)
+    _check_done(task)
+    if readings:
+        loss, grad = task.look(trainer.probe, carry.x, 0)
+        _check(method, loss)
+        carry = protocol.close(method, carry, loss, grad)
+    return carry
 
 
-def _timed(gradient: Any, x: Any, step: int, pace: Pace) -> tuple[tuple[float, Any], float]:
-    started = time.monotonic()
-    found = gradient(x, step)
-    time.sleep(pace.rest(time.monotonic() - started))
-    return found, time.monotonic() - started
+def _walked(trainer: Any, carry: protocol.Carry, readings: bool, task: Task) -> tuple[protocol.Carry, Walked]:
+    """The client's own steps, and one minibatch's gradient at both ends of them."""
+    before = trainer.probe(carry.x, 0) if readings else None  # None, too, of those who have no gradients
+    walked = trainer.walk(carry.x, task)
+    _check_done(task)
+    carry = carry._replace(x=walked.x, end=walked.x)
+    if before is not None:
+        after = task.look(trainer.probe, carry.x, 0)
+        carry = carry._replace(loss=before[0], grad=before[1], last=after[1])
+    return carry, walked
+
+
+def _check(method: Method, loss: float) -> None:
+    if method.stride is not None and loss < 0:
+        raise UserError(
+            f"The loss is {loss:g}; {method.name} takes the length of its steps from it, so it must "
+            "not be below zero: add a constant to it, or choose a method with an lr, such as fedavg."
+        )
+
+
+def _check_done(task: Task) -> None:
+    if not task.done:
+        raise UserError("There was no batch to step by: this client's rows are at their end, or it has none.")

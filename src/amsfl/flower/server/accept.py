@@ -11,6 +11,8 @@ from amsfl.flower.server import checks
 from amsfl.flower.server.post import Arrival, gone
 from amsfl.methods import Method
 
+FAR = 10.0  # times the cohort's median
+
 
 class Good(NamedTuple):
     """A reply that passed its checks."""
@@ -69,6 +71,17 @@ def oversized(
             if why:
                 found[item.place] = f"{why} ({part})"
     return found
+
+
+def effective(good: list[Good]) -> Any:
+    """Steps as averages count them: where an optimizer of a client's own moved it, what that amounts to.
+
+    That is the client's word, so for each of its steps it is at most FAR times more or less than the others'.
+    """
+    steps = np.array([item.reply.steps for item in good], float)
+    each = np.array([item.reply.effective for item in good]) / steps
+    middle = float(np.median(each))
+    return steps * np.clip(each, middle / FAR, middle * FAR) if middle > 0 else steps
 
 
 def combine(

@@ -36,6 +36,8 @@ def reason(order: Order, model: Model, reply: Reply) -> str | None:
         return f"wrong steps: {reply.steps} were run, {order.steps} were asked for"
     if not (reply.rows > 0 and 0 <= reply.step_seconds < np.inf and 0 <= reply.compute_seconds < np.inf):
         return "impossible numbers: rows and seconds must be finite and not negative"
+    if not (0 <= reply.effective < np.inf and reply.skipped >= 0):
+        return "impossible numbers: an optimizer's way must be finite and not negative"
     return _buffers(model.buffers, reply.buffers) or _reading(reply.reading)
 
 

@@ -57,8 +57,9 @@ class Door:
         until = self.post.now() + self.patience
         while len(hellos) < self.clients:
             if self.post.now() > until:
+                why = f" ({self.refused[0]['reason']})" if self.refused else ""
                 raise UserError(
-                    f"{len(hellos)} of {self.clients} clients came within {self.patience:g} seconds; "
+                    f"{len(hellos)} of {self.clients} clients came within {self.patience:g} seconds{why}; "
                     "start the other SuperNodes, or lower clients."
                 )
             self.ask([node for node in self.post.nodes() if node not in hellos])

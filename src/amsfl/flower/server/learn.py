@@ -8,7 +8,7 @@ from amsfl.core import Reading
 from amsfl.federation.planner import Decision, Planner
 from amsfl.flower import wire
 from amsfl.flower.server import checks, costs, roster
-from amsfl.flower.server.accept import Good, combine
+from amsfl.flower.server.accept import Good, combine, effective
 from amsfl.flower.server.progress import Progress
 from amsfl.methods import Method
 
@@ -25,7 +25,7 @@ def learn(
 ) -> Reading:
     """`who` are the clients of `good`, `taken` is the plan with the steps that they ran."""
     shares = roster.weights(stand.seats)[who]
-    stand.anchor, stand.server, stand.buffers = combine(method, model, good, shares, taken.steps)
+    stand.anchor, stand.server, stand.buffers = combine(method, model, good, shares, effective(good))
     stand.step = stand.anchor - model.anchor
     columns = zip(*(item.reply.reading for item in good), strict=True)
     reading = Reading(*(np.array(column, float) for column in columns))
@@ -44,7 +44,10 @@ def learn(
     return reading
 
 
-def lost(good: list[Good]) -> list[str]:
-    """Notes about clients that had to begin anew."""
+def notes(good: list[Good]) -> list[str]:
+    """What must be known of clients whose work was taken all the same."""
     gone = [item.place for item in good if item.reply.lost_state]
-    return [f"client {place} had lost its state and began anew" for place in gone]
+    left_out = [(item.place, item.reply.skipped) for item in good if item.reply.skipped]
+    return [f"client {place} had lost its state and began anew" for place in gone] + [
+        f"client {place} left out {count} batches whose loss was not finite" for place, count in left_out
+    ]

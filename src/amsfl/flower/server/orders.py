@@ -23,6 +23,7 @@ class Desk:
 
     def __init__(self, config: ServeConfig, method: Method, readings: bool):
         self.config, self.method, self.readings = config, method, readings
+        self.driven = False  # whether clients move by optimizers of their own
 
     def fitted(
         self, stand: Progress, decision: Decision, cohort: Any, expected: Costs, deadline: float
@@ -56,12 +57,13 @@ class Desk:
             config.options,
             config.transmit,
             self.readings,
+            self.driven,
         )
 
     def question(self, stand: Progress, who: int) -> wire.Order:
         """An order to score, not to train: no method has a part in that."""
         return self.order(stand, who, 0, 0.0, self.config.lr)._replace(
-            method="fedavg", options={}, transmit=""
+            method="fedavg", options={}, transmit="", driven=False
         )
 
     def sent(self, model: wire.Model) -> wire.Model:

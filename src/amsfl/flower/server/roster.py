@@ -15,11 +15,12 @@ class Seat(NamedTuple):
     rows: int
     node: int
     accepted: int = -1  # last round of which its work was taken
+    driven: bool = False  # it moves by an optimizer of its own
 
 
 def seat_all(hellos: dict[int, Hello]) -> list[Seat]:
     """Seats in order of names, numbers as numbers: client i of a simulation is partition-id i here."""
-    seats = [Seat(hello.name, hello.rows, node) for node, hello in hellos.items()]
+    seats = [Seat(hello.name, hello.rows, node, driven=hello.driven) for node, hello in hellos.items()]
     digits = all(seat.name.isdigit() for seat in seats)
     return sorted(seats, key=lambda seat: (int(seat.name) if digits else 0, seat.name))
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from flwr.serverapp import Grid
 
-from amsfl import protocol
+from amsfl import methods, protocol
 from amsfl.core import UserError
 from amsfl.federation import ServeConfig
 from amsfl.federation.planner import Planner, planner, policy_of
@@ -20,11 +20,12 @@ from amsfl.federation.rounds import counted
 from amsfl.federation.setup import Own, method_of, takes_readings
 from amsfl.flower import wire
 from amsfl.flower.server import costs, progress, roster
+from amsfl.flower.server.accept import effective
 from amsfl.flower.server.door import Door
 from amsfl.flower.server.ending import Ending
 from amsfl.flower.server.exchange import Exchange
 from amsfl.flower.server.explain import explain
-from amsfl.flower.server.learn import learn, lost
+from amsfl.flower.server.learn import learn, notes
 from amsfl.flower.server.orders import Desk
 from amsfl.flower.server.post import Post
 from amsfl.flower.server.progress import Evaluate, Progress
@@ -131,6 +132,7 @@ class Server:
                 self.writer = stack.enter_context(create(self.out, described, self.force))
             return stand, records
         self.names = [seat.name for seat in stand.seats]
+        self._drive(stand.seats)
         self.planner = self.plan_for(roster.weights(stand.seats))
         stand.status = "finished" if stand.round >= self.config.last_round else "running"
         if self.writer:
@@ -140,9 +142,16 @@ class Server:
             self.door.regather(stand.seats)
         return stand, records
 
+    def _drive(self, seats: list[roster.Seat]) -> None:
+        """Where clients bring optimizers of their own, the method in its form for those, or none at all."""
+        if any(seat.driven for seat in seats):
+            self.method = methods.driven(self.method)
+            self.desk.method, self.desk.driven = self.method, True
+
     def _fresh(self) -> Progress:
         seats = self.door.gather()
         self.names = [seat.name for seat in seats]
+        self._drive(seats)
         anchor, buffers = (self.start, {}) if self.start is not None else self.door.first_model(seats)
         anchor = np.ascontiguousarray(anchor, np.float32)
         server = np.asarray(self.method.init(anchor)[0], np.float32)
@@ -169,7 +178,7 @@ class Server:
         kept = [list(cohort).index(item.place) for item in good]
         taken = decision._replace(steps=np.array([item.reply.steps for item in good]))
         reading = learn(stand, self.method, self.planner, model, cohort[kept], taken, good, config.poll)
-        self.door.notes += lost(good)
+        self.door.notes += notes(good)
         stand.refused += len(self.door.refused)
         spent = {"sum": float(sum(item.seconds for item in good)), "makespan": float(took)}
         stand.seconds = {key: stand.seconds[key] + spent[key] for key in spent}
@@ -189,7 +198,7 @@ class Server:
             {name: column.tolist() for name, column in reading._asdict().items() if self.desk.readings},
             self._explained(explain(decision, cohort, kept, good, expected)),
             {"seconds": self.post.now() - started, "elapsed": stand.elapsed},
-            counted(self.method, roster.weights(stand.seats)[cohort[kept]], taken.steps),
+            counted(self.method, roster.weights(stand.seats)[cohort[kept]], effective(good)),
         )
         self.door.refused, self.door.notes = [], []
         return record

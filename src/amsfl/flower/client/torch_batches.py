@@ -1,0 +1,52 @@
+"""Batches of any make: pairs, longer tuples, dictionaries, with text or None among the tensors."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from amsfl.core import UserError
+
+
+def moved(batch: Any, device: Any) -> Any:
+    """The same batch with its tensors on the device."""
+    if isinstance(batch, dict):
+        return {key: moved(part, device) for key, part in batch.items()}
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*(moved(part, device) for part in batch))
+    if isinstance(batch, tuple | list):
+        return [moved(part, device) for part in batch]
+    return batch.to(device) if hasattr(batch, "to") else batch
+
+
+def rows(batch: Any) -> int:
+    """How many rows a batch has: as many as its first tensor is long."""
+    found = _first(batch)
+    if found is None:
+        raise UserError(
+            f"A batch is a {type(batch).__name__} without a tensor in it: its rows cannot be counted."
+        )
+    return int(found)
+
+
+def _first(part: Any) -> int | None:
+    if hasattr(part, "shape"):
+        return int(part.shape[0]) if len(part.shape) else None
+    if isinstance(part, Mapping):
+        part = list(part.values())
+    if isinstance(part, tuple | list):
+        return next((count for count in map(_first, part) if count is not None), None)
+    return None
+
+
+def labelled(batch: Any) -> bool:
+    """Whether a batch is a dictionary from which a model works out its own loss, as Hugging Face's do."""
+    return isinstance(batch, Mapping) and "labels" in batch
+
+
+def split(batch: Any) -> tuple[list[Any], Any]:
+    """Inputs and targets of a tuple: the targets come last."""
+    if not isinstance(batch, tuple | list) or len(batch) < 2:
+        raise UserError(
+            f"A batch is a {type(batch).__name__}, not (inputs, ..., targets): give torch_client a "
+            "batch_loss(module, batch) that returns the batch's mean loss."
+        )
+    return list(batch[:-1]), batch[-1]

@@ -1,0 +1,88 @@
+"""A training loop of the user's own as a client: it is told how many steps, and says how many it took."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from flwr.app import Context
+
+from amsfl.core import UserError
+from amsfl.flower.client.task import Task
+from amsfl.flower.client.torch_module import TorchModule, flat
+from amsfl.flower.client.work import Walked
+from amsfl.flower.wire import Vector
+
+
+class Loop(NamedTuple):
+    """What torch_loop_client was given; see there."""
+
+    model: Callable[[], Any]
+    train: Callable[[Any, Task], Any]
+    rows: Callable[[Context], int]
+    evaluate: Callable[[Any, Context], Mapping[str, float]] | None
+    probe_loss: Callable[[Any, Context], Any] | None
+    device: str
+
+
+class LoopTrainer(TorchModule):
+    """A Driver (see work.Driver) around a function."""
+
+    def __init__(self, loop: Loop, context: Context):
+        super().__init__(loop.model, loop.device)
+        self.loop, self.context = loop, context
+        self.rows = int(loop.rows(context))
+        self.found: dict[str, float] = {}
+
+    def gradient(self, x: Any, step: int) -> tuple[float, Any]:
+        raise UserError("A training loop of its own gives no gradients; it takes its steps itself.")
+
+    def probe(self, x: Any, step: int) -> tuple[float, Any] | None:
+        ask = self.loop.probe_loss
+        if ask is None:
+            return None
+        return self.untouched(lambda: self.slope(x, step, lambda: ask(self.module, self.context)))
+
+    def recall(self, state: Vector) -> None:
+        pass
+
+    def kept(self) -> Vector | None:
+        return None
+
+    def walk(self, x: Any, task: Task) -> Walked:
+        self.put(x)
+        begun, started = flat(self.trained), time.monotonic()
+        self.module.train()
+        said = self.loop.train(self.module, task)
+        told = dict(said) if isinstance(said, Mapping) else {"steps": said}
+        steps = _steps(told.pop("steps", None), task)
+        moved = told.pop("moved", None)
+        self.found = {str(name): float(value) for name, value in told.items()}
+        if not task.timed:
+            task.took(steps, time.monotonic() - started)
+        task.done = steps
+        return Walked(x + (flat(self.trained) - begun), None if moved is None else float(moved))
+
+    def told(self) -> dict[str, float]:
+        return self.found
+
+    def evaluate(self, x: Any) -> dict[str, float] | None:
+        if self.loop.evaluate is None:
+            return None
+        self.put(x)
+        self.module.eval()
+        return {str(name): float(v) for name, v in self.loop.evaluate(self.module, self.context).items()}
+
+
+def _steps(said: Any, task: Task) -> int:
+    """Of a function that returns nothing, the turns of its `for step in task`."""
+    steps = task.done if said is None else said
+    if isinstance(steps, bool) or int(steps) != steps or steps < 1:
+        raise UserError(
+            f"The training function says it took {said!r} steps; return how many there were, at least 1, or "
+            "loop with `for step in task` and return nothing."
+        )
+    if steps > task.steps:
+        raise UserError(
+            f"The training function took {steps} steps, and {task.steps} were asked for: stop at task.steps."
+        )
+    return int(steps)

@@ -1,0 +1,95 @@
+"""A user's module as a flat vector and its buffers: what all torch clients have in common."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+
+from amsfl.core import UserError
+from amsfl.flower.wire import Buffers, Model, Order, Vector
+from amsfl.methods import Method
+
+Found = TypeVar("Found")
+
+
+class TorchModule:
+    """The part of a Trainer (work.py) that needs no rows. Flat vectors are float32, parameters anything."""
+
+    def __init__(self, model: Callable[[], Any], device: str):
+        self.make, self.device = model, torch.device(device)
+        torch.manual_seed(0)  # frozen parameters do not travel: every client must make the same ones
+        self.module = model().to(self.device)
+        self.trained = [p for p in self.module.parameters() if p.requires_grad]
+        if not self.trained:
+            raise UserError("The model has no parameter that wants a gradient: nothing would be trained.")
+        self.seed = 0
+
+    def start(self, seed: int) -> tuple[Vector, Buffers]:
+        torch.manual_seed(seed)
+        fresh = [p for p in self.make().parameters() if p.requires_grad]
+        return self.lower(flat(fresh)), self.buffers()
+
+    def begin(self, order: Order, model: Model, method: Method) -> None:
+        if method.objective is not None:
+            raise UserError(f"Method {method.name!r} changes the loss itself; only jax_client can run it.")
+        with torch.no_grad():
+            for name, buffer in self._buffers():
+                if name in model.buffers:
+                    buffer.copy_(torch.from_numpy(model.buffers[name].copy()))
+        # the loader's shuffle and dropout follow from (seed, round, client) alone
+        words = np.random.SeedSequence([order.seed, order.round, order.client]).generate_state(1)
+        self.seed = int(words[0])
+        torch.manual_seed(self.seed)
+
+    def lift(self, vector: Vector) -> Any:
+        return torch.from_numpy(np.array(vector, np.float32)).to(self.device)
+
+    def lower(self, vector: Any) -> Vector:
+        return np.array(vector.detach().cpu().numpy(), np.float32)
+
+    def buffers(self) -> Buffers:
+        """numpy has no bfloat16: such a buffer travels as float32."""
+        found = {name: buffer.detach().cpu() for name, buffer in self._buffers()}
+        return {
+            name: np.array((part.float() if part.dtype == torch.bfloat16 else part).numpy())
+            for name, part in found.items()
+        }
+
+    def put(self, x: Any) -> None:
+        """Into the module; parameters keep their own precision."""
+        place = 0
+        with torch.no_grad():
+            for part in self.trained:
+                part.copy_(x[place : place + part.numel()].view_as(part))
+                place += part.numel()
+
+    def _buffers(self) -> list[tuple[str, Any]]:
+        """Those that a state_dict has: the others are worked out anew by whoever makes the module."""
+        lasting = self.module.state_dict().keys()
+        return [(name, part) for name, part in self.module.named_buffers() if name in lasting]
+
+    def slope(self, x: Any, step: int, loss: Callable[[], Any]) -> tuple[float, Any]:
+        """Loss and gradient at x; dropout draws the same mask whenever `step` is the same."""
+        self.put(x)
+        self.module.train()
+        with torch.random.fork_rng():
+            torch.manual_seed(self.seed + step)
+            value = loss()
+            grads = torch.autograd.grad(value, self.trained, allow_unused=True)
+        pairs = zip(grads, self.trained, strict=True)
+        whole = [torch.zeros_like(part) if grad is None else grad for grad, part in pairs]
+        return float(value.detach()), flat(whole)
+
+    def untouched(self, look: Callable[[], Found]) -> Found:
+        """What `look` finds, the buffers as they were."""
+        kept = [(buffer, buffer.clone()) for _, buffer in self.module.named_buffers()]
+        found = look()
+        with torch.no_grad():
+            for buffer, before in kept:
+                buffer.copy_(before)
+        return found
+
+
+def flat(parts: Any) -> Any:
+    return torch.cat([part.detach().reshape(-1).float() for part in parts])

@@ -1,0 +1,241 @@
+"""A user's module and loader: gradients for the method's own steps, or steps of an optimizer of theirs."""
+
+from collections.abc import Callable, Iterator, Mapping, Sized
+from contextlib import AbstractContextManager, nullcontext
+from math import inf, isfinite
+from typing import Any, NamedTuple
+
+import torch
+from flwr.app import Context
+
+from amsfl.core import UserError
+from amsfl.flower.client import optimizer_state, torch_batches
+from amsfl.flower.client.pedometer import Pedometer
+from amsfl.flower.client.tally import Tally
+from amsfl.flower.client.task import NoMoreData, Task
+from amsfl.flower.client.torch_module import TorchModule, flat
+from amsfl.flower.client.work import Walked
+from amsfl.flower.wire import Model, Order, Vector
+from amsfl.methods import Method
+
+NOTHING = object()
+
+
+class Site(NamedTuple):
+    """What torch_client was given; see there."""
+
+    model: Callable[[], Any]
+    loader: Callable[[Context], Any]
+    test_loader: Callable[[Context], Any] | None
+    loss: Callable[[Any, Any], Any] | None
+    batch_loss: Callable[[Any, Any], Any] | None
+    metrics: Callable[[Any, Any], Mapping[str, float]] | None
+    on_step: Callable[[int, float, Any], Mapping[str, float] | None] | None
+    rows: int | Callable[[Context], int] | None
+    precision: str | None
+    device: str
+
+
+class Drive(NamedTuple):
+    """An optimizer of the user's own, and what goes with it."""
+
+    optimizer: Callable[[Any, float], Any]
+    schedule: Callable[[Any], Any] | None
+    clip: float | None
+    keep: bool
+
+
+class Trained(list[Any]):
+    """The parameters that are trained; `module` and `task` for whoever makes groups or goes by rounds."""
+
+    def __init__(self, parts: list[Any], module: Any, task: Task):
+        super().__init__(parts)
+        self.module, self.task = module, task
+
+
+class TorchTrainer(TorchModule):
+    """Trainer (see work.Trainer): one flat tensor on the device, copied into the module for each step."""
+
+    def __init__(self, site: Site, context: Context):
+        super().__init__(site.model, site.device)
+        self.site, self.context = site, context
+        self.loader = site.loader(context)
+        self.rows = self._count()
+        self.loss = site.loss or torch.nn.functional.cross_entropy
+        self.means = Means()
+        self.source: Iterator[Any] = iter(())
+        self.first: Any = NOTHING  # the round's first batch, kept for the reading
+        self.held: Any = NOTHING  # a batch that was drawn and not stepped by yet
+
+    def begin(self, order: Order, model: Model, method: Method) -> None:
+        super().begin(order, model, method)
+        self.source, self.first, self.held, self.means = self._cycle(), NOTHING, NOTHING, Means()
+
+    def gradient(self, x: Any, step: int) -> tuple[float, Any]:
+        batch = self._draw()
+        if step == 0:
+            self.first = batch
+        found = self.slope(x, step, lambda: self.loss_of(batch))
+        self._stepped(step, found[0])
+        return found
+
+    def probe(self, x: Any, step: int) -> tuple[float, Any]:
+        if self.first is NOTHING:
+            self.first = self.held = self._draw()
+        return self.untouched(lambda: self.slope(x, step, lambda: self.loss_of(self.first)))
+
+    def told(self) -> dict[str, float]:
+        """What on_step returned, the mean over steps."""
+        return self.means.values()
+
+    def evaluate(self, x: Any) -> dict[str, float] | None:
+        if self.site.test_loader is None:
+            return None
+        self.put(x)
+        self.module.eval()
+        loss, tally, own, count = 0.0, Tally(), Means(), 0
+        with torch.no_grad():
+            for each in self.site.test_loader(self.context):
+                batch, size = torch_batches.moved(each, self.device), torch_batches.rows(each)
+                count += size
+                if self.site.batch_loss is not None or torch_batches.labelled(batch):
+                    loss += float(self.loss_of(batch)) * size
+                else:
+                    with self.autocast():
+                        inputs, targets = torch_batches.split(batch)
+                        outputs = self.module(*inputs)
+                        loss += float(self.loss(outputs, targets)) * size
+                    tally.add(outputs, targets)
+                if self.site.metrics is not None:
+                    with self.autocast():
+                        own.add(self.site.metrics(self.module, batch), size)
+        return {"loss": loss / max(count, 1), **tally.scores(), **own.values(), "rows": float(count)}
+
+    def loss_of(self, batch: Any) -> Any:
+        """Of a batch as the loader gave it, or on the device already."""
+        batch = torch_batches.moved(batch, self.device)
+        with self.autocast():
+            if self.site.batch_loss is not None:
+                return self.site.batch_loss(self.module, batch)
+            if torch_batches.labelled(batch):
+                return self.module(**batch).loss
+            inputs, targets = torch_batches.split(batch)
+            return self.loss(self.module(*inputs), targets)
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        if self.site.precision is None:
+            return nullcontext()
+        return torch.autocast(self.device.type, getattr(torch, self.site.precision))
+
+    def _stepped(self, step: int, loss: float) -> None:
+        found = self.site.on_step(step, loss, self.module) if self.site.on_step else None
+        if found:
+            self.means.add(found, 1)
+
+    def _count(self) -> int:
+        given = self.site.rows
+        if given is not None:
+            return int(given(self.context) if callable(given) else given)
+        held = getattr(self.loader, "dataset", None)
+        if not isinstance(held, Sized):
+            raise UserError(
+                "Nobody can tell how many rows this loader has, and they say how much the client counts: "
+                "give torch_client rows=1000, or rows=lambda context: ..."
+            )
+        return len(held)
+
+    def _draw(self) -> Any:
+        batch, self.held = self.held, NOTHING
+        batch = next(self.source, NOTHING) if batch is NOTHING else batch
+        if batch is not NOTHING:
+            return batch
+        if self.first is NOTHING:
+            raise UserError(
+                "This client's loader has no batch: it is empty, or drop_last leaves nothing of its rows."
+            )
+        raise NoMoreData
+
+    def _cycle(self) -> Iterator[Any]:
+        """The loader again and again; one that can be read but once is then at its end."""
+        found = True
+        while found:
+            found = False
+            for batch in self.loader:
+                found = True
+                yield batch
+
+
+class DrivenTrainer(TorchTrainer):
+    """A Driver (see work.Driver): the user's optimizer moves the module itself."""
+
+    def __init__(self, site: Site, drive: Drive, context: Context):
+        super().__init__(site, context)
+        self.drive = drive
+        self.before: Vector | None = None
+        self.after: Vector | None = None
+
+    def recall(self, state: Vector) -> None:
+        self.before = state if state.size else None
+
+    def kept(self) -> Vector | None:
+        return self.after
+
+    def walk(self, x: Any, task: Task) -> Walked:
+        self.put(x)
+        begun = flat(self.trained)  # as its own precision holds it
+        optimizer = self.drive.optimizer(Trained(self.trained, self.module, task), task.lr)
+        count = Pedometer(optimizer, task.lr)
+        schedule = self.drive.schedule(optimizer) if self.drive.schedule else None
+        scaler = torch.amp.GradScaler(self.device.type, enabled=self.site.precision == "float16")
+        if self.drive.keep and self.before is not None:
+            optimizer_state.load(self.before, optimizer, schedule, scaler)
+        for step in task:
+            try:
+                batch = self._draw()
+            except NoMoreData:
+                break
+            self.first = batch if self.first is NOTHING else self.first
+            self.module.train()
+            optimizer.zero_grad(set_to_none=True)
+            loss = self.loss_of(batch)
+            value = float(loss.detach())
+            if not isfinite(value):
+                task.leave_out(value)
+                continue
+            scaler.scale(loss).backward()
+            if not self._moves(optimizer, scaler, count):
+                task.leave_out(inf)  # float16 overflowed; the next try is with a smaller scale
+                continue
+            if schedule is not None:
+                schedule.step()
+            self._stepped(step, value)
+        self.after = optimizer_state.dump(optimizer, schedule, scaler) if self.drive.keep else None
+        return Walked(x + (flat(self.trained) - begun), count.moved if count else None)
+
+    def _moves(self, optimizer: Any, scaler: Any, count: Pedometer) -> bool:
+        """One step along the gradients that are there; False where the scaler left it out."""
+        scale = scaler.get_scale()
+        scaler.unscale_(optimizer)
+        if self.drive.clip is not None:
+            torch.nn.utils.clip_grad_norm_(self.trained, self.drive.clip)
+        count.before()
+        scaler.step(optimizer)
+        scaler.update()
+        count.after()
+        return bool(scaler.get_scale() >= scale)
+
+
+class Means:
+    """Means of what a user's functions return, by weight."""
+
+    def __init__(self) -> None:
+        self.sums: dict[str, float] = {}
+        self.weights: dict[str, float] = {}
+
+    def add(self, found: Mapping[str, float], weight: float) -> None:
+        for name, value in found.items():
+            self.sums[name] = self.sums.get(name, 0.0) + weight * float(value)
+            self.weights[name] = self.weights.get(name, 0.0) + weight
+
+    def values(self) -> dict[str, float]:
+        return {name: total / self.weights[name] for name, total in self.sums.items()}
