@@ -1,0 +1,140 @@
+"""Parts of pages that are made from the code while the site is built, so that they cannot go stale.
+
+A page says `<!-- generated: KIND WORDS -->`; in the repository's view the comment is invisible.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+from mistakes import mistakes  # noqa: E402 (tools/ is no package)
+
+MARKER = re.compile(r"<!-- generated: (\w+) ?(.*?) -->")
+RECORDS = ROOT / "src/amsfl/record/schema.py"
+COMMENT = re.compile(r"\s#\s*(.*)$")
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    return MARKER.sub(lambda match: MAKERS[match[1]](*match[2].split()), markdown)
+
+
+def api(module: str) -> str:
+    """Everything in a module's __all__, for mkdocstrings; what `amsfl` itself has is on its own page."""
+    front = public("amsfl") if module != "amsfl" else {}
+    parts = []
+    for name, home in public(module).items():
+        if name in front and front[name] == home:
+            parts.append(f"## {name}\n\n`{module}.{name}` is [`amsfl.{name}`](index.md#amsfl.{name}).")
+        elif not name.startswith("__") and not name.isupper():  # constants are for reading, in the code
+            parts.append(f"::: {module}.{name}")
+    return "\n\n".join(parts)
+
+
+def public(module: str) -> dict[str, str]:
+    """The names in `__all__`, and the module each comes from in the end."""
+    tree = parsed(module)
+    names: list[str] = []
+    homes: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            homes |= {(alias.asname or alias.name): node.module for alias in node.names}
+        elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+            names = [element.value for element in node.value.elts]  # type: ignore[attr-defined]
+    return {name: _home(name, homes.get(name, module), module) for name in names}
+
+
+def _home(name: str, home: str, module: str) -> str:
+    """The file that defines it: a package may only pass it on."""
+    if home == module or not (ROOT / "src" / home.replace(".", "/") / "__init__.py").is_file():
+        return home
+    for node in ast.walk(parsed(home)):
+        if isinstance(node, ast.ImportFrom) and any((a.asname or a.name) == name for a in node.names):
+            return node.module or home
+    return home
+
+
+def parsed(module: str) -> ast.Module:
+    path = ROOT / "src" / module.replace(".", "/")
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def fields(kind: str) -> str:
+    """A table of a record's fields: name, type, default, and the comment on its line."""
+    text = RECORDS.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    found = next(n for n in ast.parse(text).body if isinstance(n, ast.ClassDef) and n.name == kind)
+    rows = [
+        ast.get_docstring(found) or "",
+        "",
+        "| field | type | default | what |",
+        "| --- | --- | --- | --- |",
+    ]
+    for node in found.body:
+        if isinstance(node, ast.AnnAssign):
+            comment = COMMENT.search(lines[(node.end_lineno or node.lineno) - 1])
+            default = "" if node.value is None else f"`{ast.unparse(node.value)}`"
+            spelled = ast.unparse(node.annotation).replace("|", "\\|")
+            said = comment[1].replace("|", "\\|") if comment else ""
+            rows.append(f"| `{ast.unparse(node.target)}` | `{spelled}` | {default} | {said} |")
+    return "\n".join(rows)
+
+
+def errors(*rooms: str) -> str:
+    """The sentences that these rooms raise."""
+    found = sorted({each.sentence for each in mistakes() if each.room in rooms and each.sentence})
+    listed = "\n".join(f"    - {_literal(sentence)}" for sentence in found)
+    return f'??? note "The {len(found)} sentences"\n\n{listed}'
+
+
+def _literal(sentence: str) -> str:
+    escaped = sentence.replace("&", "&amp;").replace("<", "&lt;")
+    return re.sub(r"([*_`\[\]$#|])", r"\\\1", escaped)
+
+
+def commands() -> str:
+    """Every command of `amsfl` with its arguments and flags."""
+    import typer
+
+    from amsfl.cli.app import app
+
+    parts: list[str] = []
+
+    def add(command: Any, name: str) -> None:
+        if hasattr(command, "commands"):
+            for key, each in command.commands.items():
+                add(each, f"{name} {key}")
+        else:
+            parts.append(_command(command, name))
+
+    add(typer.main.get_command(app), "amsfl")
+    return "\n\n".join(parts)
+
+
+def _command(command: Any, name: str) -> str:
+    arguments = [each for each in command.params if each.param_type_name == "argument"]
+    options = [each for each in command.params if each.param_type_name == "option" and not each.hidden]
+    usage = " ".join(f"[{a.name.upper()}]" if not a.required else a.name.upper() for a in arguments)
+    lines = [f"## {name}", "", f"`{name} {usage}".rstrip() + ("`" if not options else " [OPTIONS]`"), ""]
+    lines += [" ".join((command.help or "").split()), "", "| | |", "| --- | --- |"]
+    lines += [f"| `{each.name.upper()}` | {_said(getattr(each, 'help', '') or '')} |" for each in arguments]
+    for each in options:
+        spelled = ", ".join(f"`{flag}`" for flag in (*each.opts, *each.secondary_opts))
+        default = each.default if each.default not in (None, (), [], "", False) else None
+        shown = f" ({default})" if default is not None and not callable(default) and each.show_default else ""
+        lines.append(f"| {spelled} | {_said((each.help or '') + shown)} |")
+    return "\n".join(lines)
+
+
+def _said(text: str) -> str:
+    plain = text.replace("\\[", "[").replace("\n", " ")
+    return _literal(plain).replace("\\`", "`")
+
+
+MAKERS: dict[str, Callable[..., str]] = {"api": api, "fields": fields, "errors": errors, "commands": commands}
