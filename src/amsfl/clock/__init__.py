@@ -1,5 +1,6 @@
 """Virtual time: how fast clients are, and what a round costs."""
 
+from amsfl.clock.ends import RoundEnd, round_end, staleness
 from amsfl.clock.profile import BUILT_IN, Profile, profile, read_profile
 from amsfl.clock.sites import COLUMNS, Sites, read_sites
 from amsfl.clock.time import CLOCKS, Costs, Work, check_clock, client_seconds, costs, round_seconds
@@ -10,6 +11,7 @@ __all__ = [
     "COLUMNS",
     "Costs",
     "Profile",
+    "RoundEnd",
     "Sites",
     "Work",
     "check_clock",
@@ -18,5 +20,7 @@ __all__ = [
     "profile",
     "read_profile",
     "read_sites",
+    "round_end",
     "round_seconds",
+    "staleness",
 ]

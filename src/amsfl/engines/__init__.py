@@ -2,7 +2,7 @@
 
 from amsfl.core import UserError, nearest
 from amsfl.engines import devices
-from amsfl.engines.base import Engine, Orders, Outcome, Scores, State, metrics
+from amsfl.engines.base import Done, Engine, Jobs, Orders, Outcome, Scores, Starts, State, metrics
 from amsfl.engines.task import Task
 from amsfl.methods import Method
 
@@ -12,13 +12,22 @@ devices.configure()  # here, since building a model or a task already starts jax
 
 
 def make(
-    name: str, task: Task, method: Method, batch: int, readings: bool = False, cohort: int | None = None
+    name: str,
+    task: Task,
+    method: Method,
+    batch: int,
+    readings: bool = False,
+    cohort: int | None = None,
+    together: int | None = None,
 ) -> Engine:
-    """An engine by name; `cohort`, where not all clients take part, is what its memory is judged by."""
+    """An engine by name; `cohort`, where not all clients take part, is what its memory is judged by.
+
+    `together` is how many jobs of a trial are usually computed at once where rounds end before all are in.
+    """
     if name == "jax":
         from amsfl.engines.lanes import Lanes
 
-        return Lanes(task, method, batch, readings, cohort=cohort)
+        return Lanes(task, method, batch, readings, cohort=cohort, together=together)
     if name == "loop":
         from amsfl.engines.loop import Loop
 
@@ -26,4 +35,17 @@ def make(
     raise UserError(f"Unknown engine {name!r}{nearest(name, ENGINES)}.")
 
 
-__all__ = ["ENGINES", "Engine", "Orders", "Outcome", "Scores", "State", "Task", "make", "metrics"]
+__all__ = [
+    "ENGINES",
+    "Done",
+    "Engine",
+    "Jobs",
+    "Orders",
+    "Outcome",
+    "Scores",
+    "Starts",
+    "State",
+    "Task",
+    "make",
+    "metrics",
+]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from amsfl.core import Reading
+from amsfl.core import Reading, Upload
 
 Array = Any
 
@@ -39,6 +39,35 @@ class Outcome(NamedTuple):
     deltas: Array | None  # [trials, cohort, dim] local models minus anchor, when asked for
 
 
+class Starts(NamedTuple):
+    """What jobs begin from, each from its own: [trials, places, ...]. As State, one row a job."""
+
+    anchor: Array
+    server: Array  # what clients see of it
+    client: Array
+    memory: Array
+    step: Array
+
+
+class Jobs(NamedTuple):
+    """Local rounds to compute, [trials, places]; 0 steps: nobody is there."""
+
+    client: Array  # int
+    steps: Array  # int
+    lr: Array
+    known: Array  # 1, or 0 where there is no lr yet
+    number: Array  # int, seeds the minibatches
+
+
+class Done(NamedTuple):
+    """What jobs came to, [trials, places, ...] on the host."""
+
+    upload: Upload
+    client: Array
+    memory: Array
+    readings: Reading  # each field [trials, places]; zeros when not taken
+
+
 class Engine(Protocol):
     def start(self) -> State: ...
 
@@ -48,6 +77,10 @@ class Engine(Protocol):
 
     def round(self, state: State, orders: Orders, number: int, keep: bool = False) -> tuple[State, Outcome]:
         """One round of local work and aggregation; `number` counts from 0 and seeds the sampling."""
+        ...
+
+    def work(self, starts: Starts, jobs: Jobs) -> Done:
+        """Local rounds alone, each from its own start: what becomes of them is the caller's to settle."""
         ...
 
     def evaluate(self, models: Array, split: str) -> "Scores":

@@ -12,12 +12,13 @@ from jax.sharding import PartitionSpec as P
 from amsfl import protocol, sampling
 from amsfl.core import Reading
 from amsfl.engines import client, devices, programs
-from amsfl.engines.base import Orders, Outcome, Scores, State
+from amsfl.engines.base import Done, Jobs, Orders, Outcome, Scores, Starts, State
 from amsfl.engines.evaluate import evaluator
+from amsfl.engines.flights import Flights
 from amsfl.engines.memory import check_fits, copies
 from amsfl.engines.programs import Fixed
 from amsfl.engines.task import Task
-from amsfl.engines.waves import SLOTS, Queue, by_trial, shares
+from amsfl.engines.waves import CORES, SLOTS, Queue, by_trial, shares, width
 from amsfl.methods import Method
 
 CALLS = 0.7e6  # the arithmetic (flops) that would take as long as the calls of a step
@@ -30,7 +31,8 @@ class Lanes:
     Without `lanes` a GPU takes many, one by one go those on several CPU devices, and on one CPU device every
     trial has the cheapest packing of its own plan (waves.by_trial).
     `mesh` may span processes (jax.distributed): all of them make the same calls with the same values, and
-    all hold the same results. `cohort`, the clients a round, sharpens the check that client state fits.
+    all hold the same results. `cohort`, the clients a round, sharpens the check that client state fits;
+    `together`, the jobs that `work` is usually given of a trial, says how wide its waves are.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class Lanes:
         mesh: Mesh | None = None,
         cohort: int | None = None,
         workers: int | None = None,
+        together: int | None = None,
     ):
         self.task, self.method = task, method
         self.mesh = mesh or devices.mesh()
@@ -55,6 +58,10 @@ class Lanes:
         work = client.program(task, method, batch, readings)
         kept = {deltas: programs.Kept(readings, deltas) for deltas in (False, True)}
         trials, clients = shards.size.shape
+        few = together or cohort or clients
+        abreast = lanes or devices.default_lanes(self.mesh, trials * few)
+        abreast = abreast or width(-(-few // CORES), **_widths(task, batch))
+        self._flights = partial(Flights, self.mesh, self.workers, work, abreast, self.fixed, task.dtype)
         lanes = lanes or devices.default_lanes(self.mesh, trials * (cohort or clients))
         if lanes:
             slots, self._pack = 1, partial(shares, devices=self.mesh.size, lanes=lanes)
@@ -69,6 +76,7 @@ class Lanes:
         self._evaluate = evaluator(task, self.mesh, self.workers)
         self._packed: tuple[Any, list[list[Queue]]] = (None, [])
         self._zeros: dict[bool, Any] = {}  # what a worker without a queue found
+        self._aloft: Flights | None = None
 
     def start(self) -> State:
         anchor = self.task.start()
@@ -105,6 +113,10 @@ class Lanes:
         state, readings, deltas = self._settle(state, orders, found)
         fields = np.asarray(readings) if readings.size else np.zeros((len(Reading._fields), *shape))
         return state, Outcome(Reading(*fields), deltas if keep else None)
+
+    def work(self, starts: Starts, jobs: Jobs) -> Done:
+        self._aloft = self._aloft or self._flights()
+        return self._aloft.work(starts, jobs)
 
     def _queues(self, steps: Any) -> list[list[Queue]]:
         """Each worker's part of the packed jobs; the last plan's are kept, since many plans never change."""

@@ -11,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 from amsfl import protocol, sampling
 from amsfl.core import Reading, Upload, UserError
 from amsfl.engines import losses
-from amsfl.engines.base import Orders, Outcome, Scores, State
+from amsfl.engines.base import Done, Jobs, Orders, Outcome, Scores, Starts, State
 from amsfl.engines.client import gradient
 from amsfl.engines.task import Task
 from amsfl.methods import Method
@@ -62,8 +62,14 @@ class Loop:
         """One trial's round, written into the fresh copies of `round`."""
         dtype, uploads = self.task.dtype, []
         anchor, server = state.anchor[trial].copy(), state.server[trial].copy()
+        told, lr = self.method.told(server), orders.lr[trial]
+        known = np.broadcast_to(orders.known, np.shape(orders.lr))[trial]
         for place, who in enumerate(orders.cohort[trial]):
-            upload, taken = self._local(trial, place, int(who), state, orders, number)
+            start = Starts(
+                anchor, told, state.client[trial, who], state.memory[trial, who], state.step[trial]
+            )
+            job = Jobs(who, orders.steps[trial, place], lr, known, number)
+            upload, state.client[trial, who], state.memory[trial, who], taken = self._local(trial, start, job)
             for field, value in zip(readings, taken or (), strict=taken is not None):
                 field[trial, place] = value
             if deltas is not None:
@@ -77,18 +83,34 @@ class Loop:
         moved, fresh = protocol.settle(self.method, anchor, server, uploads, weights, steps, foes)
         state.anchor[trial], state.server[trial], state.step[trial] = moved, fresh, moved - anchor
 
-    def _local(
-        self, trial: int, place: int, who: int, state: State, orders: Orders, number: int
-    ) -> tuple[Upload, Reading | None]:
-        """One client's round; its own state is written back into `state`."""
-        method, dtype, steps = self.method, self.task.dtype, int(orders.steps[trial, place])
+    def work(self, starts: Starts, jobs: Jobs) -> Done:
+        shape = np.shape(jobs.steps)
+        none = Upload(*(np.zeros((*shape, *part.shape), self.task.dtype) for part in self._empty(starts)))
+        readings = Reading(*(np.zeros(shape, self.task.dtype) for _ in Reading._fields))
+        done = Done(none, np.array(starts.client), np.array(starts.memory), readings)
+        for where in zip(*np.nonzero(jobs.steps), strict=True):
+            start, job = Starts(*(part[where] for part in starts)), Jobs(*(part[where] for part in jobs))
+            upload, done.client[where], done.memory[where], taken = self._local(int(where[0]), start, job)
+            for into, part in zip(
+                (*done.upload, *(readings if taken else ())), (*upload, *(taken or ())), strict=True
+            ):
+                into[where] = part
+        return done
+
+    def _empty(self, starts: Starts) -> Upload:
+        """An upload of nothing, for its shapes."""
+        anchor, server, client = starts.anchor[0, 0], starts.server[0, 0], starts.client[0, 0]
+        return self.method.report(anchor, anchor, 1, 1.0, server, client)[0]
+
+    def _local(self, trial: int, start: Starts, job: Jobs) -> tuple[Upload, Any, Any, Reading | None]:
+        """One client's round: what it sends, its state and its memory afterwards, and the reading."""
+        method, dtype, who, number = self.method, self.task.dtype, int(job.client), int(job.number)
         with np.errstate(over="ignore"):  # 32-bit words wrap around on purpose
             key = sampling.stream(*map(sampling.words, (self.task.seeds[trial], number, who)))
-        server = method.told(state.server[trial])
         teacher: Any = ()
         if method.objective is not None:
             rows = self._rows(trial, who, key, sampling.PROTOTYPES, method.objective.rows)
-            teacher = self._teach(server, *rows)
+            teacher = self._teach(start.server, *rows)
 
         def look(x: Any, step: int) -> tuple[Any, Any]:
             loss, grad = self._grad(x, *self._rows(trial, who, key, step, self.batch), teacher)
@@ -100,21 +122,17 @@ class Loop:
                 )
             return loss, grad
 
-        lr, known = dtype(orders.lr[trial]), dtype(np.broadcast_to(orders.known, np.shape(orders.lr))[trial])
-        carry = protocol.begin(method, state.anchor[trial], server, state.client[trial, who], lr, known)
+        lr, known = dtype(job.lr), dtype(job.known)
+        carry = protocol.begin(method, start.anchor, start.server, start.client, lr, known)
         carry = protocol.first(method, carry, *look(carry.x, 0))
-        for step in range(1, steps):
+        for step in range(1, int(job.steps)):
             carry = protocol.step(method, carry, *look(carry.x, step))
         if self.readings:
             carry = protocol.close(method, carry, *look(carry.x, 0))
-        upload, state.client[trial, who], taken = protocol.finish(
-            method, carry, dtype(steps), state.step[trial]
-        )
+        upload, client, taken = protocol.finish(method, carry, dtype(job.steps), start.step)
         with np.errstate(over="ignore"):
-            upload, state.memory[trial, who] = protocol.delivered(
-                method.transmit, key, upload, state.memory[trial, who]
-            )
-        return upload, taken
+            upload, memory = protocol.delivered(method.transmit, key, upload, start.memory)
+        return upload, client, memory, taken
 
     def _rows(self, trial: int, who: int, key: Any, step: int, size: int) -> tuple[Any, Any]:
         shards = self.task.shards

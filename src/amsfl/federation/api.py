@@ -17,20 +17,23 @@ from amsfl.engines import State
 from amsfl.engines.models import Model
 from amsfl.federation import facts
 from amsfl.federation.config import RunConfig
+from amsfl.federation.flight import Flight
 from amsfl.federation.given import check_alike, make_config
 from amsfl.federation.interrupt import stoppable
 from amsfl.federation.keywords import RunKeywords
+from amsfl.federation.moves import Trial
 from amsfl.federation.own_data import check_dataset
 from amsfl.federation.planner import Memory
 from amsfl.federation.remarks import remarks
 from amsfl.federation.result import Best, Result, better, from_kept, kept, model_files, model_of
-from amsfl.federation.rounds import Trial, begin, rehearse, rounds
+from amsfl.federation.rounds import begin, rehearse, rounds
 from amsfl.federation.setup import Own, Parts, assemble, client_names, precision, prepare
 from amsfl.methods import Method
 from amsfl.record import Checkpoint, RoundRecord, RunWriter, Summary, fingerprint
 from amsfl.schedule import Policy
 
 Watch = Callable[[RoundRecord], None]
+TABLE = "flight."  # in a checkpoint: what is under way
 OF_NAMED_DATA = ("data", "data_dir", "label", "client_column", "binary")
 
 
@@ -142,7 +145,13 @@ def _score(record: RoundRecord) -> float:
 
 def _trial(point: Checkpoint) -> Trial:
     own = {key: value for key, value in point.host.items() if key != "best"}
-    return Trial(**own | {"memory": Memory.load(own["memory"])})
+    table = {
+        name.removeprefix(TABLE): np.array(part)
+        for name, part in point.arrays.items()
+        if name.startswith(TABLE)
+    }
+    flight = Flight.load(own["flight"], table)
+    return Trial(**own | {"memory": Memory.load(own["memory"]), "flight": flight})
 
 
 def _drive(
@@ -166,7 +175,9 @@ def _drive(
                 if stop or trial.round % parts.config.checkpoint_every == 0 or trial.status != "running":
                     arrays, told = kept(best)
                     arrays |= {name: np.asarray(part) for name, part in state._asdict().items()}
-                    host = vars(trial) | {"memory": trial.memory.dump()} | told
+                    arrays |= {TABLE + name: part for name, part in trial.flight.table.items()}
+                    own = {"memory": trial.memory.dump(), "flight": trial.flight.dump()}
+                    host = vars(trial) | own | told
                     writer.checkpoint(Checkpoint(trial.round, arrays, host))
             if watch:
                 watch(fresh)

@@ -9,7 +9,7 @@ from unicodedata import category
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from amsfl.clock import check_clock
+from amsfl.clock import check_clock, round_end, staleness
 
 ROUNDS = 50  # when nothing says when to stop
 ROUNDS_TO_TARGET = 1_000  # when only a target does, which may lie out of reach
@@ -133,6 +133,17 @@ class Simulation(Settings):
     profile: str = Field(
         "mild", description="how fast clients are: a name, FILE.csv, lognormal:0.02,0.8; see `amsfl profiles`"
     )
+    round_end: str = Field(
+        "auto",
+        description="when the server moves: all, deadline:2.5, quorum:3, buffer:10 (asynchronous); "
+        "see docs/time.md",
+    )
+    late: Literal["stale", "drop"] = Field(
+        "stale", description="work that a deadline or quorum leaves behind: counts later, or is dropped"
+    )
+    staleness: str = Field(
+        "sqrt", description="what an upload t moves old counts: constant, sqrt, poly:0.5, hinge:10,4"
+    )
     attack: str = Field(
         "", description="what false clients do, and how many of them, as in signflip:2; see docs/robust.md"
     )
@@ -143,6 +154,19 @@ class Simulation(Settings):
         1, ge=1, description="evaluations between those of other splits than the hold-out"
     )
     checkpoint_every: int = Field(10, ge=1, description="rounds between checkpoints")
+
+    @field_validator("round_end")
+    @classmethod
+    def _round_end(cls, value: str) -> str:
+        if value != "auto":
+            round_end(value)
+        return value
+
+    @field_validator("staleness")
+    @classmethod
+    def _staleness(cls, value: str) -> str:
+        staleness(value)
+        return value
 
 
 class Serving(Settings):

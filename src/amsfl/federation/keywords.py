@@ -74,6 +74,12 @@ class RunKeywords(TypedDict, total=False):
     """rounds between evaluations"""
     profile: str
     """how fast clients are: a name, FILE.csv, lognormal:0.02,0.8; see `amsfl profiles`"""
+    round_end: str
+    """when the server moves: all, deadline:2.5, quorum:3, buffer:10 (asynchronous); see docs/time.md"""
+    late: Literal["stale", "drop"]
+    """work that a deadline or quorum leaves behind: counts later, or is dropped"""
+    staleness: str
+    """what an upload t moves old counts: constant, sqrt, poly:0.5, hinge:10,4"""
     attack: str
     """what false clients do, and how many of them, as in signflip:2; see docs/robust.md"""
     engine: Literal["jax", "loop"]

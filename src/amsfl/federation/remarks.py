@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from amsfl.clock import Profile
-from amsfl.federation.config import ROUNDS_TO_TARGET, Training
+from amsfl.federation.config import ROUNDS_TO_TARGET, RunConfig, Training
 from amsfl.methods import Method
 from amsfl.schedule import Policy
 
@@ -30,6 +30,14 @@ def remarks(
         yield "Setting 'stop_at_target' has no effect: there is no target."
     if config.target is not None and config.rounds is None and config.seconds is None:
         yield f"Without rounds or seconds this ends at the target, or after {ROUNDS_TO_TARGET:,} rounds."
+    if isinstance(config, RunConfig):
+        ends = method.round_end if config.round_end == "auto" else config.round_end
+        for name, modes in (
+            ("late", ("deadline", "quorum")),
+            ("staleness", ("deadline", "quorum", "buffer")),
+        ):
+            if name in given and not ends.startswith(modes):
+                yield f"Setting {name!r} has no effect: rounds end with {ends}."
     unused = "" if profile is None else profile.unused()
     if unused:
         yield unused

@@ -1,6 +1,6 @@
 """From settings to the parts of a run: data, partition, model, method, engine, profile, planner."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
@@ -54,6 +54,13 @@ class Parts(NamedTuple):
     cohort: int
     weights: np.ndarray[Any, np.dtype[Any]]  # [trials, clients] shares of the data, as clients claim
     foes: Foes
+    end: clock.RoundEnd
+    worth: Callable[[int], float]  # of an upload by its age
+
+    @property
+    def places(self) -> int:
+        """Jobs at most that are under way or wait for the server's next move."""
+        return self.cohort + (self.end.enough - 1 if self.end.asynchronous else 0)
 
 
 def load_data(config: Training) -> Dataset:
@@ -90,6 +97,7 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
         raise UserError(
             f"A cohort of {config.cohort} does not fit {clients} clients; lower --cohort or raise --clients."
         )
+    end = round_end_of(config, method, config.cohort or clients)
     profiles = [clock.profile(each.profile, clients, each.seed, names) for each in configs]
     partitions = [
         data.partition(
@@ -109,8 +117,9 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
     dtype = np.dtype(config.precision).type
     network = own.network or models.make(config.model, dataset.x.shape[1], len(dataset.classes))
     job = task.make(rows, network, partitions, [each.seed for each in configs], dtype)
+    reads = takes_readings(config, method, policy)
     engine = engines.make(
-        config.engine, job, method, config.batch, takes_readings(config, method, policy), config.cohort
+        config.engine, job, method, config.batch, reads, config.cohort, end.enough or config.cohort
     )
     work = work_of(method, policy, job.dim)
     claimed = cast.claimed(job.shards.weights)
@@ -133,7 +142,34 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
         config.cohort or clients,
         claimed,
         cast,
+        end,
+        clock.staleness(config.staleness),
     )
+
+
+def round_end_of(config: RunConfig, method: methods.Method, cohort: int) -> clock.RoundEnd:
+    """How this run's rounds end, if its method, clock and cohort can do that."""
+    text = method.round_end if config.round_end == "auto" else config.round_end
+    end, name = clock.round_end(text), method.title or method.name
+    if end.kind == "all":
+        return end
+    if config.clock != "makespan":
+        raise UserError(
+            f"Round end {text!r}: somebody is late only where clients work at once; add --clock makespan."
+        )
+    if end.enough > cohort:
+        raise UserError(
+            f"Round end {text!r} waits for {end.enough} clients, and {cohort} are under way at a time; lower "
+            "it, or raise --cohort."
+        )
+    if method.stale == "refused" and (end.asynchronous or config.late == "stale"):
+        raise UserError(
+            f"{name} needs everyone's work on the newest model, and round end {text!r} brings older work; "
+            "use --round-end all, or a deadline or quorum with --late drop."
+        )
+    if config.local_accuracy:
+        raise UserError(f"Clients' own models are scored at the end of a whole round, not with {text!r}.")
+    return end
 
 
 def client_names(config: Training, dataset: Dataset) -> tuple[str, ...]:

@@ -106,6 +106,11 @@ class Method(NamedTuple):
     policy: Any = "fixed"  # who chooses its steps unless the user says: a name, or a schedule.Policy
     own_rate: bool = False  # sets its learning rate from readings; the user's is not asked for
     readings: bool = False  # takes GDA readings
+    stale: str = (
+        "change"  # what an upload counts as that began from an older model: the `change` it made, the
+    )
+    # `model` it came to; `refused`: nothing, the method needs everyone's work on the newest
+    round_end: str = "all"  # how its rounds end unless the user says
     closing: bool = False  # applies the reading's own gradient as one more step: it is not wasted
     vectors_down: int = 1  # model-sized vectors sent to each client, each round; 2: the server state, too
     vectors_up: int = 1

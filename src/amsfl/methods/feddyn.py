@@ -31,4 +31,12 @@ def feddyn(alpha: float = 0.1) -> Method:
         h = server - alpha * weights.sum() * total.delta
         return anchor + total.delta - h / alpha, h
 
-    return Method("feddyn", zero_state, correct=correct, report=report, aggregate=aggregate, title="FedDyn")
+    return Method(
+        "feddyn",
+        zero_state,
+        correct=correct,
+        report=report,
+        aggregate=aggregate,
+        title="FedDyn",
+        stale="refused",  # the server's h is the sum of clients' own only where they are of one model
+    )

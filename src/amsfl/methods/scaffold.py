@@ -38,6 +38,7 @@ def scaffold() -> Method:
         report=report,
         aggregate=aggregate,
         title="SCAFFOLD",
+        stale="refused",  # control variates are differences from the newest model's
         vectors_down=2,
         vectors_up=2,
     )

@@ -34,6 +34,12 @@ class RoundRecord(NamedTuple):
     plan: dict[str, Any] = {}  # gain, drift, price, objective, bound, why; whatever the planner explains
     wall: dict[str, float] = {}
     mix: list[float] = []  # how much each client's upload counted, in the cohort's order
+    # where rounds end before all are in, for each of the cohort: how many moves ago it began, when it did,
+    # and when it came; and [client, from, to] of work that was not used
+    staleness: list[int] = []
+    started: list[float] = []
+    arrived: list[float] = []
+    dropped: list[list[float]] = []
 
     @classmethod
     def of(cls, row: dict[str, Any]) -> "RoundRecord":

@@ -1,0 +1,123 @@
+"""Local rounds that each begin from a model of their own: what is under way between moves of the server.
+
+Jobs are computed together, `lanes` abreast, and come back one by one: nothing is summed in here, since which
+of them the server takes together is known only when it moves. Every wave is equally wide (lanes without a job
+go along), so a job's bits depend on nothing beside it.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
+
+from amsfl import sampling
+from amsfl.core import Reading, UserError
+from amsfl.engines import client, devices
+from amsfl.engines.base import Done, Jobs, Starts
+from amsfl.engines.programs import Fixed
+from amsfl.engines.waves import Queue, shares
+
+Local = Callable[[client.Job, Any], client.Done]
+
+
+class Flights:
+    """work(starts, jobs) -> Done, on the host: jobs of 0 steps are left out, and their rows are zeros."""
+
+    def __init__(self, mesh: Mesh, workers: int, local: Local, lanes: int, fixed: Fixed, dtype: Any):
+        self.mesh, self.workers, self.lanes, self.fixed, self.dtype = mesh, workers, lanes, fixed, dtype
+        self._abreast = devices.abreast(program(mesh, local))
+
+    def work(self, starts: Starts, jobs: Jobs) -> Done:
+        if jax.process_count() > 1:
+            raise UserError("A round that ends before all are in runs in one process; use --round-end all.")
+        floats = self.dtype
+        jobs = Jobs(*map(np.asarray, jobs, (np.int32, np.int32, floats, floats, np.uint32)))
+        queues = [
+            each[0]
+            for each in shares(jobs.steps, self.mesh.size, self.workers, self.lanes)
+            if each[0].waves.any()
+        ]
+        found = self._abreast((starts, self.fixed, jobs, queue) for queue in queues)
+        return self._gathered(queues, found, jobs.steps.shape)
+
+    def _gathered(
+        self, queues: Sequence[Queue], found: Sequence[client.Done], shape: tuple[int, ...]
+    ) -> Done:
+        """Every job's row from whoever worked on it."""
+        parts = [jax.tree.map(np.asarray, each) for each in found]
+        whole = jax.tree.map(
+            lambda part: np.zeros((shape[0] * shape[1], *part.shape[2:]), part.dtype), parts[0]
+        )
+        for queue, part in zip(queues, parts, strict=True):
+            for device, mine in enumerate(queue.jobs):
+                rows = mine[mine >= 0]
+                jax.tree.map(
+                    lambda into, of, rows=rows, device=device: _put(into, of[device], rows), whole, part
+                )
+        shaped = jax.tree.map(lambda part: part.reshape(*shape, *part.shape[1:]), whole)
+        readings = np.moveaxis(shaped.reading, -1, 0)
+        if not readings.size:
+            readings = np.zeros((len(Reading._fields), *shape))
+        return Done(shaped.upload, shaped.client, shaped.memory, Reading(*readings))
+
+
+def _put(into: Any, of: Any, rows: Any) -> None:
+    into[rows] = of[rows]
+
+
+def program(mesh: Mesh, local: Local) -> Any:
+    """jit of one worker's waves -> client.Done of all jobs, [devices, jobs, ...]; zeros where others work."""
+
+    def one(starts: Starts, fixed: Fixed, jobs: Jobs, job: jax.Array, longest: jax.Array) -> client.Done:
+        trial, place = jnp.divmod(jnp.maximum(job, 0), jobs.steps.shape[1])
+        who = jobs.client[trial, place]
+        begin = client.Rows(
+            fixed.x, fixed.y, fixed.order, trial, fixed.start[trial, who], fixed.size[trial, who]
+        )
+        task = client.Job(
+            starts.anchor[trial, place],
+            starts.server[trial, place],
+            starts.client[trial, place],
+            starts.memory[trial, place],
+            starts.step[trial, place],
+            jnp.where(job >= 0, jobs.steps[trial, place], 0),
+            jobs.lr[trial, place],
+            jobs.known[trial, place],
+            sampling.stream(fixed.seeds[trial], jobs.number[trial, place], who.astype(jnp.uint32)),
+            begin,
+        )
+        return local(task, longest)
+
+    def waves(starts: Starts, fixed: Fixed, jobs: Jobs, queue: Queue) -> client.Done:
+        count = jobs.steps.size
+        abreast = jax.vmap(partial(one, starts, fixed, jobs), in_axes=(0, None))
+        shape = jax.eval_shape(abreast, queue.jobs[0, 0], jobs.steps[0, 0])
+        empty = jax.tree.map(lambda part: jnp.zeros((count, *part.shape[1:]), part.dtype), shape)
+
+        def run(index: Any, found: client.Done) -> client.Done:
+            job = queue.jobs[0, index]
+            done = abreast(job, jobs.steps.ravel()[job[0]])  # the longest comes first
+            place = jnp.where(job >= 0, job, count)
+            put: client.Done = jax.tree.map(
+                lambda into, part: into.at[place].set(part, mode="drop"), found, done
+            )
+            return put
+
+        found = jax.lax.fori_loop(0, queue.waves[0], run, jax.lax.pcast(empty, devices.AXIS, to="varying"))
+        whole: client.Done = jax.tree.map(lambda part: part[None], found)
+        return whole
+
+    spread = P(devices.AXIS)
+    return jax.jit(
+        jax.shard_map(
+            waves,
+            mesh=mesh,
+            in_specs=(P(), P(), P(), Queue(spread, spread, spread)),
+            out_specs=spread,
+        )
+    )

@@ -1,0 +1,175 @@
+"""Who is under way: one queue of events in virtual time. A synchronous round is one of its cases.
+
+The server invites clients to free places; each brings its work after the seconds that its steps and its link
+take; the server moves when enough of them are in (clock/ends.py). Models play no part here: who comes when
+follows from steps and speeds alone, so that work may be computed later, and together.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from amsfl.clock import RoundEnd
+from amsfl.core import UserError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+JOB = np.dtype(
+    [
+        ("client", np.int64),
+        ("place", np.int64),  # in the table of what is under way
+        ("number", np.int64),  # seeds its minibatches: the server's moves so far, or more, see `numbers`
+        ("version", np.int64),  # how often the server had moved when it started
+        ("steps", np.int64),
+        ("lr", np.float64),  # NaN: nobody knew one yet
+        ("started", np.float64),
+        ("arrives", np.float64),
+        ("lost", np.bool_),  # comes to nothing: at `arrives` the server learns that it failed
+        ("done", np.bool_),  # computed
+        ("group", np.int64),  # of those who were invited with it, and its place among them
+        ("nth", np.int64),
+    ]
+)
+NOBODY: Array = np.zeros(0, JOB)
+HOPELESS = 1_000  # invitations in a row of which nothing came
+
+
+@dataclass
+class Flight:
+    """A trial's queue; a job is one client's local round, and all of it but the model is known beforehand."""
+
+    jobs: Array = field(default_factory=NOBODY.copy)  # under way
+    landed: Array = field(default_factory=NOBODY.copy)  # in, and not yet part of a model
+    dropped: Array = field(default_factory=NOBODY.copy)  # failed since the last move
+    numbers: dict[int, int] = field(default_factory=dict)  # the last `number` of clients that are ahead
+    told: dict[int, dict[str, Any]] = field(default_factory=dict)  # by group: why these steps
+    opened: float = 0.0  # when the server last invited a round
+    invited: int = -1  # and the version that it then had
+    groups: int = 0
+    table: dict[str, Array] = field(default_factory=dict)  # by place: what a job began from and came to
+
+    def dump(self) -> dict[str, Any]:
+        """As JSON holds it, whose keys are text; the table of models is not JSON's."""
+        arrays = {key: getattr(self, key).tolist() for key in ("jobs", "landed", "dropped")}
+        pairs = {key: list(getattr(self, key).items()) for key in ("numbers", "told")}
+        return {key: value for key, value in (vars(self) | arrays | pairs).items() if key != "table"}
+
+    @classmethod
+    def load(cls, told: dict[str, Any], table: dict[str, Array]) -> "Flight":
+        arrays = {
+            key: np.array([tuple(row) for row in told[key]], JOB) for key in ("jobs", "landed", "dropped")
+        }
+        pairs: dict[str, Any] = {key: dict(told[key]) for key in ("numbers", "told")}
+        return cls(**told | arrays | pairs, table=table)
+
+
+class Move(NamedTuple):
+    """What the server moves with, when, and what it does not wait for."""
+
+    jobs: Array
+    seconds: float
+    dropped: Array
+
+
+Invite = Callable[[float], Array]
+
+
+def next_move(flight: Flight, now: float, version: int, end: RoundEnd, drop: bool, invite: Invite) -> Move:
+    """Let time go on until the server moves; `invite(now)` makes jobs of those who start at free places."""
+    failed = 0
+    while not _ready(flight, now, end):
+        fresh = flight.invited != version
+        if fresh:
+            flight.opened, flight.invited = now, version
+        if fresh or end.asynchronous or not len(flight.jobs):
+            flight.jobs = np.concatenate([flight.jobs, invite(now)])
+        now = _next_instant(flight, now, end)
+        failed = 0 if len(flight.landed) or len(flight.jobs) else failed + 1
+        if failed > HOPELESS:
+            raise UserError(
+                f"Round {version + 1}: {HOPELESS:,} invitations in a row came to nothing; lower the clients' "
+                "failure in the profile."
+            )
+    taken = flight.landed[: end.enough] if end.asynchronous else flight.landed
+    late = flight.jobs[: len(flight.jobs) * (drop and not end.asynchronous)].copy()
+    late["arrives"] = now
+    move = Move(
+        taken[np.lexsort((taken["number"], taken["client"]))], now, np.concatenate([flight.dropped, late])
+    )
+    flight.landed, flight.dropped = flight.landed[len(taken) :], NOBODY.copy()
+    flight.jobs = flight.jobs[len(late) :]
+    return move
+
+
+def _ready(flight: Flight, now: float, end: RoundEnd) -> bool:
+    if not len(flight.landed):
+        return False
+    if end.asynchronous:
+        return len(flight.landed) >= end.enough
+    if not len(flight.jobs):
+        return True
+    if end.kind == "quorum":
+        return len(flight.landed) >= end.enough
+    return end.kind == "deadline" and now >= flight.opened + end.seconds
+
+
+def _next_instant(flight: Flight, now: float, end: RoundEnd) -> float:
+    """The next moment at which anything happens; all that happens then has happened.
+
+    Of those who come at one moment the lower client is first, as a synchronous cohort is summed.
+    """
+    then = float(flight.jobs["arrives"].min())
+    closing = flight.opened + end.seconds
+    if len(flight.landed) and now < closing < then:
+        return closing
+    come = flight.jobs["arrives"] == then
+    here = flight.jobs[come]
+    here = here[np.lexsort((here["number"], here["client"]))]
+    flight.jobs = flight.jobs[~come]
+    flight.landed = np.concatenate([flight.landed, here[~here["lost"]]])
+    flight.dropped = np.concatenate([flight.dropped, here[here["lost"]]])
+    return then
+
+
+def under_way(flight: Flight) -> Array:
+    """All whose work may still be needed."""
+    return np.concatenate([flight.jobs, flight.landed])
+
+
+def numbers(flight: Flight, clients: Array, version: int) -> Array:
+    """The server's moves so far; more for a client that had that one: no minibatch is drawn twice."""
+    found = [max(version, flight.numbers.get(int(who), -1) + 1) for who in clients] if flight.numbers else []
+    wanted = np.array(found or np.full(len(clients), version), np.int64)
+    flight.numbers |= dict(zip(clients.tolist(), wanted.tolist(), strict=True))
+    return wanted
+
+
+def tidy(flight: Flight, version: int) -> None:
+    """After a move: numbers below the server's own say nothing any more, nor do old reasons."""
+    flight.numbers = {who: number for who, number in flight.numbers.items() if number >= version}
+    alive = set(under_way(flight)["group"].tolist())
+    flight.told = {group: told for group, told in flight.told.items() if group in alive}
+
+
+def reasons(flight: Flight, jobs: Array) -> dict[str, Any]:
+    """Why these steps, as a record keeps it: lists have one entry a client."""
+    told = [flight.told[group] for group in jobs["group"].tolist()]
+    if alike(jobs["group"]) and all(len(part) == len(jobs) for part in told[0].values() if _lists(part)):
+        return told[0]
+    rows = list(zip(told, jobs["nth"].tolist(), strict=True))
+    return {
+        key: [each[key][nth] for each, nth in rows] if _lists(value) else value
+        for key, value in told[-1].items()
+    }
+
+
+def _lists(part: Any) -> bool:
+    return isinstance(part, list)
+
+
+def alike(column: Array) -> bool:
+    """Whether all entries are the same; NaN is the same as NaN."""
+    first = column[0]
+    return bool(((column == first) | ((column != column) & (first != first))).all())

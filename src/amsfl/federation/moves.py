@@ -1,0 +1,115 @@
+"""One move of the server in every trial: who is in by then, and what their work makes of the state."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from amsfl import clock
+from amsfl.core import Reading
+from amsfl.engines import Orders, State
+from amsfl.federation import flight as queue
+from amsfl.federation import landing, takeoff
+from amsfl.federation.flight import Flight, Move
+from amsfl.federation.planner import Decision, Memory
+from amsfl.federation.setup import Parts
+
+Reached = dict[str, float]
+
+
+@dataclass
+class Trial:
+    """One trial's host-side state. `host` of a checkpoint is exactly this, less what is derived."""
+
+    index: int
+    seed: int
+    memory: Memory
+    round: int = 0
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(clock.CLOCKS, 0.0))
+    steps: list[int] = field(default_factory=list)
+    status: str = "running"
+    reached: Reached | None = None  # seconds and rounds at the first evaluation at or above the target
+    local: dict[str, list[float]] | None = None  # accuracy of each client's own model, by split
+    flight: Flight = field(default_factory=Flight)  # who is under way
+
+
+def until_the_server_moves(parts: Parts, trial: Trial) -> Move:
+    flight, drop = trial.flight, parts.config.late == "drop"
+
+    def invite(now: float) -> Any:
+        return takeoff.invited(parts, trial.index, trial.memory, flight, trial.round, now)
+
+    return queue.next_move(flight, trial.seconds["makespan"], trial.round, parts.end, drop, invite)
+
+
+def decided(parts: Parts, trial: Trial, move: Move) -> Decision:
+    """What was decided for those who came, whenever that was."""
+    told = dict(queue.reasons(trial.flight, move.jobs))
+    lr, predicted = move.jobs["lr"], told.pop("predicted_seconds")
+    if not landing.whole(parts, move, trial.round):
+        predicted = move.seconds - trial.seconds["makespan"]
+    known: Any = float(lr[0]) if queue.alike(lr) else lr
+    return Decision(move.jobs["steps"], None if np.isnan(lr).any() else known, predicted, told)
+
+
+def took(parts: Parts, trial: Trial, move: Move) -> dict[str, float]:
+    """This move's share of the time by both clocks; one after another, clients' own seconds add up."""
+    if landing.whole(parts, move, trial.round):
+        return clock.round_seconds(parts.costs[trial.index], move.jobs["client"], move.jobs["steps"])
+    work = np.concatenate([move.jobs, move.dropped])
+    lasted = move.seconds - trial.seconds["makespan"]
+    return {"sum": float((work["arrives"] - work["started"]).sum()), "makespan": lasted}
+
+
+def worked(
+    parts: Parts, state: State, running: list[Trial], moves: dict[int, Move], decisions: dict[int, Decision]
+) -> tuple[State, dict[int, Reading], Any]:
+    """The state after every trial's move, and readings by trial; and clients' deltas, where they are kept.
+
+    Whole cohorts from the newest model go through the engine's own round, which sums as it goes; whatever
+    else is under way is worked on together and settled one trial after another.
+    """
+    for trial in running:
+        landing.remember(parts, state, trial.index, trial.flight, trial.round)
+    here = {t.index: t for t in running}
+    rounds_ = {i: move for i, move in moves.items() if landing.whole(parts, move, here[i].round)}
+    others = {i: move for i, move in moves.items() if i not in rounds_}
+    readings: dict[int, Reading] = {}
+    deltas = None
+    if others:
+        state = landing.on_host(state)
+        flights, versions = {i: t.flight for i, t in here.items()}, {i: t.round for i, t in here.items()}
+        landing.compute(parts, state, flights, others, versions)
+        for index, move in others.items():
+            state, readings[index] = landing.settle(
+                parts, state, index, flights[index], move, versions[index]
+            )
+    if rounds_:
+        number = running[0].round
+        cohorts = {index: move.jobs["client"] for index, move in rounds_.items()}
+        orders = _orders(parts, cohorts, decisions, number)
+        if isinstance(state.anchor, np.ndarray):
+            state = parts.engine.place(state)
+        state, outcome = parts.engine.round(state, orders, number, keep=parts.config.local_accuracy)
+        # to the host once: a field of a trial at a time costs more than the round does
+        whole = Reading(*(np.asarray(part, float) for part in outcome.readings))
+        readings |= {index: Reading(*(part[index] for part in whole)) for index in rounds_}
+        deltas = outcome.deltas
+    return state, readings, deltas
+
+
+def _orders(parts: Parts, cohorts: dict[int, Any], decisions: dict[int, Decision], number: int) -> Orders:
+    """Rectangular arrays over all trials; those that have ended get 0 steps and stand still."""
+    shape = (len(parts.configs), parts.cohort)
+    cohort, steps = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+    lr, known = np.ones(shape[0]), np.ones(shape[0])
+    for index, who in cohorts.items():
+        cohort[index], steps[index] = who, decisions[index].steps
+        rate = decisions[index].lr
+        lr[index], known[index] = (1.0, 0.0) if rate is None else (rate, 1.0)
+    weights = np.take_along_axis(parts.weights, cohort, axis=1)
+    orders = Orders(cohort, steps, lr, weights, known)
+    if not parts.foes.attacks:
+        return orders
+    words = [parts.foes.words(seed, number, who) for seed, who in zip(parts.task.seeds, cohort, strict=True)]
+    return orders._replace(foes=np.take_along_axis(parts.foes.who, cohort, axis=1), words=np.stack(words))

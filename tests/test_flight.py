@@ -1,0 +1,227 @@
+"""How a round ends: the queue by hand, asynchronous runs against synchronous ones and a plain heap."""
+
+import heapq
+from pathlib import Path
+
+import numpy as np
+import pytest
+from federation_small import SMALL, own_data
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import amsfl
+from amsfl import clock, methods
+from amsfl.clock import RoundEnd
+from amsfl.core import UserError
+from amsfl.engines import Jobs, Starts, make
+from amsfl.engines.lanes import Lanes
+from amsfl.federation import make_config
+from amsfl.federation.flight import JOB, Flight, next_move
+from amsfl.federation.setup import Own, precision, prepare
+
+DATA = own_data(120)
+COMMON = SMALL | {"clock": "makespan", "steps": 3, "clients": 5}
+
+
+def run(**changes):
+    return amsfl.run(dataset=DATA, **COMMON | changes)
+
+
+@settings(max_examples=3, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(6, 9))
+def test_equal_clients_and_a_buffer_of_the_cohort_are_synchronous(seed, cohort, clients):
+    """Who starts together comes together: the server moves when all are in, to the bit and to the second."""
+    both = [
+        run(seed=seed, cohort=cohort, clients=clients, precision="float32", round_end=end, rounds=3)
+        for end in ("all", f"buffer:{cohort}", f"quorum:{cohort}", "deadline:1000")
+    ]
+    for other in both[1:]:
+        np.testing.assert_array_equal(other.params, both[0].params)
+        assert other.summary.virtual_seconds_by_clock == both[0].summary.virtual_seconds_by_clock
+
+
+def test_the_same_on_lanes():
+    one, other = (run(engine="jax", precision="float32", round_end=end) for end in ("all", "buffer:5"))
+    np.testing.assert_array_equal(one.params, other.params)
+
+
+def lap(flight, version, end, seconds, now, drop):
+    """One move among clients that take so many seconds each, all of them busy."""
+
+    def invite(at):
+        idle = [who for who in range(len(seconds)) if who not in flight.jobs["client"]]
+        jobs = np.zeros(len(idle), JOB)
+        jobs["client"], jobs["version"], jobs["started"] = idle, version, at
+        jobs["arrives"] = at + np.array(seconds, float)[idle]
+        return jobs
+
+    return next_move(flight, now, version, end, drop, invite)
+
+
+def course(end, seconds, moves, drop=False):
+    """(when, who, how old) of every move."""
+    flight, now, found = Flight(), 0.0, []
+    for version in range(moves):
+        move = lap(flight, version, end, seconds, now, drop)
+        now = move.seconds
+        ages = (version - move.jobs["version"]).tolist()
+        found.append((now, move.jobs["client"].tolist(), ages))
+    return found, flight
+
+
+def test_the_queue_by_hand():
+    """Two clients of 1 s and 2.5 s.
+
+    all: both at 2.5 and 5. quorum:1: the fast one at 1 and 2; the slow one, begun with the first model, at
+    2.5. deadline:1.5: the fast one at the deadline; it begins again and is in at 2.5, and so is the slow one:
+    all are in, and nobody waits until 3. Then again the fast one alone, at 4. buffer:1: each by itself.
+    """
+    pair = (1.0, 2.5)
+    assert course(RoundEnd(), pair, 2)[0] == [(2.5, [0, 1], [0, 0]), (5.0, [0, 1], [0, 0])]
+    fast = [(1.0, [0], [0]), (2.0, [0], [0]), (2.5, [1], [2])]
+    assert course(RoundEnd("quorum", 1), pair, 3)[0] == fast
+    late = [(1.5, [0], [0]), (2.5, [0, 1], [0, 1]), (4.0, [0], [0])]
+    assert course(RoundEnd("deadline", seconds=1.5), pair, 3)[0] == late
+    dropped = [(1.0, [0], [0]), (2.0, [0], [0]), (3.0, [0], [0])]
+    assert course(RoundEnd("quorum", 1), pair, 3, drop=True)[0] == dropped
+    alone = [(1.0, [0], [0]), (2.0, [0], [0]), (2.5, [1], [2]), (3.0, [0], [1])]
+    assert course(RoundEnd("buffer", 1), pair, 4)[0] == alone
+
+
+def test_a_buffer_takes_as_many_as_it_holds():
+    """Five equal clients and a buffer of two: two moves at once, and the fifth waits for the next to come."""
+    found, flight = course(RoundEnd("buffer", 2), [1.0] * 5, 3)
+    assert [(when, who) for when, who, _ in found] == [(1.0, [0, 1]), (1.0, [2, 3]), (2.0, [0, 4])]
+    assert found[2][2] == [0, 2] and flight.landed["client"].tolist() == [1, 2, 3, 4]
+
+
+def test_a_deadline_that_nobody_meets_ends_with_the_first_who_comes():
+    assert course(RoundEnd("deadline", seconds=0.5), (1.0, 3.0), 2)[0] == [(1.0, [0], [0]), (2.0, [0], [0])]
+
+
+def buffered(parts, steps, count, moves, worth):
+    """FedBuff with a heap, one client at a time: an implementation that shares nothing but local work."""
+    engine, costs = parts.engine, parts.costs[0]
+    clients = parts.weights.shape[1]
+    x = np.array(engine.start().anchor[0])
+    seconds = costs.step_seconds * steps + costs.comm_seconds
+    heap = sorted((float(seconds[who]), who, 0, 0) for who in range(clients))
+    models, version, held, now = {0: x}, 0, [], 0.0
+    empty = np.zeros((1, 1, 0))
+    while version < moves:
+        now, who, began, number = heapq.heappop(heap)
+        start = Starts(models[began][None, None], empty, empty, empty, 0 * x[None, None])
+        jobs = Jobs(*(np.array([[part]]) for part in (who, steps, COMMON["lr"], 1.0, number)))
+        held.append((who, version, began, engine.work(start, jobs).upload.delta[0, 0]))
+        if len(held) == count:
+            held.sort(key=lambda each: each[0])
+            share = np.array([parts.weights[0, each[0]] for each in held])
+            share /= share.sum()
+            x = x + sum(s * worth(version - each[2]) * each[3] for s, each in zip(share, held, strict=True))
+            version, held = version + 1, []
+            models[version] = x
+        number = max(version, number + 1)
+        heapq.heappush(heap, (now + float(seconds[who]), who, version, number))
+    return x, now
+
+
+@pytest.mark.parametrize(("count", "staleness"), [(1, "constant"), (2, "sqrt"), (3, "hinge:10,1")])
+def test_asynchronous_runs_against_a_heap(tmp_path: Path, count, staleness):
+    """Speeds without ties; every upload counts by its age, in shares of the data within the buffer."""
+    path = tmp_path / "sites.csv"
+    path.write_text("step_seconds\n0.1\n0.173\n0.31\n0.0457\n0.22\n")
+    changes = {"profile": str(path), "round_end": f"buffer:{count}", "staleness": staleness, "rounds": 15}
+    config = make_config(COMMON | changes)
+    with precision(config):
+        parts = prepare(config, [0], Own(dataset=DATA))
+        x, now = buffered(parts, config.steps, count, 15, clock.staleness(staleness))
+    found = run(**changes)
+    np.testing.assert_allclose(found.params, x, rtol=1e-12, atol=1e-13)
+    assert found.summary.virtual_seconds == pytest.approx(now, rel=1e-12)
+    assert max(max(each.staleness) for each in found.rounds) > 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"round_end": "quorum:3"},
+        {"round_end": "quorum:2", "cohort": 4, "clients": 9, "late": "drop"},
+        {"round_end": "deadline:0.2", "method": "amsfl"},
+        {"round_end": "buffer:2", "cohort": 4, "clients": 9, "transmit": "topk:0.5"},
+        {"round_end": "buffer:2", "engine": "jax", "precision": "float32"},
+    ],
+)
+def test_a_resumed_run_has_the_same_bits(tmp_path: Path, changes):
+    changes = {"profile": "wild", "checkpoint_every": 3, **changes}
+    if changes.get("method") == "amsfl":
+        changes |= {"lr": 0.05}
+    whole = run(**changes, rounds=9, out=tmp_path / "whole")
+    run(**changes, rounds=4, out=tmp_path / "parts")
+    again = amsfl.resume(tmp_path / "parts", dataset=DATA, rounds=9)
+    np.testing.assert_array_equal(again.params, whole.params)
+    assert [each._replace(wall={}) for each in again.rounds] == [
+        each._replace(wall={}) for each in whole.rounds
+    ]
+
+
+def starts_and_jobs(parts, places=11, seed=3):
+    rng = np.random.default_rng(seed)
+    x = np.stack([rng.normal(size=(places, parts.task.dim)) for _ in parts.task.seeds])
+    empty = np.zeros((*x.shape[:2], 0))
+    shape = x.shape[:2]
+    steps = rng.integers(0, 5, shape)
+    jobs = Jobs(
+        rng.integers(0, 5, shape), steps, np.full(shape, 0.1), np.ones(shape), rng.integers(0, 9, shape)
+    )
+    return Starts(*(part.astype(parts.task.dtype) for part in (x, empty, empty, empty, x))), jobs
+
+
+def test_work_is_the_same_for_any_threads_and_for_both_engines():
+    parts = prepare(make_config(COMMON | {"precision": "float32"}), [0, 1], Own(dataset=DATA))
+    starts, jobs = starts_and_jobs(parts)
+    args = (parts.task, parts.method, 16, True)
+    found = [Lanes(*args, workers=count, together=4).work(starts, jobs) for count in (1, 2, 4)]
+    slow = make("loop", *args).work(starts, jobs)
+    for one in found[1:]:
+        for ours, theirs in zip(
+            (*found[0].upload, *found[0].readings), (*one.upload, *one.readings), strict=True
+        ):
+            np.testing.assert_array_equal(ours, theirs)
+    np.testing.assert_allclose(found[0].upload.delta, slow.upload.delta, atol=1e-5)
+    np.testing.assert_allclose(found[0].readings.grad_sq, slow.readings.grad_sq, rtol=1e-4)
+
+
+def test_what_stale_work_counts():
+    """By hand: 1/sqrt(1+3) = 1/2; (1+1)^-0.5; FedAsync's hinge with a=10, b=4: 1 at 4, 1/(10*2+1) at 6."""
+    assert clock.staleness("constant")(9) == 1
+    assert clock.staleness("sqrt")(3) == 0.5
+    assert clock.staleness("poly:0.5")(1) == pytest.approx(2**-0.5)
+    hinge = clock.staleness("hinge:10,4")
+    assert (hinge(4), hinge(6)) == (1, pytest.approx(1 / 21))
+    for name in ("constant", "sqrt", "poly:2", "hinge:10,4"):
+        assert clock.staleness(name)(0) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"round_end": "qorum:3"}, r"Unknown round end 'qorum:3' \(did you mean 'quorum'\?\)"),
+        ({"round_end": "quorum"}, "write a number of clients, as in quorum:3"),
+        ({"round_end": "deadline:-1"}, "write the seconds of a round"),
+        ({"staleness": "hinge:1"}, "write hinge:10,4"),
+        ({"round_end": "quorum:3", "clock": "sum"}, "add --clock makespan"),
+        ({"round_end": "buffer:6"}, "waits for 6 clients, and 5 are under way at a time"),
+        ({"round_end": "buffer:2", "method": "scaffold"}, "SCAFFOLD needs everyone's work on the newest"),
+        ({"round_end": "quorum:2", "method": "feddyn"}, "with --late drop"),
+        ({"round_end": "quorum:2", "local_accuracy": True}, "own models are scored at the end of a whole"),
+    ],
+)
+def test_what_makes_no_sense_is_a_sentence(changes, sentence):
+    with pytest.raises(UserError, match=sentence):
+        run(**changes)
+
+
+def test_methods_say_what_they_do_with_stale_work():
+    for name in methods.METHODS.table:
+        assert methods.make(name).stale in ("change", "model", "refused")
+    assert run(round_end="quorum:2", method="scaffold", late="drop", profile="wild").summary.rounds == 4
