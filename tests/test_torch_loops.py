@@ -5,6 +5,7 @@ Real ClientApps and the real server in one process; rows are few, models linear.
 
 from collections import namedtuple
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,9 @@ from amsfl.flower import serve, torch_client, torch_loop_client
 from amsfl.flower.client import optimizer_state
 from amsfl.flower.client.pedometer import Pedometer
 from amsfl.flower.rehearsal import Rehearsal
+from amsfl.record import read_run
+from amsfl.report.measure.read import read
+from amsfl.report.write.folder import compose
 
 torch.set_num_threads(1)
 RNG = np.random.default_rng(3)
@@ -488,3 +492,41 @@ def test_a_loop_may_do_less_say_more_and_never_do_more() -> None:
         bad = torch_loop_client(linear, lambda module, task, said=said: said, lambda context: 24)
         with pytest.raises(UserError, match=why):
             served(bad)
+
+
+# -- metrics of one's own ------------------------------------------------------------------------------
+
+
+def test_metrics_of_ones_own_are_means_by_rows_finite_and_few(tmp_path: Path) -> None:
+    """Clients have 24, 24 and 8 rows; the third says what no record can bear."""
+
+    def rows(context: Any) -> Any:
+        last = 8 if part(context) == 2 else 24
+        return DataLoader(TensorDataset(X[part(context)][:last], Y[part(context)][:last]), batch_size=8)
+
+    def hook(step: int, loss: float, module: Any) -> dict[str, float]:
+        return {"step": float(step)}
+
+    def loop(module: Any, task: Any) -> dict[str, float]:
+        who = int(task.node["partition-id"])
+        odd = {f"m{k:02}": 1.0 for k in range(40)} | {"x" * 65: 1.0, "\n": 1.0, "nan": float("nan")}
+        return {"steps": 1, "a": float(who), **(odd if who == 2 else {})}
+
+    def own(module: Any, batch: Any) -> dict[str, float]:
+        return {"first": float(batch[0][0, 0]), "nothing": float("nan")}
+
+    app = torch_client(linear, rows, test_loader=rows, on_step=hook, metrics=own)
+    _, records = served(app, rounds=1, evaluate_clients=1, out=str(tmp_path / "run"))
+    # three steps have the mean place 1, one step 0, five steps 2; by rows (24 + 0 + 2 8) / 56
+    assert records[0].metrics["training"] == {"step": pytest.approx(40 / 56), "rows": 56.0}
+    scores = records[0].metrics["clients"]
+    firsts = [X[c, 8 * k, 0] for c, count in enumerate((3, 3, 1)) for k in range(count)]
+    assert scores["first"] == pytest.approx(float(sum(firsts)) * 8 / 56, rel=1e-5)
+    assert "nothing" not in scores and len(records[0].plan["notes"]) == 3
+    assert read_run(tmp_path / "run").rounds[0].metrics == records[0].metrics
+    table = compose(read([tmp_path / "run"]))["own.csv"].decode()
+    assert "training, step" in table and "0.7143" in table
+    looped = torch_loop_client(linear, loop, lambda context: 24)
+    found = served(looped, rounds=1)[1][0]
+    assert found.metrics["training"]["a"] == 1.0 and len(found.metrics["training"]) == 32 + 1
+    assert found.plan["notes"][0].startswith("of client 2's own metrics 12 were left out")

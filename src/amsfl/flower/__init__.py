@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from amsfl.flower.client.app import NumpyTrainer, client_app, numpy_client
     from amsfl.flower.client.for_jax import Shard, jax_client
+    from amsfl.flower.client.for_sklearn import sklearn_client
     from amsfl.flower.client.for_torch import torch_client, torch_loop_client
     from amsfl.flower.server.app import evaluator, serve, server_app
 
@@ -15,6 +16,7 @@ _PLACES = {
     "server.app": ("evaluator", "serve", "server_app"),
     "client.app": ("NumpyTrainer", "client_app", "numpy_client"),
     "client.for_jax": ("Shard", "jax_client"),
+    "client.for_sklearn": ("sklearn_client",),
     "client.for_torch": ("torch_client", "torch_loop_client"),
 }
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "numpy_client",
     "serve",
     "server_app",
+    "sklearn_client",
     "torch_client",
     "torch_loop_client",
 ]

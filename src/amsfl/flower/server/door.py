@@ -85,7 +85,8 @@ class Door:
                 hello = self.hello(arrival)
                 if hello and hello.model.size and np.isfinite(hello.model).all():
                     return hello.model, hello.buffers
-        raise UserError("No client could give the first model; look into the SuperNodes' logs.")
+        why = f" ({self.refused[0]['reason']})" if self.refused else ""
+        raise UserError(f"No client could give the first model{why}; look into the SuperNodes' logs.")
 
     def ask(self, nodes: list[int], model: bool = False) -> set[str]:
         ask: dict[str, Any] = {"model": model, "seed": self.seed}

@@ -105,7 +105,7 @@ def summary(config: ServeConfig, stand: Progress, rounds: list[RoundRecord], not
     """summary.json, as a simulated run's."""
     last: Metrics = {}
     for record in rounds:
-        last = record.metrics or last
+        last = last | record.metrics  # not every split is scored in every round
     return Summary(
         method=config.method,
         data=config.data,

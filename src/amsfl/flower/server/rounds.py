@@ -19,7 +19,7 @@ from amsfl.federation.planner import Planner, planner, policy_of
 from amsfl.federation.rounds import counted
 from amsfl.federation.setup import Own, method_of, takes_readings
 from amsfl.flower import wire
-from amsfl.flower.server import costs, progress, roster
+from amsfl.flower.server import costs, progress, roster, scoring
 from amsfl.flower.server.accept import effective
 from amsfl.flower.server.door import Door
 from amsfl.flower.server.ending import Ending
@@ -182,7 +182,7 @@ class Server:
         stand.refused += len(self.door.refused)
         spent = {"sum": float(sum(item.seconds for item in good)), "makespan": float(took)}
         stand.seconds = {key: stand.seconds[key] + spent[key] for key in spent}
-        metrics = self.ending.judge(stand, began)
+        metrics = self.ending.judge(stand, began) | scoring.training(good, stand.seats, self.door)
         sizes = [protocol.weight(part) for item in good for part in item.reply.parts.values()]
         record = RoundRecord(
             stand.round,

@@ -8,12 +8,16 @@ from flwr.app import MessageType
 from amsfl.core import UserError
 from amsfl.flower import wire
 from amsfl.flower.server import costs
+from amsfl.flower.server.accept import Good
 from amsfl.flower.server.door import Door
 from amsfl.flower.server.orders import Desk
 from amsfl.flower.server.post import Arrival, Post
 from amsfl.flower.server.progress import Progress
+from amsfl.flower.server.roster import Seat, believed
 
 SHARES = ("accuracy", "macro_f1")  # scores that lie between 0 and 1
+OURS = ("loss", "mse", "rows", *SHARES)  # those that mean something to us; the others are a user's own
+MOST, LONGEST = 32, 64  # metrics of a user's own, and characters of their names
 
 
 def ask(
@@ -38,8 +42,29 @@ def ask(
             door.refuse(order.client, f"no score: {scores}")
             continue
         stand.measured = costs.scored(stand.measured, order.client, arrival.seconds)
-        found += [scores] if scores else []
+        found += [kept(scores, order.client, door)] if scores else []
     return mean(found)
+
+
+def training(good: list[Good], seats: list[Seat], door: Door) -> dict[str, dict[str, Any]]:
+    """What clients say of their own training, the mean by rows."""
+    rows = believed(seats)
+    told = [(item.place, item.reply.metrics) for item in good if item.reply.metrics]
+    own = [{**kept(said, who, door), "rows": float(rows[who])} for who, said in told]
+    return mean([each for each in own if len(each) > 1], "training")
+
+
+def kept(said: dict[str, float], who: int, door: Door) -> dict[str, float]:
+    """Of a user's own metrics those that a record can bear: finite, few, with names that can be printed."""
+    own = sorted((name, value) for name, value in said.items() if name not in OURS)
+    fit = [(name, value) for name, value in own if 0 < len(name) <= LONGEST and name.isprintable()]
+    good = dict([(name, value) for name, value in fit if np.isfinite(value)][:MOST])
+    if len(good) < len(own):
+        door.notes.append(
+            f"of client {who}'s own metrics {len(own) - len(good)} were left out: they are not finite, more "
+            f"than {MOST}, or their names are no {LONGEST} printable characters"
+        )
+    return {name: value for name, value in said.items() if name in OURS} | good
 
 
 def read(arrival: Arrival, order: wire.Order) -> dict[str, float] | str:
@@ -56,7 +81,7 @@ def read(arrival: Arrival, order: wire.Order) -> dict[str, float] | str:
         return "it belongs to another run or round"
     if not scores:
         return {}
-    if not scores.get("rows", 0.0) > 0 or not all(np.isfinite(value) for value in scores.values()):
+    if not scores.get("rows", 0.0) > 0 or not all(np.isfinite(scores.get(name, 0.0)) for name in OURS):
         return "it holds no rows, or numbers that are not finite"
     return out_of_range(scores) or scores
 
@@ -66,15 +91,16 @@ def out_of_range(scores: dict[str, Any]) -> str | None:
     return f"{bad[0]} {scores[bad[0]]:g} does not lie between 0 and 1" if bad else None
 
 
-def mean(found: list[dict[str, float]]) -> dict[str, dict[str, Any]]:
+def mean(found: list[dict[str, float]], split: str = "clients") -> dict[str, dict[str, Any]]:
     """Averaged by rows, over those who have the score."""
     rows = sum(scores["rows"] for scores in found)
     names = sorted({name for scores in found for name in scores} - {"rows"})
+    names = [name for name in names if name in OURS] + [name for name in names if name not in OURS][:MOST]
     totals = {}
     for name in names:
         having = [scores for scores in found if name in scores]
         totals[name] = sum(s["rows"] * s[name] for s in having) / sum(s["rows"] for s in having)
-    return {"clients": {**totals, "rows": rows}} if rows else {}
+    return {split: {**totals, "rows": rows}} if rows else {}
 
 
 def checked(metrics: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -13,6 +13,9 @@ from amsfl.report.measure.text import shown
 
 MEGABYTE = 1e6
 
+SHOWN = ("accuracy", "macro_f1", "recall", "loss", "rows")  # scores that have places of their own
+OWN = "own: "  # prefix of all others, such as a user's own metrics
+
 
 class Hit(NamedTuple):
     """The first evaluation at or above a target: when, after how many rounds."""
@@ -45,6 +48,7 @@ def measures(trial: Trial, target: float | None, given: float | None = None) -> 
         found[f"macro_f1_{split}"] = scores.get("macro_f1")
         for place, recall in enumerate(scores.get("recall") or []):
             found[f"recall_{split}_{place}"] = recall
+        found |= {f"{OWN}{split}, {name}": value for name, value in scores.items() if name not in SHOWN}
     for split, each in (summary.local_accuracy or {}).items():
         for place, score in enumerate(each, start=1):
             found[f"accuracy_{split}_c{place}"] = score

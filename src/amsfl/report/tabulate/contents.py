@@ -2,7 +2,7 @@
 
 from amsfl.report.measure.subject import Study
 from amsfl.report.tabulate.comparison import comparison
-from amsfl.report.tabulate.more_tables import beyond, recall
+from amsfl.report.tabulate.more_tables import beyond, own, recall
 from amsfl.report.tabulate.paper_tables import accuracy, convergence
 from amsfl.report.tabulate.table import Table
 
@@ -12,6 +12,8 @@ def tables(study: Study) -> list[Table]:
     if study.target is not None:
         made.append(convergence(study))
     made.append(beyond(study))
+    further = own(study)
+    made += [further] if further else []
     if study.classes:
         made.append(recall(study))
     if study.rest and not study.unlike:

@@ -1,5 +1,6 @@
 """What the paper does not show: other scores, costs, both clocks, and every class by itself."""
 
+from amsfl.report.measure.measures import OWN
 from amsfl.report.measure.subject import Study
 from amsfl.report.tabulate.paper_tables import METHOD, mean
 from amsfl.report.tabulate.table import Column, Row, Table, Value
@@ -39,6 +40,18 @@ def beyond(study: Study) -> Table:
     return Table(
         "table3", f"Beyond the paper: {title.lower()}" if study.paper else title, columns, rows, notes
     )
+
+
+def own(study: Study) -> Table | None:
+    """Scores that have no place elsewhere: metrics of the user's own, among others."""
+    keys = sorted({key for one in study.found for row in one.values for key in row if key.startswith(OWN)})
+    keys = [key for key in keys if any(one.known(key) for one in study.found)]
+    if not keys:
+        return None
+    columns = [METHOD, *(Column(key, key.removeprefix(OWN), 4) for key in keys)]
+    rows = [Row({"method": one.label} | {key: one.mean(key) for key in keys}) for one in study.found]
+    notes = ["As the last round that had them reports them; clients' own are means by rows."]
+    return Table("own", "Metrics of the users' own", columns, rows, notes)
 
 
 def recall(study: Study) -> Table:
