@@ -4,8 +4,8 @@
 
     result = amsfl.run(method="amsfl", data="digits", rounds=30)
 
-run, run_batch and resume train; Dataset, Model, Method and Policy are what may be your own; a Result is
-what a run leaves. Settings: docs/settings.md.
+run, run_batch, sweep and resume train; Dataset, Model, Method and Policy are what may be your own; a Result
+is what a run leaves. Settings: docs/settings.md.
 """
 
 from importlib import import_module
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from amsfl.federation.estimator import FederatedClassifier
     from amsfl.methods import Method
     from amsfl.schedule import Policy
+    from amsfl.study.sweep import sweep
 
 __all__ = [
     "Dataset",
@@ -32,6 +33,7 @@ __all__ = [
     "resume",
     "run",
     "run_batch",
+    "sweep",
 ]
 
 _HOMES = {
@@ -40,6 +42,7 @@ _HOMES = {
     "Method": "amsfl.methods",
     "Model": "amsfl.engines.models",
     "Policy": "amsfl.schedule",
+    "sweep": "amsfl.study.sweep",
 } | dict.fromkeys(("Result", "resume", "run", "run_batch"), "amsfl.federation")
 
 

@@ -8,6 +8,7 @@ import typer
 
 from amsfl.cli import flags
 from amsfl.cli.errors import friendly
+from amsfl.cli.run import Track
 from amsfl.cli.screen import described, plain, screen
 from amsfl.cli.study_progress import duration, watching
 from amsfl.core import UserError
@@ -54,6 +55,7 @@ def reproduce(
     config: Config = None,
     out: Out = Path("results/reproduce"),
     force: Force = False,
+    track: Track = "",
     quiet: Quiet = False,
 ) -> None:
     """Redo the paper's comparison: seven methods, five non-IID clients, 100 virtual seconds.
@@ -64,7 +66,7 @@ def reproduce(
     from amsfl import study
 
     plan = study.read_study(config or study.REPRODUCE)
-    _carry_out(study.with_changes(plan, names_of(methods), trials, settings), out, force, quiet)
+    _carry_out(study.with_changes(plan, names_of(methods), trials, settings), out, force, quiet, track)
 
 
 @friendly
@@ -77,6 +79,7 @@ def compare(
     out: Out = Path("results/compare"),
     tune: Tune = "quick",
     force: Force = False,
+    track: Track = "",
     quiet: Quiet = False,
 ) -> None:
     """Compare methods on your own data, clients and target, the way `amsfl reproduce` does.
@@ -89,7 +92,7 @@ def compare(
 
     plan = study.read_study(config or study.COMPARE)
     plan = study.with_changes(plan, names_of(methods), trials, settings)
-    _carry_out(plan, out, force, quiet, lambda data: searched(plan, data, tune, settings, quiet, out))
+    _carry_out(plan, out, force, quiet, track, lambda data: searched(plan, data, tune, settings, quiet, out))
 
 
 @friendly
@@ -159,13 +162,16 @@ def _carry_out(
     out: Path,
     force: bool,
     quiet: bool,
+    track: str,
     search: "Callable[[Dataset], Study] | None" = None,
 ) -> None:
     """Load, estimate, run what is missing, report."""
     from amsfl import study
     from amsfl.federation.setup import load_data
     from amsfl.report import write
+    from amsfl.track import make
 
+    trackers = make(track)  # one that is not there is said before the search
     console = screen(stderr=True)
     dataset = load_data(plan.config(plan.reference))
     if dataset.note:
@@ -190,7 +196,7 @@ def _carry_out(
                     f"{kept} should take {duration(guess)} on this machine, if nothing else runs on it."
                 )
             with watching(plan, units, quiet) as watch:
-                for _ in study.work(home, plan, dataset, units, watch):
+                for _ in study.work(home, plan, dataset, units, watch, trackers):
                     pass
         except KeyboardInterrupt:
             left = sum(len(unit.trials) for unit in study.pending(home, plan))

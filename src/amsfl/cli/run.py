@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from amsfl.record import Summary
 
 NAME_AT_MOST = 60  # characters of a data file's name in a folder's
+Track = Annotated[
+    str, typer.Option("--track", help="where rounds go, too: tensorboard, mlflow, wandb, module:attribute")
+]
 Json = Annotated[bool, typer.Option("--json", help="print the summary as JSON, nothing else")]
 
 
@@ -32,6 +35,7 @@ def run(
         Path | None, typer.Option(help="folder of the record; a new one under runs/ by default")
     ] = None,
     force: Annotated[bool, typer.Option(help="overwrite a run in that folder")] = False,
+    track: Track = "",
     as_json: Json = False,
 ) -> None:
     """Train one federated model on a virtual clock and leave a record of every round."""
@@ -43,7 +47,12 @@ def run(
     with watching(checked, as_json) as watch:
         result = _interruptible(
             lambda: federation.run(
-                out=where, force=force, watch=watch, before=None if as_json else described, **settings
+                out=where,
+                force=force,
+                watch=watch,
+                before=None if as_json else described,
+                track=track,
+                **settings,
             ),
             where,
         )
@@ -58,6 +67,7 @@ def resume(
     anyway: Annotated[
         bool, typer.Option("--anyway", help="go on where the bits will not be the same; goes on record")
     ] = False,
+    track: Track = "",
     as_json: Json = False,
 ) -> None:
     """Continue a run that was stopped, longer if you like; it ends with the same bits as one that was not."""
@@ -67,7 +77,7 @@ def resume(
     config = federation.make_config(settings_now(record.read_manifest(folder, "run"), settings))
     with watching(config, as_json) as watch:
         result = _interruptible(
-            lambda: federation.resume(folder, watch=watch, anyway=anyway, **settings), folder
+            lambda: federation.resume(folder, watch=watch, anyway=anyway, track=track, **settings), folder
         )
     _print(result.summary, folder, as_json)
 

@@ -1,6 +1,7 @@
 """The few records that travel between rooms, names for things, and the one kind of error a user sees."""
 
 from amsfl.core.errors import DiskError, Remark, UserError, nearest
+from amsfl.core.optional import need
 from amsfl.core.records import Plan, Reading, Upload
 from amsfl.core.registry import Kind, spelled
 from amsfl.core.seams import Attack, Combine, Key, Parts, Transmit, namespace, scattered
@@ -20,6 +21,7 @@ __all__ = [
     "UserError",
     "namespace",
     "nearest",
+    "need",
     "scattered",
     "spelled",
 ]

@@ -16,6 +16,7 @@ from amsfl.data import Dataset
 from amsfl.engines import State
 from amsfl.engines.models import Model
 from amsfl.federation import facts
+from amsfl.federation.audience import Watch, audience
 from amsfl.federation.config import RunConfig
 from amsfl.federation.flight import Flight
 from amsfl.federation.given import check_alike, make_config
@@ -31,8 +32,9 @@ from amsfl.federation.setup import Own, Parts, assemble, client_names, precision
 from amsfl.methods import Method
 from amsfl.record import Checkpoint, RoundRecord, RunWriter, Summary, fingerprint
 from amsfl.schedule import Policy
+from amsfl.track import Given, Told
+from amsfl.track import make as track_by
 
-Watch = Callable[[RoundRecord], None]
 TABLE = "flight."  # in a checkpoint: what is under way
 OF_NAMED_DATA = ("data", "data_dir", "label", "client_column", "binary")
 
@@ -43,6 +45,8 @@ def run(
     force: bool = False,
     watch: Watch | None = None,
     before: Callable[[Dataset], None] | None = None,
+    track: Given = None,
+    progress: bool | None = None,
     dataset: Dataset | None = None,
     network: Model | None = None,
     **settings: Unpack[RunKeywords],
@@ -50,11 +54,14 @@ def run(
     """Train one federated model: `amsfl.run(method="amsfl", data="digits", rounds=30).accuracy`.
 
     Arguments: `out` names a folder for the record, which `force` may overwrite; `watch(record)` is called
-    after every round, `before(dataset)` once there is data to look at; `dataset` and `network` are your own
-    data and model in place of the named ones; the rest are the settings of docs/settings.md, of which
-    `method`, `policy`, `combine` and `transmit` may also be objects of your own. Returns a Result. A mistake
-    raises a UserError; what has no effect is a warning.
+    after every round, `before(dataset)` once there is data to look at; `track` names trackers, as in
+    "tensorboard,mlflow" (docs/trackers.md), or is one of your own; `progress=False` keeps a notebook quiet,
+    where a line says how far it has come; `dataset` and `network` are your own data and model in place of the
+    named ones; the rest are the settings of docs/settings.md, of which `method`, `policy`, `combine` and
+    `transmit` may also be objects of your own. Returns a Result. A mistake raises a UserError; what has no
+    effect is a warning.
     """
+    trackers = track_by(track)
     own, given = brought(settings, dataset, network)
     config = make_config(given | own.names())
     where = Path(out) if out else None
@@ -69,10 +76,12 @@ def run(
             warnings.warn(line, Remark, stacklevel=2)
         state, trials = begin(parts)
         rehearse(parts, trials[0])
-        if where is None:
-            return _drive(parts, state, trials[0], [], None, watch)
-        with record.create(where, facts.manifest(parts, state), force) as writer:
-            return _drive(parts, state, trials[0], [], writer, watch)
+        with ExitStack() as stack:
+            writer = None
+            if where:
+                writer = stack.enter_context(record.create(where, facts.manifest(parts, state), force))
+            heard = stack.enter_context(audience(config, watch, trackers, progress, where))
+            return _drive(parts, state, trials[0], [], writer, heard)
 
 
 def brought(
@@ -94,6 +103,8 @@ def resume(
     dataset: Dataset | None = None,
     network: Model | None = None,
     anyway: bool = False,
+    track: Given = None,
+    progress: bool | None = None,
     **changes: Any,
 ) -> Result:
     """Continue a run from its folder; it ends with the same bits as one that was never stopped.
@@ -101,9 +112,11 @@ def resume(
     Arguments: `where` is the folder; `watch(record)` is called after every further round; `changes` make it
     longer or shorter (rounds, seconds, target, stop_at_target) and go on record; what the run had of your own
     (`dataset`, `network`, `method`, `policy`, `combine`, `transmit`) it needs again, for the folder does not
-    hold it; `anyway` goes on where the machine is another and the bits will not be the same.
+    hold it; `anyway` goes on where the machine is another and the bits will not be the same; `track` and
+    `progress` as in `run`.
     Returns a Result.
     """
+    trackers = track_by(track)
     own, changes = brought(changes, dataset, network)
     with record.reopen(Path(where), "run") as writer, ExitStack() as stack:
         config = make_config(fingerprint.settings_now(writer.manifest, changes | own.names()))
@@ -125,7 +138,8 @@ def resume(
             writer.end(ended, model_files(result))  # should somebody have lost or changed the model
             return result
         writer.reopen_end()
-        return _drive(parts, state, trial, done, writer, watch, best)
+        heard = stack.enter_context(audience(config, watch, trackers, progress, Path(where)))
+        return _drive(parts, state, trial, done, writer, heard, best)
 
 
 def stand(trial: Trial, config: RunConfig, done: Sequence[RoundRecord]) -> None:
@@ -160,7 +174,7 @@ def _drive(
     trial: Trial,
     done: list[RoundRecord],
     writer: RunWriter | None,
-    watch: Watch | None,
+    heard: Told,
     best: Best | None = None,
 ) -> Result:
     started = time.perf_counter() - sum(each.wall.get("seconds", 0.0) for each in done)
@@ -179,14 +193,14 @@ def _drive(
                     own = {"memory": trial.memory.dump(), "flight": trial.flight.dump()}
                     host = vars(trial) | own | told
                     writer.checkpoint(Checkpoint(trial.round, arrays, host))
-            if watch:
-                watch(fresh)
+            heard.on_round(fresh)
             if stop:
                 raise KeyboardInterrupt
     summary = summarise(parts, trial, done, time.perf_counter() - started)
     result = Result(summary, done, model_of(parts, state)[0], parts, best)
     if writer:
         writer.end(summary, model_files(result))
+    heard.on_end(summary)
     return result
 
 
@@ -277,6 +291,12 @@ def run_batch(
                     raise KeyboardInterrupt
     wall = (time.perf_counter() - started) / len(configs)
     return [
-        Result(summarise(parts, trial, records[trial.index], wall), records[trial.index], model, parts)
+        Result(
+            summarise(parts, trial, records[trial.index], wall),
+            records[trial.index],
+            model,
+            parts,
+            place=trial.index,
+        )
         for trial, model in zip(running, model_of(parts, state), strict=True)
     ]

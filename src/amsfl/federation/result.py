@@ -1,18 +1,23 @@
 """What a run leaves: its summary, every round, and a model that can be used."""
 
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from amsfl.core.version import VERSION
 from amsfl.engines import State
 from amsfl.engines.models import tensors
+from amsfl.federation import face
 from amsfl.federation.setup import Parts
 from amsfl.portable import PortableModel
 from amsfl.portable.model import files
 from amsfl.portable.network import Tensors
 from amsfl.record import Checkpoint, RoundRecord, Summary
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.axes import Axes
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -33,6 +38,7 @@ class Result(NamedTuple):
     params: Array  # flat, after the last round
     parts: Parts
     best: Best | None = None  # None where nobody looked
+    place: int = 0  # among the trials of its batch
 
     @property
     def accuracy(self) -> float:
@@ -51,9 +57,17 @@ class Result(NamedTuple):
         return portable(self.parts, params, self.summary, self.best)
 
     @property
-    def clients(self) -> list[str]:
-        """Their names: the data's sites, or numbers."""
-        return list(self.summary.steps)
+    def clients(self) -> list[face.Client]:
+        """Name (the data's site, or a number), rows, steps and virtual seconds of each."""
+        return face.clients(self)
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """One row a round: seconds, every score (`holdout_accuracy`), learning rate, steps, megabytes."""
+        return face.frame(self)
+
+    def plot(self, score: str | None = None, by: str = "seconds", axes: "Axes | None" = None) -> "Axes":
+        """The curve of a score (a column of `to_frame`) by seconds, round or megabytes; matplotlib's axes."""
+        return face.plot(self, score, by, axes)
 
     def predict(self, x: Any) -> Array:
         """Class names of rows: features as the data has them, a table's file or a data frame."""

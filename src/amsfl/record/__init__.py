@@ -17,6 +17,7 @@ from amsfl.record.schema import (
     StudyRecord,
     Summary,
     TrialRecord,
+    flat,
 )
 from amsfl.record.study import StudyWriter, read_study
 from amsfl.record.text import Damaged, dumps
@@ -41,6 +42,7 @@ __all__ = [
     "check_free",
     "create",
     "dumps",
+    "flat",
     "holds_record",
     "locked",
     "plain",

@@ -17,6 +17,16 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Metrics = dict[str, dict[str, Any]]  # split -> accuracy, loss, macro_f1, recall, or what a user's own gives
 
 
+def flat(metrics: Metrics) -> dict[str, float]:
+    """Scores that are one number, as `split/name`: for curves, frames and trackers alike."""
+    return {
+        f"{split}/{name}": float(value)
+        for split, found in metrics.items()
+        for name, value in found.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    }
+
+
 class RoundRecord(NamedTuple):
     """One line of rounds.jsonl. A study keeps fewer fields of a round; what it left out has its default."""
 
@@ -40,6 +50,11 @@ class RoundRecord(NamedTuple):
     started: list[float] = []
     arrived: list[float] = []
     dropped: list[list[float]] = []
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """Every score of this round that is one number, as in `holdout/accuracy`."""
+        return flat(self.metrics)
 
     @classmethod
     def of(cls, row: dict[str, Any]) -> "RoundRecord":

@@ -1,15 +1,19 @@
 """Work through a study in units of one method and up to ten trials; what is on record is never run again."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
 from amsfl.data import Dataset
 from amsfl.federation import run_trials
+from amsfl.federation.audience import begun
 from amsfl.record import RoundRecord, StudyWriter
 from amsfl.study import store
 from amsfl.study.settings import CHUNK, Study
+from amsfl.track import Begun, Given, Told, make, tracking
 
+TRACKED = "tracked"  # of a study's folder: what trackers keep beside the record
 Watch = Callable[["Unit", int, RoundRecord], None]  # unit, place in the unit, the round
 
 
@@ -40,25 +44,48 @@ def pending(home: StudyWriter, study: Study) -> list[Unit]:
 
 
 def work(
-    home: StudyWriter, study: Study, dataset: Dataset, units: list[Unit], watch: Watch | None = None
+    home: StudyWriter,
+    study: Study,
+    dataset: Dataset,
+    units: list[Unit],
+    watch: Watch | None = None,
+    track: Given = None,
 ) -> Iterator[Unit]:
-    """Run the units one by one; each is on the disk when it is yielded."""
+    """Run the units one by one; each is on the disk when it is yielded. Trackers have a run a trial."""
+    trackers = make(track)
     for unit in units:
-        results = run_trials(
-            study.config(unit.entry),
-            [study.seed + trial for trial in unit.trials],
-            study.own(unit.entry)._replace(dataset=dataset),
-            _watcher(home, unit, watch),
-        )
-        home.save(
-            unit.entry, [store.kept(unit.entry, t, r) for t, r in zip(unit.trials, results, strict=True)]
-        )
+        with ExitStack() as stack:
+            told = [
+                stack.enter_context(tracking(trackers, _begun(home, study, unit, trial)))
+                for trial in unit.trials
+                if trackers
+            ]
+            results = run_trials(
+                study.config(unit.entry),
+                [study.seed + trial for trial in unit.trials],
+                study.own(unit.entry)._replace(dataset=dataset),
+                _watcher(home, unit, watch, told),
+            )
+            home.save(
+                unit.entry, [store.kept(unit.entry, t, r) for t, r in zip(unit.trials, results, strict=True)]
+            )
+            for each, result in zip(told, results, strict=False):
+                each.on_end(result.summary)
         yield unit
 
 
-def _watcher(home: StudyWriter, unit: Unit, watch: Watch | None) -> Callable[[int, RoundRecord], None]:
+def _begun(home: StudyWriter, study: Study, unit: Unit, trial: int) -> Begun:
+    config = study.config(unit.entry).model_copy(update={"seed": study.seed + trial})
+    return begun(config, home.where / TRACKED / unit.entry / str(trial), unit.entry)
+
+
+def _watcher(
+    home: StudyWriter, unit: Unit, watch: Watch | None, told: Sequence[Told]
+) -> Callable[[int, RoundRecord], None]:
     def watcher(place: int, record: RoundRecord) -> None:
         home.running(unit.entry, unit.trials[place], store.seen(record))
+        if told:
+            told[place].on_round(record)
         if watch:
             watch(unit, place, record)
 

@@ -11,12 +11,14 @@ from flwr.serverapp import Grid, ServerApp
 from amsfl.core import UserError
 from amsfl.federation import ServeConfig, serve_config
 from amsfl.federation.api import brought
+from amsfl.federation.audience import audience
 from amsfl.federation.config import Simulation
-from amsfl.flower.server.progress import Evaluate, Progress, deciding_split
+from amsfl.flower.server.progress import Evaluate, Progress, deciding_split, summary
 from amsfl.flower.server.rounds import Server
 from amsfl.flower.wire import Buffers, Vector
 from amsfl.record import RoundRecord, read_manifest
 from amsfl.record.fingerprint import settings_now
+from amsfl.track import make
 
 LENGTH = ("rounds", "seconds", "target")  # what may change when a run goes on
 
@@ -32,8 +34,9 @@ def server_app(
     Arguments: `evaluate(params, buffers)` scores the model on the server; `start` is the first model, or
     makes it from the settings; `plan_by(weights)` replaces the planner; `settings` are those of ServeConfig
     (docs/settings.md; method, policy, combine and transmit may be objects, which the clients need as well:
-    `own`), `out` (the record folder) and `resume`; the same keys in Flower's run-config win. Without
-    `evaluate` or a target on the clients' own scores (evaluate_clients=1), the run ends by rounds or seconds.
+    `own`), `out` (the record folder), `resume` and `track` (docs/trackers.md); the same keys in Flower's
+    run-config win. Without `evaluate` or a target on the clients' own scores (evaluate_clients=1), the run
+    ends by rounds or seconds.
     """
     app = ServerApp()
 
@@ -55,13 +58,17 @@ def serve(
     own, rest = brought(settings)
     rest |= own.names()
     out, again, force = rest.pop("out", None), bool(rest.pop("resume", False)), bool(rest.pop("force", False))
+    trackers = make(rest.pop("track", None))
     where = Path(str(out)).expanduser() if out else None
     if again and where is None:
         raise UserError("To resume, say which record folder: out=FOLDER.")
     config = resumed(where, rest) if again and where else serve_config(rest)
     first = start(config) if callable(start) else start
-    server = Server(grid, config, evaluate, first, plan_by, where, say, own, tell, force)
-    return server.run(again)
+    with audience(config, say, trackers, out=where) as heard:
+        server = Server(grid, config, evaluate, first, plan_by, where, heard.on_round, own, tell, force)
+        stand, records = server.run(again)
+        heard.on_end(summary(config, stand, records, server.method.note))
+    return stand, records
 
 
 def resumed(where: Path, asked: Mapping[str, Any]) -> ServeConfig:
@@ -82,6 +89,7 @@ def merged(defaults: Mapping[str, Any], run_config: Mapping[str, Any]) -> dict[s
         "out",
         "resume",
         "force",
+        "track",
     }  # the second are refused
     found: dict[str, Any] = dict(defaults)
     for key, value in run_config.items():

@@ -127,7 +127,7 @@ class Follower:
         if before and record.round <= before.record.round:
             return
         self.latest = self.trials[entry, trial] = track.next_latest(before, entry, trial, record)
-        values = track.values(record)
+        values = record.scores
         for key, value in values.items():
             self.scores[key] = self.scores.get(key, True) and 0 <= value <= 1
         self.events.append(track.event(manifest, self.latest, values))

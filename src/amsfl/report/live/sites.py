@@ -18,6 +18,8 @@ def sites(manifest: Manifest, latest: Latest) -> dict[str, Any]:
     planned = plan.get("planned") or {}
     asked = dict(zip(planned.get("cohort", ()), planned.get("steps", ()), strict=False))
     refused = {each.get("client"): str(each.get("reason", "")) for each in plan.get("refused") or ()}
+    refused |= {int(who): "late: its work was not used" for who, *_ in record.dropped}
+    reasons = None if any(record.staleness) else plan.get("why")  # of work begun in this round
     everyone = range(_clients(manifest, latest))
     names = _names(manifest, len(everyone))
     rows = []
@@ -31,7 +33,7 @@ def sites(manifest: Manifest, latest: Latest) -> dict[str, Any]:
                 "total": latest.steps.get(who, 0),
                 "seconds": _of(plan.get("client_seconds"), nth),
                 "planned": _of(plan.get("predicted_client_seconds"), nth),
-                "why": shown(_why(plan.get("why"), nth)),
+                "why": shown(_why(reasons, nth)),
                 "refused": who in refused or (nth is None and who in asked),
                 "trouble": shown(_trouble(nth, who in asked, refused.get(who, ""))),
             }

@@ -1,6 +1,5 @@
 """How far a trial has come: its last round, what its clients did so far, and its point on the curves."""
 
-import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -23,16 +22,6 @@ def next_latest(before: Latest | None, entry: str, trial: int, record: RoundReco
         steps[who] = steps.get(who, 0) + count
     spent = record.wall.get("seconds", 0.0) + (before.wall if before else 0.0)
     return Latest(entry, trial, record, steps, record.wall.get("elapsed", spent))
-
-
-def values(record: RoundRecord) -> dict[str, float]:
-    """Every score of a round that is one number, by split and name."""
-    return {
-        f"{split}/{name}": float(value)
-        for split, found in record.metrics.items()
-        for name, value in found.items()
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    }
 
 
 def event(manifest: Manifest, latest: Latest, found: Mapping[str, float]) -> dict[str, Any]:

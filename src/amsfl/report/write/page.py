@@ -3,7 +3,7 @@
 import base64
 from collections.abc import Sequence
 
-from amsfl import __version__
+from amsfl.core.version import VERSION
 from amsfl.report.draw.drawing import Picture
 from amsfl.report.measure.subject import Study
 from amsfl.report.tabulate.contents import apart
@@ -44,7 +44,7 @@ def page(
         marks=list(dict.fromkeys(one.note for one in study.found if one.note)),
         pictures=[_figure(picture) for picture in pictures if picture.name not in FIRST],
         settings=settings,
-        version=__version__,
+        version=VERSION,
         curves=interactive.data(study),
     ).text
 

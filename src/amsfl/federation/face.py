@@ -1,0 +1,82 @@
+"""A result for people: its clients, its rounds as a table, its curve."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from amsfl.core import UserError, nearest, need
+from amsfl.record import RoundRecord, flat
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.axes import Axes
+
+    from amsfl.federation.result import Result
+
+AXES = {"seconds": "virtual seconds ({clock} clock)", "round": "rounds", "megabytes": "megabytes, both ways"}
+MEGABYTE = 1e6
+
+
+class Client(NamedTuple):
+    """What one client did in a run; `pandas.DataFrame(result.clients)` is a table of them."""
+
+    name: str
+    rows: int  # that it trained on
+    steps: int  # local ones, over all rounds
+    seconds: float  # virtual ones of its own, over all rounds
+
+
+def clients(result: "Result") -> list[Client]:
+    spent: dict[int, float] = {}
+    for record in result.rounds:
+        for who, each in zip(record.cohort, record.plan.get("client_seconds", ()), strict=False):
+            spent[who] = spent.get(who, 0.0) + each
+    rows = result.parts.task.shards.size[result.place]
+    return [
+        Client(name, int(rows[who]), steps, spent.get(who, 0.0))
+        for who, (name, steps) in enumerate(result.summary.steps.items())
+    ]
+
+
+def row(record: RoundRecord, clock: str) -> dict[str, Any]:
+    """A round as a table's row: when it ended, its scores, what it cost."""
+    scores = {key.replace("/", "_"): value for key, value in record.scores.items()}
+    return {
+        "round": record.round,
+        "seconds": record.seconds[clock],
+        **scores,
+        "lr": record.lr,
+        "steps": sum(record.steps),
+        "clients": len(record.cohort),
+        "megabytes": (record.bytes_up + record.bytes_down) / MEGABYTE,
+        "wall_seconds": record.wall.get("seconds"),
+    }
+
+
+def frame(result: "Result") -> "pandas.DataFrame":
+    pandas = need("pandas", "frames", "to_frame()")
+    found = pandas.DataFrame([row(record, result.summary.clock) for record in result.rounds])
+    return found.set_index("round") if len(found) else found
+
+
+def plot(result: "Result", score: str | None, by: str, axes: "Axes | None") -> "Axes":
+    if by not in AXES:
+        raise UserError(f"A curve is drawn by {', '.join(AXES)}, not by {by!r}.")
+    rows = [row(record, result.summary.clock) for record in result.rounds]
+    known = [key.replace("/", "_") for key in flat(result.summary.metrics)]
+    wanted = score or next(iter(known), "")
+    points = [(place, each[wanted]) for place, each in enumerate(rows) if wanted in each]
+    if not points:
+        raise UserError(f"No round has a score {wanted!r}{nearest(wanted, known)}.")
+    if axes is None:
+        from matplotlib import pyplot
+
+        axes = pyplot.subplots()[1]
+    sent, places = 0.0, []
+    for each in rows:
+        sent += each["megabytes"]
+        places.append(sent if by == "megabytes" else each[by])
+    title = result.parts.method.title or result.summary.method
+    axes.plot([places[place] for place, _ in points], [value for _, value in points], label=title)
+    axes.set_xlabel(AXES[by].format(clock=result.summary.clock))
+    axes.set_ylabel(wanted.replace("_", " "))
+    axes.legend()
+    return axes

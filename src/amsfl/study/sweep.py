@@ -1,0 +1,170 @@
+"""`amsfl.sweep`: every combination of some settings, runs that can share a batch in one, back as a table."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from hashlib import sha256
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from amsfl.core import UserError, need
+from amsfl.data import Dataset
+from amsfl.engines.models import Model
+from amsfl.federation import Own, Result, RunConfig, facts, make_config, run_batch
+from amsfl.federation.api import brought
+from amsfl.federation.given import OWN_OF_A_TRIAL
+from amsfl.federation.progress import line
+from amsfl.federation.setup import load_data
+from amsfl.record import dumps, flat, locked, read_sealed, write_sealed
+
+if TYPE_CHECKING:
+    import pandas
+
+CHUNK = 64  # runs of one batch: what is kept at once, and what a stopped sweep may lose
+RUNS = 100_000  # of one sweep
+FILES = "sweep-*.json"  # a batch each
+OF_DATA = ("data", "data_dir", "label", "client_column", "drop", "columns", "impute", "binary", "task")
+Row = dict[str, Any]
+Watch = Callable[[int, int], None]
+
+
+class Run(NamedTuple):
+    place: int
+    swept: dict[str, Any]
+    config: RunConfig
+    own: Own
+
+
+def sweep(
+    over: Mapping[str, Iterable[Any]],
+    *,
+    out: str | Path | None = None,
+    dataset: Dataset | None = None,
+    network: Model | None = None,
+    watch: Watch | None = None,
+    progress: bool | None = None,
+    **settings: Any,
+) -> "pandas.DataFrame":
+    """Run every combination: `sweep({"method": ["fedavg", "amsfl"], "seed": range(5)}, data="digits")`.
+
+    Arguments: `over` names settings (docs/settings.md) and the values to try; `settings` hold for all runs;
+    `out` is a folder that keeps finished runs, so that the same call goes on where it was stopped, and a
+    longer one runs only what is new; `dataset` and `network` are your own; `watch(done, of)` is called after
+    every batch. Runs that differ in seed, partition, profile, clock, steps, lr or their end are one batch.
+    Returns a data frame, one row a run in the order of the combinations: what was swept, the last scores, the
+    time to the target, what it cost.
+    """
+    pandas = need("pandas", "frames", "sweep()")
+    runs = combinations(over, dataset, network, settings)
+    data = _loaded(runs)
+    names = [_name(run, data[_of_data(run)]) for run in runs]
+    where = Path(out) if out else None
+    with locked(where) if where else nullcontext(), line(progress) as show:
+        found = _kept(where) if where else {}
+        left = [run for run in runs if names[run.place] not in found]
+        done = len(runs) - len(left)
+        for batch in batches(left):
+            own = batch[0].own._replace(dataset=data[_of_data(batch[0])])
+            results = run_batch([run.config for run in batch], own)
+            fresh = {names[run.place]: measured(r) for run, r in zip(batch, results, strict=True)}
+            if where:
+                write_sealed(where / FILES.replace("*", next(iter(fresh))), {"runs": fresh})
+            found |= fresh
+            done += len(batch)
+            if watch:
+                watch(done, len(runs))
+            if show:
+                show(done / len(runs), f"{done} of {len(runs)} runs")
+    return pandas.DataFrame([{**run.swept, **found[names[run.place]]} for run in runs])
+
+
+def combinations(
+    over: Mapping[str, Iterable[Any]],
+    dataset: Dataset | None,
+    network: Model | None,
+    settings: Mapping[str, Any],
+) -> list[Run]:
+    """Every one checked before anything runs."""
+    values = {key: _values(key, given) for key, given in over.items()}
+    twice = [key for key in values if key in settings]
+    if twice:
+        raise UserError(f"Setting {twice[0]!r} is swept over and fixed, too; leave one of them out.")
+    count = 1
+    for each in values.values():
+        count *= len(each)
+    if count > RUNS:
+        raise UserError(f"These are {count:,} runs, and a sweep has {RUNS:,} at most; take it in parts.")
+    runs = []
+    shared, _ = brought({key: None for key in (*settings, *values)}, dataset, network)
+    for place, chosen in enumerate(product(*values.values())):
+        swept = dict(zip(values, chosen, strict=True))
+        own, rest = brought({**settings, **swept})
+        own = own._replace(dataset=shared.dataset, network=shared.network)
+        shown = {key: getattr(value, "name", value) for key, value in swept.items()}
+        runs.append(Run(place, shown, make_config(rest | own.names()), own))
+    return runs
+
+
+def _values(key: str, given: Any) -> list[Any]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise UserError(f"What {key!r} is swept over is {given!r}; give a list, as in [{given!r}].")
+    found = list(given)
+    if not found:
+        raise UserError(f"There is nothing to sweep {key!r} over; give it at least one value.")
+    return found
+
+
+def batches(runs: Sequence[Run]) -> Iterator[list[Run]]:
+    """Runs that an engine can hold at once, in the order of the first of each."""
+    alike: dict[str, list[Run]] = {}
+    for run in runs:
+        objects = [id(part) for part in run.own]  # the data set, too, is one object for all
+        shared = dumps([run.config.model_dump(exclude=OWN_OF_A_TRIAL, mode="json"), objects])
+        alike.setdefault(shared, []).append(run)
+    for group in alike.values():
+        for first in range(0, len(group), CHUNK):
+            yield group[first : first + CHUNK]
+
+
+def measured(result: Result) -> Row:
+    """What a run came to, as a table's cells."""
+    told = result.summary
+    scores = {key.replace("/", "_"): value for key, value in flat(told.metrics).items()}
+    return {
+        **scores,
+        "status": told.status,
+        "rounds": told.rounds,
+        "virtual_seconds": told.virtual_seconds,
+        "seconds_to_target": told.seconds_to_target,
+        "rounds_to_target": told.rounds_to_target,
+        "client_steps": sum(told.steps.values()),
+        "megabytes": (told.bytes_up + told.bytes_down) / 1e6,
+        "wall_seconds": told.wall.get("seconds"),
+    }
+
+
+def _of_data(run: Run) -> str:
+    """The settings that say which rows there are."""
+    return dumps([str(getattr(run.config, key, "")) for key in OF_DATA])
+
+
+def _loaded(runs: Sequence[Run]) -> dict[str, Dataset]:
+    """Each data set once."""
+    found: dict[str, Dataset] = {}
+    for run in runs:
+        if _of_data(run) not in found:
+            found[_of_data(run)] = run.own.dataset or load_data(run.config)
+    return found
+
+
+def _name(run: Run, data: Dataset) -> str:
+    """The same for the same settings, data and versions: such a run need not be run again."""
+    made = [run.config.model_dump(mode="json", exclude={"data_dir"}), facts.of_data(data), facts.versions()]
+    return sha256(dumps(made).encode()).hexdigest()[:24]
+
+
+def _kept(where: Path) -> dict[str, Row]:
+    found: dict[str, Row] = {}
+    for path in sorted(where.glob(FILES)):
+        found |= read_sealed(path, "remove it, and the sweep runs these again.")["runs"]
+    return found

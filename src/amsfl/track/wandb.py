@@ -1,0 +1,33 @@
+"""Weights & Biases, in the project WANDB_PROJECT or `amsfl`; WANDB_MODE=offline keeps it on this machine."""
+
+import os
+from typing import Any
+
+from amsfl.core import need
+from amsfl.record import RoundRecord, Summary
+from amsfl.track.base import Begun, Told, Tracker, numbers
+
+
+def wandb() -> Tracker:
+    library = need("wandb", "wandb", "The tracker wandb")
+
+    def begin(begun: Begun) -> Told:
+        home: dict[str, Any] = {"dir": str(begun.out)} if begun.out else {}
+        run = library.init(
+            project=os.environ.get("WANDB_PROJECT", "amsfl"),
+            name=begun.title,
+            config=begun.settings,
+            reinit="create_new",
+            **home,
+        )
+
+        def on_round(record: RoundRecord) -> None:
+            run.log(numbers(record, begun.clock), step=record.round)
+
+        def on_end(summary: Summary | None) -> None:
+            run.summary["status"] = "stopped" if summary is None else summary.status
+            run.finish(exit_code=0 if summary is not None and summary.status == "finished" else 1)
+
+        return Told(on_round, on_end)
+
+    return Tracker("wandb", begin)
