@@ -44,8 +44,13 @@ may be objects.
 
 
 def keywords() -> str:
-    """The module with both TypedDicts."""
-    return HEAD + _typed("RunKeywords", RunConfig) + _typed("ServeKeywords", ServeConfig)
+    """The module: what both have in common once, and each one's own."""
+    return (
+        HEAD
+        + _typed("TrainingKeywords", Training)
+        + _typed("RunKeywords", RunConfig, "TrainingKeywords", Training)
+        + _typed("ServeKeywords", ServeConfig, "TrainingKeywords", Training)
+    )
 
 
 def page() -> str:
@@ -58,17 +63,18 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _typed(name: str, kind: type[Settings]) -> str:
+def _typed(name: str, kind: type[Settings], base: str = "TypedDict", known: type[Settings] = Settings) -> str:
     lines = [
         "",
         "",
-        f"class {name}(TypedDict, total=False):",
+        f"class {name}({base}, total=False):",
         f'    """{(kind.__doc__ or "").strip()}"""',
         "",
     ]
     for key, field in kind.model_fields.items():
-        kind = _spelled(field.annotation) + (f" | {OBJECTS[key]}" if key in OBJECTS else "")
-        lines += [f"    {key}: {kind}", f'    """{field.description}"""']
+        if key not in known.model_fields:
+            types = _spelled(field.annotation) + (f" | {OBJECTS[key]}" if key in OBJECTS else "")
+            lines += [f"    {key}: {types}", f'    """{field.description}"""']
     return "\n".join(lines) + "\n"
 
 

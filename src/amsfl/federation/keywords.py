@@ -7,8 +7,8 @@ from amsfl.methods import Method
 from amsfl.schedule import Policy
 
 
-class RunKeywords(TypedDict, total=False):
-    """All settings of a simulated run."""
+class TrainingKeywords(TypedDict, total=False):
+    """What is trained, by which method and for how long: in a simulation and on real clients alike."""
 
     method: str | Method
     """how clients learn together; `amsfl methods` lists them"""
@@ -72,6 +72,11 @@ class RunKeywords(TypedDict, total=False):
     """GDA readings on record, for any method"""
     eval_every: int
     """rounds between evaluations"""
+
+
+class RunKeywords(TrainingKeywords, total=False):
+    """All settings of a simulated run."""
+
     profile: str
     """how fast clients are: a name, FILE.csv, lognormal:0.02,0.8; see `amsfl profiles`"""
     round_end: str
@@ -94,71 +99,9 @@ class RunKeywords(TypedDict, total=False):
     """rounds between checkpoints"""
 
 
-class ServeKeywords(TypedDict, total=False):
+class ServeKeywords(TrainingKeywords, total=False):
     """All settings of a Flower server. Real clients work side by side, so its clock is makespan."""
 
-    method: str | Method
-    """how clients learn together; `amsfl methods` lists them"""
-    options: dict[str, float]
-    """a hyper-parameter of the method, as in mu=0.1"""
-    policy: str | Policy
-    """who chooses the steps; auto: what the method plans by"""
-    policy_options: dict[str, float]
-    """a number of the policy's, as in steps=10"""
-    budget: float | None
-    """seconds a round may take; without it: the most gain per second"""
-    transmit: str | Transmit
-    """what is done to uploads before they are sent, as in topk:0.1,q8"""
-    combine: str | Combine
-    """how the server joins uploads where it is no sum, as in median"""
-    extrapolation: float
-    """FedExP's largest server step, as in 4; 0: no FedExP"""
-    data: str
-    """what the record calls the clients' data"""
-    data_dir: str | None
-    """folder of the NSL-KDD files"""
-    label: str | None
-    """label column of a table"""
-    client_column: str | None
-    """column of a table that says who owns a row"""
-    drop: str
-    """columns of a table to leave out, with commas between"""
-    columns: str
-    """how columns are read, as in zip=words,code=hash; or number, date, frequency, drop"""
-    impute: Literal["shared", "site", "refuse"]
-    """gaps of a table: filled by sums over all sites, by each site's own rows, or refused"""
-    binary: bool
-    """NSL-KDD: normal against attack instead of five classes"""
-    partition: str
-    """iid, dirichlet:0.5, shards:2, quantity:0.5, column; auto: column if there is one, else dirichlet:0.5"""
-    model: str
-    """softmax, mlp (64-32), mlp:128-64, cnn"""
-    clients: int
-    """how many clients there are"""
-    cohort: int | None
-    """clients drawn for a round; all by default"""
-    clock: str
-    """makespan: real clients work at once"""
-    rounds: int | None
-    """stop after so many rounds; 50 if nothing else ends it"""
-    seconds: float | None
-    """stop after so many seconds: virtual ones, or real clients' own"""
-    target: float | None
-    """stop at this hold-out accuracy, as in 0.95; alone: 1,000 rounds at most"""
-    stop_at_target: bool
-    """whether reaching the target ends the run"""
-    steps: int
-    """local steps a round, where the policy does not choose them"""
-    lr: float
-    """local learning rate, where the method does not set its own"""
-    batch: int
-    """rows of a minibatch"""
-    seed: int
-    """of partition, initial model and sampling"""
-    readings: bool
-    """GDA readings on record, for any method"""
-    eval_every: int
-    """rounds between evaluations"""
     deadline: float | None
     """seconds a round waits; by default three times the plan, 30 at least"""
     poll: float
