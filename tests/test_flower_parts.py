@@ -48,7 +48,8 @@ def test_orders_and_replies_survive_the_wire() -> None:
     reply = wire.Reply("run", 3, 1, parts, buffers, Reading(*range(9)), 7, 100, 0.25, 2.5, False)
     back = wire.unpack_reply(wire.pack_reply(reply))
     assert back.reading == reply.reading and back[6:] == reply[6:]
-    upload = protocol.received(None, back.parts)
+    assert set(back.parts) == {"delta"} and "server" not in content["model"]  # nothing empty travels
+    upload = protocol.received(None, parts | back.parts)
     assert upload.delta_sq == pytest.approx(float(bits(9) @ bits(9)), rel=1e-6)
 
 

@@ -157,7 +157,7 @@ REASONS = {
     "replay": "replayed round: the reply is round 1's, this is round 2",
     "run": "foreign run",
     "steps": "wrong steps: 99 were run",
-    "missing": "unreadable",
+    "missing": "parts: [] came",
     "reading": "not finite: the reading",
 }
 

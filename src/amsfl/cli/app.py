@@ -12,6 +12,7 @@ from amsfl.cli import (
     predict,
     reproduce,
     run,
+    site,
     study,
     tune,
     verify,
@@ -39,6 +40,7 @@ app.command()(verify.verify)
 app.command()(plan.plan)
 app.command()(check.check)
 app.command()(deploy.deploy)
+app.command(context_settings=site.PASSED_ON)(site.supernode)
 app.command()(bench.bench)
 app.add_typer(study.app, name="study")
 app.command()(example.example)

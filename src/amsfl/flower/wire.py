@@ -7,6 +7,8 @@ Reply: `echo` (ConfigRecord: run, round, client), `upload` (ArrayRecord: delta, 
 `transmit` encodes them to), `buffers`,
 `report` (MetricRecord: the reading, steps, rows, step_seconds, compute_seconds, lost_state; moved and skipped
 where a client's own optimizer moved it), `metrics` (MetricRecord, what else it wants known; may be missing).
+An array that holds nothing is left out, and so is `buffers` where a model has none: whatever is missing is
+empty (Flower sends every array and every record in a request of its own, and those add up).
 Any client that reads and writes these records takes part, whatever it is written in.
 """
 
@@ -27,6 +29,7 @@ HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
+NOTHING = np.zeros(0, np.float32)
 NUMBERS = "fiub"  # kinds of dtype that travel: floats, integers, truth
 
 
@@ -94,16 +97,15 @@ def pack_order(order: Order, model: Model) -> RecordDict:
     fields: dict[str, Any] = {key: value for key, value in order._asdict().items() if key != "options"}
     fields |= {OPTION + key: float(value) for key, value in order.options.items()}
     parts = {"anchor": model.anchor, "server": model.server, "direction": model.direction}
-    return RecordDict(
-        {"order": ConfigRecord(fields), "model": pack_arrays(parts), "buffers": pack_arrays(model.buffers)}
-    )
+    return records(order=ConfigRecord(fields), model=laden(parts), buffers=pack_arrays(model.buffers))
 
 
 def unpack_order(content: RecordDict) -> tuple[Order, Model]:
     fields = scalars(content, "order")
     options = {key.removeprefix(OPTION): fields.pop(key) for key in list(fields) if key.startswith(OPTION)}
     parts = arrays(content, "model")
-    model = Model(parts["anchor"], parts["server"], parts["direction"], arrays(content, "buffers"))
+    anchor, server, direction = (parts.get(name, NOTHING) for name in ("anchor", "server", "direction"))
+    model = Model(anchor, server, direction, arrays(content, "buffers"))
     return Order(**fields, options=options), model
 
 
@@ -114,15 +116,13 @@ def pack_reply(reply: Reply) -> RecordDict:
     report |= {} if reply.moved is None else {"moved": float(reply.moved)}
     report |= {"skipped": int(reply.skipped)} if reply.skipped else {}
     echo: dict[str, Any] = {"run": reply.run, "round": reply.round, "client": reply.client}
-    records: dict[str, Any] = {
-        "echo": ConfigRecord(echo),
-        "upload": pack_arrays(reply.parts),
-        "buffers": pack_arrays(reply.buffers),
-        "report": MetricRecord(report),
-    }
-    if reply.metrics:
-        records["metrics"] = MetricRecord({key: float(value) for key, value in reply.metrics.items()})
-    return RecordDict(records)
+    return records(
+        echo=ConfigRecord(echo),
+        upload=laden(reply.parts),
+        buffers=pack_arrays(reply.buffers),
+        report=MetricRecord(report),
+        metrics=MetricRecord({key: float(value) for key, value in reply.metrics.items()}),
+    )
 
 
 def unpack_reply(content: RecordDict) -> Reply:
@@ -149,19 +149,27 @@ def unpack_reply(content: RecordDict) -> Reply:
 
 
 def pack_hello(hello: Hello) -> RecordDict:
-    return RecordDict(
-        {
-            "hello": ConfigRecord({"name": hello.name, "rows": int(hello.rows), "driven": hello.driven}),
-            "model": pack_arrays({"anchor": hello.model}),
-            "buffers": pack_arrays(hello.buffers),
-        }
+    return records(
+        hello=ConfigRecord({"name": hello.name, "rows": int(hello.rows), "driven": hello.driven}),
+        model=laden({"anchor": hello.model}),
+        buffers=pack_arrays(hello.buffers),
     )
 
 
 def unpack_hello(content: RecordDict) -> Hello:
-    hello, anchor = scalars(content, "hello"), arrays(content, "model")["anchor"]
+    hello, anchor = scalars(content, "hello"), arrays(content, "model").get("anchor", NOTHING)
     driven = bool(hello.get("driven", False))
     return Hello(str(hello["name"]), int(hello["rows"]), anchor, arrays(content, "buffers"), driven)
+
+
+def records(**parts: ArrayRecord | ConfigRecord | MetricRecord) -> RecordDict:
+    """Those that hold something."""
+    return RecordDict({name: part for name, part in parts.items() if len(part)})
+
+
+def laden(parts: Mapping[str, Any]) -> ArrayRecord:
+    """Those arrays that hold something."""
+    return pack_arrays({name: part for name, part in parts.items() if np.size(part)})
 
 
 def pack_arrays(parts: Mapping[str, Any]) -> ArrayRecord:
@@ -170,7 +178,7 @@ def pack_arrays(parts: Mapping[str, Any]) -> ArrayRecord:
 
 
 def arrays(content: RecordDict, name: str) -> Buffers:
-    record: Any = content[name]
+    record: Any = content.get(name, ArrayRecord())
     if not isinstance(record, ArrayRecord):
         raise TypeError(f"{name} is a {type(record).__name__}, not an ArrayRecord")
     return {str(key): numbers(part) for key, part in record.items()}

@@ -27,6 +27,7 @@ from amsfl.core import UserError
 from amsfl.flower.deploy import orphans
 from amsfl.flower.deploy.certificates import Keys, trust
 
+SUPERNODE = [Path(sys.executable).name, "-m", "amsfl.flower.node"]  # ours keeps clients warm
 STARTUP_SECONDS = 120.0  # importing Flower takes seconds, and on a busy machine many
 
 
@@ -61,8 +62,7 @@ class Federation:
         if key:
             tls += ["--auth-supernode-private-key", str(key)]
         pairs = " ".join(f'{k}="{v}"' if isinstance(v, str) else f"{k}={v}" for k, v in config.items())
-        command = ["flower-supernode", *tls, "--superlink", self.address, "--node-config", pairs]
-        self.start(name, [*command, "--host", "127.0.0.1", "--port", str(free_port())])
+        self.start(name, [*SUPERNODE, *tls, "--superlink", self.address, "--node-config", pairs])
 
     def flwr(self, *arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]":
         """A `flwr` command against this federation, finished."""
@@ -91,7 +91,7 @@ class Federation:
             "FLWR_TELEMETRY_ENABLED": "0",
             "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
             "FLWR_DISABLE_UPDATE_CHECK": "1",
-            "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1",
+            "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.5",
         }
         # five clients on a few cores: one thread each, or they trample on each other
         threads = {"OMP_NUM_THREADS": "1", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from amsfl import protocol
-from amsfl.core import Upload
+from amsfl.core import Parts, Upload
 from amsfl.flower import wire
 from amsfl.flower.server import checks
 from amsfl.flower.server.post import Arrival, gone
@@ -30,22 +30,26 @@ class Good(NamedTuple):
         return checks.size(self.moved[part], rate, self.reply.steps)
 
 
-def judge(method: Method, order: wire.Order, model: wire.Model, arrival: Arrival) -> Good | str:
-    """The reply, or why it must not touch the model."""
+def judge(
+    method: Method, order: wire.Order, model: wire.Model, arrival: Arrival, wanted: Parts | None = None
+) -> Good | str:
+    """The reply, or why it must not touch the model. `wanted` are the arrays of this method's uploads."""
+    wanted = protocol.travelling(method, model.anchor.size) if wanted is None else wanted
     message = arrival.message
     if message.has_error():
         return f"{'gone' if gone(message) else 'failed'}: {message.error.reason}"
     try:
         reply = wire.unpack_reply(message.content)
+        parts = {name: part for name, part in wanted.items() if not part.size} | reply.parts
         why = (
             checks.reason(order, model, reply)
             or checks.loss(reply.reading, method)
-            or checks.travelled(method, model, reply.parts)
+            or checks.travelled(wanted, parts)
         )
         if why:
             return why
         with np.errstate(all="ignore"):
-            upload = protocol.received(method.transmit, reply.parts)
+            upload = protocol.received(method.transmit, parts)
     except Exception as error:  # strangers' bytes: whatever they break, only their sender is left out
         return f"unreadable: {error!r}"
     lr = order.lr if order.known else None

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from amsfl import protocol
 from amsfl.core import Parts, Reading, Upload
 from amsfl.flower.wire import Buffers, Model, Order, Reply
 from amsfl.methods import Method
@@ -75,9 +74,8 @@ def usual(history: Sizes, now: Sequence[float]) -> float:
     return max([*past, middle])
 
 
-def travelled(method: Method, model: Model, parts: Parts) -> str | None:
+def travelled(wanted: Parts, parts: Parts) -> str | None:
     """Names, shapes and types of what came, before anything is made of it: nobody gets more memory."""
-    wanted = protocol.travelling(method, model.anchor.size)
     if set(parts) != set(wanted):
         return f"parts: {sorted(parts)} came, {sorted(wanted)} were asked for"
     for name, part in wanted.items():

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from flwr.app import MessageType
 
+from amsfl import protocol
 from amsfl.clock import Costs
 from amsfl.federation import ServeConfig
 from amsfl.federation.planner import Decision
@@ -60,12 +61,13 @@ class Exchange:
         """Replies of this round that pass every check, in seat order."""
         found: list[Good] = []
         ours = {id(order) for order in orders}
+        wanted = protocol.travelling(self.desk.method, model.anchor.size)
         for arrival in self.post.collect(ids, deadline, self.config.quorum):
             order = arrival.sent.order
             if order is None or id(order) not in ours:
                 self.door.stray(stand.seats, arrival)
                 continue
-            verdict = judge(self.desk.method, order, model, arrival)
+            verdict = judge(self.desk.method, order, model, arrival, wanted)
             if isinstance(verdict, str):
                 self.door.refuse(order.client, verdict)
             else:

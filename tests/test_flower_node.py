@@ -1,0 +1,124 @@
+"""`amsfl supernode`: workers that stay warm, one a run, and that end with whoever needs them."""
+
+import ast
+import inspect
+import json
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
+
+from amsfl.core import UserError
+from amsfl.flower.node import keeper, supernode
+from amsfl.flower.node.keeper import Keeper, Worker
+
+# a worker in all but the work: it answers every line, with what it has seen so far, and dies when told to
+FAKE = """
+import json, os, sys
+seen = []
+for line in sys.stdin:
+    seen.append(json.loads(line)["token"])
+    if seen[-1] == "die":
+        os._exit(9)
+    print(seen, file=sys.stderr, flush=True)
+    print("failed" if seen[-1] == "raise" else "done", flush=True)
+"""
+
+
+@pytest.fixture
+def kept() -> Any:
+    made: list[Worker] = []
+
+    def make() -> Worker:
+        made.append(Worker((sys.executable, "-S", "-c", FAKE)))
+        return made[-1]
+
+    held = Keeper("127.0.0.1:1", b"secret", make)
+    held.made = made  # type: ignore[attr-defined]
+    yield held
+    held.close()
+    for worker in made:
+        assert not worker.alive
+
+
+def test_a_run_keeps_its_worker_and_two_runs_never_share_one(kept: Any) -> None:
+    for run in (1, 1, 2, 1, 2):
+        kept.give(run, {"token": f"run {run}"})
+    assert len(kept.made) == 2 and kept.workers[1] is kept.made[0] and kept.workers[2] is kept.made[1]
+    kept.give(3, {"token": "run 3"})  # the one used longest ago makes room
+    assert set(kept.workers) == {2, 3} and not kept.made[0].alive
+    kept.give(1, {"token": "again"})
+    assert kept.workers[1] not in kept.made[:3]
+
+
+@pytest.mark.parametrize("end", ["die", "raise"])
+def test_a_worker_that_died_or_raised_is_replaced(kept: Any, end: str) -> None:
+    kept.give(1, {"token": "a"})
+    kept.give(1, {"token": end})
+    assert kept.workers == {} and not kept.made[0].alive
+    kept.give(1, {"token": "b"})
+    assert kept.workers[1] is kept.made[1] and kept.made[1].alive
+    kept.made[1].process.kill()  # between two messages
+    kept.made[1].process.wait()
+    kept.give(1, {"token": "c"})
+    assert kept.workers[1] is kept.made[2]
+
+
+def test_idle_workers_are_ended(kept: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept.give(1, {"token": "a"})
+    kept.tidy()
+    assert kept.workers
+    monkeypatch.setattr(keeper, "IDLE", -1.0)
+    kept.tidy()
+    assert not kept.workers and not kept.made[0].alive
+
+
+def test_the_real_worker_ends_when_its_pipe_closes() -> None:
+    worker = subprocess.Popen([*Worker.COMMAND], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        time.sleep(0.2)
+        worker.stdin.close()  # type: ignore[union-attr]
+        assert worker.wait(60) == 0
+        assert worker.stdout.read() == b""  # type: ignore[union-attr]
+    finally:
+        worker.kill()
+        worker.wait()
+
+
+def test_flower_s_loop_is_still_the_one_that_we_hook_into() -> None:
+    """Of `time` it only calls `sleep`: 3 seconds when idle, less while it waits for a reply."""
+    from flwr.supernode import start_client_internal as loop
+
+    tree = ast.parse(inspect.getsource(loop))
+    used = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    calls = [node for node in used if isinstance(node.value, ast.Name) and node.value.id == "time"]
+    assert {node.attr for node in calls} == {"sleep"}
+    slept = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.func in calls]
+    seconds = sorted(ast.literal_eval(call.args[0]) for call in slept)
+    assert seconds[-1] == supernode.IDLE and seconds[-2] < supernode.IDLE
+
+
+def test_a_message_wakes_the_keeper_and_its_end_wakes_the_node(kept: Any) -> None:
+    kept.done.set()
+    began = time.monotonic()
+    supernode.Brisk(0.01, kept).sleep(supernode.IDLE)
+    assert not kept.message.is_set() and time.monotonic() - began < 1  # idle: nobody is woken
+    supernode.Brisk(0.01, kept).sleep(0.5)
+    assert kept.message.is_set() and not kept.done.is_set()
+
+
+@pytest.mark.parametrize("words", [["--isolation", "subprocess"], ["--ssl-keyfile=a"], ["--poll", "0"]])
+def test_flags_that_make_no_sense_are_refused(words: list[str]) -> None:
+    with pytest.raises(UserError):
+        supernode.main(["--insecure", *words])
+
+
+def test_the_secret_is_read_once_and_is_no_file() -> None:
+    path = supernode.readable_once(b"0123")
+    with open(path, "rb") as file:
+        assert file.read() == b"0123"
+    assert json.dumps(path).startswith('"/dev/fd/')
