@@ -56,9 +56,10 @@ def test_orders_and_replies_survive_the_wire() -> None:
 def test_every_message_has_its_own_records() -> None:
     """Flower does not copy: with one shared RecordDict every client would get the last one's steps."""
     model = wire.Model(bits(3), bits(3)[:0], bits(3)[:0], {})
-    first, second = (wire.pack_order(ORDER._replace(steps=steps), model) for steps in (1, 2))
+    first, second = wire.pack_orders([ORDER._replace(steps=steps) for steps in (1, 2)], model)
     assert first is not second and first["order"] is not second["order"]
     assert wire.unpack_order(first)[0].steps == 1
+    assert first["model"] is second["model"]  # a hundred clients, one copy of the model
 
 
 def test_without_a_direction_nothing_lies_along_it() -> None:

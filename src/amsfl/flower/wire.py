@@ -12,7 +12,7 @@ empty (Flower sends every array and every record in a request of its own, and th
 Any client that reads and writes these records takes part, whatever it is written in.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from math import prod
 from typing import Any, NamedTuple
@@ -93,11 +93,22 @@ class Hello(NamedTuple):
 
 
 def pack_order(order: Order, model: Model) -> RecordDict:
-    """A fresh RecordDict each time: Flower does not copy, and a shared one gives all the last one's steps."""
-    fields: dict[str, Any] = {key: value for key, value in order._asdict().items() if key != "options"}
-    fields |= {OPTION + key: float(value) for key, value in order.options.items()}
+    return pack_orders([order], model)[0]
+
+
+def pack_orders(orders: Sequence[Order], model: Model) -> list[RecordDict]:
+    """A RecordDict each: Flower does not copy, and a shared one gives all the last one's steps.
+
+    The arrays they share.
+    """
     parts = {"anchor": model.anchor, "server": model.server, "direction": model.direction}
-    return records(order=ConfigRecord(fields), model=laden(parts), buffers=pack_arrays(model.buffers))
+    vectors, buffers = laden(parts), pack_arrays(model.buffers)
+    return [records(order=_fields(order), model=vectors, buffers=buffers) for order in orders]
+
+
+def _fields(order: Order) -> ConfigRecord:
+    fields: dict[str, Any] = {key: value for key, value in order._asdict().items() if key != "options"}
+    return ConfigRecord(fields | {OPTION + key: float(value) for key, value in order.options.items()})
 
 
 def unpack_order(content: RecordDict) -> tuple[Order, Model]:

@@ -45,7 +45,8 @@ class Exchange:
         ]
         pushed = self.post.now()
         sent = self.desk.sent(model)
-        letters = [(stand.seats[o.client].node, o, wire.pack_order(o, sent)) for o in orders]
+        packed = zip(orders, wire.pack_orders(orders, sent), strict=True)
+        letters = [(stand.seats[order.client].node, order, content) for order, content in packed]
         ids = self.post.send(MessageType.TRAIN, letters, self.desk.lifetime(deadline))
         good = self._collect(stand, ids, orders, model, deadline)
         self.hear_late(stand)

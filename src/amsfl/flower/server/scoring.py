@@ -28,7 +28,8 @@ def ask(
     model = wire.Model(scored, stand.server[:0], stand.step[:0], stand.buffers)
     who = [place for place, seat in enumerate(stand.seats) if seat.node in here]
     orders = [desk.question(stand, place) for place in who]
-    letters = [(stand.seats[o.client].node, o, wire.pack_order(o, model)) for o in orders]
+    packed = zip(orders, wire.pack_orders(orders, model), strict=True)
+    letters = [(stand.seats[order.client].node, order, content) for order, content in packed]
     deadline = desk.deadline(costs.scoring(stand.measured, who))
     ids = post.send(MessageType.EVALUATE, letters, desk.lifetime(deadline))
     found: list[dict[str, float]] = []
