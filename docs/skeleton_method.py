@@ -5,7 +5,7 @@ It works as it stands: FedAvg with momentum on the server.
 
 from typing import Any
 
-from amsfl.core import Upload
+from amsfl.core import Total, Upload
 from amsfl.methods.base import Method, Vector, plain_gradient, send_delta
 
 
@@ -34,7 +34,7 @@ def skeleton(beta: float = 0.9) -> Method:
         return send_delta(x, anchor, steps, lr, server, client)
 
     def aggregate(
-        anchor: Vector, total: Upload, weights: Vector, steps: Vector, server: Vector
+        anchor: Vector, total: Total, weights: Vector, steps: Vector, server: Vector
     ) -> tuple[Vector, Vector]:
         """The next anchor and the server's new state. `total`: all uploads, summed by `average`."""
         moving = beta * server + total.delta

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from amsfl.core import Upload
+from amsfl.core import Total
 from amsfl.methods import Method
 
 Vector = Any
@@ -54,13 +54,13 @@ def drive(
     for cohort, steps in rounds:
         weights, t = clients.weights[cohort], np.array(steps, float)
         mix = method.mix(weights, t)
-        total = Upload(0.0, 0.0, 0.0)
+        total = Total(0.0, 0.0, 0.0)
         for place, i in enumerate(cohort):
             y = x
             for _ in range(steps[place]):
                 y = y - lr * method.correct(clients.grad(i, y), y, x, server, states[i])
             sent, states[i] = method.report(y, x, t[place], lr, server, states[i])
-            total = Upload(*(a + mix[place] * b for a, b in zip(total, sent, strict=True)))
+            total = Total(*(a + mix[place] * b for a, b in zip(total, sent, strict=False)))
         x, server = method.aggregate(x, total, weights, t, server)
     return x, server, states
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from quadratics import OPTIONS, PAPER, PLAIN, drive, line, paper_fedavg, random_clients
 
 from amsfl import protocol
-from amsfl.core import Upload, UserError
+from amsfl.core import Total, UserError
 from amsfl.methods import METHODS, extrapolate, make
 
 # Two clients on a line, F_i = (w - m_i)^2 / 2 with m = (0, 4), weights (1/4, 3/4), x = 2, lr = 1/2,
@@ -78,13 +78,13 @@ def test_extrapolation_by_hand():
 
 
 def test_amsfl_server_by_hand():
-    """d = (-1, 3/2), tau = steps + 1 = (2, 3), w = (1/4, 3/4), half-normalised:
+    """d = (-1, 3/2), tau = steps + 1 = (2, 3), w = (1/4, 3/4), a quarter normalised, q the fourth root:
 
-    E = (sqrt 2 + 3 sqrt 3) / 4;  u = (E / (4 sqrt 2), 3 E / (4 sqrt 3));  D = u . d;
+    E = (q 2 + 3 q 3) / 4;  u = (E / (4 q 2), 3 E / (4 q 3));  D = u . d;
     s = 1 and m = 3/6 in the first round: x+ = 2 + D, the next anchor half as far again; x+ is scored.
     """
-    even = (2**0.5 + 3 * 3**0.5) / 4
-    moved = np.array([even / (4 * 2**0.5), 3 * even / (4 * 3**0.5)]) @ [-1, 1.5]
+    even = (2**0.25 + 3 * 3**0.25) / 4
+    moved = np.array([even / (4 * 2**0.25), 3 * even / (4 * 3**0.25)]) @ [-1, 1.5]
     method = make("amsfl", {"polyak": 0.0, "shrinking": 0.0})
     anchor, state, _ = drive(method, TWO, np.array([2.0]), [ROUND], lr=0.5)
     assert method.model(anchor, state) == pytest.approx([2 + moved])
@@ -94,11 +94,11 @@ def test_amsfl_server_by_hand():
 STEP_ALONE = {"momentum": 0.0, "averaging": 0.0, "shrinking": 0.0}
 
 
-def after(method, deltas, x):
-    """Anchor, scored model and server step after rounds whose mean delta is given."""
+def after(method, deltas, x, losses=()):
+    """Anchor, scored model and server step after rounds whose mean delta (and loss) is given."""
     anchor, server = np.array(x, float), method.init(np.array(x, float))[0]
-    for delta in deltas:
-        total = Upload(np.array(delta, float), anchor[:0], 0.0)
+    for delta, loss in zip(deltas, losses or [0.0] * len(deltas), strict=True):
+        total = Total(np.array(delta, float), anchor[:0], 0.0, loss)
         anchor, server = method.aggregate(anchor, total, np.ones(1), np.ones(1), server)
     return anchor, method.model(anchor, server), server[3 * len(anchor)]
 
@@ -141,20 +141,33 @@ def test_deltas_that_turn_round_shorten_the_step_and_straight_ones_lengthen_it()
 def test_momentum_and_the_mean_by_hand():
     """s = 1. Rounds of D = 1 from 0: m = 3/6, 4/7, or 1/2 for a limit of 1/2.
 
-    x = 1, a = 1 + 1/2 = 3/2; x = 5/2, a = 5/2 + 4/7 * 3/2. The mean with p = 9: 1, then 1 + 9/10 * 3/2.
+    x = 1, a = 1 + 1/2 = 3/2; x = 5/2, a = 5/2 + 4/7 * 3/2. The mean with p = 20: 1, then 1 + 20/21 * 3/2.
     """
     bare = {"secant": 0.0, "shrinking": 0.0}
     anchor, mean, _ = after(make("amsfl", bare), [[1.0]] * 2, [0.0])
-    assert anchor == pytest.approx([2.5 + 4 / 7 * 1.5]) and mean == pytest.approx([2.35])
+    assert anchor == pytest.approx([2.5 + 4 / 7 * 1.5]) and mean == pytest.approx([1 + 30 / 21])
     anchor, mean, _ = after(make("amsfl", bare | {"momentum": 0.5, "averaging": 0.0}), [[1.0]] * 2, [0.0])
     assert anchor == pytest.approx([2.5 + 0.75]) and mean == pytest.approx([2.5])
 
 
 def test_what_nobody_asks_for_shrinks():
-    """D = 0 from 10, a hundredth a round: x = 9.9; momentum and the secant aside."""
-    alone = {"secant": 0.0, "momentum": 0.0, "averaging": 0.0, "shrinking": 0.01}
-    anchor, mean, _ = after(make("amsfl", alone), [[0.0]], [10.0])
+    """D = 0 from 10, a hundredth a round: x = 9.9; momentum and the secant aside.
+
+    Then the loss is half of the first, smoothed 0.7 + 0.3/2 = 0.85 of it: a hundredth of that goes.
+    """
+    alone = make("amsfl", {"secant": 0.0, "momentum": 0.0, "averaging": 0.0, "shrinking": 0.01})
+    anchor, mean, _ = after(alone, [[0.0]], [10.0], [2.0])
     assert anchor == pytest.approx([9.9]) and mean == pytest.approx([9.9])
+    assert after(alone, [[0.0]] * 2, [10.0], [2.0, 1.0])[0] == pytest.approx([9.9 * (1 - 0.0085)])
+
+
+@pytest.mark.parametrize("losses", [[0.0, 0.0], [-1.0, -3.0], [0.0, 5.0], [2.0, -9.0]])
+def test_losses_that_say_nothing_of_a_floor_take_nothing_away(losses):
+    """Not reported, or below zero (a likelihood's): the second round takes nothing, and a rise no more."""
+    alone = make("amsfl", {"secant": 0.0, "momentum": 0.0, "averaging": 0.0, "shrinking": 0.01})
+    first = after(alone, [[0.0]], [10.0], losses[:1])[0]
+    assert after(alone, [[0.0]] * 2, [10.0], losses)[0] == pytest.approx(first)
+    assert after(alone, [[0.0]] * 2, [10.0], [2.0, 1e6])[0] == pytest.approx([9.9 * 0.99])
 
 
 def test_the_server_does_not_care_about_the_scale_of_the_model():
@@ -206,9 +219,9 @@ def test_amsfl_balance_of_one_is_fednova():
 
 
 def test_amsfl_stride_is_the_polyak_length_capped():
-    """0.7 loss / ||g||^2 = 0.7 * 0.5 / 2: for a quadratic with minimum 0 that is 0.35 of Newton's step."""
+    """loss / ||g||^2 = 0.5 / 2: for a quadratic with minimum 0 that is half of Newton's step."""
     stride = make("amsfl").stride
-    assert stride(0.5, 2.0) == pytest.approx(0.175)
+    assert stride(0.5, 2.0) == pytest.approx(0.25)
     assert stride(0.0, 0.0) == 0.0
     assert stride(-3.0, 2.0) == 0.0, "a loss below zero says nothing about a length"
     assert make("amsfl", {"polyak": 0.0}).stride is None
@@ -224,7 +237,7 @@ def test_extrapolation_does_not_depend_on_the_scale_of_the_mix():
 
 def test_extrapolation_of_no_movement_is_no_movement():
     method = extrapolate(make("fedavg"))
-    still = Upload(np.zeros(2), np.zeros(0), np.float64(0))
+    still = Total(np.zeros(2), np.zeros(0), np.float64(0))
     x, _ = method.aggregate(np.ones(2), still, np.array([1.0]), np.array([1.0]), np.zeros(0))
     assert np.array_equal(x, np.ones(2))
 
@@ -350,7 +363,7 @@ def test_functions_run_on_torch_tensors(name):
         corrected = method.correct(grad, b, a, server, client)
         sent, client = method.report(b, a, 3.0, 0.1, server, client)
         weights, steps = wrap(np.array([0.2, 0.3])), wrap(np.array([3.0, 1.0]))
-        total = Upload(*(method.mix(weights, steps)[0] * part for part in sent))
+        total = Total(*(method.mix(weights, steps)[0] * part for part in sent), loss=0.5)
         return [corrected, *sent, client, *method.aggregate(a, total, weights, steps, server)]
 
     for ours, theirs in zip(once(lambda v: v), once(torch.tensor), strict=True):

@@ -2,7 +2,7 @@
 
 from amsfl.core.errors import DiskError, Remark, UserError, nearest
 from amsfl.core.optional import need
-from amsfl.core.records import Plan, Reading, Upload
+from amsfl.core.records import Plan, Reading, Total, Upload
 from amsfl.core.registry import Kind, spelled
 from amsfl.core.seams import Attack, Combine, Key, Parts, Transmit, namespace, scattered
 
@@ -16,6 +16,7 @@ __all__ = [
     "Plan",
     "Reading",
     "Remark",
+    "Total",
     "Transmit",
     "Upload",
     "UserError",

@@ -9,7 +9,7 @@ Array = Any
 
 
 class Upload(NamedTuple):
-    """What a client sends up, and (weighted and summed over the cohort) what the server aggregates.
+    """What a client sends up.
 
     `extra` is a second model-sized vector for methods that need one, `x[:0]` otherwise;
     `delta_sq` is ||delta||^2, one scalar, which server step rules such as FedExP need.
@@ -18,6 +18,19 @@ class Upload(NamedTuple):
     delta: Array
     extra: Array
     delta_sq: Array
+
+
+class Total(NamedTuple):
+    """What the server aggregates: the cohort's uploads, mixed and summed, and the loss that they began with.
+
+    `loss` is the mean over the cohort of the first minibatches' losses at the anchor, by weight; 0 where
+    clients take no readings.
+    """
+
+    delta: Array
+    extra: Array
+    delta_sq: Array
+    loss: Array = 0.0
 
 
 class Reading(NamedTuple):

@@ -80,7 +80,8 @@ class Loop:
         foes = None
         if self.method.attacks:
             foes = np.asarray(orders.foes)[trial], np.asarray(orders.words)[trial]
-        moved, fresh = protocol.settle(self.method, anchor, server, uploads, weights, steps, foes)
+        losses = readings.loss[trial] if self.readings else None
+        moved, fresh = protocol.settle(self.method, anchor, server, uploads, weights, steps, foes, losses)
         state.anchor[trial], state.server[trial], state.step[trial] = moved, fresh, moved - anchor
 
     def work(self, starts: Starts, jobs: Jobs) -> Done:

@@ -10,7 +10,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from amsfl import protocol, sampling
-from amsfl.core import Reading, Upload
+from amsfl.core import Reading, Total, Upload
 from amsfl.engines import client, devices
 from amsfl.engines.base import Orders, State
 from amsfl.engines.waves import Queue
@@ -169,8 +169,12 @@ def settle(mesh: Mesh, method: Method, slots: int) -> Any:
             stacked = Upload(*(part.reshape(trials, cohort, *part.shape[1:]) for part in found.uploads))
             foes = (orders.foes, orders.words) if method.attacks else None
             total = jax.vmap(partial(protocol.combined, method))(stacked, orders.weights, counts, foes)
-        moved, server = jax.vmap(method.aggregate)(state.anchor, total, orders.weights, counts, state.server)
+        shaped = found.readings.T.reshape(-1, trials, cohort)
         ran = orders.steps > 0
+        losses = shaped[0] if len(shaped) else jnp.zeros_like(orders.weights)
+        loss = jax.vmap(protocol.mean_loss)(jnp.where(ran, losses, 0), jnp.where(ran, orders.weights, 0))
+        whole = Total(*total, loss)
+        moved, server = jax.vmap(method.aggregate)(state.anchor, whole, orders.weights, counts, state.server)
         active = ran.any(1)[:, None]
         back = jnp.arange(trials)[:, None], jnp.where(ran, orders.cohort, state.client.shape[1])
 
@@ -184,7 +188,6 @@ def settle(mesh: Mesh, method: Method, slots: int) -> Any:
             remembered(state.memory, found.memories),
             jnp.where(active, moved - state.anchor, state.step),
         )
-        shaped = found.readings.T.reshape(-1, trials, cohort)
         return following, shaped, found.deltas.reshape(trials, cohort, -1)
 
     return jax.jit(body, donate_argnums=0, out_shardings=NamedSharding(mesh, P()))

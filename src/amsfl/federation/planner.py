@@ -21,6 +21,8 @@ from amsfl.schedule import Policy
 Ints = np.ndarray[Any, np.dtype[Any]]
 
 T_MAX = 64  # beyond this no estimate was ever seen to hold
+PASSES = 3  # over a client's own rows, in one round: more of them teach it its rows by heart
+FEWEST = 2  # steps that the smallest client may take
 
 
 class Memory(NamedTuple):
@@ -65,12 +67,14 @@ def policy_of(config: Training, method: Method, given: Policy | None = None) -> 
     return schedule.policy(named, **config.policy_options)
 
 
-def planner(config: Training, method: Method, policy: Policy, weights: Any) -> Planner:
-    """The planner of a policy; `weights` are all clients' shares of the data."""
+def planner(config: Training, method: Method, policy: Policy, weights: Any, rows: Any = np.inf) -> Planner:
+    """The planner of a policy; `weights` are all clients' shares of the data, `rows` how many they have."""
     last: dict[Any, Decision] = {}
     doubt = plausible.TRUSTING if method.combine is None else plausible.WARY
     asked = max(config.steps, *config.policy_options.values(), 0)
     most = min(max(schedule.T_MAX, int(asked)), STEPS_AT_MOST)  # who asks for more steps gets them
+    own = np.floor(PASSES * np.broadcast_to(np.asarray(rows, float), len(weights)) / config.batch)
+    limits = np.clip(own, FEWEST, T_MAX)
 
     def start() -> Memory:
         rate = drift.Rate() if method.own_rate else drift.Rate(config.lr)
@@ -104,7 +108,7 @@ def planner(config: Training, method: Method, policy: Policy, weights: Any) -> P
             curve="geometric" if policy.readings else "linear",
             kind=config.clock,  # type: ignore[arg-type]  # checked by the settings
             budget=budget,
-            t_max=T_MAX if policy.readings else most,
+            t_max=limits[cohort] if policy.readings else most,
             clients=[str(who) for who in cohort],
         )
         signals = memory.heard.signals(number, config.steps, config.lr if lr is None else lr, config.seconds)

@@ -136,8 +136,8 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
         [clock.costs(profile, work) for profile in profiles],
         work,
         [
-            planner.planner(each, method, rule, weights)
-            for each, rule, weights in zip(configs, policies, claimed, strict=True)
+            planner.planner(each, method, rule, weights, rows)
+            for each, rule, weights, rows in zip(configs, policies, claimed, job.shards.size, strict=True)
         ],
         config.cohort or clients,
         claimed,

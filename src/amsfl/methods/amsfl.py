@@ -7,13 +7,13 @@ from amsfl.methods.momentum import Pace, accelerated
 
 
 def amsfl(
-    polyak: float = 0.7,
+    polyak: float = 1.0,
     closing: float = 1.0,
-    balance: float = 0.5,
+    balance: float = 0.25,
     secant: float = 1.0,
-    momentum: float = 0.9,
-    averaging: float = 9.0,
-    shrinking: float = 0.0005,
+    momentum: float = 0.95,
+    averaging: float = 20.0,
+    shrinking: float = 0.005,
 ) -> Method:
     """Every client has its own number of steps, planned by what a second is worth (federation/planner.py).
 
@@ -59,7 +59,7 @@ def amsfl(
     return whole._replace(driven=rest)
 
 
-def planned_steps(closing: float = 1.0, balance: float = 0.5) -> Method:
+def planned_steps(closing: float = 1.0, balance: float = 0.25) -> Method:
     """AMSFL's planned steps alone, at your learning rate: no strides, no server steps, no momentum.
 
     x+ = x + sum_i u_i (y_i - x)

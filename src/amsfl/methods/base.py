@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from amsfl.core import Attack, Combine, Transmit, Upload
+from amsfl.core import Attack, Combine, Total, Transmit, Upload
 
 Vector = Any
 Init = Callable[[Vector], tuple[Vector, Vector]]
@@ -18,7 +18,7 @@ Mix = Callable[[Vector, Vector], Vector]
 Model = Callable[[Vector, Vector], Vector]
 Stride = Callable[[Any, Any], Any]
 Pace = Callable[[Any, Any, Any, Any], tuple[Any, Any]]
-Aggregate = Callable[[Vector, Upload, Vector, Vector, Vector], tuple[Vector, Vector]]
+Aggregate = Callable[[Vector, Total, Vector, Vector, Vector], tuple[Vector, Vector]]
 
 
 class Distillation(NamedTuple):
@@ -60,7 +60,7 @@ def average(weights: Vector, steps: Vector) -> Vector:
 
 
 def add_delta(
-    anchor: Vector, total: Upload, weights: Vector, steps: Vector, server: Vector
+    anchor: Vector, total: Total, weights: Vector, steps: Vector, server: Vector
 ) -> tuple[Vector, Vector]:
     return anchor + total.delta, server
 
@@ -84,7 +84,7 @@ class Method(NamedTuple):
     model(anchor, server)                            -> what is scored and kept: the anchor, for most
 
     `weights` are shares of all clients' data: over a full cohort they sum to 1, over a part to less.
-    `total` is the Upload summed over the cohort by `mix`, so no engine ever has to hold all uploads; with
+    `total` is the uploads summed over the cohort by `mix`, so no engine ever has to hold all uploads; with
     `combine` it is what the rule makes of them.
     """
 

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from amsfl.core import Upload
+from amsfl.core import Total
 from amsfl.methods.base import Method, Vector, clip
 
 
-def server_step(total: Upload, scale: Any, cap: float) -> Any:
+def server_step(total: Total, scale: Any, cap: float) -> Any:
     """clip(sum_i w_i ||d_i||^2 / (2 ||sum_i w_i d_i||^2), 1, cap) for mixing weights that sum to `scale`."""
     agreement = 2 * (total.delta * total.delta).sum()
     return clip(scale * total.delta_sq / (agreement + (agreement == 0)), 1.0, cap)
@@ -22,7 +22,7 @@ def extrapolate(method: Method, cap: float = 4.0) -> Method:
     """
 
     def aggregate(
-        anchor: Vector, total: Upload, weights: Vector, steps: Vector, server: Vector
+        anchor: Vector, total: Total, weights: Vector, steps: Vector, server: Vector
     ) -> tuple[Vector, Vector]:
         moved, server = method.aggregate(anchor, total, weights, steps, server)
         step = server_step(total, method.mix(weights, steps).sum(), cap)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from amsfl.core import Upload
+from amsfl.core import Total
 from amsfl.methods.base import Method, Vector, joined
 
 Second = Callable[[Vector, Vector], Vector]  # (v, D^2) -> v+
@@ -27,7 +27,7 @@ def adaptive(name: str, title: str, rate: float, beta1: float, tau: float, secon
         return joined(0 * x, 0 * x + tau**2), x[:0]
 
     def aggregate(
-        anchor: Vector, total: Upload, weights: Vector, steps: Vector, server: Vector
+        anchor: Vector, total: Total, weights: Vector, steps: Vector, server: Vector
     ) -> tuple[Vector, Vector]:
         size = len(anchor)
         m = beta1 * server[:size] + (1 - beta1) * total.delta

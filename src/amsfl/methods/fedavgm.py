@@ -1,6 +1,6 @@
 """FedAvgM."""
 
-from amsfl.core import Upload
+from amsfl.core import Total
 from amsfl.methods.base import Method, Vector
 
 
@@ -13,7 +13,7 @@ def fedavgm(momentum: float = 0.9) -> Method:
     """
 
     def aggregate(
-        anchor: Vector, total: Upload, weights: Vector, steps: Vector, server: Vector
+        anchor: Vector, total: Total, weights: Vector, steps: Vector, server: Vector
     ) -> tuple[Vector, Vector]:
         v = momentum * server + total.delta
         return anchor + v, v

@@ -1,6 +1,6 @@
 """FedCSDA: a reading of the name."""
 
-from amsfl.core import Upload
+from amsfl.core import Total
 from amsfl.methods.base import Distillation, Method, Vector
 
 NOTE = (
@@ -30,7 +30,7 @@ def fedcsda(mu: float = 0.1, temperature: float = 4.0, memory: float = 0.9, rows
         return 1 * x, x[:0]
 
     def aggregate(
-        anchor: Vector, total: Upload, weights: Vector, steps: Vector, server: Vector
+        anchor: Vector, total: Total, weights: Vector, steps: Vector, server: Vector
     ) -> tuple[Vector, Vector]:
         x = anchor + total.delta
         return x, memory * server + (1 - memory) * x

@@ -1,6 +1,6 @@
 """FedDuA."""
 
-from amsfl.core import Upload
+from amsfl.core import Total
 from amsfl.methods.base import Method, Vector, joined
 
 
@@ -20,7 +20,7 @@ def feddua(beta1: float = 0.0, beta2: float = 0.99, epsilon: float = 1e-3) -> Me
         return joined(0 * x, 0 * x), x[:0]
 
     def aggregate(
-        anchor: Vector, total: Upload, weights: Vector, steps: Vector, server: Vector
+        anchor: Vector, total: Total, weights: Vector, steps: Vector, server: Vector
     ) -> tuple[Vector, Vector]:
         size, delta = len(anchor), total.delta
         m = beta1 * server[:size] + (1 - beta1) * delta

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amsfl.core import Upload
+from amsfl.core import Total, Upload
 from amsfl.methods.base import Method, Vector, upload, zero_state
 
 
@@ -26,7 +26,7 @@ def feddyn(alpha: float = 0.1) -> Method:
         return upload(x - anchor), client - alpha * (x - anchor)
 
     def aggregate(
-        anchor: Vector, total: Upload, weights: Vector, steps: Vector, server: Vector
+        anchor: Vector, total: Total, weights: Vector, steps: Vector, server: Vector
     ) -> tuple[Vector, Vector]:
         h = server - alpha * weights.sum() * total.delta
         return anchor + total.delta - h / alpha, h

@@ -1,6 +1,6 @@
 """FedNova."""
 
-from amsfl.core import Upload
+from amsfl.core import Total
 from amsfl.methods.base import Method, Vector, average
 
 
@@ -16,7 +16,7 @@ def fednova() -> Method:
         return average(weights, steps) / steps
 
     def aggregate(
-        anchor: Vector, total: Upload, weights: Vector, steps: Vector, server: Vector
+        anchor: Vector, total: Total, weights: Vector, steps: Vector, server: Vector
     ) -> tuple[Vector, Vector]:
         effective = (average(weights, steps) * steps).sum()
         return anchor + effective * total.delta, server

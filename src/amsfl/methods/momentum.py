@@ -7,24 +7,29 @@ round (dD . da is large), where it is straight D stays as it is, and noise, whic
 
     short = da.dD / ||dD||^2      long = ||da||^2 / da.dD      (Barzilai and Borwein 1988)
     s <- short^3/4 long^1/4, by a factor of 0.7 at most a round, within 0.1 and 4; the sums halved each round
-    D <- D - `shrinking` a      (weight decay: what only one client's rows ask for does not stay)
+    D <- D - `shrinking` l a,   l = loss / first loss, smoothed, at most 1
     x+ = a + s D
     a+ = x+ + m (x+ - x),   m = (r + 3)/(r + 6), at most `momentum`      (Nesterov's, three rounds ahead)
     scored: z+ = z + p/(r + p) (x+ - z),   p = `averaging`; r counts rounds from 0
+
+Taking a part of the model away (weight decay) keeps out what only one client's rows ask for, and costs where
+large weights are right. The loss tells the two apart: where labels are wrong or classes overlap it stays
+high, where they are clean it goes to zero, and l with it.
 
 All of it happens at the server: nothing is sent for it, in either direction.
 """
 
 from typing import Any, NamedTuple
 
-from amsfl.core import Upload
+from amsfl.core import Total
 from amsfl.methods.base import Method, Vector, clip, joined
 
 LIMIT = 0.7  # a round changes the server's step by this factor at most, down or (1/0.7) up
 SHORTEST, LONGEST = 0.1, 4.0
 KEPT = 0.5  # of the secant's sums, from round to round
 AHEAD, FADING = 3, 3  # momentum (r + 3)/(r + 3 + 3)
-SCALARS = 5
+SMOOTHING = 0.7  # of the old loss that stays
+SCALARS = 7
 
 
 class Pace(NamedTuple):
@@ -33,13 +38,14 @@ class Pace(NamedTuple):
     secant: bool
     momentum: float  # the most, 0 for none
     averaging: float  # p, 0 for none
-    shrinking: float  # of the anchor, a round
+    shrinking: float  # of the anchor, a round, while the loss is what it was at first
 
 
 def accelerated(method: Method, pace: Pace) -> Method:
     """The method with this server on top of its mean delta; its own server state must be empty.
 
-    The state is one vector: a', D', z, then s, the three sums of the secant, and r.
+    The state is one vector: a', D', z, then s, the three sums of the secant, r, the first loss and the
+    smoothed one.
     """
     if not any(pace):
         return method
@@ -51,10 +57,11 @@ def accelerated(method: Method, pace: Pace) -> Method:
         return joined(x, nothing, x, *one), client
 
     def aggregate(
-        anchor: Vector, total: Upload, weights: Vector, steps: Vector, server: Vector
+        anchor: Vector, total: Total, weights: Vector, steps: Vector, server: Vector
     ) -> tuple[Vector, Vector]:
         old = _split(server, len(anchor))
-        delta = total.delta - pace.shrinking * anchor
+        loss0, loss = _losses(total.loss, old)
+        delta = total.delta - pace.shrinking * _share(loss, loss0) * anchor
         sums = _sums(anchor - old.anchor, old.delta - delta, old)
         s = _step(old, sums) if pace.secant else old.s
         x, before = anchor + s * delta, old.anchor + old.s * old.delta
@@ -63,7 +70,7 @@ def accelerated(method: Method, pace: Pace) -> Method:
         p = pace.averaging
         mean = old.mean + p / (old.number + p) * (x - old.mean) if p else x
         following = x + m * (x - before)
-        return following, joined(anchor, delta, mean, s, *sums, old.number + 1)
+        return following, joined(anchor, delta, mean, s, *sums, old.number + 1, loss0, loss)
 
     def model(anchor: Vector, server: Vector) -> Vector:
         size = anchor.shape[-1]
@@ -83,6 +90,8 @@ class State(NamedTuple):
     along: Vector  # da . dD
     change: Vector  # ||dD||^2
     number: Vector
+    loss0: Vector  # the first round's
+    loss: Vector  # smoothed
 
 
 def _split(server: Vector, size: int) -> State:
@@ -97,6 +106,19 @@ def _sums(way: Vector, change: Vector, old: State) -> tuple[Any, Any, Any]:
     fresh = (there * (way * way).sum(), there * (way * change).sum(), there * (change * change).sum())
     found = [older * past + (1 - older) * now for past, now in zip(old[4:7], fresh, strict=True)]
     return found[0], found[1], found[2]
+
+
+def _losses(loss: Any, old: State) -> tuple[Any, Any]:
+    """The first loss and the smoothed one; in the first round both are this one."""
+    begun = _as(old.number, old.number > 0)
+    smoothed = SMOOTHING * old.loss + (1 - SMOOTHING) * loss
+    return old.loss0 * begun + loss * (1 - begun), smoothed * begun + loss * (1 - begun)
+
+
+def _share(loss: Vector, first: Vector) -> Vector:
+    """loss / first within 0 and 1; 0 where the first is not above 0, and so says nothing."""
+    told = _as(first, first > 0)
+    return clip(told * loss / (first * told + 1 - told), 0.0, 1.0)
 
 
 def _step(old: State, sums: tuple[Any, Any, Any]) -> Any:

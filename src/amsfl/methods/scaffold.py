@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amsfl.core import Upload
+from amsfl.core import Total, Upload
 from amsfl.methods.base import Method, Vector, upload, zero_state
 
 
@@ -27,7 +27,7 @@ def scaffold() -> Method:
         return upload(x - anchor, fresh - client), fresh
 
     def aggregate(
-        anchor: Vector, total: Upload, weights: Vector, steps: Vector, server: Vector
+        anchor: Vector, total: Total, weights: Vector, steps: Vector, server: Vector
     ) -> tuple[Vector, Vector]:
         return anchor + total.delta, server + weights.sum() * total.extra
 

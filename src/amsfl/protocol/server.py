@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from amsfl.core import Upload, namespace
+from amsfl.core import Total, Upload, namespace
 from amsfl.methods import Method
 from amsfl.methods.base import average
 
@@ -18,17 +18,25 @@ def settle(
     weights: Vector,
     steps: Vector,
     foes: tuple[Vector, Vector] | None = None,
+    losses: Vector | None = None,
 ) -> tuple[Vector, Vector]:
     """The next anchor and server state, from all uploads in the cohort's order.
 
     `weights` are the clients' shares of all data, `steps` what each did, both in the vectors' own precision;
-    `foes` who attacks how, in a simulation, and each client's random word.
+    `foes` who attacks how, in a simulation, and each client's random word; `losses` what clients began with,
+    where they say it.
     """
     if not method.stacks:
         total = summed(uploads, method.mix(weights, steps))
     else:
         total = combined(method, stacked(uploads, weights), weights, steps, foes)
-    return method.aggregate(anchor, total, weights, steps, server)
+    loss = mean_loss(losses, weights) if losses is not None else 0.0
+    return method.aggregate(anchor, Total(*total, loss), weights, steps, server)
+
+
+def mean_loss(losses: Vector, weights: Vector) -> Any:
+    """The cohort's mean loss, by weight."""
+    return (losses * weights).sum() / weights.sum()
 
 
 def combined(

@@ -94,7 +94,10 @@ def combine(
     """The next model, in float32 and in the clients' order, as the loop engine has it."""
     shares, counts = np.asarray(weights, np.float32), np.asarray(steps, np.float32)
     uploads = [item.upload for item in good]
-    anchor, server = protocol.settle(method, model.anchor, model.server, uploads, shares, counts)
+    losses = np.array([item.reply.reading.loss for item in good], np.float32)
+    anchor, server = protocol.settle(
+        method, model.anchor, model.server, uploads, shares, counts, losses=losses
+    )
     return (
         np.asarray(anchor, np.float32),
         np.asarray(server, np.float32),

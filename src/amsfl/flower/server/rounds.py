@@ -72,7 +72,13 @@ class Server:
         self.exchange = Exchange(config, self.desk, self.post, self.door)
         self.ending = Ending(config, self.desk, self.post, self.door, evaluate)
         self.writer: RunWriter | None = None
-        self.plan_for = plan_by or (lambda weights: planner(config, self.method, policy, weights))
+        self.policy, self.plan_by = policy, plan_by
+
+    def _planner(self, seats: list[roster.Seat]) -> Planner:
+        weights = roster.weights(seats)
+        if self.plan_by is not None:
+            return self.plan_by(weights)
+        return planner(self.config, self.method, self.policy, weights, roster.believed(seats))
 
     def run(self, resume: bool = False) -> tuple[Progress, list[RoundRecord]]:
         """All rounds, until rounds, seconds or target say stop."""
@@ -133,7 +139,7 @@ class Server:
             return stand, records
         self.names = [seat.name for seat in stand.seats]
         self._drive(stand.seats)
-        self.planner = self.plan_for(roster.weights(stand.seats))
+        self.planner = self._planner(stand.seats)
         stand.status = "finished" if stand.round >= self.config.last_round else "running"
         if self.writer:
             self.writer.change(self.config.model_dump(), {}, stand.round)
@@ -155,7 +161,7 @@ class Server:
         anchor, buffers = (self.start, {}) if self.start is not None else self.door.first_model(seats)
         anchor = np.ascontiguousarray(anchor, np.float32)
         server = np.asarray(self.method.init(anchor)[0], np.float32)
-        self.planner, measured = self.plan_for(roster.weights(seats)), costs.start(len(seats))
+        self.planner, measured = self._planner(seats), costs.start(len(seats))
         memory = self.planner.start()
         stand = Progress(anchor, server, 0 * anchor, buffers, seats, memory, measured, self.config.seed)
         stand.steps = [0] * len(seats)
