@@ -142,6 +142,7 @@ def damage(rule):
             "method": "amsfl",
             "rounds": 6,
             "partition": "iid",
+            "batch": 2,  # few rows, and yet no limit by passes over them
             "combine": rule,
         }
         result = amsfl.run(**common, attack=spec)
