@@ -245,6 +245,31 @@ def test_studies_have_a_run_a_trial(tmp_path):
     assert opened[0][1] == tmp_path / "tracked" / "fedavg" / "0"
 
 
+def test_servers_of_real_clients_have_trackers(tmp_path):
+    flower = pytest.importorskip("amsfl.flower", reason="Flower is not installed")
+    rehearsal = pytest.importorskip("amsfl.flower.rehearsal", reason="Flower is not installed")
+    data, opened = own_data(), []
+
+    def shard(context):
+        mine = slice(int(context.node_config["partition-id"]), None, 2)
+        return flower.Shard(data.x[mine], data.y[mine], 2, "softmax")
+
+    def begin(begun):
+        opened.append(begun)
+        return Told(lambda record: opened.append(numbers(record, begun.clock)), opened.append)
+
+    def score(params, buffers):
+        return {"holdout": {"mine": 0.25, "accuracy": 0.5}}
+
+    settings = {"method": "fedavg", "clients": 2, "rounds": 2, "poll": 0.001, "batch": 16, "steps": 1}
+    grid = rehearsal.Rehearsal(flower.jax_client(shard), [{"partition-id": place} for place in range(2)])
+    flower.serve(grid, settings | {"out": str(tmp_path / "run"), "track": Tracker("mine", begin)}, score)
+    begun, *rounds, summary = opened
+    assert begun.out == tmp_path / "run" and begun.clock == "makespan" and begun.settings["clients"] == 2
+    assert [each["holdout/mine"] for each in rounds] == [0.25, 0.25]
+    assert all(each["time/elapsed_seconds"] > 0 for each in rounds) and summary.rounds == 2
+
+
 def test_what_trackers_are_told():
     record = record_small.one_round(3)._replace(
         bytes_up=2e6, wall={"elapsed": 9.0}, plan={"refused": [{"client": 1, "reason": "late"}]}
