@@ -7,6 +7,7 @@ import typer
 
 from amsfl.cli import flags
 from amsfl.cli.errors import friendly
+from amsfl.cli.run import Track
 from amsfl.cli.screen import plain, print_json
 from amsfl.core import UserError
 from amsfl.federation.config import Serving, Training
@@ -32,14 +33,17 @@ def deploy(
     out: Annotated[Path, typer.Option(help="folder of the record")] = Path("runs/deploy"),
     resume: Annotated[bool, typer.Option(help="go on from the folder's last round")] = False,
     force: Annotated[bool, typer.Option(help="replace a run that the folder holds")] = False,
+    track: Track = "",
     as_json: Annotated[bool, typer.Option("--json", help="the summary as JSON")] = False,
 ) -> None:
     """Start a SuperLink and SuperNodes on this machine, train, and leave nothing running."""
     from amsfl.flower.deploy.run import deploy as run_it
     from amsfl.flower.deploy.speeds import handicaps
+    from amsfl.track import make
 
     asked = {"data": Training.model_fields["data"].default, **settings}
     asked |= {"resume": True} if resume else {"force": True} if force else {}
+    asked |= {"track": track} if make(track) else {}  # one that is not there is said before anything starts
     quiet = (lambda line: None) if as_json else lambda line: typer.echo(plain(line))
     slow = _numbers(slowdowns)
     if profile is not None:

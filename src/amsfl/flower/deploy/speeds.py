@@ -10,7 +10,7 @@ from amsfl.core import Remark
 from amsfl.federation import serve_config
 from amsfl.federation.setup import client_names, load_data
 
-RUN = ("resume", "force")  # what is asked of one start, and is no setting of the run
+RUN = ("resume", "force", "track")  # what is asked of one start, and is no setting of the run
 
 
 def handicaps(settings: Mapping[str, Any], path: Path) -> tuple[list[float], float]:
