@@ -28,7 +28,7 @@ def main() -> None:
 
 
 def problem(kind: str) -> schedule.Problem:
-    return schedule.problem(STEP, COMM, WEIGHT, drift=DRIFT, kind=kind, clients=NAMES)
+    return schedule.problem(WEIGHT, STEP, COMM, drift=DRIFT, curve="geometric", kind=kind, clients=NAMES)
 
 
 def rounds() -> plt.Figure:
@@ -36,8 +36,16 @@ def rounds() -> plt.Figure:
     planned = schedule.policy("price")(problem("makespan")).steps
     figure, panels = plt.subplots(2, 1, figsize=(7, 4.2), sharex=True)
     for axes, steps, title in (
-        (panels[0], np.full(5, FIXED), f"equal steps: {FIXED} each, {5 * FIXED} in all; the fast wait"),
-        (panels[1], planned, f"planned: {int(planned.sum())} steps in all, the most gain per second"),
+        (
+            panels[0],
+            np.full(5, FIXED),
+            f"equal steps: {5 * FIXED} in {max(COMM + FIXED * STEP):.2f} s, and the fast wait",
+        ),
+        (
+            panels[1],
+            planned,
+            f"planned: {int(planned.sum())} in {max(COMM + planned * STEP):.2f} s, the most gain per second",
+        ),
     ):
         for place, count in enumerate(steps):
             axes.barh(place, COMM[place], color="#cccccc", height=0.6)
@@ -85,7 +93,7 @@ def price() -> plt.Figure:
     axes.set_yscale("log")
     axes.set_xlabel("local step (dots: taken)")
     axes.set_ylabel("worth per second")
-    axes.legend(frameon=False, title="steps", ncol=2)
+    axes.legend(frameon=False, title="steps taken", loc="center left", bbox_to_anchor=(1, 0.5))
     axes.spines[["top", "right"]].set_visible(False)
     return figure
 

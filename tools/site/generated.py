@@ -24,15 +24,19 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     return MARKER.sub(lambda match: MAKERS[match[1]](*match[2].split()), markdown)
 
 
-def api(module: str) -> str:
-    """Everything in a module's __all__, for mkdocstrings; what `amsfl` itself has is on its own page."""
+def api(module: str, *only: str) -> str:
+    """Everything in a module's __all__, or `only` this, for mkdocstrings; `amsfl` itself has its own page."""
     front = public("amsfl") if module != "amsfl" else {}
     parts = []
     for name, home in public(module).items():
+        if only and name not in only:
+            continue
         if name in front and front[name] == home:
             parts.append(f"## {name}\n\n`{module}.{name}` is [`amsfl.{name}`](index.md#amsfl.{name}).")
         elif not name.startswith("__") and not name.isupper():  # constants are for reading, in the code
-            parts.append(f"::: {module}.{name}")
+            # a file of the same name hides what a package passes on
+            inside = ROOT / "src" / module.replace(".", "/") / f"{name}.py"
+            parts.append(f"::: {home if inside.is_file() else module}.{name}")
     return "\n\n".join(parts)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from amsfl.cli.screen import plain, screen
+from amsfl.cli.screen import plain, screen, watched
 from amsfl.record import RoundRecord
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def watching(config: "Training", quiet: bool) -> Iterator[Callable[[RoundRecord], None] | None]:
     """A callback for every round that moves the bar, on standard error; None when there is no terminal."""
     console = screen(stderr=True)
-    if quiet or not console.is_terminal:
+    if quiet or not watched():
         yield None
         return
     columns = (

@@ -15,6 +15,11 @@ def screen(stderr: bool = False, width: int | None = None) -> Console:
     return Console(stderr=stderr, width=width, markup=False, emoji=False, highlight=False)
 
 
+def watched() -> bool:
+    """Whether standard error is a terminal; FORCE_COLOR, as notebooks set it, does not make it one."""
+    return sys.stderr.isatty()
+
+
 def plain(text: str) -> str:
     """Control characters made visible: a name must not move the cursor or colour the terminal."""
     return "".join(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from amsfl.cli.screen import plain, screen
+from amsfl.cli.screen import plain, screen, watched
 from amsfl.record import RoundRecord
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def watching(
 ) -> Iterator[Callable[["Unit", int, RoundRecord], None] | None]:
     """A callback for every round of every trial, on standard error; None when there is no terminal."""
     console = screen(stderr=True)
-    if quiet or not units or not console.is_terminal:
+    if quiet or not units or not watched():
         yield None
         return
     columns = (

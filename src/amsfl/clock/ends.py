@@ -29,7 +29,14 @@ class RoundEnd(NamedTuple):
 
 
 def round_end(text: str) -> RoundEnd:
-    """`all`, `deadline:2.5`, `quorum:3`, `buffer:10`."""
+    """How a round ends, from `all`, `deadline:2.5`, `quorum:3` or `buffer:10`.
+
+    Args:
+        text: As the setting spells it.
+
+    Returns:
+        The kind and its number.
+    """
     kind, _, argument = text.partition(":")
     if kind not in ENDS:
         raise UserError(f"Unknown round end {text!r}{nearest(kind, ENDS)}; as in deadline:2.5 or quorum:3.")
@@ -55,6 +62,12 @@ def staleness(text: str) -> Worth:
 
     constant: 1; sqrt: 1/sqrt(1+t) (FedBuff); poly:A: (1+t)^-A; hinge:A,B: 1 up to t = B, then 1/(A(t-B)+1)
     (FedAsync).
+
+    Args:
+        text: As the setting spells it.
+
+    Returns:
+        A function of t.
     """
     kind, _, argument = text.partition(":")
     if kind not in STALENESS:

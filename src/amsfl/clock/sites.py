@@ -93,7 +93,14 @@ class Sites:
 
 
 def read_sites(path: Path) -> Sites:
-    """The table of a CSV file; each mistake in it is one sentence."""
+    """The table of a CSV file; each mistake in it is one sentence.
+
+    Args:
+        path: Of the CSV.
+
+    Returns:
+        Its columns by name.
+    """
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)

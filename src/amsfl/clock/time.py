@@ -28,6 +28,15 @@ class Costs(NamedTuple):
 
 
 def costs(profile: Profile, job: Work) -> Costs:
+    """What each client's steps and rounds take.
+
+    Args:
+        profile: How fast clients are.
+        job: What the method computes and sends.
+
+    Returns:
+        Seconds a step and seconds a round, one of each a client.
+    """
     transfer = 8e-6 * (job.bytes_down / profile.down_mbps + job.bytes_up / profile.up_mbps)
     return Costs(
         profile.step_seconds * (1 + job.extra_per_step),
@@ -36,17 +45,43 @@ def costs(profile: Profile, job: Work) -> Costs:
 
 
 def client_seconds(cost: Costs, cohort: Any, steps: Any) -> Floats:
-    """What each of a round's clients takes, in the cohort's order."""
+    """What each of a round's clients takes, in the cohort's order.
+
+    Args:
+        cost: Of `costs`.
+        cohort: Places of this round's clients.
+        steps: Theirs, in the same order.
+
+    Returns:
+        Seconds, one a client of the cohort.
+    """
     return np.asarray(cost.step_seconds[cohort] * np.asarray(steps) + cost.comm_seconds[cohort])
 
 
 def round_seconds(cost: Costs, cohort: Any, steps: Any) -> dict[str, float]:
-    """One round by both models: clients one after another (sum), or side by side (makespan)."""
+    """One round by both models: clients one after another (sum), or side by side (makespan).
+
+    Args:
+        cost: Of `costs`.
+        cohort: Places of this round's clients.
+        steps: Theirs, in the same order.
+
+    Returns:
+        Seconds by clock: `sum`, `makespan`.
+    """
     each = client_seconds(cost, cohort, steps)
     return {"sum": float(each.sum()), "makespan": float(each.max())}
 
 
 def check_clock(name: str) -> str:
+    """The name of a clock, or a sentence that lists them.
+
+    Args:
+        name: `sum` or `makespan`.
+
+    Returns:
+        The same name.
+    """
     if name not in CLOCKS:
         raise UserError(f"Unknown clock {name!r}{nearest(name, CLOCKS)}.")
     return name

@@ -31,7 +31,14 @@ names = COMBINES.names
 
 
 def make(given: str | Combine) -> Combine | None:
-    """`median`, or several chained by commas as in `nnm:2,trimmed:2`; a passed one; None for nothing."""
+    """`median`, or several chained by commas as in `nnm:2,trimmed:2`; a passed one; None for nothing.
+
+    Args:
+        given: Names with commas, `module:attribute`, or a Combine.
+
+    Returns:
+        One rule, or None.
+    """
     return COMBINES.chained(given, chain)
 
 

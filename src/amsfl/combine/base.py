@@ -9,7 +9,14 @@ Rule = Callable[[Upload, Array], tuple[Upload, Array]]  # rows, and weights that
 
 
 def chain(rules: Sequence[Combine]) -> Combine:
-    """One after another, each on the rows and weights that the one before leaves."""
+    """One after another, each on the rows and weights that the one before leaves.
+
+    Args:
+        rules: In order.
+
+    Returns:
+        One rule.
+    """
 
     def apply(uploads: Upload, weights: Array, steps: Array) -> tuple[Upload, Array]:
         for rule in rules:
@@ -26,6 +33,13 @@ def by_step(name: str, rule: Rule) -> Combine:
 
     Rows are divided by their steps before and multiplied after: by their own where all are left, else by the
     mean. An upload that is not finite, or whose square is not, counts nothing; where none is, all is NaN.
+
+    Args:
+        name: Of the rule.
+        rule: What it does to rows and weights.
+
+    Returns:
+        A rule over a cohort's uploads.
     """
 
     def apply(uploads: Upload, weights: Array, steps: Array) -> tuple[Upload, Array]:

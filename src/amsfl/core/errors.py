@@ -21,7 +21,15 @@ class Remark(UserWarning):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """` (did you mean 'fedavg'?)` for an unknown word, or the list of what there is."""
+    """` (did you mean 'fedavg'?)` for an unknown word, or the list of what there is.
+
+    Args:
+        word: What was typed.
+        known: What there is.
+
+    Returns:
+        Text to put behind a sentence.
+    """
     names = list(known)
     close = get_close_matches(word.lower(), names, n=1, cutoff=0.5)
     return f" (did you mean {close[0]!r}?)" if close else f" (known: {', '.join(names)})"

@@ -7,7 +7,16 @@ from amsfl.core.errors import UserError
 
 
 def need(package: str, extra: str, what: str) -> Any:
-    """The package, or a sentence with what installs it: `need("pandas", "frames", "to_frame()")`."""
+    """The package, or a sentence with what installs it: `need("pandas", "frames", "to_frame()")`.
+
+    Args:
+        package: To import.
+        extra: Of amsfl that installs it.
+        what: Needs it.
+
+    Returns:
+        The module.
+    """
     try:
         return import_module(package)
     except ImportError as error:

@@ -93,7 +93,14 @@ class Kind(NamedTuple, Generic[T]):
 
 
 def spelled(text: str) -> list[tuple[str, list[float]]]:
-    """`topk:0.1,q8` as [("topk", [0.1]), ("q8", [])]; `module:attribute` stays a name."""
+    """`topk:0.1,q8` as [("topk", [0.1]), ("q8", [])]; `module:attribute` stays a name.
+
+    Args:
+        text: Names with commas, numbers behind a colon.
+
+    Returns:
+        Every name with its numbers.
+    """
     links = []
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         name, _, numbers = part.rpartition(":")

@@ -78,7 +78,16 @@ def namespace(array: Array) -> Any:
 
 
 def scattered(size: int, index: Array, values: Array) -> Array:
-    """A vector of zeros with `values` at `index`: the one thing that the array standard has no word for."""
+    """A vector of zeros with `values` at `index`: the one thing that the array standard has no word for.
+
+    Args:
+        size: Of the vector.
+        index: Places.
+        values: What stands there.
+
+    Returns:
+        The vector, of the kind that `values` is.
+    """
     zeros = namespace(values).zeros(size, dtype=values.dtype)
     if hasattr(zeros, "at"):
         return zeros.at[index].set(values)

@@ -57,9 +57,24 @@ def load(
 ) -> Dataset:
     """A source by name, or the path of a table (.csv, .tsv, either with .gz, .parquet).
 
-    `label`, `client_column`, `scale`, `drop`, `columns` and `impute` are about tables, `data_dir` and
-    `binary` about NSL-KDD. Where the real NSL-KDD cannot be had, nslkdd-synth stands in and its note says so,
-    unless `allow_synthetic=False`.
+    Where the real NSL-KDD cannot be had, nslkdd-synth stands in and its note says so.
+
+    Args:
+        source: A name of `amsfl data`, or a path.
+        data_dir: Folder of the NSL-KDD files.
+        label: Column of the class; by default one named label, target, class or y.
+        client_column: Column of a row's owner; by default one named client, site or hospital.
+        binary: Normal against attack.
+        holdout: Share of rows to judge by.
+        seed: Of the split into training pool and hold-out.
+        allow_synthetic: Whether made-up data may stand in for NSL-KDD.
+        scale: `standard` or `none`.
+        drop: Columns to leave out, as in `a,b`.
+        columns: How to read some, as in `zip=words,code=hash`.
+        impute: `shared`, `site` or `refuse`.
+
+    Returns:
+        Training pool, splits to judge by, names of classes and features.
     """
     if is_table(source):
         _refuse(source, binary=binary)
@@ -87,7 +102,14 @@ def load(
 
 
 def catalogue(data_dir: str | None = None) -> list[Source]:
-    """What there is, and where it was found or how to get it; downloads nothing."""
+    """What there is, and where it was found or how to get it; downloads nothing.
+
+    Args:
+        data_dir: Where else NSL-KDD may lie.
+
+    Returns:
+        One Source a line.
+    """
     return [
         Source("nslkdd", 148_517, "intrusion detection, 122 features, 5 or 2 classes", whereabouts(data_dir)),
         Source("nslkdd-synth", ROWS + TEST_ROWS, "made-up traffic to the same schema", "generated"),

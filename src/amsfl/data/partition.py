@@ -39,7 +39,16 @@ class Holdings(NamedTuple):
 
 
 def summary(parts: Sequence[IntArray], y: IntArray, classes: Sequence[str]) -> Holdings:
-    """Count the classes that each client of a partition holds."""
+    """Count the classes that each client of a partition holds.
+
+    Args:
+        parts: Row indices a client.
+        y: The label of every row.
+        classes: Names of the labels.
+
+    Returns:
+        Counts a client and class.
+    """
     owner = np.repeat(np.arange(len(parts)), [len(p) for p in parts])
     flat = owner * len(classes) + y[np.concatenate(parts)]
     counts = np.bincount(flat, minlength=len(parts) * len(classes))
@@ -67,6 +76,18 @@ def partition(
 
     `shares` is the fraction of rows each client should hold in expectation (default: equal); Dirichlet
     concentrations become ALPHA x clients x share. A column ignores it: its sizes are what they are.
+
+    Args:
+        spec: One of the above.
+        y: The label of every row.
+        clients: How many.
+        seed: Of the deal.
+        shares: Expected fractions a client.
+        sites: Of every row, an index into `site_names`.
+        site_names: Names of the sites.
+
+    Returns:
+        Sorted row indices, one array a client.
     """
     name, _, argument = spec.strip().partition(":")
     if clients < 1:

@@ -32,6 +32,17 @@ def load_table(
     Words become one-hot columns, numbers and dates are standardised, gaps are filled; whatever that takes is
     fitted to the training pool (never the hold-out), from sums that clients of a real federation can add up
     before the first round without showing a row (data/sums.py).
+
+    Args:
+        source: A path, a data frame, or a dict of columns.
+        label: Column of the class; by default one of the usual names.
+        client_column: Column of a row's owner; by default one of the usual names.
+        holdout: Share of rows to judge by.
+        seed: Of the split.
+        wish: How columns are to be read, from `amsfl.data.fit.wishes`.
+
+    Returns:
+        Training pool, hold-out, and the recipe that encodes new rows alike.
     """
     table = read(str(source)) if isinstance(source, str | Path) else from_frame(source)
     label = _pick(table, label, LABELS, "label")
@@ -153,7 +164,14 @@ def _check_classes(path: str, label: str, y: IntArray, classes: Sequence[str]) -
 
 
 def describe(data: Dataset) -> list[str]:
-    """What a table is taken for, in lines: before anything is trained on it."""
+    """What a table is taken for, in lines: before anything is trained on it.
+
+    Args:
+        data: Of `load` or `load_table`.
+
+    Returns:
+        Lines for people; none for sources by name.
+    """
     recipe = data.recipe
     if recipe is None or not data.name.startswith(("csv:", "table:")):
         return []  # sources by name are known

@@ -47,7 +47,16 @@ names = METHODS.names
 def make(
     given: str | Method, options: Mapping[str, float] | None = None, extrapolation: float = 0.0
 ) -> Method:
-    """A method by name with its hyper-parameters, or as it was passed; `extrapolation` > 1 adds FedExP."""
+    """A method by name with its hyper-parameters, or as it was passed; `extrapolation` > 1 adds FedExP.
+
+    Args:
+        given: A name, `module:attribute`, or a Method.
+        options: Hyper-parameters by name.
+        extrapolation: FedExP's largest step; 0: none.
+
+    Returns:
+        The method.
+    """
     method = METHODS.of(given, options)
     return extrapolate(method, extrapolation) if extrapolation > 1 else method
 

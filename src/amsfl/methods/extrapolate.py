@@ -19,6 +19,13 @@ def extrapolate(method: Method, cap: float = 4.0) -> Method:
 
     Jhunjhunwala, Wang and Joshi 2023, arXiv 2301.09604; scaled by the sum of the mixing weights, so
     that methods which mix by other weights than shares get the same ratio.
+
+    Args:
+        method: Any.
+        cap: The longest step.
+
+    Returns:
+        The same method with longer server steps.
     """
 
     def aggregate(

@@ -102,7 +102,15 @@ def _saved(tensors: Tensors) -> bytes:
 
 
 def load(folder: str | Path, which: str = "last") -> PortableModel:
-    """The model of a run's folder or of an export: the `last` round's, or the `best` by the hold-out."""
+    """The model of a run's folder or of an export: the `last` round's, or the `best` by the hold-out.
+
+    Args:
+        folder: Of a run or an export.
+        which: `last` or `best`.
+
+    Returns:
+        A model that needs numpy alone.
+    """
     where = Path(folder)
     if which not in FILES:
         raise UserError(f"A folder holds the 'best' and the 'last' model, not {which!r}.")

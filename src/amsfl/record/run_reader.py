@@ -21,7 +21,14 @@ KINDS = ("run", "flower", "trace")
 
 
 def read_run(where: Path) -> RunRecord:
-    """Everything of a run but its arrays, every line and file checked."""
+    """Everything of a run but its arrays, every line and file checked.
+
+    Args:
+        where: The run's folder.
+
+    Returns:
+        Manifest, rounds and summary.
+    """
     manifest = folder.read_manifest(where, *KINDS)
     if manifest.replaces:  # a run that has only just begun, beside the files of the one before
         return RunRecord(manifest, [], None)

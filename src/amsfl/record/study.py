@@ -103,7 +103,14 @@ def write_settings(where: Path, manifest: Manifest) -> None:
 
 
 def read_study(where: Path) -> StudyRecord:
-    """Everything of a study, every line and file checked."""
+    """Everything of a study, every line and file checked.
+
+    Args:
+        where: The study's folder.
+
+    Returns:
+        Manifest and trials by entry.
+    """
     manifest = folder.read_manifest(where, "study")
     if not manifest.replaces:
         check_settings(where, manifest)

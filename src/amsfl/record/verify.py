@@ -29,7 +29,14 @@ class Verdict(NamedTuple):
 
 
 def verify(where: Path) -> Verdict:
-    """Every file that is ours; a damaged one does not keep the next from being looked at."""
+    """Every file that is ours; a damaged one does not keep the next from being looked at.
+
+    Args:
+        where: A folder of a run, study or report.
+
+    Returns:
+        What is whole, what is damaged, what can be saved.
+    """
     if not where.is_dir():
         raise UserError(f"There is no folder {str(where)!r}.")
     kind, findings = "report", []

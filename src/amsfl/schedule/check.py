@@ -31,6 +31,22 @@ def problem(
 
     Without drift (no readings) it is 5% of the mean gain for everyone: linear worth reaches zero after 20
     steps, so that a plan makes sense even when no budget is given.
+
+    Args:
+        weights: Shares of the data, on any scale.
+        step_seconds: Of one local step.
+        comm_seconds: Of a round's communication.
+        gain: Worth of a first step.
+        drift: How fast worth falls from step to step.
+        curve: `linear` or `geometric` fall.
+        t_max: Most steps.
+        kind: `sum`, one client after another, or `makespan`.
+        budget: Seconds of a round; without one, the most gain per second.
+        resources: Further limits.
+        clients: Names.
+
+    Returns:
+        The problem, for any policy.
     """
     size = max((np.size(x) for x in (weights, step_seconds, comm_seconds, gain)), default=0)
     if size == 0:

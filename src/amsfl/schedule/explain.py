@@ -17,7 +17,15 @@ WORDS = {
 
 
 def table(problem: Problem, plan: Plan) -> list[dict[str, Any]]:
-    """One row per client, in the problem's order; `stopped` says in words why it gets no more steps."""
+    """One row per client, in the problem's order; `stopped` says in words why it gets no more steps.
+
+    Args:
+        problem: What was planned for.
+        plan: What came out.
+
+    Returns:
+        Rows by column.
+    """
     steps = np.asarray(plan.steps)
     columns = {
         "client": list(problem.clients) or [str(i) for i in range(steps.size)],
@@ -37,7 +45,15 @@ def table(problem: Problem, plan: Plan) -> list[dict[str, Any]]:
 
 
 def summary(problem: Problem, plan: Plan) -> str:
-    """What the plan does, what it costs and how far it can be from the best, in two or three sentences."""
+    """What the plan does, what it costs and how far it can be from the best, in two or three sentences.
+
+    Args:
+        problem: What was planned for.
+        plan: What came out.
+
+    Returns:
+        Text.
+    """
     steps = np.asarray(plan.steps)
     how = "one client after another" if problem.kind == "sum" else "all clients at once"
     budget = problem.budget

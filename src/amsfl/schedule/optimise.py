@@ -67,7 +67,16 @@ def explained(problem: Problem, steps: Ints, bound: float, price: float) -> Plan
 
 
 def as_plan(problem: Problem, steps: Ints, why: tuple[str, ...] | None = None) -> Plan:
-    """The record of steps that were not chosen by worth, held against the best that could be had."""
+    """The record of steps that were not chosen by worth, held against the best that could be had.
+
+    Args:
+        problem: What was planned for.
+        steps: One number a client.
+        why: What stopped each, in a word of `WORDS`.
+
+    Returns:
+        Steps, seconds, objective and a bound on it.
+    """
     why = ("fixed",) * len(steps) if why is None else why
     best = optimise(problem)
     took = seconds(problem, steps)

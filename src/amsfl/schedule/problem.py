@@ -51,7 +51,15 @@ class Problem:
 
 
 def worth(problem: Problem, s: Ints | int) -> Floats:
-    """What step s (counted from 0) of each client adds to U; s is one number or one per client."""
+    """What step s (counted from 0) of each client adds to U; s is one number or one per client.
+
+    Args:
+        problem: Of `problem`.
+        s: Step numbers.
+
+    Returns:
+        One number a client.
+    """
     return curve_worth(problem.curve, problem.weights, problem.gain, problem.drift, s)
 
 
@@ -76,7 +84,15 @@ def gains(problem: Problem, steps: Ints) -> Floats:
 
 
 def utility(problem: Problem, steps: Ints) -> float:
-    """U(steps)."""
+    """U(steps), what a plan is worth.
+
+    Args:
+        problem: Of `problem`.
+        steps: One number a client.
+
+    Returns:
+        The sum of all steps' worth.
+    """
     return float(gains(problem, steps).sum())
 
 
@@ -86,13 +102,29 @@ def client_seconds(problem: Problem, steps: Ints) -> Floats:
 
 
 def seconds(problem: Problem, steps: Ints) -> float:
-    """How long the round takes, by the problem's kind."""
+    """How long the round takes, by the problem's kind.
+
+    Args:
+        problem: Of `problem`.
+        steps: One number a client.
+
+    Returns:
+        Seconds.
+    """
     each = client_seconds(problem, steps)
     return float(each.sum() if problem.kind == "sum" else each.max())
 
 
 def rate(problem: Problem, steps: Ints) -> float:
-    """U per second, what is maximised when no budget is given."""
+    """U per second, what is maximised when no budget is given.
+
+    Args:
+        problem: Of `problem`.
+        steps: One number a client.
+
+    Returns:
+        Worth a second.
+    """
     return utility(problem, steps) / seconds(problem, steps)
 
 
@@ -159,7 +191,15 @@ def rows(problem: Problem) -> tuple[Floats, Floats]:
 
 
 def within(problem: Problem, steps: Ints) -> bool:
-    """Whether steps respect the budget and every resource (to one part in a billion)."""
+    """Whether steps respect the budget and every resource (to one part in a billion).
+
+    Args:
+        problem: Of `problem`.
+        steps: One number a client.
+
+    Returns:
+        Yes or no.
+    """
     if problem.budget is not None and seconds(problem, steps) > problem.budget * (1 + 2 * TOLERANCE):
         return False
     return all(used(r, steps) <= r.limit * (1 + 2 * TOLERANCE) for r in problem.resources)

@@ -49,7 +49,15 @@ names = POLICIES.names
 
 
 def policy(given: str | Policy, **settings: Any) -> Policy:
-    """A policy by name with its settings, e.g. policy("fixed", steps=20), or as it was passed."""
+    """A policy by name with its settings, e.g. policy("fixed", steps=20), or as it was passed.
+
+    Args:
+        given: A name, `module:attribute`, or a Policy.
+        **settings: Its numbers.
+
+    Returns:
+        The policy.
+    """
     return POLICIES.of(given, {key: _typed(value) for key, value in settings.items()})
 
 

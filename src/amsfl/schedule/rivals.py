@@ -79,6 +79,16 @@ def adacomm(
     AdaComm (Wang and Joshi 2018, arXiv 1810.08313): communicate rarely at first, often towards the end.
     In a run its basic rule holds every round; the halving belongs to its long intervals, and wants
     `previous` said.
+
+    Args:
+        initial: Tau_0; by default the user's steps.
+        loss0: At the first anchor.
+        loss: At the last one.
+        previous: Steps of the round before.
+        gamma: What they shrink by.
+
+    Returns:
+        The policy.
     """
 
     def plan(problem: Problem, signals: Signals) -> Plan:
@@ -100,6 +110,15 @@ def decaying(
     """K_r = ceil(K_0 r^(-1/3)), or with losses ceil(K_0 (loss/loss0)^(1/3)).
 
     Decaying K (Mills, Hu and Min 2023, arXiv 2305.09628), rounds counted from 1.
+
+    Args:
+        initial: K_0; by default the user's steps.
+        round: R; by default the run's.
+        loss0: At the first anchor.
+        loss: At the last one.
+
+    Returns:
+        The policy.
     """
 
     def plan(problem: Problem, signals: Signals) -> Plan:

@@ -17,7 +17,14 @@ Given = str | Tracker | Sequence[str | Tracker] | None
 
 
 def make(given: Given) -> list[Tracker]:
-    """`tensorboard,mlflow`, a Tracker, or several of either."""
+    """`tensorboard,mlflow`, a Tracker, or several of either.
+
+    Args:
+        given: Names with commas, objects, or several.
+
+    Returns:
+        The trackers.
+    """
     if given is None:
         return []
     if isinstance(given, Tracker):
@@ -28,4 +35,5 @@ def make(given: Given) -> list[Tracker]:
 
 
 def names() -> list[str]:
+    """Trackers that can be named: ours and those of installed packages."""
     return _KIND.names()

@@ -37,7 +37,15 @@ class Tracker(NamedTuple):
 
 
 def numbers(record: RoundRecord, clock: str) -> dict[str, float]:
-    """A round as trackers take it: every score, when it was, what it took."""
+    """A round as trackers take it: every score, when it was, what it took.
+
+    Args:
+        record: Of the round.
+        clock: Whose seconds count.
+
+    Returns:
+        Numbers by name.
+    """
     found = dict(record.scores)
     found["time/virtual_seconds"] = record.seconds[clock]
     if "elapsed" in record.wall:
@@ -56,7 +64,12 @@ def numbers(record: RoundRecord, clock: str) -> dict[str, float]:
 
 @contextmanager
 def tracking(trackers: Sequence[Tracker], begun: Begun) -> Iterator[Told]:
-    """All of them as one, opened and closed; a stopped run is closed, too."""
+    """All of them as one, opened and closed; a stopped run is closed, too.
+
+    Args:
+        trackers: To tell.
+        begun: What begins.
+    """
     open_ones = [told for each in trackers if (told := _opened(each, begun)) is not None]
     ended = False
 

@@ -10,7 +10,14 @@ names = TRANSMITS.names
 
 
 def make(given: str | Transmit) -> Transmit | None:
-    """`topk:0.1,q8` as a chain, one that was passed as it is; None for nothing."""
+    """`topk:0.1,q8` as a chain, one that was passed as it is; None for nothing.
+
+    Args:
+        given: Names with commas, `module:attribute`, or a Transmit.
+
+    Returns:
+        One transmission, or None.
+    """
     return TRANSMITS.chained(given, chain)
 
 

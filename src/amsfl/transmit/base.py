@@ -15,7 +15,14 @@ def floats(parts: Parts) -> Iterator[tuple[str, Array]]:
 
 
 def chain(links: Sequence[Transmit]) -> Transmit:
-    """One after another at the client, backwards at the server; each keeps its own part of the memory."""
+    """One after another at the client, backwards at the server; each keeps its own part of the memory.
+
+    Args:
+        links: In the order of the client.
+
+    Returns:
+        One transmission.
+    """
 
     def init(parts: Parts) -> Array:
         pieces = []

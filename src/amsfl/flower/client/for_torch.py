@@ -51,7 +51,8 @@ def torch_client(
 
     With an optimizer: `schedule(optimizer)` is stepped after each step; `clip` bounds the gradients' norm;
     `precision` is "bfloat16" or "float16" (autocast, and a scaler of the loss); `keep_optimizer` keeps its
-    state between rounds, which otherwise begin afresh. `own`: methods and transmissions of your own.
+    state between rounds, which otherwise begin afresh. `test_loader(context)` has the rows to score on,
+    `device` is torch's; `own`: methods and transmissions of your own.
     """
     _check(optimizer, precision, {"schedule": schedule, "clip": clip, "keep_optimizer": keep_optimizer})
 
@@ -83,7 +84,8 @@ def torch_loop_client(
     amount to, where they differ in length) and numbers of your own. `task` has lr, round, seed and the node's
     config as `node`; `rows(context)` says how much the client counts; `evaluate(module, context)` returns
     loss, rows and scores on test rows. `probe_loss(module, context)`, the loss of one batch, always the
-    same within a round, gives AMSFL its readings; without it, it plans by seconds alone.
+    same within a round, gives AMSFL its readings; without it, it plans by seconds alone. `model()` makes the
+    module, `device` is torch's; `own`: methods and transmissions of your own.
     """
 
     def make(context: Context) -> "Trainer":

@@ -54,7 +54,18 @@ def serve(
     start: Any = None,
     plan_by: Callable[[Any], Any] | None = None,
 ) -> tuple[Progress, list[RoundRecord]]:
-    """Run one federation to its end; `settings` as in server_app."""
+    """Run one federation to its end; `settings` as in server_app.
+
+    Args:
+        grid: Flower's, or a Rehearsal.
+        settings: As in server_app.
+        evaluate: Scores the model on the server.
+        start: The first model, or what makes it.
+        plan_by: Replaces the planner.
+
+    Returns:
+        Where the run stands at its end, and its rounds.
+    """
     own, rest = brought(settings)
     rest |= own.names()
     out, again, force = rest.pop("out", None), bool(rest.pop("resume", False)), bool(rest.pop("force", False))

@@ -24,7 +24,16 @@ SUMMARY, PAGE = "summary.json", "report.html"
 
 
 def write(folders: list[Path], out: Path, target: float | None = None) -> Path:
-    """Read what is finished in the folders and write the report into `out`; returns the page's path."""
+    """Read what is finished in the folders and write the report.
+
+    Args:
+        folders: Of studies and runs.
+        out: Where the report goes.
+        target: Another hold-out accuracy to measure times to.
+
+    Returns:
+        The page's path.
+    """
     publish(out, compose(read(folders), target))
     return out / PAGE
 

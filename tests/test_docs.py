@@ -1,0 +1,115 @@
+"""Docs that cannot rot: commands run or at least have their flags, errors have entries, names have words."""
+
+import inspect
+import re
+import shlex
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from amsfl.cli.app import app
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tools"))
+
+from blocks import blocks, commands, pages  # noqa: E402
+from mistakes import mistakes  # noqa: E402
+
+COMMANDS = typer.main.get_command(app)
+NOTEBOOKS = sorted((ROOT / "docs").rglob("*.ipynb"))
+API = re.compile(r"<!-- generated: api (\S+) ?(.*?) -->")
+ERRORS = re.compile(r"<!-- generated: errors (.*?) -->")
+UNMENDED = ("amsfl.theory",)  # its functions are formulas, and say so in their first line
+
+
+def wrong_with(command: str) -> str:
+    """'' if there is such a command and it has these flags."""
+    words = shlex.split(command)[1:]
+    found: Any = COMMANDS
+    while hasattr(found, "commands") and words and not words[0].startswith("-"):
+        if words[0] not in found.commands:
+            return "" if words[0].isupper() else f"no command {words[0]!r}"
+        found = found.commands[words.pop(0)]
+    known = {flag for each in found.params for flag in (*each.opts, *each.secondary_opts)} | {"--help"}
+    flags = [word.partition("=")[0].rstrip(".,") for word in words if re.match(r"--[a-z]", word)]
+    return next((f"{found.name} has no {flag}" for flag in flags if flag not in known), "")
+
+
+def test_commands_in_docs_are_there_with_their_flags() -> None:
+    texts = {page: commands(page) for page in pages()}
+    for notebook in NOTEBOOKS:
+        shown = re.findall(r'"((?:!|%%bash\\n)?amsfl [^"\\]+)', notebook.read_text(encoding="utf-8"))
+        texts[notebook] = [line.split(" #")[0].strip() for line in shown]
+    said = {
+        f"{page.relative_to(ROOT)}: {command}: {wrong}"
+        for page, found in texts.items()
+        for command in found
+        if command.count("'") % 2 == 0 and (wrong := wrong_with(command))
+    }
+    assert not said, "\n".join(sorted(said))
+    assert sum(map(len, texts.values())) > 100
+
+
+MARKED = [page for page in pages() if any(block.word for block in blocks(page))]
+
+
+@pytest.mark.parametrize("page", MARKED, ids=lambda page: page.stem)
+def test_marked_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In order, in one folder, as a reader would do it."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for block in blocks(page):
+        if block.word == "file":
+            Path(block.name).write_text(block.text, encoding="utf-8")
+        elif block.word == "run" and block.language == "python":
+            exec(compile(block.text, str(page), "exec"), names)
+        elif block.word == "run":
+            for line in re.sub(r"\\\n\s*", " ", block.text).splitlines():
+                command = shlex.split(line.removeprefix("$ "), comments=True)
+                if command[:1] == ["amsfl"]:
+                    result = CliRunner().invoke(app, command[1:])
+                    assert result.exit_code == 0, (line, result.output)
+
+
+def test_every_room_that_raises_has_an_entry() -> None:
+    page = (ROOT / "docs/troubleshooting.md").read_text(encoding="utf-8")
+    told = [room for rooms in ERRORS.findall(page) for room in rooms.split()]
+    raised = {each.room for each in mistakes()}
+    assert sorted(told) == sorted(set(told)), "a room has two entries"
+    assert raised <= set(told), f"no entry in docs/troubleshooting.md for {raised - set(told)}"
+    for section in page.split("\n## ")[1:]:
+        assert re.search(r"^\*.+", section, re.M), f"no cause is given: {section[:40]}"
+
+
+def test_sentences_are_collected() -> None:
+    """By a place that will stay: the budget that is too small for a step each."""
+    found = mistakes()
+    assert len(found) > 150 and sum(not each.sentence for each in found) < 20
+    assert any("There is no file" in each.sentence and each.room == "data" for each in found)
+
+
+def test_public_functions_say_what_they_take_and_give() -> None:
+    """Every argument is named in the docstring of every function on the API's pages."""
+    wanting = []
+    for page in sorted((ROOT / "docs/api").glob("*.md")):
+        for module, only in API.findall(page.read_text(encoding="utf-8")):
+            if module in UNMENDED:
+                continue
+            here = import_module(module)
+            for name in only.split() or here.__all__:
+                thing = getattr(here, name)
+                if inspect.isfunction(thing):
+                    said = inspect.getdoc(thing) or ""
+                    missing = [
+                        key
+                        for key in inspect.signature(thing).parameters
+                        if not re.search(rf"\b{key}\b", said)
+                    ]
+                    if missing or not said:
+                        wanting.append(f"{module}.{name}: {', '.join(missing) or 'no docstring'}")
+    assert not wanting, "\n".join(wanting)
