@@ -50,8 +50,8 @@ def sweep(
     Arguments: `over` names settings (docs/settings.md) and the values to try; `settings` hold for all runs;
     `out` is a folder that keeps finished runs, so that the same call goes on where it was stopped, and a
     longer one runs only what is new; `dataset` and `network` are your own; `watch(done, of)` is called after
-    every batch, `progress=False` keeps a notebook's line of progress away. Runs that differ in seed, partition,
-    profile, clock, steps, lr or their end are one batch.
+    every batch, `progress=False` keeps a notebook's line of progress away. Runs that differ in seed,
+    partition, profile, clock, steps, lr or their end are one batch.
     Returns a data frame, one row a run in the order of the combinations: what was swept, the last scores, the
     time to the target, what it cost.
     """
