@@ -157,7 +157,7 @@ def test_gradient_against_numpy_backpropagation(digits):
     error /= 32
     back = (error @ w2.T) * (hidden > 0)
     expected = [x.T @ back, back.sum(0), active.T @ error, error.sum(0)]
-    loss, got = jax.value_and_grad(lambda t: losses.cross_entropy(job_.model.apply, t, x, y))(tree)
+    loss, got = jax.value_and_grad(lambda t: losses.surprise(job_.model.apply(t, x), y).mean())(tree)
     assert float(loss) == pytest.approx(-np.log(p[np.arange(32), y]).mean())
     for ours, theirs in zip(expected, jax.tree.leaves(turned(got)), strict=True):
         np.testing.assert_allclose(theirs, ours, atol=1e-12)
@@ -173,7 +173,7 @@ def test_distillation_against_numpy():
     x, y = rng.normal(size=(9, features)), rng.integers(0, classes, 9)
     rule = methods.Distillation(mu, temperature, 20)
     taught = losses.teach(apply, teacher, rows, labels)
-    got = losses.distilled(apply, rule, taught, student, x, y)
+    got = losses.distilled(apply, losses.surprise, rule, taught, student, x, y)
 
     def soft(v):
         return np.exp(v - v.max()) / np.exp(v - v.max()).sum()

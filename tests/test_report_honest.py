@@ -9,7 +9,7 @@ from report_example import series, source, trial
 
 from amsfl.core import UserError
 from amsfl.report.draw import spread_figures
-from amsfl.report.measure.describe import accuracy, describe
+from amsfl.report.measure.describe import describe
 from amsfl.report.measure.verdict import verdict
 from amsfl.report.tabulate.contents import tables
 from amsfl.report.tabulate.table import best
@@ -183,12 +183,15 @@ def test_two_names_for_one_thing_are_pointed_out():
     assert not any("c are" in note for note in study.notes)
 
 
-def test_a_target_is_a_share_or_per_cent():
-    assert [accuracy(target) for target in (0.95, 95, 1, 100)] == [0.95, 0.95, 1, 1]
+def test_a_target_is_a_share():
+    one = [source(entry("a", FAST))]
+    assert describe(one, 0.9).target == 0.9 and describe(one, 0.9).goal == "90%"
+    with pytest.raises(UserError, match=r"for 95% write 0\.95"):
+        describe(one, 95)
     for wrong in (0, -1, 101, float("nan"), float("inf")):
-        with pytest.raises(UserError, match="as in 0"):
-            accuracy(wrong)
-    assert describe([source(entry("a", FAST))], 90).target == 0.9
+        with pytest.raises(UserError, match="The target is"):
+            describe(one, wrong)
+    assert describe(one, 0.5, "f1").goal == "Macro-F1 0.5"
 
 
 def test_under_five_trials_there_are_dots_and_no_second_figure():

@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from report_example import series, trial
 from scipy import stats as scipy_stats
 
+from amsfl.core.scores import recorded
 from amsfl.report.measure import clients, curves, stats
 from amsfl.report.measure.measures import Measured, first_hit, measure, measures, pairs
 from amsfl.report.tabulate.table import Column, Row, parts
 
+ACCURACY = recorded("accuracy")
 NUMBERS = st.lists(st.floats(-100, 100), min_size=2, max_size=30)
 
 
@@ -78,13 +80,13 @@ def test_ratio_of_a_constant_factor():
 
 def test_first_hit_is_the_first_evaluated_round_at_or_above():
     one = trial([0.1, None, 0.89, 0.5, 0.95])
-    hit = first_hit(one.rounds, 0.89)
+    hit = first_hit(one.rounds, ACCURACY, 0.89)
     assert (hit.rounds, hit.seconds) == (3, {"sum": 6, "makespan": 1.5})
-    assert first_hit(one.rounds, 0.96) is None
+    assert first_hit(one.rounds, ACCURACY, 0.96) is None
 
 
 def test_measures_of_a_hand_made_trial():
-    found = measures(trial([0.1, 0.5, 0.9, 0.8]), 0.9)
+    found = measures(trial([0.1, 0.5, 0.9, 0.8]), ACCURACY, 0.9)
     assert found["seconds_to_sum"] == found["least_sum"] == 6
     assert found["rounds_to"] == 3 and found["round_seconds_to"] == 2
     assert found["round_seconds_sum"] == 2 and found["round_seconds_makespan"] == 0.5
@@ -93,12 +95,12 @@ def test_measures_of_a_hand_made_trial():
 
 
 def test_a_target_not_reached_counts_as_the_time_it_ran():
-    found = measures(trial([0.1, 0.5]), 0.9)
+    found = measures(trial([0.1, 0.5]), ACCURACY, 0.9)
     assert found["seconds_to_sum"] is None and found["least_sum"] == 4 and found["reached"] == 0
 
 
 def test_a_diverged_trial_counts_as_all_the_time_it_was_given():
-    found = measures(trial([0.1, 0.5], status="diverged"), 0.9, given=100)
+    found = measures(trial([0.1, 0.5], status="diverged"), ACCURACY, 0.9, given=100)
     assert found["least_sum"] == 100 and found["least_makespan"] == 25
 
 
@@ -114,24 +116,24 @@ def test_pairs_are_by_seed():
 def test_a_curve_ends_with_the_mean_that_stands_in_the_table():
     """Trials end at 4 and at 6 s; at the end both count with their last scores, 0.2 and 0.9."""
     both = series("a", [trial([0.1, 0.2]), trial([0.3, None, 0.9], seed=1)])
-    found = curves.curve(both, "holdout", "seconds", "sum")
+    found = curves.curve(both, ACCURACY, "holdout", "seconds", "sum")
     np.testing.assert_array_equal(found.x, [2, 4, 6])
     np.testing.assert_allclose(found.mean, [0.2, 0.25, 0.55])
     np.testing.assert_allclose([found.low[-1], found.high[-1]], [0.2, 0.9])  # few trials: all of them
-    assert found.mean[-1] == pytest.approx(measure(both, None).mean("accuracy_holdout").mean)
+    assert found.mean[-1] == pytest.approx(measure(both, ACCURACY, None).mean("accuracy_holdout").mean)
 
 
 def test_a_curve_by_rounds_and_by_bytes_has_the_same_scores():
     one = series("a", [trial([0.1, 0.2, 0.4])])
     for axis, x in (("seconds", [2, 4, 6]), ("rounds", [1, 2, 3]), ("megabytes", [1.5, 3, 4.5])):
-        found = curves.curve(one, "holdout", axis, "sum")
+        found = curves.curve(one, ACCURACY, "holdout", axis, "sum")
         np.testing.assert_allclose(found.x, x)
         np.testing.assert_allclose(found.mean, [0.1, 0.2, 0.4])
 
 
 def test_a_curve_starts_where_half_of_the_trials_do_and_keeps_its_end_when_thinned():
     late = [trial([None] * 9 + [0.5] * 600, seed=k) for k in range(3)]
-    found = curves.curve(series("a", [trial([0.1] * 500), *late]), "holdout", "seconds", "sum")
+    found = curves.curve(series("a", [trial([0.1] * 500), *late]), ACCURACY, "holdout", "seconds", "sum")
     assert found.x[0] == 20 and found.x[-1] == 1218 and len(found.x) <= curves.POINTS
     assert found.mean[-1] == pytest.approx(0.4)
 

@@ -88,7 +88,7 @@ def _annotation(name: str, field: FieldInfo, group: type[Settings], other: str |
         kind = next(part for part in get_args(kind) if part is not type(None))
     if get_origin(kind) is dict:
         kind = list[str]
-    elif get_origin(kind) is Literal:
+    elif get_origin(kind) is Literal or _text(field):
         kind = str
     names = [flag(name), *([other] if other else [])]
     if kind is bool:
@@ -100,10 +100,17 @@ def _annotation(name: str, field: FieldInfo, group: type[Settings], other: str |
             help=f"{field.description}{_default(field)}".replace("[", "\\["),
             show_default=False,
             hidden=hidden,
-            metavar="NAME=NUMBER" if kind == list[str] else None,
+            metavar="NAME=NUMBER" if kind == list[str] else _text(field),
             rich_help_panel=f"{group.__name__} settings",
         ),
     ]
+
+
+def _text(field: FieldInfo) -> str | None:
+    """How a setting is spelled that is text on the way in and something else afterwards."""
+    extra = field.json_schema_extra
+    found = extra.get("text") if isinstance(extra, dict) else None
+    return str(found) if found else None
 
 
 def _default(field: FieldInfo) -> str:

@@ -24,16 +24,14 @@ def predict(
     ] = "",
     which: Which = "last",
 ) -> None:
-    """Predict the class of new rows, with a probability for every class."""
+    """Predict new rows: their class with a probability for every class, or their number in its own units."""
     from amsfl import portable
     from amsfl.portable.predictions import as_csv
     from amsfl.record import write_atomically
 
-    model = portable.load(run, which)
-    kept = _kept(rows, keep)
-    chances = model.predict_proba(str(rows))
-    write_atomically(out, as_csv(model.classes, chances, kept))
-    typer.echo(f"{len(chances):,} predictions: {out}")
+    text, count = as_csv(portable.load(run, which), str(rows), _kept(rows, keep))
+    write_atomically(out, text)
+    typer.echo(f"{count:,} predictions: {out}")
 
 
 def _kept(rows: Path, keep: str) -> dict[str, list[str]]:

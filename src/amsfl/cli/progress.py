@@ -1,4 +1,4 @@
-"""A bar with round, virtual time and accuracy; silent when nobody watches."""
+"""A bar with round, virtual time and score; silent when nobody watches."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from amsfl.cli.screen import plain, screen, watched
+from amsfl.core.scores import usual
 from amsfl.record import RoundRecord
 
 if TYPE_CHECKING:
@@ -34,10 +35,12 @@ def watching(config: "Training", quiet: bool) -> Iterator[Callable[[RoundRecord]
             done = [record.round / config.last_round]
             if config.seconds:
                 done.append(spent / config.seconds)
-            score = record.metrics.get("holdout", {}).get("accuracy")
-            if score is not None and config.target:
+            found = record.metrics.get("holdout", {})
+            which = usual(config.score, found)
+            score = which.of(found) if which else None
+            if score is not None and which and config.target and which.larger:
                 done.append(score / config.target)
-            accuracy = "" if score is None else f"  accuracy {score:.3f}"
-            bar.update(task, completed=max(done), now=f"round {record.round}  {spent:.1f} s{accuracy}")
+            told = "" if score is None or which is None else f"  {which.title} {score:.4g}"
+            bar.update(task, completed=max(done), now=plain(f"round {record.round}  {spent:.1f} s{told}"))
 
         yield moved

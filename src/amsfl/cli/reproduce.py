@@ -92,7 +92,15 @@ def compare(
 
     plan = study.read_study(config or study.COMPARE)
     plan = study.with_changes(plan, names_of(methods), trials, settings)
-    _carry_out(plan, out, force, quiet, track, lambda data: searched(plan, data, tune, settings, quiet, out))
+    _carry_out(
+        plan,
+        out,
+        force,
+        quiet,
+        track,
+        lambda plan, data: searched(plan, data, tune, settings, quiet, out),
+        spare=methods is None and config is None,
+    )
 
 
 @friendly
@@ -104,15 +112,15 @@ def report(
         Path | None, typer.Option(help="where to: the study's folder; results/report for several")
     ] = None,
     target: Annotated[
-        float | None, typer.Option(help="measure times to another hold-out accuracy, as in 0.95")
+        str | None, typer.Option(help="measure times to another score of the hold-out, as in 0.95 or f1=0.8")
     ] = None,
 ) -> None:
     """Rebuild the report from what is finished, or overlay several studies and runs."""
     from amsfl.report import write
 
-    make_config({} if target is None else {"target": target})  # its bounds are a target's
+    asked = make_config({} if target is None else {"target": target})  # its bounds are a target's
     where = out or (Path("results/report") if len(folders) > 1 else _home(folders[0]))
-    _announce(write(folders, where, target))
+    _announce(write(folders, where, asked.target, asked.score or None))
 
 
 def _home(folder: Path) -> Path:
@@ -163,9 +171,13 @@ def _carry_out(
     force: bool,
     quiet: bool,
     track: str,
-    search: "Callable[[Dataset], Study] | None" = None,
+    search: "Callable[[Study, Dataset], Study] | None" = None,
+    spare: bool = False,
 ) -> None:
-    """Load, estimate, run what is missing, report."""
+    """Load, estimate, run what is missing, report.
+
+    `spare`: nobody named the methods, so that one which cannot learn from the data is left out.
+    """
     from amsfl import study
     from amsfl.federation.setup import load_data
     from amsfl.report import write
@@ -178,7 +190,13 @@ def _carry_out(
         console.print(plain(dataset.note), style="yellow")
     if not quiet:
         described(dataset)
-    plan = search(dataset) if search else plan
+    if spare:
+        plan, said = study.able(plan, dataset)
+        for line in said:
+            console.print(plain(line))
+    if search:
+        study.check_folder(out, plan, dataset, force)  # a folder that is not ours must not cost a search
+        plan = search(plan, dataset)
     total = plan.trials * len(plan.methods)
     with study.start(out, plan, dataset, force) as home:
         units = study.pending(home, plan)

@@ -11,6 +11,7 @@ from amsfl.cli import flags
 from amsfl.cli.errors import friendly
 from amsfl.cli.progress import watching
 from amsfl.cli.screen import described, plain, print_json, screen
+from amsfl.core.scores import spoken
 from amsfl.federation.config import ROUNDS_AT_MOST, Simulation, Training
 from amsfl.record.fingerprint import CHANGEABLE
 
@@ -131,11 +132,11 @@ def _sentences(summary: "Summary", folder: Path) -> None:
         f"{sum(summary.steps.values())} client steps"
     )
     for split, scores in summary.metrics.items():
-        out.print(f"  {plain(split):8} accuracy {scores['accuracy']:.4f}   macro-F1 {scores['macro_f1']:.4f}")
+        out.print(f"  {plain(split):8} {spoken(scores)}")
     if summary.target is not None:
         reached = summary.seconds_to_target
         out.print(
-            f"  target {summary.target}: "
+            plain(f"  target {'' if summary.score == 'accuracy' else summary.score + ' '}{summary.target}: ")
             + (
                 f"reached after {reached:.1f} s, round {summary.rounds_to_target}"
                 if reached is not None

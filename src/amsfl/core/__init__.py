@@ -4,6 +4,7 @@ from amsfl.core.errors import DiskError, Remark, UserError, nearest
 from amsfl.core.optional import need
 from amsfl.core.records import Plan, Reading, Total, Upload
 from amsfl.core.registry import Kind, spelled
+from amsfl.core.scores import Score, score
 from amsfl.core.seams import Attack, Combine, Key, Parts, Transmit, namespace, scattered
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Plan",
     "Reading",
     "Remark",
+    "Score",
     "Total",
     "Transmit",
     "Upload",
@@ -24,5 +26,6 @@ __all__ = [
     "nearest",
     "need",
     "scattered",
+    "score",
     "spelled",
 ]

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from amsfl.core import UserError, nearest
-from amsfl.data.dataset import Dataset, FloatArray, IntArray
+from amsfl.data.dataset import Amount, Dataset, FloatArray, IntArray
 from amsfl.data.digits import load_digits
 from amsfl.data.fit import wishes
 from amsfl.data.nslkdd import Unavailable, load_nslkdd, whereabouts
@@ -14,6 +14,7 @@ from amsfl.data.synth import NOTE, ROWS, TEST_ROWS, load_synth
 from amsfl.data.table import describe, load_table
 
 __all__ = [
+    "Amount",
     "Dataset",
     "FloatArray",
     "Holdings",
@@ -54,6 +55,7 @@ def load(
     drop: str = "",
     columns: str = "",
     impute: str = "shared",
+    task: str = "auto",
 ) -> Dataset:
     """A source by name, or the path of a table (.csv, .tsv, either with .gz, .parquet).
 
@@ -62,7 +64,7 @@ def load(
     Args:
         source: A name of `amsfl data`, or a path.
         data_dir: Folder of the NSL-KDD files.
-        label: Column of the class; by default one named label, target, class or y.
+        label: Column of the class, or of the number to predict; by default one named label, target, class or y.
         client_column: Column of a row's owner; by default one named client, site or hospital.
         binary: Normal against attack.
         holdout: Share of rows to judge by.
@@ -72,6 +74,7 @@ def load(
         drop: Columns to leave out, as in `a,b`.
         columns: How to read some, as in `zip=words,code=hash`.
         impute: `shared`, `site` or `refuse`.
+        task: `auto`, `classification` or `regression`: what the label is.
 
     Returns:
         Training pool, splits to judge by, names of classes and features.
@@ -79,7 +82,7 @@ def load(
     if is_table(source):
         _refuse(source, binary=binary)
         wish = wishes(drop, columns, impute, scale)
-        return load_table(source, label, client_column, holdout, seed, wish)
+        return load_table(source, label, client_column, holdout, seed, wish, task)
     if source not in SOURCES:
         known = [*SOURCES, "FILE.csv"]
         hint = f"; its name must end in {', '.join(ENDINGS)}"
@@ -87,6 +90,7 @@ def load(
             f"Unknown data {source!r}{hint if Path(source).is_file() else nearest(source, known)}."
         )
     _refuse(source, label=label, client_column=client_column, drop=drop, columns=columns)
+    _refuse(source, task="" if task == "auto" else task)
     if source == "digits":
         _refuse(source, binary=binary)
         return load_digits(holdout, seed)
@@ -114,7 +118,12 @@ def catalogue(data_dir: str | None = None) -> list[Source]:
         Source("nslkdd", 148_517, "intrusion detection, 122 features, 5 or 2 classes", whereabouts(data_dir)),
         Source("nslkdd-synth", ROWS + TEST_ROWS, "made-up traffic to the same schema", "generated"),
         Source("digits", 1_797, "8 x 8 images, 10 classes", "embedded in scikit-learn"),
-        Source("FILE.csv", None, "your table: a label column, perhaps a client column", "pass its path"),
+        Source(
+            "FILE.csv",
+            None,
+            "your table: what to predict in a column, perhaps a client column",
+            "pass its path",
+        ),
     ]
 
 

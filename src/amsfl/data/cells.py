@@ -44,6 +44,12 @@ def comma(cell: str) -> float | None:
 NUMBERS: dict[str, Read] = {"point": number, "grouped": grouped, "comma": comma}
 
 
+def numbers(commas: bool) -> dict[str, Read]:
+    """Readers of numbers, the likelier first: where commas do not separate cells, they are decimal ones."""
+    order = ("point", "comma", "grouped") if commas else ("point", "grouped", "comma")
+    return {name: NUMBERS[name] for name in order}
+
+
 def days(cell: str, spelling: str) -> float | None:
     """Days since 1970, with a fraction for the hour; None if this is no such date."""
     try:

@@ -12,7 +12,16 @@ if TYPE_CHECKING:
 
 FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.integer[Any]]
-Split = tuple[FloatArray, IntArray]
+Labels = npt.NDArray[Any]  # class numbers, or standardised numbers
+Split = tuple[FloatArray, Labels]
+STRATA = 10  # parts of a number's range, equal in rows: what classes are to labels
+
+
+class Amount(NamedTuple):
+    """How a predicted number is standardised: y is (value - shift) / scale."""
+
+    shift: float
+    scale: float
 
 
 class Dataset(NamedTuple):
@@ -20,21 +29,22 @@ class Dataset(NamedTuple):
 
     name: str  # 'nslkdd', 'nslkdd-synth', 'digits', 'csv:heart.csv'
     x: FloatArray  # float32 [rows, features], the training pool
-    y: IntArray  # int32 [rows]
+    y: Labels  # int32 [rows]; float32 where numbers are predicted
     evals: dict[str, Split]  # split name -> x, y; 'holdout' comes first, an official 'test' second
-    classes: tuple[str, ...]
+    classes: tuple[str, ...]  # () where numbers are predicted
     features: tuple[str, ...]
     sites: IntArray | None = None  # per training row, an index into site_names: a natural partition
     site_names: tuple[str, ...] = ()
     synthetic: bool = False
     note: str = ""  # one line to print with every output
     recipe: "Recipe | None" = None  # how raw rows become features; None: they are features already
+    amount: Amount | None = None  # of numbers: how to come back to the user's own units
 
 
 def split(
-    y: IntArray, holdout: float, seed: int, sites: IntArray | None = None
+    y: Labels, holdout: float, seed: int, sites: IntArray | None = None
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Masks of the training pool and the hold-out, stratified by class.
+    """Masks of the training pool and the hold-out, stratified by class; numbers by tenths of their rows.
 
     Every class with at least two rows is in both; a class with one row is in the pool. With sites,
     one row of each is held out last, so that a small site still has something to train on.
@@ -43,6 +53,7 @@ def split(
         raise UserError(
             f"The hold-out is the fraction of rows to judge by, between 0 and 1; got {holdout:g}. Try 0.2."
         )
+    y = strata(y)
     rng = stream(seed, "split")
     order = rng.permutation(len(y))
     late = np.zeros(len(y), bool)
@@ -56,6 +67,14 @@ def split(
     test = np.zeros(len(y), bool)
     test[order[rank < np.repeat(held, counts)]] = True
     return ~test, test
+
+
+def strata(y: Labels) -> IntArray:
+    """Classes as they are; numbers by tenths of their rows, equal numbers always together."""
+    if np.issubdtype(y.dtype, np.integer):
+        return y
+    edges = np.quantile(y, np.linspace(0, 1, STRATA + 1)[1:-1])
+    return np.searchsorted(edges, y, side="right").astype(np.int32)
 
 
 def stream(seed: int, name: str) -> np.random.Generator:

@@ -98,7 +98,7 @@ def _suspect(table: Table, name: str, rows: Rows) -> str:
     different = len(set(cells))
     if not different:
         return "it is empty in every training row"
-    numbers = text.spelling(cells, _numbers(table)) is not None
+    numbers = text.spelling(cells, text.numbers(table.commas)) is not None
     if numbers:
         whole = all(cell.lstrip("+-").isdigit() for cell in cells)
         named = NAMED_ID.search(name) and whole and different == len(cells) and different > 2
@@ -107,11 +107,6 @@ def _suspect(table: Table, name: str, rows: Rows) -> str:
         dates = text.spelling(cells, {name: text.date_reader(name) for name in text.DATES})
         return "" if dates else f"it looks like an identifier: {different} different words"
     return ""
-
-
-def _numbers(table: Table) -> dict[str, text.Read]:
-    order = ("point", "comma", "grouped") if table.commas else ("point", "grouped", "comma")
-    return {name: text.NUMBERS[name] for name in order}
 
 
 def _fitted(
@@ -138,7 +133,7 @@ def _gaps(column: Column, cells: Sequence[str], impute: str) -> list[str]:
 def _kind(table: Table, name: str, cells: list[str], how: str) -> tuple[Column, list[str]]:
     """How the column is read, before gaps and scales."""
     dates = {spelling: text.date_reader(spelling) for spelling in text.DATES}
-    for read, readers in (("number", _numbers(table)), ("date", dates)):
+    for read, readers in (("number", text.numbers(table.commas)), ("date", dates)):
         if how not in ("", read):
             continue
         spelling = text.spelling(cells, readers) or _mostly(table, name, cells, readers, how == read)

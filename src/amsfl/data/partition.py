@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from amsfl.core import UserError, nearest
-from amsfl.data.dataset import IntArray, stream
+from amsfl.data.dataset import IntArray, Labels, strata, stream
 
 Rng = np.random.Generator
 Shares = npt.NDArray[np.float64]
@@ -57,7 +57,7 @@ def summary(parts: Sequence[IntArray], y: IntArray, classes: Sequence[str]) -> H
 
 def partition(
     spec: str,
-    y: IntArray,
+    y: Labels,
     clients: int,
     seed: int,
     *,
@@ -76,6 +76,7 @@ def partition(
 
     `shares` is the fraction of rows each client should hold in expectation (default: equal); Dirichlet
     concentrations become ALPHA x clients x share. A column ignores it: its sizes are what they are.
+    Where numbers are predicted, tenths of their rows, from small to large, stand for classes.
 
     Args:
         spec: One of the above.
@@ -100,7 +101,9 @@ def partition(
         raise UserError(
             f"{clients} clients cannot share {len(y)} training rows; use at most {len(y)} clients."
         )
-    owner = SCHEMES[name](y, _shares(shares, clients), _number(name, argument), stream(seed, "partition"))
+    owner = SCHEMES[name](
+        strata(y), _shares(shares, clients), _number(name, argument), stream(seed, "partition")
+    )
     return _groups(_repaired(owner, clients, stream(seed, "repair")), clients)
 
 

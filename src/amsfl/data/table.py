@@ -1,6 +1,5 @@
 """Any table with a header and a label column becomes a Dataset; a client column becomes its partition."""
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from amsfl.core import UserError
-from amsfl.data.cells import number
 from amsfl.data.dataset import Dataset, IntArray, split
 from amsfl.data.fit import Rows, Wishes, fit
+from amsfl.data.labels import codes, labelled, standard, standardised
 from amsfl.data.reading import Table, from_frame, read
 from amsfl.data.recipe import encode
 
@@ -26,12 +25,14 @@ def load_table(
     holdout: float = 0.2,
     seed: int = 0,
     wish: Wishes | None = None,
+    task: str = "auto",
 ) -> Dataset:
     """A file, or a pandas or polars DataFrame, as a Dataset with the recipe that made it.
 
     Words become one-hot columns, numbers and dates are standardised, gaps are filled; whatever that takes is
     fitted to the training pool (never the hold-out), from sums that clients of a real federation can add up
-    before the first round without showing a row (data/sums.py).
+    before the first round without showing a row (data/sums.py). A label of many different numbers is
+    predicted as a number, standardised by such sums, too; `task` says otherwise (data/labels.py).
 
     Args:
         source: A path, a data frame, or a dict of columns.
@@ -40,6 +41,7 @@ def load_table(
         holdout: Share of rows to judge by.
         seed: Of the split.
         wish: How columns are to be read, from `amsfl.data.fit.wishes`.
+        task: `auto`, `classification` or `regression`: what the label is.
 
     Returns:
         Training pool, hold-out, and the recipe that encodes new rows alike.
@@ -49,15 +51,14 @@ def load_table(
     if label is None:
         raise UserError(
             f"{table.name} has no label column; its columns are {', '.join(table.columns)}. "
-            "Say which one holds the class: --label NAME."
+            "Say which one holds the class, or the number to predict: --label NAME."
         )
     client = _pick(table, client_column, CLIENTS, "client-column")
     if client == label:
         raise UserError(f"Column {label!r} cannot be both the label and the client; pass another --label.")
     table = _owned(table, [label, client] if client else [label])
-    y, classes = codes(table.columns[label])
-    table = table._replace(remarks=(*table.remarks, *_alike(label, classes)))
-    _check_classes(table.name, label, y, classes)
+    y, classes, said = labelled(table, label, task)
+    table = table._replace(remarks=(*table.remarks, *said))
     sites, site_names = codes(table.columns[client]) if client else (None, ())
     train, test = split(y, holdout, seed, sites)
     rows = _rows(train, sites, site_names)
@@ -69,6 +70,8 @@ def load_table(
             + (f" ({why})." if recipe.left_out else ".")
         )
     x = encode(recipe, table)
+    amount = None if classes else standard(rows.of(y))
+    y = y if amount is None else standardised(y, amount)
     return Dataset(
         name=_name(table),
         x=x[train],
@@ -79,18 +82,8 @@ def load_table(
         sites=None if sites is None else sites[train],
         site_names=site_names,
         recipe=recipe,
+        amount=amount,
     )
-
-
-def codes(cells: list[str]) -> tuple[IntArray, tuple[str, ...]]:
-    """Each cell's index among the distinct ones, in order: as numbers if all are, else as words."""
-    names = set(cells)
-    numbers = {name: number(name) for name in names}
-    ordered = sorted(names, key=lambda name: (numbers[name] or 0.0, name))
-    if None in numbers.values():
-        ordered = sorted(names)
-    place = {name: i for i, name in enumerate(ordered)}
-    return np.array([place[cell] for cell in cells], np.int32), tuple(ordered)
 
 
 def _name(table: Table) -> str:
@@ -129,15 +122,6 @@ def _owned(table: Table, needed: Sequence[str]) -> Table:
     )
 
 
-def _alike(label: str, classes: Sequence[str]) -> list[str]:
-    """Classes that differ in capitals alone are two classes, and hardly meant so."""
-    same = Counter(name.casefold() for name in classes)
-    twice = [name for name in classes if same[name.casefold()] > 1]
-    if not twice:
-        return []
-    return [f"Classes of {label!r} that differ in capitals alone are kept apart: {', '.join(twice)}."]
-
-
 def _pick(table: Table, asked: str | None, usual: Sequence[str], flag: str) -> str | None:
     """The column asked for (it must exist), else the first with a usual name, else None."""
     if asked is not None:
@@ -149,18 +133,6 @@ def _pick(table: Table, asked: str | None, usual: Sequence[str], flag: str) -> s
         return asked
     by_name = {name.lower(): name for name in table.columns}
     return next((by_name[name] for name in usual if name in by_name), None)
-
-
-def _check_classes(path: str, label: str, y: IntArray, classes: Sequence[str]) -> None:
-    if len(classes) < 2:
-        raise UserError(
-            f"Every row of {path} has {label} {classes[0]!r}; learning needs two classes or more."
-        )
-    if 2 * len(classes) > len(y):
-        raise UserError(
-            f"Column {label!r} has {len(classes)} different values in {len(y)} rows: that is too few rows a "
-            "class, or an amount and not a class; pass another --label or group its values."
-        )
 
 
 def describe(data: Dataset) -> list[str]:
@@ -175,18 +147,14 @@ def describe(data: Dataset) -> list[str]:
     recipe = data.recipe
     if recipe is None or not data.name.startswith(("csv:", "table:")):
         return []  # sources by name are known
-    counts = np.bincount(np.concatenate([data.y, *(y for _, y in data.evals.values())]))
-    total = int(counts.sum())
-    shares = ", ".join(f"{name} {n / total:.1%}" for name, n in zip(data.classes, counts, strict=True))
     held = len(data.evals["holdout"][1])
     by_read: dict[str, list[str]] = {}
     for column in recipe.columns:
         by_read.setdefault(column.read, []).append(column.name)
     lines = [
-        f"{data.name}: {total:,} rows, {held:,} of them held out to judge by; {len(recipe.columns)} columns "
-        f"become {len(data.features)} numbers",
-        f"classes ({recipe.label}): {shares}; always saying {data.classes[int(counts.argmax())]!r} "
-        f"would score {counts.max() / total:.3f}",
+        f"{data.name}: {len(data.y) + held:,} rows, {held:,} of them held out to judge by; "
+        f"{len(recipe.columns)} columns become {len(data.features)} numbers",
+        _predicted(data, recipe.label),
     ]
     lines += [f"read as {read}: {_some(names)}" for read, names in by_read.items()]
     if recipe.left_out:
@@ -196,6 +164,23 @@ def describe(data: Dataset) -> list[str]:
         named = _some([f"{name} {n:,}" for name, n in zip(data.site_names, rows, strict=True)])
         lines.append(f"clients ({recipe.client}), training rows: {named}")
     return [*lines, *recipe.remarks]
+
+
+def _predicted(data: Dataset, label: str) -> str:
+    y = np.concatenate([data.y, *(y for _, y in data.evals.values())])
+    if data.amount is not None:
+        values = y.astype(np.float64) * data.amount.scale + data.amount.shift
+        return (
+            f"a number ({label}): from {values.min():.6g} to {values.max():.6g}, mean "
+            f"{data.amount.shift:.6g}, deviation {data.amount.scale:.6g} by sums over all sites; always "
+            f"saying the mean would be off by {np.abs(y).mean() * data.amount.scale:.6g} on average (R² 0)"
+        )
+    counts = np.bincount(y)
+    shares = ", ".join(f"{name} {n / len(y):.1%}" for name, n in zip(data.classes, counts, strict=True))
+    return (
+        f"classes ({label}): {shares}; always saying {data.classes[int(counts.argmax())]!r} would score "
+        f"{counts.max() / len(y):.3f}"
+    )
 
 
 def _some(names: Sequence[str]) -> str:

@@ -88,24 +88,54 @@ class Engine(Protocol):
         ...
 
 
+class Errors(NamedTuple):
+    """Of predicted numbers, in the user's own units."""
+
+    absolute: Array  # [models] mean |error|
+    squared: Array  # [models] mean error^2
+    spread: float  # of the split's own values about their mean, squared
+
+
 class Scores(NamedTuple):
-    loss: Array  # [models] mean cross-entropy
+    loss: Array  # [models] the mean over rows, classes unweighted, numbers standardised
     confusion: Array  # int [models, classes, classes] true class by predicted class
+    errors: Errors | None = None  # of numbers, which have no confusion
 
 
 def metrics(scores: Scores, index: int) -> dict[str, Any]:
-    """Accuracy, loss, macro-F1 and recall per class of one model.
+    """Accuracy, loss, macro-F1 and precision, recall and F1 per class of one model; R² and errors of numbers.
 
-    A class with no rows in the split has recall None and stays out of the mean F1.
+    A class with no rows in the split has recall and F1 None and stays out of the mean F1; one that is never
+    predicted has no precision.
     """
+    loss = float(scores.loss[index])
+    if scores.errors is not None:
+        return _errors(scores.errors, index) | {"loss": loss}
     table = np.asarray(scores.confusion[index], np.int64)
     hits, true, guessed = np.diag(table), table.sum(1), table.sum(0)
     there = true > 0
-    f1 = 2 * hits[there] / np.maximum(true[there] + guessed[there], 1)
-    recall = [float(h / t) if t else None for h, t in zip(hits, true, strict=True)]
+    f1 = 2 * hits / np.maximum(true + guessed, 1)
     return {
         "accuracy": float(hits.sum() / table.sum()),
-        "loss": float(scores.loss[index]),
-        "macro_f1": float(f1.mean()),
-        "recall": recall,
+        "loss": loss,
+        "macro_f1": float(f1[there].mean()),
+        "recall": _shares(hits, true),
+        "precision": _shares(hits, guessed),
+        "f1": [float(each) if known else None for each, known in zip(f1, there, strict=True)],
     }
+
+
+def _shares(part: Array, whole: Array) -> list[float | None]:
+    return [float(a / b) if b else None for a, b in zip(part, whole, strict=True)]
+
+
+def _errors(errors: Errors, index: int) -> dict[str, Any]:
+    """None where a number does not exist: R² of values that are all the same, anything of a lost model."""
+    absolute, squared = float(errors.absolute[index]), float(errors.squared[index])
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = {
+            "r2": 1 - squared / errors.spread if errors.spread else np.nan,
+            "mae": absolute,
+            "rmse": squared**0.5,
+        }
+    return {name: float(value) if np.isfinite(value) else None for name, value in found.items()}

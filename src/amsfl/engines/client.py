@@ -59,12 +59,12 @@ def batch_of(rows: Rows, key: tuple[Any, Any], step: Any, size: int) -> tuple[ja
 
 def gradient(task: Task, method: Method) -> Callable[..., tuple[jax.Array, Any]]:
     """value_and_grad of the method's objective: f(params, x, y, teacher)."""
-    apply, rule = task.model.apply, method.objective
+    apply, loss, rule = task.model.apply, task.loss, method.objective
 
     def objective(params: Any, x: jax.Array, y: jax.Array, teacher: Any) -> jax.Array:
         if rule is None:
-            return losses.cross_entropy(apply, params, x, y)
-        return losses.distilled(apply, rule, teacher, params, x, y)
+            return loss(apply(params, x), y).mean()
+        return losses.distilled(apply, loss, rule, teacher, params, x, y)
 
     return jax.value_and_grad(objective)
 

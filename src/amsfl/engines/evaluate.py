@@ -10,9 +10,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from amsfl.engines.base import Scores
+from amsfl.engines.base import Errors, Scores
 from amsfl.engines.devices import AXIS, abreast, put, summed, within_reach
-from amsfl.engines.losses import surprise
 from amsfl.engines.task import Task
 from amsfl.engines.waves import dealt
 
@@ -32,11 +31,17 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1) -> Callable[[Any, str], 
     splits = {name: shares(rows) for name, rows in task.evals.items()}
 
     def block_scores(params: Any, part: Any) -> tuple[jax.Array, jax.Array]:
+        """Sums over a block: the loss, of numbers also absolute and squared errors; hits by class."""
         x, y, mask = part
         logits = task.model.apply(params, x)
+        loss = task.scored(logits, y)
+        if not task.classes:
+            error = logits[:, 0] - y
+            found = jnp.stack([loss, jnp.abs(error), error**2]) * mask
+            return found.sum(1), jnp.zeros(0, jnp.float32)
         cell = y * task.classes + logits.argmax(-1)
         hit = jax.nn.one_hot(cell, task.classes**2, dtype=jnp.float32) * mask[:, None]
-        return (surprise(logits, y) * mask).sum(), hit.sum(0)
+        return (loss * mask).sum()[None], hit.sum(0)
 
     def count(models: jax.Array, x: jax.Array, y: jax.Array, mask: jax.Array, place: jax.Array) -> Any:
         """Losses by block, zero for the blocks of others, so that adding them all up rounds nothing."""
@@ -45,13 +50,14 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1) -> Callable[[Any, str], 
             params = task.unravel(model)
             loss, cells = jax.lax.map(lambda part: block_scores(params, part), (x, y, mask))
             blocks = len(place) * mesh.size * workers
-            return jnp.zeros(blocks, loss.dtype).at[place].set(loss), cells.sum(0)
+            return jnp.zeros((blocks, *loss.shape[1:]), loss.dtype).at[place].set(loss), cells.sum(0)
 
         return jax.tree.map(lambda part: part[None], jax.lax.map(one, models))
 
     def score(parts: list[Any]) -> Scores:
-        loss, cells = summed(parts)
-        return Scores(loss, jnp.round(cells).astype(jnp.int32).reshape(-1, task.classes, task.classes))
+        sums, cells = summed(parts)
+        table = jnp.round(cells).astype(jnp.int32)
+        return Scores(sums, table.reshape(-1, task.classes, task.classes) if task.classes else table)
 
     counted = jax.shard_map(count, mesh=mesh, in_specs=(P(), *[spread] * 4), out_specs=spread)
     each = abreast(jax.jit(counted))
@@ -60,11 +66,20 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1) -> Callable[[Any, str], 
     def evaluate(models: Any, split: str) -> Scores:
         placed = put(models, mesh, P())
         parts = each((placed, *share) for share in splits[split])
-        losses, table = (np.asarray(part) for part in together(within_reach(parts, mesh)))
-        mean = [math.fsum(each) / rows.sum() for each, rows in zip(losses, table, strict=True)]
-        return Scores(np.array(mean), table)
+        found, table, _ = together(within_reach(parts, mesh))
+        rows = len(task.evals[split][1])
+        mean = np.array([[math.fsum(each) / rows for each in sums.T] for sums in np.asarray(found)])
+        return Scores(
+            mean[:, 0], np.asarray(table), None if task.classes else errors(task, split, *mean[:, 1:].T)
+        )
 
     return evaluate
+
+
+def errors(task: Task, split: str, absolute: Any, squared: Any) -> Errors:
+    """Mean errors of standardised numbers in the user's own units."""
+    spread = float(np.var(np.asarray(task.evals[split][1], np.float64)))
+    return Errors(absolute * task.unit, squared * task.unit**2, spread * task.unit**2)
 
 
 def _blocks(x: Any, y: Any, devices: int) -> tuple[Any, ...]:

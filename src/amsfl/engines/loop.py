@@ -13,6 +13,7 @@ from amsfl.core import Reading, Upload, UserError
 from amsfl.engines import losses
 from amsfl.engines.base import Done, Jobs, Orders, Outcome, Scores, Starts, State
 from amsfl.engines.client import gradient
+from amsfl.engines.evaluate import errors
 from amsfl.engines.task import Task
 from amsfl.methods import Method
 
@@ -145,12 +146,21 @@ class Loop:
 
     def evaluate(self, models: Any, split: str) -> Scores:
         x, y = self.task.evals[split]
-        losses_, tables = [], []
+        losses_, tables, found = [], [], []
         for model in np.asarray(models):
             logits = np.asarray(self._logits(model, x))
+            if not self.task.classes:
+                losses_.append(
+                    np.asarray(self.task.scored(jnp.asarray(logits), jnp.asarray(y))).mean(dtype=np.float64)
+                )
+                error = logits[:, 0].astype(np.float64) - y
+                found.append((np.abs(error).mean(), (error**2).mean()))
+                continue
             likely = logits - jnp.asarray(jax.nn.logsumexp(logits, axis=-1, keepdims=True))
             losses_.append(-np.take_along_axis(np.asarray(likely), y[:, None], 1).mean())
             table = np.zeros((self.task.classes, self.task.classes), np.int64)
             np.add.at(table, (y, logits.argmax(-1)), 1)
             tables.append(table)
+        if not self.task.classes:
+            return Scores(np.array(losses_), None, errors(self.task, split, *np.array(found).T))
         return Scores(np.array(losses_), np.stack(tables))

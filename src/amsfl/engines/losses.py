@@ -1,14 +1,16 @@
-"""What a client minimises: cross-entropy, or cross-entropy with a teacher (the FedCSDA row)."""
+"""What a client minimises: cross-entropy, alone or with a teacher (the FedCSDA row), or a number's error."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from amsfl.core import UserError, nearest
 from amsfl.methods import Distillation
 
 Apply = Callable[[Any, jax.Array], jax.Array]
+Rows = Callable[[jax.Array, jax.Array], jax.Array]  # outputs, labels -> the loss of every row
 
 
 class Teacher(NamedTuple):
@@ -17,15 +19,54 @@ class Teacher(NamedTuple):
     seen: jax.Array  # [classes] whether the class was among those rows
 
 
-def cross_entropy(apply: Apply, params: Any, x: jax.Array, y: jax.Array) -> jax.Array:
-    return surprise(apply(params, x), y).mean()
-
-
 def surprise(logits: jax.Array, y: jax.Array) -> jax.Array:
     """-log softmax(logits)[y] of every row."""
     # labels as rows, not as numbers: the gradient is then no scatter
     rows = jax.nn.one_hot(y, logits.shape[-1], dtype=logits.dtype)
     return -(rows * jax.nn.log_softmax(logits)).sum(-1)
+
+
+def weighted(weights: Sequence[float]) -> Rows:
+    """Cross-entropy times the weight of a row's class.
+
+    Its mean is over rows, not over their weights: then clients' losses add up to the loss of all rows,
+    whichever classes a client or a minibatch has.
+    """
+
+    def loss(logits: jax.Array, y: jax.Array) -> jax.Array:
+        rows = jax.nn.one_hot(y, logits.shape[-1], dtype=logits.dtype)
+        return -(rows * jnp.asarray(weights, logits.dtype) * jax.nn.log_softmax(logits)).sum(-1)
+
+    return loss
+
+
+def squared(outputs: jax.Array, y: jax.Array) -> jax.Array:
+    """(output - y)^2 / 2 of every row: the gradient is the plain difference."""
+    return (outputs[..., 0] - y) ** 2 / 2
+
+
+def absolute(outputs: jax.Array, y: jax.Array) -> jax.Array:
+    return jnp.abs(outputs[..., 0] - y)
+
+
+CLASSES: dict[str, Rows] = {"cross-entropy": surprise}
+NUMBERS: dict[str, Rows] = {"squared": squared, "absolute": absolute}
+
+
+def named(name: str, classes: int) -> Rows:
+    """A loss by name; auto: cross-entropy, and the squared error of numbers (0 classes)."""
+    own, other = (CLASSES, NUMBERS) if classes else (NUMBERS, CLASSES)
+    if name == "auto":
+        return next(iter(own.values()))
+    if name in other:
+        what, task = ("numbers", "regression") if classes else ("classes", "classification")
+        raise UserError(
+            f"The loss {name!r} is of {what}, which are not predicted here; take {' or '.join(own)}, or pass "
+            f"--task {task}."
+        )
+    if name not in own:
+        raise UserError(f"Unknown loss {name!r}{nearest(name, own)}.")
+    return own[name]
 
 
 def teach(apply: Apply, params: Any, x: jax.Array, y: jax.Array) -> Teacher:
@@ -37,9 +78,9 @@ def teach(apply: Apply, params: Any, x: jax.Array, y: jax.Array) -> Teacher:
 
 
 def distilled(
-    apply: Apply, rule: Distillation, teacher: Teacher, params: Any, x: jax.Array, y: jax.Array
+    apply: Apply, loss: Rows, rule: Distillation, teacher: Teacher, params: Any, x: jax.Array, y: jax.Array
 ) -> jax.Array:
-    """(1-mu) CE + mu * mask * T^2 KL(softmax(s z_teacher / T) || softmax(z / T)), arXiv 2308.10162."""
+    """(1-mu) loss + mu * mask * T^2 KL(softmax(s z_teacher / T) || softmax(z / T)), arXiv 2308.10162."""
     z = apply(params, x)
     target = jax.lax.stop_gradient(apply(teacher.params, x))
     likeness = _cosine(jax.lax.stop_gradient(z), teacher.prototypes)
@@ -50,7 +91,7 @@ def distilled(
     soft = jax.nn.log_softmax(share * target / rule.temperature)
     student = jax.nn.log_softmax(z / rule.temperature)
     divergence = (jnp.exp(soft) * (soft - student)).sum(-1) * rule.temperature**2
-    both: jax.Array = (1 - rule.weight) * surprise(z, y) + rule.weight * mask * divergence
+    both: jax.Array = (1 - rule.weight) * loss(z, y) + rule.weight * mask * divergence
     return both.mean()
 
 

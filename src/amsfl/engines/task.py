@@ -8,6 +8,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from amsfl.data.dataset import Dataset
+from amsfl.engines import losses
 from amsfl.engines.models import Model
 
 Matrix = np.ndarray[Any, np.dtype[Any]]
@@ -34,10 +35,17 @@ class Task(NamedTuple):
     x: Matrix
     y: Matrix
     evals: dict[str, tuple[Matrix, Matrix]]
-    classes: int
+    classes: int  # 0 where numbers are predicted
     shards: Shards
     seeds: tuple[int, ...]  # one per trial: initial model and sampling
     dtype: Any
+    loss: losses.Rows = losses.surprise
+    unit: float = 1.0  # of a predicted number: what 1 is in the user's own
+
+    @property
+    def scored(self) -> losses.Rows:
+        """The loss that evaluations tell: of classes the plain cross-entropy, whatever weights train by."""
+        return losses.surprise if self.classes else self.loss
 
     def start(self) -> Matrix:
         """Initial models, [trials, dim]: drawn in float32, so that they are the same in any precision."""
@@ -60,22 +68,26 @@ def make(
     partitions: Sequence[Sequence[Matrix]],
     seeds: Sequence[int],
     dtype: Any = np.float32,
+    loss: losses.Rows | None = None,
 ) -> Task:
     shape = jax.eval_shape(model.init, jax.random.key(0))
     zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, dtype), shape)
     flat, unravel = ravel_pytree(zeros)
-    evals = {name: (x.astype(dtype), y.astype(np.int32)) for name, (x, y) in data.evals.items()}
+    label = np.int32 if data.classes else dtype
+    evals = {name: (x.astype(dtype), y.astype(label)) for name, (x, y) in data.evals.items()}
     return Task(
         model,
         flat.size,
         unravel,
         _on_pages(data.x, dtype),
-        data.y.astype(np.int32),
+        data.y.astype(label),
         evals,
         len(data.classes),
         shard(partitions),
         tuple(seeds),
         dtype,
+        loss or losses.named("auto", len(data.classes)),
+        1.0 if data.amount is None else data.amount.scale,
     )
 
 

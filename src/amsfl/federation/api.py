@@ -11,7 +11,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from amsfl import record
-from amsfl.core import Combine, Remark, Transmit, UserError
+from amsfl.core import Combine, Remark, Score, Transmit, UserError
 from amsfl.data import Dataset
 from amsfl.engines import State
 from amsfl.engines.models import Model
@@ -36,7 +36,7 @@ from amsfl.track import Given, Told
 from amsfl.track import make as track_by
 
 TABLE = "flight."  # in a checkpoint: what is under way
-OF_NAMED_DATA = ("data", "data_dir", "label", "client_column", "binary")
+OF_NAMED_DATA = ("data", "data_dir", "label", "client_column", "binary", "task")
 
 
 def run(
@@ -131,9 +131,10 @@ def resume(
             trial, best = _trial(point), from_kept(point)
             state = parts.engine.place(State(*(point.arrays[name] for name in State._fields)))
         writer.change(config.model_dump(), machine, trial.round)
-        stand(trial, config, done)
+        stand(trial, config, parts.score, done)
         ended = writer.ended()
-        if ended and (ended.status, ended.rounds, ended.target) == (trial.status, trial.round, config.target):
+        now = (trial.status, trial.round, config.target, parts.score.name)
+        if ended and (ended.status, ended.rounds, ended.target, ended.score) == now:
             result = Result(ended, done, model_of(parts, state)[0], parts, best)
             writer.end(ended, model_files(result))  # should somebody have lost or changed the model
             return result
@@ -142,19 +143,14 @@ def resume(
         return _drive(parts, state, trial, done, writer, heard, best)
 
 
-def stand(trial: Trial, config: RunConfig, done: Sequence[RoundRecord]) -> None:
+def stand(trial: Trial, config: RunConfig, score: Score, done: Sequence[RoundRecord]) -> None:
     """Where a trial stands by the settings it goes on with: its end and its target may have moved."""
-    hit = (r for r in done if config.target and _score(r) >= config.target)
-    first = next(hit, None)
+    first = next((r for r in done if score.met(r.metrics.get("holdout", {}), config.target)), None)
     trial.reached = {**first.seconds, "rounds": first.round} if first else None
     late = config.seconds is not None and trial.seconds[config.clock] >= config.seconds
     over = trial.round >= config.last_round or late or (trial.reached is not None and config.stop_at_target)
     if trial.status != "diverged":
         trial.status = "finished" if over else "running"
-
-
-def _score(record: RoundRecord) -> float:
-    return float(record.metrics.get("holdout", {}).get("accuracy") or 0.0)
 
 
 def _trial(point: Checkpoint) -> Trial:
@@ -222,7 +218,9 @@ def summarise(parts: Parts, trial: Trial, records: list[RoundRecord], wall: floa
         accuracy=last.get("holdout", {}).get("accuracy"),
         test_accuracy=last.get("test", {}).get("accuracy"),
         metrics=last,
-        local_accuracy=trial.local,
+        local_accuracy=trial.local if parts.data.classes else None,
+        local_scores=None if parts.data.classes else trial.local,
+        score=parts.score.name,
         clock=config.clock,
         virtual_seconds=trial.seconds[config.clock],
         virtual_seconds_by_clock=trial.seconds,

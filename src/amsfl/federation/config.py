@@ -7,9 +7,10 @@ Flags and their help, TOML files, Python keywords and docs/settings.md are made 
 from typing import Any, Literal
 from unicodedata import category
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from amsfl.clock import check_clock, round_end, staleness
+from amsfl.core.scores import check_name, check_target
 
 ROUNDS = 50  # when nothing says when to stop
 ROUNDS_TO_TARGET = 1_000  # when only a target does, which may lie out of reach
@@ -61,6 +62,10 @@ class Training(Settings):
         "shared",
         description="gaps of a table: filled by sums over all sites, by each site's own rows, or refused",
     )
+    task: Literal["auto", "classification", "regression"] = Field(
+        "auto",
+        description="what a table's label is; auto: a number if it has fractions or over 20 values",
+    )
     binary: bool = Field(False, description="NSL-KDD: normal against attack instead of five classes")
     partition: str = Field(
         "auto",
@@ -82,10 +87,16 @@ class Training(Settings):
     seconds: float | None = Field(
         None, gt=0, le=1e12, description="stop after so many seconds: virtual ones, or real clients' own"
     )
+    score: str = Field(
+        "",
+        description="what counts on the hold-out: accuracy, f1, f1:CLASS, r2, mae, ...; see docs/scores.md",
+    )
     target: float | None = Field(
         None,
         gt=0,
-        description=f"stop at this hold-out accuracy, as in 0.95; alone: {ROUNDS_TO_TARGET:,} rounds at most",
+        description="stop at this score of the hold-out, as in 0.95, f1=0.8 or r2=0.8; alone: "
+        f"{ROUNDS_TO_TARGET:,} rounds at most",
+        json_schema_extra={"text": "NUMBER or SCORE=NUMBER"},  # `aimed` takes it apart
     )
     stop_at_target: bool = Field(True, description="whether reaching the target ends the run")
     steps: int = Field(
@@ -109,13 +120,15 @@ class Training(Settings):
             raise ValueError("FedExP's largest step is above 1, as in 4; 0 leaves it out")
         return value
 
+    @field_validator("score")
+    @classmethod
+    def _score(cls, value: str) -> str:
+        return check_name(value)
+
     @field_validator("target")
     @classmethod
-    def _target(cls, value: float | None) -> float | None:
-        if value is not None and value > 1:
-            percent = f"; for {value:g}% write {value / 100:g}" if value <= 100 else ""
-            raise ValueError(f"an accuracy lies between 0 and 1{percent}")
-        return value
+    def _target(cls, value: float | None, told: ValidationInfo) -> float | None:
+        return None if value is None else check_target(told.data.get("score", ""), value)
 
     @property
     def last_round(self) -> int:
@@ -146,6 +159,10 @@ class Simulation(Settings):
     )
     attack: str = Field(
         "", description="what false clients do, and how many of them, as in signflip:2; see docs/robust.md"
+    )
+    loss: Literal["auto", "cross-entropy", "squared", "absolute"] = Field(
+        "auto",
+        description="what clients minimise: cross-entropy of classes, squared or absolute error of numbers",
     )
     engine: Literal["jax", "loop"] = Field("jax", description="jax, or loop: slow and talkative")
     precision: Literal["float32", "float64"] = Field("float32", description="of all arithmetic")
@@ -215,3 +232,10 @@ class ServeConfig(Serving, Training):
         if value != "makespan":
             raise ValueError("real clients work at once, by the clock makespan; leave it out")
         return value
+
+    @field_validator("score")
+    @classmethod
+    def _score(cls, value: str) -> str:
+        if ":" in value:
+            raise ValueError("a server knows no class by its name; take accuracy, f1, r2, mae or rmse")
+        return check_name(value)

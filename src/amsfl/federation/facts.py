@@ -10,7 +10,8 @@ import numpy as np
 from amsfl import clock
 from amsfl.core.version import VERSION
 from amsfl.data import Dataset
-from amsfl.engines import State, devices
+from amsfl.engines import Scores, State, devices, metrics
+from amsfl.engines.base import Errors
 from amsfl.federation.setup import Parts, client_names
 from amsfl.methods import Method
 from amsfl.record import Manifest, MethodFacts
@@ -51,6 +52,7 @@ def of_data(data: Dataset) -> dict[str, Any]:
         "labels": of_arrays(np.asarray(data.y)),
         "classes": list(data.classes),
         "evaluation rows": splits,
+        **({} if data.amount is None else {"amount": list(data.amount)}),
     }
 
 
@@ -96,6 +98,28 @@ def _read_as(data: Dataset) -> dict[str, str]:
     return read | {name: f"left out: {why}" for name, why in data.recipe.left_out.items()}
 
 
+def base(data: Dataset, y: Any) -> dict[str, Any]:
+    """What saying the commonest class, or the training rows' mean, every time would score.
+
+    Who ends there has learned nothing.
+    """
+    if data.amount is not None:
+        off = y.astype(np.float64) * data.amount.scale  # the mean itself is 0, standardised
+        errors = Errors(np.abs(off).mean()[None], (off**2).mean()[None], float(off.var()))
+        found = metrics(Scores(np.zeros(1), None, errors), 0)
+    else:
+        counts = np.bincount(y, minlength=len(data.classes))
+        table = np.zeros((1, len(counts), len(counts)), np.int64)
+        table[0, :, counts.argmax()] = counts
+        found = metrics(Scores(np.zeros(1), table), 0)
+    # TOML has no None: what a constant has no value of is 0
+    return {
+        name: [each or 0.0 for each in value] if isinstance(value, list) else value or 0.0
+        for name, value in found.items()
+        if name != "loss"
+    }
+
+
 def about(data: Dataset, profile: clock.Profile, names: Sequence[str]) -> dict[str, Any]:
     """Data and clients in words and numbers, for whoever reads the record."""
     splits = {split: np.asarray(y) for split, (_, y) in data.evals.items()}
@@ -108,8 +132,7 @@ def about(data: Dataset, profile: clock.Profile, names: Sequence[str]) -> dict[s
             "rows": len(data.y),
             "read_as": _read_as(data),
             "eval_rows": {split: len(y) for split, y in splits.items()},
-            # what saying the commonest class every time would score: who ends there has learned nothing
-            "base_rate": {split: float(np.bincount(y).max() / len(y)) for split, y in splits.items()},
+            "base": {split: base(data, y) for split, y in splits.items()},
         },
         "clients": {
             "names": list(names),

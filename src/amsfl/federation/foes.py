@@ -48,7 +48,7 @@ class Foes(NamedTuple):
         lying = np.isin(self.who, [n for n, each in enumerate(self.attacks, 1) if each.labels])
         if not lying.any():
             return data, partitions
-        y = np.concatenate([data.y, len(data.classes) - 1 - data.y])
+        y = np.concatenate([data.y, (len(data.classes) - 1 if data.classes else 0) - data.y])
         shifted = [
             [rows + len(data.y) * bool(lies) for rows, lies in zip(parts, mine, strict=True)]
             for parts, mine in zip(partitions, lying, strict=True)

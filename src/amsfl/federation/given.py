@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from amsfl.core import UserError, nearest
+from amsfl.core.scores import aimed
 from amsfl.federation.config import RunConfig, ServeConfig, Serving, Settings, Simulation
 
 Config = TypeVar("Config", bound=Settings)
@@ -31,6 +32,7 @@ def serve_config(settings: Mapping[str, Any]) -> ServeConfig:
 
 
 def checked(kind: type[Config], settings: Mapping[str, Any]) -> Config:
+    settings = aimed(settings)
     for key in settings:
         if key not in kind.model_fields:
             raise UserError(_stranger(str(key), kind))

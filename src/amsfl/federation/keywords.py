@@ -40,6 +40,8 @@ class TrainingKeywords(TypedDict, total=False):
     """how columns are read, as in zip=words,code=hash; or number, date, frequency, drop"""
     impute: Literal["shared", "site", "refuse"]
     """gaps of a table: filled by sums over all sites, by each site's own rows, or refused"""
+    task: Literal["auto", "classification", "regression"]
+    """what a table's label is; auto: a number if it has fractions or over 20 values"""
     binary: bool
     """NSL-KDD: normal against attack instead of five classes"""
     partition: str
@@ -56,8 +58,10 @@ class TrainingKeywords(TypedDict, total=False):
     """stop after so many rounds; 50 if nothing else ends it"""
     seconds: float | None
     """stop after so many seconds: virtual ones, or real clients' own"""
-    target: float | None
-    """stop at this hold-out accuracy, as in 0.95; alone: 1,000 rounds at most"""
+    score: str
+    """what counts on the hold-out: accuracy, f1, f1:CLASS, r2, mae, ...; see docs/scores.md"""
+    target: str | float | None
+    """stop at this score of the hold-out, as in 0.95, f1=0.8 or r2=0.8; alone: 1,000 rounds at most"""
     stop_at_target: bool
     """whether reaching the target ends the run"""
     steps: int
@@ -87,6 +91,8 @@ class RunKeywords(TrainingKeywords, total=False):
     """what an upload t moves old counts: constant, sqrt, poly:0.5, hinge:10,4"""
     attack: str
     """what false clients do, and how many of them, as in signflip:2; see docs/robust.md"""
+    loss: Literal["auto", "cross-entropy", "squared", "absolute"]
+    """what clients minimise: cross-entropy of classes, squared or absolute error of numbers"""
     engine: Literal["jax", "loop"]
     """jax, or loop: slow and talkative"""
     precision: Literal["float32", "float64"]

@@ -29,7 +29,7 @@ class Trial:
     steps: list[int] = field(default_factory=list)
     status: str = "running"
     reached: Reached | None = None  # seconds and rounds at the first evaluation at or above the target
-    local: dict[str, list[float]] | None = None  # accuracy of each client's own model, by split
+    local: dict[str, list[float | None]] | None = None  # accuracy or R² of each client's own model, by split
     flight: Flight = field(default_factory=Flight)  # who is under way
 
 

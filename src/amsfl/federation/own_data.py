@@ -6,12 +6,14 @@ import numpy as np
 
 from amsfl.core import UserError
 from amsfl.data import Dataset
+from amsfl.data.labels import standard, standardised
 
 
 def check_dataset(data: Dataset) -> Dataset:
     """A user's own Dataset: shapes, labels and numbers that the engines would fail on later, and darkly.
 
-    What comes back has floating numbers for x and whole ones for y and sites, whatever they came as.
+    What comes back has floating numbers for x and whole ones for y and sites, whatever they came as. Without
+    classes y are numbers to predict, in their own units: they come back standardised, by sums over the sites.
     """
     if not isinstance(data, Dataset):
         raise UserError(f"A dataset is an amsfl.Dataset, not a {type(data).__name__}; see the README.")
@@ -19,13 +21,15 @@ def check_dataset(data: Dataset) -> Dataset:
     if not str(data.name) or not isinstance(data.evals, dict) or "holdout" not in data.evals:
         raise UserError(f"{name} needs a name and a split 'holdout' in its evals; runs are judged by it.")
     for what, names in (("classes", data.classes), ("features", data.features)):
-        if isinstance(names, str) or len(set(map(str, names))) != len(names) or not len(names):
+        empty = not len(names) and what == "features"  # () as classes: numbers are predicted
+        if isinstance(names, str) or len(set(map(str, names))) != len(names) or empty:
             raise UserError(f"{name}: {what} are different names in a tuple, not {names!r}."[:300])
     x, y = _split(f"{name}, split 'train'", data, data.x, data.y)
     evals = {
         split: _split(f"{name}, split {str(split)!r}", data, *pair) for split, pair in data.evals.items()
     }
-    return data._replace(x=x, y=y, evals=evals, sites=_sites(name, data))
+    checked = data._replace(x=x, y=y, evals=evals, sites=_sites(name, data))
+    return checked if checked.classes or checked.amount is not None else _standardised(name, checked)
 
 
 def _split(where: str, data: Dataset, x: Any, y: Any) -> tuple[Any, Any]:
@@ -48,7 +52,25 @@ def _split(where: str, data: Dataset, x: Any, y: Any) -> tuple[Any, Any]:
             f"{where}: row {row}, column {str(data.features[column])!r} is {rows[row, column]}; "
             "fill it in or drop the row."
         )
+    if not data.classes:
+        if not np.isfinite(labels).all():
+            raise UserError(f"{where}: y holds numbers to predict, and row {_first(labels)} has none.")
+        return rows, labels if data.amount is None else labels.astype(np.float32)
     return rows, _whole(where, "labels", labels, "classes", len(data.classes))
+
+
+def _first(labels: Any) -> int:
+    return int(np.argmax(~np.isfinite(labels)))
+
+
+def _standardised(name: str, data: Dataset) -> Dataset:
+    """Numbers to predict, by their mean and deviation over the training rows."""
+    sites = np.zeros(len(data.y), int) if data.sites is None else data.sites
+    amount = standard([data.y[sites == site] for site in np.unique(sites)])
+    if np.ptp(data.y) == 0:
+        raise UserError(f"{name}: every training row has y {data.y[0]:g}; there is nothing to predict.")
+    evals = {split: (x, standardised(y, amount)) for split, (x, y) in data.evals.items()}
+    return data._replace(y=standardised(data.y, amount), evals=evals, amount=amount)
 
 
 def _whole(where: str, what: str, values: Any, of: str, count: int) -> Any:

@@ -26,7 +26,7 @@ class Best(NamedTuple):
     """The model of the round that did best on the hold-out; of several the first."""
 
     round: int
-    accuracy: float
+    score: float  # accuracy, or what else the run goes by (Summary.score)
     params: Array
 
 
@@ -42,8 +42,14 @@ class Result(NamedTuple):
 
     @property
     def accuracy(self) -> float:
-        """Share of the hold-out that the final model gets right; nan where nobody looked."""
+        """Share of the hold-out that the final model gets right; nan where nobody looked, or of numbers."""
         return math.nan if self.summary.accuracy is None else self.summary.accuracy
+
+    @property
+    def score(self) -> float:
+        """What the run goes by, of the hold-out: accuracy, of numbers R², or what `score` names."""
+        found = self.parts.score.of(self.summary.metrics.get("holdout", {}))
+        return math.nan if found is None else found
 
     @property
     def model(self) -> PortableModel:
@@ -70,14 +76,12 @@ class Result(NamedTuple):
         return face.plot(self, score, by, axes)
 
     def predict(self, x: Any) -> Array:
-        """Class names of rows: features as the data has them, a table's file or a data frame."""
-        return np.asarray(np.take(np.array(self.parts.data.classes), self.logits(x).argmax(axis=1)))
+        """Class names of rows (numbers in their own units): features, a table's file or a data frame."""
+        return self.model.named(self.logits(x))
 
     def predict_proba(self, x: Any) -> Array:
         """Probabilities [rows, classes], in the order of the data's classes."""
-        found = self.logits(x).astype(np.float64)
-        found = np.exp(found - found.max(axis=1, keepdims=True))
-        return np.asarray(found / found.sum(axis=1, keepdims=True))
+        return self.model.chances(self.logits(x))
 
     def logits(self, x: Any) -> Array:
         """By the engine's own network, so that a user's own gives them, too."""
@@ -91,7 +95,7 @@ class Result(NamedTuple):
         told = self.summary
         return (
             f"<Result: {told.method} on {told.data}, {told.rounds} rounds, {told.virtual_seconds:.1f} "
-            f"virtual seconds, accuracy {self.accuracy:.4f}, {told.status}>"
+            f"virtual seconds, {self.parts.score.title} {self.score:.4g}, {told.status}>"
         )
 
 
@@ -113,12 +117,19 @@ def portable(parts: Parts, params: Array, summary: Summary, best: Best | None) -
         "rounds": summary.rounds,
         "clients": len(summary.steps),
         "metrics": summary.metrics,
-        "best": best and {"round": best.round, "accuracy": best.accuracy},
+        "best": best and {"round": best.round, "score": best.score},
+        "score": parts.score.title,
         "notes": [summary.note] if summary.note else [],
         "settings": parts.config.model_dump(exclude_none=True, exclude={"data_dir"}),
     }
     return PortableModel(
-        parts.task.model.layers, named(parts, params), data.classes, data.features, data.recipe, about
+        parts.task.model.layers,
+        named(parts, params),
+        data.classes,
+        data.features,
+        data.recipe,
+        about,
+        data.amount,
     )
 
 
@@ -130,10 +141,12 @@ def model_files(result: Result) -> dict[str, bytes]:
 
 def better(best: Best | None, parts: Parts, state: State, fresh: RoundRecord) -> Best | None:
     """The best round so far, this one included."""
-    score = fresh.metrics.get("holdout", {}).get("accuracy")
-    if score is None or not math.isfinite(score) or (best is not None and score <= best.accuracy):
+    score = parts.score.of(fresh.metrics.get("holdout", {}))
+    if score is None or not math.isfinite(score):
         return best
-    return Best(fresh.round, float(score), model_of(parts, state)[0])
+    if best is not None and parts.score.gain(score, best.score) <= 0:
+        return best
+    return Best(fresh.round, score, model_of(parts, state)[0])
 
 
 def model_of(parts: Parts, state: State) -> Array:
@@ -145,9 +158,14 @@ def kept(best: Best | None) -> tuple[dict[str, Array], dict[str, Any]]:
     """The arrays and the words of it that a checkpoint holds."""
     if best is None:
         return {}, {}
-    return {"best": best.params}, {"best": {"round": best.round, "accuracy": best.accuracy}}
+    return {"best": best.params}, {"best": {"round": best.round, "score": best.score}}
 
 
 def from_kept(point: Checkpoint) -> Best | None:
     told = point.host.get("best")
-    return Best(told["round"], told["accuracy"], point.arrays["best"]) if told else None
+    if not told:
+        return None
+    score = (
+        told["score"] if "score" in told else told["accuracy"]
+    )  # as checkpoints said before there were others
+    return Best(told["round"], score, point.arrays["best"])

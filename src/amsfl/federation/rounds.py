@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from amsfl import clock
-from amsfl.core import Reading
+from amsfl.core import Reading, score
 from amsfl.engines import State, metrics
 from amsfl.federation import flight as queue
 from amsfl.federation import takeoff
@@ -138,24 +138,24 @@ def _finish(
         if not np.isfinite(holdout["loss"]):
             trial.status = "diverged"
             continue
-        hit = config.target is not None and holdout["accuracy"] >= config.target
-        if hit and trial.reached is None:
+        if trial.reached is None and parts.score.met(holdout, config.target):
             trial.reached = {**trial.seconds, "rounds": trial.round}
             if config.stop_at_target:
                 trial.status = "finished"
         if trial.status == "finished" and deltas is not None:
-            trial.local = _local_accuracy(parts, state, trial, deltas[trial.index], cohorts[trial.index])
+            trial.local = _local_scores(parts, state, trial, deltas[trial.index], cohorts[trial.index])
 
 
-def _local_accuracy(
+def _local_scores(
     parts: Parts, state: State, trial: Trial, deltas: Any, cohort: Any
-) -> dict[str, list[float]]:
-    """ACC_Ci of the paper: client i's own model after its local steps, on the global splits."""
+) -> dict[str, list[float | None]]:
+    """ACC_Ci of the paper (R² of numbers): client i's own model after its steps, on the global splits."""
+    usual = score("", parts.data.classes)
     before = state.anchor[trial.index] - state.step[trial.index]
     own = before + deltas
     return {
         split: [
-            metrics(scores, place)["accuracy"]
+            usual.of(metrics(scores, place))
             for scores in [parts.engine.evaluate(own, split)]
             for place in range(len(cohort))
         ]

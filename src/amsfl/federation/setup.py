@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from amsfl import clock, combine, data, engines, methods, protocol, transmit
-from amsfl.core import Combine, Reading, Transmit, UserError
+from amsfl.core import Combine, Reading, Score, Transmit, UserError, score
 from amsfl.data import Dataset
-from amsfl.engines import models, task
+from amsfl.engines import losses, models, task
 from amsfl.federation import foes, planner
 from amsfl.federation.config import RunConfig, Training
 from amsfl.federation.foes import Foes
@@ -56,6 +56,7 @@ class Parts(NamedTuple):
     foes: Foes
     end: clock.RoundEnd
     worth: Callable[[int], float]  # of an upload by its age
+    score: Score  # what targets, best rounds and comparisons go by
 
     @property
     def places(self) -> int:
@@ -73,6 +74,7 @@ def load_data(config: Training) -> Dataset:
         drop=config.drop,
         columns=config.columns,
         impute=config.impute,
+        task=config.task,
     )
 
 
@@ -91,6 +93,8 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
     method = method_of(config, own)
     policy = planner.policy_of(config, method, own.policy)
     dataset = own.dataset or load_data(config)
+    told = score(config.score, dataset.classes)
+    loss = loss_of(config, dataset, method)
     names = client_names(config, dataset)
     clients = len(names) or config.clients  # the data says how many there are, if it has sites
     if config.cohort is not None and config.cohort > clients:
@@ -115,8 +119,8 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
     rows, partitions = cast.false_labels(dataset, partitions)
     method = method._replace(attacks=cast.attacks)
     dtype = np.dtype(config.precision).type
-    network = own.network or models.make(config.model, dataset.x.shape[1], len(dataset.classes))
-    job = task.make(rows, network, partitions, [each.seed for each in configs], dtype)
+    network = own.network or models.make(config.model, dataset.x.shape[1], len(dataset.classes) or 1)
+    job = task.make(rows, network, partitions, [each.seed for each in configs], dtype, loss)
     reads = takes_readings(config, method, policy)
     engine = engines.make(
         config.engine, job, method, config.batch, reads, config.cohort, end.enough or config.cohort
@@ -144,6 +148,7 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
         cast,
         end,
         clock.staleness(config.staleness),
+        told,
     )
 
 
@@ -170,6 +175,16 @@ def round_end_of(config: RunConfig, method: methods.Method, cohort: int) -> cloc
     if config.local_accuracy:
         raise UserError(f"Clients' own models are scored at the end of a whole round, not with {text!r}.")
     return end
+
+
+def loss_of(config: RunConfig, dataset: Dataset, method: methods.Method) -> losses.Rows:
+    """What clients minimise, if that goes together with what is predicted."""
+    if not dataset.classes and method.objective is not None:
+        raise UserError(
+            f"{method.title or method.name} learns from a teacher's classes, and here numbers are predicted; "
+            "use another --method."
+        )
+    return losses.named(config.loss, len(dataset.classes))
 
 
 def client_names(config: Training, dataset: Dataset) -> tuple[str, ...]:

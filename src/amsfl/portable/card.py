@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from amsfl.core.scores import spoken
+
 if TYPE_CHECKING:
     from amsfl.portable.model import PortableModel
 
@@ -14,13 +16,13 @@ def card(model: "PortableModel") -> str:
         "",
         f"Trained by amsfl {about.get('version', '')} with federated clients, whose rows are not in it.",
         "",
-        f"- classes: {', '.join(map(_code, model.classes))}",
+        _predicts(model),
         f"- features: {len(model.features)}",
         f"- network: {_code(about.get('model', 'own'))}, "
         f"{sum(part.size for part in model.tensors.values()):,} numbers",
         f"- rounds: {about.get('rounds')}; clients: {about.get('clients')}",
         *_scores("the last round", about.get("metrics") or {}),
-        *_best(about.get("best")),
+        *_best(about.get("best"), str(about.get("score", "accuracy"))),
         *[f"- {note}" for note in about.get("notes", []) if note],
     ]
     if model.recipe is not None:
@@ -36,28 +38,39 @@ def card(model: "PortableModel") -> str:
         "",
     ]
     lines += ["```python", 'import amsfl.portable\nmodel = amsfl.portable.load("FOLDER")']
-    lines += ['model.predict("new.csv"), model.predict_proba("new.csv")', "```", ""]
+    chances = ', model.predict_proba("new.csv")' if model.classes else ""
+    lines += [f'model.predict("new.csv"){chances}', "```", ""]
     return "\n".join(lines)
+
+
+def _predicts(model: "PortableModel") -> str:
+    if model.classes:
+        return f"- classes: {', '.join(map(_code, model.classes))}"
+    what = _code(model.recipe.label) if model.recipe and model.recipe.label else "y"
+    shift, scale = model.amount or (0.0, 1.0)
+    return f"- predicts a number: {what}, of mean {shift:.6g} and deviation {scale:.6g} in the training rows"
 
 
 def _scores(whose: str, metrics: dict[str, Any]) -> list[str]:
     return [
-        f"- {whose}, {_code(split)}: accuracy {scores['accuracy']:.4f}"
-        + (f", macro-F1 {scores['macro_f1']:.4f}" if scores.get("macro_f1") is not None else "")
-        for split, scores in metrics.items()
-        if scores.get("accuracy") is not None
+        f"- {whose}, {_code(split)}: {told}" for split, scores in metrics.items() if (told := spoken(scores))
     ]
 
 
-def _best(best: dict[str, Any] | None) -> list[str]:
+def _best(best: dict[str, Any] | None, score: str) -> list[str]:
     if not best:
         return []
     return [
-        f"- the best round was {best['round']}, hold-out accuracy {best['accuracy']:.4f}: chosen on the very "
-        "rows it is scored by, so a little flattered"
+        f"- the best round was {best['round']}, hold-out {_plain(score)} {best['score']:.4g}: chosen on the "
+        "very rows it is scored by, so a little flattered"
     ]
 
 
 def _code(text: Any) -> str:
     clean = "".join(c if c.isprintable() else "?" for c in str(text)).replace("`", "'")
     return f"`{clean}`"
+
+
+def _plain(text: str) -> str:
+    """A score's title; one of a class holds a name from data."""
+    return text if text.replace("-", "").replace(" ", "").isalnum() else _code(text)

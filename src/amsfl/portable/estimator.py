@@ -1,9 +1,9 @@
-"""A model from a folder as a scikit-learn classifier: `clone`, pipelines and scorers take it."""
+"""A model from a folder as a scikit-learn estimator: `clone`, pipelines and scorers take it."""
 
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from amsfl.portable.model import load
 from amsfl.portable.network import Array
@@ -30,3 +30,18 @@ class PortableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def decision_function(self, X: Any) -> Array:
         """The logits, one column a class."""
         return self.model_.logits(X)
+
+
+class PortableRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """The same for numbers, which it predicts in their own units."""
+
+    def __init__(self, folder: str = ".", which: str = "last"):
+        self.folder = folder
+        self.which = which
+
+    def fit(self, X: Any = None, y: Any = None) -> "PortableRegressor":
+        self.model_ = load(self.folder, self.which)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        return self.model_.predict(X)

@@ -11,7 +11,7 @@ from amsfl.record import publish
 TORCH = '''"""The network in torch, its parameters from model.safetensors beside this file.
 
     from model import load
-    logits = load()(rows)  # rows: float32 [rows, {features}], encoded as model.json says
+    {outputs} = load()(rows)  # rows: float32 [rows, {features}], encoded as model.json says
 """
 
 from pathlib import Path
@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 
-CLASSES = {classes!r}
+{constants}
 
 
 class Network(torch.nn.Module):
@@ -29,7 +29,7 @@ class Network(torch.nn.Module):
 
     def forward(self, x):
 {forward}
-        return x
+        return {returned}
 
 
 def load(path=Path(__file__).with_name("model.safetensors")):
@@ -38,7 +38,7 @@ def load(path=Path(__file__).with_name("model.safetensors")):
     return network.eval()
 '''
 
-SKLEARN = '''"""The model as a scikit-learn classifier; needs amsfl, numpy and scikit-learn.
+SKLEARN = '''"""The model as a scikit-learn {kind}; needs amsfl, numpy and scikit-learn.
 
     from model import load
     load().predict("new.csv")  # or a DataFrame of raw columns, or an array of features
@@ -46,11 +46,11 @@ SKLEARN = '''"""The model as a scikit-learn classifier; needs amsfl, numpy and s
 
 from pathlib import Path
 
-from amsfl.portable.estimator import PortableClassifier
+from amsfl.portable.estimator import {name}
 
 
 def load(folder=Path(__file__).parent):
-    return PortableClassifier(folder=str(folder)).fit()
+    return {name}(folder=str(folder)).fit()
 '''
 
 
@@ -71,9 +71,15 @@ def export(model: PortableModel, to: str, where: Path) -> list[str]:
 def torch_files(model: PortableModel) -> dict[str, bytes]:
     """model.py: a module whose state_dict is model.safetensors. torch.save would be a pickle."""
     modules = [_module(part) for part in model.layers if part.name]
+    shift, scale = model.amount or (0.0, 1.0)
+    constants, returned = f"CLASSES = {model.classes!r}", "x"
+    if not model.classes:  # in double precision: a shift may be far larger than what it is added to
+        constants, returned = f"SHIFT, SCALE = {shift!r}, {scale!r}", "x[:, 0].double() * SCALE + SHIFT"
     code = TORCH.format(
         features=len(model.features),
-        classes=model.classes,
+        outputs="logits" if model.classes else "predictions",
+        constants=constants,
+        returned=returned,
         modules="\n".join(f"        {line}" for line in modules),
         forward="\n".join(f"        x = {_called(part)}" for part in model.layers),
     )
@@ -106,7 +112,8 @@ def onnx_files(model: PortableModel) -> dict[str, bytes]:
 
 
 def sklearn_files(model: PortableModel) -> dict[str, bytes]:
-    return {"model.py": SKLEARN.encode()}
+    kind, name = ("classifier", "PortableClassifier") if model.classes else ("regressor", "PortableRegressor")
+    return {"model.py": SKLEARN.format(kind=kind, name=name).encode()}
 
 
 FORMATS: dict[str, Callable[[PortableModel], dict[str, bytes]]] = {

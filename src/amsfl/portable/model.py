@@ -11,6 +11,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from amsfl.core import DiskError, UserError
+from amsfl.data.dataset import Amount
 from amsfl.data.reading import from_frame, read
 from amsfl.data.recipe import Recipe, encode
 from amsfl.portable.card import card
@@ -24,14 +25,15 @@ BLOCK = 4096  # rows at once
 
 
 class PortableModel(NamedTuple):
-    """A classifier outside of amsfl's engines: numpy is enough to use it."""
+    """A classifier, or a regression, outside of amsfl's engines: numpy is enough to use it."""
 
     layers: tuple[Part, ...]  # () for a user's own network: then tensors have names, but nobody can run them
     tensors: Tensors
-    classes: tuple[str, ...]
+    classes: tuple[str, ...]  # () where it predicts numbers
     features: tuple[str, ...]
     recipe: Recipe | None = None
     about: dict[str, Any] = {}  # method, data, settings, scores; for the card
+    amount: Amount | None = None  # of numbers: outputs times its scale plus its shift are in the user's units
 
     def encode(self, rows: Any) -> Array:
         """Features of new rows: a file, a data frame or a dict of columns; an array has features already."""
@@ -57,7 +59,7 @@ class PortableModel(NamedTuple):
         return x
 
     def logits(self, rows: Any) -> Array:
-        """Of every row and class, float32 [rows, classes]."""
+        """Of every row and class, float32 [rows, classes]; of numbers, standardised, [rows, 1]."""
         if not self.layers:
             raise UserError(
                 "This model is a network of the user's own; amsfl keeps its numbers, not its code."
@@ -66,17 +68,29 @@ class PortableModel(NamedTuple):
         parts = [
             logits(self.layers, self.tensors, x[start : start + BLOCK]) for start in range(0, len(x), BLOCK)
         ]
-        return np.concatenate(parts) if parts else np.zeros((0, len(self.classes)), np.float32)
+        return np.concatenate(parts) if parts else np.zeros((0, len(self.classes) or 1), np.float32)
 
     def predict_proba(self, rows: Any) -> Array:
         """Probabilities, float64 [rows, classes], in the order of `classes`."""
-        found = self.logits(rows).astype(np.float64)
-        found = np.exp(found - found.max(axis=1, keepdims=True))
-        return np.asarray(found / found.sum(axis=1, keepdims=True))
+        return self.chances(self.logits(rows))
 
     def predict(self, rows: Any) -> Array:
-        """The name of the most likely class of every row."""
-        return np.asarray(np.take(np.array(self.classes), self.logits(rows).argmax(axis=1)))
+        """The name of the most likely class of every row, or its number in the user's own units."""
+        return self.named(self.logits(rows))
+
+    def named(self, outputs: Array) -> Array:
+        """What a network's outputs predict."""
+        if self.classes:
+            return np.asarray(np.take(np.array(self.classes), outputs.argmax(axis=1)))
+        shift, scale = self.amount or Amount(0.0, 1.0)
+        return np.asarray(outputs[:, 0].astype(np.float64) * scale + shift)
+
+    def chances(self, logits: Array) -> Array:
+        if not self.classes:
+            raise UserError("This model predicts a number, which has no probabilities; use predict.")
+        found = logits.astype(np.float64)
+        found = np.exp(found - found.max(axis=1, keepdims=True))
+        return np.asarray(found / found.sum(axis=1, keepdims=True))
 
     def description(self) -> dict[str, Any]:
         """model.json: all but the tensors."""
@@ -86,6 +100,7 @@ class PortableModel(NamedTuple):
             "features": list(self.features),
             "recipe": None if self.recipe is None else plain(self.recipe),
             "about": self.about,
+            "amount": None if self.amount is None else plain(self.amount),
         }
 
 
@@ -128,6 +143,7 @@ def load(folder: str | Path, which: str = "last") -> PortableModel:
         tensors = load_tensors(content)
         layers = tuple(typed(Part, part) for part in found["layers"])
         recipe = None if found["recipe"] is None else typed(Recipe, found["recipe"])
+        amount = None if found.get("amount") is None else typed(Amount, found["amount"])
         wrong = [name for name, shape in shapes(layers).items() if tensors[name].shape != shape]
         if wrong:
             raise Damaged(f"{wrong[0]} has another shape than {ABOUT_MODEL} says")
@@ -138,5 +154,5 @@ def load(folder: str | Path, which: str = "last") -> PortableModel:
             f"The model in {str(where)!r} is damaged ({bad}); train or export it again."
         ) from None
     return PortableModel(
-        layers, tensors, tuple(found["classes"]), tuple(found["features"]), recipe, found["about"]
+        layers, tensors, tuple(found["classes"]), tuple(found["features"]), recipe, found["about"], amount
     )

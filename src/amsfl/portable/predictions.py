@@ -1,26 +1,33 @@
-"""Predictions as a table: the row's number, its class, and a probability for every class."""
+"""Predictions as a table: the row's number, its class and a probability for every class; or its value."""
 
 import csv
 import io
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from amsfl.portable.network import Array
+from amsfl.portable.model import PortableModel
 
 RISKY = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would take such a cell for a formula
 
 
-def as_csv(classes: Sequence[str], chances: Array, kept: Mapping[str, Sequence[str]] | None = None) -> bytes:
-    """`kept` are columns of the new rows that stand beside their predictions."""
-    beside = kept or {}
-    names = [_cell(name) for name in classes]
+def as_csv(
+    model: PortableModel, rows: Any, kept: Mapping[str, Sequence[str]] | None = None
+) -> tuple[bytes, int]:
+    """The table's text, and how many rows it has; `kept` are columns that stand beside the predictions."""
+    outputs, beside = model.logits(rows), kept or {}
+    names = [_cell(name) for name in model.classes]
     text = io.StringIO()
     out = csv.writer(text, lineterminator="\n")
-    out.writerow(["row", *map(_cell, beside), "prediction", *(f"p({name})" for name in classes)])
-    for place, row in enumerate(chances):
-        own = [_cell(cells[place]) for cells in beside.values()]
-        chosen = names[int(row.argmax())]
-        out.writerow([place + 1, *own, chosen, *(f"{chance:.6g}" for chance in row)])
-    return text.getvalue().encode()
+    out.writerow(["row", *map(_cell, beside), "prediction", *(f"p({name})" for name in model.classes)])
+    if model.classes:
+        found = [
+            [names[int(row.argmax())], *(f"{chance:.6g}" for chance in row)] for row in model.chances(outputs)
+        ]
+    else:
+        found = [[f"{value:.9g}"] for value in model.named(outputs)]
+    for place, told in enumerate(found):
+        out.writerow([place + 1, *(_cell(cells[place]) for cells in beside.values()), *told])
+    return text.getvalue().encode(), len(found)
 
 
 def _cell(name: str) -> str:

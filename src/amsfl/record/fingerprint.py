@@ -7,13 +7,14 @@ from zlib import crc32
 import numpy as np
 
 from amsfl.core import UserError
+from amsfl.core.scores import aimed
 from amsfl.record.schema import Array, Manifest
 from amsfl.record.text import checksum, dumps
 
 # What may change when a run goes on: how long it is, how often it is saved, where its data lies; and how a
 # server of real clients waits for them.
 CHANGEABLE = (
-    *("rounds", "seconds", "target", "stop_at_target", "checkpoint_every", "data_dir"),
+    *("rounds", "seconds", "score", "target", "stop_at_target", "checkpoint_every", "data_dir"),
     *("deadline", "poll", "norm_limit", "patience", "evaluate_clients"),
     *("quorum", "evaluate_quorum", "keyed"),
 )
@@ -54,6 +55,7 @@ def check(manifest: Manifest, made_from: dict[str, Any], machine: dict[str, Any]
 
 def settings_now(manifest: Manifest, changes: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that a run goes on with; only its length and the like may change."""
+    changes = aimed(changes)
     for key in changes:
         if key not in CHANGEABLE and changes[key] != manifest.settings.get(key):
             raise UserError(

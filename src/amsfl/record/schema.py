@@ -14,7 +14,8 @@ from amsfl.core.version import VERSION
 FORMAT = 2  # of all folders; raise it whenever an older folder must not be continued as it stands
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Metrics = dict[str, dict[str, Any]]  # split -> accuracy, loss, macro_f1, recall, or what a user's own gives
+# split -> accuracy, loss, macro_f1, and lists by class; r2, mae, rmse, loss of numbers; or a user's own
+Metrics = dict[str, dict[str, Any]]
 
 
 def flat(metrics: Metrics) -> dict[str, float]:
@@ -74,10 +75,10 @@ class Summary(NamedTuple):
     seed: int
     status: str  # finished, diverged, abandoned (by all real clients)
     rounds: int
-    accuracy: float | None  # of the hold-out, or of what stands for it
+    accuracy: float | None  # of the hold-out, or of what stands for it; None where numbers are predicted
     test_accuracy: float | None
     metrics: Metrics
-    local_accuracy: dict[str, list[float]] | None  # of each client's own model at the end, by split
+    local_accuracy: dict[str, list[float | None]] | None  # of each client's own model at the end, by split
     clock: str
     virtual_seconds: float
     virtual_seconds_by_clock: dict[str, float]
@@ -89,6 +90,10 @@ class Summary(NamedTuple):
     bytes_down: float
     refused: int = 0  # replies of real clients that were not taken
     wall: dict[str, float | None] = {}
+    score: str = "accuracy"  # what target and curves are of: accuracy, f1, f1:CLASS, r2, mae, ...
+    local_scores: dict[str, list[float | None]] | None = (
+        None  # as local_accuracy, R² where numbers are predicted
+    )
 
 
 class MethodFacts(NamedTuple):

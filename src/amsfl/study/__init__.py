@@ -2,8 +2,8 @@
 
 from amsfl.study.estimate import estimate
 from amsfl.study.run import Unit, pending, start, work
-from amsfl.study.settings import COMPARE, REPRODUCE, Study, as_file, read_study, with_changes
-from amsfl.study.store import searched
+from amsfl.study.settings import COMPARE, REPRODUCE, Study, able, as_file, read_study, with_changes
+from amsfl.study.store import check_folder, searched
 from amsfl.study.tune import LEVELS, trials_worth, tuned
 
 __all__ = [
@@ -12,7 +12,9 @@ __all__ = [
     "REPRODUCE",
     "Study",
     "Unit",
+    "able",
     "as_file",
+    "check_folder",
     "estimate",
     "pending",
     "read_study",

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from amsfl.core import UserError, nearest
+from amsfl.data import Dataset
 from amsfl.federation import Own, RunConfig, make_config, read_toml
 from amsfl.federation.planner import policy_of
 from amsfl.federation.setup import method_of
@@ -122,6 +123,17 @@ def with_changes(
             run=study.run | settings,
         )
     )
+
+
+def able(study: Study, dataset: Dataset) -> tuple[Study, list[str]]:
+    """Without the methods that cannot learn from this data, and a line about each."""
+    kept, said = dict(study.methods), []
+    for entry in study.methods:
+        method = method_of(study.config(entry), study.own(entry))
+        if not dataset.classes and method.objective is not None:
+            del kept[entry]
+            said.append(f"Left out {entry}: it learns from a teacher's classes, and numbers are predicted.")
+    return study._replace(methods=kept), said
 
 
 def checked(study: Study) -> Study:

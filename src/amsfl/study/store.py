@@ -15,7 +15,7 @@ from amsfl.study.settings import Study
 
 PLACES = ("data_dir",)  # where the user keeps things: no part of a study, and of no use elsewhere
 FREE = ("trials", "title", "reference")  # what may change when a study goes on
-METRICS = ("accuracy", "macro_f1")  # a round's; the summary has the last round's losses and recalls, too
+METRICS = ("accuracy", "macro_f1", "r2", "mae", "rmse")  # of a round; the summary has the last one's whole
 SEEN = ("why", "client_seconds")  # of a plan
 READINGS = ("grad_sq", "diff_sq")  # enough for the drift of a client's gradient
 
@@ -29,11 +29,8 @@ def create(where: Path, study: Study, dataset: Dataset, force: bool = False) -> 
         if old is None:
             return on_disk.create(where, fresh, None, lock)
         changed = differences(old.settings, fresh.settings) + differences(old.made_from, fresh.made_from)
-        if changed and not force:
-            raise UserError(
-                f"The folder {str(where)!r} holds a study with other settings ({'; '.join(changed[:3])}); "
-                "choose another --out, or start it anew with --force."
-            )
+        if not force:
+            _same(where, changed)
         if changed:
             return on_disk.create(where, fresh, old, lock)
         writer = on_disk.enter(where, lock)
@@ -43,6 +40,38 @@ def create(where: Path, study: Study, dataset: Dataset, force: bool = False) -> 
     except BaseException:
         lock.release()
         raise
+
+
+def check_folder(where: Path, study: Study, dataset: Dataset, force: bool = False) -> None:
+    """What `create` would refuse, said before a search whose outcome it does not depend on."""
+    lock = folder.opened(where)
+    try:
+        old = folder.check_free(where, (on_disk.SETTINGS, on_disk.TRIALS), ["study"], True)
+    finally:
+        lock.release()
+    if old is not None and not force:
+        fresh = manifest(study, dataset)
+        _same(where, differences(_unsearched(old.settings), _unsearched(fresh.settings)))
+        _same(where, differences(old.made_from, fresh.made_from))
+
+
+def _unsearched(settings: dict[str, Any]) -> dict[str, Any]:
+    """Without what a search decides, wherever it stands."""
+    entries = {
+        entry: {key: value for key, value in (settings["run"] | own).items() if key not in ("lr", "steps")}
+        for entry, own in settings["methods"].items()
+    }
+    return {key: value for key, value in settings.items() if key not in ("searched", "run")} | {
+        "methods": entries
+    }
+
+
+def _same(where: Path, changed: list[str]) -> None:
+    if changed:
+        raise UserError(
+            f"The folder {str(where)!r} holds a study with other settings ({'; '.join(changed[:3])}); "
+            "choose another --out, or start it anew with --force."
+        )
 
 
 def searched(where: Path) -> dict[str, Any]:
@@ -97,14 +126,19 @@ def described(study: Study, dataset: Dataset) -> dict[str, Any]:
 def kept(entry: str, trial: int, result: Result) -> TrialRecord:
     """Everything a report needs of a trial: the summary, and its rounds without what no report asks for."""
     summary = result.summary
-    return TrialRecord(entry, trial, summary.seed, summary, [trimmed(r) for r in result.rounds], summary.wall)
+    rounds = [trimmed(r, result.parts.score.key) for r in result.rounds]
+    return TrialRecord(entry, trial, summary.seed, summary, rounds, summary.wall)
 
 
-def trimmed(record: RoundRecord) -> RoundRecord:
+def trimmed(record: RoundRecord, score: str = "accuracy") -> RoundRecord:
+    """`score` is kept beside the usual ones: it may be of one class."""
     return RoundRecord(
         round=record.round,
         seconds=record.seconds,
-        metrics={split: {name: scores[name] for name in METRICS} for split, scores in record.metrics.items()},
+        metrics={
+            split: {name: scores[name] for name in (*METRICS, score) if name in scores}
+            for split, scores in record.metrics.items()
+        },
         cohort=record.cohort,
         steps=record.steps,
         lr=record.lr,

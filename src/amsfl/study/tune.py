@@ -137,8 +137,9 @@ def _searched(
             study.own(entry)._replace(dataset=apart),
         )
         scores = [score(result, base.target, base.clock) for result in results]
+        name = results[0].parts.score.name
         tried += [
-            {**each, "part": part, "accuracy": round(last, 4)}
+            {**each, "part": part, name: _rounded(last, results[0])}
             for each, (_, last, _) in zip(candidates, scores, strict=True)
         ]
         order = sorted(range(len(candidates)), key=lambda place: scores[place], reverse=True)
@@ -156,11 +157,20 @@ def _config(base: RunConfig, candidate: Mapping[str, Any], seed: int, part: floa
 
 
 def score(result: Result, target: float | None, clock: str) -> tuple[float, float, float]:
-    """Sooner at the target, then more right towards the end, then a smaller loss: larger is better."""
+    """Sooner at the target, then better towards the end, then a smaller loss: larger is better."""
     seen = [(r.seconds[clock], r.metrics["holdout"]) for r in result.rounds if "holdout" in r.metrics]
     if result.summary.status == "diverged" or not seen:
         return -float("inf"), 0.0, -float("inf")
     late = [found for _, found in seen[len(seen) // 2 :]]
-    accuracy = sum(found["accuracy"] for found in late) / len(late)
-    reached = [when for when, found in seen if target and found["accuracy"] >= target]
-    return -reached[0] if reached else -1e12, accuracy, -late[-1]["loss"]
+    which = result.parts.score
+    values = [value for found in late if (value := which.of(found)) is not None]
+    if not values:
+        return -float("inf"), 0.0, -float("inf")
+    gain = which.gain(sum(values) / len(values), 0.0)
+    reached = [when for when, found in seen if which.met(found, target)]
+    return -reached[0] if reached else -1e12, gain, -late[-1]["loss"]
+
+
+def _rounded(gain: float, result: Result) -> float:
+    """A candidate's score as people know it; errors are not negative."""
+    return float(f"{result.parts.score.gain(gain, 0.0):.4g}")

@@ -19,6 +19,11 @@ from amsfl.record.fingerprint import of_arrays
 def deal(config: Training, folder: Path) -> list[Path]:
     """Write shard-0.npz ... and server.npz (the splits that the server judges by); the shards' paths."""
     source = load_data(config)
+    if not source.classes:
+        raise UserError(
+            f"The label of {source.name} is a number, which only simulations predict so far; make each "
+            "value a class (--task classification), or use a trainer of your own with amsfl.flower."
+        )
     parts = data.partition(
         scheme(config, source),
         source.y,

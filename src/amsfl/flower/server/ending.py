@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from amsfl.core.scores import usual
 from amsfl.federation import ServeConfig
 from amsfl.flower.server import progress, scoring
 from amsfl.flower.server.door import Door
@@ -25,8 +26,9 @@ class Ending:
         over |= config.seconds is not None and self.post.now() - began >= config.seconds
         metrics = self._scores(stand, over)
         stand.elapsed = self.post.now() - began
-        accuracy = progress.deciding_split(metrics).get("accuracy")
-        if config.target is not None and accuracy is not None and accuracy >= config.target:
+        found = progress.deciding_split(metrics)
+        score = usual(config.score, found)
+        if score and score.met(found, config.target):
             reached = {**stand.seconds, "elapsed": stand.elapsed, "rounds": stand.round}
             stand.reached = stand.reached or reached
             over |= config.stop_at_target

@@ -118,6 +118,7 @@ def summary(config: ServeConfig, stand: Progress, rounds: list[RoundRecord], not
         test_accuracy=last.get("test", {}).get("accuracy"),
         metrics=last,
         local_accuracy=None,
+        score=config.score or "accuracy",
         clock=config.clock,
         virtual_seconds=stand.seconds[config.clock],
         virtual_seconds_by_clock=stand.seconds,

@@ -1,4 +1,4 @@
-"""How fast methods get somewhere: accuracy over time, and the time to the target."""
+"""How fast methods get somewhere: their score over time, and the time to the target."""
 
 from typing import TYPE_CHECKING
 
@@ -23,17 +23,20 @@ def time(study: Study) -> Drawn | None:
         if study.target is not None and split == "holdout":
             axes.axhline(study.target, color=style.INK, linewidth=1, linestyle=(0, (2, 2)))
         least, most = axes.get_ylim()
-        if least < study.base.get(split, 0) < most:  # in view: somebody is near it
+        if least < study.score.least and study.score.larger:  # R² of a first round may be anything below
+            least = study.score.least
+            axes.set_ylim(bottom=least)
+        if least < study.base.get(split, least) < most:  # in view: somebody is near it
             axes.axhline(study.base[split], color=style.INK, linewidth=1, alpha=0.5)
         axes.set_title(title)
-        axes.set_ylabel("accuracy")
+        axes.set_ylabel(study.score.title)
         axes.set_xlim(left=0)
         if not lines:
-            return None  # no accuracy on record
+            return None  # no score on record
         if split == "holdout":
             legend(figure, lines, [str(line.get_label()) for line in lines])
     grid[-1][0].set_xlabel(f"virtual seconds ({study.clock} clock)")
-    return Drawn("accuracy_time", "Accuracy over virtual time", caption(study), figure)
+    return Drawn("accuracy_time", f"{study.score.heading} over virtual time", caption(study), figure)
 
 
 def caption(study: Study) -> str:
@@ -46,17 +49,16 @@ def caption(study: Study) -> str:
         most < curves.FEW: "the band holds all of them",
     }[True]
     text = f"Mean over trials; {bands}." if most > 1 else "One trial each."
-    text += " A curve ends where its last trial does, at the accuracy of the table."
+    text += f" A curve ends where its last trial does, at the {study.score.title} of the table."
     text += f" Dotted: the target, {study.goal}." if study.target is not None else ""
     if "holdout" in study.base:
-        text += (
-            f" Saying the commonest class every time scores {study.base['holdout']:.3f}: grey, if in view."
-        )
+        base = study.number(study.base["holdout"])
+        text += f" Saying {study.naive} every time scores {base}: grey, if in view."
     return text
 
 
 def _curve(axes: "Axes", study: Study, one: Measured, split: str) -> list["Line2D"]:
-    found = curves.curve(one.series, split, "seconds", study.clock)
+    found = curves.curve(one.series, study.score, split, "seconds", study.clock)
     if found is None:
         return []
     first, its = one is study.reference, look(one)

@@ -1,6 +1,6 @@
 """What a record says about its data and its clients, field by field; what it does not say has a default."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from amsfl.record import Metrics
 from amsfl.report.measure.read import Source
@@ -14,7 +14,7 @@ class Data(NamedTuple):
     note: str
     classes: tuple[str, ...]
     eval_rows: dict[str, int]  # by split
-    base_rate: dict[str, float]  # by split, the part that is of its commonest class
+    base: dict[str, dict[str, Any]]  # by split, what saying the commonest class or the mean would score
 
 
 class Clients(NamedTuple):
@@ -30,8 +30,13 @@ def data(source: Source) -> Data:
         str(found.get("note") or ""),
         tuple(map(str, found.get("classes") or ())),
         dict(found.get("eval_rows") or {}),
-        dict(found.get("base_rate") or {}),
+        _base(found),
     )
+
+
+def _base(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    rates = found.get("base_rate") or {}  # what records had when accuracy was all there was
+    return dict(found.get("base") or {split: {"accuracy": rate} for split, rate in rates.items()})
 
 
 def clients(source: Source) -> Clients:

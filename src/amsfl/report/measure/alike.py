@@ -11,6 +11,7 @@ from amsfl.report.measure.text import short, shown
 WORLD = {
     "label": "label column",
     "client_column": "client column",
+    "task": "task",
     "binary": "classes",
     "clients": "number of clients",
     "profile": "client speeds",
@@ -32,6 +33,7 @@ def differences(sources: list[Source], target: float | None) -> list[str]:
     ]
     if target is None:
         found += _differing("target", (one.settings.get("target") for one in series))
+    found += _differing("score", (trial.summary.score for one in series for trial in one.trials[:1]))
     for key, title in WORLD.items():
         found += _differing(title, (one.settings.get(key) for one in series))
     found += _differing("when they end", (_end(one.settings) for one in series))
@@ -54,7 +56,9 @@ def _end(settings: Mapping[str, Any]) -> str:
     seconds, rounds, target = (settings.get(key) for key in ("seconds", "rounds", "target"))
     ends = [f"after {seconds:g} virtual seconds"] if seconds else []
     ends += [f"after {rounds} rounds"] if rounds else []
-    ends += [f"at {100 * target:g}%"] if target and settings.get("stop_at_target") else []
+    told = settings.get("score") or "accuracy"
+    goal = f"{100 * target:g}%" if target and told == "accuracy" else f"{told} {target}"
+    ends += [f"at {goal}"] if target and settings.get("stop_at_target") else []
     return " or ".join(ends) or "as it is"
 
 

@@ -1,4 +1,4 @@
-"""Accuracy along an axis (virtual time, rounds, bytes): several trials brought onto one curve.
+"""A score along an axis (virtual time, rounds, bytes): several trials brought onto one curve.
 
 A trial's model is its last one: after its end its score stays what it was. So a curve ends with the same
 mean over trials that stands in the table.
@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from amsfl.core import Score
 from amsfl.report.measure.about import judged
 from amsfl.report.measure.measures import MEGABYTE
 from amsfl.report.measure.read import Series, Trial
@@ -37,9 +38,11 @@ def positions(trial: Trial, axis: str, clock: str) -> Floats | None:
     return sent if len(sent) and sent[-1] > 0 else None
 
 
-def curve(series: Series, split: str, axis: str, clock: str) -> Curve | None:
+def curve(series: Series, score: Score, split: str, axis: str, clock: str) -> Curve | None:
     """Mean and spread over the trials, from where half of them have been evaluated."""
-    tracks = [found for trial in series.trials if (found := _track(trial, split, axis, clock)) is not None]
+    tracks = [
+        found for trial in series.trials if (found := _track(trial, score, split, axis, clock)) is not None
+    ]
     if len(tracks) < len(series.trials) or not tracks:
         return None
     grid = np.unique(np.concatenate([x for x, _ in tracks]))
@@ -60,13 +63,13 @@ def spread(stack: Floats) -> tuple[Floats, Floats]:
     return low, high
 
 
-def _track(trial: Trial, split: str, axis: str, clock: str) -> tuple[Floats, Floats] | None:
+def _track(trial: Trial, score: Score, split: str, axis: str, clock: str) -> tuple[Floats, Floats] | None:
     x = positions(trial, axis, clock)
-    scores = [judged(record.metrics).get(split, {}).get("accuracy", "") for record in trial.rounds]
-    there = [place for place, score in enumerate(scores) if score != ""]
+    looked = [judged(record.metrics).get(split, {}) for record in trial.rounds]
+    there = [place for place, scores in enumerate(looked) if score.key in scores]
     if x is None or not there:
         return None
-    return x[there], np.array([scores[place] for place in there], float)  # a model not finite: None, NaN
+    return x[there], np.array([score.of(looked[place]) for place in there], float)  # not finite: None, NaN
 
 
 def _held(x: Floats, scores: Floats, grid: Floats) -> Floats:

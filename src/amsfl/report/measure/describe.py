@@ -1,6 +1,7 @@
 """From sources to the subject of a report: what they have in common, and what must be said about them."""
 
-from amsfl.core import UserError
+from amsfl.core import Score, UserError
+from amsfl.core.scores import check_target, recorded
 from amsfl.report.measure import about, alike
 from amsfl.report.measure.measures import Measured, measure
 from amsfl.report.measure.notes import notes
@@ -9,17 +10,19 @@ from amsfl.report.measure.subject import Study
 from amsfl.report.measure.text import distinct, shown
 
 
-def describe(sources: list[Source], target: float | None = None) -> Study:
-    """What all the sources have in common, and their series."""
+def describe(sources: list[Source], target: float | None = None, score: str | None = None) -> Study:
+    """What all the sources have in common, and their series; `target` and `score` in place of their own."""
     first, several = sources[0], len(sources) > 1
     series = [one for source in sources for one in source.series if one.trials]
-    asked = None if target is None else accuracy(target)
-    goal = asked if asked is not None else series[0].settings.get("target")
     data = [about.data(source) for source in sources]
+    told = recorded(score or series[0].trials[0].summary.score, data[0].classes)
+    asked = target if target is None else _checked(told, target)
+    own = series[0].settings.get("target") if told.name == series[0].trials[0].summary.score else None
+    goal = asked if asked is not None else own
     names = list(dict.fromkeys(shown(entry.name) for entry in data))
     seconds = [one.settings.get("seconds") for one in series]
-    found = _placed([measure(one, goal) for one in series], [source.reference for source in sources])
-    unlike = alike.differences(sources, asked)
+    found = _placed([measure(one, told, goal) for one in series], [source.reference for source in sources])
+    unlike = alike.differences(sources, target)
     study = Study(
         title=f"{len(sources)} records side by side" if several else shown(first.title),
         found=found,
@@ -36,18 +39,23 @@ def describe(sources: list[Source], target: float | None = None) -> Study:
         paper=first.kind == "reproduce" and not several,
         step_seconds=() if unlike else about.clients(first).step_seconds,
         names=[] if unlike else _names(first),
-        base={} if unlike else data[0].base_rate,
+        base={} if unlike else _base(told, data[0]),
+        score=told,
         own_rows=not any("holdout" in trial.summary.metrics for one in series for trial in one.trials),
     )
     return study._replace(notes=notes(study))
 
 
-def accuracy(target: float) -> float:
-    """A target as a share of 1: 95 is read as per cent."""
-    share = target / 100 if 1 < target <= 100 else target
-    if not 0 < share <= 1:
-        raise UserError(f"A target is an accuracy, as in 0.95 or 95 (per cent); got {target:g}.")
-    return share
+def _checked(score: Score, target: float) -> float:
+    try:
+        return check_target(score.name, target)
+    except UserError as why:
+        raise UserError(f"The target is {target:g}: {why}.") from None
+
+
+def _base(score: Score, data: about.Data) -> dict[str, float]:
+    found = {split: score.of(scores) for split, scores in data.base.items()}
+    return {split: value for split, value in found.items() if value is not None}
 
 
 def _clock(series: list[Series]) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from amsfl.clock import CLOCKS
+from amsfl.core import Score
 from amsfl.record import RoundRecord
 from amsfl.report.measure.about import judged
 from amsfl.report.measure.read import Series, Trial
@@ -12,28 +13,32 @@ from amsfl.report.measure.stats import Estimate, estimate
 from amsfl.report.measure.text import shown
 
 MEGABYTE = 1e6
-
-SHOWN = ("accuracy", "macro_f1", "recall", "loss", "rows")  # scores that have places of their own
+NUMBERS = ("accuracy", "macro_f1", "r2", "mae", "rmse")  # of a split, one each
+BY_CLASS = ("recall", "precision", "f1")
+SHOWN = (*NUMBERS, *BY_CLASS, "loss", "rows")  # scores that have places of their own
 OWN = "own: "  # prefix of all others, such as a user's own metrics
 
 
 class Hit(NamedTuple):
-    """The first evaluation at or above a target: when, after how many rounds."""
+    """The first evaluation that meets a target: when, after how many rounds."""
 
     seconds: dict[str, float]  # by both clocks
     rounds: int
 
 
-def first_hit(rounds: Sequence[RoundRecord], target: float, split: str = "holdout") -> Hit | None:
+def first_hit(
+    rounds: Sequence[RoundRecord], score: Score, target: float, split: str = "holdout"
+) -> Hit | None:
     """Time counts to the end of the round that was evaluated; nothing is interpolated."""
     for record in rounds:
-        score = judged(record.metrics).get(split, {}).get("accuracy")
-        if score is not None and score >= target:
+        if score.met(judged(record.metrics).get(split, {}), target):
             return Hit(record.seconds, record.round)
     return None
 
 
-def measures(trial: Trial, target: float | None, given: float | None = None) -> dict[str, float | None]:
+def measures(
+    trial: Trial, score: Score, target: float | None, given: float | None = None
+) -> dict[str, float | None]:
     """Everything by name; None where it does not exist (no test split, target not reached)."""
     summary, count = trial.summary, max(len(trial.rounds), 1)
     seconds = summary.virtual_seconds_by_clock
@@ -44,25 +49,25 @@ def measures(trial: Trial, target: float | None, given: float | None = None) -> 
         **{f"round_seconds_{clock}": seconds[clock] / count for clock in CLOCKS},
     }
     for split, scores in judged(summary.metrics).items():
-        found[f"accuracy_{split}"] = scores.get("accuracy")
-        found[f"macro_f1_{split}"] = scores.get("macro_f1")
-        for place, recall in enumerate(scores.get("recall") or []):
-            found[f"recall_{split}_{place}"] = recall
+        found |= {f"{name}_{split}": scores[name] for name in NUMBERS if name in scores}
+        for name in BY_CLASS:
+            for place, value in enumerate(scores.get(name) or []):
+                found[f"{name}_{split}_{place}"] = value
         found |= {f"{OWN}{split}, {name}": value for name, value in scores.items() if name not in SHOWN}
-    for split, each in (summary.local_accuracy or {}).items():
-        for place, score in enumerate(each, start=1):
-            found[f"accuracy_{split}_c{place}"] = score
+    for name, local in (("accuracy", summary.local_accuracy), ("r2", summary.local_scores)):
+        for split, each in (local or {}).items():
+            found |= {f"{name}_{split}_c{place}": value for place, value in enumerate(each, start=1)}
     if target is not None:
-        found |= _to_target(trial, target, given)
+        found |= _to_target(trial, score, target, given)
     return found
 
 
-def _to_target(trial: Trial, target: float, given: float | None) -> dict[str, float | None]:
+def _to_target(trial: Trial, score: Score, target: float, given: float | None) -> dict[str, float | None]:
     """Where a trial never got there, `least_*` has the time it ran: it would have taken at least that.
 
     One that stopped being finite ended early, and counts with all the time it was given.
     """
-    hit = first_hit(trial.rounds, target)
+    hit = first_hit(trial.rounds, score, target)
     clock, ran = trial.summary.clock, trial.summary.virtual_seconds_by_clock
     if trial.summary.status == "diverged" and given and ran[clock] < given:
         ran = {name: seconds * given / ran[clock] for name, seconds in ran.items()}
@@ -95,9 +100,10 @@ class Measured(NamedTuple):
         return [value for row in self.values if (value := row.get(name)) is not None]
 
     def mean(self, name: str) -> Estimate | None:
-        """Scores lie between 0 and 1; times and counts have no upper end."""
-        score = name.startswith(("accuracy", "macro_f1", "recall"))
-        return estimate(self.known(name), 0.0, 1.0 if score else math.inf)
+        """Shares lie between 0 and 1, R² below 1; errors, times and counts have no upper end."""
+        share = name.startswith(("accuracy", "macro_f1", *BY_CLASS))
+        r2 = name.startswith("r2")
+        return estimate(self.known(name), -math.inf if r2 else 0.0, 1.0 if share or r2 else math.inf)
 
     def value(self, name: str) -> float:
         """The mean alone, NaN where there is none."""
@@ -110,10 +116,9 @@ class Measured(NamedTuple):
         return sum(self.known("reached")) == len(self.values)
 
 
-def measure(series: Series, target: float | None) -> Measured:
-    return Measured(
-        series, [measures(trial, target, series.settings.get("seconds")) for trial in series.trials]
-    )
+def measure(series: Series, score: Score, target: float | None) -> Measured:
+    given = series.settings.get("seconds")
+    return Measured(series, [measures(trial, score, target, given) for trial in series.trials])
 
 
 def pairs(ours: Measured, theirs: Measured, name: str) -> tuple[list[float], list[float]]:

@@ -2,13 +2,16 @@
 
 from itertools import combinations
 
+from amsfl.core import Score
+from amsfl.core.scores import NUMBERS
 from amsfl.report.measure.about import judged
 from amsfl.report.measure.alike import choices
 from amsfl.report.measure.measures import Measured
 from amsfl.report.measure.read import Series, Trial
 from amsfl.report.measure.subject import Study
 
-ROUNDING = 0.005  # of accuracy
+ROUNDING = 0.005  # of an accuracy: one row of two hundred
+EXACT = 1e-4  # of a number's error or R², its share
 
 
 def notes(study: Study) -> list[str]:
@@ -16,7 +19,7 @@ def notes(study: Study) -> list[str]:
     return [
         *_diverged(study.found),
         *_idle(study),
-        *_twins(study.found),
+        *_twins(study),
         *_rates(study.found),
         *_searched(study.found),
         *choices([one.series for one in study.found]),
@@ -31,32 +34,38 @@ def _diverged(found: list[Measured]) -> list[str]:
 def _idle(study: Study) -> list[str]:
     if not study.idle:
         return []
-    who = ", ".join(f"{one.label} ends at {one.value('accuracy_holdout'):.3f}" for one in study.idle)
+    name = study.score.measure("holdout")
+    who = ", ".join(f"{one.label} ends at {study.number(one.value(name))}" for one in study.idle)
     return [
-        f"Learned nothing: {who}, and saying the commonest class every time scores "
-        f"{study.base['holdout']:.3f}. With its settings here it is no rival; give it another lr or steps."
+        f"Learned nothing: {who}, and saying {study.naive} every time scores "
+        f"{study.number(study.base['holdout'])}. With its settings here it is no rival; give it another lr "
+        "or steps."
     ]
 
 
-def _twins(found: list[Measured]) -> list[str]:
+def _twins(study: Study) -> list[str]:
     """Methods that come to the same, as FedNova and FedAvg do with equal steps for all."""
-    same = [(one, two) for one, two in combinations(found, 2) if _same(one.series, two.series)]
+    same = [
+        (one, two) for one, two in combinations(study.found, 2) if _same(study.score, one.series, two.series)
+    ]
     return [
         f"{one.label} and {two.label} are the same here, round by round up to rounding." for one, two in same
     ]
 
 
-def _same(one: Series, two: Series) -> bool:
-    theirs = {trial.seed: _scores(trial) for trial in two.trials}
-    both = [(_scores(trial), theirs[trial.seed]) for trial in one.trials if trial.seed in theirs]
+def _same(score: Score, one: Series, two: Series) -> bool:
+    def far(value: float) -> float:
+        return EXACT * abs(value) if score.name in NUMBERS else ROUNDING
+
+    theirs = {trial.seed: _scores(score, trial) for trial in two.trials}
+    both = [(_scores(score, trial), theirs[trial.seed]) for trial in one.trials if trial.seed in theirs]
     return bool(both) and all(
-        len(a) == len(b) > 2 and max(abs(x - y) for x, y in zip(a, b, strict=True)) <= ROUNDING
-        for a, b in both
+        len(a) == len(b) > 2 and all(abs(x - y) <= far(x) for x, y in zip(a, b, strict=True)) for a, b in both
     )
 
 
-def _scores(trial: Trial) -> list[float]:
-    return [judged(record.metrics).get("holdout", {}).get("accuracy") or 0.0 for record in trial.rounds]
+def _scores(score: Score, trial: Trial) -> list[float]:
+    return [score.of(judged(record.metrics).get("holdout", {})) or 0.0 for record in trial.rounds]
 
 
 def _rates(found: list[Measured]) -> list[str]:

@@ -2,9 +2,11 @@
 
 from typing import NamedTuple
 
+from amsfl.core import Score
+from amsfl.core.scores import NUMBERS, recorded
 from amsfl.report.measure.measures import Measured
 
-NOTHING = 0.01  # of accuracy: who ends this near to the base rate has learned nothing
+NOTHING = 0.01  # of a score (of an error, its share): who ends this near to the base has learned nothing
 
 
 class Study(NamedTuple):
@@ -23,8 +25,9 @@ class Study(NamedTuple):
     paper: bool  # the paper's numbers belong beside these
     step_seconds: tuple[float, ...]
     names: list[str]  # of the clients, where the data has them
-    base: dict[str, float]  # split -> the part of it that is of its commonest class
+    base: dict[str, float]  # split -> what saying its commonest class, or the mean, every time scores
     own_rows: bool  # judged by the clients' own rows: a federation whose server has none
+    score: Score = recorded("accuracy")  # what curves, targets and the verdict are of: accuracy
 
     @property
     def test(self) -> str:
@@ -45,18 +48,42 @@ class Study(NamedTuple):
 
     @property
     def has_test(self) -> bool:
-        return any(one.known("accuracy_test") for one in self.found)
+        return any(one.known(self.score.measure("test")) for one in self.found)
 
     @property
     def goal(self) -> str:
-        return f"{100 * (self.target or 0):g}%"
+        return self.score.spelled(self.target or 0)
+
+    @property
+    def level(self) -> str:
+        """The target as a number: 95%, or 3 of an error that the sentence names."""
+        return self.goal if self.score.name == "accuracy" else f"{self.target:g}"
+
+    @property
+    def numbers(self) -> bool:
+        """Whether numbers are predicted, and not classes."""
+        return self.score.name in NUMBERS
+
+    @property
+    def naive(self) -> str:
+        """What the base says every time."""
+        return "the mean" if self.numbers else "the commonest class"
+
+    @property
+    def local(self) -> str:
+        """The measure of a client's own model, to which _c1 is added."""
+        return recorded("r2" if self.numbers else "accuracy").measure("holdout")
+
+    def number(self, value: float) -> str:
+        """A score in a sentence."""
+        return f"{value:.3f}" if self.score.most == 1 else f"{value:.4g}"
 
     @property
     def clients(self) -> int:
         """Clients whose own models were scored."""
         keys = [key for one in self.found for row in one.values for key in row]
         return max(
-            (int(key.rpartition("_c")[2]) for key in keys if key.startswith("accuracy_holdout_c")), default=0
+            (int(key.rpartition("_c")[2]) for key in keys if key.startswith(f"{self.local}_c")), default=0
         )
 
     def client(self, number: int) -> str:
@@ -65,9 +92,12 @@ class Study(NamedTuple):
 
     @property
     def idle(self) -> list[Measured]:
-        """Methods that learned nothing: they end where saying the commonest class every time would."""
-        base = self.base.get("holdout")
-        return [one for one in self.found if base and one.value("accuracy_holdout") <= base + NOTHING]
+        """Methods that learned nothing: they end where saying the same every time would."""
+        base, name = self.base.get("holdout"), self.score.measure("holdout")
+        if base is None:
+            return []
+        least = NOTHING if self.score.most == 1 else NOTHING * base
+        return [one for one in self.found if self.score.gain(one.value(name), base) <= least]
 
     @property
     def horizon(self) -> float:

@@ -9,7 +9,7 @@ from amsfl.report.measure.subject import Study
 
 
 class Verdict(NamedTuple):
-    by_time: bool  # by the time to the target, else by accuracy at the end
+    by_time: bool  # by the time to the target, else by the score at the end
     order: list[Measured]  # best first: methods that learned something (and reached the target, by time)
     margins: list[Estimate | None]  # the first against each other of the order: times as long, or points
 
@@ -40,24 +40,27 @@ def verdict(study: Study) -> Verdict | None:
     population the best?", Annals of Statistics 15, 1987).
     """
     able = [one for one in study.found if one not in study.idle and one.series.diverged < len(one.values)]
-    able = [one for one in able if one.known("accuracy_holdout")]
+    able = [one for one in able if one.known(study.score.measure("holdout"))]
     if study.unlike or not able:
         return None
     arrived = [one for one in able if one.arrived] if study.target is not None else []
-    name = f"least_{study.clock}" if arrived else "accuracy_holdout"
-    able.sort(key=lambda one: one.value(name) if arrived else -one.value(name))
+    name = f"least_{study.clock}" if arrived else study.score.measure("holdout")
+    least = bool(arrived) or not study.score.larger
+    able.sort(key=lambda one: one.value(name) if least else -one.value(name))
     if arrived:  # who did not always get there is behind who did, whatever its mean
         able.sort(key=lambda one: not one.arrived)
     samples = [pairs(able[0], other, name) for other in able[1:]]
     if arrived:
         margins = [stats.ratio(theirs, mine) for mine, theirs in samples]
     else:
-        margins = [points(mine, theirs) for mine, theirs in samples]
+        margins = [points(study, mine, theirs) for mine, theirs in samples]
     return Verdict(bool(arrived), able, margins)
 
 
-def points(mine: list[float], theirs: list[float]) -> Estimate | None:
-    return stats.estimate([100 * (a - b) for a, b in zip(mine, theirs, strict=True)])
+def points(study: Study, mine: list[float], theirs: list[float]) -> Estimate | None:
+    """By how much ours is better: in hundredths, errors in their own units."""
+    times = 100 if study.score.most == 1 else 1
+    return stats.estimate([times * study.score.gain(a, b) for a, b in zip(mine, theirs, strict=True)])
 
 
 def sure(margin: Estimate | None, ratio: bool) -> bool:

@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from amsfl.report.measure import stats
 from amsfl.report.measure.measures import pairs
 from amsfl.report.measure.subject import Study
+from amsfl.report.measure.verdict import points
 from amsfl.report.tabulate.table import Column, Row, Table, Value
 
 
 def comparison(study: Study) -> Table:
     ours, rest = study.reference, study.rest
+    unit, what = ("points", "difference in per cent") if study.score.most == 1 else ("gain", "difference")
     columns = [Column("method", f"{ours.label} against")]
     rows: list[dict[str, Value]] = [{"method": other.label} for other in rest]
     if study.target is not None:
@@ -20,15 +22,20 @@ def comparison(study: Study) -> Table:
             row["speedup"] = stats.ratio(theirs, mine)
         _add_tests(rows, times, "speedup")
     for key, name, head in (
-        ("accuracy", "accuracy_holdout", f"ACC {study.judge}"),
-        *([("test", "accuracy_test", f"ACC {study.test}")] if study.has_test else []),
+        (study.score.key, study.score.measure("holdout"), f"{study.score.short} {study.judge}"),
+        *(
+            [("test", study.score.measure("test"), f"{study.score.short} {study.test}")]
+            if study.has_test
+            else []
+        ),
     ):
         scores = [pairs(ours, other, name) for other in rest]
-        columns += [Column(key, f"{head}, points", 2, sign=True)]
+        columns += [Column(key, f"{head}, {unit}", 2, sign=True)]
         columns += [Column(f"{key}_p", "p", 4), Column(f"{key}_holm", "p, Holm", 4)]
         for row, (mine, theirs) in zip(rows, scores, strict=True):
-            row[key] = stats.estimate([100 * (a - b) for a, b in zip(mine, theirs, strict=True)])
+            row[key] = points(study, mine, theirs)
         _add_tests(rows, scores, key)
+    better = "" if study.score.larger else ", above 0 where ours is the smaller error"
     trials = max(len(one.values) for one in study.found)
     speed = (
         f"Speed-up: geometric mean of the other's time over {ours.label}'s (above 1: {ours.label} is "
@@ -37,7 +44,7 @@ def comparison(study: Study) -> Table:
     )
     notes = [
         "Pairs of trials with the same partition, first model and sampling. "
-        f"{speed if study.target is not None else ''}Points: difference in per cent. p: Wilcoxon's "
+        f"{speed if study.target is not None else ''}{unit.capitalize()}: {what}{better}. p: Wilcoxon's "
         f"signed-rank test, two-sided; Holm: corrected for {len(rest)} comparisons. With {trials} "
         f"trial{'' if trials == 1 else 's'} the smallest possible p is {stats.least_p(trials):.2g}."
     ]

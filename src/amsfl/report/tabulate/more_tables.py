@@ -1,20 +1,22 @@
 """What the paper does not show: other scores, costs, both clocks, and every class by itself."""
 
+from amsfl.core import Score
+from amsfl.core.scores import CLASSES, NUMBERS
 from amsfl.report.measure.measures import OWN
 from amsfl.report.measure.subject import Study
 from amsfl.report.tabulate.paper_tables import METHOD, mean
 from amsfl.report.tabulate.table import Column, Row, Table, Value
 
+SHORT = {"accuracy": "acc", "macro_f1": "f1", "f1": "f1_class"}  # in the columns of the files
+
 
 def beyond(study: Study) -> Table:
-    test = [("acc_test", f"ACC {study.test}", "accuracy_test")] if study.has_test else []
-    test += [("f1_test", f"Macro-F1 {study.test}", "macro_f1_test")] if study.has_test else []
-    scores = [*test[:1], ("f1_holdout", f"Macro-F1 {study.judge}", "macro_f1_holdout"), *test[1:]]
+    scores = _scores(study)
     other = "makespan" if study.clock == "sum" else "sum"
     aimed = study.target is not None
     columns = [
         METHOD,
-        *(Column(key, head, 4, "max") for key, head, _ in scores),
+        *(Column(key, head, 4, best) for key, head, _, best in scores),
         Column("rounds", "Rounds", 1),
         Column("steps", "Client steps", 0),
         Column("megabytes", "MB sent", 1),
@@ -25,17 +27,20 @@ def beyond(study: Study) -> Table:
     rows = []
     for one in study.found:
         values: dict[str, Value] = {"method": one.label}
-        values |= {key: one.mean(name) for key, _, name in scores}
+        values |= {key: one.mean(name) for key, _, name, _ in scores}
         values |= {key: mean(one, key) for key in ("rounds", "steps", "megabytes")}
         values |= {f"time_{name}": mean(one, f"round_seconds_{name}") for name in ("sum", "makespan")}
         values["seconds_other"] = one.mean(f"least_{other}")
         rows.append(Row(values, None, frozenset({"seconds_other"} if aimed and not one.arrived else ())))
     if "test" in study.base and study.has_test:
-        rows.append(Row({"method": "Commonest class", "acc_test": study.base["test"]}, aside=True))
+        naive = study.naive.removeprefix("the ").capitalize()
+        rows.append(Row({"method": naive, f"{_short(study.score)}_test": study.base["test"]}, aside=True))
     notes = [
         "Both round clocks: sum, clients one after another; makespan, side by side. MB sent counts both "
-        "ways, all clients. Macro-F1 is the mean over classes: rare ones count as much as common ones."
+        "ways, all clients."
     ]
+    if not study.numbers:
+        notes[0] += " Macro-F1 is the mean over classes: rare ones count as much as common ones."
     title = "Other scores, costs, both clocks"
     return Table(
         "table3", f"Beyond the paper: {title.lower()}" if study.paper else title, columns, rows, notes
@@ -52,6 +57,22 @@ def own(study: Study) -> Table | None:
     rows = [Row({"method": one.label} | {key: one.mean(key) for key in keys}) for one in study.found]
     notes = ["As the last round that had them reports them; clients' own are means by rows."]
     return Table("own", "Metrics of the users' own", columns, rows, notes)
+
+
+def _short(score: Score) -> str:
+    return SHORT.get(score.key, score.key)
+
+
+def _scores(study: Study) -> list[tuple[str, str, str, str]]:
+    """Key, head, measure and which is best of every score that the first table does not have."""
+    known = NUMBERS.values() if study.numbers else CLASSES.values()
+    splits = [("test", study.test)] if study.has_test else []
+    found = []
+    for one in (*known, *([study.score] if study.score.place is not None else [])):
+        for split, title in [*splits, *([("holdout", study.judge)] if one != study.score else [])]:
+            best = "max" if one.larger else "min"
+            found.append((f"{_short(one)}_{split}", f"{one.short} {title}", one.measure(split), best))
+    return found
 
 
 def recall(study: Study) -> Table:

@@ -12,32 +12,35 @@ MANY = 12  # clients; beyond this a table shows the global model alone
 def accuracy(study: Study) -> Table:
     """The paper's first table."""
     numbers = range(1, study.clients + 1) if study.clients <= MANY else range(0)
+    usual = "R²" if study.local.startswith("r2") else "ACC"
+    naive = study.naive.removeprefix("the ").capitalize()
     columns = [
         METHOD,
-        *(Column(f"acc_c{i}", f"ACC {study.client(i)}", 4, "max") for i in numbers),
-        Column("acc_global", "ACC global", 4, "max"),
+        *(Column(f"acc_c{i}", f"{usual} {study.client(i)}", 4, "max") for i in numbers),
+        Column("acc_global", f"{study.score.short} global", 4, "max" if study.score.larger else "min"),
         Column("time_per_round", "Time/round, s", 2, "min"),
         Column("trials", "Trials"),
     ]
     rows = []
     for one in study.found:
         values: dict[str, Value] = {"method": one.label, "trials": float(len(one.values))}
-        values |= {f"acc_c{i}": mean(one, f"accuracy_holdout_c{i}") for i in numbers}
-        values["acc_global"] = one.mean("accuracy_holdout")
+        values |= {f"acc_c{i}": mean(one, f"{study.local}_c{i}") for i in numbers}
+        values["acc_global"] = one.mean(study.score.measure("holdout"))
         values["time_per_round"] = mean(one, f"round_seconds_{study.clock}")
         rows.append(Row(values, _paper_accuracy(study, one)))
     if "holdout" in study.base:
-        rows.append(Row({"method": "Commonest class", "acc_global": study.base["holdout"]}, aside=True))
+        rows.append(Row({"method": naive, "acc_global": study.base["holdout"]}, aside=True))
     end = f"{study.seconds:g} virtual seconds" if study.seconds else "the last round"
     notes = [
-        f"Accuracy on the {study.judge} after {end}, {study.clock} clock; mean over trials, in brackets its "
-        "95% interval (Student's t)."
+        f"{study.score.heading} on the {study.judge} after {end}, {study.clock} clock; mean over trials, in "
+        "brackets its 95% interval (Student's t)."
     ]
     if numbers:
-        notes[0] += " ACC of a client is that of its own model after its local steps in the last round."
+        notes[0] += f" {usual} of a client is that of its own model after its local steps in the last round."
     if "holdout" in study.base:
-        notes[0] += " Commonest class: what saying that class every time would score."
-    return Table("table1", f"Accuracy and time per round after {end}", columns, rows, notes)
+        notes[0] += f" {naive}: what saying it every time would score."
+    title = f"{study.score.heading} and time per round after {end}"
+    return Table("table1", title, columns, rows, notes)
 
 
 def _paper_accuracy(study: Study, one: Measured) -> dict[str, Value] | None:
@@ -68,13 +71,15 @@ def convergence(study: Study) -> Table:
         }
         least = frozenset(() if one.arrived else {"seconds", "rounds"})
         rows.append(Row(values, _paper_convergence(study, one), least))
+    bound = "least" if study.score.larger else "most"
     notes = [
-        f"Virtual time ({study.clock} clock) to the end of the first round whose accuracy on the "
-        f"{study.judge} is at least {study.goal}; mean over trials and its 95% interval (Student's t). Where "
-        "a trial did not get there, the whole time it ran counts for it, and the mean is a lower bound, "
-        "marked ≥."
+        f"Virtual time ({study.clock} clock) to the end of the first round whose {study.score.title} on the "
+        f"{study.judge} is at {bound} {study.level}; mean over trials and "
+        "its 95% interval (Student's t). Where a trial did not get there, the whole time it ran counts for "
+        "it, and the mean is a lower bound, marked ≥."
     ]
-    title = f"Convergence time and rounds to reach {study.goal} accuracy"
+    what = " accuracy" if study.score.name == "accuracy" else ""
+    title = f"Convergence time and rounds to reach {study.goal}{what}"
     return Table("table2", title, columns, rows, notes)
 
 

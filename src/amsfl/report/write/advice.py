@@ -28,12 +28,12 @@ def advice(study: Study) -> str:
             f"Nobody is named the best: these records differ in {listed([_what(d) for d in study.unlike])}. "
             "To compare methods, run them in one study: 'amsfl compare --methods A,B'."
         )
-    if not any(one.known("accuracy_holdout") for one in study.found):
-        return "No accuracy is on record, so there is nothing to compare by."
+    if not any(one.known(study.score.measure("holdout")) for one in study.found):
+        return f"No {study.score.title} is on record, so there is nothing to compare by."
     found = verdict(study)
     if found is None:
         return (
-            "No method learned anything here: none stayed finite and ends above what the commonest class "
+            f"No method learned anything here: none stayed finite and ends better than {study.naive} "
             "scores. Nothing follows about the methods. Try other learning rates (--lr, ten times smaller "
             "and larger) or more --seconds."
         )
@@ -47,9 +47,11 @@ def _what(difference: str) -> str:
 
 
 def _alone(study: Study, one: Measured) -> str:
-    text = f"{one.label} ends at {one.value('accuracy_holdout'):.3f} on the {study.judge}"
+    what = "" if study.score.name == "accuracy" else f"{study.score.title} "
+    value = study.number(one.value(study.score.measure("holdout")))
+    text = f"{one.label} ends at {what}{value} on the {study.judge}"
     if "holdout" in study.base:
-        text += f", where the commonest class scores {study.base['holdout']:.3f}"
+        text += f", where {study.naive} scores {study.number(study.base['holdout'])}"
     return f"{text}. It has nothing to be held against: 'amsfl compare' runs others in the same setting."
 
 
@@ -59,12 +61,14 @@ def _choice(study: Study, found: Verdict) -> str:
         level = f"{best.value(f'least_{study.clock}'):.1f} virtual seconds"
         fact = f"it is first to {study.goal}, after {level}"
     else:
-        level = f"an accuracy of {best.value('accuracy_holdout'):.4f} on the {study.judge}"
-        fact = f"it ends highest, at {level}"
+        score = study.score
+        article = "an" if score.title[0] in "aeiouR" else "a"
+        level = f"{article} {score.title} of {best.value(score.measure('holdout')):.4g} on the {study.judge}"
+        fact = f"it ends {'highest' if score.larger else 'lowest'}, at {level}"
     fact += f" on average over {trials} trials" if trials > 1 else ""
     missed = ""
     if study.target is not None and not found.by_time:
-        missed = f"No method reached {study.goal} in all its trials; by accuracy at the end: "
+        missed = f"No method reached {study.goal} in all its trials; by {study.score.title} at the end: "
     if not found.rivals:
         return f"{missed}{best.label} is the only one that learned something: {fact}."
     ties = [one.label for one, _ in found.ties]
@@ -76,15 +80,17 @@ def _choice(study: Study, found: Verdict) -> str:
         lead = f"{best.label} leads, and is not surely ahead of {listed(ties)}"
     else:
         lead = f"Use {best.label} in this setting"
-    return f"{missed}{lead}: {fact}{_margin(found, *(found.ties or found.rivals)[0])}."
+    return f"{missed}{lead}: {fact}{_margin(study, found, *(found.ties or found.rivals)[0])}."
 
 
-def _margin(found: Verdict, other: Measured, margin: Estimate | None) -> str:
+def _margin(study: Study, found: Verdict, other: Measured, margin: Estimate | None) -> str:
     """As in `, 1.31 times as fast as FedAvg (95% interval 1.12 to 1.53)`."""
     if margin is None:
         return ""
     digits = 2 if found.by_time else 1
-    if not found.by_time:
+    if not found.by_time and study.score.most > 1:
+        digits, text = 3, f", {margin.mean:.3g} below {other.label}"
+    elif not found.by_time:
         text = f", {margin.mean:.1f} points above {other.label}"
     elif other.arrived:
         text = f", {margin.mean:.2f} times as fast as {other.label}"
@@ -101,14 +107,17 @@ def _accuracy(study: Study, found: Verdict) -> list[str]:
     """Who is fast need not be good: said where another one surely ends higher."""
     if not found.by_time or not found.rivals:
         return []
-    top, next_best, *_ = sorted(found.order, key=lambda one: -one.value("accuracy_holdout"))
+    score, name = study.score, study.score.measure("holdout")
+    top, next_best, *_ = sorted(found.order, key=lambda one: score.gain(0.0, one.value(name)))
     other = next_best if top is found.best else found.best
-    ahead = points(*pairs(top, other, "accuracy_holdout"))
+    ahead = points(study, *pairs(top, other, name))
+    usual = score.name == "accuracy"
     if ahead is None or (ahead.low is not None and not sure(ahead, ratio=False)):
-        return ["At the end none is surely more accurate than all others."]
+        return [f"At the end none is surely {'more accurate' if usual else 'better'} than all others."]
     if top is found.best:
-        return ["It also ends with the highest accuracy."]
-    return [f"If accuracy at the end counts more: {top.label} ends {ahead.mean:.1f} points higher."]
+        return [f"It also ends with the {'highest' if score.larger else 'lowest'} {score.title}."]
+    by = f"{ahead.mean:.1f} points higher" if score.most == 1 else f"{ahead.mean:.3g} lower"
+    return [f"If {score.title} at the end counts more: {top.label} ends {by}."]
 
 
 def _next(study: Study, found: Verdict) -> str:
@@ -118,11 +127,12 @@ def _next(study: Study, found: Verdict) -> str:
         who = listed([one.label for one in study.idle])
         return f"Next: another --lr or --steps for {who}: who learned nothing is not beaten yet."
     if rounds and max(rounds) <= EASY:
-        return f"Next: a higher --target; all reach {study.goal} within {plural(EASY, 'round')}."
+        harder = "higher" if study.score.larger else "lower"
+        return f"Next: a {harder} --target; all reach {study.goal} within {plural(EASY, 'round')}."
     if trials < FEW:
         return f"Next: --trials 10; with {count(trials)} only large differences show."
     if found.ties:
         return "Next: more --trials, or take the one that is cheapest to run; here it hardly matters."
     if study.target is not None and not found.by_time:
-        return "Next: more --seconds or a lower --target, so that times can be compared."
+        return "Next: more --seconds or an easier --target, so that times can be compared."
     return "Next: another --partition and --profile, to see whether it holds where you will use it."

@@ -23,24 +23,25 @@ from amsfl.report.write.advice import advice, scope
 SUMMARY, PAGE = "summary.json", "report.html"
 
 
-def write(folders: list[Path], out: Path, target: float | None = None) -> Path:
+def write(folders: list[Path], out: Path, target: float | None = None, score: str | None = None) -> Path:
     """Read what is finished in the folders and write the report.
 
     Args:
         folders: Of studies and runs.
         out: Where the report goes.
-        target: Another hold-out accuracy to measure times to.
+        target: Another score of the hold-out to measure times to.
+        score: Which one, as in f1; that of the records by default.
 
     Returns:
         The page's path.
     """
-    publish(out, compose(read(folders), target))
+    publish(out, compose(read(folders), target, score))
     return out / PAGE
 
 
-def compose(sources: list[Source], target: float | None = None) -> dict[str, bytes]:
+def compose(sources: list[Source], target: float | None = None, score: str | None = None) -> dict[str, bytes]:
     """Every file of the report by its name; reads and writes nothing."""
-    study = describe(sources, target)
+    study = describe(sources, target, score)
     made = tables(study)
     pictures = figures.figures(study, brief(study))
     files: dict[str, bytes] = {}
@@ -76,6 +77,7 @@ def summary(study: Study, made: Sequence[Table]) -> dict[str, object]:
         "synthetic": study.synthetic,
         "notes": [*filter(None, [study.banner]), *study.notes],
         "differences": study.unlike,
+        "score": study.score.name,
         "base_rate": study.base,
         "clock": study.clock,
         "seconds": study.seconds,

@@ -36,8 +36,8 @@ class Split(TypedDict):
     name: str
     target: float | None
     base: float | None
-    least: float  # what the score cannot be below or above
-    most: float
+    least: float  # where the picture may begin
+    most: float | None  # what the score cannot be above; None: it has no upper end
 
 
 class Curves(TypedDict):
@@ -71,8 +71,8 @@ def data(study: Study) -> Curves:
                 "name": title,
                 "target": study.target if split == "holdout" else None,
                 "base": study.base.get(split),
-                "least": 0.0,
-                "most": 1.0,
+                "least": study.score.least,
+                "most": study.score.most if study.score.most == 1 else None,
             }
             for split, title in study.splits
         ],
@@ -88,7 +88,8 @@ def data(study: Study) -> Curves:
                     split: {
                         axis: _line(found)
                         for axis in shared
-                        if (found := curves.curve(one.series, split, axis, study.clock)) is not None
+                        if (found := curves.curve(one.series, study.score, split, axis, study.clock))
+                        is not None
                     }
                     for split, _ in study.splits
                 },

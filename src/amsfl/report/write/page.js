@@ -1,5 +1,5 @@
 "use strict";
-// The accuracy curves, drawn from the data block of the page; without this script it has them as a picture.
+// The curves, drawn from the data block of the page; without this script it has them as a picture.
 (() => {
   document.querySelectorAll(".wide").forEach(amsfl.edges);
   const figure = document.querySelector("figure[data-interactive]");

@@ -1,0 +1,170 @@
+"""What a model is scored by: its name, where it stands on record, which way is better and how far it goes.
+
+Targets, curves, tables and the choice of a best round ask this record; nobody else knows that accuracy is
+to be large and an error small.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from amsfl.core.errors import UserError, nearest
+
+
+class Score(NamedTuple):
+    name: str  # as in --target f1=0.8
+    key: str  # among a split's scores on record
+    title: str  # in a sentence
+    short: str  # above a column
+    larger: bool = True  # is better
+    most: float = 1.0  # the best there is; errors have no upper end
+    least: float = 0.0  # where a picture of it begins; R² goes deeper, which nobody needs to see
+    place: int | None = None  # of a list that has one value a class
+
+    def of(self, scores: Mapping[str, Any]) -> float | None:
+        """Its value among a split's scores; None where nobody looked, or it does not exist."""
+        found = scores.get(self.key)
+        if found is not None and self.place is not None:
+            found = found[self.place]
+        return None if found is None else float(found)
+
+    def gain(self, value: float, over: float) -> float:
+        """By how much a value is better than another one; below 0 where it is worse."""
+        return value - over if self.larger else over - value
+
+    def met(self, scores: Mapping[str, Any], target: float | None) -> bool:
+        value = self.of(scores)
+        return target is not None and value is not None and self.gain(value, target) >= 0
+
+    @property
+    def heading(self) -> str:
+        return self.title[0].upper() + self.title[1:]
+
+    def measure(self, split: str) -> str:
+        """Its name among a report's measures, as in accuracy_holdout and f1_holdout_2."""
+        return f"{self.key}_{split}" if self.place is None else f"{self.key}_{split}_{self.place}"
+
+    def spelled(self, target: float) -> str:
+        """A target in words: 95%, or R² 0.8, macro-F1 0.8, a mean absolute error of 3."""
+        return f"{100 * target:g}%" if self.name == "accuracy" else f"{self.short} {target:g}"
+
+
+CLASSES = {
+    "accuracy": Score("accuracy", "accuracy", "accuracy", "ACC"),
+    "f1": Score("f1", "macro_f1", "macro-F1", "Macro-F1"),
+}
+BY_CLASS = {
+    "f1": Score("f1", "f1", "F1", "F1"),
+    "recall": Score("recall", "recall", "recall", "Recall"),
+    "precision": Score("precision", "precision", "precision", "Precision"),
+}
+NUMBERS = {
+    "r2": Score("r2", "r2", "R²", "R²", least=-0.5),
+    "mae": Score("mae", "mae", "mean absolute error", "MAE", larger=False, most=math.inf),
+    "rmse": Score("rmse", "rmse", "root mean squared error", "RMSE", larger=False, most=math.inf),
+}
+KNOWN = (*CLASSES, *(f"{name}:CLASS" for name in BY_CLASS), *NUMBERS)
+
+
+def score(name: str, classes: Sequence[str]) -> Score:
+    """A score by name; `classes` of the data, () where it predicts numbers. '' is the usual one."""
+    kind, _, of_class = name.partition(":")
+    if not classes:
+        if kind in CLASSES or kind in BY_CLASS:
+            raise UserError(
+                f"The score {name!r} is of classes, and here numbers are predicted; take {_listed(NUMBERS)}, "
+                "as in --target r2=0.8, or make classes of the label: --task classification."
+            )
+        found = NUMBERS.get(name or "r2")
+    elif name in NUMBERS:
+        raise UserError(
+            f"The score {name!r} is of numbers, and here classes are predicted; take "
+            f"{_listed([*CLASSES, 'f1:CLASS'])}, or predict the label as a number: --task regression."
+        )
+    elif of_class and kind in BY_CLASS:
+        if of_class not in classes:
+            raise UserError(f"There is no class {of_class!r} to score{nearest(of_class, classes)}.")
+        titled = BY_CLASS[kind]
+        return titled._replace(
+            name=name,
+            title=f"{titled.title} of {of_class}",
+            short=f"{titled.short} {of_class}",
+            place=list(classes).index(of_class),
+        )
+    else:
+        found = CLASSES.get(name or "accuracy")
+    if found is None:
+        raise UserError(f"Unknown score {name!r}{nearest(kind, KNOWN)}.")
+    return found
+
+
+def check_name(name: str) -> str:
+    """What can be said of a score's name before there is data."""
+    kind, sign, of_class = name.partition(":")
+    known = name in ("", *CLASSES, *NUMBERS) or (kind in BY_CLASS and sign and of_class)
+    if not known:
+        raise UserError(f"unknown score {name!r}{nearest(kind, KNOWN)}")
+    return name
+
+
+def check_target(name: str, target: float) -> float:
+    """A target within its score's range; 95 for 95% is told how to write it."""
+    if not 0 < target < math.inf:
+        raise UserError("a target is a number above 0")
+    what = NUMBERS.get(name)
+    if what is not None and what.most > 1:
+        return target
+    if target > 1:
+        percent = f"; for {target:g}% write {target / 100:g}" if target <= 100 else ""
+        told = what or CLASSES.get(name) or BY_CLASS.get(name.partition(":")[0])
+        which = told.title if told else "accuracy or R²"
+        raise UserError(f"a target of {which} lies between 0 and 1{percent}")
+    return target
+
+
+def aimed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with `target = "f1=0.8"` taken apart: a score and a number."""
+    found = dict(settings)
+    text = found.get("target")
+    if not isinstance(text, str):
+        return found
+    name, sign, number = (part.strip() for part in text.rpartition("="))
+    try:
+        found["target"] = float(number)
+    except ValueError:
+        raise UserError(f"The target {text!r} is not a number or SCORE=NUMBER, as in f1=0.8.") from None
+    if not sign:
+        return found
+    if found.get("score", name) not in ("", name):
+        raise UserError(
+            f"The target {text!r} and the score {found['score']!r} differ; leave one of them out."
+        )
+    return found | {"score": name}
+
+
+def _listed(names: Sequence[str] | Mapping[str, Any]) -> str:
+    known = list(names)
+    return f"{', '.join(known[:-1])} or {known[-1]}"
+
+
+def spoken(scores: Mapping[str, Any]) -> str:
+    """A split's scores that are one number each, in a line: accuracy 0.9512, macro-F1 0.8841."""
+    known = [(each, each.of(scores)) for each in (*CLASSES.values(), *NUMBERS.values())]
+    return ", ".join(f"{each.title} {_digits(each, value)}" for each, value in known if value is not None)
+
+
+def _digits(which: Score, value: float) -> str:
+    return f"{value:.4f}" if which.most == 1 else f"{value:.4g}"
+
+
+def recorded(name: str, classes: Sequence[str] = ()) -> Score:
+    """The score that a record names; whoever wrote it has checked that it fits."""
+    return CLASSES.get(name) or NUMBERS.get(name) or score(name, classes)
+
+
+def usual(name: str, scores: Mapping[str, Any]) -> Score | None:
+    """The score to show of a round whose data nobody asks about: the named one, else what there is."""
+    known = CLASSES | NUMBERS
+    if name:
+        return known.get(name)
+    return next((known[key] for key in ("accuracy", "r2") if key in scores), None)
