@@ -64,7 +64,7 @@ def load(
     Args:
         source: A name of `amsfl data`, or a path.
         data_dir: Folder of the NSL-KDD files.
-        label: Column of the class, or of the number to predict; by default one named label, target, class or y.
+        label: Column of what is predicted; by default one named label, target, class or y.
         client_column: Column of a row's owner; by default one named client, site or hospital.
         binary: Normal against attack.
         holdout: Share of rows to judge by.
