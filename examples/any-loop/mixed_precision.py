@@ -1,0 +1,22 @@
+"""Half precision: autocast, a scaler of the loss, and momentum that is kept between rounds."""
+
+from functools import partial
+
+import torch
+from sklearn.datasets import load_digits
+from torch.utils.data import DataLoader, TensorDataset
+
+from amsfl.flower import torch_client
+
+
+def model():
+    return torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 10))
+
+
+def loader(context):
+    x, y = (torch.tensor(p[context.node_config["partition-id"] :: 3]) for p in load_digits(return_X_y=True))
+    return DataLoader(TensorDataset(x.float() / 16, y), batch_size=32, shuffle=True)
+
+
+optimizer = partial(torch.optim.SGD, momentum=0.9)
+app = torch_client(model, loader, loader, optimizer=optimizer, precision="float16", keep_optimizer=True)
