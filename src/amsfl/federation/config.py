@@ -7,7 +7,7 @@ Flags and their help, TOML files, Python keywords and docs/settings.md are made 
 from typing import Any, Literal
 from unicodedata import category
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from amsfl.clock import check_clock, round_end, staleness
 from amsfl.core.scores import check_name, check_target
@@ -195,6 +195,19 @@ class Serving(Settings):
         le=86400,
         description="seconds a round waits; by default three times the plan, 30 at least",
     )
+    deadlines: str = Field(
+        "", description="seconds that rounds wait, one after another, as in 600,120,60; the last one stays"
+    )
+    stop_after: int = Field(
+        0,
+        ge=0,
+        le=ROUNDS_AT_MOST,
+        description="scored rounds without a better score that end the run; 0: none",
+    )
+    judge_by: str = Field(
+        "",
+        description="metric of your own that the best round goes by, as in auc, or -error: less is better",
+    )
     poll: float = Field(0.2, gt=0, le=3600, description="seconds between two looks for replies")
     norm_limit: float = Field(
         10.0, gt=0, description="times the usual size at which an update is refused (docs/flower.md)"
@@ -214,6 +227,23 @@ class Serving(Settings):
     keyed: bool = Field(
         False, description="SuperNodes have registered keys: a client's name stays with its node for good"
     )
+
+    @field_validator("deadlines")
+    @classmethod
+    def _deadlines(cls, value: str) -> str:
+        try:
+            good = all(0 < float(part) <= 86400 for part in value.split(",")) if value else True
+        except ValueError:
+            good = False
+        if not good:
+            raise ValueError("deadlines are seconds with commas between, as in 600,120,60, a day at most")
+        return value
+
+    @model_validator(mode="after")
+    def _one_deadline(self) -> "Serving":
+        if self.deadlines and self.deadline is not None:
+            raise ValueError("a deadline and a schedule of deadlines: leave one of them out")
+        return self
 
 
 class RunConfig(Simulation, Training):

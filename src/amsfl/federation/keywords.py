@@ -110,6 +110,12 @@ class ServeKeywords(TrainingKeywords, total=False):
 
     deadline: float | None
     """seconds a round waits; by default three times the plan, 30 at least"""
+    deadlines: str
+    """seconds that rounds wait, one after another, as in 600,120,60; the last one stays"""
+    stop_after: int
+    """scored rounds without a better score that end the run; 0: none"""
+    judge_by: str
+    """metric of your own that the best round goes by, as in auc, or -error: less is better"""
     poll: float
     """seconds between two looks for replies"""
     norm_limit: float

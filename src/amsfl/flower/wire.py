@@ -82,6 +82,14 @@ class Reply(NamedTuple):
         return float(self.steps if self.moved is None else self.moved)
 
 
+class Leaf(NamedTuple):
+    """One tensor of a model: its name and shape; `alias` names the one that it is tied to, if any."""
+
+    name: str
+    shape: tuple[int, ...]
+    alias: str = ""
+
+
 class Hello(NamedTuple):
     """Who a client is. `name` keeps its seat when its SuperNode comes back under another node id."""
 
@@ -90,6 +98,7 @@ class Hello(NamedTuple):
     model: Vector  # initial parameters; empty unless asked for
     buffers: Buffers
     driven: bool = False  # it moves by an optimizer of its own
+    leaves: tuple[Leaf, ...] = ()  # of the model, in its order: so that a file of it has names
 
 
 def pack_order(order: Order, model: Model) -> RecordDict:
@@ -164,13 +173,35 @@ def pack_hello(hello: Hello) -> RecordDict:
         hello=ConfigRecord({"name": hello.name, "rows": int(hello.rows), "driven": hello.driven}),
         model=laden({"anchor": hello.model}),
         buffers=pack_arrays(hello.buffers),
+        layers=_layers(hello.leaves),
+    )
+
+
+def _layers(leaves: tuple[Leaf, ...]) -> ConfigRecord:
+    if not leaves:
+        return ConfigRecord()
+    return ConfigRecord(
+        {
+            "names": [leaf.name for leaf in leaves],
+            "shapes": ["x".join(map(str, leaf.shape)) for leaf in leaves],
+            "aliases": [leaf.alias for leaf in leaves],
+        }
     )
 
 
 def unpack_hello(content: RecordDict) -> Hello:
     hello, anchor = scalars(content, "hello"), arrays(content, "model").get("anchor", NOTHING)
     driven = bool(hello.get("driven", False))
-    return Hello(str(hello["name"]), int(hello["rows"]), anchor, arrays(content, "buffers"), driven)
+    leaves = _leaves(scalars(content, "layers")) if "layers" in content else ()
+    return Hello(str(hello["name"]), int(hello["rows"]), anchor, arrays(content, "buffers"), driven, leaves)
+
+
+def _leaves(layers: Mapping[str, Any]) -> tuple[Leaf, ...]:
+    rows = zip(layers["names"], layers["shapes"], layers["aliases"], strict=True)
+    return tuple(
+        Leaf(str(name), tuple(int(size) for size in shape.split("x") if size), str(alias))
+        for name, shape, alias in rows
+    )
 
 
 def records(**parts: ArrayRecord | ConfigRecord | MetricRecord) -> RecordDict:

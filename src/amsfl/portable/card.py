@@ -8,6 +8,20 @@ if TYPE_CHECKING:
     from amsfl.portable.model import PortableModel
 
 
+OWN = [
+    "The network is its users' own; here are its numbers, by the names that its module gives them:",
+    "",
+    "```python",
+    "from safetensors.torch import load_file",
+    "",
+    'module.load_state_dict(load_file("FOLDER/model.safetensors"), strict=False)',
+    "```",
+    "",
+    "What `strict=False` leaves as it is are frozen parameters, which did not travel.",
+    "",
+]
+
+
 def card(model: "PortableModel") -> str:
     """In Markdown; names from data stand in code marks, so that they mean nothing to it."""
     about = model.about
@@ -16,8 +30,7 @@ def card(model: "PortableModel") -> str:
         "",
         f"Trained by amsfl {about.get('version', '')} with federated clients, whose rows are not in it.",
         "",
-        _predicts(model),
-        f"- features: {len(model.features)}",
+        *([_predicts(model), f"- features: {len(model.features)}"] if model.layers else []),
         f"- network: {_code(about.get('model', 'own'))}, "
         f"{sum(part.size for part in model.tensors.values()):,} numbers",
         f"- rounds: {about.get('rounds')}; clients: {about.get('clients')}",
@@ -28,10 +41,10 @@ def card(model: "PortableModel") -> str:
     if model.recipe is not None:
         lines += ["", "## What it takes", "", "Raw columns, as the table had them:", ""]
         lines += [f"- {_code(column.name)}: {column.read}" for column in model.recipe.columns[:100]]
+    lines += ["", "## How to use it", ""]
+    if not model.layers:
+        return "\n".join([*lines, *OWN])
     lines += [
-        "",
-        "## How to use it",
-        "",
         "```",
         "amsfl predict FOLDER new.csv --out predictions.csv",
         "```",

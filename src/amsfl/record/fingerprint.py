@@ -16,7 +16,7 @@ from amsfl.record.text import checksum, dumps
 CHANGEABLE = (
     *("rounds", "seconds", "score", "target", "stop_at_target", "checkpoint_every", "data_dir"),
     *("deadline", "poll", "norm_limit", "patience", "evaluate_clients"),
-    *("quorum", "evaluate_quorum", "keyed"),
+    *("quorum", "evaluate_quorum", "keyed", "deadlines", "stop_after", "judge_by"),
 )
 
 

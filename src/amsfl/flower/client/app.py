@@ -33,7 +33,8 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
         nothing: tuple[wire.Vector, wire.Buffers] = (np.zeros(0, np.float32), {})
         model = trainer.start(int(ask["seed"])) if ask["model"] else nothing
         name = context.node_config.get("partition-id", context.node_id)
-        hello = wire.Hello(str(name), trainer.rows, *model, drives(trainer))
+        leaves = trainer.leaves() if ask["model"] and hasattr(trainer, "leaves") else ()
+        hello = wire.Hello(str(name), trainer.rows, *model, drives(trainer), leaves)
         return Message(wire.pack_hello(hello), reply_to=message)
 
     @app.train()

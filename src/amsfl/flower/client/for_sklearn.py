@@ -11,7 +11,7 @@ from amsfl.core import UserError
 from amsfl.flower.client.app import Own, client_app
 from amsfl.flower.client.task import Task
 from amsfl.flower.client.work import Walked
-from amsfl.flower.wire import Buffers, Model, Order, Vector
+from amsfl.flower.wire import Buffers, Leaf, Model, Order, Vector
 from amsfl.methods import Method
 
 GOOD = "SGDClassifier, SGDRegressor, Perceptron, PassiveAggressiveClassifier, MLPClassifier or MLPRegressor"
@@ -63,6 +63,14 @@ class SklearnTrainer:
         self._allocate(seed, 64)
         flat = self.lower(_flat(self.model))
         return (flat if hasattr(self.model, "coefs_") else 0 * flat), {}
+
+    def leaves(self) -> tuple[Leaf, ...]:
+        parts = _parts(self.model)
+        if not hasattr(self.model, "coefs_"):
+            names = ["coef_", "intercept_"]
+        else:
+            names = [f"{kind}.{k}" for kind in ("coefs_", "intercepts_") for k in range(len(parts) // 2)]
+        return tuple(Leaf(name, part.shape) for name, part in zip(names, parts, strict=True))
 
     def begin(self, order: Order, model: Model, method: Method) -> None:
         self.random = np.random.default_rng([order.seed, order.round, order.client])

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from amsfl.core import UserError
-from amsfl.flower.wire import Buffers, Model, Order, Vector
+from amsfl.flower.wire import Buffers, Leaf, Model, Order, Vector
 from amsfl.methods import Method
 
 Found = TypeVar("Found")
@@ -55,6 +55,18 @@ class TorchModule:
             name: np.array((part.float() if part.dtype == torch.bfloat16 else part).numpy())
             for name, part in found.items()
         }
+
+    def leaves(self) -> tuple[Leaf, ...]:
+        """Names and shapes of the trained parameters as a state_dict has them, tied ones under each name."""
+        every = [
+            pair for pair in self.module.named_parameters(remove_duplicate=False) if pair[1].requires_grad
+        ]
+        first: dict[int, str] = {}
+        for name, part in every:
+            first.setdefault(id(part), name)
+        own = [Leaf(first[id(part)], tuple(part.shape)) for part in self.trained]
+        tied = [(name, part) for name, part in every if first[id(part)] != name]
+        return (*own, *(Leaf(name, tuple(part.shape), first[id(part)]) for name, part in tied))
 
     def put(self, x: Any) -> None:
         """Into the module; parameters keep their own precision."""

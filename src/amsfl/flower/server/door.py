@@ -8,7 +8,7 @@ from flwr.app import ConfigRecord, MessageType, RecordDict
 
 from amsfl.core import UserError
 from amsfl.flower import wire
-from amsfl.flower.server import roster
+from amsfl.flower.server import best, roster
 from amsfl.flower.server.post import Arrival, Post, gone
 from amsfl.flower.server.roster import Seat
 
@@ -78,13 +78,17 @@ class Door:
                 self.notes.append(f"{said}; it counts as {rows:.0f}")
         return seats
 
-    def first_model(self, seats: list[Seat]) -> tuple[wire.Vector, wire.Buffers]:
+    def first_model(self, seats: list[Seat]) -> wire.Hello:
         """The initial model, of the first client that can give one."""
         for seat in seats:
             for arrival in self.post.collect(self.ask([seat.node], model=True), HELLO_SECONDS):
                 hello = self.hello(arrival)
                 if hello and hello.model.size and np.isfinite(hello.model).all():
-                    return hello.model, hello.buffers
+                    wrong = best.check(hello.leaves, hello.model.size) if hello.leaves else None
+                    if wrong is None:
+                        return hello
+                    self.notes.append(f"the names of the model's tensors are not kept: {wrong}")
+                    return hello._replace(leaves=())
         why = f" ({self.refused[0]['reason']})" if self.refused else ""
         raise UserError(f"No client could give the first model{why}; look into the SuperNodes' logs.")
 

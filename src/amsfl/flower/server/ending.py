@@ -5,12 +5,14 @@ from typing import Any
 import numpy as np
 
 from amsfl.core.scores import usual
+from amsfl.core import UserError
 from amsfl.federation import ServeConfig
-from amsfl.flower.server import progress, scoring
+from amsfl.flower.server import best, progress, scoring
 from amsfl.flower.server.door import Door
 from amsfl.flower.server.orders import Desk
 from amsfl.flower.server.post import Post
 from amsfl.flower.server.progress import Evaluate, Progress
+from amsfl.flower.wire import Vector
 
 
 class Ending:
@@ -19,14 +21,24 @@ class Ending:
     def __init__(self, config: ServeConfig, desk: Desk, post: Post, door: Door, evaluate: Evaluate | None):
         self.config, self.desk, self.post, self.door = config, desk, post, door
         self.evaluate = evaluate
+        if config.stop_after and evaluate is None and not config.evaluate_clients:
+            raise UserError(
+                "stop_after goes by scores, and nobody scores this model: give the server an evaluate "
+                "function, or set evaluate_clients=1."
+            )
 
     def judge(self, stand: Progress, began: float) -> dict[str, dict[str, Any]]:
         config = self.config
         over = stand.round >= config.last_round
         over |= config.seconds is not None and self.post.now() - began >= config.seconds
-        metrics = self._scores(stand, over)
-        stand.elapsed = self.post.now() - began
+        scored = self.desk.method.model(stand.anchor, stand.server)
+        metrics = self._scores(stand, scored, over)
+        over |= best.judge(stand, scored, metrics, config)
         found = progress.deciding_split(metrics)
+        if found and best.score(metrics, config) is None:
+            name = best.judged_by(found, config)[0]
+            self.door.notes.append(f"no score {name!r} to find the best round by, of {sorted(found)}")
+        stand.elapsed = self.post.now() - began
         score = usual(config.score, found)
         if score and score.met(found, config.target):
             reached = {**stand.seconds, "elapsed": stand.elapsed, "rounds": stand.round}
@@ -37,9 +49,8 @@ class Ending:
             stand.status = "diverged"
         return metrics
 
-    def _scores(self, stand: Progress, over: bool) -> dict[str, dict[str, Any]]:
+    def _scores(self, stand: Progress, scored: Vector, over: bool) -> dict[str, dict[str, Any]]:
         config, metrics = self.config, dict[str, dict[str, Any]]()
-        scored = self.desk.method.model(stand.anchor, stand.server)
         if self.evaluate and (over or stand.round % config.eval_every == 0):
             metrics |= scoring.checked(self.evaluate(scored, stand.buffers))
         if config.evaluate_clients and (over or stand.round % config.evaluate_clients == 0):

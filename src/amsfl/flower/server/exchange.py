@@ -37,7 +37,7 @@ class Exchange:
         decision = predicted(planned, cohort, expected)
         model = wire.Model(stand.anchor, stand.server, stand.step, stand.buffers)
         known = any(stand.measured.rest)
-        deadline = self.desk.deadline(float(decision.predicted_seconds) if known else None)
+        deadline = self.desk.deadline(float(decision.predicted_seconds) if known else None, stand.round)
         decision, within = self.desk.fitted(stand, decision, cohort, expected, deadline)
         orders = [
             self.desk.order(stand, int(who), int(steps), seconds, decision.lr)

@@ -12,14 +12,14 @@ from amsfl.federation.planner import Memory
 from amsfl.flower.server.checks import PARTS, Sizes
 from amsfl.flower.server.costs import Measured
 from amsfl.flower.server.roster import Seat
-from amsfl.flower.wire import Buffers, Vector
+from amsfl.flower.wire import Buffers, Leaf, Vector
 from amsfl.methods import Method
 from amsfl.record import Checkpoint, Manifest, Metrics, RoundRecord, RunWriter, Summary, plain, typed
 from amsfl.record.fingerprint import identity
 from amsfl.record.run_reader import TROUBLE as TROUBLE
 
 Evaluate = Callable[[Vector, Buffers], dict[str, dict[str, Any]]]  # the server's own scores
-BUFFER = "buffer."
+BUFFER, BEST_BUFFER = "buffer.", "best-buffer."
 
 
 @dataclass
@@ -43,9 +43,15 @@ class Progress:
     reached: dict[str, float] | None = None
     sizes: dict[str, Sizes] = field(default_factory=lambda: {part: [] for part in PARTS})
     refused: int = 0
+    leaves: list[Leaf] = field(default_factory=list)  # names of the model's tensors, where somebody told them
+    best: Vector = field(default_factory=lambda: np.zeros(0, np.float32))  # the model of the best round
+    best_buffers: Buffers = field(default_factory=dict)
+    best_round: int = 0
+    best_score: float | None = None  # more is better
+    stale: int = 0  # scored rounds since then
 
 
-ARRAYS = ("anchor", "server", "step", "buffers")
+ARRAYS = ("anchor", "server", "step", "buffers", "best", "best_buffers")
 TRIAL = ("seed", "memory", "round", "seconds", "steps", "status", "reached")
 
 
@@ -77,6 +83,8 @@ def save(writer: RunWriter, stand: Progress) -> None:
     arrays = {name: getattr(stand, name)[None] for name in ("anchor", "server", "step")}
     arrays |= dict.fromkeys(("client", "memory"), np.zeros((1, 0, 0), np.float32))  # stays with the clients
     arrays |= {BUFFER + name: np.array(part, order="C") for name, part in stand.buffers.items()}
+    arrays |= {BEST_BUFFER + name: np.array(part, order="C") for name, part in stand.best_buffers.items()}
+    arrays["best"] = stand.best
     host = {key: plain(part) for key, part in vars(stand).items() if key not in (*ARRAYS, "memory")}
     host["memory"] = stand.memory.dump()
     trial = {"index": 0, "local": None} | {key: host.pop(key) for key in TRIAL}
@@ -95,9 +103,11 @@ def load(writer: RunWriter) -> tuple[Progress | None, list[RoundRecord]]:
     rest["seats"] = [typed(Seat, seat) for seat in rest["seats"]]
     rest["measured"] = typed(Measured, rest["measured"])
     rest["memory"] = Memory.load(rest["memory"])
-    rest["buffers"] = {
-        name.removeprefix(BUFFER): part for name, part in point.arrays.items() if name.startswith(BUFFER)
-    }
+    rest["leaves"] = [typed(Leaf, leaf) for leaf in rest["leaves"]]
+    rest["best"] = point.arrays["best"]
+    for key, prefix in (("buffers", BUFFER), ("best_buffers", BEST_BUFFER)):
+        held = {name: part for name, part in point.arrays.items() if name.startswith(prefix)}
+        rest[key] = {name.removeprefix(prefix): part for name, part in held.items()}
     return Progress(**rest), records
 
 

@@ -19,7 +19,7 @@ from amsfl.federation.planner import Planner, planner, policy_of
 from amsfl.federation.rounds import counted
 from amsfl.federation.setup import Own, method_of, takes_readings
 from amsfl.flower import wire
-from amsfl.flower.server import costs, progress, roster, scoring
+from amsfl.flower.server import best, costs, progress, roster, scoring
 from amsfl.flower.server.accept import effective
 from amsfl.flower.server.door import Door
 from amsfl.flower.server.ending import Ending
@@ -104,7 +104,8 @@ class Server:
             if self.watch:
                 self.watch(record)
         if self.writer:
-            self.writer.end(progress.summary(self.config, stand, records, self.method.note))
+            summary = progress.summary(self.config, stand, records, self.method.note)
+            self.writer.end(summary, best.files(self.config, stand, self.method, summary))
         if stand.status == "abandoned":
             raise UserError(
                 f"No good reply came for {self.config.patience:g} seconds after round {stand.round}"
@@ -158,13 +159,14 @@ class Server:
         seats = self.door.gather()
         self.names = [seat.name for seat in seats]
         self._drive(seats)
-        anchor, buffers = (self.start, {}) if self.start is not None else self.door.first_model(seats)
-        anchor = np.ascontiguousarray(anchor, np.float32)
+        given = self.start
+        first = self.door.first_model(seats) if given is None else wire.Hello("", 0, given, {})
+        anchor, buffers = np.ascontiguousarray(first.model, np.float32), first.buffers
         server = np.asarray(self.method.init(anchor)[0], np.float32)
         self.planner, measured = self._planner(seats), costs.start(len(seats))
         memory = self.planner.start()
         stand = Progress(anchor, server, 0 * anchor, buffers, seats, memory, measured, self.config.seed)
-        stand.steps = [0] * len(seats)
+        stand.steps, stand.leaves = [0] * len(seats), list(first.leaves)
         return stand
 
     def _round(self, stand: Progress, began: float) -> RoundRecord | None:

@@ -30,7 +30,7 @@ def ask(
     orders = [desk.question(stand, place) for place in who]
     packed = zip(orders, wire.pack_orders(orders, model), strict=True)
     letters = [(stand.seats[order.client].node, order, content) for order, content in packed]
-    deadline = desk.deadline(costs.scoring(stand.measured, who))
+    deadline = desk.deadline(costs.scoring(stand.measured, who), stand.round - 1)
     ids = post.send(MessageType.EVALUATE, letters, desk.lifetime(deadline))
     found: list[dict[str, float]] = []
     for arrival in post.collect(ids, deadline, quorum):

@@ -1,0 +1,103 @@
+"""The best model so far: by which score, when to stop for want of a better one, and what of it leaves."""
+
+from collections.abc import Mapping
+from math import isfinite, prod
+from typing import Any
+
+import numpy as np
+
+from amsfl.core.scores import usual
+from amsfl.core.version import VERSION
+from amsfl.federation import ServeConfig
+from amsfl.flower.server.progress import Progress, deciding_split
+from amsfl.flower.wire import Buffers, Leaf, Vector
+from amsfl.methods import Method
+from amsfl.portable import PortableModel
+from amsfl.portable.model import files as model_files
+from amsfl.record import Summary
+
+LESS = ("loss", "mse", "rmse", "mae")  # scores of which less is better
+MOST, LONGEST = 100_000, 300  # names of tensors, and characters of one
+
+
+def judged_by(found: Mapping[str, Any], config: ServeConfig) -> tuple[str, bool]:
+    """The name of the score that rounds are compared by, and whether more of it is better; "" for none."""
+    if config.judge_by:
+        name = config.judge_by.removeprefix("-")
+        return name, name not in LESS and not config.judge_by.startswith("-")
+    known = usual(config.score, found)
+    if known is not None:
+        return known.key, known.larger
+    return next((name for name in LESS if name in found), ""), False
+
+
+def score(metrics: Mapping[str, dict[str, Any]], config: ServeConfig) -> float | None:
+    """What rounds are compared by, more is better; None where this round has none."""
+    found = deciding_split(dict(metrics))
+    name, larger = judged_by(found, config)
+    value = found.get(name)
+    if not isinstance(value, int | float) or not isfinite(value):
+        return None
+    return float(value if larger else -value)
+
+
+def judge(stand: Progress, scored: Vector, metrics: Mapping[str, Any], config: ServeConfig) -> bool:
+    """Keep the model if it is the best so far; whether there was no better one for too long."""
+    found = score(metrics, config)
+    if found is None:
+        return False
+    if stand.best_score is None or found > stand.best_score:
+        stand.best_score, stand.best_round, stand.stale = found, stand.round, 0
+        stand.best, stand.best_buffers = np.array(scored), {k: v.copy() for k, v in stand.buffers.items()}
+    else:
+        stand.stale += 1
+    return bool(config.stop_after) and stand.stale >= config.stop_after
+
+
+def check(leaves: tuple[Leaf, ...], size: int) -> str | None:
+    """Why these names are not those of a model of that size, if they are not."""
+    names = [leaf.name for leaf in leaves]
+    if len(names) > MOST or len({*names}) < len(names):
+        return f"{len(names)} tensors, some of one name" if len(names) <= MOST else f"{len(names)} tensors"
+    if not all(0 < len(name) <= LONGEST and name.isprintable() for name in names):
+        return f"a tensor's name has 1 to {LONGEST} printable characters"
+    own = {leaf.name: leaf.shape for leaf in leaves if not leaf.alias}
+    if any(leaf.alias and own.get(leaf.alias) != leaf.shape for leaf in leaves):
+        return "a tensor is tied to one that is not there"
+    if sum(prod(shape) for shape in own.values()) != size or any(min(s, default=0) < 0 for s in own.values()):
+        return "the tensors' shapes do not add up to the model"
+    return None
+
+
+def named(leaves: list[Leaf], flat: Vector, buffers: Buffers) -> dict[str, Vector]:
+    """A state_dict: parameters by name, tied ones under each of theirs, and buffers."""
+    if not leaves:
+        return {"parameters": flat, **buffers}
+    found, place = dict[str, Vector](), 0
+    for leaf in leaves:
+        if not leaf.alias:
+            found[leaf.name] = flat[place : place + prod(leaf.shape)].reshape(leaf.shape)
+            place += prod(leaf.shape)
+    return found | {leaf.name: found[leaf.alias] for leaf in leaves if leaf.alias} | buffers
+
+
+def files(config: ServeConfig, stand: Progress, method: Method, summary: Summary) -> dict[str, bytes]:
+    """What of a federation's folder leaves: the last model and the best, by name, and a card."""
+    about: dict[str, Any] = {
+        "title": method.title or method.name,
+        "data": config.data,
+        "model": "own",
+        "version": VERSION,
+        "rounds": stand.round,
+        "clients": len(stand.seats),
+        "metrics": summary.metrics,
+        "notes": [summary.note] if summary.note else [],
+        "settings": config.model_dump(exclude_none=True, exclude={"data_dir"}),
+    }
+    if stand.best_score is not None:
+        name, larger = judged_by(deciding_split(summary.metrics), config)
+        worth = stand.best_score if larger else -stand.best_score
+        about |= {"score": name, "best": {"round": stand.best_round, "score": worth}}
+    last = named(stand.leaves, method.model(stand.anchor, stand.server), stand.buffers)
+    best = named(stand.leaves, stand.best, stand.best_buffers) if stand.best_score is not None else None
+    return model_files(PortableModel((), last, (), (), about=about), best)
