@@ -173,11 +173,11 @@ def pack_hello(hello: Hello) -> RecordDict:
         hello=ConfigRecord({"name": hello.name, "rows": int(hello.rows), "driven": hello.driven}),
         model=laden({"anchor": hello.model}),
         buffers=pack_arrays(hello.buffers),
-        layers=_layers(hello.leaves),
+        leaves=_packed(hello.leaves),
     )
 
 
-def _layers(leaves: tuple[Leaf, ...]) -> ConfigRecord:
+def _packed(leaves: tuple[Leaf, ...]) -> ConfigRecord:
     if not leaves:
         return ConfigRecord()
     return ConfigRecord(
@@ -192,12 +192,12 @@ def _layers(leaves: tuple[Leaf, ...]) -> ConfigRecord:
 def unpack_hello(content: RecordDict) -> Hello:
     hello, anchor = scalars(content, "hello"), arrays(content, "model").get("anchor", NOTHING)
     driven = bool(hello.get("driven", False))
-    leaves = _leaves(scalars(content, "layers")) if "layers" in content else ()
+    leaves = _leaves(scalars(content, "leaves")) if "leaves" in content else ()
     return Hello(str(hello["name"]), int(hello["rows"]), anchor, arrays(content, "buffers"), driven, leaves)
 
 
-def _leaves(layers: Mapping[str, Any]) -> tuple[Leaf, ...]:
-    rows = zip(layers["names"], layers["shapes"], layers["aliases"], strict=True)
+def _leaves(said: Mapping[str, Any]) -> tuple[Leaf, ...]:
+    rows = zip(said["names"], said["shapes"], said["aliases"], strict=True)
     return tuple(
         Leaf(str(name), tuple(int(size) for size in shape.split("x") if size), str(alias))
         for name, shape, alias in rows
