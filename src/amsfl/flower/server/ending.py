@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from amsfl.core.scores import usual
 from amsfl.core import UserError
+from amsfl.core.scores import usual
 from amsfl.federation import ServeConfig
 from amsfl.flower.server import best, progress, scoring
 from amsfl.flower.server.door import Door
