@@ -29,11 +29,17 @@
     };
   }
 
+  /** A property that is computed when it is looked at: of many curves a reader sees a few. */
+  function once(compute) {
+    let known;
+    return { get: () => (known === undefined ? (known = compute()) : known) };
+  }
+
   function drawn() {
     const series = head.series.map((one, place) => ({
       ...one, trials: tracks[place].size,
-      curves: Object.fromEntries(scores.map(({ key }) => [key, Object.fromEntries(head.axes.map((axis) =>
-        [axis.key, joined([...tracks[place].values()], key, axis.key)]))])),
+      curves: Object.fromEntries(scores.map(({ key }) => [key, Object.defineProperties({}, Object.fromEntries(
+        head.axes.map((axis) => [axis.key, once(() => joined([...tracks[place].values()], key, axis.key))])))])),
     }));
     return { axes: head.axes, splits: scores, series };
   }
