@@ -306,5 +306,5 @@ def test_a_notebook_shows_how_far_a_run_has_come():
     nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
     shown, result = [each for each in notebook.cells[0].outputs if each.output_type != "stream"]
     assert shown["data"]["text/plain"].startswith("█" * 20 + " round 4, ")
-    assert "holdout accuracy" in shown["data"]["text/plain"]
+    assert ", accuracy " in shown["data"]["text/plain"]
     assert result["data"]["text/plain"].startswith("<Result: fedavg on mine")

@@ -179,8 +179,11 @@ def test_a_record_without_accuracy_says_so():
 
 def test_two_names_for_one_thing_are_pointed_out():
     study = describe([source(entry("a", FAST), entry("b", FAST), entry("c", SLOW))])
-    assert "a and b are the same here, round by round up to rounding." in study.notes
-    assert not any("c are" in note for note in study.notes)
+    assert (
+        "a and b come to the same here, round by round: no two of their scores are 0.005 apart."
+        in study.notes
+    )
+    assert not any("c come" in note for note in study.notes)
 
 
 def test_a_target_is_a_share():

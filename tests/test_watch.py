@@ -62,6 +62,26 @@ def test_only_what_is_new_is_sent(tmp_path):
     assert follower.news(cursor)["state"] == {"kind": "finished", "say": "Finished after 3 rounds."}
 
 
+def test_the_score_that_a_run_goes_by_comes_first(tmp_path):
+    """A class's own, which is one of a list on record; and numbers, whose errors have no upper end."""
+    about = {"data": {"classes": ["no", "yes"], "base": {"holdout": {"accuracy": 0.6, "f1": [0.7, 0.0]}}}}
+    cases = [
+        ("f1:yes", about, {"accuracy": 0.9, "f1": [0.8, 0.4], "loss": 2.0}, "F1 of yes", 0.4, 0.0),
+        ("", {"data": {"base": {"holdout": {"r2": 0.0}}}}, {"mae": 3.0, "r2": -0.25}, "R²", -0.25, 0.0),
+    ]
+    for number, (name, told, scores, title, value, base) in enumerate(cases):
+        made = record_small.manifest(score=name, target=0.5)._replace(about=told)
+        with record.create(tmp_path / str(number), made) as writer:
+            writer.append(record_small.one_round(1)._replace(metrics={"holdout": scores}))
+        news = Follower(tmp_path / str(number)).news("")
+        first, *others = news["scores"]
+        assert first["name"] == f"hold-out {title}" and news["events"][0]["scores"][first["key"]] == value
+        assert (first["target"], first["base"]) == (0.5, base) and all(o["target"] is None for o in others)
+        assert len(others) == len([each for each in scores.values() if not isinstance(each, list)]) - (
+            name == ""
+        )
+
+
 def test_a_line_that_is_not_whole_is_waited_for(tmp_path):
     with record.create(tmp_path, record_small.manifest()) as writer:
         writer.append(record_small.one_round(1))

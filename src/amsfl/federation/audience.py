@@ -34,7 +34,7 @@ def audience(
         def on_round(record: RoundRecord) -> None:
             told.on_round(record)
             if show:
-                show(progress.share(record, config), progress.told(record, config.clock))
+                show(progress.share(record, config), progress.told(record, config))
             if watch:
                 watch(record)
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from amsfl.core import UserError, nearest, need
+from amsfl.core import Score, UserError, nearest, need
 from amsfl.record import RoundRecord, flat
 
 if TYPE_CHECKING:
@@ -36,9 +36,15 @@ def clients(result: "Result") -> list[Client]:
     ]
 
 
-def row(record: RoundRecord, clock: str) -> dict[str, Any]:
+def row(record: RoundRecord, clock: str, main: Score) -> dict[str, Any]:
     """A round as a table's row: when it ended, its scores, what it cost."""
     scores = {key.replace("/", "_"): value for key, value in record.scores.items()}
+    if main.place is not None:  # of one class
+        scores |= {
+            f"{split}_{main.name}": value
+            for split, found in record.metrics.items()
+            if (value := main.of(found)) is not None
+        }
     return {
         "round": record.round,
         "seconds": record.seconds[clock],
@@ -53,16 +59,17 @@ def row(record: RoundRecord, clock: str) -> dict[str, Any]:
 
 def frame(result: "Result") -> "pandas.DataFrame":
     pandas = need("pandas", "frames", "to_frame()")
-    found = pandas.DataFrame([row(record, result.summary.clock) for record in result.rounds])
+    found = pandas.DataFrame([row(each, result.summary.clock, result.parts.score) for each in result.rounds])
     return found.set_index("round") if len(found) else found
 
 
 def plot(result: "Result", score: str | None, by: str, axes: "Axes | None") -> "Axes":
     if by not in AXES:
         raise UserError(f"A curve is drawn by {', '.join(AXES)}, not by {by!r}.")
-    rows = [row(record, result.summary.clock) for record in result.rounds]
+    main = result.parts.score
+    rows = [row(record, result.summary.clock, main) for record in result.rounds]
     known = [key.replace("/", "_") for key in flat(result.summary.metrics)]
-    wanted = score or next(iter(known), "")
+    wanted = score or f"holdout_{main.key if main.place is None else main.name}"
     points = [(place, each[wanted]) for place, each in enumerate(rows) if wanted in each]
     if not points:
         raise UserError(f"No round has a score {wanted!r}{nearest(wanted, known)}.")

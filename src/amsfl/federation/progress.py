@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from amsfl.core.scores import usual
 from amsfl.federation.config import Training
 from amsfl.record import RoundRecord
 
@@ -39,11 +40,13 @@ def line(wanted: bool | None = None) -> Iterator[Callable[[float, str], None] | 
     yield lambda share, text: handle.update(shown(share, text), raw=True)
 
 
-def told(record: RoundRecord, clock: str) -> str:
-    """A round in a few words, with the first of its scores."""
-    score = next(iter(record.scores.items()), None)
-    said = "" if score is None else f", {score[0].replace('/', ' ')} {score[1]:.4g}"
-    return f"round {record.round}, {record.seconds[clock]:.1f} s{said}"
+def told(record: RoundRecord, config: Training) -> str:
+    """A round in a few words, with the score that the run goes by."""
+    found = record.metrics.get("holdout", {})
+    which = usual(config.score, found)
+    score = which.of(found) if which else None
+    said = "" if score is None or which is None else f", {which.title} {score:.4g}"
+    return f"round {record.round}, {record.seconds[config.clock]:.1f} s{said}"
 
 
 def share(record: RoundRecord, config: Training) -> float:

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
+from amsfl.core import score
 from amsfl.data import Dataset
 from amsfl.federation import run_trials
 from amsfl.federation.audience import begun
@@ -54,6 +55,7 @@ def work(
     """Run the units one by one; each is on the disk when it is yielded. Trackers have a run a trial."""
     trackers = make(track)
     for unit in units:
+        config = study.config(unit.entry)
         with ExitStack() as stack:
             told = [
                 stack.enter_context(tracking(trackers, _begun(home, study, unit, trial)))
@@ -61,10 +63,10 @@ def work(
                 if trackers
             ]
             results = run_trials(
-                study.config(unit.entry),
+                config,
                 [study.seed + trial for trial in unit.trials],
                 study.own(unit.entry)._replace(dataset=dataset),
-                _watcher(home, unit, watch, told),
+                _watcher(home, unit, watch, told, score(config.score, dataset.classes).key),
             )
             home.save(
                 unit.entry, [store.kept(unit.entry, t, r) for t, r in zip(unit.trials, results, strict=True)]
@@ -80,10 +82,10 @@ def _begun(home: StudyWriter, study: Study, unit: Unit, trial: int) -> Begun:
 
 
 def _watcher(
-    home: StudyWriter, unit: Unit, watch: Watch | None, told: Sequence[Told]
+    home: StudyWriter, unit: Unit, watch: Watch | None, told: Sequence[Told], key: str
 ) -> Callable[[int, RoundRecord], None]:
     def watcher(place: int, record: RoundRecord) -> None:
-        home.running(unit.entry, unit.trials[place], store.seen(record))
+        home.running(unit.entry, unit.trials[place], store.seen(record, key))
         if told:
             told[place].on_round(record)
         if watch:

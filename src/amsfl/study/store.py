@@ -152,10 +152,10 @@ def trimmed(record: RoundRecord, score: str = "accuracy") -> RoundRecord:
     )
 
 
-def seen(record: RoundRecord) -> RoundRecord:
+def seen(record: RoundRecord, score: str) -> RoundRecord:
     """Of a round under way, for whoever watches: also why the plan is as it is."""
     plan = {key: value for key, value in record.plan.items() if key in SEEN}
-    return trimmed(record)._replace(plan=plan)
+    return trimmed(record, score)._replace(plan=plan)
 
 
 def differences(old: dict[str, Any], new: dict[str, Any], path: tuple[str, ...] = ()) -> list[str]:

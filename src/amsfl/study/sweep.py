@@ -132,6 +132,7 @@ def measured(result: Result) -> Row:
     told = result.summary
     scores = {key.replace("/", "_"): value for key, value in flat(told.metrics).items()}
     return {
+        "score": result.score,
         **scores,
         "status": told.status,
         "rounds": told.rounds,

@@ -7,7 +7,7 @@ gets what came after; one whose cursor is of another record begins anew.
 from pathlib import Path
 from typing import Any
 
-from amsfl.core import UserError
+from amsfl.core import Score, UserError
 from amsfl.record import Manifest, RoundRecord, Summary, folder, follow, read_manifest, run_reader, study
 from amsfl.report.live import sites, track, words
 from amsfl.report.live.track import Latest
@@ -36,6 +36,7 @@ class Follower:
         self.latest: Latest | None = None
         self.moved = 0  # how many events there were when `latest` came
         self.summary: Summary | None = None
+        self.main: Score | None = None  # what the run goes by
         self.scores: dict[str, bool] = {}  # key -> whether all its values lie between 0 and 1
 
     def news(self, cursor: str) -> dict[str, Any]:
@@ -54,7 +55,7 @@ class Follower:
         if anew:
             found["head"] = words.head(self.where, self.manifest)
         if self.manifest:
-            found["scores"] = words.scores(self.manifest, self.scores)
+            found["scores"] = words.scores(self.manifest, self.scores, self.main)
         if self.manifest and self.latest and (anew or self.moved > known):
             found["sites"] = sites.sites(self.manifest, self.latest)
         return found
@@ -127,7 +128,8 @@ class Follower:
         if before and record.round <= before.record.round:
             return
         self.latest = self.trials[entry, trial] = track.next_latest(before, entry, trial, record)
-        values = record.scores
+        self.main = self.main or track.judged_by(manifest, record)
+        values = track.values(record, self.main)
         for key, value in values.items():
             self.scores[key] = self.scores.get(key, True) and 0 <= value <= 1
         self.events.append(track.event(manifest, self.latest, values))

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from amsfl.core import Score
+from amsfl.core.scores import CLASSES, NUMBERS
 from amsfl.record import Manifest, Summary, follow
 from amsfl.report.draw.style import look
 from amsfl.report.live.track import Latest, about, clock, moment
@@ -11,7 +13,6 @@ from amsfl.report.measure.text import shown
 
 SPLITS = {"holdout": "hold-out", "test": "test split", "clients": "clients' own rows"}
 NOTHING = "Nothing is on record here yet. Waiting for a run, a study or a server."
-NAMES = {"macro_f1": "macro-F1"}
 
 
 def head(where: Path, manifest: Manifest | None) -> dict[str, Any]:
@@ -62,27 +63,33 @@ def _series(manifest: Manifest) -> list[dict[str, Any]]:
     return found
 
 
-def scores(manifest: Manifest, seen: Mapping[str, bool]) -> list[dict[str, Any]]:
+def scores(manifest: Manifest, seen: Mapping[str, bool], main: Score | None) -> list[dict[str, Any]]:
     """What can be drawn, in the order in which it came; bounds where no value was ever outside of them."""
     settings = manifest.settings
     target = settings.get("run", settings).get("target")
-    base = about(manifest).get("data", {}).get("base_rate") or {}
+    base = about(manifest).get("data", {}).get("base") or {}
     found = []
     for key, within in seen.items():
         split, _, name = key.partition("/")
-        first = key == next(iter(seen))
+        mine = main if main and name == main.name else None
+        first = mine is not None and split == next(iter(seen)).partition("/")[0]
         unit = within and name != "loss"
         found.append(
             {
                 "key": key,
-                "name": f"{SPLITS.get(split, shown(split))} {NAMES.get(name, shown(name))}",
+                "name": f"{SPLITS.get(split, shown(split))} {shown(mine.title) if mine else _title(name)}",
                 "target": target if first else None,
-                "base": base.get(split) if first else None,
-                "least": 0 if unit else None,
+                "base": mine.of(base.get(split, {})) if mine else None,
+                "least": mine.least if mine else 0 if unit else None,
                 "most": 1 if unit else None,
             }
         )
     return found
+
+
+def _title(name: str) -> str:
+    known = {each.key: each.title for each in (*CLASSES.values(), *NUMBERS.values())}
+    return known.get(name, shown(name))
 
 
 def state(

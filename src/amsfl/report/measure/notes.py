@@ -1,7 +1,5 @@
 """What a reader of the numbers must know before comparing them, in sentences."""
 
-from itertools import combinations
-
 from amsfl.core import Score
 from amsfl.core.scores import NUMBERS
 from amsfl.report.measure.about import judged
@@ -45,12 +43,24 @@ def _idle(study: Study) -> list[str]:
 
 def _twins(study: Study) -> list[str]:
     """Methods that come to the same, as FedNova and FedAvg do with equal steps for all."""
-    same = [
-        (one, two) for one, two in combinations(study.found, 2) if _same(study.score, one.series, two.series)
-    ]
+    groups: list[list[Measured]] = []
+    for one in study.found:
+        mine = (g for g in groups if all(_same(study.score, one.series, other.series) for other in g))
+        group = next(mine, None)
+        if group is None:
+            groups.append([one])
+        else:
+            group.append(one)
     return [
-        f"{one.label} and {two.label} are the same here, round by round up to rounding." for one, two in same
+        f"{', '.join(one.label for one in group[:-1])} and {group[-1].label} come to the same here, round by "
+        f"round: no two of their scores are more than {_apart(study.score)} apart."
+        for group in groups
+        if len(group) > 1
     ]
+
+
+def _apart(score: Score) -> str:
+    return f"{100 * EXACT:g}%" if score.name in NUMBERS else f"{ROUNDING:g}"
 
 
 def _same(score: Score, one: Series, two: Series) -> bool:
