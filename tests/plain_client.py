@@ -76,24 +76,24 @@ class Rule:
         self.eta, self.known = order["lr"], order["known"]
         self.last = None  # delta-sgd: y, g, length, growth
 
-    def option(self, name, default):
-        return self.order.get("option." + name, default)
+    def option(self, name):
+        return self.order["option." + name]
 
     def direction(self, y, g):
         if self.method == "fedprox":
-            mu = self.option("mu", 0.01)
+            mu = self.option("mu")
             return [each + mu * way for each, way in zip(g, minus(y, self.a))]
         if self.method == "scaffold":
             return [each - own + all_ for each, own, all_ in zip(g, self.z, self.c)]
         if self.method == "feddyn":
-            alpha = self.option("alpha", 0.1)
+            alpha = self.option("alpha")
             return [each - own + alpha * way for each, own, way in zip(g, self.z, minus(y, self.a))]
         return g
 
     def length(self, y, loss, g):
         if self.method in ("fedsps", "amsfl"):
-            scale = self.option("c", 0.5) if self.method == "fedsps" else 1.0
-            worth = 1.0 if self.method == "fedsps" else self.option("polyak", 0.7)
+            scale = self.option("c") if self.method == "fedsps" else 1.0
+            worth = 1.0 if self.method == "fedsps" else self.option("polyak")
             own = max(0.0, worth * loss / (scale * dot(g, g) + 1e-12))
             if not self.known:
                 self.eta, self.known = own, True
@@ -103,8 +103,8 @@ class Rule:
             if self.last:
                 before, old, past, growth = self.last
                 way, change = minus(y, before), minus(g, old)
-                grown = math.sqrt(1 + self.option("delta", 0.1) * growth) * past
-                smooth = self.option("gamma", 2.0) / 2 * math.sqrt(dot(way, way) / (dot(change, change) or 1))
+                grown = math.sqrt(1 + self.option("delta") * growth) * past
+                smooth = self.option("gamma") / 2 * math.sqrt(dot(way, way) / (dot(change, change) or 1))
                 length = min(smooth, grown) if dot(change, change) else grown
                 growth = length / past
             self.last = (y, g, length, growth)
@@ -170,7 +170,7 @@ def train(message, context):
         fresh = [own - all_ - way / (steps * order["lr"]) for own, all_, way in zip(z, c, minus(y, a))]
         upload["extra"] = write(minus(fresh, z))
     elif order["method"] == "feddyn":
-        fresh = [own - rule.option("alpha", 0.1) * way for own, way in zip(z, minus(y, a))]
+        fresh = [own - rule.option("alpha") * way for own, way in zip(z, minus(y, a))]
     held[order["run"], node] = {order["accepted"]: z, order["round"]: fresh}
     report |= {"steps": steps, "rows": ROWS, "lost_state": int(lost)}
     report |= {"step_seconds": sum(timed) / steps, "compute_seconds": time.monotonic() - started}

@@ -194,7 +194,7 @@ def test_damaged_replies_do_not_end_the_run(method: str) -> None:
     refused = [item["reason"] for record in records for item in record.plan["refused"]]
     assert len(refused) > 20 and max(map(len, refused)) <= 300 and all(map(str.isprintable, refused))
     if method == "amsfl":
-        assert 0 < stand.memory.rate.lr < 10
+        assert 0 < stand.memory.rate.lr < 100  # honest clients alone find some 3
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -360,6 +360,7 @@ class Clocked(Rehearsal):
 
 SLOW = {"slowdown": [1.0, 1.0, 40.0], "step-seconds": [0.1] * 3}
 UNEQUAL = {**SETTINGS, "method": "amsfl", "rounds": 6, "deadline": 45.0, "poll": 0.2, "patience": 600.0}
+UNEQUAL["batch"] = 1  # three passes over the rows are no bound here
 
 
 def test_a_client_forty_times_slower_is_in_every_round(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -373,6 +374,19 @@ def test_a_client_forty_times_slower_is_in_every_round(monkeypatch: pytest.Monke
         assert each.round_seconds["makespan"] == pytest.approx(each.predicted_seconds, rel=0.35)
 
 
+def test_the_first_round_knows_how_long_steps_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everybody measures a step when it comes, or brings what it knows; nobody is asked for a guess of 25."""
+    found = {}
+    for kind, more in {"measured": {}, "known": {"known-step-seconds": [0.1, 0.1, 4.0]}}.items():
+        stand, (record,) = serve(
+            Clocked(monkeypatch, CLIENT, nodes(3, **SLOW, **more)), {**UNEQUAL, "rounds": 1}
+        )
+        found[kind] = record.plan["predicted_client_seconds"]
+        assert record.steps[2] < record.steps[0] and 4 * record.steps[2] <= 0.8 * 45
+        assert record.cohort == [0, 1, 2] and len(stand.measured.step[2]) == 2
+    assert found["measured"] == pytest.approx(found["known"], rel=0.2)
+
+
 def test_a_late_reply_teaches_what_its_client_costs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that does all it is asked for, however long it takes, is late once and then never."""
 
@@ -380,6 +394,8 @@ def test_a_late_reply_teaches_what_its_client_costs(monkeypatch: pytest.MonkeyPa
         def answer(self, message: Message) -> Message:
             if "order" in message.content:
                 message.content["order"]["within"] = 1e9
+            elif "ask" in message.content:
+                message.content["ask"]["probe"] = False  # nor does it say how slow it is
             return super().answer(message)
 
     _, records = serve(Stubborn(monkeypatch, CLIENT, nodes(3, **SLOW)), {**UNEQUAL, "rounds": 25})

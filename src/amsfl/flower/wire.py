@@ -99,6 +99,7 @@ class Hello(NamedTuple):
     buffers: Buffers
     driven: bool = False  # it moves by an optimizer of its own
     leaves: tuple[Leaf, ...] = ()  # of the model, in its order: so that a file of it has names
+    step_seconds: float = 0.0  # of one step, measured or known; 0: nobody knows
 
 
 def pack_order(order: Order, model: Model) -> RecordDict:
@@ -169,8 +170,10 @@ def unpack_reply(content: RecordDict) -> Reply:
 
 
 def pack_hello(hello: Hello) -> RecordDict:
+    said: dict[str, Any] = {"name": hello.name, "rows": int(hello.rows), "driven": hello.driven}
+    said |= {"step_seconds": float(hello.step_seconds)} if hello.step_seconds else {}
     return records(
-        hello=ConfigRecord({"name": hello.name, "rows": int(hello.rows), "driven": hello.driven}),
+        hello=ConfigRecord(said),
         model=laden({"anchor": hello.model}),
         buffers=pack_arrays(hello.buffers),
         leaves=_packed(hello.leaves),
@@ -193,7 +196,10 @@ def unpack_hello(content: RecordDict) -> Hello:
     hello, anchor = scalars(content, "hello"), arrays(content, "model").get("anchor", NOTHING)
     driven = bool(hello.get("driven", False))
     leaves = _leaves(scalars(content, "leaves")) if "leaves" in content else ()
-    return Hello(str(hello["name"]), int(hello["rows"]), anchor, arrays(content, "buffers"), driven, leaves)
+    speed = float(hello.get("step_seconds", 0.0))
+    return Hello(
+        str(hello["name"]), int(hello["rows"]), anchor, arrays(content, "buffers"), driven, leaves, speed
+    )
 
 
 def _leaves(said: Mapping[str, Any]) -> tuple[Leaf, ...]:

@@ -1,6 +1,7 @@
 """Federated methods: pure arithmetic on flat vectors, one file each, one table for all."""
 
 from collections.abc import Mapping
+from inspect import signature
 
 from amsfl.core import Kind, UserError
 from amsfl.methods.amsfl import amsfl, paper, planned_steps
@@ -61,6 +62,13 @@ def make(
     return extrapolate(method, extrapolation) if extrapolation > 1 else method
 
 
+def options(name: str, given: Mapping[str, float]) -> dict[str, float]:
+    """All hyper-parameters of one of our methods, those at their defaults as well."""
+    factory = METHODS.table.get(name)
+    own = signature(factory).parameters.values() if callable(factory) else ()
+    return {each.name: float(each.default) for each in own} | dict(given)
+
+
 def driven(method: Method) -> Method:
     """The method for clients whose own optimizer moves them; a UserError where it must move them itself."""
     found: Method = method.driven or method
@@ -79,4 +87,4 @@ def driven(method: Method) -> Method:
     )
 
 
-__all__ = ["METHODS", "Distillation", "Method", "driven", "extrapolate", "make", "names"]
+__all__ = ["METHODS", "Distillation", "Method", "driven", "extrapolate", "make", "names", "options"]

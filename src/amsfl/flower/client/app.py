@@ -11,7 +11,7 @@ from flwr.clientapp import ClientApp
 from amsfl import methods, protocol, transmit
 from amsfl.core import Kind, Transmit, UserError, spelled
 from amsfl.flower import wire
-from amsfl.flower.client import kept, work
+from amsfl.flower.client import kept, probe, work
 from amsfl.flower.client.task import Pace, Task
 from amsfl.flower.client.work import Trainer, drives
 from amsfl.methods import Method
@@ -34,7 +34,10 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
         model = trainer.start(int(ask["seed"])) if ask["model"] else nothing
         name = context.node_config.get("partition-id", context.node_id)
         leaves = trainer.leaves() if ask["model"] and hasattr(trainer, "leaves") else ()
-        hello = wire.Hello(str(name), trainer.rows, *model, drives(trainer), leaves)
+        speed: Any = context.node_config.get("known-step-seconds", 0.0)
+        if not speed and ask.get("probe"):
+            speed = probe.step_seconds(trainer, int(ask["seed"]), int(ask["batch"]), pace_of(context))
+        hello = wire.Hello(str(name), trainer.rows, *model, drives(trainer), leaves, float(speed))
         return Message(wire.pack_hello(hello), reply_to=message)
 
     @app.train()

@@ -13,6 +13,7 @@ Late replies teach as well as those in time, and one that never came says that i
 was waited for it. Scoring a model is an exchange of its own, and its whole time is what is remembered.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,9 +32,10 @@ class Measured(NamedTuple):
     score: list[list[float]]
 
 
-def start(clients: int) -> Measured:
+def start(clients: int, speeds: Sequence[float] = ()) -> Measured:
+    """`speeds` are seconds a step that clients said when they came; 0 where they did not."""
     step, rest, score = ([list[float]() for _ in range(clients)] for _ in Measured._fields)
-    return Measured(step, rest, score)
+    return Measured([[each] if each else [] for each in speeds] or step, rest, score)
 
 
 def observe(

@@ -15,6 +15,7 @@ from amsfl.flower.server.roster import Seat
 HELLO_SECONDS = 300.0  # time to live of a question
 RETURN_SECONDS = 60.0  # how long a server that goes on waits for all of its clients
 LONGEST = 300  # characters of a reason: clients write parts of it
+LONGEST_STEP = 24 * 3600.0  # seconds; more is not believed
 NAME = 100  # characters of a client's name
 
 
@@ -23,7 +24,8 @@ class Door:
 
     A name belongs to the node that said it first. Another node gets it when the first is gone; where nodes
     are `keyed` (Flower knows them by their keys, under the same id each time) it never does.
-    `tell` hears of every refusal at once.
+    `tell` hears of every refusal at once. Newcomers measure a step with minibatches of `batch` rows; 0:
+    nobody does.
     """
 
     def __init__(
@@ -34,9 +36,11 @@ class Door:
         patience: float,
         keyed: bool = False,
         tell: Callable[[dict[str, Any]], None] | None = None,
+        batch: int = 0,
     ):
         self.post, self.clients, self.seed, self.patience = post, clients, seed, patience
-        self.keyed, self.tell = keyed, tell
+        self.keyed, self.tell, self.batch = keyed, tell, batch
+        self.speeds: dict[str, float] = {}  # seconds a step, as clients say when they come, by name
         self.strangers: set[int] = set()
         self.claims: dict[int, str] = {}  # nodes that wait for a name that another one holds
         self.refused: list[dict[str, Any]] = []
@@ -62,7 +66,7 @@ class Door:
                     f"{len(hellos)} of {self.clients} clients came within {self.patience:g} seconds{why}; "
                     "start the other SuperNodes, or lower clients."
                 )
-            self.ask([node for node in self.post.nodes() if node not in hellos])
+            self.ask([node for node in self.post.nodes() if node not in hellos], probe=bool(self.batch))
             for arrival in self.post.pull():
                 hello = self.hello(arrival)
                 if hello and any(hello.name == other.name for other in hellos.values()):
@@ -71,6 +75,8 @@ class Door:
                 elif hello and len(hellos) < self.clients:
                     hellos[arrival.sent.node] = hello
             self.post.sleep(self.post.poll)
+        speeds = {hello.name: hello.step_seconds for hello in hellos.values()}
+        self.speeds = {name: each for name, each in speeds.items() if 0 < each < LONGEST_STEP}
         seats = roster.seat_all(hellos)
         for place, (seat, rows) in enumerate(zip(seats, roster.believed(seats), strict=True)):
             if rows < seat.rows:
@@ -92,12 +98,14 @@ class Door:
         why = f" ({self.refused[0]['reason']})" if self.refused else ""
         raise UserError(f"No client could give the first model{why}; look into the SuperNodes' logs.")
 
-    def ask(self, nodes: list[int], model: bool = False) -> set[str]:
-        ask: dict[str, Any] = {"model": model, "seed": self.seed}
+    def ask(self, nodes: list[int], model: bool = False, probe: bool = False) -> set[str]:
+        """Who they are; with `probe` how long a step takes them, for which they have more time."""
+        ask: dict[str, Any] = {"model": model, "seed": self.seed, "probe": probe, "batch": self.batch}
         known = self.strangers | self.post.busy | self.claims.keys()
         fresh = [node for node in nodes if node not in known]
         letters = [(node, None, RecordDict({"ask": ConfigRecord(ask)})) for node in fresh]
-        return self.post.send(MessageType.QUERY, letters, HELLO_SECONDS)
+        longest = max(HELLO_SECONDS, self.patience) if probe else HELLO_SECONDS
+        return self.post.send(MessageType.QUERY, letters, longest)
 
     def hello(self, arrival: Arrival) -> wire.Hello | None:
         node, message = arrival.sent.node, arrival.message

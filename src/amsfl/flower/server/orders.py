@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from amsfl import methods
 from amsfl.clock import Costs, round_seconds
 from amsfl.federation import ServeConfig
 from amsfl.federation.planner import Decision
@@ -23,6 +24,8 @@ class Desk:
 
     def __init__(self, config: ServeConfig, method: Method, readings: bool):
         self.config, self.method, self.readings = config, method, readings
+        # all of them: a client of another version, or of another make, may have other defaults
+        self.options = methods.options(config.method, config.options)
         self.driven = False  # whether clients move by optimizers of their own
 
     def fitted(
@@ -54,7 +57,7 @@ class Desk:
             config.batch,
             config.seed,
             config.method,
-            config.options,
+            self.options,
             config.transmit,
             self.readings,
             self.driven,

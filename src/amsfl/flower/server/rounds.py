@@ -67,7 +67,13 @@ class Server:
         self.desk = Desk(config, self.method, takes_readings(config, self.method, policy))
         self.post = Post(grid, self.config.poll)
         self.door = Door(
-            self.post, config.clients, config.seed, self.config.patience, self.config.keyed, self._trouble
+            self.post,
+            config.clients,
+            config.seed,
+            self.config.patience,
+            self.config.keyed,
+            self._trouble,
+            config.batch,
         )
         self.exchange = Exchange(config, self.desk, self.post, self.door)
         self.ending = Ending(config, self.desk, self.post, self.door, evaluate)
@@ -163,7 +169,8 @@ class Server:
         first = self.door.first_model(seats) if given is None else wire.Hello("", 0, given, {})
         anchor, buffers = np.ascontiguousarray(first.model, np.float32), first.buffers
         server = np.asarray(self.method.init(anchor)[0], np.float32)
-        self.planner, measured = self._planner(seats), costs.start(len(seats))
+        speeds = [self.door.speeds.get(seat.name, 0.0) for seat in seats]
+        self.planner, measured = self._planner(seats), costs.start(len(seats), speeds)
         memory = self.planner.start()
         stand = Progress(anchor, server, 0 * anchor, buffers, seats, memory, measured, self.config.seed)
         stand.steps, stand.leaves = [0] * len(seats), list(first.leaves)
