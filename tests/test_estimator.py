@@ -7,14 +7,17 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import amsfl
-from amsfl.federation.estimator import FederatedClassifier
+from amsfl.federation.estimator import FederatedClassifier, FederatedRegressor
 
 # one client and a linear model: the checks are about the interface, and fit some sixty times
 TINY: dict[str, Any] = {"rounds": 4, "clients": 1, "model": "softmax", "method": "fedavg"}
 TINY["settings"] = {"engine": "loop", "steps": 4, "lr": 0.5}
 
 
-@parametrize_with_checks([FederatedClassifier(**TINY)])
+LINE = TINY | {"settings": {"engine": "loop", "steps": 4, "lr": 0.1}}
+
+
+@parametrize_with_checks([FederatedClassifier(**TINY), FederatedRegressor(**LINE)])
 def test_scikit_learn_takes_it_for_its_own(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -35,3 +38,20 @@ def test_groups_are_the_clients() -> None:
     np.testing.assert_array_equal(again.predict_proba(x), fitted.predict_proba(x))
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         amsfl.FederatedClassifier(**TINY).fit(x, y, groups=site[:5])
+
+
+def test_numbers_in_their_own_units() -> None:
+    """Sites' sums give the mean and deviation of all rows; a line is found in the units of y."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(3, 2, (90, 3))
+    y = 5_000 + 200 * x[:, 0] - 30 * x[:, 1]
+    site = np.array(["north"] * 60 + ["south"] * 29 + ["tiny"])
+    fitted = amsfl.FederatedRegressor(**LINE | {"rounds": 60}).fit(x, y, groups=site)
+    amount = fitted.model_.amount
+    assert amount == pytest.approx((y.mean(), y.std())) and list(fitted.summary_.steps) == [
+        "north",
+        "south",
+        "tiny",
+    ]
+    np.testing.assert_allclose(fitted.predict(x), y, atol=0.05 * y.std())
+    assert fitted.score(x, y) > 0.999

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from amsfl.data import Dataset
     from amsfl.engines.models import Model
     from amsfl.federation import Result, resume, run, run_batch
-    from amsfl.federation.estimator import FederatedClassifier
+    from amsfl.federation.estimator import FederatedClassifier, FederatedRegressor
     from amsfl.methods import Method
     from amsfl.schedule import Policy
     from amsfl.study.sweep import sweep
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Dataset",
     "FederatedClassifier",
+    "FederatedRegressor",
     "Method",
     "Model",
     "Policy",
@@ -39,6 +40,7 @@ __all__ = [
 _HOMES = {
     "Dataset": "amsfl.data",
     "FederatedClassifier": "amsfl.federation.estimator",
+    "FederatedRegressor": "amsfl.federation.estimator",
     "Method": "amsfl.methods",
     "Model": "amsfl.engines.models",
     "Policy": "amsfl.schedule",

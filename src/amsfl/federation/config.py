@@ -164,6 +164,9 @@ class Simulation(Settings):
         "auto",
         description="what clients minimise: cross-entropy of classes, squared or absolute error of numbers",
     )
+    class_weights: str = Field(
+        "", description="balanced (by counts that sites can add up), or as in yes=5,no=1; '': all alike"
+    )
     engine: Literal["jax", "loop"] = Field("jax", description="jax, or loop: slow and talkative")
     precision: Literal["float32", "float64"] = Field("float32", description="of all arithmetic")
     local_accuracy: bool = Field(False, description="score every client's own model at the end")

@@ -93,6 +93,8 @@ class RunKeywords(TrainingKeywords, total=False):
     """what false clients do, and how many of them, as in signflip:2; see docs/robust.md"""
     loss: Literal["auto", "cross-entropy", "squared", "absolute"]
     """what clients minimise: cross-entropy of classes, squared or absolute error of numbers"""
+    class_weights: str
+    """balanced (by counts that sites can add up), or as in yes=5,no=1; '': all alike"""
     engine: Literal["jax", "loop"]
     """jax, or loop: slow and talkative"""
     precision: Literal["float32", "float64"]

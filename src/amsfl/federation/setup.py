@@ -9,6 +9,7 @@ import numpy as np
 from amsfl import clock, combine, data, engines, methods, protocol, transmit
 from amsfl.core import Combine, Reading, Score, Transmit, UserError, score
 from amsfl.data import Dataset
+from amsfl.data.weights import class_weights
 from amsfl.engines import losses, models, task
 from amsfl.federation import foes, planner
 from amsfl.federation.config import RunConfig, Training
@@ -184,7 +185,9 @@ def loss_of(config: RunConfig, dataset: Dataset, method: methods.Method) -> loss
             f"{method.title or method.name} learns from a teacher's classes, and here numbers are predicted; "
             "use another --method."
         )
-    return losses.named(config.loss, len(dataset.classes))
+    weights = class_weights(config.class_weights, dataset.y, dataset.classes)
+    loss = losses.named(config.loss, len(dataset.classes))
+    return loss if weights is None else losses.weighted(weights)
 
 
 def client_names(config: Training, dataset: Dataset) -> tuple[str, ...]:
