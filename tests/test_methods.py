@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from quadratics import OPTIONS, PAPER, PLAIN, drive, line, paper_fedavg, random_clients
+from quadratics import OPTIONS, PAPER, PLAIN, drive, line, paper_fedavg, paper_fednova, random_clients
 
 from amsfl import protocol
 from amsfl.core import Total, UserError
-from amsfl.methods import METHODS, extrapolate, make
+from amsfl.methods import METHODS, extrapolate, make, optimize, server_optimizer
 
 # Two clients on a line, F_i = (w - m_i)^2 / 2 with m = (0, 4), weights (1/4, 3/4), x = 2, lr = 1/2,
 # steps (1, 2). Client 0: 2 -> 1, d_0 = -1. Client 1: 2 -> 3 -> 3.5, d_1 = 3/2.
@@ -386,3 +386,53 @@ def test_costs_are_declared():
     assert costs["amsfl"].extra_gradients == 1 and costs["amsfl"].readings
     assert costs["fedcsda"].vectors_down == 2 and "reading of the name" in costs["fedcsda"].note
     assert all(method.title for method in costs.values())
+
+
+@pytest.mark.parametrize("spelled, name", [("adam", "fedadam"), ("yogi", "fedyogi"), ("momentum", "fedavgm")])
+def test_a_server_optimizer_over_fedavg_is_the_method_of_that_name(spelled, name):
+    clients = random_clients(3, 4, 0)
+    rounds = [([0, 1, 2], [1, 3, 2]), ([0, 2], [2, 1])] * 3
+    x = np.ones(4)
+    composed, plain = optimize(make("fedavg"), server_optimizer(spelled)), make(name)
+    found, wanted = (drive(method, clients, x, rounds, lr=0.1)[0] for method in (composed, plain))
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_adam_over_fednova_takes_its_step_for_a_gradient():
+    """Algorithm 2 of arXiv 2003.00295, its pseudo-gradient the move that FedNova's pseudo-code makes."""
+    clients, rate = random_clients(3, 4, 0), 0.2
+    rounds = [([0, 1, 2], [1, 3, 2]), ([0, 2], [2, 1])] * 3
+    x = start = np.ones(4)
+    m, v = 0 * x, 0 * x + 1e-6
+    for each in rounds:
+        delta = paper_fednova(clients, x, [each], 0.1) - x
+        m, v = 0.8 * m + 0.2 * delta, 0.99 * v + 0.01 * delta**2
+        x = x + rate * m / (np.sqrt(v) + 1e-3)
+    method = optimize(make("fednova"), server_optimizer("adam:0.2/0.8"))
+    found = drive(method, clients, start, rounds, lr=0.1)[0]
+    np.testing.assert_allclose(found, x, rtol=1e-10)
+    assert (method.name, method.title) == ("fednova+fedadam", "FedNova + FedAdam")
+
+
+def test_server_optimizers_are_one_and_over_methods_without_their_own():
+    from amsfl.federation import Own, make_config
+    from amsfl.federation.setup import method_of
+
+    for name in ("amsfl", "fedadam", "feddyn", "scaffold"):
+        with pytest.raises(UserError, match="keeps a state at the server and takes a step of its own"):
+            method_of(make_config({"method": name, "server_optimizer": "adam"}), Own())
+    with pytest.raises(UserError, match="2 server optimizers"):
+        method_of(make_config({"method": "fedavg", "server_optimizer": "adam,yogi"}), Own())
+    with pytest.raises(UserError, match="Unknown server optimizer 'sgd'"):
+        method_of(make_config({"method": "fedavg", "server_optimizer": "sgd"}), Own())
+    planned = method_of(make_config({"method": "amsfl-steps", "server_optimizer": "yogi"}), Own())
+    assert planned.driven.aggregate is not make("amsfl-steps").driven.aggregate
+
+
+def test_a_server_optimizer_in_both_engines():
+    import amsfl
+
+    common = {"data": "digits", "model": "softmax", "clients": 3, "rounds": 2, "steps": 2, "batch": 16}
+    common |= {"method": "fednova", "server_optimizer": "yogi:0.1"}
+    jax, loop = (amsfl.run(**common, engine=engine) for engine in ("jax", "loop"))
+    np.testing.assert_allclose(jax.params, loop.params, rtol=2e-4, atol=2e-6)

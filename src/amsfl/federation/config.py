@@ -46,6 +46,9 @@ class Training(Settings):
     extrapolation: float = Field(
         0.0, ge=0, le=1e6, description="FedExP's largest server step, as in 4; 0: no FedExP"
     )
+    server_optimizer: str = Field(
+        "", description="the server's step over the method's: adam, yogi or momentum, as in adam:0.03"
+    )
     data: str = Field(
         "nslkdd",
         description="nslkdd, nslkdd-synth, digits or a table: FILE.csv, .tsv, .parquet; see `amsfl data`",

@@ -26,6 +26,8 @@ class TrainingKeywords(TypedDict, total=False):
     """how the server joins uploads where it is no sum, as in median"""
     extrapolation: float
     """FedExP's largest server step, as in 4; 0: no FedExP"""
+    server_optimizer: str
+    """the server's step over the method's: adam, yogi or momentum, as in adam:0.03"""
     data: str
     """nslkdd, nslkdd-synth, digits or a table: FILE.csv, .tsv, .parquet; see `amsfl data`"""
     data_dir: str | None

@@ -19,6 +19,7 @@ from amsfl.methods.fedprox import fedprox
 from amsfl.methods.fedsps import fedsps
 from amsfl.methods.fedyogi import fedyogi
 from amsfl.methods.scaffold import scaffold
+from amsfl.methods.server_optimizer import SERVER_OPTIMIZERS, only_one, optimize
 
 METHODS: Kind[Method] = Kind(
     "method",
@@ -69,6 +70,11 @@ def options(name: str, given: Mapping[str, float]) -> dict[str, float]:
     return {each.name: float(each.default) for each in own} | dict(given)
 
 
+def server_optimizer(given: str) -> Method | None:
+    """What `given` spells: adam, or adam:0.01/0.9 with its numbers in order; None for an empty text."""
+    return SERVER_OPTIMIZERS.chained(given, only_one)
+
+
 def driven(method: Method) -> Method:
     """The method for clients whose own optimizer moves them; a UserError where it must move them itself."""
     found: Method = method.driven or method
@@ -87,4 +93,16 @@ def driven(method: Method) -> Method:
     )
 
 
-__all__ = ["METHODS", "Distillation", "Method", "driven", "extrapolate", "make", "names", "options"]
+__all__ = [
+    "METHODS",
+    "SERVER_OPTIMIZERS",
+    "Distillation",
+    "Method",
+    "driven",
+    "extrapolate",
+    "make",
+    "names",
+    "optimize",
+    "options",
+    "server_optimizer",
+]
