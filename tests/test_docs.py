@@ -35,6 +35,8 @@ def wrong_with(command: str) -> str:
         if words[0] not in found.commands:
             return "" if words[0].isupper() else f"no command {words[0]!r}"
         found = found.commands[words.pop(0)]
+    if found.context_settings.get("ignore_unknown_options"):
+        return ""  # it hands them on to Flower's own command
     known = {flag for each in found.params for flag in (*each.opts, *each.secondary_opts)} | {"--help"}
     flags = [word.partition("=")[0].rstrip(".,") for word in words if re.match(r"--[a-z]", word)]
     return next((f"{found.name} has no {flag}" for flag in flags if flag not in known), "")
