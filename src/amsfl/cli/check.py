@@ -16,10 +16,20 @@ VERDICT = {True: ("holds", "green"), False: ("fails", "red"), None: ("cannot be 
 @friendly
 def check(
     folder: Annotated[Path, typer.Argument(help="the folder that a run wrote (with --readings)")],
+    leaving: Annotated[
+        bool, typer.Option("--leaves", help="list what left the clients, and what protected it")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON, nothing else")] = False,
 ) -> None:
-    """Say which of the paper's claims a recorded run supports, as printed and as corrected, with slack."""
+    """Say which of the paper's claims a recorded run supports, as printed and as corrected, with slack.
+
+    With --leaves: every quantity that left a client of this run, and what protected it.
+    """
     from amsfl import theory
+
+    if leaving:
+        _leaves(folder, as_json)
+        return
 
     results = theory.check_folder(folder)
     if as_json:
@@ -32,3 +42,16 @@ def check(
         claim = (f"{found.name}", "bold"), f", {found.form} ({found.where})"
         out.print(Text.assemble(VERDICT[found.holds], "  ", *claim, (checked, "dim")))
         out.print(Padding(plain(found.verdict), (0, 0, 0, 4)))
+
+
+def _leaves(folder: Path, as_json: bool) -> None:
+    from amsfl.federation.leaving import leaves_of
+
+    found = leaves_of(folder)
+    if as_json:
+        print_json([leaf._asdict() for leaf in found])
+        return
+    out = screen()
+    for leaf in found:
+        out.print(Text.assemble((leaf.name, "bold"), f"  {leaf.what}, {leaf.when}"))
+        out.print(Padding(plain(leaf.protected), (0, 0, 0, 4)))

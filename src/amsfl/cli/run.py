@@ -143,6 +143,11 @@ def _sentences(summary: "Summary", folder: Path) -> None:
                 else "not reached"
             )
         )
+    if summary.epsilon:
+        most = max(summary.epsilon, key=lambda name: summary.epsilon[name])
+        out.print(
+            f"  epsilon  {summary.epsilon[most]:.3g} at most ({plain(most)}); of each client in the record"
+        )
     out.print(f"  record   {plain(str(folder))}", soft_wrap=True)
     if summary.data.startswith(("csv:", "table:")) and summary.status == "finished":
         out.print(f"  predict  amsfl predict {plain(str(folder))} NEW_ROWS.csv", soft_wrap=True)

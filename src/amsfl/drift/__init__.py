@@ -2,7 +2,7 @@
 
 from amsfl.drift import plausible
 from amsfl.drift.estimates import Estimates, coefficients, read, start, update
-from amsfl.drift.gda import reading
+from amsfl.drift.gda import of_upload, reading
 from amsfl.drift.rate import Rate, next_rate
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "Rate",
     "coefficients",
     "next_rate",
+    "of_upload",
     "plausible",
     "read",
     "reading",

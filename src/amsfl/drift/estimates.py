@@ -51,7 +51,7 @@ def read(reading: Reading, steps: Floats, weights: Floats) -> tuple[Floats, Floa
     with np.errstate(divide="ignore", invalid="ignore"):
         kept = np.clip(1 + fields.grad_diff / fields.grad_sq, *KEPT)
         gain = fields.delta_dir / steps
-        whole = np.isfinite(gain) & np.isfinite(kept)
+        whole = np.isfinite(gain)  # what is known of uploads alone has no R
         if not np.any(gain[whole]):  # no v yet
             return np.where(whole, 1.0, np.nan), kept
         mean = (weights * np.abs(gain))[whole].sum() / weights[whole].sum()

@@ -29,3 +29,11 @@ def reading(loss: Any, before: Any, after: Any, delta: Any, direction: Any) -> R
         along(change),
         along(delta),
     )
+
+
+def of_upload(delta: Any, direction: Any) -> Reading:
+    """What the server can tell by itself from an upload, where a client's gradients are its own affair."""
+    nothing = 0 * (delta * delta).sum()
+    along = (delta * direction).sum() if len(direction) else nothing
+    none = Reading(*(nothing for _ in Reading._fields))  # type: ignore[call-arg]
+    return none._replace(delta_sq=(delta * delta).sum(), delta_dir=along)

@@ -10,7 +10,7 @@ from jax.flatten_util import ravel_pytree
 
 from amsfl import protocol, sampling
 from amsfl.core import Upload
-from amsfl.engines import losses
+from amsfl.engines import losses, private
 from amsfl.engines.task import Task
 from amsfl.methods import Method
 from amsfl.protocol import Carry, Past
@@ -40,6 +40,8 @@ class Job(NamedTuple):
     known: jax.Array
     key: tuple[jax.Array, jax.Array]
     rows: Rows
+    word: jax.Array  # under privacy: a row's chance (sampling.chance), and the noise of a step
+    noise: jax.Array
 
 
 class Done(NamedTuple):
@@ -93,6 +95,8 @@ def program(task: Task, method: Method, batch: int, readings: bool) -> Callable[
     and move in their own only: a bound that they share is worth a tenth of the time against one for each.
     """
     grad = gradient(task, method)
+    hidden = private.gradient(task, method.clip, batch) if method.clip else None
+    twice = readings and not method.clip  # whether the first minibatch is looked at again at the end
 
     def leaves(vector: jax.Array, like: Any) -> Any:
         if vector.size:
@@ -106,6 +110,8 @@ def program(task: Task, method: Method, batch: int, readings: bool) -> Callable[
         carry = protocol.begin(method, anchor, server, client, job.lr, job.known, LEAVES)
 
         def look(x: Any, number: Any) -> tuple[jax.Array, Any]:
+            if hidden is not None:  # no loss leaves
+                return jnp.zeros((), task.dtype), hidden(x, job.rows, job.key, number, job.word, job.noise)
             return grad(x, *batch_of(job.rows, job.key, number, batch), teacher)
 
         def further(number: Any, now: tuple[Any, Past | None], carry: Carry) -> Any:
@@ -114,12 +120,12 @@ def program(task: Task, method: Method, batch: int, readings: bool) -> Callable[
             return jax.tree.map(partial(jnp.where, number < job.steps), (then.x, then.past), now)
 
         begin = 0
-        if readings:  # the first step's minibatch is looked at again at the end
+        if twice:
             carry, begin = protocol.first(method, carry, *look(anchor, 0), LEAVES), 1
         now = carry.x, carry.past
         x, past = jax.lax.fori_loop(begin, longest, partial(further, carry=carry), now)
         carry = carry._replace(x=x, past=past)
-        if readings:
+        if twice:
             carry = protocol.close(method, carry, *look(carry.x, 0), LEAVES)
         return sent(job, carry)
 
@@ -144,6 +150,7 @@ def program(task: Task, method: Method, batch: int, readings: bool) -> Callable[
         steps = jnp.maximum(job.steps, 1).astype(job.anchor.dtype)
         upload, client, reading = protocol.finish(method, flat, steps, job.direction)
         upload, memory = protocol.delivered(method.transmit, job.key, upload, job.memory)
-        return Done(upload, client, memory, job.anchor[:0] if reading is None else jnp.stack(reading))
+        told = job.anchor[:0] if reading is None or not readings else jnp.stack(reading)
+        return Done(upload, client, memory, told)
 
     return run

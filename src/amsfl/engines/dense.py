@@ -59,9 +59,12 @@ def _forward(x: jax.Array, weight: jax.Array, flipped: bool) -> tuple[jax.Array,
 
 def _backward(flipped: bool, kept: Any, d: jax.Array) -> tuple[jax.Array, jax.Array]:
     x, weight = kept
-    if flipped:
-        return d @ weight, _laid_out(d.T) @ x
-    return d @ weight.T, _laid_out(x.T) @ d
+    return d @ weight if flipped else d @ weight.T, turned_product(x, d, flipped)
+
+
+def turned_product(x: jax.Array, d: jax.Array, flipped: bool) -> jax.Array:
+    """x' d, the gradient of W, or flipped as W is."""
+    return _laid_out(d.T) @ x if flipped else _laid_out(x.T) @ d
 
 
 product.defvjp(_forward, _backward)

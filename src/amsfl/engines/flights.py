@@ -90,6 +90,8 @@ def program(mesh: Mesh, local: Local) -> Any:
             jobs.known[trial, place],
             sampling.stream(fixed.seeds[trial], jobs.number[trial, place], who.astype(jnp.uint32)),
             begin,
+            fixed.words[trial, who],
+            fixed.noise[trial, who],
         )
         return local(task, longest)
 

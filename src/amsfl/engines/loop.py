@@ -29,7 +29,14 @@ class Loop:
             loss, tree = grad(task.unravel(x), rows, labels, teacher)
             return loss, ravel_pytree(tree)[0]
 
+        def each_grad(x: jax.Array, rows: jax.Array, labels: jax.Array) -> Any:
+            def one(row: jax.Array, label: jax.Array) -> Any:
+                return flat_grad(x, row[None], label[None], ())[1]
+
+            return jax.vmap(one)(rows, labels)
+
         self._grad = jax.jit(flat_grad)
+        self._each = jax.jit(each_grad)
         self._logits = jax.jit(lambda x, rows: task.model.apply(task.unravel(x), rows))
         self._teach = jax.jit(lambda x, *rows: losses.teach(task.model.apply, task.unravel(x), *rows))
 
@@ -115,6 +122,8 @@ class Loop:
             teacher = self._teach(start.server, *rows)
 
         def look(x: Any, step: int) -> tuple[Any, Any]:
+            if method.clip:
+                return dtype(0), self._hidden(x, trial, who, key, step)
             loss, grad = self._grad(x, *self._rows(trial, who, key, step, self.batch), teacher)
             loss, grad = np.asarray(loss), np.asarray(grad)
             if not np.isfinite(grad).all():
@@ -129,12 +138,32 @@ class Loop:
         carry = protocol.first(method, carry, *look(carry.x, 0))
         for step in range(1, int(job.steps)):
             carry = protocol.step(method, carry, *look(carry.x, step))
-        if self.readings:
+        if self.readings and not method.clip:
             carry = protocol.close(method, carry, *look(carry.x, 0))
         upload, client, taken = protocol.finish(method, carry, dtype(job.steps), start.step)
         with np.errstate(over="ignore"):
             upload, memory = protocol.delivered(method.transmit, key, upload, start.memory)
-        return upload, client, memory, taken
+        return upload, client, memory, taken if self.readings else None
+
+    def _hidden(self, x: Any, trial: int, who: int, key: Any, step: int) -> Any:
+        """One private gradient (engines/private.py), row by row."""
+        task, clip, dtype = self.task, self.method.clip, self.task.dtype
+        assert task.noise is not None
+        size, begin = int(task.shards.size[trial, who]), int(task.shards.start[trial, who])
+        expected = dtype(min(size, self.batch))
+        with np.errstate(over="ignore"):
+            word, at = sampling.chance(self.batch, size), sampling.words(step)
+            inside = np.flatnonzero(sampling.chosen(key, at, np.arange(size, dtype=np.uint32), word))
+            chance = sampling.normal(key, at, np.arange(task.dim, dtype=np.uint32)).astype(dtype)
+        total, room = np.zeros(task.dim, dtype), min(size, self.batch)
+        for first in range(0, len(inside), room):
+            some = np.resize(inside[first : first + room], room)  # one shape: one compilation
+            rows = task.shards.order[trial, begin + some]
+            each = np.asarray(self._each(x, task.x[rows], task.y[rows]))[: len(inside) - first]
+            norms = np.sqrt((each * each).sum(1))
+            whole = np.isfinite(norms)
+            total += (each[whole] * (clip / np.maximum(norms[whole], clip))[:, None]).sum(0, dtype=dtype)
+        return (total + task.noise[trial, who].astype(dtype) * dtype(clip) * chance) / expected
 
     def _rows(self, trial: int, who: int, key: Any, step: int, size: int) -> tuple[Any, Any]:
         shards = self.task.shards

@@ -28,6 +28,8 @@ class Fixed(NamedTuple):
     start: Any
     size: Any
     seeds: Any
+    words: Any  # a row's chance to be in a private minibatch, and its noise, [trials, clients]
+    noise: Any
 
 
 class Kept(NamedTuple):
@@ -94,6 +96,8 @@ def work(
                 orders.known[trial],
                 key,
                 rows,
+                fixed.words[trial, who],
+                fixed.noise[trial, who],
             )
             done = local(task, longest)
             return jnp.where(used, mix[trial, place], 0), done

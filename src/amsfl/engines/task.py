@@ -41,6 +41,7 @@ class Task(NamedTuple):
     dtype: Any
     loss: losses.Rows = losses.surprise
     unit: float = 1.0  # of a predicted number: what 1 is in the user's own
+    noise: Matrix | None = None  # [trials, clients] of a private step, in units of the clipping norm
 
     @property
     def scored(self) -> losses.Rows:
@@ -69,6 +70,7 @@ def make(
     seeds: Sequence[int],
     dtype: Any = np.float32,
     loss: losses.Rows | None = None,
+    noise: Matrix | None = None,
 ) -> Task:
     shape = jax.eval_shape(model.init, jax.random.key(0))
     zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, dtype), shape)
@@ -88,6 +90,7 @@ def make(
         dtype,
         loss or losses.named("auto", len(data.classes)),
         1.0 if data.amount is None else data.amount.scale,
+        noise,
     )
 
 

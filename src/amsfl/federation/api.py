@@ -15,7 +15,7 @@ from amsfl.core import Combine, Remark, Score, Transmit, UserError
 from amsfl.data import Dataset
 from amsfl.engines import State
 from amsfl.engines.models import Model
-from amsfl.federation import facts
+from amsfl.federation import facts, private
 from amsfl.federation.audience import Watch, audience
 from amsfl.federation.config import RunConfig
 from amsfl.federation.flight import Flight
@@ -74,6 +74,8 @@ def run(
         clients = parts.task.shards.size.shape[1]
         for line in remarks(config, parts.method, parts.policy, clients, parts.profiles[0]):
             warnings.warn(line, Remark, stacklevel=2)
+        for line in private.remarks(config, parts.method, parts.ledgers[0], parts.task.shards.size[0]):
+            warnings.warn(line, Remark, stacklevel=2)
         state, trials = begin(parts)
         rehearse(parts, trials[0])
         with ExitStack() as stack:
@@ -131,7 +133,7 @@ def resume(
             trial, best = _trial(point), from_kept(point)
             state = parts.engine.place(State(*(point.arrays[name] for name in State._fields)))
         writer.change(config.model_dump(), machine, trial.round)
-        stand(trial, config, parts.score, done)
+        stand(trial, config, parts.score, done, private.spent(parts.ledgers[0], trial.begun))
         ended = writer.ended()
         now = (trial.status, trial.round, config.target, parts.score.name)
         if ended and (ended.status, ended.rounds, ended.target, ended.score) == now:
@@ -143,11 +145,17 @@ def resume(
         return _drive(parts, state, trial, done, writer, heard, best)
 
 
-def stand(trial: Trial, config: RunConfig, score: Score, done: Sequence[RoundRecord]) -> None:
-    """Where a trial stands by the settings it goes on with: its end and its target may have moved."""
+def stand(
+    trial: Trial, config: RunConfig, score: Score, done: Sequence[RoundRecord], spent: bool = False
+) -> None:
+    """Where a trial stands by the settings it goes on with: its end and its target may have moved.
+
+    `spent`: nobody has any privacy left.
+    """
     first = next((r for r in done if score.met(r.metrics.get("holdout", {}), config.target)), None)
     trial.reached = {**first.seconds, "rounds": first.round} if first else None
     late = config.seconds is not None and trial.seconds[config.clock] >= config.seconds
+    late = late or spent
     over = trial.round >= config.last_round or late or (trial.reached is not None and config.stop_at_target)
     if trial.status != "diverged":
         trial.status = "finished" if over else "running"
@@ -206,12 +214,15 @@ def summarise(parts: Parts, trial: Trial, records: list[RoundRecord], wall: floa
     last: dict[str, Any] = next((r.metrics for r in reversed(records) if r.metrics), {})
     reached = trial.reached
     client_steps = sum(trial.steps)
-    numbers = tuple(map(str, range(len(trial.steps))))
+    names = client_names(config, parts.data) or tuple(map(str, range(len(trial.steps))))
+    book = parts.ledgers[trial.index]
+    spent = private.spent(book, trial.begun)
+    over = f"Every client's epsilon was spent after {trial.round} rounds." if spent else ""
     return Summary(
         method=config.method,
         data=parts.data.name,
         synthetic=parts.data.synthetic,
-        note=" ".join(filter(None, [parts.data.note, parts.method.note])),
+        note=" ".join(filter(None, [parts.data.note, parts.method.note, over])),
         seed=trial.seed,
         status=trial.status,
         rounds=trial.round,
@@ -227,7 +238,8 @@ def summarise(parts: Parts, trial: Trial, records: list[RoundRecord], wall: floa
         target=config.target,
         seconds_to_target=reached[config.clock] if reached else None,
         rounds_to_target=int(reached["rounds"]) if reached else None,
-        steps=dict(zip(client_names(config, parts.data) or numbers, trial.steps, strict=True)),
+        steps=dict(zip(names, trial.steps, strict=True)),
+        epsilon=dict(zip(names, book.spent(trial.begun), strict=False)),
         bytes_up=sum(r.bytes_up for r in records),
         bytes_down=sum(r.bytes_down for r in records),
         wall={

@@ -170,6 +170,20 @@ class Simulation(Settings):
     class_weights: str = Field(
         "", description="balanced (by counts that sites can add up), or as in yes=5,no=1; '': all alike"
     )
+    privacy: Literal["auto", "none", "record"] = Field(
+        "auto",
+        description="record: clipped rows and noise at every client; auto: where epsilon is given",
+    )
+    epsilon: float | None = Field(
+        None, gt=0, le=1e6, description="privacy that a client's rows may lose in a run; see docs/privacy.md"
+    )
+    delta: float = Field(1e-5, gt=0, lt=1, description="chance that epsilon does not hold")
+    noise: float = Field(
+        1.0, gt=0, le=1e6, description="of a private step: its deviation over the clipping norm"
+    )
+    clip: float = Field(
+        1.0, gt=0, le=1e12, description="norm that every row's gradient is cut to, if private"
+    )
     engine: Literal["jax", "loop"] = Field("jax", description="jax, or loop: slow and talkative")
     precision: Literal["float32", "float64"] = Field("float32", description="of all arithmetic")
     local_accuracy: bool = Field(False, description="score every client's own model at the end")

@@ -48,12 +48,22 @@ class Flight:
     opened: float = 0.0  # when the server last invited a round
     invited: int = -1  # and the version that it then had
     groups: int = 0
+    begun: dict[int, int] = field(default_factory=dict)  # steps of every client that ever started
     table: dict[str, Array] = field(default_factory=dict)  # by place: what a job began from and came to
+
+    def count(self, jobs: Array) -> None:
+        """Steps count before they are run, and also where nothing comes of them: privacy is spent by then."""
+        for who, steps in zip(jobs["client"].tolist(), jobs["steps"].tolist(), strict=True):
+            self.begun[who] = self.begun.get(who, 0) + steps
+
+    def taken(self, clients: int) -> list[int]:
+        """Steps that every client has begun."""
+        return [self.begun.get(who, 0) for who in range(clients)]
 
     def dump(self) -> dict[str, Any]:
         """As JSON holds it, whose keys are text; the table of models is not JSON's."""
         arrays = {key: getattr(self, key).tolist() for key in ("jobs", "landed", "dropped")}
-        pairs = {key: list(getattr(self, key).items()) for key in ("numbers", "told")}
+        pairs = {key: list(getattr(self, key).items()) for key in ("numbers", "told", "begun")}
         return {key: value for key, value in (vars(self) | arrays | pairs).items() if key != "table"}
 
     @classmethod
@@ -61,7 +71,7 @@ class Flight:
         arrays = {
             key: np.array([tuple(row) for row in told[key]], JOB) for key in ("jobs", "landed", "dropped")
         }
-        pairs: dict[str, Any] = {key: dict(told[key]) for key in ("numbers", "told")}
+        pairs: dict[str, Any] = {key: dict(told.get(key, ())) for key in ("numbers", "told", "begun")}
         return cls(**told | arrays | pairs, table=table)
 
 

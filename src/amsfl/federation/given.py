@@ -14,7 +14,7 @@ from amsfl.federation.config import RunConfig, ServeConfig, Serving, Settings, S
 Config = TypeVar("Config", bound=Settings)
 LARGEST = 1_000_000  # bytes of a settings file
 OWN_OF_A_TRIAL = {
-    "attack",
+    *("attack", "epsilon", "delta", "noise"),
     *("seed", "partition", "profile", "clock", "steps", "lr", "budget", "policy_options"),
     *("rounds", "seconds", "target", "stop_at_target"),
 }

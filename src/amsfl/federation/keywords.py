@@ -97,6 +97,16 @@ class RunKeywords(TrainingKeywords, total=False):
     """what clients minimise: cross-entropy of classes, squared or absolute error of numbers"""
     class_weights: str
     """balanced (by counts that sites can add up), or as in yes=5,no=1; '': all alike"""
+    privacy: Literal["auto", "none", "record"]
+    """record: clipped rows and noise at every client; auto: where epsilon is given"""
+    epsilon: float | None
+    """privacy that a client's rows may lose in a run; see docs/privacy.md"""
+    delta: float
+    """chance that epsilon does not hold"""
+    noise: float
+    """of a private step: its deviation over the clipping norm"""
+    clip: float
+    """norm that every row's gradient is cut to, if private"""
     engine: Literal["jax", "loop"]
     """jax, or loop: slow and talkative"""
     precision: Literal["float32", "float64"]

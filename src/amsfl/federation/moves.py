@@ -9,7 +9,7 @@ from amsfl import clock
 from amsfl.core import Reading
 from amsfl.engines import Orders, State
 from amsfl.federation import flight as queue
-from amsfl.federation import landing, takeoff
+from amsfl.federation import landing, private, takeoff
 from amsfl.federation.flight import Flight, Move
 from amsfl.federation.planner import Decision, Memory
 from amsfl.federation.setup import Parts
@@ -32,14 +32,27 @@ class Trial:
     local: dict[str, list[float | None]] | None = None  # accuracy or R² of each client's own model, by split
     flight: Flight = field(default_factory=Flight)  # who is under way
 
+    @property
+    def begun(self) -> list[int]:
+        """Every client's steps, those under way or lost included."""
+        return self.flight.taken(len(self.steps))
+
 
 def until_the_server_moves(parts: Parts, trial: Trial) -> Move:
     flight, drop = trial.flight, parts.config.late == "drop"
 
     def invite(now: float) -> Any:
-        return takeoff.invited(parts, trial.index, trial.memory, flight, trial.round, now)
+        allowed = allowance(parts, trial)
+        return takeoff.invited(parts, trial.index, trial.memory, flight, trial.round, now, allowed)
 
     return queue.next_move(flight, trial.seconds["makespan"], trial.round, parts.end, drop, invite)
+
+
+def allowance(parts: Parts, trial: Trial) -> Any:
+    """The most steps of every client in the next round, by what privacy it has left; None: no such limit."""
+    config, book = parts.configs[trial.index], parts.ledgers[trial.index]
+    seconds = trial.seconds[config.clock]
+    return private.allowance(config, parts.policy, book, trial.begun, trial.round, seconds)
 
 
 def decided(parts: Parts, trial: Trial, move: Move) -> Decision:

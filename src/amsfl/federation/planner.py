@@ -52,10 +52,13 @@ class Decision(NamedTuple):
 
 
 class Planner(NamedTuple):
-    """start() -> memory; decide(memory, round, cohort, costs) -> Decision; learn(...) -> memory."""
+    """start() -> memory; decide(memory, round, cohort, costs, allowed) -> Decision; learn(...) -> memory.
+
+    `allowed` are the most steps of each of the cohort by what privacy they have left; None: no such limit.
+    """
 
     start: Callable[[], Memory]
-    decide: Callable[[Memory, int, Ints, Costs], Decision]
+    decide: Callable[..., Decision]
     learn: Callable[[Memory, Ints, Decision, Reading], Memory]
 
 
@@ -80,16 +83,19 @@ def planner(config: Training, method: Method, policy: Policy, weights: Any, rows
         rate = drift.Rate() if method.own_rate else drift.Rate(config.lr)
         return Memory(rate, drift.start(len(weights) if policy.readings else 0))
 
-    def decide(memory: Memory, number: int, cohort: Ints, costs: Costs) -> Decision:
+    def decide(
+        memory: Memory, number: int, cohort: Ints, costs: Costs, allowed: Ints | None = None
+    ) -> Decision:
         if not policy.constant:
-            return plan(memory, number, cohort, costs)
-        key = (cohort.tobytes(), costs.step_seconds.tobytes(), costs.comm_seconds.tobytes())
+            return plan(memory, number, cohort, costs, allowed)
+        allows = b"" if allowed is None else np.minimum(allowed, most).tobytes()
+        key = (cohort.tobytes(), costs.step_seconds.tobytes(), costs.comm_seconds.tobytes(), allows)
         if key not in last:  # only the latest: cohorts of thousands would pile up
             last.clear()
-            last[key] = plan(memory, number, cohort, costs)
+            last[key] = plan(memory, number, cohort, costs, allowed)
         return last[key]._replace(lr=memory.rate.lr)
 
-    def plan(memory: Memory, number: int, cohort: Ints, costs: Costs) -> Decision:
+    def plan(memory: Memory, number: int, cohort: Ints, costs: Costs, allowed: Ints | None) -> Decision:
         lr = memory.rate.lr
         gain: Any = 1.0
         fade: Any = None
@@ -99,6 +105,8 @@ def planner(config: Training, method: Method, policy: Policy, weights: Any, rows
         if budget is None and policy.spends:
             equal = np.full(len(cohort), config.steps)
             budget = round_seconds(costs, cohort, equal)[config.clock]
+        top = limits[cohort] if policy.readings else np.full(len(cohort), most)
+        ceiling = top if allowed is None else np.minimum(allowed, top)
         problem = schedule.problem(
             doubt.rows(weights[cohort]),
             doubt.seconds(costs.step_seconds[cohort]),
@@ -108,11 +116,15 @@ def planner(config: Training, method: Method, policy: Policy, weights: Any, rows
             curve="geometric" if policy.readings else "linear",
             kind=config.clock,  # type: ignore[arg-type]  # checked by the settings
             budget=budget,
-            t_max=limits[cohort] if policy.readings else most,
+            t_max=ceiling,
             clients=[str(who) for who in cohort],
         )
         signals = memory.heard.signals(number, config.steps, config.lr if lr is None else lr, config.seconds)
         found = policy.plan(problem, signals)
+        if allowed is not None:  # not every rule knows a t_max, and this one is a promise
+            steps = np.minimum(found.steps, ceiling)
+            why = np.where((steps >= ceiling) & (ceiling < top), "epsilon", found.why)
+            found = found._replace(steps=steps, why=tuple(why.tolist()))
         return Decision(np.asarray(found.steps), lr, found.seconds, explain(problem, found, policy.readings))
 
     def learn(memory: Memory, cohort: Ints, decision: Decision, reading: Reading) -> Memory:

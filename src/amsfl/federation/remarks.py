@@ -38,6 +38,6 @@ def remarks(
         ):
             if name in given and not ends.startswith(modes):
                 yield f"Setting {name!r} has no effect: rounds end with {ends}."
-    unused = "" if profile is None else profile.unused()
+    unused = "" if profile is None else profile.unused(*(["epsilon"] if method.clip else []))
     if unused:
         yield unused

@@ -15,9 +15,9 @@ from amsfl import clock
 from amsfl.core import Reading, score
 from amsfl.engines import State, metrics
 from amsfl.federation import flight as queue
-from amsfl.federation import takeoff
+from amsfl.federation import private, takeoff
 from amsfl.federation.flight import Flight, Move
-from amsfl.federation.moves import Trial, decided, took, until_the_server_moves, worked
+from amsfl.federation.moves import Trial, allowance, decided, took, until_the_server_moves, worked
 from amsfl.federation.planner import Decision
 from amsfl.federation.setup import Parts
 from amsfl.methods import Method
@@ -35,7 +35,9 @@ def begin(parts: Parts) -> tuple[State, list[Trial]]:
 
 def rehearse(parts: Parts, trial: Trial) -> None:
     """Plan the first round and throw the plan away: a budget too small is said before a folder is made."""
-    takeoff.decide(parts, trial.index, trial.memory, 0, takeoff.drawn(parts, trial.seed, Flight(), 0))
+    allowed = allowance(parts, trial)
+    who = takeoff.drawn(parts, trial.seed, Flight(), 0, allowed)
+    takeoff.decide(parts, trial.index, trial.memory, 0, who, allowed)
 
 
 def rounds(
@@ -95,7 +97,8 @@ def _advance(
     trial.memory = parts.planners[trial.index].learn(trial.memory, cohort, decision, mine)
     config = parts.configs[trial.index]
     out_of_time = config.seconds is not None and trial.seconds[config.clock] >= config.seconds
-    if trial.round >= config.last_round or out_of_time:
+    nothing_left = private.spent(parts.ledgers[trial.index], trial.begun)
+    if trial.round >= config.last_round or out_of_time or nothing_left:
         trial.status = "finished"
 
 
@@ -197,6 +200,7 @@ def _record(
         decision.explain | {"client_seconds": each.tolist()},
         {"seconds": wall},
         [share * parts.worth(age) for share, age in zip(mix, ages, strict=bool(mix))],
+        epsilon=parts.ledgers[trial.index].bounds(trial.begun),
         **own,
     )
 

@@ -11,9 +11,10 @@ from amsfl.core import Combine, Reading, Score, Transmit, UserError, score
 from amsfl.data import Dataset
 from amsfl.data.weights import class_weights
 from amsfl.engines import losses, models, task
-from amsfl.federation import foes, planner
+from amsfl.federation import foes, planner, private
 from amsfl.federation.config import RunConfig, Training
 from amsfl.federation.foes import Foes
+from amsfl.privacy import Ledger
 from amsfl.schedule import Policy
 
 
@@ -58,6 +59,7 @@ class Parts(NamedTuple):
     end: clock.RoundEnd
     worth: Callable[[int], float]  # of an upload by its age
     score: Score  # what targets, best rounds and comparisons go by
+    ledgers: list[Ledger]  # each trial's book of privacy
 
     @property
     def places(self) -> int:
@@ -91,19 +93,20 @@ def prepare(
 def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
     """Build everything. What a user brings stands in for what the settings name."""
     config, own = configs[0], own or Own()
-    method = method_of(config, own)
-    policy = planner.policy_of(config, method, own.policy)
+    method_of(config, own)  # a name that nobody knows is told before any row is read
     dataset = own.dataset or load_data(config)
     told = score(config.score, dataset.classes)
-    loss = loss_of(config, dataset, method)
     names = client_names(config, dataset)
     clients = len(names) or config.clients  # the data says how many there are, if it has sites
     if config.cohort is not None and config.cohort > clients:
         raise UserError(
             f"A cohort of {config.cohort} does not fit {clients} clients; lower --cohort or raise --clients."
         )
-    end = round_end_of(config, method, config.cohort or clients)
     profiles = [clock.profile(each.profile, clients, each.seed, names) for each in configs]
+    method = method_of(config, own, config.clip if private.is_private(config, profiles[0]) else 0.0)
+    policy = planner.policy_of(config, method, own.policy)
+    end = round_end_of(config, method, config.cohort or clients)
+    loss = loss_of(config, dataset, method)
     partitions = [
         data.partition(
             scheme(each, dataset),
@@ -121,7 +124,19 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
     method = method._replace(attacks=cast.attacks)
     dtype = np.dtype(config.precision).type
     network = own.network or models.make(config.model, dataset.x.shape[1], len(dataset.classes) or 1)
-    job = task.make(rows, network, partitions, [each.seed for each in configs], dtype, loss)
+    noise = None
+    if method.clip:
+        private.check_settings(config)
+        private.check_policy(policy)
+        private.check_rows_apart(network, dataset.x)
+        noise = np.array([[each.noise] * clients for each in configs])
+    job = task.make(rows, network, partitions, [each.seed for each in configs], dtype, loss, noise)
+    if method.clip and end.asynchronous:
+        raise UserError(
+            "A server that waits for nobody would wait forever once clients have spent their privacy; under "
+            "privacy rounds end with all, a deadline or a quorum."
+        )
+    books = [private.book(*each) for each in zip(configs, profiles, job.shards.size, strict=True)]
     reads = takes_readings(config, method, policy)
     engine = engines.make(
         config.engine, job, method, config.batch, reads, config.cohort, end.enough or config.cohort
@@ -150,6 +165,7 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
         end,
         clock.staleness(config.staleness),
         told,
+        books,
     )
 
 
@@ -202,9 +218,14 @@ def scheme(config: Training, dataset: Dataset) -> str:
     return "dirichlet:0.5" if dataset.sites is None else "column"
 
 
-def method_of(config: Training, own: Own) -> methods.Method:
-    """The method of the settings with all that they put on top of it."""
+def method_of(config: Training, own: Own, clip: float = 0.0) -> methods.Method:
+    """The method of the settings with all that they put on top of it; `clip`: of rows' gradients."""
     method = methods.make(own.method or config.method, config.options, config.extrapolation)
+    if clip and method.private and own.method is None:
+        options = private.options(method, config.options)
+        method = methods.make(config.method, options, config.extrapolation)
+    if clip:
+        method = private.guarded(method, clip)
     server = methods.server_optimizer(config.server_optimizer)
     if server:
         if method.init(np.zeros(1))[0].size:
@@ -233,7 +254,7 @@ def work_of(method: methods.Method, policy: Policy, dim: int) -> clock.Work:
 
     Who plans by the change of a gradient pays for it; as a mere diagnostic it is free, and so is a loss.
     """
-    reads = method.readings or policy.readings
+    reads = (method.readings or policy.readings) and not method.clip  # then uploads tell all that is known
     return clock.Work(
         4.0 * dim * method.vectors_down,
         protocol.sent_bytes(method, dim) + 4.0 * (len(Reading._fields) if reads else 0),

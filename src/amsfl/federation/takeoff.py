@@ -14,9 +14,17 @@ Array = np.ndarray[Any, np.dtype[Any]]
 DRAWS = 0xC0  # the stream that cohorts are drawn from
 
 
-def invited(parts: Parts, trial: int, memory: Memory, flight: Flight, version: int, now: float) -> Array:
-    """The jobs of all who start now, at the places that are free."""
-    who = drawn(parts, parts.task.seeds[trial], flight, version)
+def invited(
+    parts: Parts,
+    trial: int,
+    memory: Memory,
+    flight: Flight,
+    version: int,
+    now: float,
+    allowed: Array | None = None,
+) -> Array:
+    """The jobs of all who start now, at the places that are free; `allowed`: every client's most steps."""
+    who = drawn(parts, parts.task.seeds[trial], flight, version, allowed)
     if not len(who):
         return NOBODY
     jobs, costs = np.zeros(len(who), JOB), parts.costs[trial]
@@ -26,41 +34,48 @@ def invited(parts: Parts, trial: int, memory: Memory, flight: Flight, version: i
     jobs["number"], jobs["place"] = queue.numbers(flight, who, version), [next(free) for _ in who]
     apart = parts.end.asynchronous and parts.policy.readings  # each by what its own seconds are worth
     for some in np.split(jobs, len(who)) if apart else [jobs]:
-        decision = decide(parts, trial, memory, version, some["client"])
+        decision = decide(parts, trial, memory, version, some["client"], allowed)
         some["steps"], some["lr"] = decision.steps, np.nan if decision.lr is None else decision.lr
         some["group"], some["nth"] = flight.groups, np.arange(len(some))
         flight.told[flight.groups] = decision.explain | {"predicted_seconds": decision.predicted_seconds}
         flight.groups += 1
+    flight.count(jobs)
     jobs["arrives"] = now + clock.client_seconds(costs, who, jobs["steps"])
     return jobs
 
 
-def decide(parts: Parts, trial: int, memory: Memory, version: int, who: Array) -> Decision:
+def decide(
+    parts: Parts, trial: int, memory: Memory, version: int, who: Array, allowed: Array | None = None
+) -> Decision:
     """The plan for these clients, by what they say of their speed."""
     costs = parts.foes.costs(trial, parts.costs[trial])
-    return parts.planners[trial].decide(memory, version, who, costs)
+    return parts.planners[trial].decide(
+        memory, version, who, costs, None if allowed is None else allowed[who]
+    )
 
 
-def drawn(parts: Parts, seed: int, flight: Flight, version: int) -> Array:
-    """Idle clients for all free places, in order.
+def drawn(parts: Parts, seed: int, flight: Flight, version: int, allowed: Array | None = None) -> Array:
+    """Idle clients for all free places, in order, of those who may take a step.
 
     A whole cohort is a draw that depends on seed and version alone, so a resumed run draws the same; single
     places are filled by the stateless hash.
     """
     clients, busy = parts.task.shards.size.shape[1], flight.jobs["client"]
     free = parts.cohort - len(busy)
-    if parts.cohort == clients:
-        return np.setdiff1d(np.arange(clients), busy) if len(busy) else np.arange(clients)
+    there = np.arange(clients) if allowed is None else np.flatnonzero(allowed > 0)
+    idle = np.setdiff1d(there, busy) if len(busy) else there
+    if free >= len(idle):
+        return idle
     if not len(busy):
         rng = np.random.default_rng([seed, version, DRAWS])
-        return np.sort(rng.choice(clients, parts.cohort, replace=False))
+        return np.sort(rng.choice(there, parts.cohort, replace=False))
     with np.errstate(over="ignore"):
         key = sampling.stream(*map(sampling.words, (seed, flight.groups, DRAWS)))
         found, place = np.zeros(0, np.int64), 0
         while len(found) < free:
             places = np.arange(place, place + 2 * free, dtype=np.uint32)
             picked = (sampling.uniform(key, places) * np.float32(clients)).astype(np.int64) % clients
-            found = np.concatenate([found, picked[~np.isin(picked, busy)]])
+            found = np.concatenate([found, picked[np.isin(picked, idle)]])
             found = found[np.sort(np.unique(found, return_index=True)[1])]
             place += 2 * free
     return np.sort(found[:free])

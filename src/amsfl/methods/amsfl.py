@@ -50,6 +50,7 @@ def amsfl(
         readings=True,
         closing=bool(closing),
         extra_gradients=1.0,
+        private=(("polyak", 0.0), ("closing", 0.0)),
     )
     whole = accelerated(bare, pace)
     if not (polyak or closing):
@@ -67,7 +68,7 @@ def planned_steps(closing: float = 1.0, balance: float = 0.25) -> Method:
     What planning by itself is worth; docs/adaptivity.md.
     """
     bare = amsfl(0.0, closing, balance, secant=0.0, momentum=0.0, averaging=0.0, shrinking=0.0)
-    return bare._replace(name="amsfl-steps", title="AMSFL, steps alone")
+    return bare._replace(name="amsfl-steps", title="AMSFL, steps alone", private=(("closing", 0.0),))
 
 
 def paper() -> Method:
@@ -78,4 +79,4 @@ def paper() -> Method:
     Xu, section 3.4; why that feeds the slowest clients: docs/theory.md.
     """
     bare = amsfl(0.0, closing=0.0, balance=0.0, secant=0.0, momentum=0.0, averaging=0.0, shrinking=0.0)
-    return bare._replace(name="amsfl-paper", title="AMSFL as printed", policy="printed")
+    return bare._replace(name="amsfl-paper", title="AMSFL as printed", policy="printed", private=())

@@ -101,6 +101,8 @@ class Method(NamedTuple):
     combine: Combine | None = None  # what happens to the uploads of a cohort before they are summed
     attacks: tuple[Attack, ...] = ()  # what false clients of a simulation do
     objective: Distillation | None = None
+    clip: float = 0.0  # differential privacy: the norm that every row's gradient is cut to; 0: none
+    private: tuple[tuple[str, float], ...] = ()  # options under which it looks at no raw loss or gradient
     title: str = ""  # as people write it; the name if empty
     note: str = ""  # what a reader of its numbers must know
     policy: Any = "fixed"  # who chooses its steps unless the user says: a name, or a schedule.Policy
@@ -121,6 +123,11 @@ class Method(NamedTuple):
     def told(self, server: Vector) -> Vector:
         """What clients see of the server state: all of it where it is sent to them, else nothing."""
         return server if self.vectors_down > 1 else server[:0]
+
+    @property
+    def looks(self) -> bool:
+        """Whether it needs losses or gradients as they are, without clipping and noise."""
+        return self.stride is not None or self.own_rate or self.closing or self.objective is not None
 
     @property
     def stacks(self) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from amsfl.core import Reading, Upload
-from amsfl.drift import reading
+from amsfl.drift import of_upload, reading
 from amsfl.methods import Method
 from amsfl.methods.base import least
 
@@ -112,6 +112,8 @@ def finish(
     `direction` is the last global step; empty where none was sent.
     """
     upload, client = method.report(carry.x, carry.anchor, steps, carry.lr, carry.server, carry.client)
+    if method.clip:
+        return upload, client, of_upload(upload.delta, direction)
     if carry.last is None:
         return upload, client, None
     taken = reading(carry.loss, carry.grad, carry.last, carry.end - carry.anchor, direction)

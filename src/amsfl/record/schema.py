@@ -51,6 +51,7 @@ class RoundRecord(NamedTuple):
     started: list[float] = []
     arrived: list[float] = []
     dropped: list[list[float]] = []
+    epsilon: list[float] = []  # of all clients: privacy lost so far, at most; [] if not private
 
     @property
     def scores(self) -> dict[str, float]:
@@ -88,6 +89,7 @@ class Summary(NamedTuple):
     steps: dict[str, int]  # by client
     bytes_up: float
     bytes_down: float
+    epsilon: dict[str, float] = {}  # by client: privacy lost, where it is counted
     refused: int = 0  # replies of real clients that were not taken
     wall: dict[str, float | None] = {}
     score: str = "accuracy"  # what target and curves are of: accuracy, f1, f1:CLASS, r2, mae, ...

@@ -3,7 +3,8 @@
 Row numbers are a hash of (seed, round, client, step, place), so a batch can be drawn anywhere, in any
 order, without state: engines agree, resumed runs agree, and drawing costs a handful of integer
 operations (jax's threefry took a fifth of a client step on two cores). Sampling is i.i.d. with
-replacement, so clients with fewer rows than a batch need no special case.
+replacement, so clients with fewer rows than a batch need no special case. Under differential privacy a row
+is in a batch by a chance of its own (`chosen`), and noise comes from here, too.
 The functions use operators only: numpy and jax arrays both pass through.
 """
 
@@ -43,6 +44,46 @@ def uniform(key: tuple[Array, Array], places: Array) -> Array:
     """Float32 numbers in [0, 1), one a place, from a stream of their own: no minibatch shares them."""
     bits = scramble(scramble(places + scramble(key[0] + U32(0x68E31DA4))) ^ key[1])
     return (bits >> U32(8)).astype(np.float32) * np.float32(2**-24)
+
+
+def chance(batch: int, rows: Any) -> np.ndarray[Any, np.dtype[np.uint32]]:
+    """The largest word by which a row is in a minibatch: its chance is (word + 1) / 2^32, to the bit.
+
+    That is batch/rows, rounded down; certain where there are no more rows than the batch has room for.
+    """
+    words = (np.uint64(batch) << np.uint64(32)) // np.maximum(np.asarray(rows, np.uint64), np.uint64(1))
+    return (np.minimum(words, np.uint64(2**32)) - np.uint64(1)).astype(np.uint32)
+
+
+def share(word: Any) -> float:
+    """The chance that a word of `chance` stands for."""
+    return (int(word) + 1) / 2**32
+
+
+def chosen(key: tuple[Array, Array], step: Array, places: Array, word: Array) -> Array:
+    """Whether each row (places: arange, uint32) is in step's minibatch, each by itself (Poisson sampling)."""
+    return _bits(key, step, places, U32(0x3C6EF372))[0] <= word
+
+
+def normal(key: tuple[Array, Array], step: Array, places: Array) -> Array:
+    """Standard normal float32 numbers, one a place, of step's noise (Box and Muller's cosine)."""
+    bits, more = _bits(key, step, places, U32(0xDAA66D2B))
+    space = places.__array_namespace__()
+    radius, angle = (_real(word) for word in (bits, more))
+    return space.sqrt(np.float32(-2) * space.log(radius)) * space.cos(np.float32(2 * np.pi) * angle)
+
+
+def _real(bits: Array) -> Array:
+    """Float32 numbers above 0 and below 1."""
+    return ((bits >> U32(8)).astype(np.float32) + np.float32(0.5)) * np.float32(2**-24)
+
+
+def _bits(key: tuple[Array, Array], step: Array, places: Array, purpose: Any) -> tuple[Array, Array]:
+    """Two words a place. Both keys are the step's own: windows of places that overlap must not repeat."""
+    first = scramble(scramble(key[0] + purpose) + step)
+    second = scramble(key[1] ^ first)
+    bits = scramble(scramble(places + first) ^ second)
+    return bits, scramble(bits + second)
 
 
 def words(values: Any) -> np.ndarray[Any, np.dtype[np.uint32]]:

@@ -12,6 +12,7 @@ WORDS = {
     "rate": "one more step would lower the gain per second",
     "cap": "reached its largest number of steps",
     "drift": "one more step would do no good (drift)",
+    "epsilon": "its privacy allows no more (epsilon)",
     "fixed": "the rule gives it this many",
 }
 

@@ -1,0 +1,22 @@
+"""What left the clients of a recorded run."""
+
+from pathlib import Path
+
+from amsfl.federation.given import make_config
+from amsfl.federation.planner import policy_of
+from amsfl.federation.private import is_private
+from amsfl.federation.setup import Own, method_of, takes_readings
+from amsfl.privacy.leaves import Leaf, leaves
+from amsfl.record import read_run
+
+FILES = (".csv", ".tsv", ".parquet")
+
+
+def leaves_of(folder: Path) -> list[Leaf]:
+    """Every quantity, and what protected it; not for a method of your own, whose name alone is on record."""
+    found = read_run(folder)
+    config = make_config(found.settings)
+    guarded = is_private(config) or any(each.epsilon for each in found.rounds[:1])
+    method = method_of(config, Own(), config.clip if guarded else 0.0)
+    reads = takes_readings(config, method, policy_of(config, method))
+    return leaves(method, reads, guarded, config.data.endswith(FILES) and config.impute == "shared")

@@ -1,0 +1,158 @@
+"""Differential privacy from settings: who is private, what a method may then do, and the book of a run."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from amsfl import methods, privacy, sampling
+from amsfl.clock import Profile
+from amsfl.core import UserError
+from amsfl.engines.models import Model
+from amsfl.federation.config import ROUNDS, RunConfig
+from amsfl.privacy import Ledger
+from amsfl.privacy.ledger import NOTHING
+from amsfl.schedule import Policy
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def is_private(config: RunConfig, profile: Profile | None = None) -> bool:
+    """Whether clients clip and add noise: the settings say so, or a budget of epsilon implies it."""
+    if config.privacy == "none" and config.epsilon is not None:
+        raise UserError("An epsilon is given, and privacy 'none': leave one of them out.")
+    budget = config.epsilon is not None or (profile is not None and column(profile) is not None)
+    return config.privacy == "record" or (config.privacy == "auto" and budget)
+
+
+def column(profile: Profile) -> Array | None:
+    return None if profile.sites is None else profile.sites.get("epsilon")
+
+
+def options(method: methods.Method, given: Mapping[str, float]) -> dict[str, float]:
+    """A method's hyper-parameters when it may look at nothing raw."""
+    for name, value in method.private:
+        if given.get(name, value) != value:
+            raise UserError(
+                f"{method.title or method.name} with {name}={given[name]:g} goes by losses or gradients as "
+                f"they are, which would tell of single rows; under privacy leave {name} out ({value:g})."
+            )
+    return {**given, **dict(method.private)}
+
+
+def guarded(method: methods.Method, clip: float) -> methods.Method:
+    """A method whose clients clip their rows' gradients and add noise; readings then come from uploads."""
+    if method.looks:
+        raise UserError(
+            f"{method.title or method.name} goes by losses or gradients as they are, which would tell of "
+            "single rows, and has no way without; under privacy use fedavg, scaffold, feddyn or amsfl."
+        )
+    return method._replace(clip=clip, extra_gradients=0.0 if method.readings else method.extra_gradients)
+
+
+def check_policy(policy: Policy) -> None:
+    if policy.losses:
+        raise UserError(
+            f"The policy {policy.name!r} plans by clients' losses, which would tell of single rows; under "
+            "privacy use fixed, fill or price."
+        )
+
+
+def check_settings(config: RunConfig) -> None:
+    if config.class_weights == "balanced":
+        raise UserError(
+            "Balanced class weights are made of every client's counts of classes, which would leave without "
+            "noise; under privacy name the weights, as in --class-weights yes=5,no=1, or leave them out."
+        )
+
+
+def check_rows_apart(model: Model, x: Array) -> None:
+    """A row's gradient must be its own: a model that looks across a batch has none."""
+    import jax
+    import jax.numpy as jnp
+
+    rows = jnp.asarray(x[:: max(len(x) // 4, 1)][:4])
+    drawn = model.init(jax.random.key(0))
+
+    def moved(leaf: Any) -> Any:  # models may begin at zero, where nothing matters
+        return jnp.asarray(leaf, rows.dtype) + 0.1 * jnp.cos(jnp.arange(leaf.size)).reshape(leaf.shape)
+
+    params = jax.tree.map(moved, drawn)
+    together = np.asarray(model.apply(params, rows))
+    alone = np.concatenate([np.asarray(model.apply(params, row[None])) for row in rows])
+    if not np.allclose(together, alone, rtol=1e-3, atol=1e-3):
+        raise UserError(
+            f"The model {model.name!r} treats a row differently beside others (batch normalisation does), so "
+            "no row has a gradient of its own to clip; under privacy use a model without that."
+        )
+
+
+def book(config: RunConfig, profile: Profile | None, rows: Array) -> Ledger:
+    """The ledger of one trial; `rows` are its clients' own numbers of rows."""
+    if not is_private(config, profile):
+        return NOTHING
+    words = sampling.chance(config.batch, rows)
+    sites = [privacy.Site(sampling.share(word), config.noise, config.delta) for word in words]
+    own = None if profile is None else column(profile)
+    budgets = own.tolist() if own is not None else None
+    if budgets is None and config.epsilon is not None:
+        budgets = [config.epsilon] * len(sites)
+    return privacy.ledger(sites, budgets)
+
+
+def remarks(config: RunConfig, method: methods.Method, ledger: Ledger, rows: Array) -> Iterator[str]:
+    """What a user of privacy should hear before a run, and who set its numbers in vain."""
+    if not method.clip:
+        for name in sorted({"delta", "noise", "clip"} & config.model_fields_set):
+            yield f"Setting {name!r} has no effect: nothing is private without epsilon, or privacy 'record'."
+        return
+    if method.private:
+        off = ", ".join(name for name, _ in method.private)
+        yield f"{config.method} goes without {off}, which look at raw losses and gradients: lr is its step."
+    if config.delta * rows.min() >= 1:
+        yield (
+            f"A delta of {config.delta:g} is not below 1/{rows.min()}, one over a client's rows: by chance "
+            "alone whole rows might be told; lower --delta."
+        )
+    none = np.flatnonzero(ledger.limits == 0)
+    if ledger.budgets and none.size:
+        who = ", ".join(map(str, none[:10]))
+        yield f"No step of these clients fits their epsilon, and they take no part: {who}."
+
+
+def allowance(
+    config: RunConfig, policy: Policy, ledger: Ledger, taken: Sequence[int], number: int, seconds: float
+) -> Array | None:
+    """The most steps of every client in round `number` (from 0); None: nobody counts.
+
+    Who plans by worth is paced: what is left is spread over the rounds to come, since a client's first steps
+    of a round are worth more than its later ones; what a round leaves unused is the next ones'. Other rules
+    take what they take until nothing is left. `seconds` have passed.
+    """
+    if not ledger.budgets:
+        return None
+    left = ledger.left(taken)
+    if not policy.readings:
+        return left
+    due = np.ceil(ledger.limits * progress(config, number, seconds) - 1e-9).astype(np.int64)
+    paced = np.clip(due - np.asarray(taken, np.int64), 0, left)
+    return paced if paced.any() else np.minimum(left, 1)  # no round is empty while anybody may work
+
+
+def spent(ledger: Ledger, taken: Sequence[int]) -> bool:
+    """Whether nobody may take another step."""
+    return bool(ledger.budgets) and not ledger.left(taken).any()
+
+
+def progress(config: RunConfig, number: int, seconds: float) -> float:
+    """The part of a run that will be over after round `number`, as far as anybody can tell.
+
+    By rounds where they are given; by seconds, with one more round like those before, where these are; a run
+    that only has a target is paced as one of so many rounds as are usual.
+    """
+    ways = []
+    if config.rounds is not None or config.seconds is None:
+        ways.append((number + 1) / (config.rounds or ROUNDS))
+    if config.seconds is not None:
+        ways.append(seconds * (1 + 1 / number) / config.seconds if number else 1 / ROUNDS)
+    return min(max(ways), 1.0)

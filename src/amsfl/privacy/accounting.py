@@ -1,0 +1,87 @@
+"""How much so many private steps tell of one row: dp-accounting's answer, and no arithmetic of our own.
+
+A step is a Gaussian mechanism on a Poisson sample; steps compose. The promise is (epsilon, delta)-
+differential privacy against whoever sees all that the client sent, for one row more or less.
+"""
+
+from functools import lru_cache
+from math import exp, expm1, log
+from typing import Any, NamedTuple
+
+from amsfl.core import UserError
+
+# of a privacy loss distribution, over the loss's own deviation: up to 1% above what dp-accounting's own 1e-4
+# finds, in a twentieth of the time
+FINENESS = 0.2
+MOST = 2**20  # steps of one client in a run that has a budget
+PER_OCTAVE = 8  # marks at which records' epsilons are worked out, between them the next one's counts
+
+
+class Site(NamedTuple):
+    """What of a client's steps the accountant must know."""
+
+    chance: float  # that a row is in a minibatch
+    noise: float  # standard deviation of a step's noise over the clipping norm
+    delta: float
+
+
+@lru_cache(maxsize=100_000)
+def epsilon(site: Site, steps: int) -> float:
+    """The least epsilon that so many steps keep at the site's delta."""
+    if not steps:
+        return 0.0
+    return float(_one_step(site.chance, site.noise).self_compose(steps).get_epsilon_for_delta(site.delta))
+
+
+def mark(steps: int) -> int:
+    """Steps, rounded up to a mark, an eighth more at most: between powers of two there are PER_OCTAVE.
+
+    A call for each site and round would cost more than the round; nobody is told too little this way.
+    """
+    wide = 1 << max(steps.bit_length() - PER_OCTAVE.bit_length(), 0)
+    return -(-steps // wide) * wide
+
+
+@lru_cache(maxsize=10_000)
+def steps_within(site: Site, budget: float) -> int:
+    """The most steps that cost at most `budget`, or up to 1% fewer; never more than MOST."""
+    low, high = 0, 1
+    while high <= MOST and epsilon(site, high) <= budget:
+        low, high = high, 4 * high
+    if low == 0 or high > MOST:
+        return low
+    while high - low > max(1, low // 100):
+        # epsilon grows about as a power of the steps: where the line through both ends meets the budget
+        one, two = (log(epsilon(site, end)) for end in (low, high))
+        guess = exp(log(low) + (log(budget) - one) / (two - one) * log(high / low))
+        middle = min(max(round(guess), low + 1, low + (high - low) // 8), high - 1, high - (high - low) // 8)
+        low, high = (middle, high) if epsilon(site, middle) <= budget else (low, middle)
+    return low
+
+
+def noise_for(site: Site, budget: float, steps: int) -> float:
+    """The least noise, to 1%, by which so many steps stay within the budget."""
+    low, high = 0.3, 1.0
+    while epsilon(site._replace(noise=high), steps) > budget:
+        low, high = high, 2 * high
+        if high > 1e5:
+            raise UserError(f"No noise keeps {steps} steps within an epsilon of {budget:g}; ask for fewer.")
+    while high > 1.01 * low:
+        middle = (low * high) ** 0.5
+        low, high = (low, middle) if epsilon(site._replace(noise=middle), steps) <= budget else (middle, high)
+    return high
+
+
+@lru_cache(maxsize=1_000)
+def _one_step(chance: float, noise: float) -> Any:
+    """The privacy loss of one step, both for a row more and for a row less."""
+    try:
+        from dp_accounting.pld import privacy_loss_distribution as loss
+    except ImportError:
+        raise UserError(
+            "Differential privacy is counted by dp-accounting, which is not installed; type: "
+            "pip install 'amsfl[privacy]'"
+        ) from None
+    deviation = chance * expm1(min(1 / noise**2, 50.0)) ** 0.5
+    fine = min(max(FINENESS * deviation, 1e-4), 1e-2)
+    return loss.from_gaussian_mechanism(noise, value_discretization_interval=fine, sampling_prob=chance)

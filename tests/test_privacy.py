@@ -1,0 +1,202 @@
+"""Record-level differential privacy: the sampling, the clipping, the book, and what a run says of it."""
+
+import json
+import subprocess
+import sys
+
+import dp_accounting
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from dp_accounting import pld
+
+import amsfl
+from amsfl import sampling
+from amsfl.core import Remark, UserError
+from amsfl.engines import losses, models, private
+from amsfl.federation.leaving import leaves_of
+from amsfl.privacy import Site, accounting, epsilon, steps_within
+
+SMALL = {"data": "digits", "model": "softmax", "batch": 32, "lr": 0.5, "steps": 3, "rounds": 2, "noise": 3.0}
+
+
+def test_epsilon_is_dp_accountings_own():
+    """Its PLD accountant with its own event tree and fineness; ours is coarser, above, by 1% at most."""
+    for chance, noise, steps in ((0.2, 3.0, 40), (0.01, 0.8, 200), (1.0, 15.0, 10)):
+        event = dp_accounting.GaussianDpEvent(noise)
+        event = dp_accounting.PoissonSampledDpEvent(chance, event) if chance < 1 else event
+        theirs = pld.PLDAccountant()
+        theirs.compose(event, steps)
+        whole = theirs.get_epsilon(1e-5)
+        assert whole * (1 - 1e-6) <= epsilon(Site(chance, noise, 1e-5), steps) <= 1.01 * whole
+
+
+def test_steps_left_are_the_last_that_fit():
+    site = Site(0.1, 2.0, 1e-5)
+    found = steps_within(site, 2.0)
+    assert epsilon(site, found) <= 2 < epsilon(site, found + max(1, found // 50))
+    assert steps_within(site, 1e-3) == 0
+    assert all(n <= accounting.mark(n) <= n * 9 / 8 for n in range(1, 3000))
+
+
+def test_every_row_is_in_by_its_own_chance():
+    """Counts over 2,000 batches: each row's near q, no pair of rows together more than by chance."""
+    rows, steps = 50, 2000
+    word = sampling.chance(10, rows)
+    with np.errstate(over="ignore"):
+        key = sampling.stream(*map(sampling.words, (7, 3, 1)))
+        inside = np.stack(
+            [
+                sampling.chosen(key, sampling.words(step), np.arange(rows, dtype=np.uint32), word)
+                for step in range(steps)
+            ]
+        )
+        noise = sampling.normal(key, sampling.words(0), np.arange(100_000, dtype=np.uint32))
+    share = sampling.share(word)
+    assert share == pytest.approx(0.2, abs=1e-9)
+    deviation = (share * (1 - share) / steps) ** 0.5
+    assert np.abs(inside.mean(0) - share).max() < 5 * deviation
+    sizes = inside.sum(1)
+    assert sizes.var() == pytest.approx(rows * share * (1 - share), rel=0.15)  # a fixed size would have none
+    together = np.corrcoef(inside.T) - np.eye(rows)
+    assert np.abs(together).max() < 5 / steps**0.5
+    moments = [np.mean(noise.astype(float) ** power) for power in (1, 2, 3, 4)]
+    assert moments == pytest.approx([0, 1, 0, 3], abs=0.06)
+    assert sampling.share(sampling.chance(64, 3)) == 1.0  # fewer rows than the batch: all of them, always
+
+
+def test_rows_are_found_in_turns_and_none_is_lost():
+    """A batch larger than the room is taken in several turns."""
+    key = jnp.uint32(3), jnp.uint32(5)
+    word = jnp.asarray(sampling.chance(40, 300))
+    batch = private.drawn(key, 2, word, jnp.int32(300), 500)
+    inside = sampling.chosen(key, jnp.uint32(2), jnp.arange(300, dtype=jnp.uint32), word)
+    found = []
+    for begin in range(0, 300, 16):
+        place, there = private.nth(batch, begin + jnp.arange(1, 17, dtype=jnp.float32))
+        found += np.asarray(place)[np.asarray(there)].tolist()
+    assert found == np.flatnonzero(inside).tolist()
+
+
+@pytest.mark.parametrize("spec", ["mlp:7", "cnn"])
+def test_clipped_sums_are_those_of_rows_one_by_one(spec):
+    model = models.make(spec, 16, 3)
+    rng = np.random.default_rng(1)
+    x, y = jnp.asarray(rng.normal(size=(6, 16)) * 3), jnp.asarray(rng.integers(0, 3, 6))
+    params = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), model.init(jax.random.key(1)))
+    there = jnp.array([True, True, False, True, True, True])
+    loss = losses.surprise
+    summed = private.of_layers(loss) if spec != "cnn" else private.of_any(model.apply, loss)
+    found = summed(params, x, y, there, 0.5)
+    expected = jax.tree.map(jnp.zeros_like, params)
+    for row in np.flatnonzero(there):
+        grad = jax.grad(lambda p, r=row: loss(model.apply(p, x[r : r + 1]), y[r : r + 1]).sum())(params)
+        norm = sum(float((leaf * leaf).sum()) for leaf in jax.tree.leaves(grad)) ** 0.5
+        expected = jax.tree.map(lambda a, g, n=norm: a + g * min(1, 0.5 / n), expected, grad)
+    for ours, theirs in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["amsfl", "scaffold"])
+def test_engines_agree(method):
+    """Clients of two rows, less than a batch, beside one of 1,430; two devices."""
+    given = SMALL | {
+        "method": method,
+        "privacy": "record",
+        "precision": "float64",
+        "partition": "quantity:0.1",
+    }
+    one, two = (amsfl.run(engine=engine, **given) for engine in ("jax", "loop"))
+    np.testing.assert_allclose(one.params, two.params, atol=1e-6)
+    assert one.summary.epsilon == two.summary.epsilon
+
+
+def test_a_client_stops_and_the_run_goes_on(tmp_path):
+    """The book: dp-accounting's answer for the steps on record, none above the budget, resumed alike."""
+    given = SMALL | {
+        "method": "fedavg",
+        "epsilon": 1.5,
+        "engine": "loop",
+        "steps": 20,
+        "partition": "quantity:1",
+    }
+    run = amsfl.run(out=tmp_path / "a", **given | {"rounds": 4})
+    cohorts = [record.cohort for record in run.rounds]
+    assert len(cohorts[0]) == 5 > len(cohorts[-1])
+    assert all(value <= 1.5 for value in run.summary.epsilon.values())
+    rows = run.parts.task.shards.size[0]
+    for who, (name, steps) in enumerate(run.summary.steps.items()):
+        site = Site(sampling.share(sampling.chance(32, rows[who])), 3.0, 1e-5)
+        assert run.summary.epsilon[name] == epsilon(site, steps)
+        assert run.rounds[-1].epsilon[who] >= run.summary.epsilon[name]
+    assert any("epsilon" in record.plan["why"] for record in run.rounds)
+    amsfl.run(out=tmp_path / "b", **given | {"rounds": 2})
+    longer = amsfl.resume(tmp_path / "b", rounds=4)
+    assert longer.summary.epsilon == run.summary.epsilon
+    assert [r.epsilon for r in longer.rounds] == [r.epsilon for r in run.rounds]
+    said = json.loads((tmp_path / "a" / "summary.json").read_text())
+    assert said["epsilon"] == run.summary.epsilon
+    left = {leaf.name: leaf.protected for leaf in leaves_of(tmp_path / "a")}
+    assert "epsilon" in left["delta"] and "reading" not in left
+
+
+def test_plans_pace_what_is_left(tmp_path):
+    """Ten rounds of a planned run: every client works in the last ones, too; a budget of its own for each."""
+    table = tmp_path / "sites.csv"
+    table.write_text("step_seconds,latency,epsilon\n0.01,0.1,1\n0.01,0.1,2\n0.03,0.1,1\n")
+    given = SMALL | {"method": "amsfl", "clients": 3, "profile": str(table), "rounds": 10, "partition": "iid"}
+    with pytest.warns(Remark, match="polyak"):
+        run = amsfl.run(**given)
+    spent = list(run.summary.epsilon.values())
+    assert spent[0] <= 1 and 1 < spent[1] <= 2 and spent[2] <= 1
+    steps = np.array([record.steps for record in run.rounds])
+    assert steps.shape == (10, 3)
+    limit = run.parts.ledgers[0].limits[0]
+    assert (steps[:, 0].cumsum() <= np.ceil(limit * np.arange(1, 11) / 10)).all()
+    assert run.rounds[0].plan["why"][0] == "epsilon"
+
+
+def test_all_spent_ends_the_run():
+    run = amsfl.run(**SMALL | {"method": "fedavg", "epsilon": 0.6, "rounds": 50})
+    assert run.summary.rounds < 50 and "spent" in run.summary.note
+
+
+def batchwise(x: jax.Array) -> jax.Array:
+    return x - x.mean(0)
+
+
+REFUSED = {
+    "not one step": ({"epsilon": 0.01}, "single step"),
+    "strides": ({"epsilon": 2.0, "method": "fedsps"}, "as they are"),
+    "asked for": ({"epsilon": 2.0, "options": {"polyak": 0.7}}, "polyak"),
+    "teacher": ({"epsilon": 2.0, "method": "fedcsda"}, "as they are"),
+    "losses": ({"epsilon": 2.0, "method": "fedavg", "policy": "adacomm"}, "losses"),
+    "counts": ({"epsilon": 2.0, "class_weights": "balanced"}, "counts of classes"),
+    "both": ({"epsilon": 2.0, "privacy": "none"}, "leave one"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_makes_no_sense_is_refused_beforehand(case):
+    given, words = REFUSED[case]
+    with pytest.raises(UserError, match=words):
+        amsfl.run(**SMALL | given)
+
+
+def test_a_model_that_looks_across_rows_is_refused():
+    plain = models.make("softmax", 64, 10)
+    across = models.Model("across", plain.init, lambda params, x: plain.apply(params, batchwise(x)))
+    settings = {key: value for key, value in SMALL.items() if key != "model"}
+    with pytest.raises(UserError, match="beside others"):
+        amsfl.run(network=across, epsilon=2.0, **settings)
+
+
+def test_without_dp_accounting_it_says_what_to_install():
+    code = (
+        "import sys; sys.modules['dp_accounting'] = None\n"
+        "from amsfl.privacy import Site, epsilon\n"
+        "epsilon(Site(0.1, 1.0, 1e-5), 1)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert "pip install 'amsfl[privacy]'" in ended.stderr
