@@ -1,8 +1,12 @@
-"""`amsfl supernode`: what a site runs."""
+"""`amsfl supernode` and `amsfl doctor`: what a site runs."""
+
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from amsfl.cli.errors import friendly
+from amsfl.cli.screen import plain
 
 PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": ["--help"]}
 
@@ -17,3 +21,27 @@ def supernode(context: typer.Context) -> None:
     from amsfl.flower.node.supernode import main
 
     main(context.args)
+
+
+@friendly
+def doctor(
+    superlink: Annotated[str, typer.Option(help="HOST:PORT of the SuperLink, as for amsfl supernode")] = "",
+    root_certificates: Annotated[Path | None, typer.Option(help="the authority's ca.pem")] = None,
+    auth_supernode_private_key: Annotated[Path | None, typer.Option(help="this site's own key")] = None,
+    node_config: Annotated[str, typer.Option(help="as for amsfl supernode")] = "",
+) -> None:
+    """Check a site before it joins: versions, port, certificate, clock, key, data, and one rehearsed round.
+
+    Give it the flags of amsfl supernode; what is not given is not checked. Exit code 1 if something is wrong.
+    """
+    from flwr.common.config import parse_config_args
+
+    from amsfl.flower.node.doctor import Site, examine
+
+    node = dict(parse_config_args([node_config])) if node_config else {}
+    site = Site(superlink, root_certificates, auth_supernode_private_key, node)
+    bad = 0
+    for finding in examine(site):
+        typer.echo(plain(f"{'ok ' if finding.fine else 'BAD'} {finding.check}: {finding.said}"))
+        bad += not finding.fine
+    raise typer.Exit(1 if bad else 0)
