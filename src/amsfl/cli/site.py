@@ -34,11 +34,9 @@ def doctor(
 
     Give it the flags of amsfl supernode; what is not given is not checked. Exit code 1 if something is wrong.
     """
-    from flwr.common.config import parse_config_args
+    from amsfl.flower.node.doctor import Site, configured, examine
 
-    from amsfl.flower.node.doctor import Site, examine
-
-    node = dict(parse_config_args([node_config])) if node_config else {}
+    node = configured(node_config)
     site = Site(superlink, root_certificates, auth_supernode_private_key, node)
     bad = 0
     for finding in examine(site):

@@ -51,6 +51,13 @@ def examine(site: Site) -> Iterator[Finding]:
         yield round_(site.node)
 
 
+def configured(text: str) -> dict[str, Any]:
+    """A node-config as the SuperNode reads it."""
+    from flwr.common.config import parse_config_args
+
+    return dict(parse_config_args([text])) if text else {}
+
+
 def found(package: str) -> str:
     try:
         return version(package)
