@@ -371,17 +371,22 @@ def test_parameters_of_half_precision_keep_their_own(driven: bool) -> None:
 
 @pytest.mark.parametrize("driven", [False, True])
 def test_a_loss_that_is_none_once_costs_a_batch_not_a_client(driven: bool) -> None:
-    seen = {"count": 0}
+    """Client 0's second batch has rows that are none: it steps by the others, and both rounds have a note."""
 
-    def loss(outputs: Any, targets: Any) -> Any:
-        seen["count"] += 1
-        value = torch.nn.functional.cross_entropy(outputs, targets)
-        return value * float("nan") if seen["count"] == 2 else value
+    def rows(context: Any) -> Any:
+        x = X[part(context)].clone()
+        if part(context) == 0:
+            x[8:16] = float("nan")
+        return DataLoader(TensorDataset(x, Y[part(context)]), batch_size=8)
 
-    app = torch_client(linear, loader, loss=loss, optimizer=sgd if driven else None)
+    told: list[float] = []
+    hook = lambda step, loss, module: told.append(loss)  # noqa: E731
+    app = torch_client(linear, rows, optimizer=sgd if driven else None, on_step=hook)
     stand, records = served(app)
     assert np.isfinite(stand.anchor).all() and [record.steps for record in records] == STEPS.tolist()
-    assert records[0].plan["notes"] == ["client 0 left out 1 batches whose loss was not finite"]
+    left_out = ["client 0 left out 1 batches whose loss was not finite"]
+    assert [record.plan["notes"] for record in records] == [left_out, left_out]
+    assert len(told) == STEPS.sum() and np.isfinite(told).all()
     with pytest.raises(UserError, match="The loss was nan in 11 batches"):
         served(torch_client(linear, loader, loss=lambda o, t: o.sum() * float("nan")))
 

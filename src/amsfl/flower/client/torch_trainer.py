@@ -75,9 +75,7 @@ class TorchTrainer(TorchModule):
         batch = self._draw()
         if step == 0:
             self.first = batch
-        found = self.slope(x, step, lambda: self.loss_of(batch))
-        self._stepped(step, found[0])
-        return found
+        return self.slope(x, step, lambda: self.loss_of(batch))
 
     def probe(self, x: Any, step: int) -> tuple[float, Any]:
         if self.first is NOTHING:
@@ -127,7 +125,8 @@ class TorchTrainer(TorchModule):
             return nullcontext()
         return torch.autocast(self.device.type, getattr(torch, self.site.precision))
 
-    def _stepped(self, step: int, loss: float) -> None:
+    def stepped(self, step: int, loss: float) -> None:
+        """After a step that was taken."""
         found = self.site.on_step(step, loss, self.module) if self.site.on_step else None
         if found:
             self.means.add(found, 1)
@@ -208,7 +207,7 @@ class DrivenTrainer(TorchTrainer):
                 continue
             if schedule is not None:
                 schedule.step()
-            self._stepped(step, value)
+            self.stepped(step, value)
         self.after = optimizer_state.dump(optimizer, schedule, scaler) if self.drive.keep else None
         return Walked(x + (flat(self.trained) - begun), count.moved if count else None)
 

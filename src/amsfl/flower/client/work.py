@@ -143,7 +143,8 @@ def run(
 def _stepped(
     trainer: Trainer, method: Method, carry: protocol.Carry, readings: bool, task: Task
 ) -> protocol.Carry:
-    """The method's own steps along the trainer's gradients."""
+    """The method's own steps along the trainer's gradients; its `stepped` hears of each, if it has one."""
+    stepped = getattr(trainer, "stepped", None)
     for number in task:
         try:
             loss, grad = trainer.gradient(carry.x, number)
@@ -154,6 +155,8 @@ def _stepped(
             continue
         _check(method, loss)
         carry = (protocol.step if number else protocol.first)(method, carry, loss, grad)
+        if stepped is not None:
+            stepped(number, loss)
     _check_done(task)
     if readings:
         loss, grad = task.look(trainer.probe, carry.x, 0)
