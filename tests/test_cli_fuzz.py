@@ -78,7 +78,8 @@ def call(tmp_path, monkeypatch):
     def begins(*_, **__):
         raise typer.Exit(0)
 
-    engine = SimpleNamespace(start=lambda: SimpleNamespace(anchor=np.zeros(1)), round=begins)
+    first = SimpleNamespace(anchor=np.zeros(1))
+    engine = SimpleNamespace(start=lambda: first, place=begins, round=begins)
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")

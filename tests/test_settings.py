@@ -11,7 +11,7 @@ from typer.main import get_command
 
 import amsfl
 from amsfl.cli.app import app
-from amsfl.cli.reproduce import NOT_OF_STUDIES
+from amsfl.cli.opening import NOT_OF_STUDIES
 from amsfl.core import Combine, Remark, Transmit, UserError
 from amsfl.federation import Own, make_config, serve_config
 from amsfl.federation.config import ROUNDS_TO_TARGET, RunConfig, ServeConfig, Serving, Simulation, Training

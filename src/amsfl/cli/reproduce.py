@@ -1,6 +1,6 @@
 """`amsfl reproduce`, `amsfl compare` and `amsfl report`."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,10 +8,10 @@ import typer
 
 from amsfl.cli import flags
 from amsfl.cli.errors import friendly
+from amsfl.cli.opening import NOT_OF_STUDIES, Config, Methods, Quiet, Trials, opened, searched
 from amsfl.cli.run import Track
-from amsfl.cli.screen import described, plain, screen
+from amsfl.cli.screen import plain, screen
 from amsfl.cli.study_progress import duration, watching
-from amsfl.core import UserError
 from amsfl.federation import make_config
 from amsfl.federation.config import Simulation, Training
 
@@ -19,27 +19,7 @@ if TYPE_CHECKING:
     from amsfl.data import Dataset
     from amsfl.study import Study
 
-# a study has several methods, each with its options; the rest it sets for all, or has no use for
-NOT_OF_STUDIES = (
-    "method",
-    "options",
-    "stop_at_target",
-    "local_accuracy",
-    "test_every",
-    "readings",
-    "checkpoint_every",
-)
-Trials = Annotated[
-    int | None, typer.Option(help="trials of every method: 5 for a first look, 50 as in the paper")
-]
-Methods = Annotated[
-    str | None, typer.Option(help="methods with commas between, as in fedavg,amsfl; all if not given")
-]
-Config = Annotated[
-    str | None, typer.Option(help="a study's TOML file, or a built-in one: reproduce, same-lr, compare")
-]
 Force = Annotated[bool, typer.Option(help="start anew where the folder holds a study with other settings")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="no estimate, no bar; only where the report is")]
 Tune = Annotated[
     str, typer.Option(help="search lr and steps before the trials: none, quick or full (as long as it takes)")
 ]
@@ -63,10 +43,8 @@ def reproduce(
     Settings that are not given are those of the study's file; trial k has the seed plus k.
     Stop it with Ctrl-C and continue it with the same command; finished trials are kept.
     """
-    from amsfl import study
-
-    plan = study.read_study(config or study.REPRODUCE)
-    _carry_out(study.with_changes(plan, names_of(methods), trials, settings), out, force, quiet, track)
+    plan, data = opened("reproduce", settings, methods, trials, config, quiet)
+    _carry_out(plan, data, out, force, quiet, track)
 
 
 @friendly
@@ -88,19 +66,8 @@ def compare(
     Settings that are not given are those of the study's file; trial k has the seed plus k.
     Stop it with Ctrl-C and continue it with the same command; finished trials are kept.
     """
-    from amsfl import study
-
-    plan = study.read_study(config or study.COMPARE)
-    plan = study.with_changes(plan, names_of(methods), trials, settings)
-    _carry_out(
-        plan,
-        out,
-        force,
-        quiet,
-        track,
-        lambda plan, data: searched(plan, data, tune, settings, quiet, out),
-        spare=methods is None and config is None,
-    )
+    plan, data = opened("compare", settings, methods, trials, config, quiet)
+    _carry_out(plan, data, out, force, quiet, track, lambda: searched(plan, data, tune, settings, quiet, out))
 
 
 @friendly
@@ -128,75 +95,25 @@ def _home(folder: Path) -> Path:
     return folder / "report" if (folder / "config.toml").exists() else folder
 
 
-def names_of(methods: str | None) -> list[str] | None:
-    if methods is None:
-        return None
-    found = [name.strip() for name in methods.split(",") if name.strip()]
-    if not found:
-        raise UserError(f"--methods {methods!r} names no method; write for example --methods fedavg,amsfl.")
-    return found
-
-
-def searched(
-    plan: "Study",
-    dataset: "Dataset",
-    level: str,
-    fixed: Collection[str],
-    quiet: bool,
-    out: Path | None = None,
-) -> "Study":
-    """The study with what a search finds for it; what is on record of one is not searched again."""
-    from amsfl import study
-
-    console = screen(stderr=True)
-    worth = study.trials_worth(plan, level, fixed)
-    if worth and not quiet:
-        console.print(f"Learning rate and steps are searched first, at most {worth:.0f} trials' work.")
-    known = study.searched(out) if out else {}
-
-    def watch(entry: str) -> None:
-        if not quiet:
-            console.print(f"  searching for {plain(entry)} ...")
-
-    try:
-        return study.tuned(plan, dataset, level, fixed, known, watch)
-    except KeyboardInterrupt:
-        console.print("amsfl: stopped before the first trial; --tune none searches nothing.")
-        raise typer.Exit(130) from None
-
-
 def _carry_out(
     plan: "Study",
+    dataset: "Dataset",
     out: Path,
     force: bool,
     quiet: bool,
     track: str,
-    search: "Callable[[Study, Dataset], Study] | None" = None,
-    spare: bool = False,
+    search: "Callable[[], Study] | None" = None,
 ) -> None:
-    """Load, estimate, run what is missing, report.
-
-    `spare`: nobody named the methods, so that one which cannot learn from the data is left out.
-    """
+    """Search, estimate, run what is missing, report."""
     from amsfl import study
-    from amsfl.federation.setup import load_data
     from amsfl.report import write
     from amsfl.track import make
 
     trackers = make(track)  # one that is not there is said before the search
     console = screen(stderr=True)
-    dataset = load_data(plan.config(plan.reference))
-    if dataset.note:
-        console.print(plain(dataset.note), style="yellow")
-    if not quiet:
-        described(dataset)
-    if spare:
-        plan, said = study.able(plan, dataset)
-        for line in said:
-            console.print(plain(line))
     if search:
         study.check_folder(out, plan, dataset, force)  # a folder that is not ours must not cost a search
-        plan = search(plan, dataset)
+        plan = search()
     total = plan.trials * len(plan.methods)
     with study.start(out, plan, dataset, force) as home:
         units = study.pending(home, plan)

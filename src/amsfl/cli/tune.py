@@ -7,8 +7,7 @@ import typer
 
 from amsfl.cli import flags
 from amsfl.cli.errors import friendly
-from amsfl.cli.reproduce import NOT_OF_STUDIES, Config, Methods, Quiet, Trials, names_of, searched
-from amsfl.cli.screen import described
+from amsfl.cli.opening import NOT_OF_STUDIES, Config, Methods, Quiet, Trials, opened, searched
 from amsfl.federation.config import Simulation, Training
 
 
@@ -27,13 +26,9 @@ def tune(
     import tomli_w
 
     from amsfl import study
-    from amsfl.federation.setup import load_data
     from amsfl.record import write_atomically
 
-    plan = study.with_changes(study.read_study(config or study.COMPARE), names_of(methods), trials, settings)
-    dataset = load_data(plan.config(plan.reference))
-    if not quiet:
-        described(dataset)
+    plan, dataset = opened("compare", settings, methods, trials, config, quiet)
     found = searched(plan, dataset, level, settings, quiet)
     write_atomically(out, tomli_w.dumps(study.as_file(found)).encode())
     for entry, told in found.searched.items():
