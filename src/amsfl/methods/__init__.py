@@ -64,7 +64,15 @@ def make(
 
 
 def options(name: str, given: Mapping[str, float]) -> dict[str, float]:
-    """All hyper-parameters of one of our methods, those at their defaults as well."""
+    """All hyper-parameters of one of our methods, those at their defaults as well.
+
+    Args:
+        name: Of the method.
+        given: Those that are not at their defaults.
+
+    Returns:
+        Numbers by name.
+    """
     factory = METHODS.table.get(name)
     own = signature(factory).parameters.values() if callable(factory) else ()
     return {each.name: float(each.default) for each in own} | dict(given)
