@@ -176,3 +176,21 @@ def test_a_network_of_ones_own_keeps_its_numbers(tmp_path: Path) -> None:
         portable.load(tmp_path / "run").predict(rows_of(result))
     done = CliRunner().invoke(app, ["export", str(tmp_path / "run"), "--to", "torch"])
     assert done.exit_code == 2 and "network of the user's own" in done.stderr
+
+
+def test_features_on_another_scale_are_the_same_problem(tmp_path: Path) -> None:
+    """Digits a hundred times as large or small: the same rounds, but for rounding; files take such rows."""
+    data = load("digits")
+    common = {"clients": 3, "rounds": 3, "engine": "loop", "model": "mlp:12", "clock": "sum"}
+    ways = {}
+    for factor in (1.0, 100.0, 0.01):
+        x = {name: (np.float32(factor) * rows, y) for name, (rows, y) in data.evals.items()}
+        moved = data._replace(name="moved", x=np.float32(factor) * data.x, evals=x)
+        out = tmp_path / f"{factor:g}"
+        result = amsfl.run(method="amsfl", dataset=moved, out=out, **common)
+        ways[factor] = [record.steps for record in result.rounds], result.accuracy
+        np.testing.assert_allclose(
+            portable.load(out).logits(rows_of(result)), result.logits(rows_of(result)), atol=1e-4
+        )
+    assert ways[1.0][0] == ways[100.0][0] == ways[0.01][0]
+    assert ways[100.0][1] == pytest.approx(ways[1.0][1], abs=0.01) == ways[0.01][1]

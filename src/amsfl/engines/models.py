@@ -24,6 +24,7 @@ class Model(NamedTuple):
     init: Callable[[jax.Array], Params]
     apply: Callable[[Params, jax.Array], jax.Array]
     layers: tuple[Part, ...] = ()  # the same as data, so that others can run it; () for a network of your own
+    unit: float = 1.0  # what features are measured in: they are divided by it first
 
 
 LAYERS, WIDTH, NUMBERS = 32, 100_000, 200_000_000  # the most that a model by name may have of each
@@ -38,6 +39,28 @@ class CNN(NamedTuple):
     first: Layer
     second: Layer
     last: tuple[Layer, ...]
+
+
+ORDINARY = (0.1, 10.0)  # root mean squares of features that models can begin with
+
+
+def unit(x: Any) -> float:
+    """The power of ten in which features are neither large nor small; 1 where they are ordinary.
+
+    Models begin as if features were about 1. Of features a hundred times too small a network sees only its
+    own biases, and nothing gets it off that plateau; a hundred times too large, it is certain from the start.
+    """
+    root = float(np.sqrt(np.mean(np.square(x, dtype=np.float64)))) if x.size else 1.0
+    if ORDINARY[0] <= root <= ORDINARY[1] or not 0 < root < np.inf:
+        return 1.0
+    return float(10.0 ** np.round(np.log10(root)))
+
+
+def in_units(model: Model, of: float) -> Model:
+    """The same model of features divided by `of`."""
+    if of == 1:
+        return model
+    return model._replace(apply=lambda params, x: model.apply(params, x * (1 / of)), unit=of)
 
 
 def make(spec: str, features: int, classes: int) -> Model:
@@ -105,6 +128,7 @@ def tensors(model: Model, params: Params) -> dict[str, np.ndarray[Any, np.dtype[
         leaves = jax.tree_util.tree_flatten_with_path(params)[0]
         return {jax.tree_util.keystr(path).strip("."): np.asarray(leaf) for path, leaf in leaves}
     layers = _images(params) if isinstance(params, CNN) else [(w.T, bias) for w, bias in turned(params)]
+    layers[0] = (layers[0][0] / model.unit, layers[0][1])  # who runs it elsewhere takes features as they are
     names = [part.name for part in model.layers if part.name]
     return {
         f"{name}.{kind}": np.asarray(part)

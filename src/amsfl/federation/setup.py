@@ -123,7 +123,7 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
     rows, partitions = cast.false_labels(dataset, partitions)
     method = method._replace(attacks=cast.attacks)
     dtype = np.dtype(config.precision).type
-    network = own.network or models.make(config.model, dataset.x.shape[1], len(dataset.classes) or 1)
+    network = own.network or _named_network(config.model, dataset, bool(method.clip))
     noise = None
     if method.clip:
         private.check_settings(config)
@@ -204,6 +204,12 @@ def loss_of(config: RunConfig, dataset: Dataset, method: methods.Method) -> loss
     weights = class_weights(config.class_weights, dataset.y, dataset.classes)
     loss = losses.named(config.loss, len(dataset.classes))
     return loss if weights is None else losses.weighted(weights)
+
+
+def _named_network(spec: str, dataset: Dataset, private: bool) -> models.Model:
+    """The model of that name; how large features are is asked only where rows need not be kept private."""
+    network = models.make(spec, dataset.x.shape[1], len(dataset.classes) or 1)
+    return network if private else models.in_units(network, models.unit(dataset.x))
 
 
 def client_names(config: Training, dataset: Dataset) -> tuple[str, ...]:

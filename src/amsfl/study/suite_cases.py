@@ -103,7 +103,9 @@ DEVELOPMENT = (
     ),
 )
 
-HELD_OUT = (
+# Held out until AMSFL's default was chosen, and run once; two of them showed what was then mended (features
+# a hundred times too small, and how badly it does with wrong labels), so they are development cases since.
+SEEN = (
     Case(
         "mnist-noise",
         "MNIST's, 20% of the labels random",
@@ -112,6 +114,17 @@ HELD_OUT = (
         10,
         (NEAR, "far"),
     ),
+    Case(
+        "segments-x0.01",
+        "image segments x 0.01, MLP",
+        _source("segments", scale=0.01),
+        "mlp",
+        5,
+        ("wild", "far"),
+    ),
+)
+
+HELD_OUT = (
     Case("mnist-wide", "MNIST's, one wide layer", _source("mnist"), "mlp:256", 10, ("mild", "wan")),
     Case(
         "nslkdd-50",
@@ -125,23 +138,34 @@ HELD_OUT = (
     ),
     Case("nslkdd-softmax", "NSL-KDD, softmax", _source("nslkdd"), "softmax", 5, ("mild", "far"), batch=64),
     Case("flights", "flights, 14 carriers", _source("flights"), "mlp", 14, (NEAR, "wan"), "column", batch=64),
-    Case(
-        "segments-x0.01",
-        "image segments x 0.01, MLP",
-        _source("segments", scale=0.01),
-        "mlp",
-        5,
-        ("wild", "far"),
-    ),
     Case("banana", "two overlapping classes in the plane", _source("banana"), "mlp", 20, ("mild", "wan")),
+    Case(
+        "synth-noise",
+        "nslkdd-synth, 30% of the labels random",
+        _source("nslkdd-synth", noise=0.3),
+        "mlp",
+        8,
+        ("wild", "far"),
+        "dirichlet:0.5",
+    ),
+    Case(
+        "phishing-x1000",
+        "phishing x 1000, MLP, 30 clients, 10 a round",
+        _source("phishing", scale=1000),
+        "mlp:32",
+        30,
+        (NEAR, "wan"),
+        cohort=10,
+    ),
 )
 
-CASES = {case.name: case for case in (*DEVELOPMENT, *HELD_OUT)}
+DEVELOPED = (*DEVELOPMENT, *SEEN)
+CASES = {case.name: case for case in (*DEVELOPED, *HELD_OUT)}
 
 
 def pick(names: str) -> Sequence[Case]:
     """Cases by name, with commas between, or a whole part of the suite."""
-    parts = {"all": tuple(CASES.values()), "development": DEVELOPMENT, "held-out": HELD_OUT}
+    parts = {"all": tuple(CASES.values()), "development": DEVELOPED, "held-out": HELD_OUT}
     if names in parts:
         return parts[names]
     found = []

@@ -120,6 +120,13 @@ def banana() -> Dataset:
     return dataset("banana", x, [row[0] for row in cells])
 
 
+def phishing() -> Dataset:
+    """1,250 web sites (river): nine signs of phishing, and whether it was."""
+    _, *rows = _rows(inside("river", "datasets/phishing.csv.gz"))
+    x = np.array([[float(cell) for cell in row[:-1]] for row in rows])
+    return dataset("phishing", x, [row[-1] for row in rows])
+
+
 def services(data_dir: str | None = None) -> Dataset:
     """NSL-KDD dealt by service: thirteen sites, from 800 rows to 32,000."""
     return by_service(load("nslkdd", data_dir=data_dir))
@@ -163,6 +170,7 @@ SOURCES: dict[str, Callable[[], Dataset]] = {
     "flights": flights,
     "segments": segments,
     "banana": banana,
+    "phishing": phishing,
 }
 
 
