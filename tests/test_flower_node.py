@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
 
 from amsfl.core import UserError
+from amsfl.flower.deploy import orphans
 from amsfl.flower.node import keeper, supernode
 from amsfl.flower.node.keeper import Keeper, Worker
 
@@ -122,3 +124,16 @@ def test_the_secret_is_read_once_and_is_no_file() -> None:
     with open(path, "rb") as file:
         assert file.read() == b"0123"
     assert json.dumps(path).startswith('"/dev/fd/')
+
+
+def test_a_killed_deployment_s_temporary_folder_is_removed_and_nobody_else_s(tmp_path: Path) -> None:
+    out, mine, other = (tmp_path / name for name in ("out", "mine", "other"))
+    for folder in (out, mine, other):
+        folder.mkdir()
+    orphans.note_folder(out, mine)
+    (mine / "rows.npz").write_text("rows")
+    assert orphans.remove_folder(out) and not mine.exists()
+    assert not orphans.remove_folder(out)  # nothing is written down any more
+    orphans.note_folder(out, other)
+    (other / orphans.MARK).write_text("somebody else")
+    assert not orphans.remove_folder(out) and other.exists()

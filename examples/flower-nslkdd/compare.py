@@ -1,16 +1,19 @@
 """AMSFL against FedAvg with the best fixed steps, on five real SuperNodes of unequal speed.
 
-    python compare.py [--target 0.95] [--steps 2,5,10,20,50] [--lrs 0.05] [--out runs/flower-compare]
+    python compare.py [--target 0.95] [--steps 2,5,10,20,50] [--lrs 0.05] [--repeat 3] [--out FOLDER]
 
 Every line is a deployment of its own on this machine, with the same shards, seed and speeds, run to the
 target (or --seconds). The time is wall-clock, from the first order to the evaluation that passed. FedAvg is
 given every combination of steps and learning rates, and the best of them, with hindsight, is what counts. A
-FedAvg that takes --give-up times as long as AMSFL did, or as long as the best FedAvg so far, is stopped.
+FedAvg that takes --give-up times as long as AMSFL did, or as long as the best FedAvg so far, is stopped. With
+--repeat every line is run for so many seeds, and medians count. The same command goes on with what is missing.
 """
 
 import argparse
 import json
+from math import inf
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from amsfl.flower.deploy.run import deploy
@@ -26,39 +29,49 @@ parser.add_argument("--data-dir")
 parser.add_argument("--seconds", type=float, default=900.0, help="give up after so long")
 parser.add_argument("--give-up", type=float, default=4.0, help="times AMSFL's seconds")
 parser.add_argument("--seed", type=int, default=0)
+parser.add_argument("--repeat", type=int, default=1, help="seeds")
 parser.add_argument("--out", type=Path, default=Path("runs/flower-compare"))
 given = parser.parse_args()
 
 slowdowns = [float(part) for part in given.slowdowns.split(",")]
-shared = {
-    "data": given.data,
-    "clients": len(slowdowns),
-    "target": given.target,
-    "seed": given.seed,
-} | ({"data_dir": given.data_dir} if given.data_dir else {})
-trials = {"amsfl": {"method": "amsfl"}} | {
+shared = {"data": given.data, "clients": len(slowdowns), "target": given.target} | (
+    {"data_dir": given.data_dir} if given.data_dir else {}
+)
+methods = {"amsfl": {"method": "amsfl"}} | {
     f"fedavg-t{steps}-lr{lr}": {"method": "fedavg", "steps": int(steps), "lr": float(lr)}
     for lr in given.lrs.split(",")
     for steps in given.steps.split(",")
 }
-found: dict[str, dict[str, Any]] = {}
-for name, own in trials.items():
-    print(f"== {name}", flush=True)
-    times = {known: row["seconds_to_target"] for known, row in found.items() if row["seconds_to_target"]}
-    limits = [given.give_up * seconds if known == "amsfl" else seconds for known, seconds in times.items()]
-    limit = {"seconds": min([given.seconds, *limits])}
-    summary = deploy(shared | limit | own, given.out / name, slowdowns, given.step_seconds)
-    keys = ("seconds_to_target", "rounds_to_target", "accuracy", "rounds")
-    found[name] = {key: getattr(summary, key) for key in keys}
-    (given.out / "compare.json").write_text(json.dumps(found, indent=1))
-print(f"{'':24} {'seconds':>8} {'rounds':>7} {'accuracy':>9}")
-for name, row in found.items():
-    seconds, rounds = row["seconds_to_target"], row["rounds_to_target"]
-    print(f"{name:24} {seconds or float('nan'):8.1f} {rounds or row['rounds']:7} {row['accuracy']:9.4f}")
-ours = found.pop("amsfl")["seconds_to_target"]
-times = [row["seconds_to_target"] for row in found.values() if row["seconds_to_target"]]
-if ours and times:
-    print(f"best FedAvg / AMSFL: {min(times) / ours:.2f}")
+given.out.mkdir(parents=True, exist_ok=True)
+book = given.out / "compare.json"
+found: dict[str, dict[str, Any]] = json.loads(book.read_text()) if book.exists() else {}
+for name, own in methods.items():
+    for seed in range(given.seed, given.seed + given.repeat):
+        line = f"{name}-seed{seed}"
+        if line in found:
+            continue
+        print(f"== {line}", flush=True)
+        rivals = {
+            row["method"]: row["seconds"] for row in found.values() if row["seed"] == seed and row["seconds"]
+        }
+        limits = [given.give_up * took if who == "amsfl" else took for who, took in rivals.items()]
+        settings = shared | own | {"seed": seed, "seconds": min([given.seconds, *limits]), "force": True}
+        summary = deploy(settings, given.out / line, slowdowns, given.step_seconds)
+        took = summary.seconds_to_target
+        row = {"method": name, "seed": seed, "seconds": took, "rounds": summary.rounds}
+        found[line] = row | {"accuracy": summary.accuracy}
+        book.write_text(json.dumps(found, indent=1))
+print(f"{'':24} {'median s':>9}   each seed: seconds (rounds)")
+medians = {}
+for name in methods:
+    rows = [row for row in found.values() if row["method"] == name]
+    medians[name] = median(row["seconds"] or inf for row in rows)
+    each = ", ".join(f"{row['seconds'] or inf:.1f} ({row['rounds']})" for row in rows)
+    print(f"{name:24} {medians[name]:9.1f}   {each}")
+ours, best = medians.pop("amsfl"), min(medians.values(), default=inf)
+if ours < inf and best < inf:
+    print(f"best FedAvg / AMSFL: {best / ours:.2f}")
+elif ours < inf:
+    print(f"no FedAvg arrived within {given.give_up:g} times AMSFL's {ours:.1f} s")
 else:
-    late = f"no FedAvg arrived within {given.give_up:g} times AMSFL's {ours:.1f} s" if ours else ""
-    print(late or "no ratio: AMSFL did not reach the target")
+    print("no ratio: AMSFL did not reach the target")

@@ -6,6 +6,7 @@ may belong to somebody else by now.
 
 import contextlib
 import os
+import shutil
 import signal
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,8 @@ from pathlib import Path
 from amsfl import record
 
 BOOK = "deploy-processes.json"  # beside the record
+FOLDER = "deploy-folder.json"  # which temporary folder is in use
+MARK = "amsfl-deploy-of"  # in that folder: whose it is
 
 
 def note(book: Path, running: Mapping[str, int]) -> None:
@@ -32,6 +35,24 @@ def end(book: Path) -> list[str]:
             os.kill(pid, signal.SIGKILL)
     book.unlink(missing_ok=True)
     return sorted(alive)
+
+
+def note_folder(where: Path, folder: Path) -> None:
+    """Write down a temporary folder: it holds rows and keys, and a killed deployment leaves it lying."""
+    (folder / MARK).write_text(str(where))
+    record.write_sealed(where / FOLDER, {"folder": str(folder)})
+
+
+def remove_folder(where: Path) -> bool:
+    """Remove the folder that is written down, if it is there and says itself that it belongs here."""
+    if not (where / FOLDER).exists():
+        return False
+    folder = Path(str(record.read_sealed(where / FOLDER, "move it away.")["folder"]))
+    (where / FOLDER).unlink()
+    if not (folder / MARK).is_file() or (folder / MARK).read_text() != str(where):
+        return False
+    shutil.rmtree(folder, ignore_errors=True)
+    return True
 
 
 def began(pid: int) -> int:

@@ -39,6 +39,7 @@ class Federation:
     port: int
     keys: Keys | None = None
     book: Path | None = None
+    database: Path | None = None  # where the SuperLink keeps what it knows; None: it forgets when it ends
     running: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
 
     @property
@@ -52,7 +53,7 @@ class Federation:
             tls = ["--ssl-ca-certfile", str(self.keys.ca), "--ssl-certfile", str(self.keys.certificate)]
             tls += ["--ssl-keyfile", str(self.keys.key), "--enable-supernode-auth"]
         command = ["flower-superlink", *tls, "--host", "127.0.0.1", "--port", str(self.port)]
-        # without a database on disk, a SuperLink that restarts forgets its nodes: good enough for one machine
+        command += ["--database", str(self.database)] if self.database else []
         self.start("superlink", [*command, "--disable-runtime-dependency-installation"])
         wait(self.healthy, "The SuperLink did not start", self.log("superlink"))
 
@@ -135,13 +136,15 @@ class Federation:
 
 
 @contextlib.contextmanager
-def loopback(home: Path, keys: Keys | None = None, book: Path | None = None) -> Iterator[Federation]:
+def loopback(
+    home: Path, keys: Keys | None = None, book: Path | None = None, database: Path | None = None
+) -> Iterator[Federation]:
     """A federation whose SuperLink is up, and of which nothing is left afterwards, also on Ctrl-C.
 
     If it is killed, `book` says what is left.
     """
     home.mkdir(parents=True, exist_ok=True)
-    running = Federation(home.resolve(), free_port(), keys, book)
+    running = Federation(home.resolve(), free_port(), keys, book, database)
     link: dict[str, Any] = {"address": running.address}
     link |= {"root-certificates": str(keys.ca)} if keys else {"insecure": True}
     (home / "config.toml").write_text(tomli_w.dumps({"superlink": {"default": "local", "local": link}}))

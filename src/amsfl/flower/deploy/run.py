@@ -67,6 +67,8 @@ def deploy(
     with record.locked(out, LOCK):
         for name in orphans.end(out / orphans.BOOK):
             say(f"Ended {name}, which a killed deployment had left running")
+        if orphans.remove_folder(out.resolve()):
+            say("Removed the temporary folder that a killed deployment had left")
         return _deploy(settings, out, slowdowns, step_seconds, tls, say, started)
 
 
@@ -92,6 +94,7 @@ def _deploy(
         )
     home = Path(tempfile.mkdtemp(prefix="amsfl-"))
     try:
+        orphans.note_folder(out.resolve(), home)
         shards = deal(config, home / "shards")
         dealt = checksum(home / "shards")
         if before not in ("", dealt):
@@ -112,6 +115,7 @@ def _deploy(
                 started(running)
             follow(running, home / "app", say)
     finally:
+        orphans.remove_folder(out.resolve())
         shutil.rmtree(home, ignore_errors=True)
     summary = record.read_run(out).summary
     assert summary is not None  # else the run has failed, and said so
