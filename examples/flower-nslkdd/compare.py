@@ -6,7 +6,7 @@ Every line is a deployment of its own on this machine, with the same shards, see
 target (or --seconds). The time is wall-clock, from the first order to the evaluation that passed. FedAvg is
 given every combination of steps and learning rates, and the best of them, with hindsight, is what counts. A
 FedAvg that takes --give-up times as long as AMSFL did, or as long as the best FedAvg so far, is stopped. With
---repeat every line is run for so many seeds, and medians count. The same command goes on with what is missing.
+--repeat every line is run for so many seeds, and medians count. The same command goes on where it stopped.
 """
 
 import argparse
