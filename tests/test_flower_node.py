@@ -26,6 +26,10 @@ for line in sys.stdin:
     seen.append(json.loads(line)["token"])
     if seen[-1] == "die":
         os._exit(9)
+    if seen[-1] == "hang":
+        import time
+
+        time.sleep(600)
     print(seen, file=sys.stderr, flush=True)
     print("failed" if seen[-1] == "raise" else "done", flush=True)
 """
@@ -49,29 +53,39 @@ def kept() -> Any:
 
 def test_a_run_keeps_its_worker_and_two_runs_never_share_one(kept: Any) -> None:
     for run in (1, 1, 2, 1, 2):
-        kept.give(run, {"token": f"run {run}"})
+        kept.give(run, {"token": f"run {run}"}).join()
     assert len(kept.made) == 2 and kept.workers[1] is kept.made[0] and kept.workers[2] is kept.made[1]
-    kept.give(3, {"token": "run 3"})  # the one used longest ago makes room
+    kept.give(3, {"token": "run 3"}).join()  # the one used longest ago makes room
     assert set(kept.workers) == {2, 3} and not kept.made[0].alive
-    kept.give(1, {"token": "again"})
+    kept.give(1, {"token": "again"}).join()
     assert kept.workers[1] not in kept.made[:3]
 
 
 @pytest.mark.parametrize("end", ["die", "raise"])
 def test_a_worker_that_died_or_raised_is_replaced(kept: Any, end: str) -> None:
-    kept.give(1, {"token": "a"})
-    kept.give(1, {"token": end})
+    kept.give(1, {"token": "a"}).join()
+    kept.give(1, {"token": end}).join()
     assert kept.workers == {} and not kept.made[0].alive
-    kept.give(1, {"token": "b"})
+    kept.give(1, {"token": "b"}).join()
     assert kept.workers[1] is kept.made[1] and kept.made[1].alive
     kept.made[1].process.kill()  # between two messages
     kept.made[1].process.wait()
-    kept.give(1, {"token": "c"})
+    kept.give(1, {"token": "c"}).join()
     assert kept.workers[1] is kept.made[2]
 
 
+def test_a_message_that_never_ends_holds_up_nobody(kept: Any) -> None:
+    """Its run ended while it was fetched: the same run's next message and another run's go on."""
+    stuck = kept.give(1, {"token": "hang"})
+    kept.give(2, {"token": "a"}).join()
+    assert stuck.is_alive() and kept.workers[1].busy
+    kept.give(1, {"token": "b"}).join()
+    stuck.join(30)
+    assert not stuck.is_alive() and not kept.made[0].alive and kept.workers[1].alive
+
+
 def test_idle_workers_are_ended(kept: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept.give(1, {"token": "a"})
+    kept.give(1, {"token": "a"}).join()
     kept.tidy()
     assert kept.workers
     monkeypatch.setattr(keeper, "IDLE", -1.0)

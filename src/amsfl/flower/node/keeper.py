@@ -25,7 +25,7 @@ class Worker:
 
     def __init__(self, command: tuple[str, ...] = COMMAND):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.used = time.monotonic()
+        self.used, self.busy = time.monotonic(), False
 
     @property
     def alive(self) -> bool:
@@ -44,12 +44,12 @@ class Worker:
         return answer.strip() == "done"
 
     def end(self) -> None:
+        self.process.kill()  # first: whoever waits for its answer holds the pipe until it is gone
+        self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):
             with contextlib.suppress(OSError):
                 if pipe:
                     pipe.close()
-        self.process.kill()
-        self.process.wait()
 
 
 class Keeper:
@@ -84,26 +84,40 @@ class Keeper:
                 continue
             if task:
                 self.give(int(task.pop("run")), task)
-                self.done.set()
 
-    def give(self, run: int, task: dict[str, Any]) -> None:
+    def give(self, run: int, task: dict[str, Any]) -> threading.Thread | None:
+        """Hand a message over. Nobody waits for it here: another run's message may be one that never ends."""
         worker = self.worker(run)
         if worker is None:
-            return
-        if not worker.do(task):
-            print(
-                f"A worker ended (code {worker.process.poll()}); the next message gets a new one.",
-                file=sys.stderr,
-            )
+            return None
+        worker.busy = True
+        thread = threading.Thread(target=self._have_done, args=(run, worker, task), daemon=True)
+        thread.start()
+        return thread
+
+    def _have_done(self, run: int, worker: Worker, task: dict[str, Any]) -> None:
+        fine = worker.do(task)
+        worker.busy = False
+        if not fine and self.workers.get(run) is worker and not self.closed:
+            code = worker.process.poll()
+            print(f"A worker ended (code {code}); the next message gets a new one.", file=sys.stderr)
             self.drop(run)
+        self.done.set()
 
     def worker(self, run: int) -> Worker | None:
-        """The run's own; a fresh one for a new run, for which the longest unused makes room."""
+        """The run's own; a fresh one for a new run, for which the longest unused makes room.
+
+        A SuperNode has one message at a time: a worker that is busy when the next comes is with one that its
+        node has given up (its run, or the SuperLink, ended while it was fetched), and is replaced.
+        """
         with self.lock:
             if self.closed:
                 return None
             held = self.workers.pop(run, None)
-            if held is None or not held.alive:
+            if held is not None and (held.busy or not held.alive):
+                held.end()
+                held = None
+            if held is None:
                 spare, self.spare = self.spare, None
                 held = spare if spare and spare.alive else self.make()
             self.workers[run] = held  # the last one is the one used last
@@ -119,7 +133,8 @@ class Keeper:
 
     def tidy(self) -> None:
         now = time.monotonic()
-        for run in [run for run, worker in self.workers.items() if now - worker.used > IDLE]:
+        idle = (run for run, worker in self.workers.items() if not worker.busy and now - worker.used > IDLE)
+        for run in list(idle):
             self.drop(run)
 
     def close(self) -> None:
