@@ -1,12 +1,16 @@
 """Scores that unbalanced data need, and class weights: against scikit-learn's, by hand, on both engines."""
 
+import csv
+import json
+from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from federation_small import SMALL, own_data
-from sklearn.metrics import log_loss
+from sklearn.calibration import calibration_curve
+from sklearn.metrics import confusion_matrix, log_loss, roc_auc_score
 from sklearn.utils.class_weight import compute_class_weight
 
 import amsfl
@@ -14,6 +18,8 @@ from amsfl.core import UserError
 from amsfl.data.dataset import Dataset
 from amsfl.data.weights import class_weights
 from amsfl.engines import losses
+from amsfl.federation.details import of_classes
+from amsfl.report import write
 
 
 def unbalanced(rows: int = 120, **changes: Any) -> Dataset:
@@ -66,3 +72,47 @@ def test_engines_agree_with_weights_and_a_class_absent_at_a_client() -> None:
     np.testing.assert_allclose(alike[0].params, alike[1].params, atol=1e-6)  # balanced already
     with pytest.raises(UserError, match="no class 'jes'"):
         amsfl.run(dataset=unbalanced(), **SMALL | {"class_weights": "jes=3"})
+
+
+def test_auc_confusion_and_calibration_are_scikit_learns() -> None:
+    rng = np.random.default_rng(1)
+    logits, y = rng.normal(size=(200, 3)).round(1), rng.integers(0, 3, 200)  # rounded: ties
+    found = of_classes(logits, y)
+    chances = np.exp(logits - logits.max(1, keepdims=True))  # the same bits: rounding unties
+    chances /= chances.sum(1, keepdims=True)
+    assert found["confusion"] == confusion_matrix(y, logits.argmax(1)).tolist()
+    each = [roc_auc_score(y == place, chances[:, place]) for place in range(3)]
+    assert found["auc"] == pytest.approx(each) and found["macro_auc"] == pytest.approx(np.mean(each))
+    right, told = calibration_curve(logits.argmax(1) == y, chances.max(1), n_bins=10)
+    assert [bin[0] for bin in found["reliability"]] == pytest.approx(told)
+    assert [bin[1] for bin in found["reliability"]] == pytest.approx(right)
+    rows = np.array([bin[2] for bin in found["reliability"]])
+    assert rows.sum() == 200 and found["ece"] == pytest.approx((rows * np.abs(told - right)).sum() / 200)
+    one = of_classes(logits, np.zeros(200, int))
+    assert one["auc"] == [None, None, None] and one["macro_auc"] is None  # there is nothing to rank
+
+
+def test_a_run_tells_every_class_and_client(tmp_path: Path) -> None:
+    """On disk without a NaN, in the report as tables and a figure; none of it where nobody asks."""
+    data = unbalanced()
+    result = amsfl.run(dataset=data, out=tmp_path / "run", **SMALL)
+    told = json.loads((tmp_path / "run" / "summary.json").read_text(), parse_constant=pytest.fail)
+    assert told["details"]["splits"]["holdout"]["auc"][2] is None
+    assert told["metrics"]["holdout"]["f1"][2] is None
+    clients = told["details"]["clients"]
+    assert list(clients) == ["north", "south"] and sum(each["rows"] for each in clients.values()) == 120
+    guess = result.predict(data.x)
+    for site, name in enumerate(("north", "south")):
+        mine = data.sites == site
+        hits = (guess == np.array(data.classes)[data.y])[mine].mean()
+        assert clients[name]["accuracy"] == pytest.approx(hits)
+    page = write([tmp_path / "run"], tmp_path / "report")
+    rows = list(csv.DictReader((tmp_path / "report" / "classes.csv").open()))
+    assert len(rows) == 3 and (page.parent / "reliability.svg").exists()
+    said = list(csv.DictReader((tmp_path / "report" / "confusion.csv").open()))
+    table = [[int(row[f"said_{place}"]) for place in range(3)] for row in said]
+    assert table == told["details"]["splits"]["holdout"]["confusion"]
+    assert (page.parent / "own_rows.csv").exists()
+    assert amsfl.run(dataset=data, **SMALL | {"details": False}).summary.details == {}
+    target = amsfl.run(dataset=data, **SMALL | {"target": "recall:no=0.5", "rounds": 30})
+    assert target.summary.rounds_to_target is not None and target.summary.score == "recall:no"

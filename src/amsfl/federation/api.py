@@ -18,6 +18,7 @@ from amsfl.engines.models import Model
 from amsfl.federation import facts, private
 from amsfl.federation.audience import Watch, audience
 from amsfl.federation.config import RunConfig
+from amsfl.federation.details import details
 from amsfl.federation.flight import Flight
 from amsfl.federation.given import check_alike, make_config
 from amsfl.federation.interrupt import stoppable
@@ -200,15 +201,16 @@ def _drive(
             heard.on_round(fresh)
             if stop:
                 raise KeyboardInterrupt
-    summary = summarise(parts, trial, done, time.perf_counter() - started)
-    result = Result(summary, done, model_of(parts, state)[0], parts, best)
+    params = model_of(parts, state)[0]
+    summary = summarise(parts, trial, done, time.perf_counter() - started, params)
+    result = Result(summary, done, params, parts, best)
     if writer:
         writer.end(summary, model_files(result))
     heard.on_end(summary)
     return result
 
 
-def summarise(parts: Parts, trial: Trial, records: list[RoundRecord], wall: float) -> Summary:
+def summarise(parts: Parts, trial: Trial, records: list[RoundRecord], wall: float, params: Any) -> Summary:
     """The machine-readable end of a run. All that depends on the machine's speed is under `wall`."""
     config = parts.configs[trial.index]
     last: dict[str, Any] = next((r.metrics for r in reversed(records) if r.metrics), {})
@@ -232,6 +234,7 @@ def summarise(parts: Parts, trial: Trial, records: list[RoundRecord], wall: floa
         local_accuracy=trial.local if parts.data.classes else None,
         local_scores=None if parts.data.classes else trial.local,
         score=parts.score.name,
+        details=details(parts, trial.index, params) if config.details else {},
         clock=config.clock,
         virtual_seconds=trial.seconds[config.clock],
         virtual_seconds_by_clock=trial.seconds,
@@ -299,14 +302,14 @@ def run_batch(
                         watch(trial.index, fresh)
                 if asked():
                     raise KeyboardInterrupt
-    wall = (time.perf_counter() - started) / len(configs)
-    return [
-        Result(
-            summarise(parts, trial, records[trial.index], wall),
-            records[trial.index],
-            model,
-            parts,
-            place=trial.index,
-        )
-        for trial, model in zip(running, model_of(parts, state), strict=True)
-    ]
+        wall = (time.perf_counter() - started) / len(configs)
+        return [
+            Result(
+                summarise(parts, trial, records[trial.index], wall, model),
+                records[trial.index],
+                model,
+                parts,
+                place=trial.index,
+            )
+            for trial, model in zip(running, model_of(parts, state), strict=True)
+        ]

@@ -187,6 +187,9 @@ class Simulation(Settings):
     engine: Literal["jax", "loop"] = Field("jax", description="jax, or loop: slow and talkative")
     precision: Literal["float32", "float64"] = Field("float32", description="of all arithmetic")
     local_accuracy: bool = Field(False, description="score every client's own model at the end")
+    details: bool = Field(
+        True, description="at the end: confusion, AUC, calibration, and scores of every client's own rows"
+    )
     test_every: int = Field(
         1, ge=1, description="evaluations between those of other splits than the hold-out"
     )

@@ -66,7 +66,7 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
             amount=amount,
         )
         own: dict[str, Any] = {"partition": "auto" if sites is not None else "iid", "eval_every": self.rounds}
-        own |= {"batch": min(64, len(rows)), "clients": min(self.clients, len(rows))}
+        own |= {"batch": min(64, len(rows)), "clients": min(self.clients, len(rows)), "details": False}
         result = run(
             **own | (self.settings or {}),
             dataset=data,

@@ -113,6 +113,8 @@ class RunKeywords(TrainingKeywords, total=False):
     """of all arithmetic"""
     local_accuracy: bool
     """score every client's own model at the end"""
+    details: bool
+    """at the end: confusion, AUC, calibration, and scores of every client's own rows"""
     test_every: int
     """evaluations between those of other splits than the hold-out"""
     checkpoint_every: int

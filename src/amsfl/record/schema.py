@@ -93,9 +93,8 @@ class Summary(NamedTuple):
     refused: int = 0  # replies of real clients that were not taken
     wall: dict[str, float | None] = {}
     score: str = "accuracy"  # what target and curves are of: accuracy, f1, f1:CLASS, r2, mae, ...
-    local_scores: dict[str, list[float | None]] | None = (
-        None  # as local_accuracy, R² where numbers are predicted
-    )
+    local_scores: dict[str, list[float | None]] | None = None  # as local_accuracy, R² of numbers
+    details: dict[str, Any] = {}  # of the last model: confusion, AUC, calibration; each client's own rows
 
 
 class MethodFacts(NamedTuple):

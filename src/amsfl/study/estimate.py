@@ -27,7 +27,7 @@ def _probed(study: Study, dataset: Dataset, units: list[Unit]) -> float:
     """Compiling once a method, plus rounds at the first unit's pace a trial."""
     first = units[0]
     config = study.config(first.entry).model_copy(
-        update={"rounds": PROBE, "seconds": None, "local_accuracy": False}
+        update={"rounds": PROBE, "seconds": None, "local_accuracy": False, "details": False}
     )
     ticks = [time.perf_counter()]
     results = run_trials(

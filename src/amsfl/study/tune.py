@@ -152,7 +152,7 @@ def _config(base: RunConfig, candidate: Mapping[str, Any], seed: int, part: floa
     end: dict[str, Any] = {"seconds": base.seconds and base.seconds * part}
     if base.rounds is not None:
         end["rounds"] = max(1, round(base.rounds * part))
-    quiet = {"local_accuracy": False, "readings": False, "seed": seed}
+    quiet = {"local_accuracy": False, "readings": False, "details": False, "seed": seed}
     return base.model_copy(update={**candidate, **end, **quiet})
 
 

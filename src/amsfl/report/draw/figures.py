@@ -3,13 +3,16 @@
 from collections.abc import Callable
 
 from amsfl.report.draw import style
+from amsfl.report.draw.calibration import reliability
 from amsfl.report.draw.client_figures import drift, steps
 from amsfl.report.draw.drawing import Drawn, Picture, render
 from amsfl.report.draw.progress_figures import time, to_target
 from amsfl.report.draw.spread_figures import figure_a, figure_b
 from amsfl.report.measure.subject import Study
 
-MAKERS: list[Callable[[Study], Drawn | None]] = [time, to_target, figure_a, figure_b, steps, drift]
+MAKERS: list[Callable[[Study], Drawn | None]] = [
+    *(time, to_target, figure_a, figure_b, steps, drift, reliability)
+]
 
 
 def figures(study: Study, notes: list[str]) -> list[Picture]:

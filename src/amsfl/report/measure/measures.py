@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from amsfl.clock import CLOCKS
 from amsfl.core import Score
@@ -57,8 +57,20 @@ def measures(
     for name, local in (("accuracy", summary.local_accuracy), ("r2", summary.local_scores)):
         for split, each in (local or {}).items():
             found |= {f"{name}_{split}_c{place}": value for place, value in enumerate(each, start=1)}
+    found |= _details(summary.details)
     if target is not None:
         found |= _to_target(trial, score, target, given)
+    return found
+
+
+def _details(told: dict[str, Any]) -> dict[str, float | None]:
+    """AUC and calibration by split, and the usual score of every client's own rows."""
+    found: dict[str, float | None] = {}
+    for split, scores in told.get("splits", {}).items():
+        found |= {f"{name}_{split}": scores[name] for name in ("macro_auc", "ece")}
+        found |= {f"auc_{split}_{place}": value for place, value in enumerate(scores["auc"])}
+    for who, scores in told.get("clients", {}).items():
+        found |= {f"{name}_own_{who}": scores[name] for name in ("accuracy", "r2") if name in scores}
     return found
 
 
@@ -101,7 +113,7 @@ class Measured(NamedTuple):
 
     def mean(self, name: str) -> Estimate | None:
         """Shares lie between 0 and 1, R² below 1; errors, times and counts have no upper end."""
-        share = name.startswith(("accuracy", "macro_f1", *BY_CLASS))
+        share = name.startswith(("accuracy", "macro_", "auc", "ece", *BY_CLASS))
         r2 = name.startswith("r2")
         return estimate(self.known(name), -math.inf if r2 else 0.0, 1.0 if share or r2 else math.inf)
 

@@ -1,6 +1,7 @@
 """Which tables a report has, and what is said below them."""
 
 from amsfl.report.measure.subject import Study
+from amsfl.report.tabulate.class_tables import classes, confusion, own_rows
 from amsfl.report.tabulate.comparison import comparison
 from amsfl.report.tabulate.more_tables import beyond, own, recall
 from amsfl.report.tabulate.paper_tables import accuracy, convergence
@@ -16,6 +17,7 @@ def tables(study: Study) -> list[Table]:
     made += [further] if further else []
     if study.classes:
         made.append(recall(study))
+    made += [table for make in (classes, confusion, own_rows) if (table := make(study)) is not None]
     if study.rest and not study.unlike:
         made.append(comparison(study))
     return [_noted(table, study) for table in made]

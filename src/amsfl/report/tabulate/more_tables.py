@@ -41,6 +41,11 @@ def beyond(study: Study) -> Table:
     ]
     if not study.numbers:
         notes[0] += " Macro-F1 is the mean over classes: rare ones count as much as common ones."
+    if any(key == "ece_holdout" for key, *_ in scores):
+        notes[0] += (
+            " AUC: the mean over classes, each against the rest. ECE, the expected calibration error: how "
+            "far confidence is from the share that is right."
+        )
     title = "Other scores, costs, both clocks"
     return Table(
         "table3", f"Beyond the paper: {title.lower()}" if study.paper else title, columns, rows, notes
@@ -72,6 +77,9 @@ def _scores(study: Study) -> list[tuple[str, str, str, str]]:
         for split, title in [*splits, *([("holdout", study.judge)] if one != study.score else [])]:
             best = "max" if one.larger else "min"
             found.append((f"{_short(one)}_{split}", f"{one.short} {title}", one.measure(split), best))
+    if any(one.known("ece_holdout") for one in study.found):
+        found.append(("auc_holdout", f"AUC {study.judge}", "macro_auc_holdout", "max"))
+        found.append(("ece_holdout", f"ECE {study.judge}", "ece_holdout", "min"))
     return found
 
 
