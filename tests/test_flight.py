@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import amsfl
-from amsfl import clock, methods
+from amsfl import clock, methods, schedule
 from amsfl.clock import RoundEnd
 from amsfl.core import UserError
 from amsfl.engines import Jobs, Starts, make
 from amsfl.engines.lanes import Lanes
-from amsfl.federation import make_config
-from amsfl.federation.flight import JOB, Flight, next_move
+from amsfl.federation import landing, make_config
+from amsfl.federation.flight import JOB, Flight, Move, next_move
 from amsfl.federation.setup import Own, precision, prepare
 
 DATA = own_data(120)
@@ -225,3 +225,43 @@ def test_methods_say_what_they_do_with_stale_work():
     for name in methods.METHODS.table:
         assert methods.make(name).stale in ("change", "model", "refused")
     assert run(round_end="quorum:2", method="scaffold", late="drop", profile="wild").summary.rounds == 4
+
+
+def settled(method, deltas, ages, starts, anchor, weights):
+    """The anchor after one move, by landing.settle's own path."""
+    parts = prepare(make_config(COMMON | {"method": method}), [0], Own(dataset=DATA))
+    state = parts.engine.start()._replace(anchor=anchor[None])
+    parts = parts._replace(weights=np.array([weights]))
+    jobs = np.zeros(len(deltas), JOB)
+    jobs["client"], jobs["place"], jobs["steps"] = *[np.arange(len(deltas))] * 2, 3
+    jobs["version"] = 10 - np.array(ages)
+    flight = Flight(table=landing._empty(parts, state))
+    flight.table["anchor"][: len(deltas)], flight.table["delta"][: len(deltas)] = starts, deltas
+    return landing.settle(parts, state, 0, flight, Move(jobs, 0.0, jobs[:0]), 10)[0].anchor[0]
+
+
+def test_fedasync_and_fedbuff_by_hand():
+    """FedAsync, alpha 0.6, age 3: a = 0.6/sqrt(4) = 0.3; x = 1, y = 5 + 2 = 7: 0.7 + 0.3*7 = 2.8.
+    FedBuff, K = 2, ages 0 and 3: 1 + (2 + 0.5*4)/2 = 3, whatever the clients' rows."""
+    one, dim = np.ones(6), 6
+    found = settled("fedasync", [2 * one], [3], [5 * one], one, [0.1, *[0.2] * 4])
+    np.testing.assert_allclose(found, np.full(dim, 2.8))
+    found = settled("fedbuff", [2 * one, 4 * one], [0, 3], [one, 9 * one], one, [0.7, 0.1, 0.1, 0.05, 0.05])
+    np.testing.assert_allclose(found, np.full(dim, 3.0))
+
+
+def test_steps_of_a_client_that_waits_for_nobody():
+    """The best of s(age) U(t)/(c t + b) over all t, by trying them; the less old work counts, the shorter."""
+    problem = schedule.problem([1.0], [0.1], [0.5], 1.0, 0.05, curve="geometric", kind="makespan", t_max=64)
+
+    def value(t, stale):
+        seconds = 0.1 * t + 0.5
+        return sum(np.exp(-0.05 * s) for s in range(t)) / seconds * stale(seconds / 0.2)
+
+    steps = {}
+    for name in ("constant", "sqrt", "poly:2"):
+        stale = clock.staleness(name)
+        signals = schedule.Signals(interval=0.2, stale=stale)
+        steps[name] = int(schedule.policy("price").plan(problem, signals).steps[0])
+        assert steps[name] == max(range(1, 65), key=lambda t: value(t, stale))
+    assert steps["constant"] > steps["sqrt"] > steps["poly:2"] >= 1

@@ -4,6 +4,7 @@ from amsfl.clock.ends import RoundEnd, round_end, staleness
 from amsfl.clock.profile import BUILT_IN, Profile, profile, read_profile
 from amsfl.clock.sites import COLUMNS, Sites, read_sites
 from amsfl.clock.time import CLOCKS, Costs, Work, check_clock, client_seconds, costs, round_seconds
+from amsfl.clock.weather import Weather, weather
 
 __all__ = [
     "BUILT_IN",
@@ -13,6 +14,7 @@ __all__ = [
     "Profile",
     "RoundEnd",
     "Sites",
+    "Weather",
     "Work",
     "check_clock",
     "client_seconds",
@@ -23,4 +25,5 @@ __all__ = [
     "round_end",
     "round_seconds",
     "staleness",
+    "weather",
 ]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from amsfl.core import UserError, nearest
 
-Worth = Callable[[int], float]
+Worth = Callable[[float], float]
 
 ENDS = ("all", "deadline", "quorum", "buffer")
 STALENESS = ("constant", "sqrt", "poly", "hinge")

@@ -29,6 +29,7 @@ BUILT_IN: dict[str, tuple[str, list[float], list[float], list[float] | None]] = 
 }
 
 LINKS = ("latency", "up_mbps", "down_mbps")
+LUCK = ("jitter", "failure", "on_seconds", "off_seconds")  # clock/weather.py takes them from the table
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,12 @@ def read_profile(path: Path, clients: int, names: Sequence[str] = ()) -> Profile
     links = {name: table.get(name) for name in LINKS}
     whole = table.get("comm_seconds") if all(each is None for each in links.values()) else None
     weight = None if names else table.get("weight")  # clients with names have rows of their own
-    used = {"step_seconds", *(LINKS if whole is None else ["comm_seconds"]), *(() if names else ["weight"])}
+    used = {
+        "step_seconds",
+        *(LINKS if whole is None else ["comm_seconds"]),
+        *(() if names else ["weight"]),
+        *LUCK,
+    }
     if weight is not None and not weight.sum() > 0:
         raise UserError(f"{path}: all weights are 0; give each client its share, or leave the column out.")
 

@@ -149,6 +149,14 @@ class Simulation(Settings):
     profile: str = Field(
         "mild", description="how fast clients are: a name, FILE.csv, lognormal:0.02,0.8; see `amsfl profiles`"
     )
+    availability: str = Field(
+        "always",
+        description="when clients are there: always, chain:600,60, day:86400,0.6, FILE.csv (client,from,to)",
+    )
+    jitter: float = Field(
+        0.0, ge=0, le=10, description="sigma of the lognormal factor on a round's steps and on its link"
+    )
+    failure: float = Field(0.0, ge=0, lt=1, description="chance that a client's round comes to nothing")
     round_end: str = Field(
         "auto",
         description="when the server moves: all, deadline:2.5, quorum:3, buffer:10 (asynchronous); "

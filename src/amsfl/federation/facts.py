@@ -2,6 +2,7 @@
 
 import platform
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -59,7 +60,7 @@ def of_data(data: Dataset) -> dict[str, Any]:
 def made_from(parts: Parts) -> dict[str, Any]:
     """All inputs of a run but its settings: a checkpoint means nothing without the same ones."""
     task, costs = parts.task, parts.costs[0]
-    return of_data(parts.data) | {
+    found = of_data(parts.data) | {
         "clients": int(task.shards.size.shape[1]),
         "partition": of_arrays(task.shards.order, task.shards.size),
         "model": task.model.name,
@@ -67,6 +68,12 @@ def made_from(parts: Parts) -> dict[str, Any]:
         "costs": of_arrays(np.asarray(costs.step_seconds), np.asarray(costs.comm_seconds)),
         "precision": np.dtype(task.dtype).name,
     }
+    sites, trace = parts.profiles[0].sites, Path(parts.config.availability)
+    if sites is not None:
+        found["sites"] = of_arrays(*(sites.columns[name] for name in sorted(sites.columns)))
+    if trace.suffix == ".csv":
+        found["availability"] = of_arrays(np.frombuffer(trace.read_bytes(), np.uint8))
+    return found
 
 
 def layout(parts: Parts) -> list[str]:

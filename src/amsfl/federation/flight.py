@@ -33,7 +33,7 @@ JOB = np.dtype(
     ]
 )
 NOBODY: Array = np.zeros(0, JOB)
-HOPELESS = 1_000  # invitations in a row of which nothing came
+HOPELESS = 1_000  # clients in a row that came with nothing
 
 
 @dataclass
@@ -49,6 +49,7 @@ class Flight:
     invited: int = -1  # and the version that it then had
     groups: int = 0
     begun: dict[int, int] = field(default_factory=dict)  # steps of every client that ever started
+    everyone: Any = None  # all clients' steps, where they are planned once and for all
     table: dict[str, Array] = field(default_factory=dict)  # by place: what a job began from and came to
 
     def count(self, jobs: Array) -> None:
@@ -64,7 +65,8 @@ class Flight:
         """As JSON holds it, whose keys are text; the table of models is not JSON's."""
         arrays = {key: getattr(self, key).tolist() for key in ("jobs", "landed", "dropped")}
         pairs = {key: list(getattr(self, key).items()) for key in ("numbers", "told", "begun")}
-        return {key: value for key, value in (vars(self) | arrays | pairs).items() if key != "table"}
+        whole = vars(self) | arrays | pairs
+        return {key: value for key, value in whole.items() if key not in ("table", "everyone")}
 
     @classmethod
     def load(cls, told: dict[str, Any], table: dict[str, Array]) -> "Flight":
@@ -88,26 +90,22 @@ Invite = Callable[[float], Array]
 
 def next_move(flight: Flight, now: float, version: int, end: RoundEnd, drop: bool, invite: Invite) -> Move:
     """Let time go on until the server moves; `invite(now)` makes jobs of those who start at free places."""
-    failed = 0
     while not _ready(flight, now, end):
         fresh = flight.invited != version
         if fresh:
             flight.opened, flight.invited = now, version
         if fresh or end.asynchronous or not len(flight.jobs):
-            flight.jobs = np.concatenate([flight.jobs, invite(now)])
+            flight.jobs = joined(flight.jobs, invite(now))
         now = _next_instant(flight, now, end)
-        failed = 0 if len(flight.landed) or len(flight.jobs) else failed + 1
-        if failed > HOPELESS:
+        if len(flight.dropped) > HOPELESS and not len(flight.landed):
             raise UserError(
-                f"Round {version + 1}: {HOPELESS:,} invitations in a row came to nothing; lower the clients' "
-                "failure in the profile."
+                f"Round {version + 1}: {HOPELESS:,} clients in a row came to nothing; lower --failure, or "
+                "the profile's."
             )
     taken = flight.landed[: end.enough] if end.asynchronous else flight.landed
     late = flight.jobs[: len(flight.jobs) * (drop and not end.asynchronous)].copy()
     late["arrives"] = now
-    move = Move(
-        taken[np.lexsort((taken["number"], taken["client"]))], now, np.concatenate([flight.dropped, late])
-    )
+    move = Move(in_order(taken), now, joined(flight.dropped, late))
     flight.landed, flight.dropped = flight.landed[len(taken) :], NOBODY.copy()
     flight.jobs = flight.jobs[len(late) :]
     return move
@@ -135,17 +133,29 @@ def _next_instant(flight: Flight, now: float, end: RoundEnd) -> float:
     if len(flight.landed) and now < closing < then:
         return closing
     come = flight.jobs["arrives"] == then
-    here = flight.jobs[come]
-    here = here[np.lexsort((here["number"], here["client"]))]
+    here = in_order(flight.jobs[come])
     flight.jobs = flight.jobs[~come]
-    flight.landed = np.concatenate([flight.landed, here[~here["lost"]]])
-    flight.dropped = np.concatenate([flight.dropped, here[here["lost"]]])
+    flight.landed = joined(flight.landed, here[~here["lost"]])
+    flight.dropped = joined(flight.dropped, here[here["lost"]])
     return then
+
+
+def in_order(jobs: Array) -> Array:
+    """By client; of one client's the first begun is first."""
+    return jobs[np.lexsort((jobs["number"], jobs["client"]))] if len(jobs) > 1 else jobs.copy()
+
+
+def joined(*parts: Array) -> Array:
+    """One after another, as bytes: numpy compares such records field by field, and that takes longer."""
+    some = [part for part in parts if len(part)]
+    if len(some) < 2:
+        return some[0] if some else NOBODY.copy()
+    return np.concatenate([np.ascontiguousarray(part).view(f"V{JOB.itemsize}") for part in some]).view(JOB)
 
 
 def under_way(flight: Flight) -> Array:
     """All whose work may still be needed."""
-    return np.concatenate([flight.jobs, flight.landed])
+    return joined(flight.jobs, flight.landed)
 
 
 def numbers(flight: Flight, clients: Array, version: int) -> Array:

@@ -15,6 +15,7 @@ Config = TypeVar("Config", bound=Settings)
 LARGEST = 1_000_000  # bytes of a settings file
 OWN_OF_A_TRIAL = {
     *("attack", "epsilon", "delta", "noise"),
+    *("availability", "jitter", "failure"),
     *("seed", "partition", "profile", "clock", "steps", "lr", "budget", "policy_options"),
     *("rounds", "seconds", "target", "stop_at_target"),
 }

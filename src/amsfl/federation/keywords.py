@@ -85,6 +85,12 @@ class RunKeywords(TrainingKeywords, total=False):
 
     profile: str
     """how fast clients are: a name, FILE.csv, lognormal:0.02,0.8; see `amsfl profiles`"""
+    availability: str
+    """when clients are there: always, chain:600,60, day:86400,0.6, FILE.csv (client,from,to)"""
+    jitter: float
+    """sigma of the lognormal factor on a round's steps and on its link"""
+    failure: float
+    """chance that a client's round comes to nothing"""
     round_end: str
     """when the server moves: all, deadline:2.5, quorum:3, buffer:10 (asynchronous); see docs/time.md"""
     late: Literal["stale", "drop"]

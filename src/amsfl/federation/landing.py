@@ -12,7 +12,7 @@ import numpy as np
 from amsfl import protocol
 from amsfl.core import Reading, Upload
 from amsfl.engines import Jobs, Starts, State
-from amsfl.federation.flight import Flight, Move, alike, under_way
+from amsfl.federation.flight import Flight, Move, alike, joined, under_way
 from amsfl.federation.setup import Parts
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -76,7 +76,7 @@ def compute(
     for trial, move in moves.items():
         if move.jobs["done"].all():
             continue
-        jobs = np.concatenate([move.jobs, under_way(flights[trial])])
+        jobs = joined(move.jobs, under_way(flights[trial]))
         pending[trial] = jobs[~jobs["done"] & ~jobs["lost"]]
         fresh = pending[trial]["version"] == versions[trial]
         _begin(parts, state, trial, flights[trial], pending[trial][fresh])

@@ -67,9 +67,9 @@ def decided(parts: Parts, trial: Trial, move: Move) -> Decision:
 
 def took(parts: Parts, trial: Trial, move: Move) -> dict[str, float]:
     """This move's share of the time by both clocks; one after another, clients' own seconds add up."""
-    if landing.whole(parts, move, trial.round):
+    if landing.whole(parts, move, trial.round) and parts.weather[trial.index].calm:
         return clock.round_seconds(parts.costs[trial.index], move.jobs["client"], move.jobs["steps"])
-    work = np.concatenate([move.jobs, move.dropped])
+    work = queue.joined(move.jobs, move.dropped)
     lasted = move.seconds - trial.seconds["makespan"]
     return {"sum": float((work["arrives"] - work["started"]).sum()), "makespan": lasted}
 

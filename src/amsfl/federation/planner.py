@@ -70,8 +70,18 @@ def policy_of(config: Training, method: Method, given: Policy | None = None) -> 
     return schedule.policy(named, **config.policy_options)
 
 
-def planner(config: Training, method: Method, policy: Policy, weights: Any, rows: Any = np.inf) -> Planner:
-    """The planner of a policy; `weights` are all clients' shares of the data, `rows` how many they have."""
+def planner(
+    config: Training,
+    method: Method,
+    policy: Policy,
+    weights: Any,
+    rows: Any = np.inf,
+    stale: Callable[[float], float] | None = None,
+) -> Planner:
+    """The planner of a policy; `weights` are all clients' shares of the data, `rows` how many they have.
+
+    `stale`, where clients do not wait for each other, says what work counts by its age.
+    """
     last: dict[Any, Decision] = {}
     doubt = plausible.TRUSTING if method.combine is None else plausible.WARY
     asked = max(config.steps, *config.policy_options.values(), 0)
@@ -120,6 +130,9 @@ def planner(config: Training, method: Method, policy: Policy, weights: Any, rows
             clients=[str(who) for who in cohort],
         )
         signals = memory.heard.signals(number, config.steps, config.lr if lr is None else lr, config.seconds)
+        if stale is not None:
+            interval = memory.heard.spent / number if number else None
+            signals = signals._replace(interval=interval, stale=stale)
         found = policy.plan(problem, signals)
         if allowed is not None:  # not every rule knows a t_max, and this one is a promise
             steps = np.minimum(found.steps, ceiling)

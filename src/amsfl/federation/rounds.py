@@ -180,7 +180,8 @@ def _record(
     readings = {name: part.tolist() for name, part in reading._asdict().items()} if taken else {}
     jobs, sent = move.jobs, len(move.jobs)
     ages = (trial.round - 1 - jobs["version"]).tolist()
-    own = {} if parts.end.kind == "all" else _timeline(move, ages)
+    calm = parts.end.kind == "all" and parts.weather[trial.index].calm
+    own = {} if calm else _timeline(move, ages)
     each = jobs["arrives"] - jobs["started"]
     if not own:  # the same but for rounding
         each = clock.client_seconds(parts.costs[trial.index], jobs["client"], jobs["steps"])

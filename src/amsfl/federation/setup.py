@@ -57,9 +57,10 @@ class Parts(NamedTuple):
     weights: np.ndarray[Any, np.dtype[Any]]  # [trials, clients] shares of the data, as clients claim
     foes: Foes
     end: clock.RoundEnd
-    worth: Callable[[int], float]  # of an upload by its age
+    worth: Callable[[float], float]  # of an upload by its age
     score: Score  # what targets, best rounds and comparisons go by
     ledgers: list[Ledger]  # each trial's book of privacy
+    weather: list[clock.Weather]
 
     @property
     def places(self) -> int:
@@ -106,6 +107,7 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
     method = method_of(config, own, config.clip if private.is_private(config, profiles[0]) else 0.0)
     policy = planner.policy_of(config, method, own.policy)
     end = round_end_of(config, method, config.cohort or clients)
+    method, worth = in_flight(config, method, end), clock.staleness(config.staleness)
     loss = loss_of(config, dataset, method)
     partitions = [
         data.partition(
@@ -156,23 +158,48 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
         [clock.costs(profile, work) for profile in profiles],
         work,
         [
-            planner.planner(each, method, rule, weights, rows)
+            planner.planner(each, method, rule, weights, rows, worth if end.asynchronous else None)
             for each, rule, weights, rows in zip(configs, policies, claimed, job.shards.size, strict=True)
         ],
         config.cohort or clients,
         claimed,
         cast,
         end,
-        clock.staleness(config.staleness),
+        worth,
         told,
         books,
+        [weather_of(each, profile, names) for each, profile in zip(configs, profiles, strict=True)],
     )
+
+
+def in_flight(config: RunConfig, method: methods.Method, end: clock.RoundEnd) -> methods.Method:
+    """The method with the server that it has where clients do not wait for each other."""
+    if not end.asynchronous or method.aloft is None:
+        return method
+    aloft = method.aloft
+    if config.extrapolation > 1:
+        aloft = methods.extrapolate(aloft, config.extrapolation)
+    return method._replace(init=aloft.init, aggregate=aloft.aggregate, model=aloft.model)
+
+
+def weather_of(config: RunConfig, profile: clock.Profile, names: Sequence[str]) -> clock.Weather:
+    """What happens to clients on their way, if the clock can tell."""
+    found = clock.weather(profile, config.seed, config.availability, config.jitter, config.failure, names)
+    if found.window is not None and config.clock != "makespan":
+        raise UserError(
+            "Clients that come and go work side by side, not one after another; add --clock makespan."
+        )
+    if not found.calm and config.local_accuracy:
+        raise UserError("Clients' own models are scored where all come in; leave --local-accuracy out.")
+    return found
 
 
 def round_end_of(config: RunConfig, method: methods.Method, cohort: int) -> clock.RoundEnd:
     """How this run's rounds end, if its method, clock and cohort can do that."""
     text = method.round_end if config.round_end == "auto" else config.round_end
     end, name = clock.round_end(text), method.title or method.name
+    if config.round_end == "auto":  # a method's number is for many clients
+        end = end._replace(enough=min(end.enough, max(cohort // 2, 1)))
     if end.kind == "all":
         return end
     if config.clock != "makespan":

@@ -9,8 +9,10 @@ from amsfl.methods.base import Distillation, Method
 from amsfl.methods.deltasgd import deltasgd
 from amsfl.methods.extrapolate import extrapolate
 from amsfl.methods.fedadam import fedadam
+from amsfl.methods.fedasync import fedasync
 from amsfl.methods.fedavg import fedavg
 from amsfl.methods.fedavgm import fedavgm
+from amsfl.methods.fedbuff import fedbuff
 from amsfl.methods.fedcsda import fedcsda
 from amsfl.methods.feddua import feddua
 from amsfl.methods.feddyn import feddyn
@@ -38,6 +40,8 @@ METHODS: Kind[Method] = Kind(
         "feddua": feddua,
         "fedsps": fedsps,
         "delta-sgd": deltasgd,
+        "fedasync": fedasync,
+        "fedbuff": fedbuff,
         "amsfl": amsfl,
         "amsfl-steps": planned_steps,
         "amsfl-paper": paper,

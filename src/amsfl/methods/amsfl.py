@@ -53,6 +53,8 @@ def amsfl(
         private=(("polyak", 0.0), ("closing", 0.0)),
     )
     whole = accelerated(bare, pace)
+    if any(pace):  # a server that moves with a few at a time, some of them late, has no secant to go by
+        whole = whole._replace(aloft=bare)
     if not (polyak or closing):
         return whole
     # with an optimizer of their own, clients move by that: its steps are planned, and the server's work stays

@@ -108,16 +108,14 @@ class Method(NamedTuple):
     policy: Any = "fixed"  # who chooses its steps unless the user says: a name, or a schedule.Policy
     own_rate: bool = False  # sets its learning rate from readings; the user's is not asked for
     readings: bool = False  # takes GDA readings
-    stale: str = (
-        "change"  # what an upload counts as that began from an older model: the `change` it made, the
-    )
-    # `model` it came to; `refused`: nothing, the method needs everyone's work on the newest
+    stale: str = "change"  # what older work counts as: its `change`, the `model` it came to, or `refused`
     round_end: str = "all"  # how its rounds end unless the user says
     closing: bool = False  # applies the reading's own gradient as one more step: it is not wasted
     vectors_down: int = 1  # model-sized vectors sent to each client, each round; 2: the server state, too
     vectors_up: int = 1
     extra_gradients: float = 0.0  # gradient-equivalents a round beyond the steps
     extra_per_step: float = 0.0  # gradient-equivalents a step beyond its own gradient
+    aloft: Any = None  # the Method where clients do not wait for each other, where it is another one
     driven: Any = None  # the Method for clients with an optimizer of their own, where it is another one
 
     def told(self, server: Vector) -> Vector:

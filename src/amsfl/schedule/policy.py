@@ -23,6 +23,8 @@ class Signals(NamedTuple):
     slope: float | None = None  # gradient norm
     curvature: float | None = None  # secant smoothness, ||dg|| / ||delta||
     convexity: float | None = None  # curvature along the gradient
+    interval: float | None = None  # seconds between two moves of a server that does not wait
+    stale: Callable[[float], float] | None = None  # and what work counts there by its age in moves
 
 
 class Policy(NamedTuple):

@@ -3,18 +3,27 @@
 from functools import partial
 from typing import Any
 
-from amsfl.core import Kind
+from amsfl.core import Kind, Plan
+from amsfl.schedule.aloft import alone
 from amsfl.schedule.exact import exact as solve_exactly
 from amsfl.schedule.greedy import solve as one_by_one
 from amsfl.schedule.optimise import optimise
-from amsfl.schedule.policy import Policy
+from amsfl.schedule.policy import Policy, Signals
+from amsfl.schedule.problem import Problem
 from amsfl.schedule.rivals import adacomm, decaying, speed, wang
 from amsfl.schedule.simple import fill, fixed, printed
 
 
 def price() -> Policy:
-    """The default: closed form in the price of a second, what is left filled greedily."""
-    return Policy("price", lambda problem, _: optimise(problem), readings=True, steps=False)
+    """The default: closed form in the price of a second, what is left filled greedily.
+
+    Where clients do not wait for each other each is planned alone, by its own gain per second.
+    """
+
+    def plan(problem: Problem, signals: Signals) -> Plan:
+        return optimise(problem) if signals.stale is None else alone(problem, signals)
+
+    return Policy("price", plan, readings=True, steps=False)
 
 
 def greedy() -> Policy:

@@ -1,0 +1,25 @@
+"""FedBuff."""
+
+from amsfl.core import Upload
+from amsfl.methods.base import Method, Vector
+
+
+def fedbuff(server_lr: float = 1.0) -> Method:
+    """Clients train without waiting; the server adds the mean of every K changes that come in.
+
+    x+ = x + server_lr/K sum_k s(t_k) (y_k - x_start_k)
+
+    Every update counts the same, whatever rows it was made of; s(t) is the run's `staleness`, K its buffer.
+    Nguyen et al. 2022, arXiv 2106.06639, Algorithm 1.
+    """
+
+    def mix(weights: Vector, steps: Vector) -> Vector:
+        each = 0 * weights + 1
+        return each / each.sum()
+
+    def aggregate(
+        anchor: Vector, total: Upload, weights: Vector, steps: Vector, server: Vector
+    ) -> tuple[Vector, Vector]:
+        return anchor + server_lr * total.delta, server
+
+    return Method("fedbuff", mix=mix, aggregate=aggregate, title="FedBuff", round_end="buffer:10")
