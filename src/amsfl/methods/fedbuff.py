@@ -1,6 +1,6 @@
 """FedBuff."""
 
-from amsfl.core import Upload
+from amsfl.core import Total
 from amsfl.methods.base import Method, Vector
 
 
@@ -18,7 +18,7 @@ def fedbuff(server_lr: float = 1.0) -> Method:
         return each / each.sum()
 
     def aggregate(
-        anchor: Vector, total: Upload, weights: Vector, steps: Vector, server: Vector
+        anchor: Vector, total: Total, weights: Vector, steps: Vector, server: Vector
     ) -> tuple[Vector, Vector]:
         return anchor + server_lr * total.delta, server
 
