@@ -169,7 +169,23 @@ def paper_feddua(clients, x, rounds, lr, beta2=0.99, epsilon=1e-3):
     return x
 
 
+def paper_fedasync(clients, x, rounds, lr, alpha=0.6, rho=0.005):
+    """Algorithm 1 of arXiv 1903.03934 where all begin from the newest model: x is mixed with their mean."""
+    for each in rounds:
+        x = (1 - alpha) * x + alpha * paper_fedavg(clients, x, [each], lr, mu=rho)
+    return x
+
+
+def paper_fedbuff(clients, x, rounds, lr):
+    """Algorithm 1 of arXiv 2106.06639 where all begin from the newest model."""
+    for cohort, steps in rounds:
+        x = x + sum(mean_deltas(clients, x, cohort, steps, lr)[1]) / len(cohort)
+    return x
+
+
 PAPER = {
+    "fedasync": paper_fedasync,
+    "fedbuff": paper_fedbuff,
     "fedavg": paper_fedavg,
     "fedprox": lambda *args: paper_fedavg(*args, mu=0.3),
     "fednova": paper_fednova,

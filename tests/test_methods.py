@@ -29,6 +29,10 @@ BY_HAND = {
     "fedyogi": (2 + 0.03 * 0.0875 / ((1e-6 + 0.01 * 0.765625) ** 0.5 + 1e-3), {}),
     # one coordinate has no metric: s D / G = sum w d^2 / (2 D), with sum w d^2 = 1/4 + 3/4 * 9/4
     "feddua": (2 + 1.9375 / 1.75, {}),
+    # 2 + 0.6 * 7/8
+    "fedasync": (2.525, {"rho": 0.0}),
+    # each counts the same: 2 + (-1 + 3/2) / 2
+    "fedbuff": (2.25, {}),
     "fedsps": (2.875, {}),
     "delta-sgd": (2.875, {}),
     # mu = 1: client 1's second step has gradient (3-4) + (3-2) = 0, so d_1 = 1: 2 - 1/4 + 3/4

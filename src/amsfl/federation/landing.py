@@ -143,7 +143,9 @@ def settle(
     if method.attacks:
         words = parts.foes.words(parts.task.seeds[trial], version, clients)
         foes = parts.foes.who[trial, clients], words
-    moved, fresh = protocol.settle(method, anchor, server, uploads, weights, steps, foes)
+    reading = Reading(*table["reading"][jobs["place"]].T)
+    losses = reading.loss if reading.grad_sq.any() else None  # where clients say it
+    moved, fresh = protocol.settle(method, anchor, server, uploads, weights, steps, foes, losses)
     after = State(state.anchor.copy(), state.server.copy(), state.client, state.memory, state.step.copy())
     after.anchor[trial], after.server[trial], after.step[trial] = moved, fresh, moved - anchor
-    return after, Reading(*np.asarray(table["reading"][jobs["place"]], float).T)
+    return after, Reading(*(np.asarray(part, float) for part in reading))
