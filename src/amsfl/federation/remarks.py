@@ -32,6 +32,12 @@ def remarks(
         yield f"Without rounds or seconds this ends at the target, or after {ROUNDS_TO_TARGET:,} rounds."
     if isinstance(config, RunConfig):
         ends = method.round_end if config.round_end == "auto" else config.round_end
+        if config.round_end == "auto" and config.clock != "makespan" and ends != "all":
+            yield (
+                f"{method.title or method.name} waits for all: by the clock {config.clock!r} nobody is late. "
+                f"For rounds that end with {ends} add --clock makespan."
+            )
+            ends = "all"
         for name, modes in (
             ("late", ("deadline", "quorum")),
             ("staleness", ("deadline", "quorum", "buffer")),
