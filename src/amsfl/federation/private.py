@@ -1,6 +1,6 @@
 """Differential privacy from settings: who is private, what a method may then do, and the book of a run."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,23 +29,14 @@ def column(profile: Profile) -> Array | None:
     return None if profile.sites is None else profile.sites.get("epsilon")
 
 
-def options(method: methods.Method, given: Mapping[str, float]) -> dict[str, float]:
-    """A method's hyper-parameters when it may look at nothing raw."""
-    for name, value in method.private:
-        if given.get(name, value) != value:
-            raise UserError(
-                f"{method.title or method.name} with {name}={given[name]:g} goes by losses or gradients as "
-                f"they are, which would tell of single rows; under privacy leave {name} out ({value:g})."
-            )
-    return {**given, **dict(method.private)}
-
-
 def guarded(method: methods.Method, clip: float) -> methods.Method:
     """A method whose clients clip their rows' gradients and add noise; readings then come from uploads."""
     if method.looks:
+        names = ", ".join(name for name, _ in method.private)
+        way = f"leave its {names} as they then are" if names else "use fedavg, scaffold, feddyn or amsfl"
         raise UserError(
             f"{method.title or method.name} goes by losses or gradients as they are, which would tell of "
-            "single rows, and has no way without; under privacy use fedavg, scaffold, feddyn or amsfl."
+            f"single rows; under privacy {way}."
         )
     return method._replace(clip=clip, extra_gradients=0.0 if method.readings else method.extra_gradients)
 
@@ -107,8 +98,8 @@ def remarks(config: RunConfig, method: methods.Method, ledger: Ledger, rows: Arr
             yield f"Setting {name!r} has no effect: nothing is private without epsilon, or privacy 'record'."
         return
     if method.private:
-        off = ", ".join(name for name, _ in method.private)
-        yield f"{config.method} goes without {off}, which look at raw losses and gradients: lr is its step."
+        off = ", ".join(name for name, _ in method.private if name not in config.options)
+        yield f"Under privacy {config.method} goes without {off}; lr is the length of its steps."
     if config.delta * rows.min() >= 1:
         yield (
             f"A delta of {config.delta:g} is not below 1/{rows.min()}, one over a client's rows: by chance "

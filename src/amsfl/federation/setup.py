@@ -257,7 +257,7 @@ def method_of(config: Training, own: Own, clip: float = 0.0) -> methods.Method:
     """The method of the settings with all that they put on top of it; `clip`: of rows' gradients."""
     method = methods.make(own.method or config.method, config.options, config.extrapolation)
     if clip and method.private and own.method is None:
-        options = private.options(method, config.options)
+        options = {**dict(method.private), **config.options}  # those are its defaults then
         method = methods.make(config.method, options, config.extrapolation)
     if clip:
         method = private.guarded(method, clip)

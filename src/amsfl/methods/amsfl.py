@@ -50,7 +50,8 @@ def amsfl(
         readings=True,
         closing=bool(closing),
         extra_gradients=1.0,
-        private=(("polyak", 0.0), ("closing", 0.0)),
+        # neither looks at anything raw, and the last two take noise for motion (docs/privacy.md)
+        private=(("polyak", 0.0), ("closing", 0.0), ("momentum", 0.0), ("secant", 0.0)),
     )
     whole = accelerated(bare, pace)
     if any(pace):  # a server that moves with a few at a time, some of them late, has no secant to go by

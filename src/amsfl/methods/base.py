@@ -102,7 +102,7 @@ class Method(NamedTuple):
     attacks: tuple[Attack, ...] = ()  # what false clients of a simulation do
     objective: Distillation | None = None
     clip: float = 0.0  # differential privacy: the norm that every row's gradient is cut to; 0: none
-    private: tuple[tuple[str, float], ...] = ()  # options under which it looks at no raw loss or gradient
+    private: tuple[tuple[str, float], ...] = ()  # options under privacy: no raw loss, little noise
     title: str = ""  # as people write it; the name if empty
     note: str = ""  # what a reader of its numbers must know
     policy: Any = "fixed"  # who chooses its steps unless the user says: a name, or a schedule.Policy
