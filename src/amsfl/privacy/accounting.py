@@ -60,7 +60,7 @@ def steps_within(site: Site, budget: float) -> int:
 
 
 def noise_for(site: Site, budget: float, steps: int) -> float:
-    """The least noise, to 1%, by which so many steps stay within the budget."""
+    """The least noise, to 1%, by which so many steps of this `site` stay within the budget."""
     low, high = 0.3, 1.0
     while epsilon(site._replace(noise=high), steps) > budget:
         low, high = high, 2 * high

@@ -41,7 +41,7 @@ NOTHING = Ledger((), (), np.zeros(0, np.int64))
 
 
 def ledger(sites: Sequence[Site], budgets: Sequence[float] | None) -> Ledger:
-    """The book of a run; refused where nobody may take a step."""
+    """The book of a run, of its `sites` and their `budgets`; refused where nobody may take a step."""
     if budgets is None:
         return Ledger(tuple(sites), (), np.full(len(sites), UNLIMITED))
     each = list(zip(sites, budgets, strict=True))
