@@ -18,7 +18,7 @@ from amsfl.data import Dataset
 from amsfl.engines.models import Model
 
 LOG = (Path(__file__).parents[1] / "docs" / "research-log.md").read_text(encoding="utf-8")
-SIZES, FEATURES, CLASSES, BATCH = (12, 31, 9, 20, 17), 4, 3, 8
+SIZES, FEATURES, CLASSES, BATCH = (96, 248, 9, 160, 136), 4, 3, 8
 LINKS = {  # step_seconds, latency, up_mbps, down_mbps
     "step_seconds": (0.03, 0.01, 0.02, 0.08, 0.015),
     "latency": (0.05, 0.3, 0.1, 0.02, 0.2),
@@ -103,9 +103,15 @@ def coefficients(memory, lr):
     return np.array(gain), fade
 
 
-def plan(w, gain, fade, c, b, clock, budget):
+def limits(rows):
+    """The most steps of clients with so many rows each."""
+    own = [int(K["passes"] * each / BATCH) for each in rows]
+    return [min(max(each, int(K["steps_fewest"])), int(K["steps_most"])) for each in own]
+
+
+def plan(w, gain, fade, c, b, clock, budget, most):
     """Steps of the cohort; all arguments are the cohort's."""
-    most, clients = int(K["steps_most"]), range(len(w))
+    clients = range(len(w))
 
     def worth(i, s):
         return w[i] * gain[i] * np.exp(-s * fade[i])
@@ -119,19 +125,19 @@ def plan(w, gain, fade, c, b, clock, budget):
 
     def done_by(moment):
         spare = [(moment * (1 + K["tolerance"]) - b[i]) / c[i] for i in clients]
-        return [int(min(max(one, 1), most)) for one in spare]
+        return [int(min(max(one, 1), most[i])) for i, one in enumerate(spare)]
 
     if clock == "makespan":
         if budget is not None:
             return done_by(budget)
-        ends = [c[i] * s + b[i] for i in clients for s in range(1, most + 1)]
+        ends = [c[i] * s + b[i] for i in clients for s in range(1, most[i] + 1)]
         return max(map(done_by, ends), key=lambda t: total(t) / seconds(t))
     t = [1] * len(w)
     while True:
         more = [
             (worth(i, t[i]) / c[i], i)
             for i in clients
-            if t[i] < most and (budget is None or seconds(t) + c[i] <= budget * (1 + K["tolerance"]))
+            if t[i] < most[i] and (budget is None or seconds(t) + c[i] <= budget * (1 + K["tolerance"]))
         ]
         if not more or (budget is None and max(more)[0] <= total(t) / seconds(t)):
             return t
@@ -165,15 +171,23 @@ def client(anchor, v, steps, lr, batch):
 
 def server_start(initial):
     """What the server keeps besides v and what it has learned."""
-    return {"a": initial, "x": initial, "z": initial, "s": 1.0, "before": None, "sums": None}
+    return {"a": initial, "x": initial, "z": initial, "s": 1.0, "before": None, "sums": None, "losses": None}
 
 
-def server_step(kept, number, sent, w, steps):
+def loss_share(losses, now):
+    """The first loss and the smoothed one after this round's, and the share l of the one in the other."""
+    first, old = losses or (now, now)
+    smoothed = K["loss_memory"] * old + (1 - K["loss_memory"]) * now
+    return (first, smoothed), min(max(smoothed / first, 0.0), 1.0) if first > 0 else 0.0
+
+
+def server_step(kept, number, sent, w, steps, loss):
     """What it keeps after round `number`, and the global step."""
     share, tau = w / w.sum(), np.array(steps) + 1.0
     u = share * tau ** -K["balance"] * (share * tau ** K["balance"]).sum()
     a, s, sums = kept["a"], kept["s"], None
-    mean = sum(one * d for one, d in zip(u, sent, strict=True)) - K["shrinking"] * a
+    losses, part = loss_share(kept["losses"], share @ loss)
+    mean = sum(one * d for one, d in zip(u, sent, strict=True)) - K["shrinking"] * part * a
     if kept["before"] is not None:
         way, change = a - kept["before"][0], kept["before"][1] - mean
         sums = np.array([way @ way, way @ change, change @ change])
@@ -186,7 +200,8 @@ def server_step(kept, number, sent, w, steps):
     m = min((number + K["ahead"]) / (number + 2 * K["ahead"]), K["momentum"])
     following = x + m * (x - kept["x"])
     z = kept["z"] + K["averaging"] / (number + K["averaging"]) * (x - kept["z"])
-    return {"a": following, "x": x, "z": z, "s": s, "before": (a, mean), "sums": sums}, following - a
+    after = {"a": following, "x": x, "z": z, "s": s, "before": (a, mean), "sums": sums, "losses": losses}
+    return after, following - a
 
 
 # -- 6 and 7: what the server learns --------------------------------------------------------------------
@@ -217,7 +232,7 @@ def found(w, readings, steps, eta):
         _, q, _, _, g_dg, _, _, _, moved_v = np.array(readings, float).T
         kept = np.clip(1 + g_dg / q, K["kept_least"], K["kept_most"])
         each = moved_v / np.array(steps)
-        counts = np.isfinite(each) & ~np.isnan(kept)
+        counts = np.isfinite(each)
         gain = np.where(counts, 1.0, np.nan)
         if any(each[counts] != 0):
             mean = (w * abs(each))[counts].sum() / w[counts].sum()
@@ -255,7 +270,8 @@ def as_written(data, seed, cohorts, clock, budget):
     for number, cohort in enumerate(cohorts):
         lr = memory["cap"] and memory["cap"][0]
         gain, fade = coefficients(memory, lr or 1.0)
-        steps = plan(w[cohort], gain[cohort], fade[cohort], c[cohort], b[cohort], clock, budget)
+        most = limits([SIZES[i] for i in cohort])
+        steps = plan(w[cohort], gain[cohort], fade[cohort], c[cohort], b[cohort], clock, budget, most)
         told.append((steps, lr))
         answers = []
         for i, t in zip(cohort, steps, strict=True):
@@ -267,7 +283,7 @@ def as_written(data, seed, cohorts, clock, budget):
 
             answers.append(client(kept["a"], v, t, lr, batch))
         sent, readings = zip(*answers, strict=True)
-        kept, v = server_step(kept, number, sent, w[cohort], steps)
+        kept, v = server_step(kept, number, sent, w[cohort], steps, [one[0] for one in readings])
         memory = learn(memory, cohort, w[cohort], readings, steps)
     return told, kept["z"]
 
@@ -283,7 +299,7 @@ CASES = {  # clock, cohort, budget, how mixed the classes are
     "makespan, a budget that 20 steps of one client miss by a rounding error": (
         "makespan",
         4,
-        (20 * C[0] + B[0]) * (1 - 5e-10),
+        (20 * C[1] + B[1]) * (1 - 5e-10),
         0.6,
     ),
     "clients that pull apart": ("sum", None, None, 0.05),
