@@ -173,6 +173,8 @@ def test_synthetic_data_is_said_everywhere(tmp_path):
 
 def test_fedcsda_comes_with_its_note(whole):
     for path in whole.iterdir():
+        if path.name == "confusion.csv":
+            continue  # of the reference alone
         if path.suffix in (".csv", ".md", ".tex", ".html") or path.name == "summary.json":
             assert "no public description" in path.read_text(encoding="utf-8"), path.name
 
