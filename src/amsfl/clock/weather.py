@@ -72,7 +72,19 @@ class Weather:
 def weather(
     profile: Profile, seed: int, availability: str, jitter: float, failure: float, names: Sequence[str] = ()
 ) -> Weather:
-    """What the settings say for all clients, or the profile's table for each."""
+    """What the settings say for all clients, or the profile's table for each.
+
+    Args:
+        profile: How fast clients are, and their table if they have one.
+        seed: Of all draws.
+        availability: When clients can be reached, as the setting spells it.
+        jitter: How much their seconds vary from round to round.
+        failure: How often a client's work is lost.
+        names: Theirs, where they have some.
+
+    Returns:
+        What each client meets.
+    """
 
     def column(name: str, everyone: float) -> Floats | None:
         found = None if profile.sites is None else profile.sites.get(name)
