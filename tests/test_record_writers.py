@@ -154,8 +154,8 @@ INTERRUPTED = """
 import os, signal, sys
 from amsfl.cli.app import app
 
-import amsfl.federation.api as api
-real = api.rounds
+import amsfl.federation.drive as drive
+real = drive.rounds
 
 def rounds(*arguments):
     for number, step in enumerate(real(*arguments), start=1):
@@ -163,7 +163,7 @@ def rounds(*arguments):
             os.kill(os.getpid(), signal.SIGINT)  # in the middle of the loop, as Ctrl-C is
         yield step
 
-api.rounds = rounds
+drive.rounds = rounds
 app(["run", "--data", "digits", "--model", "softmax", "--method", "fedavg", "--engine", "loop", "--rounds",
      "12", "--steps", "2", "--checkpoint-every", "100", "--out", sys.argv[1]])
 """

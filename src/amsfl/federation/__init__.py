@@ -7,7 +7,8 @@ from amsfl.federation.config import RunConfig, ServeConfig, Training
 from amsfl.federation.given import make_config, read_toml, serve_config
 
 if TYPE_CHECKING:
-    from amsfl.federation.api import resume, run, run_batch, run_trials
+    from amsfl.federation.api import resume, run
+    from amsfl.federation.batch import run_batch, run_trials
     from amsfl.federation.result import Result
     from amsfl.federation.setup import Own
 
@@ -26,9 +27,18 @@ __all__ = [
     "serve_config",
 ]
 
+_HOMES = {
+    "Own": "setup",
+    "Result": "result",
+    "resume": "api",
+    "run": "api",
+    "run_batch": "batch",
+    "run_trials": "batch",
+}
+
 
 def __getattr__(name: str) -> Any:
     # settings are checked without jax, which takes most of a second to import
-    if name in ("Own", "Result", "resume", "run", "run_batch", "run_trials"):
-        return getattr(import_module("amsfl.federation.api"), name)
+    if name in _HOMES:
+        return getattr(import_module(f"amsfl.federation.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'amsfl.federation' has no attribute {name!r}")

@@ -11,7 +11,7 @@ from amsfl.core import UserError, need
 from amsfl.data import Dataset
 from amsfl.engines.models import Model
 from amsfl.federation import Own, Result, RunConfig, facts, make_config, run_batch
-from amsfl.federation.api import brought
+from amsfl.federation.brought import brought
 from amsfl.federation.given import OWN_OF_A_TRIAL
 from amsfl.federation.progress import line
 from amsfl.federation.setup import load_data

@@ -10,8 +10,8 @@ from flwr.serverapp import Grid, ServerApp
 
 from amsfl.core import UserError
 from amsfl.federation import ServeConfig, serve_config
-from amsfl.federation.api import brought
 from amsfl.federation.audience import audience
+from amsfl.federation.brought import brought
 from amsfl.federation.config import Simulation
 from amsfl.flower.server.progress import Evaluate, Progress, deciding_split, summary
 from amsfl.flower.server.rounds import Server

@@ -1,0 +1,67 @@
+"""Many trials at once: the same engine, one axis more."""
+
+import time
+from collections.abc import Callable, Sequence
+
+from amsfl.federation.config import RunConfig
+from amsfl.federation.given import check_alike, make_config
+from amsfl.federation.interrupt import stoppable
+from amsfl.federation.keywords import RunKeywords
+from amsfl.federation.own_data import check_dataset
+from amsfl.federation.result import Result, model_of
+from amsfl.federation.rounds import begin, rounds
+from amsfl.federation.setup import Own, assemble, precision
+from amsfl.federation.summary import summarise
+from amsfl.record import RoundRecord
+
+
+def run_trials(
+    config: RunConfig,
+    seeds: list[int],
+    own: Own | None = None,
+    watch: Callable[[int, RoundRecord], None] | None = None,
+) -> list[Result]:
+    """The same settings with many seeds, as one batch: partition, initial model and sampling differ."""
+    return run_batch([config.model_copy(update={"seed": seed}) for seed in seeds], own, watch)
+
+
+def run_batch(
+    trials: Sequence[RunConfig | RunKeywords],
+    own: Own | None = None,
+    watch: Callable[[int, RoundRecord], None] | None = None,
+) -> list[Result]:
+    """Many trials at once: `run_batch([{"data": "digits", "seed": seed} for seed in range(10)])`.
+
+    Arguments: `trials` are settings, a dict or a RunConfig each, that differ in nothing but seed, partition,
+    profile, clock, steps, lr, budget, policy_options and when they end; `own` holds what of them is your own
+    (amsfl.federation.Own); `watch(place, record)` is called after every round of every trial. Returns their
+    Results, in order.
+    """
+    configs = [each if isinstance(each, RunConfig) else make_config({**each}) for each in trials]
+    check_alike(configs)
+    if own and own.dataset:
+        own = own._replace(dataset=check_dataset(own.dataset))
+    started = time.perf_counter()
+    with precision(configs[0]):
+        parts = assemble(configs, own)
+        state, running = begin(parts)
+        records: list[list[RoundRecord]] = [[] for _ in configs]
+        with stoppable() as asked:
+            for state, news in rounds(parts, state, running):  # noqa: B007, B020 (the state moves on)
+                for trial, fresh in news:
+                    records[trial.index].append(fresh)
+                    if watch:
+                        watch(trial.index, fresh)
+                if asked():
+                    raise KeyboardInterrupt
+        wall = (time.perf_counter() - started) / len(configs)
+        return [
+            Result(
+                summarise(parts, trial, records[trial.index], wall, model),
+                records[trial.index],
+                model,
+                parts,
+                place=trial.index,
+            )
+            for trial, model in zip(running, model_of(parts, state), strict=True)
+        ]
