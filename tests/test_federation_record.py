@@ -263,4 +263,4 @@ def test_kill_minus_nine_then_resume(tmp_path):
     assert printed == kept
     arrays = load_file(whole / "checkpoint-b.safetensors")
     # the last anchor, the last direction and the mean that is scored; the step, its secant and the round
-    assert np.isfinite(arrays["anchor"]).all() and arrays["server"].shape == (1, 3 * 650 + 5)
+    assert np.isfinite(arrays["anchor"]).all() and arrays["server"].shape == (1, 3 * 650 + 7)
