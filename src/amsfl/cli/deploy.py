@@ -17,6 +17,14 @@ from amsfl.federation.config import Serving, Training
 @flags.takes(Training, Serving, leave_out=("clock", "profile"))
 def deploy(
     settings: dict[str, Any],
+    app: Annotated[
+        Path | None,
+        typer.Argument(help="the folder of your own Flower app; without it, --data is dealt and ours trains"),
+    ] = None,
+    run_config: Annotated[
+        str,
+        typer.Option(help="keys of your own app's run-config, as flwr run takes them: 'name=\"text\" k=1'"),
+    ] = "",
     slowdowns: Annotated[
         str | None, typer.Option(help="how many times slower each client is, as in 1,2,4,8,2")
     ] = None,
@@ -36,36 +44,53 @@ def deploy(
     track: Track = "",
     as_json: Annotated[bool, typer.Option("--json", help="the summary as JSON")] = False,
 ) -> None:
-    """Start a SuperLink and SuperNodes on this machine, train, and leave nothing running."""
-    from amsfl.flower.deploy.run import deploy as run_it
+    """Start a SuperLink and SuperNodes on this machine, train, and leave nothing running.
+
+    With APP, the SuperNodes run your own Flower app: settings that you give go into its run-config, and
+    clients made by amsfl.flower are as slow as asked; others find slowdown and step-seconds in their
+    node-config.
+    """
+    from amsfl.flower.deploy.run import Recipe, launch
     from amsfl.flower.deploy.speeds import handicaps
     from amsfl.track import make
 
-    asked = {"data": Training.model_fields["data"].default, **settings}
+    asked = dict(settings) if app else {"data": Training.model_fields["data"].default, **settings}
     asked |= {"resume": True} if resume else {"force": True} if force else {}
     asked |= {"track": track} if make(track) else {}  # one that is not there is said before anything starts
     quiet = (lambda line: None) if as_json else lambda line: typer.echo(plain(line))
     slow = _numbers(slowdowns)
+    if run_config and app is None:
+        raise UserError("--run-config is for an app of your own; name its folder: amsfl deploy APP.")
     if profile is not None:
+        if app is not None:
+            raise UserError("A profile names clients of --data; with your own app, use --slowdowns 1,2,4.")
         if slow or step_seconds:
             raise UserError(
                 "A profile says how slow each client is; leave --slowdowns and --step-seconds out."
             )
         slow, step_seconds = handicaps(asked, profile)
     try:
-        summary = run_it(asked, out, slow, step_seconds, tls, quiet)
+        mine = str(app.expanduser().resolve()) if app else ""
+        recipe = Recipe(asked, slow, step_seconds, tls, app=mine, run_config=run_config)
+        summary = launch(recipe, out, quiet)
     except KeyboardInterrupt:
         typer.echo(
             f"Stopped; the rounds so far are in {out}. Go on: amsfl deploy --resume --out {out}", err=True
         )
         raise typer.Exit(130) from None
     if as_json:
-        print_json(summary._asdict(), indent=1)
+        print_json(summary._asdict() if summary else None, indent=1)
+        return
+    if summary is None:
+        typer.echo(
+            "The app ran to its end. Its server is not amsfl's and kept no record here; clients were slowed "
+            "if they are amsfl's, or read slowdown and step-seconds from their node-config."
+        )
         return
     reached = summary.seconds_to_target
+    score = f", accuracy {summary.accuracy:.4f}" if summary.accuracy is not None else ""
     typer.echo(
-        f"{summary.method}: {summary.rounds} rounds in {summary.wall['seconds']:.1f} s, accuracy "
-        f"{summary.accuracy:.4f}"
+        f"{summary.method}: {summary.rounds} rounds in {summary.wall['seconds']:.1f} s{score}"
         + (f", target {summary.target:g} after {reached:.1f} s" if reached is not None else "")
         + (f", {summary.refused} replies refused" if summary.refused else "")
         + f"; steps by client {summary.steps}; record in {plain(str(out))}"

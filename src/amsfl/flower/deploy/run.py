@@ -5,7 +5,7 @@ import shutil
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from amsfl.federation import Own, serve_config
 from amsfl.federation.planner import policy_of
 from amsfl.federation.remarks import remarks
 from amsfl.federation.setup import method_of
-from amsfl.flower.deploy import certificates, orphans
+from amsfl.flower.deploy import certificates, orphans, own_app
 from amsfl.flower.deploy.processes import Federation, loopback
 from amsfl.flower.deploy.shards import checksum, deal
 from amsfl.flower.deploy.speeds import RUN
@@ -37,6 +37,8 @@ __all__ = ["client", "server"]
 RECIPE = "deploy.json"  # in the record folder: how the deployment was started, for --resume
 LOCK = ".amsfl-deploy-lock"  # one deployment a folder; the server in it holds the record's own
 AGAIN = (*LENGTH, "deadline")  # what may change when it goes on
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # Flower's levels have some
+OURS = ("round ", "  refused ")  # how the lines begin that are passed on
 
 
 class Recipe(NamedTuple):
@@ -45,6 +47,16 @@ class Recipe(NamedTuple):
     step_seconds: float
     tls: bool
     dealt: str = ""  # checksum of the rows that were dealt
+    app: str = ""  # the user's own Flower app; "": ours
+    run_config: str = ""  # for keys of the user's app, as `flwr run` takes them
+
+
+class Prepared(NamedTuple):
+    """What there is to start."""
+
+    app: Path  # a Flower app that says all settings
+    nodes: list[dict[str, Any]]  # a node-config for every client
+    dealt: str = ""
 
 
 def deploy(
@@ -56,10 +68,23 @@ def deploy(
     say: Callable[[str], None] = print,
     started: Callable[[Federation], None] | None = None,
 ) -> Summary:
-    """Start a SuperLink and `clients` SuperNodes on loopback, run, and return the summary.
+    """Deal `settings`' data to SuperNodes on loopback, train our models there; the summary. See `launch`."""
+    summary = launch(Recipe(settings, list(slowdowns), step_seconds, tls), out, say, started)
+    assert summary is not None  # else the run has failed, and said so
+    return summary
 
-    `settings` are those of server_app; `slowdowns[i]` and `step_seconds` make client i slow (see
-    local.Pace); with `tls`, certificates and keys are made and SuperNodes must prove who they are;
+
+def launch(
+    recipe: Recipe,
+    out: Path,
+    say: Callable[[str], None] = print,
+    started: Callable[[Federation], None] | None = None,
+) -> Summary | None:
+    """Start a SuperLink and `clients` SuperNodes on loopback, run an app, and return the summary.
+
+    The recipe's `settings` are those of server_app; `slowdowns[i]` and `step_seconds` make client i slow (see
+    task.Pace); with `tls`, certificates and keys are made and SuperNodes must prove who they are; `app` is
+    the folder of the user's own app, whose server may keep no record of ours: then there is no summary.
     `started(federation)` is called when all are up. With `resume` in the settings everything but AGAIN is
     as it was when the folder's run began; with `force` a finished run in the folder is replaced. What a
     killed deployment of this folder left running is ended first.
@@ -69,57 +94,78 @@ def deploy(
             say(f"Ended {name}, which a killed deployment had left running")
         if orphans.remove_folder(out.resolve()):
             say("Removed the temporary folder that a killed deployment had left")
-        return _deploy(settings, out, slowdowns, step_seconds, tls, say, started)
+        return _launch(recall(out, recipe) if recipe.settings.get("resume") else recipe, out, say, started)
 
 
-def _deploy(
-    settings: dict[str, Any],
-    out: Path,
-    slowdowns: Sequence[float],
-    step_seconds: float,
-    tls: bool,
-    say: Callable[[str], None],
-    started: Callable[[Federation], None] | None,
-) -> Summary:
-    recipe = Recipe(settings, list(slowdowns), step_seconds, tls)
-    recipe = recall(out, recipe) if settings.get("resume") else recipe
-    settings, slowdowns, step_seconds, tls, before = recipe
-    config = serve_config({key: value for key, value in settings.items() if key not in RUN})
-    method = method_of(config, Own())
-    for line in remarks(config, method, policy_of(config, method), config.clients):
-        warnings.warn(line, Remark, stacklevel=2)
-    if slowdowns and len(slowdowns) != config.clients:
-        raise UserError(
-            f"{len(slowdowns)} slowdowns for {config.clients} clients; give each its own: --slowdowns 1,2,4."
-        )
+def _launch(
+    recipe: Recipe, out: Path, say: Callable[[str], None], started: Callable[[Federation], None] | None
+) -> Summary | None:
     home = Path(tempfile.mkdtemp(prefix="amsfl-"))
     try:
         orphans.note_folder(out.resolve(), home)
-        shards = deal(config, home / "shards")
-        dealt = checksum(home / "shards")
-        if before not in ("", dealt):
+        prepared = (_own if recipe.app else _ready_made)(recipe, home, out.resolve())
+        if recipe.dealt not in ("", prepared.dealt):
             raise UserError("The deployment began with other data or another partition; go on with those.")
-        remember(out, recipe._replace(dealt=dealt))
-        keys = certificates.make(home / "keys", config.clients) if tls else None
-        write_app(home / "app", {**settings, "out": str(out.resolve()), "shards": str(home / "shards")})
+        remember(out, recipe._replace(dealt=prepared.dealt))
+        clients = len(prepared.nodes)
+        keys = certificates.make(home / "keys", clients) if recipe.tls else None
         with loopback(home / "flower", keys, out.resolve() / orphans.BOOK) as running:
-            say(f"SuperLink on {running.address}{' with TLS' if tls else ''}, {config.clients} SuperNodes")
-            for place, shard in enumerate(shards):
-                slow = float(slowdowns[place]) if slowdowns else 1.0
-                node = {"partition-id": place, "shard": str(shard), "slowdown": slow}
-                node |= {"step-seconds": float(step_seconds), "state-dir": str(out.resolve() / "clients")}
+            say(f"SuperLink on {running.address}{' with TLS' if keys else ''}, {clients} SuperNodes")
+            for place, node in enumerate(_handicapped(prepared.nodes, recipe)):
                 if keys:
                     register(running, keys.nodes[place])
                 running.node(f"supernode-{place}", node, keys.nodes[place] if keys else None)
             if started:
                 started(running)
-            follow(running, home / "app", say)
+            follow(running, prepared.app, say, ("",) if recipe.app else OURS)
     finally:
         orphans.remove_folder(out.resolve())
         shutil.rmtree(home, ignore_errors=True)
-    summary = record.read_run(out).summary
-    assert summary is not None  # else the run has failed, and said so
-    return summary
+    return record.read_run(out).summary if record.holds_record(out) else None
+
+
+def _ready_made(recipe: Recipe, home: Path, out: Path) -> Prepared:
+    """Our own app, with the data dealt to files."""
+    settings = recipe.settings
+    config = serve_config({key: value for key, value in settings.items() if key not in RUN})
+    method = method_of(config, Own())
+    for line in remarks(config, method, policy_of(config, method), config.clients):
+        warnings.warn(line, Remark, stacklevel=2)
+    _check_slowdowns(recipe, config.clients)
+    shards = deal(config, home / "shards")
+    write_app(home / "app", {**settings, "out": str(out), "shards": str(home / "shards")})
+    nodes = [_node(place, out) | {"shard": str(shard)} for place, shard in enumerate(shards)]
+    return Prepared(home / "app", nodes, checksum(home / "shards"))
+
+
+def _own(recipe: Recipe, home: Path, out: Path) -> Prepared:
+    """The user's app, which finds its data itself: by `partition-id`, and by keys of its run-config."""
+    app = own_app.read(Path(recipe.app))
+    extra = own_app.known(app, own_app.parse(recipe.run_config))
+    clients = own_app.clients(app, recipe.settings, extra)
+    serve_config({k: v for k, v in recipe.settings.items() if k not in RUN} | {"clients": clients})
+    _check_slowdowns(recipe, clients)
+    settings = {**recipe.settings, "clients": clients, "out": str(out)}
+    own_app.copy(app, home / "app", flat(settings) | extra)
+    return Prepared(home / "app", [_node(place, out) for place in range(clients)])
+
+
+def _node(place: int, out: Path) -> dict[str, Any]:
+    return {"partition-id": place, "state-dir": str(out / "clients")}
+
+
+def _handicapped(nodes: Sequence[dict[str, Any]], recipe: Recipe) -> list[dict[str, Any]]:
+    """Node-configs with the keys that our clients keep to (client.app.pace_of)."""
+    slow = [float(each) for each in recipe.slowdowns] or [1.0] * len(nodes)
+    least = {"step-seconds": float(recipe.step_seconds)}
+    return [node | {"slowdown": each} | least for node, each in zip(nodes, slow, strict=True)]
+
+
+def _check_slowdowns(recipe: Recipe, clients: int) -> None:
+    if recipe.slowdowns and len(recipe.slowdowns) != clients:
+        raise UserError(
+            f"{len(recipe.slowdowns)} slowdowns for {clients} clients; give each its own: --slowdowns 1,2,4."
+        )
 
 
 def remember(out: Path, recipe: Recipe) -> None:
@@ -139,6 +185,11 @@ def recall(out: Path, asked: Recipe) -> Recipe:
             "a new one without --resume."
         )
     kept = _recipe(out)
+    if asked.app and asked.app != kept.app:
+        raise UserError(
+            f"The folder {str(out)!r} holds a deployment of {kept.app or 'data that amsfl dealt'}; leave "
+            f"{asked.app} out to go on with it, or choose another --out."
+        )
     changed = {key: asked.settings[key] for key in AGAIN if asked.settings.get(key) is not None}
     return kept._replace(settings={**kept.settings, **changed, "resume": True})
 
@@ -152,14 +203,18 @@ def write_app(where: Path, settings: dict[str, Any]) -> None:
     (where / "amsfl_deploy").mkdir(parents=True)
     (where / "amsfl_deploy" / "__init__.py").write_text("")
     (where / "amsfl_deploy" / "app.py").write_text(MODULE)
-    flat = {key.replace("_", "-"): value for key, value in settings.items() if value is not None}
     app = {
         "publisher": "local",
         "components": {"serverapp": "amsfl_deploy.app:server", "clientapp": "amsfl_deploy.app:client"},
-        "config": flat,
+        "config": flat(settings),
     }
     project = PROJECT | {"tool": {"flwr": {"app": app}}}
     (where / "pyproject.toml").write_text(tomli_w.dumps(project))
+
+
+def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as Flower spells a run-config."""
+    return {key.replace("_", "-"): value for key, value in settings.items() if value is not None}
 
 
 def register(running: Federation, key: Path) -> None:
@@ -170,15 +225,17 @@ def register(running: Federation, key: Path) -> None:
         raise UserError(f"The SuperLink did not take the key {key.name}: {why}")
 
 
-def follow(running: Federation, app: Path, say: Callable[[str], None]) -> None:
-    """`flwr run` to its end, passing on what the ServerApp says of its rounds."""
+def follow(
+    running: Federation, app: Path, say: Callable[[str], None], begins: tuple[str, ...] = OURS
+) -> None:
+    """`flwr run` to its end, passing on the lines that begin so: what the ServerApp says of its rounds."""
     process = running.start("run", ["flwr", "run", str(app), "local", "--stream"])
     with running.log("run").open(encoding="utf-8", errors="replace") as log:
         while True:
             ended = process.poll() is not None
             for line in log:
-                if line.startswith(("round ", "  refused ")):
-                    say(line.rstrip())
+                if line.startswith(begins):
+                    say(COLOUR.sub("", line.rstrip()))
             if ended:
                 break
             time.sleep(0.2)
@@ -186,5 +243,5 @@ def follow(running: Federation, app: Path, say: Callable[[str], None]) -> None:
     said = re.findall(r"UserError: (.+)", text)
     if said:  # a sentence of ours, wherever it was raised
         raise UserError(said[-1])
-    if process.returncode or "ERROR" in text:
+    if process.returncode or re.search(r"\bERROR *:", COLOUR.sub("", text)):
         raise UserError(f"The run failed: {text[-1500:]}")

@@ -1,0 +1,132 @@
+"""The user's own Flower app for `amsfl deploy APP`: looked at, and copied with other settings.
+
+Flower's run-config can override only what an app's pyproject.toml already names. The app is therefore
+bundled by Flower's own rules into a temporary folder, and the settings are written into the copy.
+"""
+
+import ast
+import importlib.util
+import io
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import tomli_w
+
+from amsfl.core import UserError
+from amsfl.flower.server.app import merged
+
+LIKE = "name the folder of a Flower app, one with [tool.flwr.app] in its pyproject.toml"
+
+
+class App(NamedTuple):
+    folder: Path
+    project: dict[str, Any]  # its pyproject.toml
+    config: dict[str, Any]  # of that, what a run-config may override; flat
+
+
+def read(folder: Path) -> App:
+    """The app in a folder; a UserError if it is none, or if its server or client is not in it."""
+    from flwr.cli.config_utils import load_and_validate
+    from flwr.common.config import flatten_dict
+
+    if not (folder / "pyproject.toml").is_file():
+        raise UserError(f"There is no pyproject.toml in {str(folder)!r}; {LIKE}.")
+    try:
+        project, _ = load_and_validate(folder / "pyproject.toml", check_module=False)
+    except (ValueError, OSError) as error:
+        why = " ".join(str(error).partition(":\n")[2].split() or str(error).split())
+        raise UserError(f"{str(folder)!r} is no Flower app that can be run: {why}; {LIKE}.") from None
+    app = project["tool"]["flwr"]["app"]
+    if not {"serverapp", "clientapp"} <= set(app["components"]):
+        raise UserError(f"The app in {str(folder)!r} needs both a serverapp and a clientapp; {LIKE}.")
+    for part in ("serverapp", "clientapp"):
+        _there(folder, part, str(app["components"][part]))
+    return App(folder, project, dict(flatten_dict(app.get("config", {}))))
+
+
+def _there(folder: Path, part: str, reference: str) -> None:
+    """Whether `module:name` is in the folder, or of an installed package; the app is not run for it."""
+    module, _, name = reference.partition(":")
+    path = folder / module.replace(".", "/")
+    files = [each for each in (path.with_suffix(".py"), path / "__init__.py") if each.is_file()]
+    lacks = f"The app in {str(folder)!r} names {reference} as its {part}, but "
+    if not files:
+        if not importlib.util.find_spec(module.partition(".")[0]):
+            raise UserError(f"{lacks}there is no module {module}; mend [tool.flwr.app.components].")
+        return
+    try:
+        names = _names(ast.parse(files[0].read_bytes()))
+    except (SyntaxError, ValueError) as error:
+        raise UserError(f"{lacks}{files[0].name} is not Python that can be read: {error}.") from None
+    if not {name.partition(".")[0], "*"} & names:
+        raise UserError(f"{lacks}{module} has no {name}; mend [tool.flwr.app.components], or define it.")
+
+
+def _names(tree: ast.AST) -> set[str]:
+    """All that a module's text defines, assigns or imports."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.alias):
+            found.add(node.asname or node.name)
+    return found
+
+
+def clients(app: App, settings: Mapping[str, Any], run_config: Mapping[str, Any]) -> int:
+    """How many SuperNodes: as the user says, or the app's run-config."""
+    found = merged({}, {**app.config, **run_config}).get("clients")
+    number = settings.get("clients", found)
+    if not isinstance(number, int) or number < 1:
+        raise UserError(
+            "How many clients the app wants is not in its run-config; say how many SuperNodes to start: "
+            "--clients 3."
+        )
+    return number
+
+
+def parse(text: str) -> dict[str, Any]:
+    """A run-config as `flwr run --run-config` takes it: key=value pairs, text in quotes."""
+    import click
+    from flwr.common.config import parse_config_args
+
+    try:
+        found = dict(parse_config_args([text]))
+    except (click.ClickException, ValueError, OSError):
+        found = {}
+    if text and not found:
+        raise UserError(f'The run-config is written as key=1 name="text" on=true; got {text!r}.')
+    return found
+
+
+def known(app: App, run_config: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys that the app has; Flower itself takes no others."""
+    strange = sorted(set(run_config) - set(app.config))
+    if strange:
+        there = ", ".join(sorted(app.config)) or "none"
+        raise UserError(f"The app's run-config has no {', '.join(strange)}; its keys are: {there}.")
+    return dict(run_config)
+
+
+def copy(app: App, where: Path, config: Mapping[str, Any]) -> None:
+    """What Flower would bundle of the app, with `config` over its own."""
+    import click
+    from flwr.cli.build import build_fab_from_disk
+
+    try:
+        content = build_fab_from_disk(app.folder)
+    except (ValueError, OSError, click.ClickException) as error:
+        raise UserError(f"Flower could not bundle the app in {str(app.folder)!r}: {error}") from None
+    with zipfile.ZipFile(io.BytesIO(content)) as bundle:
+        bundle.extractall(where, [name for name in bundle.namelist() if not name.startswith(".info")])
+    spelled = {key.replace("_", "-") for key in config}
+    kept = {key: value for key, value in app.config.items() if key.replace("_", "-") not in spelled}
+    project = dict(app.project)
+    flower = {**project["tool"]["flwr"]}
+    flower["app"] = {**flower["app"], "config": kept | dict(config)}
+    project["tool"] = {**project["tool"], "flwr": flower}
+    (where / "pyproject.toml").write_text(tomli_w.dumps(project))
