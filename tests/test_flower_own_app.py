@@ -69,6 +69,11 @@ def test_what_is_no_app_is_a_sentence(mine: Path, tmp_path: Path) -> None:
     (mine / "mine" / "client.py").write_text("other = 1\n")
     with pytest.raises(UserError, match=r"mine\.client:app as its clientapp, but mine.client has no app"):
         own_app.read(mine)
+    (mine / "mine" / "client.py").write_text("from other import app\n__all__ = ['app']\n")
+    assert own_app.read(mine).config["clients"] == 2
+    (mine / "mine" / "client.py").write_text("app, more = 1, 2\n")
+    with pytest.raises(UserError, match=r"write `app = ...`, on its own"):
+        own_app.read(mine)
     (mine / "mine" / "client.py").write_text("app =\n")
     with pytest.raises(UserError, match=r"not Python that can be read"):
         own_app.read(mine)

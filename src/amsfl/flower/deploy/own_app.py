@@ -60,20 +60,22 @@ def _there(folder: Path, part: str, reference: str) -> None:
         names = _names(ast.parse(files[0].read_bytes()))
     except (SyntaxError, ValueError) as error:
         raise UserError(f"{lacks}{files[0].name} is not Python that can be read: {error}.") from None
-    if not {name.partition(".")[0], "*"} & names:
-        raise UserError(f"{lacks}{module} has no {name}; mend [tool.flwr.app.components], or define it.")
+    if name.partition(".")[0] not in names:
+        raise UserError(
+            f"{lacks}{module} has no {name} that Flower finds; write `{name} = ...`, on its own, or mend "
+            "[tool.flwr.app.components]."
+        )
 
 
 def _names(tree: ast.AST) -> set[str]:
-    """All that a module's text defines, assigns or imports."""
+    """What Flower finds in a module's text: names that are assigned one by one, or stand in __all__."""
     found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.add(node.id)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.add(node.name)
-        elif isinstance(node, ast.alias):
-            found.add(node.asname or node.name)
+    for node in (each for each in ast.walk(tree) if isinstance(each, ast.Assign)):
+        for target in node.targets:
+            if isinstance(target, ast.Name):
+                found.add(target.id)
+                if target.id == "__all__" and isinstance(node.value, ast.List | ast.Tuple):
+                    found |= {str(each.value) for each in node.value.elts if isinstance(each, ast.Constant)}
     return found
 
 

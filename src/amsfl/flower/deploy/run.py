@@ -239,9 +239,9 @@ def follow(
             if ended:
                 break
             time.sleep(0.2)
-    text = running.log("run").read_text(errors="replace")
+    text = COLOUR.sub("", running.log("run").read_text(errors="replace"))
     said = re.findall(r"UserError: (.+)", text)
     if said:  # a sentence of ours, wherever it was raised
         raise UserError(said[-1])
-    if process.returncode or re.search(r"\bERROR *:", COLOUR.sub("", text)):
+    if process.returncode or re.search(r"\bERROR *:", text):
         raise UserError(f"The run failed: {text[-1500:]}")
