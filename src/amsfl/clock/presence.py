@@ -5,7 +5,6 @@ the past can be asked for again, so a resumed run sees the same comings and goin
 """
 
 import bisect
-import csv
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from amsfl import sampling
+from amsfl.clock.cells import Lines, cells
 from amsfl.clock.sites import Floats
 from amsfl.core import UserError, nearest
 
@@ -131,16 +131,8 @@ def _merged(parts: list[Stretch]) -> list[Stretch]:
     return found
 
 
-def _lines(path: Path) -> list[tuple[int, dict[str, str]]]:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
-            header: Sequence[str] = [name.strip() for name in reader.fieldnames or ()]
-            reader.fieldnames = header
-            lines = [(reader.line_num, line) for line in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UserError(f"Cannot read {path}: {reason}. Give a CSV with client, from, to.") from error
+def _lines(path: Path) -> Lines:
+    header, lines = cells(path, "a CSV with client, from, to")
     if sorted(header) != ["client", "from", "to"] or not lines:
         raise UserError(f"{path} needs the columns client, from, to and a line a stretch of presence.")
     return lines

@@ -3,7 +3,6 @@
 Whoever reads it takes the columns that it needs and says which it does not use.
 """
 
-import csv
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from amsfl.clock.cells import cells
 from amsfl.core import UserError, nearest
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -101,15 +101,7 @@ def read_sites(path: Path) -> Sites:
     Returns:
         Its columns by name.
     """
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
-            header: Sequence[str] = [name.strip() for name in reader.fieldnames or ()]
-            reader.fieldnames = header
-            lines = [(reader.line_num, line) for line in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UserError(f"Cannot read {path}: {reason}. Give a CSV file of clients.") from error
+    header, lines = cells(path, "a CSV file of clients")
     if not set(header) & COLUMNS.keys():
         there = ", ".join(header) or "none"
         raise UserError(f"{path} has no column 'step_seconds'; the columns there are: {there}.")
