@@ -57,7 +57,7 @@ def train(name: str, mesh: jax.sharding.Mesh | None = None) -> dict[str, np.ndar
         state, outcome = engine.round(state, orders_of(job, number), number)
     scores = engine.evaluate(np.concatenate([job.start(), state.anchor]), "holdout")
     found = {**state._asdict(), **scores._asdict(), "grad_sq": outcome.readings.grad_sq}
-    return {f"{name}/{key}": np.asarray(value) for key, value in found.items()}
+    return {f"{name}/{key}": np.asarray(value) for key, value in found.items() if value is not None}
 
 
 def run_whole() -> dict[str, np.ndarray]:
