@@ -7,7 +7,7 @@ from federation_small import own_data
 from amsfl import methods, protocol
 from amsfl.federation import Own, make_config
 from amsfl.federation.setup import assemble
-from amsfl.methods.base import clip, least
+from amsfl.methods.operators import clip, least
 
 
 @pytest.mark.parametrize("small", [1e-7, 0.003, 0.0299, 1 / 16 + 1e-4])

@@ -66,7 +66,16 @@ class Cells(HTMLParser):
 def test_numbers_on_the_page_are_those_in_the_csv(study):
     page = Cells()
     page.feed((study / "report.html").read_text(encoding="utf-8"))
-    assert set(page.tables) == {"table1", "table2", "table3", "recall", "tests"}
+    assert set(page.tables) == {
+        "table1",
+        "table2",
+        "table3",
+        "recall",
+        "classes",
+        "confusion",
+        "own_rows",
+        "tests",
+    }
     compared = 0
     for name, rows in page.tables.items():
         shown = [row for row in rows if row]
@@ -195,9 +204,9 @@ def test_the_page_opens_whole_and_alone(study, browser):
         browser.get_log(log)  # what the browser does of its own before it has seen a page
     browser.get((study / "report.html").as_uri())
     images = browser.execute_script("return [...document.images].map(i => [i.complete, i.naturalWidth])")
-    assert len(images) == 5 and all(complete and width > 0 for complete, width in images)
+    assert len(images) == 6 and all(complete and width > 0 for complete, width in images)
     tables = browser.execute_script("return [...document.querySelectorAll('table')].map(t => t.rows.length)")
-    assert len(tables) == 5 and all(rows > 2 for rows in tables)
+    assert len(tables) == 8 and all(rows > 2 for rows in tables)
     assert browser.get_log("browser") == []
     asked = [
         message["params"]["request"]["url"]

@@ -4,7 +4,6 @@ They use operators only (`+ - * / @`, `.sum()`), so the same functions run on nu
 jax's vmap and on torch tensors. "No state" is an empty vector, `x[:0]`, never None.
 """
 
-import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -142,21 +141,3 @@ class Method(NamedTuple):
     def plain(self) -> bool:
         """Whether clients step along the plain gradient of the plain loss."""
         return self.correct is plain_gradient and self.objective is None
-
-
-def joined(*parts: Vector) -> Vector:
-    """One vector from several: a server state of more than one part. Sent to clients it must be of one."""
-    first = parts[0]
-    if hasattr(first, "__array_namespace__"):
-        return first.__array_namespace__().concat(parts)
-    return sys.modules[type(first).__module__].concat(parts)  # torch has the function, not yet the name
-
-
-def least(a: Any, b: Any) -> Any:
-    """The smaller of two numbers with operators alone, to the bit; not finite where either is not."""
-    return a * (a < b) + b * (a >= b)
-
-
-def clip(value: Any, low: Any, high: Any) -> Any:
-    """`value`, but at least `low` and at most `high`."""
-    return least(value * (value > low) + low * (value <= low), high)

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from amsfl.methods.base import Method, least
+from amsfl.methods.base import Method
 from amsfl.methods.fedadam import fedadam
 from amsfl.methods.fedavg import fedavg
+from amsfl.methods.operators import least
 
 
 def deltasgd(gamma: float = 2.0, delta: float = 0.1, adam: float = 0.0) -> Method:

@@ -3,7 +3,8 @@
 from typing import Any
 
 from amsfl.core import Total
-from amsfl.methods.base import Method, Vector, clip
+from amsfl.methods.base import Method, Vector
+from amsfl.methods.operators import clip
 
 
 def server_step(total: Total, scale: Any, cap: float) -> Any:

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from amsfl.core import Total
-from amsfl.methods.base import Method, Vector, joined
+from amsfl.methods.base import Method, Vector
+from amsfl.methods.operators import joined
 
 Second = Callable[[Vector, Vector], Vector]  # (v, D^2) -> v+
 

@@ -1,7 +1,8 @@
 """FedDuA."""
 
 from amsfl.core import Total
-from amsfl.methods.base import Method, Vector, joined
+from amsfl.methods.base import Method, Vector
+from amsfl.methods.operators import joined
 
 
 def feddua(beta1: float = 0.0, beta2: float = 0.99, epsilon: float = 1e-3) -> Method:

@@ -22,7 +22,8 @@ All of it happens at the server: nothing is sent for it, in either direction.
 from typing import Any, NamedTuple
 
 from amsfl.core import Total
-from amsfl.methods.base import Method, Vector, clip, joined
+from amsfl.methods.base import Method, Vector
+from amsfl.methods.operators import clip, joined
 
 LIMIT = 0.7  # a round changes the server's step by this factor at most, down or (1/0.7) up
 SHORTEST, LONGEST = 0.1, 4.0

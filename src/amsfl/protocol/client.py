@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from amsfl.core import Reading, Upload
 from amsfl.drift import of_upload, reading
 from amsfl.methods import Method
-from amsfl.methods.base import least
+from amsfl.methods.operators import least
 
 Vector = Any
 Number = Any
