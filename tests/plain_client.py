@@ -9,7 +9,17 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 from flwr.clientapp import ClientApp
 
 ROWS = 6
-PLAIN = ("fedavg", "fednova", "fedavgm", "fedadam", "fedyogi", "feddua", "amsfl-paper", "amsfl-steps")
+PLAIN = (
+    "fedavg",
+    "fednova",
+    "fedavgm",
+    "fedadam",
+    "fedyogi",
+    "feddua",
+    "fedbuff",
+    "amsfl-paper",
+    "amsfl-steps",
+)
 app = ClientApp()
 held = {}  # this process's clients: state by node
 
@@ -80,8 +90,8 @@ class Rule:
         return self.order["option." + name]
 
     def direction(self, y, g):
-        if self.method == "fedprox":
-            mu = self.option("mu")
+        if self.method in ("fedprox", "fedasync"):
+            mu = self.option("mu" if self.method == "fedprox" else "rho")
             return [each + mu * way for each, way in zip(g, minus(y, self.a))]
         if self.method == "scaffold":
             return [each - own + all_ for each, own, all_ in zip(g, self.z, self.c)]
@@ -130,7 +140,7 @@ def begin_state(order, node, size):
 def train(message, context):
     started = time.monotonic()
     order, node = dict(message.content["order"]), context.node_config["partition-id"]
-    known = (*PLAIN, "fedprox", "scaffold", "feddyn", "fedsps", "delta-sgd", "amsfl")
+    known = (*PLAIN, "fedprox", "fedasync", "scaffold", "feddyn", "fedsps", "delta-sgd", "amsfl")
     if order["method"] not in known or order["transmit"]:
         raise ValueError(f"I do not know {order['method']} {order['transmit']}")
     a, c, v = (read(message.content, "model", name) for name in ("anchor", "server", "direction"))
