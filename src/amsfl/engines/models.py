@@ -50,7 +50,9 @@ def unit(x: Any) -> float:
     Models begin as if features were about 1. Of features a hundred times too small a network sees only its
     own biases, and nothing gets it off that plateau; a hundred times too large, it is certain from the start.
     """
-    root = float(np.sqrt(np.mean(np.square(x, dtype=np.float64)))) if x.size else 1.0
+    flat = np.ravel(x)
+    # by einsum, which casts a block at a time: squares would be a second copy of all rows
+    root = float(np.sqrt(np.einsum("i,i->", flat, flat, dtype=np.float64) / flat.size)) if flat.size else 1.0
     if ORDINARY[0] <= root <= ORDINARY[1] or not 0 < root < np.inf:
         return 1.0
     return float(10.0 ** np.round(np.log10(root)))

@@ -13,6 +13,7 @@ from amsfl.data.weights import class_weights
 from amsfl.engines import losses, models, task
 from amsfl.federation import foes, planner, private
 from amsfl.federation.config import RunConfig, Training
+from amsfl.federation.ends import in_flight, round_end_of, weather_of
 from amsfl.federation.foes import Foes
 from amsfl.privacy import Ledger
 from amsfl.schedule import Policy
@@ -170,57 +171,6 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
         books,
         [weather_of(each, profile, names) for each, profile in zip(configs, profiles, strict=True)],
     )
-
-
-def in_flight(config: RunConfig, method: methods.Method, end: clock.RoundEnd) -> methods.Method:
-    """The method with the server that it has where clients do not wait for each other."""
-    if not end.asynchronous or method.aloft is None:
-        return method
-    aloft = method.aloft
-    if config.extrapolation > 1:
-        aloft = methods.extrapolate(aloft, config.extrapolation)
-    return method._replace(init=aloft.init, aggregate=aloft.aggregate, model=aloft.model)
-
-
-def weather_of(config: RunConfig, profile: clock.Profile, names: Sequence[str]) -> clock.Weather:
-    """What happens to clients on their way, if the clock can tell."""
-    found = clock.weather(profile, config.seed, config.availability, config.jitter, config.failure, names)
-    if found.window is not None and config.clock != "makespan":
-        raise UserError(
-            "Clients that come and go work side by side, not one after another; add --clock makespan."
-        )
-    if not found.calm and config.local_accuracy:
-        raise UserError("Clients' own models are scored where all come in; leave --local-accuracy out.")
-    return found
-
-
-def round_end_of(config: RunConfig, method: methods.Method, cohort: int) -> clock.RoundEnd:
-    """How this run's rounds end, if its method, clock and cohort can do that."""
-    text = method.round_end if config.round_end == "auto" else config.round_end
-    if config.round_end == "auto" and config.clock != "makespan":  # where nobody is late; a remark says so
-        return clock.RoundEnd()
-    end, name = clock.round_end(text), method.title or method.name
-    if config.round_end == "auto":  # a method's number is for many clients
-        end = end._replace(enough=min(end.enough, max(cohort // 2, 1)))
-    if end.kind == "all":
-        return end
-    if config.clock != "makespan":
-        raise UserError(
-            f"Round end {text!r}: somebody is late only where clients work at once; add --clock makespan."
-        )
-    if end.enough > cohort:
-        raise UserError(
-            f"Round end {text!r} waits for {end.enough} clients, and {cohort} are under way at a time; lower "
-            "it, or raise --cohort."
-        )
-    if method.stale == "refused" and (end.asynchronous or config.late == "stale"):
-        raise UserError(
-            f"{name} needs everyone's work on the newest model, and round end {text!r} brings older work; "
-            "use --round-end all, or a deadline or quorum with --late drop."
-        )
-    if config.local_accuracy:
-        raise UserError(f"Clients' own models are scored at the end of a whole round, not with {text!r}.")
-    return end
 
 
 def loss_of(config: RunConfig, dataset: Dataset, method: methods.Method) -> losses.Rows:

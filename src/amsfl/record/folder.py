@@ -4,7 +4,7 @@ It is written first. From then on the folder holds the new record: files of the 
 `replaces`, mean nothing any more, and are removed by whoever opens the folder next, if not right now.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +114,20 @@ def opened(folder: Path) -> Lock:
 
 def damaged(path: Path, why: object, then: str) -> DiskError:
     return DiskError(f"{str(path)!r} is damaged ({why}): {then}")
+
+
+def read_settings(
+    path: Path, manifest: Manifest, then: str, why: Callable[[bytes], str] = lambda content: ""
+) -> dict[str, Any] | None:
+    """A sealed TOML file of settings as we wrote it, None if it is gone; `why` may know what was changed."""
+    if not disk.there(path):
+        return None
+    with disk.sentences("read", path):
+        content = path.read_bytes()
+    try:
+        return text.unseal_toml(content, manifest.identity)
+    except text.Damaged as bad:
+        raise damaged(path, why(content) or bad, then) from None
 
 
 def read_sealed(path: Path, then: str, start: int = 0) -> dict[str, Any]:

@@ -53,15 +53,9 @@ def read_summary(where: Path, manifest: Manifest) -> Summary | None:
 
 def check_config(where: Path, manifest: Manifest) -> dict[str, Any] | None:
     """config.toml as we wrote it, None if it is gone: settings edited there would belie the record."""
-    path = where / CONFIG
-    if not disk.there(path):
-        return None
-    with disk.sentences("read", path):
-        content = path.read_bytes()
-    try:
-        return text.unseal_toml(content, manifest.identity)
-    except text.Damaged as bad:
-        raise folder.damaged(path, _edited(content, manifest) or bad, _put_back(where)) from None
+    return folder.read_settings(
+        where / CONFIG, manifest, _put_back(where), lambda content: _edited(content, manifest)
+    )
 
 
 def config_of(manifest: Manifest) -> dict[str, Any]:

@@ -119,16 +119,8 @@ def read_study(where: Path) -> StudyRecord:
 
 def check_settings(where: Path, manifest: Manifest) -> dict[str, Any] | None:
     """study.toml as we wrote it, None if it is gone."""
-    path = where / SETTINGS
-    if not disk.there(path):
-        return None
-    with disk.sentences("read", path):
-        content = path.read_bytes()
-    try:
-        return text.unseal_toml(content, manifest.identity)
-    except text.Damaged as bad:
-        then = "a study keeps the settings it began with. Remove the file, and the study's command writes it."
-        raise folder.damaged(path, bad, then) from None
+    then = "a study keeps the settings it began with. Remove the file, and the study's command writes it."
+    return folder.read_settings(where / SETTINGS, manifest, then)
 
 
 def read_entry(where: Path, manifest: Manifest, entry: str) -> list[TrialRecord]:
