@@ -64,12 +64,13 @@ def _figure(rows: Sequence[Speedup]) -> "Figure":
     axes.set_xscale("log")
     low, high = min(row.worst for row in rows) / 1.5, max(row.best for row in rows) * 1.5
     ticks = [tick for tick in TICKS if low <= tick <= high]
-    axes.set_xticks(ticks, [f"{tick:g}x" for tick in ticks])
+    labels = [f"{tick:g}x" if tick >= 1 else f"1/{1 / tick:g}x" for tick in ticks]  # short: they stand close
+    axes.set_xticks(ticks, labels, fontsize=7)
     axes.minorticks_off()
     axes.set_yticks(range(len(pairs)), [f"{who}\nagainst {other}" for who, other in pairs], fontsize=7)
     axes.set_ylim(len(pairs) - 0.4, -0.6)
     axes.grid(axis="y", visible=False)
-    axes.set_xlabel("times as fast (dot: mean over settings, bar: 95%, line: worst to best)", fontsize=7)
+    axes.set_xlabel("times as fast\n(dot: mean over settings, bar: 95%, line: worst to best)", fontsize=7)
     keys = [Line2D([], [], color=style.look(n).colour, marker="o") for n in range(len(targets))]
     legend(figure, keys, [f"to {target:.0%}" for target in targets])
     return figure
