@@ -9,7 +9,6 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -26,6 +25,7 @@ import tomli_w
 from amsfl.core import UserError
 from amsfl.flower.deploy import orphans
 from amsfl.flower.deploy.certificates import Keys, trust
+from amsfl.flower.ports import free_port
 
 SUPERNODE = [Path(sys.executable).name, "-m", "amsfl.flower.node"]  # ours keeps clients warm
 STARTUP_SECONDS = 120.0  # importing Flower takes seconds, and on a busy machine many
@@ -214,12 +214,6 @@ def answers(address: str, keys: Keys | None) -> bool:
             return bool(reply.status == 200)
     except (urllib.error.URLError, OSError):
         return False
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def executable(name: str) -> str:

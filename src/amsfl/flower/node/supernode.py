@@ -9,7 +9,6 @@ All else is Flower's.
 import argparse
 import os
 import secrets
-import socket
 import sys
 import threading
 import time
@@ -17,6 +16,7 @@ from collections.abc import Sequence
 
 from amsfl.core import UserError
 from amsfl.flower.node.keeper import Keeper
+from amsfl.flower.ports import free_port
 
 IDLE = 3.0  # Flower's own sleep where there was no message
 POLL = 0.2  # seconds between two questions to the SuperLink while there is nothing to do
@@ -82,9 +82,3 @@ def readable_once(secret: bytes) -> str:
     with os.fdopen(sink, "wb") as file:
         file.write(secret)
     return f"/dev/fd/{source}"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
