@@ -211,7 +211,7 @@ def test_mistakes_are_sentences(change, says):
         ("trails = 3\n[methods.fedavg]", "trials"),
         ("[run]\nseconds=1", "names no method"),
         ("methods = ['fedavg']", "are tables"),
-        ("[methods.fedavg]", "--seconds or --rounds"),
+        ("[methods.fedavg]", "--seconds, --rounds"),
         ("title = ", "not valid TOML"),
         ("[run]\nseconds=1\nreadings=true\n[methods.fedavg]", "same in every study"),
         ("[run]\nseconds=1\n[methods.fedavg]\nseed=3", "top of its file"),

@@ -4,27 +4,30 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 from rich.table import Table
 
 from amsfl.cli import flags
 from amsfl.cli.errors import friendly
 from amsfl.cli.screen import plain, print_json, screen
-from amsfl.core import Plan, Remark
-from amsfl.federation.config import Training
+from amsfl.core import Plan, Remark, UserError
+from amsfl.federation.config import Simulation, Training
 
 if TYPE_CHECKING:
     from amsfl import schedule
+    from amsfl.federation import RunConfig
 
-OPTIONAL = {"weight": 1.0, "gain": 1.0, "drift": None}
-COLUMNS = ("client", "weight", "step_seconds", "comm_seconds", "gain", "drift")
+OPTIONAL = {"weight": 1.0, "gain": 1.0, "drift": None, "joules_step": None, "joules_mb": None}
+COLUMNS = ("client", "weight", "step_seconds", "comm_seconds", "gain", "drift", "joules_step", "joules_mb")
 SHOWN = 40  # clients of a table; JSON has them all
 
 
 @friendly
 @flags.takes(
     Training,
-    only=("budget", "clock", "policy", "policy_options"),
+    Simulation,
+    only=("budget", "clock", "policy", "policy_options", "budget_joules", "budget_megabytes"),
     other_names={"clock": "--kind", "policy_options": "--set"},
 )
 def plan(
@@ -34,6 +37,10 @@ def plan(
         str, typer.Option(help="how a step's worth falls: linear (the paper's) or geometric (saturating)")
     ] = "linear",
     t_max: Annotated[int, typer.Option("--t-max", help="no client takes more steps than this")] = 1000,
+    sent: Annotated[
+        float,
+        typer.Option(min=0, help="megabytes of one client's round, both ways"),
+    ] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of a table")] = False,
 ) -> None:
     """How many local steps each client should take this round, and why.
@@ -59,6 +66,7 @@ def plan(
         t_max=t_max,
         budget=config.budget,
         clients=table["client"],
+        resources=resources(table, config, sent),
     )
     policy = "price" if config.policy == "auto" else config.policy
     made = schedule.policy(policy, **config.policy_options)(problem)
@@ -85,13 +93,42 @@ def read(path: Path) -> dict[str, Any]:
     return found | {"client": table.clients, "step_seconds": table.columns["step_seconds"]}
 
 
+def resources(table: dict[str, Any], config: "RunConfig", sent: float) -> "list[schedule.Resource]":
+    """The limits on joules and megabytes, if the table and --sent say what they are limits on."""
+    from amsfl import schedule
+
+    found, none = [], np.zeros(len(table["client"]))
+    if config.budget_joules is not None:
+        step, each = table["joules_step"], table["joules_mb"]
+        if step is None and each is None:
+            raise UserError(
+                "--budget-joules needs to know what clients spend; give the table joules_step, and joules_mb "
+                "with --sent."
+            )
+        part = none if each is None else each * sent
+        found.append(schedule.Resource("joules", none if step is None else step, part, config.budget_joules))
+    if config.budget_megabytes is not None:
+        if not sent:
+            raise UserError(
+                "--budget-megabytes needs to know what a client sends; give --sent, the megabytes of one "
+                "client's round, both ways."
+            )
+        found.append(schedule.Resource("megabytes", none, none + sent, config.budget_megabytes))
+    return found
+
+
 def as_record(problem: "schedule.Problem", made: Plan, policy: str) -> dict[str, Any]:
     """The plan as plain JSON."""
+    from amsfl.schedule.problem import used
+
     return {
         "policy": policy,
         "kind": problem.kind,
         "curve": problem.curve,
         "budget": problem.budget,
+        "limits": {
+            each.name: {"limit": each.limit, "used": used(each, made.steps)} for each in problem.resources
+        },
         "steps": dict(zip(problem.clients, made.steps.tolist(), strict=True)),
         "seconds": made.seconds,
         "objective": made.objective,

@@ -121,6 +121,13 @@ def _print(summary: "Summary", folder: Path, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
+def spoken_spent(summary: "Summary") -> str:
+    """Megabytes, joules and cost in a few words."""
+    said = f", {(summary.bytes_up + summary.bytes_down) / 1e6:.4g} MB"
+    said += "" if summary.joules is None else f", {summary.joules:.4g} J"
+    return said + ("" if summary.cost is None else f", cost {summary.cost:.4g}")
+
+
 def _sentences(summary: "Summary", folder: Path) -> None:
     out = screen()
     if summary.note:
@@ -129,7 +136,7 @@ def _sentences(summary: "Summary", folder: Path) -> None:
     out.print(
         plain(f"{summary.method} on {summary.data}: {summary.rounds} rounds, ")
         + f"{summary.virtual_seconds:.1f} virtual seconds ({clock} clock), "
-        f"{sum(summary.steps.values())} client steps"
+        f"{sum(summary.steps.values())} client steps" + spoken_spent(summary)
     )
     for split, scores in summary.metrics.items():
         out.print(f"  {plain(split):8} {spoken(scores)}")

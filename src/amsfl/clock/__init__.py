@@ -3,6 +3,7 @@
 from amsfl.clock.ends import RoundEnd, round_end, staleness
 from amsfl.clock.profile import BUILT_IN, Profile, profile, read_profile
 from amsfl.clock.sites import COLUMNS, Sites, read_sites
+from amsfl.clock.spending import Account, spent
 from amsfl.clock.time import CLOCKS, Costs, Work, check_clock, client_seconds, costs, round_seconds
 from amsfl.clock.weather import Weather, weather
 
@@ -10,6 +11,7 @@ __all__ = [
     "BUILT_IN",
     "CLOCKS",
     "COLUMNS",
+    "Account",
     "Costs",
     "Profile",
     "RoundEnd",
@@ -24,6 +26,7 @@ __all__ = [
     "read_sites",
     "round_end",
     "round_seconds",
+    "spent",
     "staleness",
     "weather",
 ]

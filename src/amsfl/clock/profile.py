@@ -1,7 +1,7 @@
 """How fast clients are: seconds a step, latency and bandwidth, from a name, a table or a distribution."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -25,9 +25,24 @@ BUILT_IN: dict[str, tuple[str, list[float], list[float], list[float] | None]] = 
         [0.125, 0.125, 0.5, 0.125, 0.125],
     ),
     "far": ("speeds within 8x, communication dear", [0.01, 0.02, 0.04, 0.015, 0.08], [1, 1.5, 2, 1, 3], None),
+    "battery": (
+        "two servers on the mains, three phones; joules and the price of a megabyte are known",
+        [0.01, 0.012, 0.05, 0.06, 0.08],
+        [0.05, 0.05, 0.2, 0.2, 0.3],
+        None,
+    ),
     "wan": ("slow clients near, fast ones far", [0.08, 0.01, 0.04, 0.02, 0.01], [0.5, 3, 1, 2, 0.5], None),
 }
 
+# servers draw 200 W while they compute, phones 4 W; a megabyte costs a phone 10 J and a cent
+SPENT: dict[str, dict[str, list[float]]] = {
+    "battery": {
+        "joules_step": [2.0, 2.4, 0.2, 0.24, 0.32],
+        "joules_mb": [0.5, 0.5, 10.0, 10.0, 10.0],
+        "cost_mb": [0.0, 0.0, 0.01, 0.01, 0.01],
+    }
+}
+SPENDING = ("joules_step", "joules_mb", "cost_mb")
 LINKS = ("latency", "up_mbps", "down_mbps")
 LUCK = ("jitter", "failure", "on_seconds", "off_seconds")  # clock/weather.py takes them from the table
 
@@ -44,6 +59,7 @@ class Profile:
     shares: Floats | None = None  # expected shares of the data, where the profile says so
     sites: Sites | None = None  # the table that it was read from, with all its columns
     used: frozenset[str] = frozenset()  # those columns of it that are in here
+    spends: Mapping[str, Floats] = field(default_factory=dict)  # what is known of joules and money, by column
 
     @property
     def clients(self) -> int:
@@ -80,7 +96,9 @@ def profile(spec: str, clients: int, seed: int = 0, names: Sequence[str] = ()) -
     tiled = [np.resize(np.array(column, float), clients) for column in (step, comm)]
     mbps = np.array(8e-6 * REFERENCE_BYTES / (tiled[1] / 2))
     parts = None if shares is None else np.resize(np.array(shares), clients)
-    return Profile(spec, tiled[0], tiled[1] / 2, mbps, mbps, None if parts is None else parts / parts.sum())
+    parts = None if parts is None else parts / parts.sum()
+    spends = {name: np.resize(np.array(column), clients) for name, column in SPENT.get(spec, {}).items()}
+    return Profile(spec, tiled[0], tiled[1] / 2, mbps, mbps, parts, spends=spends)
 
 
 def _lognormal(spec: str, arguments: str, clients: int, seed: int) -> Profile:
@@ -125,6 +143,7 @@ def read_profile(path: Path, clients: int, names: Sequence[str] = ()) -> Profile
         *(LINKS if whole is None else ["comm_seconds"]),
         *(() if names else ["weight"]),
         *LUCK,
+        *SPENDING,
     }
     if weight is not None and not weight.sum() > 0:
         raise UserError(f"{path}: all weights are 0; give each client its share, or leave the column out.")
@@ -142,4 +161,5 @@ def read_profile(path: Path, clients: int, names: Sequence[str] = ()) -> Profile
         None if weight is None else weight / weight.sum(),
         table,
         frozenset(used),
+        {name: found for name in SPENDING if (found := table.get(name)) is not None},
     )

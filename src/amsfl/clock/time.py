@@ -1,11 +1,13 @@
 """Virtual time: what a round costs by a profile, for a method's work, on either clock."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from amsfl.clock.profile import Profile
 from amsfl.clock.sites import Floats
+from amsfl.clock.spending import Account, accounts
 from amsfl.core import UserError, nearest
 
 CLOCKS = ("sum", "makespan")
@@ -25,6 +27,7 @@ class Costs(NamedTuple):
 
     step_seconds: Floats
     comm_seconds: Floats  # everything that does not depend on the steps
+    accounts: Mapping[str, Account] = {}  # what else it spends, by name
 
 
 def costs(profile: Profile, job: Work) -> Costs:
@@ -35,12 +38,13 @@ def costs(profile: Profile, job: Work) -> Costs:
         job: What the method computes and sends.
 
     Returns:
-        Seconds a step and seconds a round, one of each a client.
+        Seconds a step and seconds a round, one of each a client; and what else is spent.
     """
     transfer = 8e-6 * (job.bytes_down / profile.down_mbps + job.bytes_up / profile.up_mbps)
     return Costs(
         profile.step_seconds * (1 + job.extra_per_step),
         profile.latency + transfer + profile.step_seconds * job.extra_gradients,
+        accounts(profile, job),
     )
 
 

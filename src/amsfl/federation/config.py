@@ -153,6 +153,18 @@ class Simulation(Settings):
         "always",
         description="when clients are there: always, chain:600,60, day:86400,0.6, FILE.csv (client,from,to)",
     )
+    budget_joules: float | None = Field(
+        None, gt=0, le=1e15, description="joules a round may take of all clients together; see docs/time.md"
+    )
+    budget_megabytes: float | None = Field(
+        None, gt=0, le=1e15, description="megabytes a round may send, up and down together"
+    )
+    joules: float | None = Field(
+        None, gt=0, le=1e18, description="stop after so many joules of all clients together"
+    )
+    megabytes: float | None = Field(
+        None, gt=0, le=1e18, description="stop after so many megabytes, up and down together"
+    )
     jitter: float = Field(
         0.0, ge=0, le=10, description="sigma of the lognormal factor on a round's steps and on its link"
     )
@@ -279,6 +291,17 @@ class Serving(Settings):
 
 class RunConfig(Simulation, Training):
     """All settings of a simulated run."""
+
+    @property
+    def last_round(self) -> int:
+        if self.rounds is None and (self.joules is not None or self.megabytes is not None):
+            return ROUNDS_AT_MOST
+        return super().last_round
+
+    @property
+    def ends(self) -> bool:
+        """Whether anything but a target ends it."""
+        return any(each is not None for each in (self.rounds, self.seconds, self.joules, self.megabytes))
 
 
 class ServeConfig(Serving, Training):

@@ -1,5 +1,6 @@
 """A result for people: its clients, its rounds as a table, its curve."""
 
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amsfl.core import Score, UserError, nearest, need
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from amsfl.federation.result import Result
 
 AXES = {"seconds": "virtual seconds ({clock} clock)", "round": "rounds", "megabytes": "megabytes, both ways"}
+AXES |= {"joules": "joules of all clients", "cost": "cost of what was sent"}
+SUMMED = ("megabytes", "joules", "cost")  # a round has its own share of them
 MEGABYTE = 1e6
 
 
@@ -22,18 +25,24 @@ class Client(NamedTuple):
     rows: int  # that it trained on
     steps: int  # local ones, over all rounds
     seconds: float  # virtual ones of its own, over all rounds
+    joules: float | None = None  # over all rounds; None where the profile does not say
 
 
 def clients(result: "Result") -> list[Client]:
-    spent: dict[int, float] = {}
-    for record in result.rounds:
-        for who, each in zip(record.cohort, record.plan.get("client_seconds", ()), strict=False):
-            spent[who] = spent.get(who, 0.0) + each
-    rows = result.parts.task.shards.size[result.place]
+    seconds, joules = (_by_client(result.rounds, key) for key in ("client_seconds", "client_joules"))
+    rows, known = result.parts.task.shards.size[result.place], result.summary.joules is not None
     return [
-        Client(name, int(rows[who]), steps, spent.get(who, 0.0))
+        Client(name, int(rows[who]), steps, seconds.get(who, 0.0), joules.get(who, 0.0) if known else None)
         for who, (name, steps) in enumerate(result.summary.steps.items())
     ]
+
+
+def _by_client(rounds: list[RoundRecord], key: str) -> dict[int, float]:
+    found: dict[int, float] = {}
+    for record in rounds:
+        for who, each in zip(record.cohort, record.plan.get(key, ()), strict=False):
+            found[who] = found.get(who, 0.0) + each
+    return found
 
 
 def row(record: RoundRecord, clock: str, main: Score) -> dict[str, Any]:
@@ -53,6 +62,8 @@ def row(record: RoundRecord, clock: str, main: Score) -> dict[str, Any]:
         "steps": sum(record.steps),
         "clients": len(record.cohort),
         "megabytes": (record.bytes_up + record.bytes_down) / MEGABYTE,
+        **({} if record.joules is None else {"joules": record.joules}),
+        **({} if record.cost is None else {"cost": record.cost}),
         "wall_seconds": record.wall.get("seconds"),
     }
 
@@ -77,10 +88,11 @@ def plot(result: "Result", score: str | None, by: str, axes: "Axes | None") -> "
         from matplotlib import pyplot
 
         axes = pyplot.subplots()[1]
-    sent, places = 0.0, []
-    for each in rows:
-        sent += each["megabytes"]
-        places.append(sent if by == "megabytes" else each[by])
+    if by not in rows[0]:
+        raise UserError(f"The profile of this run does not say what clients spend of {by}; see docs/time.md.")
+    places = [each[by] for each in rows]
+    if by in SUMMED:
+        places = list(accumulate(places))
     title = result.parts.method.title or result.summary.method
     axes.plot([places[place] for place, _ in points], [value for _, value in points], label=title)
     axes.set_xlabel(AXES[by].format(clock=result.summary.clock))

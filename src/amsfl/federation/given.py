@@ -17,6 +17,7 @@ OWN_OF_A_TRIAL = {
     *("attack", "epsilon", "delta", "noise"),
     *("availability", "jitter", "failure"),
     *("seed", "partition", "profile", "clock", "steps", "lr", "budget", "policy_options"),
+    *("budget_joules", "budget_megabytes", "joules", "megabytes"),
     *("rounds", "seconds", "target", "stop_at_target"),
 }
 SHOWN = 60  # characters of a wrong value

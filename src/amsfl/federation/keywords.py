@@ -87,6 +87,14 @@ class RunKeywords(TrainingKeywords, total=False):
     """how fast clients are: a name, FILE.csv, lognormal:0.02,0.8; see `amsfl profiles`"""
     availability: str
     """when clients are there: always, chain:600,60, day:86400,0.6, FILE.csv (client,from,to)"""
+    budget_joules: float | None
+    """joules a round may take of all clients together; see docs/time.md"""
+    budget_megabytes: float | None
+    """megabytes a round may send, up and down together"""
+    joules: float | None
+    """stop after so many joules of all clients together"""
+    megabytes: float | None
+    """stop after so many megabytes, up and down together"""
     jitter: float
     """sigma of the lognormal factor on a round's steps and on its link"""
     failure: float

@@ -28,6 +28,7 @@ class Trial:
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(clock.CLOCKS, 0.0))
     steps: list[int] = field(default_factory=list)
     status: str = "running"
+    spent: dict[str, float] = field(default_factory=dict)  # joules, megabytes, cost so far
     reached: Reached | None = None  # seconds and rounds at the first evaluation at or above the target
     local: dict[str, list[float | None]] | None = None  # accuracy or R² of each client's own model, by split
     flight: Flight = field(default_factory=Flight)  # who is under way
@@ -72,6 +73,12 @@ def took(parts: Parts, trial: Trial, move: Move) -> dict[str, float]:
     work = queue.joined(move.jobs, move.dropped)
     lasted = move.seconds - trial.seconds["makespan"]
     return {"sum": float((work["arrives"] - work["started"]).sum()), "makespan": lasted}
+
+
+def spent(parts: Parts, trial: Trial, move: Move) -> dict[str, float]:
+    """This move's joules, megabytes and cost: of what came in, and of work that came to nothing."""
+    came, lost = ((some["client"], some["steps"]) for some in (move.jobs, move.dropped))
+    return clock.spent(parts.costs[trial.index].accounts, came, lost)
 
 
 def worked(

@@ -4,7 +4,7 @@ A planner is told costs (seconds) and, after the round, readings; what it must r
 is a record of numbers, so checkpoints and real servers keep it the same way.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,10 +77,13 @@ def planner(
     weights: Any,
     rows: Any = np.inf,
     stale: Callable[[float], float] | None = None,
+    spend: Mapping[str, float] | None = None,
+    share: int | None = None,
 ) -> Planner:
     """The planner of a policy; `weights` are all clients' shares of the data, `rows` how many they have.
 
-    `stale`, where clients do not wait for each other, says what work counts by its age.
+    `stale`, where clients do not wait for each other, says what work counts by its age. `spend` is what a
+    round may spend of all that `costs.accounts` names; with `share`, so many clients do.
     """
     last: dict[Any, Decision] = {}
     doubt = plausible.TRUSTING if method.combine is None else plausible.WARY
@@ -127,6 +130,7 @@ def planner(
             kind=config.clock,  # type: ignore[arg-type]  # checked by the settings
             budget=budget,
             t_max=ceiling,
+            resources=resources(costs, cohort, spend or {}, share),
             clients=[str(who) for who in cohort],
         )
         signals = memory.heard.signals(number, config.steps, config.lr if lr is None else lr, config.seconds)
@@ -155,6 +159,18 @@ def planner(
         return Memory(rate, estimates, told)
 
     return Planner(start, decide, learn)
+
+
+def resources(
+    costs: Costs, cohort: Ints, limits: Mapping[str, float], share: int | None
+) -> list[schedule.Resource]:
+    """Limits besides seconds as the scheduler takes them; clients that start by themselves have a part."""
+    part = 1.0 if share is None else len(cohort) / share
+    return [
+        schedule.Resource(name, account.per_step[cohort], account.per_round[cohort], limit * part)
+        for name, limit in limits.items()
+        for account in [costs.accounts[name]]
+    ]
 
 
 def explain(problem: schedule.Problem, plan: Plan, reads: bool) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from amsfl.clock import Profile
 from amsfl.federation.config import ROUNDS_TO_TARGET, RunConfig, Training
+from amsfl.federation.limits import NAMES
 from amsfl.methods import Method
 from amsfl.schedule import Policy
 
@@ -22,13 +23,17 @@ def remarks(
         yield f"Setting 'steps' has no effect: the policy {policy.name} chooses them."
     if config.budget is not None and not policy.limited:
         yield f"Setting 'budget' has no effect: the policy {policy.name} does not look at it."
+    if isinstance(config, RunConfig) and not policy.limited:
+        for name in (f"budget_{each}" for each in NAMES):
+            if getattr(config, name) is not None:
+                yield f"Setting {name!r} has no effect: the policy {policy.name} does not look at it."
     if "clients" in given and clients != config.clients:
         yield f"Setting 'clients' has no effect: the data's own column names {clients}."
     if config.data_dir is not None and not config.data.startswith("nslkdd"):
         yield f"Setting 'data_dir' has no effect: it is of NSL-KDD, and the data is {config.data!r}."
     if "stop_at_target" in given and config.target is None:
         yield "Setting 'stop_at_target' has no effect: there is no target."
-    if config.target is not None and config.rounds is None and config.seconds is None:
+    if config.target is not None and config.rounds is None and config.last_round == ROUNDS_TO_TARGET:
         yield f"Without rounds or seconds this ends at the target, or after {ROUNDS_TO_TARGET:,} rounds."
     if isinstance(config, RunConfig):
         ends = method.round_end if config.round_end == "auto" else config.round_end

@@ -72,7 +72,7 @@ class Result(NamedTuple):
         return face.frame(self)
 
     def plot(self, score: str | None = None, by: str = "seconds", axes: "Axes | None" = None) -> "Axes":
-        """The curve of a score (a column of `to_frame`) by seconds, round or megabytes; matplotlib's axes."""
+        """The curve of a score (a column of `to_frame`) by seconds, round, megabytes or joules."""
         return face.plot(self, score, by, axes)
 
     def predict(self, x: Any) -> Array:

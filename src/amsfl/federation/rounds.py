@@ -17,7 +17,8 @@ from amsfl.engines import State, metrics
 from amsfl.federation import flight as queue
 from amsfl.federation import private, takeoff
 from amsfl.federation.flight import Flight, Move
-from amsfl.federation.moves import Trial, allowance, decided, took, until_the_server_moves, worked
+from amsfl.federation.limits import over_limit
+from amsfl.federation.moves import Trial, allowance, decided, spent, took, until_the_server_moves, worked
 from amsfl.federation.planner import Decision
 from amsfl.federation.setup import Parts
 from amsfl.methods import Method
@@ -49,6 +50,7 @@ def rounds(
         moves = {trial.index: until_the_server_moves(parts, trial) for trial in running}
         decisions = {trial.index: decided(parts, trial, moves[trial.index]) for trial in running}
         cohorts = {index: move.jobs["client"] for index, move in moves.items()}
+        bills = {trial.index: spent(parts, trial, moves[trial.index]) for trial in running}
         times = {trial.index: took(parts, trial, moves[trial.index]) for trial in running}
         state, readings, deltas = worked(parts, state, running, moves, decisions)
         for trial in running:
@@ -58,13 +60,14 @@ def rounds(
                 cohorts[trial.index],
                 decisions[trial.index],
                 times[trial.index],
+                bills[trial.index],
                 readings[trial.index],
             )
             trial.seconds["makespan"] = moves[trial.index].seconds  # the same, but for rounding
             queue.tidy(trial.flight, trial.round)
         scores = _evaluate(parts, state, running)
         _finish(parts, state, running, scores, deltas, cohorts)
-        spent = time.perf_counter() - started
+        wall = time.perf_counter() - started
         yield (
             state,
             [
@@ -76,9 +79,10 @@ def rounds(
                         moves[trial.index],
                         decisions[trial.index],
                         times[trial.index],
+                        bills[trial.index],
                         scores.get(trial.index, {}),
                         readings[trial.index],
-                        spent / len(running),
+                        wall / len(running),
                     ),
                 )
                 for trial in running
@@ -87,9 +91,16 @@ def rounds(
 
 
 def _advance(
-    parts: Parts, trial: Trial, cohort: Any, decision: Decision, took: dict[str, float], reading: Reading
+    parts: Parts,
+    trial: Trial,
+    cohort: Any,
+    decision: Decision,
+    took: dict[str, float],
+    bill: dict[str, float],
+    reading: Reading,
 ) -> None:
     trial.round += 1
+    trial.spent = {name: trial.spent.get(name, 0.0) + each for name, each in bill.items()}
     trial.seconds = {name: trial.seconds[name] + took[name] for name in took}
     for who, steps in zip(cohort, decision.steps, strict=True):
         trial.steps[who] += int(steps)
@@ -97,8 +108,9 @@ def _advance(
     trial.memory = parts.planners[trial.index].learn(trial.memory, cohort, decision, mine)
     config = parts.configs[trial.index]
     out_of_time = config.seconds is not None and trial.seconds[config.clock] >= config.seconds
+    used_up = over_limit(config, trial.spent) is not None
     nothing_left = private.spent(parts.ledgers[trial.index], trial.begun)
-    if trial.round >= config.last_round or out_of_time or nothing_left:
+    if trial.round >= config.last_round or out_of_time or used_up or nothing_left:
         trial.status = "finished"
 
 
@@ -142,7 +154,7 @@ def _finish(
             trial.status = "diverged"
             continue
         if trial.reached is None and parts.score.met(holdout, config.target):
-            trial.reached = {**trial.seconds, "rounds": trial.round}
+            trial.reached = {**trial.seconds, **trial.spent, "rounds": trial.round}
             if config.stop_at_target:
                 trial.status = "finished"
         if trial.status == "finished" and deltas is not None:
@@ -172,6 +184,7 @@ def _record(
     move: Move,
     decision: Decision,
     took: dict[str, float],
+    bill: dict[str, float],
     found: dict[str, dict[str, Any]],
     reading: Reading,
     wall: float,
@@ -185,6 +198,10 @@ def _record(
     each = jobs["arrives"] - jobs["started"]
     if not own:  # the same but for rounding
         each = clock.client_seconds(parts.costs[trial.index], jobs["client"], jobs["steps"])
+    plan = decision.explain | {"client_seconds": each.tolist()}
+    if "joules" in bill:
+        account = parts.costs[trial.index].accounts["joules"]
+        plan["client_joules"] = account.of(jobs["client"], jobs["steps"]).tolist()
     mix = counted(parts.method, parts.weights[trial.index, jobs["client"]], jobs["steps"])
     return RoundRecord(
         trial.round,
@@ -198,9 +215,11 @@ def _record(
         parts.work.bytes_up * sent,
         parts.work.bytes_down * (sent + len(move.dropped)),
         readings,
-        decision.explain | {"client_seconds": each.tolist()},
+        plan,
         {"seconds": wall},
         [share * parts.worth(age) for share, age in zip(mix, ages, strict=bool(mix))],
+        joules=bill.get("joules"),
+        cost=bill.get("cost"),
         epsilon=parts.ledgers[trial.index].bounds(trial.begun),
         **own,
     )

@@ -15,6 +15,7 @@ from amsfl.federation import foes, planner, private
 from amsfl.federation.config import RunConfig, Training
 from amsfl.federation.ends import in_flight, round_end_of, weather_of
 from amsfl.federation.foes import Foes
+from amsfl.federation.limits import limits_of
 from amsfl.privacy import Ledger
 from amsfl.schedule import Policy
 
@@ -147,6 +148,9 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
     work = work_of(method, policy, job.dim)
     claimed = cast.claimed(job.shards.weights)
     policies = [planner.policy_of(each, method, own.policy) for each in configs]
+    costs, cohort = [clock.costs(profile, work) for profile in profiles], config.cohort or clients
+    limits = [limits_of(*each, cohort, end) for each in zip(configs, costs, policies, strict=True)]
+    stale, share = (worth, end.enough) if end.asynchronous else (None, None)
     return Parts(
         config,
         list(configs),
@@ -156,13 +160,15 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
         policy,
         engine,
         profiles,
-        [clock.costs(profile, work) for profile in profiles],
+        costs,
         work,
         [
-            planner.planner(each, method, rule, weights, rows, worth if end.asynchronous else None)
-            for each, rule, weights, rows in zip(configs, policies, claimed, job.shards.size, strict=True)
+            planner.planner(each, method, rule, weights, rows, stale, limit, share)
+            for each, rule, weights, rows, limit in zip(
+                configs, policies, claimed, job.shards.size, limits, strict=True
+            )
         ],
-        config.cohort or clients,
+        cohort,
         claimed,
         cast,
         end,

@@ -43,6 +43,10 @@ def summarise(parts: Parts, trial: Trial, records: list[RoundRecord], wall: floa
         rounds_to_target=int(reached["rounds"]) if reached else None,
         steps=dict(zip(names, trial.steps, strict=True)),
         epsilon=dict(zip(names, book.spent(trial.begun), strict=False)),
+        joules=trial.spent.get("joules"),
+        cost=trial.spent.get("cost"),
+        joules_to_target=reached.get("joules") if reached else None,
+        megabytes_to_target=reached.get("megabytes") if reached else None,
         bytes_up=sum(r.bytes_up for r in records),
         bytes_down=sum(r.bytes_down for r in records),
         wall={

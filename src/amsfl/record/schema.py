@@ -51,6 +51,8 @@ class RoundRecord(NamedTuple):
     started: list[float] = []
     arrived: list[float] = []
     dropped: list[list[float]] = []
+    joules: float | None = None  # of all clients together; None where the profile does not say
+    cost: float | None = None  # of what was sent, in the profile's money
     epsilon: list[float] = []  # of all clients: privacy lost so far, at most; [] if not private
 
     @property
@@ -94,6 +96,10 @@ class Summary(NamedTuple):
     wall: dict[str, float | None] = {}
     score: str = "accuracy"  # what target and curves are of: accuracy, f1, f1:CLASS, r2, mae, ...
     local_scores: dict[str, list[float | None]] | None = None  # as local_accuracy, R² of numbers
+    joules: float | None = None  # of all clients together; None where the profile does not say
+    cost: float | None = None  # of what was sent, in the profile's money
+    joules_to_target: float | None = None
+    megabytes_to_target: float | None = None
     details: dict[str, Any] = {}  # of the last model: confusion, AUC, calibration; each client's own rows
 
 

@@ -153,6 +153,8 @@ def checked(study: Study) -> Study:
         safe_name(entry, "The method's entry")  # it becomes a folder's
         config, own = study.config(entry), study.own(entry)
         policy_of(config, method_of(config, own), own.policy)  # names that nobody knows are told here
-        if config.rounds is None and config.seconds is None:
-            raise UserError("A study needs an end for every method: give it --seconds or --rounds.")
+        if not config.ends:
+            raise UserError(
+                "A study needs an end for every method: give it --seconds, --rounds, --joules or --megabytes."
+            )
     return study

@@ -144,6 +144,8 @@ def trimmed(record: RoundRecord, score: str = "accuracy") -> RoundRecord:
         lr=record.lr,
         bytes_up=record.bytes_up,
         bytes_down=record.bytes_down,
+        joules=record.joules,
+        cost=record.cost,
         readings={
             name: [float(f"{value:.5g}") for value in record.readings[name]]
             for name in READINGS

@@ -141,6 +141,9 @@ def measured(result: Result) -> Row:
         "rounds_to_target": told.rounds_to_target,
         "client_steps": sum(told.steps.values()),
         "megabytes": (told.bytes_up + told.bytes_down) / 1e6,
+        "joules": told.joules,
+        "cost": told.cost,
+        "joules_to_target": told.joules_to_target,
         "wall_seconds": told.wall.get("seconds"),
     }
 

@@ -57,6 +57,8 @@ def numbers(record: RoundRecord, clock: str) -> dict[str, float]:
         found |= {"plan/steps_mean": mean, "plan/steps_most": float(max(record.steps))}
         found |= {"plan/steps_least": float(min(record.steps)), "plan/clients": float(len(record.steps))}
     found["cost/megabytes"] = (record.bytes_up + record.bytes_down) / 1e6
+    spent = {"cost/joules": record.joules, "cost/money": record.cost}
+    found |= {name: value for name, value in spent.items() if value is not None}
     if record.plan.get("refused"):
         found["cost/refused"] = float(len(record.plan["refused"]))
     return found

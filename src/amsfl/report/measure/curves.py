@@ -16,7 +16,7 @@ from amsfl.report.measure.measures import MEGABYTE
 from amsfl.report.measure.read import Series, Trial
 
 Floats = npt.NDArray[np.float64]
-AXES = ("seconds", "rounds", "megabytes")
+AXES = ("seconds", "rounds", "megabytes", "joules")
 FEW = 5  # trials; below that, quartiles mean nothing, and all of them are shown
 POINTS = 160  # of a curve, at most: more than a phone has room for
 
@@ -34,6 +34,9 @@ def positions(trial: Trial, axis: str, clock: str) -> Floats | None:
         return np.array([record.seconds[clock] for record in trial.rounds], float)
     if axis == "rounds":
         return np.array([record.round for record in trial.rounds], float)
+    if axis == "joules":
+        spent = [np.nan if record.joules is None else record.joules for record in trial.rounds]
+        return None if not spent or np.isnan(spent).any() else np.cumsum(spent)
     sent = np.cumsum([record.bytes_up + record.bytes_down for record in trial.rounds]) / MEGABYTE
     return sent if len(sent) and sent[-1] > 0 else None
 

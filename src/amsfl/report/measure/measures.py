@@ -46,6 +46,8 @@ def measures(
         "rounds": float(summary.rounds),
         "steps": float(sum(summary.steps.values())),
         "megabytes": (summary.bytes_up + summary.bytes_down) / MEGABYTE,
+        "joules": summary.joules,
+        "cost": summary.cost,
         **{f"round_seconds_{clock}": seconds[clock] / count for clock in CLOCKS},
     }
     for split, scores in judged(summary.metrics).items():
@@ -86,11 +88,20 @@ def _to_target(trial: Trial, score: Score, target: float, given: float | None) -
     return {
         "reached": 1.0 if hit else 0.0,
         "rounds_to": float(hit.rounds) if hit else None,
+        "joules_to": _spent(trial, hit.rounds) if hit else None,
+        "least_joules": _spent(trial, hit.rounds if hit else trial.summary.rounds),
         "least_rounds": float(hit.rounds if hit else trial.summary.rounds),
         "round_seconds_to": hit.seconds[clock] / hit.rounds if hit else None,
         **{f"seconds_to_{name}": hit.seconds[name] if hit else None for name in CLOCKS},
         **{f"least_{name}": (hit.seconds if hit else ran)[name] for name in CLOCKS},
     }
+
+
+def _spent(trial: Trial, rounds: int) -> float | None:
+    """Joules of the first so many rounds; None where the record does not say."""
+    each = [record.joules for record in trial.rounds if record.round <= rounds]
+    known = [joules for joules in each if joules is not None]
+    return sum(known) if known and len(known) == len(each) else None
 
 
 class Measured(NamedTuple):

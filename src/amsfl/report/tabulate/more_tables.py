@@ -14,12 +14,14 @@ def beyond(study: Study) -> Table:
     scores = _scores(study)
     other = "makespan" if study.clock == "sum" else "sum"
     aimed = study.target is not None
+    spent = _spent(study)
     columns = [
         METHOD,
         *(Column(key, head, 4, best) for key, head, _, best in scores),
         Column("rounds", "Rounds", 1),
         Column("steps", "Client steps", 0),
         Column("megabytes", "MB sent", 1),
+        *(Column(key, head, 1) for key, head in spent.items()),
         Column("time_sum", "Time/round sum, s", 2),
         Column("time_makespan", "Time/round makespan, s", 2),
         *([Column("seconds_other", f"Seconds to {study.goal} by {other}", 2, "min")] if aimed else []),
@@ -28,10 +30,11 @@ def beyond(study: Study) -> Table:
     for one in study.found:
         values: dict[str, Value] = {"method": one.label}
         values |= {key: one.mean(name) for key, _, name, _ in scores}
-        values |= {key: mean(one, key) for key in ("rounds", "steps", "megabytes")}
+        values |= {key: mean(one, key) for key in ("rounds", "steps", "megabytes", *spent)}
         values |= {f"time_{name}": mean(one, f"round_seconds_{name}") for name in ("sum", "makespan")}
         values["seconds_other"] = one.mean(f"least_{other}")
-        rows.append(Row(values, None, frozenset({"seconds_other"} if aimed and not one.arrived else ())))
+        least = {"seconds_other", "least_joules"} if aimed and not one.arrived else set()
+        rows.append(Row(values, None, frozenset(least)))
     if "test" in study.base and study.has_test:
         naive = study.naive.removeprefix("the ").capitalize()
         rows.append(Row({"method": naive, f"{_short(study.score)}_test": study.base["test"]}, aside=True))
@@ -50,6 +53,13 @@ def beyond(study: Study) -> Table:
     return Table(
         "table3", f"Beyond the paper: {title.lower()}" if study.paper else title, columns, rows, notes
     )
+
+
+def _spent(study: Study) -> dict[str, str]:
+    """Measures of what was spent and their heads, where every record has them."""
+    heads = {"joules": "Joules", "least_joules": f"Joules to {study.goal}", "cost": "Cost"}
+    kept = heads if study.target is not None else {key: heads[key] for key in ("joules", "cost")}
+    return {key: head for key, head in kept.items() if all(one.known(key) for one in study.found)}
 
 
 def own(study: Study) -> Table | None:

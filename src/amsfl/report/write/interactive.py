@@ -61,6 +61,7 @@ def data(study: Study) -> Curves:
             "title": "megabytes sent, both ways, all clients",
             "unit": "MB",
         },
+        "joules": {"key": "joules", "name": "energy", "title": "joules of all clients", "unit": "J"},
     }
     shared = curves.shared_axes([one.series for one in study.found], study.clock)
     return {

@@ -1,0 +1,125 @@
+"""Joules, megabytes and money: by hand, within budgets, and where a profile does not know them."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from federation_small import SMALL, own_data
+from typer.testing import CliRunner
+
+import amsfl
+from amsfl import clock, schedule
+from amsfl.cli.app import app
+from amsfl.core import UserError
+
+DATA = own_data(120)
+TABLE = "step_seconds,latency,joules_step,joules_mb,cost_mb\n0.1,0.1,1,5,0.5\n0.2,0.1,4,0,0\n0.1,0.1,2,10,1\n"
+COMMON = SMALL | {"clock": "makespan", "clients": 3}
+
+
+@pytest.fixture
+def sites(tmp_path: Path) -> str:
+    path = tmp_path / "sites.csv"
+    path.write_text(TABLE)
+    return str(path)
+
+
+def run(sites, **changes):
+    return amsfl.run(dataset=DATA, **COMMON | {"profile": sites} | changes)
+
+
+def test_accounts_by_hand(sites):
+    """2 MB down, 1 MB up, one gradient more a round and half a one more a step.
+
+    Client 0: 1 J a step and half, so 1.5 a step; 1 J of the gradient and 2 x 5 J down; 1 x 5 J up; 3 MB
+    cost 1.5. Four steps that come in are 6 + 11 + 5 = 22 J, four that are lost 17 J.
+    """
+    profile = clock.profile(sites, 3)
+    told = clock.costs(profile, clock.Work(2e6, 1e6, 1.0, 0.5)).accounts
+    joules = told["joules"]
+    assert joules.per_step.tolist() == [1.5, 6, 3] and joules.per_round.tolist() == [16, 4, 32]
+    assert told["megabytes"].per_round.tolist() == [3, 3, 3]
+    assert told["cost"].per_round.tolist() == [1.5, 0, 3]
+    assert joules.of([0], [4]).tolist() == [22] and joules.of([0], [4], came=False).tolist() == [17]
+    spent = clock.spent(told, ([0, 1], [4, 1]), ([0], [4]))
+    assert spent == {"megabytes": 8, "joules": 22 + 10 + 17, "cost": 1.5 + 1}
+    assert not clock.profile("mild", 3).spends and clock.profile("battery", 7).spends["joules_step"].size == 7
+
+
+def test_a_run_says_what_it_spent(sites):
+    """Softmax of two features and two classes: six numbers, 24 bytes each way. Steps are 2 everywhere."""
+    result = run(sites)
+    sent = 24e-6
+    each = 2 * (1 + 4 + 2) + 2 * sent * (5 + 10)
+    for record in result.rounds:
+        assert record.joules == pytest.approx(each, rel=1e-12)
+        assert record.cost == pytest.approx(2 * sent * 1.5, rel=1e-12)
+        assert sum(record.plan["client_joules"]) == pytest.approx(record.joules)
+    assert result.summary.joules == pytest.approx(4 * each)
+    assert sum(client.joules for client in result.clients) == pytest.approx(4 * each)
+    assert result.to_frame()["joules"].sum() == pytest.approx(4 * each)
+    plain = run("uniform")
+    assert plain.summary.joules is None and "joules" not in plain.to_frame()
+    assert plain.clients[0].joules is None
+
+
+def test_work_that_came_to_nothing_has_cost_its_steps(sites):
+    result = run(sites, round_end="quorum:1", late="drop", rounds=6)
+    for record in result.rounds:
+        lost = [int(each[0]) for each in record.dropped]
+        steps = np.array([1, 4, 2])
+        known = 2 * (steps[record.cohort].sum() + steps[lost].sum())
+        assert record.joules == pytest.approx(known, abs=1e-2) and lost
+
+
+@pytest.mark.parametrize("end", ["all", "quorum:2", "buffer:2"])
+def test_planned_steps_keep_to_a_rounds_joules(sites, end):
+    """AMSFL's plan is within the limit; under a buffer each client has a half of what two may spend."""
+    free, kept = (run(sites, method="amsfl", round_end=end, **more) for more in ({}, {"budget_joules": 20.0}))
+    assert max(each.joules for each in free.rounds) > 20
+    for record in kept.rounds:
+        own = record.plan["client_joules"]
+        assert (sum(own) if end == "all" else max(own)) <= (10 if end == "buffer:2" else 20) * (1 + 1e-9)
+
+
+def test_a_run_ends_when_its_joules_or_megabytes_are_spent(sites):
+    each = run(sites, rounds=1).summary
+    result = run(sites, rounds=None, joules=3.5 * each.joules)
+    assert result.summary.rounds == 4 and result.summary.status == "finished"
+    sent = (each.bytes_up + each.bytes_down) / 1e6
+    assert run(sites, rounds=None, megabytes=2.5 * sent).summary.rounds == 3
+
+
+def test_limits_that_nobody_can_keep_are_said_before_anything_runs(sites):
+    with pytest.raises(UserError, match="does not say what clients spend"):
+        run("mild", method="amsfl", budget_joules=20.0)
+    with pytest.raises(UserError, match="does not say what clients spend"):
+        run("mild", joules=20.0)
+    with pytest.raises(UserError, match="one step of each of its 3 clients can spend 14; raise"):
+        run(sites, method="amsfl", budget_joules=6.0)  # 7 of steps, 7 of the readings' own gradients
+    with pytest.raises(UserError, match="raise --budget-megabytes"):
+        run(sites, method="amsfl", budget_megabytes=1e-6)
+    with pytest.warns(Warning, match="'budget_joules' has no effect"):
+        run(sites, budget_joules=6.0, rounds=1)
+
+
+def test_alone_in_the_air_a_limit_is_a_cap():
+    """Worth hardly falls, so the cap decides: 1 + floor((10 - 3 - 2)/2) = 3 steps."""
+    limit = schedule.Resource("joules", np.array([2.0]), np.array([3.0]), 10.0)
+    problem = schedule.problem([1.0], [0.1], 5.0, 1.0, 1e-6, kind="makespan", resources=[limit])
+    made = schedule.policy("price")(problem, schedule.Signals(stale=lambda age: 1.0, interval=1.0))
+    assert made.steps.tolist() == [3] and made.why == ("budget",)
+
+
+def test_plan_takes_joules_and_megabytes(tmp_path: Path):
+    path = tmp_path / "sites.csv"
+    path.write_text("client,step_seconds,joules_step,joules_mb\na,0.1,1,1\nb,0.1,5,1\n")
+    args = ["plan", str(path), "--kind", "makespan", "--budget", "5", "--json"]
+    free = json.loads(CliRunner().invoke(app, args).stdout)
+    told = CliRunner().invoke(app, [*args, "--budget-joules", "40", "--sent", "2"])
+    made = json.loads(told.stdout)
+    assert made["limits"]["joules"]["used"] <= 40 and made["steps"]["a"] > made["steps"]["b"]
+    assert free["steps"]["b"] > made["steps"]["b"]
+    wrong = CliRunner().invoke(app, [*args, "--budget-megabytes", "3"])
+    assert wrong.exit_code == 2 and "--sent" in wrong.stderr
