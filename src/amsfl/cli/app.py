@@ -4,6 +4,7 @@ import typer
 
 from amsfl.cli import (
     bench,
+    calibrate,
     check,
     deploy,
     example,
@@ -39,6 +40,7 @@ app.command()(watch.watch)
 app.command()(verify.verify)
 app.command()(plan.plan)
 app.command()(check.check)
+app.command()(calibrate.calibrate)
 app.command()(deploy.deploy)
 app.command(context_settings=site.PASSED_ON)(site.supernode)
 app.command()(site.doctor)

@@ -1,6 +1,7 @@
 """How a run's rounds end and what happens to clients on their way, if method, clock and cohort go with it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from amsfl import clock, methods
 from amsfl.core import UserError
@@ -56,3 +57,16 @@ def round_end_of(config: RunConfig, method: methods.Method, cohort: int) -> cloc
     if config.local_accuracy:
         raise UserError(f"Clients' own models are scored at the end of a whole round, not with {text!r}.")
     return end
+
+
+def round_end_on_record(settings: Mapping[str, Any]) -> clock.RoundEnd:
+    """How the rounds of a record ended; of a method that is not known here, those that wait for all."""
+    text, clients = str(settings.get("round_end", "all")), int(settings.get("clients", 1))
+    if text != "auto":
+        return clock.round_end(text)
+    try:
+        method = methods.make(str(settings["method"]), settings.get("options") or {})
+    except UserError:
+        return clock.RoundEnd()
+    config = RunConfig.model_construct(**{**settings, "local_accuracy": False})
+    return round_end_of(config, method, settings.get("cohort") or clients)

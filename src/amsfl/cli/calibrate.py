@@ -1,0 +1,116 @@
+"""`amsfl calibrate`: a table of sites from records of real runs, and how well it foretells them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from amsfl.cli.errors import friendly
+from amsfl.cli.screen import plain, print_json, screen
+from amsfl.core import UserError
+
+if TYPE_CHECKING:
+    from amsfl.study.calibration import Checked, Figure, Fitted
+
+SHOWN = 40  # clients of a table on the screen; the file has them all
+
+
+@friendly
+def calibrate(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(help="records of runs with the same clients: amsfl deploy's, a Flower server's"),
+    ],
+    out: Annotated[Path | None, typer.Option(help="the table of sites to write, as in profile.csv")] = None,
+    force: Annotated[bool, typer.Option(help="overwrite that file")] = False,
+    check: Annotated[
+        bool, typer.Option(help="fit on the first half of each run's rounds and foretell the second")
+    ] = False,
+    target: Annotated[
+        float | None,
+        typer.Option(help="for --check: the score whose time is foretold; the run's own by default"),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON, nothing else")] = False,
+) -> None:
+    """How fast clients were in real runs, as a profile that simulations take.
+
+    Seconds a step are the median of what clients measured; latency is all else of a round, what the server
+    does between two of them included; jitter, failures and absences where some were seen. Rows that amsfl
+    dealt are dealt again by the same --data, --partition and --seed; the shares of clients with data of their
+    own are in the column weight.
+    """
+    from amsfl.study.calibration import as_csv
+    from amsfl.study.calibration import calibrate as fitted_on
+    from amsfl.study.calibration import check as checked
+
+    if check:
+        found = [checked(folder, target) for folder in folders]
+        if as_json:
+            print_json([{"folder": str(f), **_plain(c)} for f, c in zip(folders, found, strict=True)])
+        else:
+            for folder, each in zip(folders, found, strict=True):
+                _say_checked(folder, each)
+    elif target is not None:
+        raise UserError("--target is whose time a check foretells; add --check, or leave it out.")
+    if check and out is None:
+        return
+    fitted = fitted_on(folders)
+    text = as_csv(fitted)
+    if out is not None:
+        _write(out, text, force)
+    if as_json and not check:
+        columns = {key: part for key, part in fitted._asdict().items() if part is not None}
+        print_json({key: part.tolist() if hasattr(part, "tolist") else part for key, part in columns.items()})
+    elif not as_json:
+        _show(fitted, text)
+        if out is not None:
+            typer.echo(plain(f"Written to {out}. Try it: amsfl run --profile {out} --clock makespan"))
+
+
+def _write(out: Path, text: str, force: bool) -> None:
+    from amsfl.record import write_atomically
+
+    if out.suffix != ".csv":
+        raise UserError(f"A profile's name ends in .csv, and {str(out)!r} does not; write --out profile.csv.")
+    if out.exists() and not force:
+        raise UserError(f"{str(out)!r} exists; choose another --out, or overwrite it with --force.")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(out, text.encode())
+
+
+def _show(fitted: "Fitted", text: str) -> None:
+    from rich.table import Table
+
+    header, *rows = [line.split(",") for line in text.splitlines()]
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="underline")
+    for name in header:
+        table.add_column(name, justify="left" if name == "client" else "right", no_wrap=True)
+    for row in rows[:SHOWN]:
+        table.add_row(*(plain(cell) for cell in row))
+    out = screen()
+    out.print(table)
+    if len(rows) > SHOWN:
+        out.print(f"{SHOWN} of {len(rows):,} clients are shown.")
+    out.print(f"Of every latency {fitted.server_seconds:.2f} s are the server's own, between two rounds.")
+
+
+def _say_checked(folder: Path, found: "Checked") -> None:
+    goal = f"to the target {found.target:g}" if found.reached else "to the last round"
+    typer.echo(plain(f"{folder}: fitted on rounds 1 to {found.fitted}, and of those after them:"))
+    typer.echo(f"  a round        {_figure(found.round_seconds)}")
+    typer.echo(f"  {goal}, round {found.to_round}: {_figure(found.seconds)}")
+
+
+def _figure(found: "Figure") -> str:
+    return (
+        f"foretold {found.foretold:.2f} s ({found.low:.2f} to {found.high:.2f}), measured "
+        f"{found.measured:.2f} s: {100 * found.error:+.1f}%"
+    )
+
+
+def _plain(found: "Checked") -> dict[str, object]:
+    figures = {
+        name: getattr(found, name)._asdict() | {"error": getattr(found, name).error}
+        for name in ("round_seconds", "seconds")
+    }
+    return found._asdict() | figures

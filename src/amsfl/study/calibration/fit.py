@@ -1,0 +1,170 @@
+"""Seconds a step, latency, jitter, failures and absences of every client, from what was seen of it.
+
+Medians, so that one bad round moves nothing. What the server does between two rounds (it scores, writes and
+asks who is there) is on nobody's watch but the wall's: it is fitted last, so that the rounds that were seen
+come out as long as they were, and added to every client's latency, since a round cannot tell the two apart.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from amsfl.clock.sites import LARGEST, SMALLEST, Floats
+from amsfl.core import UserError
+from amsfl.study.calibration.foretell import Asked, durations
+from amsfl.study.calibration.seen import Seen, Trip, read
+
+SIGMAS = 1.4826  # of a normal law, in median absolute deviations
+CUT = 0.1  # of the rounds at either end, before a mean
+DRAWS = 8  # of all rounds' luck, to know how long they are expected to be
+JITTER = 10.0  # at most
+
+
+class Fitted(NamedTuple):
+    """One entry a client; None where nothing of the kind was seen."""
+
+    names: tuple[str, ...]
+    step_seconds: Floats
+    latency: Floats
+    jitter: Floats
+    failure: Floats | None = None
+    on_seconds: Floats | None = None
+    off_seconds: Floats | None = None
+    weight: Floats | None = None
+    server_seconds: float = 0.0  # of the latency: what the server takes a round
+
+
+def calibrate(folders: Sequence[Path]) -> Fitted:
+    """A table of sites from the records of runs with the same clients.
+
+    Args:
+        folders: Of real federations, or of simulations.
+
+    Returns:
+        What a profile's columns hold.
+    """
+    found = [read(folder)[0] for folder in folders]
+    for folder, other in zip(folders, found, strict=True):
+        if other.names != found[0].names:
+            raise UserError(
+                f"{str(folder)!r} has the clients {_listed(other.names)}, {str(folders[0])!r} has "
+                f"{_listed(found[0].names)}; calibrate by runs of the same clients."
+            )
+    return fit(found)
+
+
+def fit(runs: Sequence[Seen], rounds: Sequence[Sequence[int]] | None = None) -> Fitted:
+    """By these rounds of each run, counted from 0, some perhaps more than once; by default all of them.
+
+    Args:
+        runs: Of the same clients.
+        rounds: Their places, run by run.
+
+    Returns:
+        What a profile's columns hold.
+    """
+    places = [list(range(len(run.moves))) for run in runs] if rounds is None else [list(r) for r in rounds]
+    names, mine = runs[0].names, [list[Trip]() for _ in runs[0].names]
+    for run, some in zip(runs, places, strict=True):
+        by_round: dict[int, list[Trip]] = {}
+        for trip in run.trips:
+            by_round.setdefault(trip.round - 1, []).append(trip)
+        for trip in (trip for place in some for trip in by_round.get(place, ())):
+            mine[trip.client].append(trip)
+    silent = [name for name, trips in zip(names, mine, strict=True) if not trips]
+    if silent:
+        raise UserError(
+            f"No work of client {silent[0]!r} is on record in these rounds; calibrate by a longer run, or by "
+            "one more that it took part in."
+        )
+    alone = [_client(trips) for trips in mine]
+    step, rest, jitter = (np.array(column) for column in zip(*alone, strict=True))
+    own = Fitted(names, step, rest, jitter)
+    server = float(np.mean([_server(own, run, some) for run, some in zip(runs, places, strict=True)]))
+    on, off = _presence(runs, places)
+    return own._replace(
+        latency=np.clip(rest + server, 0.0, LARGEST),
+        server_seconds=server,
+        failure=_failure(runs, places),
+        weight=next((np.array(run.weights) for run in runs if run.weights is not None), None),
+        on_seconds=on,
+        off_seconds=off,
+    )
+
+
+def _client(trips: Sequence[Trip]) -> tuple[float, float, float]:
+    """Seconds a step and of the rest of a round, and by how much they vary together.
+
+    Of a lognormal factor with a small sigma on each of w and b, the sum's deviation is sigma sqrt(w² + b²).
+    """
+    gradients = np.array([trip.gradients for trip in trips], float)
+    seconds = np.array([trip.seconds for trip in trips])
+    own = np.minimum([trip.step for trip in trips], seconds / gradients)  # a word held against our clock
+    step = max(float(np.median(own)), SMALLEST)
+    rest = max(float(np.median(seconds - gradients * own)), 0.0)
+    off = (seconds - gradients * step - rest) / np.maximum(np.hypot(gradients * step, rest), SMALLEST)
+    sigma = SIGMAS * float(np.median(np.abs(off - np.median(off))))
+    return step, rest, min(sigma, JITTER)
+
+
+def _server(own: Fitted, run: Seen, places: Sequence[int]) -> float:
+    """What the server takes a round: seen where moves and replies have one clock, else what is missing."""
+    if run.lags is not None:
+        return float(np.median([run.lags[place] for place in places]))
+    once = sorted({*places})
+    wanted = asked(run, once)
+    expected = np.mean([durations(own, run, wanted, seed) for seed in range(DRAWS)], axis=0)
+    took = np.diff([0.0, *run.moves])
+    missing = np.sort([took[place] - expected[once.index(place)] for place in places])
+    cut = int(CUT * len(missing))
+    return float(np.mean(missing[cut : len(missing) - cut]))
+
+
+def asked(run: Seen, places: Sequence[int]) -> list[Asked]:
+    """Who was asked for how many gradients in these rounds; where rounds overlap, everybody for its usual."""
+    if run.lags is None:
+        found: dict[int, Asked] = {place: {} for place in places}
+        for trip in run.trips:
+            if trip.round - 1 in found:
+                found[trip.round - 1][trip.client] = trip.gradients
+        return [found[place] for place in places]
+    every: dict[int, list[int]] = {}
+    for trip in run.trips:
+        every.setdefault(trip.client, []).append(trip.gradients)
+    usual = {who: int(np.median(mine)) for who, mine in every.items()}
+    return [usual for _ in places]
+
+
+def _failure(runs: Sequence[Seen], places: Sequence[Sequence[int]]) -> Floats | None:
+    tried, failed = np.zeros(runs[0].clients), np.zeros(runs[0].clients)
+    for run, some in zip(runs, places, strict=True):
+        for place in some:
+            np.add.at(tried, run.tried[place], 1)
+            np.add.at(failed, run.failed[place], 1)
+    return failed / np.maximum(tried, 1) if failed.any() else None
+
+
+def _presence(runs: Sequence[Seen], places: Sequence[Sequence[int]]) -> tuple[Floats | None, Floats | None]:
+    """Mean seconds there and away: the time spent so over how often it came to an end."""
+    clients = runs[0].clients
+    on, off, left, back = (np.zeros(clients) for _ in range(4))
+    for run, some in zip(runs, places, strict=True):
+        took, was = np.diff([0.0, *run.moves]), np.zeros(clients, bool)
+        for nth, place in enumerate(some):
+            now = np.zeros(clients, bool)
+            now[run.away[place]] = True
+            on, off = on + took[place] * ~now, off + took[place] * now
+            if nth:
+                left, back = left + (now & ~was), back + (was & ~now)
+            was = now
+    if not off.any():
+        return None, None
+    # who was never seen to leave stays as long as it was seen; 0 seconds away is never away
+    stays = np.clip(on / np.maximum(left, 1), SMALLEST, LARGEST)
+    return stays, np.clip(off / np.maximum(back, 1), 0.0, LARGEST)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -1,0 +1,58 @@
+"""How long rounds will be: the simulator's own weather and queue, without any model."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from amsfl.clock import Weather
+from amsfl.clock.sites import Floats
+from amsfl.federation import flight as queue
+
+if TYPE_CHECKING:
+    from amsfl.study.calibration.fit import Fitted
+    from amsfl.study.calibration.seen import Seen
+
+Asked = dict[int, int]  # client -> gradients
+
+
+def durations(speeds: "Fitted", run: "Seen", wanted: Sequence[Asked], seed: int) -> Floats:
+    """Seconds of each of these rounds, in which `wanted` says who works on how much."""
+    return _whole(speeds, wanted, seed) if run.lags is None else _overlapping(speeds, run, wanted, seed)
+
+
+def _trips(speeds: "Fitted", who: Any, numbers: Any, gradients: Any, seed: int) -> Floats:
+    weather = Weather(speeds.jitter if speeds.jitter.any() else None)
+    work = speeds.step_seconds[who] * gradients
+    return weather.trips(seed, who, numbers, np.zeros(len(who)), work, speeds.latency[who])[0]
+
+
+def _whole(speeds: "Fitted", wanted: Sequence[Asked], seed: int) -> Floats:
+    """Rounds that wait for all have nothing to do with each other: all of them at once."""
+    jobs = [(who, n, count) for n, todo in enumerate(wanted) for who, count in sorted(todo.items())]
+    who, numbers, gradients = np.array(jobs, np.int64).T
+    return np.maximum.reduceat(
+        _trips(speeds, who, numbers, gradients, seed), np.unique(numbers, return_index=True)[1]
+    )
+
+
+def _overlapping(speeds: "Fitted", run: "Seen", wanted: Sequence[Asked], seed: int) -> Floats:
+    """The queue from its beginning, move by move."""
+    flight, now, found = queue.Flight(), 0.0, []
+    for version, todo in enumerate(wanted):
+
+        def invite(now: float, version: int = version, todo: Asked = todo) -> Any:
+            busy = {*flight.jobs["client"].tolist()}
+            who = np.array([client for client in sorted(todo) if client not in busy], np.int64)
+            jobs = np.zeros(len(who), queue.JOB)
+            if len(who):
+                jobs["client"], jobs["version"], jobs["started"] = who, version, now
+                jobs["number"] = queue.numbers(flight, who, version)
+                gradients = np.array([todo[int(client)] for client in who])
+                jobs["arrives"] = now + _trips(speeds, who, jobs["number"], gradients, seed)
+            return jobs
+
+        move = queue.next_move(flight, now, version, run.end, run.drop, invite)
+        found.append(move.seconds - now)
+        now = move.seconds
+    return np.array(found)

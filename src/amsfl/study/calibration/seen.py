@@ -1,0 +1,143 @@
+"""What a record says of time: how long each client's rounds took, who failed, who was not there.
+
+A real run's seconds are the server's own, from an order to its reply, and a client's word on one step; a
+simulated one's are virtual. Everything is on one axis: seconds since the run began, what the server does
+between two rounds included.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from amsfl.clock import RoundEnd
+from amsfl.core import UserError
+from amsfl.federation.ends import round_end_on_record
+from amsfl.record import RoundRecord, RunRecord, read_run
+
+LATE, GONE = "late", "gone"  # how the reasons begin of those who were slow, and of those who were not there
+FEWEST = 3  # rounds that say anything
+
+
+class Trip(NamedTuple):
+    """One client's round."""
+
+    round: int
+    client: int
+    gradients: int  # its steps, and one more where a reading was taken
+    seconds: float
+    step: float  # seconds of one
+
+
+class Seen(NamedTuple):
+    names: tuple[str, ...]
+    trips: list[Trip]
+    moves: list[float]  # when the server had made each model, and done whatever else it does in a round
+    lags: list[float] | None  # of that what came after the last reply; None: rounds wait for all, see fit.py
+    tried: list[list[int]]  # of each round: clients whose work came, or came to nothing
+    failed: list[list[int]]
+    away: list[list[int]]  # of each round: clients that could not be asked
+    weights: list[float] | None  # shares of the data, where only the clients know them
+    end: RoundEnd
+    drop: bool
+    scores: list[dict[str, Any]]  # of each round: what targets are held against
+
+    @property
+    def clients(self) -> int:
+        return len(self.names)
+
+
+def read(folder: Path) -> tuple[Seen, RunRecord]:
+    run = read_run(folder)
+    if len(run.rounds) < FEWEST:
+        raise UserError(
+            f"The record {str(folder)!r} has {len(run.rounds)} rounds; to calibrate by, give one with at "
+            f"least {FEWEST}."
+        )
+    return seen(run), run
+
+
+def seen(run: RunRecord) -> Seen:
+    """What of a record is about time.
+
+    Args:
+        run: A simulated run's, or a real federation's.
+
+    Returns:
+        Trips and rounds, in their order.
+    """
+    real, settings = run.manifest.kind == "flower", run.settings
+    clients = int(run.manifest.made_from["clients"])
+    names = tuple(run.manifest.about["clients"]["names"]) or tuple(map(str, range(clients)))
+    speeds = run.manifest.about["clients"].get("step_seconds")
+    diagnostic = not real and bool(settings.get("readings"))  # in a simulation those are free
+    end = round_end_on_record(settings)
+    apart = any(each.started for each in run.rounds) and end.kind != "all"
+    failed = [_failed(each, real) for each in run.rounds]
+    return Seen(
+        names,
+        [trip for each in run.rounds for trip in _trips(each, speeds, diagnostic)],
+        [each.wall["elapsed"] if real else each.seconds["makespan"] for each in run.rounds],
+        [each.wall["elapsed"] - each.seconds["makespan"] for each in run.rounds] if apart and real
+        else [0.0 for _ in run.rounds] if apart else None,
+        [[*each.cohort, *lost] for each, lost in zip(run.rounds, failed, strict=True)],
+        failed,
+        _away(run.rounds, clients if settings.get("cohort") in (None, clients) else 0),
+        _weights(run.rounds, clients) if settings.get("data") == "own" else None,
+        end,
+        settings.get("late") == "drop",
+        [each.metrics.get("holdout") or each.metrics.get("clients") or {} for each in run.rounds],
+    )  # fmt: skip
+
+
+def _trips(each: RoundRecord, speeds: Sequence[float] | None, diagnostic: bool) -> list[Trip]:
+    more = int(bool(each.readings) and not diagnostic)
+    took, steps = each.plan.get("client_seconds"), each.plan.get("step_seconds")
+    if steps is None and speeds is not None:
+        steps = [speeds[who] for who in each.cohort]
+    if took is None or steps is None:
+        raise UserError(
+            "This record does not say how long clients took; give one that 'amsfl run' or a Flower server of "
+            "this version wrote."
+        )
+    rows = zip(each.cohort, each.steps, took, steps, strict=True)
+    return [Trip(each.round, who, count + more, float(s), float(c)) for who, count, s, c in rows]
+
+
+def _failed(each: RoundRecord, real: bool) -> list[int]:
+    """Whose work came to nothing: not for being late, nor for being away."""
+    if not real:  # who was merely late was dropped when the server moved, at that very moment
+        return [int(who) for who, _, to in each.dropped if to < each.seconds["makespan"]]
+    items = each.plan.get("refused", [])
+    mine = [item for item in items if not item["reason"].startswith((LATE, GONE))]
+    return [int(item["client"]) for item in mine if item["client"] is not None]
+
+
+def _away(rounds: Sequence[RoundRecord], clients: int) -> list[list[int]]:
+    """Who was neither asked nor at work, where everybody would have been asked; `clients` is 0 where not."""
+    spans: list[tuple[float, float, int]] = []  # at work, where rounds do not wait for all
+    for each in rounds:
+        spans += zip(each.started, each.arrived, each.cohort, strict=True) if each.started else ()
+        spans += [(begin, end, int(who)) for who, begin, end in each.dropped]
+    found = []
+    for each in rounds:
+        items = each.plan.get("refused", [])
+        gone = {int(i["client"]) for i in items if i["client"] is not None and i["reason"].startswith(GONE)}
+        asked = {*each.cohort, *each.plan.get("planned", {}).get("cohort", [])}
+        asked |= {int(item["client"]) for item in items if item["client"] is not None}
+        close = each.seconds["makespan"]
+        opened = close - each.round_seconds.get("makespan", 0.0)
+        busy = {who for begin, end, who in spans if begin < close and end > opened}
+        found.append(sorted(gone | ({*range(clients)} - asked - busy)))
+    return found
+
+
+def _weights(rounds: Sequence[RoundRecord], clients: int) -> list[float] | None:
+    """Shares as the plans had them; only rounds with everybody in tell how all compare."""
+    whole = [each for each in rounds if len(each.cohort) == clients == len(each.plan.get("weights", ()))]
+    if not whole:
+        return None
+    last = whole[-1]
+    shares = np.array(last.plan["weights"], float)[np.argsort(last.cohort)]
+    return [float(share) for share in shares / shares.sum()]

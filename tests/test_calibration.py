@@ -1,0 +1,138 @@
+"""From records to profiles: numbers by hand, what a simulation was given, what makes no sense."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from federation_small import SMALL, own_data
+from typer.testing import CliRunner
+
+import amsfl
+from amsfl.cli.app import app
+from amsfl.clock import read_profile
+from amsfl.core import UserError
+from amsfl.record import Manifest, MethodFacts, RoundRecord, RunRecord
+from amsfl.study.calibration import calibrate, check, fit, seen
+
+SITES = "step_seconds,latency,jitter,failure\n0.01,0.5,0.1,0\n0.02,0.2,0.3,0.2\n0.05,0.3,0,0.1\n"
+
+
+def simulated(out: Path, **changes: Any) -> Path:
+    data = own_data()
+    settings = SMALL | {"clients": 3, "partition": "iid", "clock": "makespan", "rounds": 60} | changes
+    amsfl.run(out=out, dataset=data, eval_every=60, details=False, **settings)
+    return out
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A table of sites and a run by it."""
+    folder = tmp_path_factory.mktemp("known")
+    (folder / "sites.csv").write_text(SITES)
+    return folder / "sites.csv", simulated(folder / "run", profile=str(folder / "sites.csv"))
+
+
+def test_what_a_simulation_was_given_comes_back(known: tuple[Path, Path]) -> None:
+    """Sixty rounds: a sigma's deviation is about a tenth of it, a chance p's sqrt(p(1-p)/60)."""
+    table, run = known
+    want, found = read_profile(table, 3), calibrate([run])
+    assert want.sites is not None
+    np.testing.assert_allclose(found.step_seconds, want.step_seconds)
+    np.testing.assert_allclose(found.latency, want.latency, rtol=0.12)
+    np.testing.assert_allclose(found.jitter, want.sites.columns["jitter"], rtol=0.35, atol=1e-9)
+    assert found.failure is not None and abs(found.server_seconds) < 0.02
+    np.testing.assert_allclose(found.failure, [0, 0.2, 0.1], atol=0.12)
+
+
+def test_the_profile_runs_and_takes_as_long(known: tuple[Path, Path], tmp_path: Path) -> None:
+    written = tmp_path / "profile.csv"
+    done = CliRunner().invoke(app, ["calibrate", str(known[1]), "--out", str(written)])
+    assert done.exit_code == 0, done.output
+    assert written.read_text().startswith("client,step_seconds,latency,jitter,failure\n0,0.01,")
+    again = simulated(tmp_path / "again", profile=str(written))
+    ends = [amsfl.record.read_run(folder).rounds[-1].seconds["makespan"] for folder in (known[1], again)]
+    assert ends[1] == pytest.approx(ends[0], rel=0.05)
+
+
+def test_a_calm_half_foretells_the_other(tmp_path: Path) -> None:
+    found = check(simulated(tmp_path / "calm", rounds=8))
+    assert found.fitted == 4 and found.to_round == 8 and not found.reached
+    assert found.round_seconds.error == pytest.approx(0) and found.seconds.error == pytest.approx(0)
+    assert found.seconds.low == pytest.approx(found.seconds.high)
+
+
+def test_a_buffer_is_foretold_by_the_queue(tmp_path: Path) -> None:
+    run = simulated(tmp_path / "aloft", method="fedbuff", round_end="buffer:2", profile="wild", rounds=16)
+    found = check(run)
+    assert abs(found.round_seconds.error) < 0.02 and abs(found.seconds.error) < 0.02
+
+
+def real(rounds: list[RoundRecord], **settings: Any) -> RunRecord:
+    about = {"clients": {"names": ["north", "south"]}}
+    facts = {"fedavg": MethodFacts("fedavg", "FedAvg")}
+    kept = {"method": "fedavg", "data": "own", "cohort": None} | settings
+    return RunRecord(Manifest("flower", 0, [], kept, facts, {"clients": 2}, about=about), rounds, None)
+
+
+def one(number: int, took: list[float], elapsed: float, cohort: Any = (0, 1), **plan: Any) -> RoundRecord:
+    who = list(cohort)
+    told = {"weights": [0.25, 0.75][: len(who)], "step_seconds": [0.1, 0.2][: len(who)], "refused": []}
+    told |= {"client_seconds": took} | plan
+    spent = {"makespan": max(took)}
+    return RoundRecord(
+        number, {"makespan": 0.0}, spent, cohort=who, steps=[10, 5][: len(who)], plan=told,
+        wall={"elapsed": elapsed},
+    )  # fmt: skip
+
+
+def test_a_real_record_by_hand() -> None:
+    """North: 10 steps of 0.1 s, rests 2, 3 and 7: the median is 3. South: 5 of 0.2 s, rests 1, 1.5, 1.
+
+    Residuals from 1 + 3 are -1, 0, 4; over hypot(1, 3) the median of their sizes is 1/sqrt(10).
+    The wall has 4, 5 and 9 s, which the server.s own share is fitted to.
+    """
+    rounds = [one(1, [3.0, 2.0], 4.0), one(2, [4.0, 2.5], 9.0), one(3, [8.0, 2.0], 18.0)]
+    found = fit([seen(real(rounds))])
+    assert found.names == ("north", "south") and found.weight is not None
+    np.testing.assert_allclose(found.step_seconds, [0.1, 0.2])
+    np.testing.assert_allclose(found.latency - found.server_seconds, [3.0, 1.0])
+    np.testing.assert_allclose(found.jitter, [1.4826 / 10**0.5, 0.0])
+    np.testing.assert_allclose(found.weight, [0.25, 0.75])
+    assert found.failure is None and found.on_seconds is None
+
+
+def test_failures_and_absences_by_hand() -> None:
+    """Five rounds of 4 s. South fails in the second, is gone in the third and fourth: there for 12 s until
+    it leaves once, away for 8 s until it is back once; one of its three tries failed."""
+    refused = [{"client": 1, "reason": "failed: the disk is full"}]
+    gone = [{"client": 1, "reason": "gone: no heartbeat"}]
+    planned = {"cohort": [0, 1], "steps": [10, 5]}
+    rounds = [
+        one(1, [3.0, 2.0], 4.0),
+        one(2, [3.0], 8.0, [0], refused=refused, planned=planned),
+        one(3, [3.0], 12.0, [0], refused=gone, planned=planned),
+        one(4, [3.0], 16.0, [0]),
+        one(5, [3.0, 2.0], 20.0),
+    ]
+    found = fit([seen(real(rounds))])
+    assert found.failure is not None and found.on_seconds is not None and found.off_seconds is not None
+    np.testing.assert_allclose(found.failure, [0, 1 / 3])
+    np.testing.assert_allclose(found.on_seconds, [20, 12])
+    np.testing.assert_allclose(found.off_seconds, [0, 8])
+    np.testing.assert_allclose(found.server_seconds, 1.0)
+
+
+def test_mistakes_are_sentences(known: tuple[Path, Path], tmp_path: Path) -> None:
+    short = simulated(tmp_path / "short", rounds=2)
+    with pytest.raises(UserError, match="has 2 rounds; to calibrate by, give one with at least 3"):
+        calibrate([short])
+    other = simulated(tmp_path / "other", clients=2, rounds=4)
+    with pytest.raises(UserError, match="calibrate by runs of the same clients"):
+        calibrate([known[1], other])
+    for arguments, sentence in (
+        (["--out", str(tmp_path / "profile.txt")], "ends in .csv"),
+        (["--target", "0.9"], "add --check"),
+    ):
+        done = CliRunner().invoke(app, ["calibrate", str(known[1]), *arguments])
+        assert done.exit_code == 2 and sentence in " ".join(done.output.split())
