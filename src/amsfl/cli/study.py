@@ -9,7 +9,7 @@ from rich.markdown import Markdown
 from amsfl.cli.errors import friendly
 from amsfl.cli.screen import plain, screen
 
-app = typer.Typer(help="Studies that take longer: adaptivity, suite, robustness.", no_args_is_help=True)
+app = typer.Typer(help="Studies: adaptivity, asynchrony, suite, robustness.", no_args_is_help=True)
 
 
 @app.callback()
@@ -96,6 +96,50 @@ def robustness(
     draw(rows, out)
     screen(width=140).print(Markdown(text))
     typer.echo(f"{out / 'robustness.md'}, {out / 'robustness.png'}")
+
+
+@app.command()
+@friendly
+def asynchrony(
+    seeds: Annotated[int, typer.Option(min=1, help="seeds of every setting")] = 3,
+    first_seed: Annotated[int, typer.Option(min=0, help="the first of them")] = 100,
+    data: Annotated[str, typer.Option(help="nslkdd or nslkdd-synth")] = "nslkdd",
+    data_dir: Annotated[str | None, typer.Option(help="where the NSL-KDD files are")] = None,
+    only: Annotated[str, typer.Option(help="contestants that have this in their names, as in AMSFL")] = "",
+    out: Annotated[Path, typer.Option(help="folder of the study")] = Path("results/asynchrony"),
+    only_report: Annotated[bool, typer.Option(help="no runs: the table of what is finished")] = False,
+) -> None:
+    """Time to 95% where clients come late and vanish: rounds that wait, and rounds that do not.
+
+    Stop it with Ctrl-C and continue it with the same command. Processes side by side take a folder each and
+    contestants by --only; copy their unit-*.json into one folder, and --only-report makes the table.
+    """
+    from amsfl.core import UserError
+    from amsfl.data import load
+    from amsfl.record import dumps
+    from amsfl.report.draw.asynchrony import draw
+    from amsfl.study import asynchrony as work
+    from amsfl.study import asynchrony_table as tables
+
+    console = screen(stderr=True)
+    if not only_report:
+        names = [name for name in work.CONTESTANTS if only.lower() in name.lower()]
+        if not names:
+            raise UserError(f"No contestant has {only!r} in its name: {'; '.join(work.CONTESTANTS)}.")
+        dataset = load(data, data_dir=data_dir)
+
+        def watch(name: str, number: int, total: int) -> None:
+            console.print(plain(f"{number + 1} of {total}: {name}"))
+
+        work.run(out, dataset, list(work.units(range(first_seed, first_seed + seeds), names)), watch)
+    cells = work.read(out)
+    text = tables.as_markdown(tables.table(cells))
+    (out / "asynchrony.md").write_text(text, encoding="utf-8")
+    every = [cell._asdict() for cell in cells]
+    (out / "asynchrony.json").write_text(dumps(every, indent=1), encoding="utf-8")
+    draw(cells, out)
+    screen(width=140).print(Markdown(text))
+    typer.echo(f"{out / 'asynchrony.md'}, {out / 'asynchrony.png'}")
 
 
 @app.command()
