@@ -80,12 +80,18 @@ def searched(
     fixed: Collection[str],
     quiet: bool,
     out: Path | None = None,
+    part: str = "",
 ) -> "Study":
     """The study with what a search finds for it; what is on record of one is not searched again."""
     from amsfl import study
 
     console = screen(stderr=True)
     worth = study.trials_worth(plan, level, fixed)
+    if worth and part:
+        raise UserError(
+            "Parts of a study must agree on what was searched: search once with 'amsfl tune', then give each "
+            "part --config tuned.toml --tune none. Or search nothing: --tune none."
+        )
     if worth and not quiet:
         console.print(f"Learning rate and steps are searched first, at most {worth:.0f} trials' work.")
     known = study.searched(out) if out else {}

@@ -1,27 +1,24 @@
 """`amsfl reproduce`, `amsfl compare` and `amsfl report`."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from amsfl.cli import flags
+from amsfl.cli.carry import Course, announce, carry_out
 from amsfl.cli.errors import friendly
 from amsfl.cli.opening import NOT_OF_STUDIES, Config, Methods, Quiet, Trials, opened, searched
 from amsfl.cli.run import Track
-from amsfl.cli.screen import plain, screen
-from amsfl.cli.study_progress import duration, watching
 from amsfl.federation import make_config
 from amsfl.federation.config import Simulation, Training
-
-if TYPE_CHECKING:
-    from amsfl.data import Dataset
-    from amsfl.study import Study
 
 Force = Annotated[bool, typer.Option(help="start anew where the folder holds a study with other settings")]
 Tune = Annotated[
     str, typer.Option(help="search lr and steps before the trials: none, quick or full (as long as it takes)")
+]
+Part = Annotated[
+    str, typer.Option(help="run one part of the study's units, as in 3/8; 'amsfl report' unites the parts")
 ]
 Out = Annotated[Path, typer.Option(help="folder of the study and its report")]
 
@@ -34,6 +31,7 @@ def reproduce(
     methods: Methods = None,
     config: Config = None,
     out: Out = Path("results/reproduce"),
+    part: Part = "",
     force: Force = False,
     track: Track = "",
     quiet: Quiet = False,
@@ -44,7 +42,7 @@ def reproduce(
     Stop it with Ctrl-C and continue it with the same command; finished trials are kept.
     """
     plan, data = opened("reproduce", settings, methods, trials, config, quiet)
-    _carry_out(plan, data, out, force, quiet, track)
+    carry_out(plan, data, Course(out, part, force, quiet, track))
 
 
 @friendly
@@ -56,6 +54,7 @@ def compare(
     config: Config = None,
     out: Out = Path("results/compare"),
     tune: Tune = "quick",
+    part: Part = "",
     force: Force = False,
     track: Track = "",
     quiet: Quiet = False,
@@ -67,7 +66,8 @@ def compare(
     Stop it with Ctrl-C and continue it with the same command; finished trials are kept.
     """
     plan, data = opened("compare", settings, methods, trials, config, quiet)
-    _carry_out(plan, data, out, force, quiet, track, lambda: searched(plan, data, tune, settings, quiet, out))
+    course = Course(out, part, force, quiet, track)
+    carry_out(plan, data, course, lambda: searched(plan, data, tune, settings, quiet, out, part))
 
 
 @friendly
@@ -87,71 +87,9 @@ def report(
 
     asked = make_config({} if target is None else {"target": target})  # its bounds are a target's
     where = out or (Path("results/report") if len(folders) > 1 else _home(folders[0]))
-    _announce(write(folders, where, asked.target, asked.score or None))
+    announce(write(folders, where, asked.target, asked.score or None))
 
 
 def _home(folder: Path) -> Path:
     """A run's own folder has a summary.json, which is its record: its report goes one deeper."""
     return folder / "report" if (folder / "config.toml").exists() else folder
-
-
-def _carry_out(
-    plan: "Study",
-    dataset: "Dataset",
-    out: Path,
-    force: bool,
-    quiet: bool,
-    track: str,
-    search: "Callable[[], Study] | None" = None,
-) -> None:
-    """Search, estimate, run what is missing, report."""
-    from amsfl import study
-    from amsfl.report import write
-    from amsfl.track import make
-
-    trackers = make(track)  # one that is not there is said before the search
-    console = screen(stderr=True)
-    if search:
-        study.check_folder(out, plan, dataset, force)  # a folder that is not ours must not cost a search
-        plan = search()
-    total = plan.trials * len(plan.methods)
-    with study.start(out, plan, dataset, force) as home:
-        units = study.pending(home, plan)
-        left = sum(len(unit.trials) for unit in units)
-        try:
-            if units and not quiet:
-                with console.status("Timing a few rounds for an estimate ..."):
-                    guess = study.estimate(home, plan, dataset, units)
-                kept = (
-                    f"{total - left} of {total} trials are on record; the rest"
-                    if left < total
-                    else f"{total} trials"
-                )
-                console.print(
-                    f"{kept} should take {duration(guess)} on this machine, if nothing else runs on it."
-                )
-            with watching(plan, units, quiet) as watch:
-                for _ in study.work(home, plan, dataset, units, watch, trackers):
-                    pass
-        except KeyboardInterrupt:
-            left = sum(len(unit.trials) for unit in study.pending(home, plan))
-            console.print(
-                f"amsfl: stopped with {total - left} of {total} trials on record; continue with the same "
-                f"command, or see what there is with 'amsfl report {out}'."
-            )
-            raise typer.Exit(130) from None
-    with console.status("Drawing the report ..."):
-        page = write([out], out)
-    _announce(page)
-
-
-def _announce(page: Path) -> None:
-    """What came out, in a few lines; the rest is on the page."""
-    import json
-
-    found = json.loads((page.parent / "summary.json").read_text(encoding="utf-8"))
-    console = screen()
-    if found["synthetic"]:
-        console.print(plain(found["notes"][0]), style="yellow")
-    console.print(plain(found["overview"]))
-    console.print(f"Report: {plain(str(page))}", soft_wrap=True)

@@ -4,6 +4,7 @@ from amsfl.record.disk import safe_name, write_atomically
 from amsfl.record.folder import MANIFEST, holds_record, read_manifest, read_sealed, write_sealed
 from amsfl.record.lock import locked
 from amsfl.record.outputs import publish
+from amsfl.record.parts import check_cut, holds_parts, part_folder, read_study
 from amsfl.record.run import RunWriter, check_free, create, reopen
 from amsfl.record.run_reader import read_run
 from amsfl.record.schema import (
@@ -19,7 +20,7 @@ from amsfl.record.schema import (
     TrialRecord,
     flat,
 )
-from amsfl.record.study import StudyWriter, read_study
+from amsfl.record.study import StudyWriter
 from amsfl.record.text import Damaged, dumps
 from amsfl.record.typed import plain, typed
 from amsfl.record.verify import verify
@@ -39,12 +40,15 @@ __all__ = [
     "StudyWriter",
     "Summary",
     "TrialRecord",
+    "check_cut",
     "check_free",
     "create",
     "dumps",
     "flat",
+    "holds_parts",
     "holds_record",
     "locked",
+    "part_folder",
     "plain",
     "publish",
     "read_manifest",

@@ -103,14 +103,7 @@ def write_settings(where: Path, manifest: Manifest) -> None:
 
 
 def read_study(where: Path) -> StudyRecord:
-    """Everything of a study, every line and file checked.
-
-    Args:
-        where: The study's folder.
-
-    Returns:
-        Manifest and trials by entry.
-    """
+    """Everything that one folder has of a study, every line and file checked."""
     manifest = folder.read_manifest(where, "study")
     if not manifest.replaces:
         check_settings(where, manifest)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from amsfl.core import UserError
-from amsfl.record import disk, folder, outputs, study
+from amsfl.record import disk, folder, outputs, parts, study
 from amsfl.record import run_reader as run
 from amsfl.record.lock import holder
 from amsfl.record.schema import Manifest
@@ -40,7 +40,9 @@ def verify(where: Path) -> Verdict:
     if not where.is_dir():
         raise UserError(f"There is no folder {str(where)!r}.")
     kind, findings = "report", []
-    if folder.holds_record(where) or not disk.there(where / outputs.LISTED):
+    if parts.holds_parts(where):
+        kind, findings = "study", list(_parts(where))
+    elif folder.holds_record(where) or not disk.there(where / outputs.LISTED):
         manifest = folder.read_manifest(where)
         kind = manifest.kind
         findings = [Finding(folder.MANIFEST, True, _of(manifest)), *_busy(where)]
@@ -131,6 +133,16 @@ def _study(where: Path, manifest: Manifest) -> Iterator[Finding]:
     yield _look(study.SETTINGS, partial(_settings, where, manifest))
     for entry in manifest.methods:
         yield _look(entry, partial(_entry, where, manifest, entry))
+
+
+def _parts(where: Path) -> Iterator[Finding]:
+    """Each part as the study that it is, then whether they are parts of one."""
+    for path in parts.parts(where):
+        for found in verify(path).findings:
+            yield found._replace(what=f"part {path.name}, {found.what}")
+    yield _look(
+        "all parts", lambda: f"{sum(map(len, parts.read_study(where).trials.values()))} trials of one study"
+    )
 
 
 def _settings(where: Path, manifest: Manifest) -> str:

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from amsfl.core import score
+from amsfl.core import UserError, score
 from amsfl.data import Dataset
 from amsfl.federation import run_trials
 from amsfl.federation.audience import begun
@@ -23,25 +23,56 @@ class Unit(NamedTuple):
     trials: tuple[int, ...]
 
 
+class Part(NamedTuple):
+    number: int  # from 1
+    of: int
+
+
+WHOLE = Part(1, 1)
+
+
+def part_of(text: str) -> Part:
+    """`3/8` is the third of eight parts; nothing is all of it."""
+    if not text:
+        return WHOLE
+    number, slash, of = text.partition("/")
+    if not (slash and number.isascii() and number.isdigit() and of.isascii() and of.isdigit()):
+        raise UserError(f"--part {text!r} is no part; write --part 3/8 for the third of eight.")
+    if not 1 <= int(number) <= int(of):
+        raise UserError(f"--part {text}: parts of {of} are numbered from 1 to {of}.")
+    return Part(int(number), int(of))
+
+
 def start(folder: Path, study: Study, dataset: Dataset, force: bool = False) -> StudyWriter:
     """Make the folder, or check that it is this study's; nobody else writes there until it is closed."""
     return store.create(folder, study, dataset, force)
 
 
-def pending(home: StudyWriter, study: Study) -> list[Unit]:
-    """What is left, blocks of trials outermost: a study stopped half-way has all methods side by side.
+def units_of(study: Study, part: Part = WHOLE) -> list[Unit]:
+    """A study's units, or those of a part of it: every so many, so that parts have all methods and blocks.
 
-    Blocks begin at multiples of ten and are saved whole, so a study that was stopped and continued
-    is made of the same batches as one that was not.
+    Blocks of trials are outermost: a study stopped half-way has all methods side by side. They begin at
+    multiples of ten and are saved whole, so a study that was stopped and continued, or cut into parts, is
+    made of the same batches as one that was not.
     """
+    blocks = [range(first, min(first + CHUNK, study.trials)) for first in range(0, study.trials, CHUNK)]
+    units = [Unit(entry, tuple(block)) for block in blocks for entry in study.methods]
+    if part.of > len(units):
+        raise UserError(
+            f"--part {part.number}/{part.of}: the study has {len(units)} units of work (one method and up to "
+            f"{CHUNK} trials each), so it can be cut into {len(units)} parts at most."
+        )
+    return units[part.number - 1 :: part.of]
+
+
+def pending(home: StudyWriter, study: Study, part: Part = WHOLE) -> list[Unit]:
+    """What is left of it."""
     done = {entry: {trial.trial for trial in home.finished(entry)} for entry in study.methods}
-    units = []
-    for first in range(0, study.trials, CHUNK):
-        for entry in study.methods:
-            block = range(first, min(first + CHUNK, study.trials))
-            left = tuple(trial for trial in block if trial not in done[entry])
-            units += [Unit(entry, left)] if left else []
-    return units
+    left = (
+        Unit(unit.entry, tuple(trial for trial in unit.trials if trial not in done[unit.entry]))
+        for unit in units_of(study, part)
+    )
+    return [unit for unit in left if unit.trials]
 
 
 def work(

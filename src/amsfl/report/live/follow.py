@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from amsfl.core import Score, UserError
-from amsfl.record import Manifest, RoundRecord, Summary, folder, follow, read_manifest, run_reader, study
+from amsfl.record import (
+    Manifest,
+    RoundRecord,
+    Summary,
+    folder,
+    follow,
+    parts,
+    read_manifest,
+    run_reader,
+    study,
+)
 from amsfl.report.live import sites, track, words
 from amsfl.report.live.track import Latest
 
@@ -71,6 +81,9 @@ class Follower:
             self.said = f"The record has a shape that this amsfl does not know ({strange!r})."
 
     def _record(self) -> None:
+        if parts.holds_parts(self.where):
+            one = parts.parts(self.where)[0]
+            raise UserError(f"The study is in parts; watch one of them: 'amsfl watch {one}'.")
         there = self.where.is_dir() and folder.holds_record(self.where)
         manifest = read_manifest(self.where, *KINDS) if there else None
         old = self.manifest

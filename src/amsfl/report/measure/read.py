@@ -54,7 +54,7 @@ def read(folders: list[Path]) -> list[Source]:
 
 
 def _source(folder: Path) -> Source:
-    if record.read_manifest(folder, "run", "flower", "study").kind == "study":
+    if record.holds_parts(folder) or record.read_manifest(folder, "run", "flower", "study").kind == "study":
         return _study(folder, record.read_study(folder))
     return _run(folder, record.read_run(folder))
 

@@ -1,0 +1,5 @@
+"""`python -m amsfl`: the command, where no folder of commands is on the path."""
+
+from amsfl.cli import main
+
+main()
