@@ -75,7 +75,10 @@ class Training(Settings):
         description="iid, dirichlet:0.5, shards:2, quantity:0.5, column; auto: column if there is one, else "
         "dirichlet:0.5",
     )
-    model: str = Field("mlp", description="softmax, mlp (64-32), mlp:128-64, cnn")
+    model: str = Field(
+        "mlp",
+        description="softmax, mlp (64-32), mlp:128-64, cnn, resnet, transformer; sizes: docs/models.md",
+    )
     clients: int = Field(5, ge=1, le=1_000_000, description="how many clients there are")
     cohort: int | None = Field(None, ge=1, description="clients drawn for a round; all by default")
     clock: str = Field(

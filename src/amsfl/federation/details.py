@@ -10,7 +10,7 @@ from amsfl.engines import Scores, metrics
 from amsfl.engines.base import Errors
 from amsfl.engines.models import tensors
 from amsfl.federation.setup import Parts, client_names
-from amsfl.portable.network import logits
+from amsfl.portable.compute import logits
 
 Array = np.ndarray[Any, np.dtype[Any]]
 BLOCK = 4096  # rows at once
@@ -94,15 +94,16 @@ def _scores(parts: Parts, outputs: Array, y: Array) -> dict[str, Any]:
 
 def _forward(parts: Parts, params: Array) -> Callable[[Array], Array]:
     """rows -> outputs, block by block; dense networks in numpy, so that nothing is compiled for one look."""
+    import jax
     import jax.numpy as jnp
 
     task = parts.task
-    model = task.unravel(jnp.asarray(params))
+    model, apply = task.unravel(jnp.asarray(params)), jax.jit(task.model.apply)
     layers, named = task.model.layers, tensors(task.model, model)
     dense = bool(layers) and all(part.kind in ("dense", "relu") for part in layers)
 
     def block(x: Array) -> Array:
-        found = logits(layers, named, x) if dense else task.model.apply(model, jnp.asarray(x))
+        found = logits(layers, named, x) if dense else apply(model, jnp.asarray(x))
         return np.asarray(found, np.float64)
 
     return lambda x: np.concatenate([block(x[at : at + BLOCK]) for at in range(0, len(x), BLOCK)])

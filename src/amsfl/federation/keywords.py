@@ -49,7 +49,7 @@ class TrainingKeywords(TypedDict, total=False):
     partition: str
     """iid, dirichlet:0.5, shards:2, quantity:0.5, column; auto: column if there is one, else dirichlet:0.5"""
     model: str
-    """softmax, mlp (64-32), mlp:128-64, cnn"""
+    """softmax, mlp (64-32), mlp:128-64, cnn, resnet, transformer; sizes: docs/models.md"""
     clients: int
     """how many clients there are"""
     cohort: int | None

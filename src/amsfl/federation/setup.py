@@ -16,6 +16,7 @@ from amsfl.federation.config import RunConfig, Training
 from amsfl.federation.ends import in_flight, round_end_of, weather_of
 from amsfl.federation.foes import Foes
 from amsfl.federation.limits import limits_of
+from amsfl.portable.network import check_rows, words
 from amsfl.privacy import Ledger
 from amsfl.schedule import Policy
 
@@ -194,6 +195,10 @@ def loss_of(config: RunConfig, dataset: Dataset, method: methods.Method) -> loss
 def _named_network(spec: str, dataset: Dataset, private: bool) -> models.Model:
     """The model of that name; how large features are is asked only where rows need not be kept private."""
     network = models.make(spec, dataset.x.shape[1], len(dataset.classes) or 1)
+    if words(network.layers):
+        for x in (dataset.x, *(x for x, _ in dataset.evals.values())):
+            check_rows(network.layers, x)
+        return network
     return network if private else models.in_units(network, models.unit(dataset.x))
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from amsfl.core import UserError, nearest
 from amsfl.portable.model import PortableModel, files
-from amsfl.portable.network import Part
 from amsfl.record import publish
 
 TORCH = '''"""The network in torch, its parameters from model.safetensors beside this file.
@@ -20,7 +19,7 @@ import torch
 from safetensors.torch import load_file
 
 {constants}
-
+{helpers}
 
 class Network(torch.nn.Module):
     def __init__(self):
@@ -70,7 +69,8 @@ def export(model: PortableModel, to: str, where: Path) -> list[str]:
 
 def torch_files(model: PortableModel) -> dict[str, bytes]:
     """model.py: a module whose state_dict is model.safetensors. torch.save would be a pickle."""
-    modules = [_module(part) for part in model.layers if part.name]
+    from amsfl.portable.to_torch import called, helpers, module
+
     shift, scale = model.amount or (0.0, 1.0)
     constants, returned = f"CLASSES = {model.classes!r}", "x"
     if not model.classes:  # in double precision: a shift may be far larger than what it is added to
@@ -79,28 +79,12 @@ def torch_files(model: PortableModel) -> dict[str, bytes]:
         features=len(model.features),
         outputs="logits" if model.classes else "predictions",
         constants=constants,
+        helpers=helpers(model.layers),
         returned=returned,
-        modules="\n".join(f"        {line}" for line in modules),
-        forward="\n".join(f"        x = {_called(part)}" for part in model.layers),
+        modules="\n".join(f"        {module(part)}" for part in model.layers if part.name),
+        forward="\n".join(f"        {called(part)}" for part in model.layers),
     )
     return {"model.py": code.encode()}
-
-
-def _module(part: Part) -> str:
-    if part.kind == "conv":
-        return (
-            f"self.{part.name} = torch.nn.Conv2d({part.inputs}, {part.outputs}, 3, stride={part.stride}, "
-            "padding=1)"
-        )
-    return f"self.{part.name} = torch.nn.Linear({part.inputs}, {part.outputs})"
-
-
-def _called(part: Part) -> str:
-    return {
-        "relu": "torch.relu(x)",
-        "image": f"x.reshape(-1, 1, {part.inputs}, {part.inputs})",
-        "flatten": "x.flatten(1)",
-    }.get(part.kind, f"self.{part.name}(x)")
 
 
 def onnx_files(model: PortableModel) -> dict[str, bytes]:

@@ -15,7 +15,8 @@ from amsfl.data.dataset import Amount
 from amsfl.data.reading import from_frame, read
 from amsfl.data.recipe import Recipe, encode
 from amsfl.portable.card import card
-from amsfl.portable.network import Array, Part, Tensors, logits, shapes
+from amsfl.portable.compute import logits
+from amsfl.portable.network import Array, Part, Tensors, shapes
 from amsfl.record import Damaged, plain, typed
 from amsfl.record.run_reader import ABOUT_MODEL, BEST, CARD, MODEL
 from amsfl.record.text import seal, unseal
@@ -141,7 +142,7 @@ def load(folder: str | Path, which: str = "last") -> PortableModel:
         if sha256(content).hexdigest() != found["sha256"][path.name]:
             raise Damaged(f"{path.name} was changed")
         tensors = load_tensors(content)
-        layers = tuple(typed(Part, part) for part in found["layers"])
+        layers = tuple(typed(Part, {"many": 0} | part) for part in found["layers"])  # older files lack it
         recipe = None if found["recipe"] is None else typed(Recipe, found["recipe"])
         amount = None if found.get("amount") is None else typed(Amount, found["amount"])
         wrong = [name for name, shape in shapes(layers).items() if tensors[name].shape != shape]

@@ -1,26 +1,39 @@
 """A network as data: a list of layers and named tensors. Whoever reads the list can compute the logits.
 
-Tensors have the names and shapes of torch's modules: dense weights [outputs, inputs], kernels [outputs,
-inputs, 3, 3], biases [outputs].
+Every built-in model is such a list. The engines run it (engines/models), numpy does (portable/compute.py),
+and torch and ONNX get it written out. Tensors have the names and shapes of torch's modules: dense weights
+[outputs, inputs], kernels [outputs, inputs, 3, 3], biases [outputs]; normalisations have a scale and a shift,
+tokens a vector for each and one for each place.
 """
 
 import itertools
+from math import gcd
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from amsfl.core import UserError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Tensors = dict[str, Array]
 
 
 class Part(NamedTuple):
-    """One layer. dense: inputs, outputs; conv (3x3, padded by one): and stride; image: inputs is its side."""
+    """One layer, and what its kind makes of the numbers.
 
-    kind: str  # dense, conv, relu, image (rows to [rows, 1, side, side]), flatten
+    dense: of the last axis. conv: 3x3, padded by one. image: rows to [rows, outputs or 1, inputs, inputs].
+    flatten: maps to rows. pool: the mean of every map. norm: maps normalised in `many` groups of channels.
+    tokens: numbers of words, `many` a row, to [rows, many, outputs]. attend: [rows, places, 3 x inputs]
+    (queries, keys, values) to [rows, places, inputs], in `many` heads. level: each place normalised.
+    mean: of all places. keep: what the next `add` adds.
+    """
+
+    kind: str
     name: str = ""  # of its tensors: NAME.weight and NAME.bias
     inputs: int = 0
     outputs: int = 0
     stride: int = 1
+    many: int = 0
 
 
 def perceptron(sizes: tuple[int, ...], first: int = 1) -> tuple[Part, ...]:
@@ -32,18 +45,68 @@ def perceptron(sizes: tuple[int, ...], first: int = 1) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def convolutional(side: int, channels: int, classes: int) -> tuple[Part, ...]:
+def convolutional(side: int, colours: int, channels: int, classes: int) -> tuple[Part, ...]:
     """Two convolutions with stride 1 and 2, then a dense layer."""
     flat = channels * ((side + 1) // 2) ** 2
     return (
-        Part("image", inputs=side),
-        Part("conv", "conv1", 1, channels, 1),
+        Part("image", inputs=side, outputs=colours),
+        Part("conv", "conv1", colours, channels, 1),
         Part("relu"),
         Part("conv", "conv2", channels, channels, 2),
         Part("relu"),
-        Part("flatten"),
+        Part("flatten", inputs=channels),
         Part("dense", "dense1", flat, classes),
     )
+
+
+def residual(side: int, colours: int, width: int, blocks: int, stages: int, classes: int) -> tuple[Part, ...]:
+    """Stages of residual blocks, each of half the size and twice as wide as the one before.
+
+    Group instead of batch normalisation: clients' batches have statistics of their own, which do not average.
+    A convolution with stride 2 leads from stage to stage, so no shortcut needs one of its own.
+    """
+
+    def conv(name: str, inputs: int, outputs: int, stride: int = 1) -> list[Part]:
+        groups = gcd(outputs, 8)
+        return [
+            Part("conv", name, inputs, outputs, stride),
+            Part("norm", f"{name}_norm", outputs, many=groups),
+        ]
+
+    parts, before = [Part("image", inputs=side, outputs=colours)], colours
+    for stage in range(stages):
+        wide = width * 2**stage
+        parts += [*conv(f"stage{stage + 1}", before, wide, 2 if stage else 1), Part("relu")]
+        for block in range(blocks):
+            name = f"stage{stage + 1}_{block + 1}"
+            first, second = conv(f"{name}a", wide, wide), conv(f"{name}b", wide, wide)
+            parts += [Part("keep"), *first, Part("relu"), *second, Part("add"), Part("relu")]
+        before = wide
+    return (*parts, Part("pool"), Part("dense", "dense1", before, classes))
+
+
+def transformer(
+    places: int, words: int, width: int, blocks: int, heads: int, classes: int
+) -> tuple[Part, ...]:
+    """Encoder blocks (attention, then two dense layers, normalised before each) over tokens; their mean."""
+    parts = [Part("tokens", "tokens", words, width, many=places)]
+    for block in range(1, blocks + 1):
+        name = f"block{block}"
+        parts += [
+            Part("keep"),
+            Part("level", f"{name}_level1", width),
+            Part("dense", f"{name}_qkv", width, 3 * width),
+            Part("attend", inputs=width, many=heads),
+            Part("dense", f"{name}_out", width, width),
+            Part("add"),
+            Part("keep"),
+            Part("level", f"{name}_level2", width),
+            Part("dense", f"{name}_up", width, 4 * width),
+            Part("relu"),
+            Part("dense", f"{name}_down", 4 * width, width),
+            Part("add"),
+        ]
+    return (*parts, Part("level", "level", width), Part("mean"), Part("dense", "dense1", width, classes))
 
 
 def shapes(parts: tuple[Part, ...]) -> dict[str, tuple[int, ...]]:
@@ -51,30 +114,57 @@ def shapes(parts: tuple[Part, ...]) -> dict[str, tuple[int, ...]]:
     found: dict[str, tuple[int, ...]] = {}
     for part in parts:
         if part.name:
-            kernel = (3, 3) if part.kind == "conv" else ()
-            found[f"{part.name}.weight"] = (part.outputs, part.inputs, *kernel)
-            found[f"{part.name}.bias"] = (part.outputs,)
+            weight, bias = _SHAPES[part.kind](part)
+            found |= {f"{part.name}.weight": weight, f"{part.name}.bias": bias}
     return found
 
 
-def logits(parts: tuple[Part, ...], tensors: Tensors, x: Array) -> Array:
-    """In numpy, for whoever has nothing else, [rows, classes]: in float64 if the rows are so."""
-    x = x if x.dtype == np.float64 else np.asarray(x, np.float32)
+_SHAPES: dict[str, Any] = {
+    "dense": lambda part: ((part.outputs, part.inputs), (part.outputs,)),
+    "conv": lambda part: ((part.outputs, part.inputs, 3, 3), (part.outputs,)),
+    "norm": lambda part: ((part.inputs,), (part.inputs,)),
+    "level": lambda part: ((part.inputs,), (part.inputs,)),
+    "tokens": lambda part: ((part.inputs, part.outputs), (part.many, part.outputs)),
+}
+
+
+def arithmetic(parts: tuple[Part, ...]) -> int:
+    """Multiplications and additions of one row's forward pass; 0 where the list is empty."""
+    total, side, places = 0, 0, 1
     for part in parts:
-        weight, bias = tensors.get(f"{part.name}.weight"), tensors.get(f"{part.name}.bias")
-        if part.kind == "relu":
-            x = np.maximum(x, 0)
-        elif part.kind == "image":
-            x = x.reshape(len(x), 1, part.inputs, part.inputs)
-        elif part.kind == "flatten":
-            x = x.reshape(len(x), -1)
-        elif weight is not None and bias is not None:
-            x = x @ weight.T + bias if part.kind == "dense" else _convolved(x, weight, bias, part.stride)
-    return x
+        if part.kind == "image":
+            side = part.inputs
+        elif part.kind == "tokens":
+            places = part.many
+        elif part.kind == "mean":
+            places = 1
+        elif part.kind == "conv":
+            side = -(-side // part.stride)
+            total += 2 * 9 * part.inputs * part.outputs * side**2
+        elif part.kind == "attend":
+            total += 4 * part.inputs * places**2
+        elif part.kind == "dense":
+            total += 2 * part.inputs * part.outputs * places
+    return total
 
 
-def _convolved(maps: Array, weight: Array, bias: Array, stride: int) -> Array:
-    padded = np.pad(maps, ((0, 0), (0, 0), (1, 1), (1, 1)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
-    windows = windows[:, :, ::stride, ::stride]
-    return np.asarray(np.einsum("ncijkl,ockl->noij", windows, weight, optimize=True) + bias[:, None, None])
+def words(parts: tuple[Part, ...]) -> int:
+    """How many different tokens a row may hold; 0 for networks of plain features."""
+    return parts[0].inputs if parts and parts[0].kind == "tokens" else 0
+
+
+def check_rows(parts: tuple[Part, ...], x: Array) -> None:
+    """Refuse rows that are no tokens where the network takes tokens: an index would be cut off in silence."""
+    most = words(parts)
+    if not most or not x.size:
+        return
+    if not np.isfinite(x).all() or x.min() < 0 or (x != np.floor(x)).any():
+        raise UserError(
+            "The transformer takes token numbers, whole and from 0 up, and these features are others; "
+            "use --model mlp, or pass rows of tokens as amsfl.run(dataset=...)."
+        )
+    if x.max() >= most:
+        raise UserError(
+            f"A row holds token {int(x.max()):,}, and the model knows {most:,}; make room for it by "
+            f"--model transformer:WIDTH-BLOCKS-{int(x.max()) + 1}."
+        )

@@ -3,11 +3,13 @@
 Of numbers: `outputs`, standardised, and `prediction` in the user's own units, in double precision.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
+from amsfl.portable.compute import CLOSE
 from amsfl.portable.model import PortableModel
 from amsfl.portable.network import Part
 
@@ -15,16 +17,17 @@ OPSET, IR = 17, 8  # old enough for the runtimes that people have
 
 
 def graph(model: PortableModel) -> bytes:
-    nodes: list[Any] = []
-    constants = [numpy_helper.from_array(part, name) for name, part in model.tensors.items()]
-    value, last = "features", "logits" if model.classes else "outputs"
-    for place, part in enumerate(model.layers):
-        made = last if place == len(model.layers) - 1 else f"value{place}"
-        if part.kind == "image":
-            shape = np.array([-1, 1, part.inputs, part.inputs], np.int64)
-            constants.append(numpy_helper.from_array(shape, f"shape{place}"))
-        nodes.append(_node(part, value, made, place))
-        value = made
+    net = Graph({name: numpy_helper.from_array(part, name) for name, part in model.tensors.items()})
+    value, kept, last = "features", "", "logits" if model.classes else "outputs"
+    for part in model.layers:
+        if part.kind == "keep":
+            kept = value
+        elif part.kind == "add":
+            value = net.add("Add", value, kept)
+        else:
+            value = KINDS[part.kind](net, part, value)
+    net.nodes[-1].output[0] = last
+    nodes, constants = net.nodes, list(net.constants.values())
     if model.classes:
         nodes.append(helper.make_node("Softmax", ["logits"], ["probabilities"], axis=1))
         made_of = {name: (TensorProto.FLOAT, len(model.classes)) for name in ("logits", "probabilities")}
@@ -57,14 +60,81 @@ def _own_units(model: PortableModel, constants: list[Any]) -> list[Any]:
     ]
 
 
-def _node(part: Part, value: str, made: str, place: int) -> Any:
-    if part.kind == "relu":
-        return helper.make_node("Relu", [value], [made])
-    if part.kind == "flatten":
-        return helper.make_node("Flatten", [value], [made])
-    if part.kind == "image":
-        return helper.make_node("Reshape", [value, f"shape{place}"], [made])
-    given = [value, f"{part.name}.weight", f"{part.name}.bias"]
-    if part.kind == "conv":
-        return helper.make_node("Conv", given, [made], strides=[part.stride] * 2, pads=[1, 1, 1, 1])
-    return helper.make_node("Gemm", given, [made], transB=1)
+class Graph:
+    """Nodes and constants as they come; every value has a name of its own."""
+
+    def __init__(self, constants: dict[str, Any]):
+        self.nodes: list[Any] = []
+        self.constants = constants
+
+    def add(self, kind: str, *given: str, **attributes: Any) -> str:
+        made = f"value{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, list(given), [made], **attributes))
+        return made
+
+    def constant(self, values: Any, dtype: Any = np.int64) -> str:
+        name = f"constant{len(self.constants)}"
+        self.constants[name] = numpy_helper.from_array(np.array(values, dtype), name)
+        return name
+
+    def reshaped(self, value: str, *shape: int) -> str:
+        return self.add("Reshape", value, self.constant(shape))
+
+    def mean(self, value: str, *axes: int) -> str:
+        return self.add("ReduceMean", value, axes=list(axes), keepdims=0)
+
+
+def _dense(net: Graph, part: Part, value: str) -> str:
+    """As a product and a sum: Gemm takes plain rows only."""
+    weight = net.add("Transpose", f"{part.name}.weight", perm=[1, 0])
+    return net.add("Add", net.add("MatMul", value, weight), f"{part.name}.bias")
+
+
+def _conv(net: Graph, part: Part, value: str) -> str:
+    given = value, f"{part.name}.weight", f"{part.name}.bias"
+    return net.add("Conv", *given, strides=[part.stride] * 2, pads=[1, 1, 1, 1])
+
+
+def _norm(net: Graph, part: Part, value: str) -> str:
+    """Instances of one channel are the groups; then every channel's own scale and shift."""
+    grouped = net.reshaped(value, 0, part.many, -1)
+    ones, zeros = (net.constant([number] * part.many, np.float32) for number in (1, 0))
+    flat = net.add("InstanceNormalization", grouped, ones, zeros, epsilon=CLOSE)
+    maps = net.add("Reshape", flat, net.add("Shape", value))
+    weight, bias = (net.reshaped(f"{part.name}.{kind}", 1, -1, 1, 1) for kind in ("weight", "bias"))
+    return net.add("Add", net.add("Mul", maps, weight), bias)
+
+
+def _level(net: Graph, part: Part, value: str) -> str:
+    given = value, f"{part.name}.weight", f"{part.name}.bias"
+    return net.add("LayerNormalization", *given, axis=-1, epsilon=CLOSE)
+
+
+def _tokens(net: Graph, part: Part, value: str) -> str:
+    numbers = net.add("Cast", value, to=TensorProto.INT64)
+    return net.add("Add", net.add("Gather", f"{part.name}.weight", numbers, axis=0), f"{part.name}.bias")
+
+
+def _attend(net: Graph, part: Part, value: str) -> str:
+    wide = part.inputs // part.many
+    turned = net.add("Transpose", net.reshaped(value, 0, 0, 3, part.many, wide), perm=[2, 0, 3, 1, 4])
+    q, k, v = (net.add("Gather", turned, net.constant(place), axis=0) for place in range(3))
+    scores = net.add("MatMul", q, net.add("Transpose", k, perm=[0, 1, 3, 2]))
+    scaled = net.add("Mul", scores, net.constant(wide**-0.5, np.float32))
+    mixed = net.add("MatMul", net.add("Softmax", scaled, axis=-1), v)
+    return net.reshaped(net.add("Transpose", mixed, perm=[0, 2, 1, 3]), 0, 0, part.inputs)
+
+
+KINDS: dict[str, Callable[[Graph, Part, str], str]] = {
+    "dense": _dense,
+    "conv": _conv,
+    "relu": lambda net, part, value: net.add("Relu", value),
+    "image": lambda net, part, value: net.reshaped(value, -1, part.outputs or 1, part.inputs, part.inputs),
+    "flatten": lambda net, part, value: net.add("Flatten", value),
+    "pool": lambda net, part, value: net.mean(value, 2, 3),
+    "mean": lambda net, part, value: net.mean(value, 1),
+    "norm": _norm,
+    "level": _level,
+    "tokens": _tokens,
+    "attend": _attend,
+}

@@ -1,0 +1,119 @@
+"""A list of layers (portable/network.py) as jax runs it: how each kind begins, computes, and is stored.
+
+Parameters are one Layer for each part that has a name. Images are [rows, height, width, channels] here, and
+a convolution's weight is [9 x inputs, outputs]; a dense weight lies as `dense.py` says.
+"""
+
+from collections.abc import Callable
+from math import isqrt, prod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from amsfl.engines.attention import attended, looked_up
+from amsfl.engines.convolution import convolved, kernels
+from amsfl.engines.dense import Layer, drawn, product
+from amsfl.portable.compute import CLOSE
+from amsfl.portable.network import Part, shapes
+
+Params = tuple[Layer, ...]
+
+
+def numbers(parts: tuple[Part, ...]) -> int:
+    return sum(prod(shape) for shape in shapes(parts).values())
+
+
+def init(parts: tuple[Part, ...], key: jax.Array) -> Params:
+    named = [part for part in parts if part.name]
+    keys = jax.random.split(key, len(named))
+    flips = _flips(named)
+    return tuple(_begun(*each) for each in zip(named, flips, keys, strict=True))
+
+
+def apply(parts: tuple[Part, ...], params: Params, x: jax.Array) -> jax.Array:
+    layers = iter(zip(params, _flips([part for part in parts if part.name]), strict=True))
+    kept = x
+    for part in parts:
+        if part.kind == "keep":
+            kept = x
+        elif part.kind == "add":
+            x = x + kept
+        elif part.kind == "dense":
+            layer, flip = next(layers)
+            flat = product(x.reshape(-1, x.shape[-1]), layer.weight, flip) + layer.bias
+            x = flat.reshape(*x.shape[:-1], -1)
+        else:
+            x = KINDS[part.kind](part, next(layers)[0] if part.name else None, x)
+    return x
+
+
+def stored(parts: tuple[Part, ...], params: Params) -> dict[str, Any]:
+    """The tensors by name in the shapes that others have them in."""
+    found: dict[str, Any] = {}
+    named = [part for part in parts if part.name]
+    channels = sum(part.inputs for part in parts if part.kind == "flatten")
+    for part, flip, (weight, bias) in zip(named, _flips(named), params, strict=True):
+        if part.kind == "dense":
+            weight = weight if flip else weight.T
+            if channels:  # of the first dense layer after maps: here channels come last
+                side = isqrt(part.inputs // channels)
+                weight = weight.reshape(-1, side, side, channels).transpose(0, 3, 1, 2)
+                weight, channels = weight.reshape(part.outputs, part.inputs), 0
+        elif part.kind == "conv":
+            weight = weight.reshape(3, 3, part.inputs, part.outputs).transpose(3, 2, 0, 1)
+        found |= {f"{part.name}.weight": weight, f"{part.name}.bias": bias}
+    return found
+
+
+def _flips(named: list[Part]) -> list[bool]:
+    """Which weights lie as [outputs, inputs]; see dense.flips, of which this is the same for a perceptron."""
+    return [len(named) == 1 or place > 0 for place in range(len(named))]
+
+
+def _begun(part: Part, flip: bool, key: jax.Array) -> Layer:
+    if part.kind == "dense":
+        weight, bias = drawn(part.inputs, part.outputs, key)
+        return Layer(weight.T if flip else weight, bias)
+    if part.kind == "conv":
+        return kernels(part.inputs, part.outputs, key)
+    if part.kind == "tokens":
+        one, two = jax.random.split(key)
+        shape = (part.inputs, part.outputs), (part.many, part.outputs)
+        return Layer(0.1 * jax.random.normal(one, shape[0]), 0.1 * jax.random.normal(two, shape[1]))
+    return Layer(jnp.ones(part.inputs), jnp.zeros(part.inputs))
+
+
+def _image(part: Part, _: Any, x: jax.Array) -> jax.Array:
+    maps = x.reshape(-1, part.outputs, part.inputs, part.inputs)
+    return maps.transpose(0, 2, 3, 1)
+
+
+def _grouped(part: Part, layer: Layer, maps: jax.Array) -> jax.Array:
+    """Every group of channels of a row to mean 0 and variance 1; then a scale and a shift by channel."""
+    groups = maps.reshape(len(maps), -1, part.many, part.inputs // part.many)
+    away = groups - groups.mean((1, 3), keepdims=True)
+    away = away * jax.lax.rsqrt((away * away).mean((1, 3), keepdims=True) + CLOSE)
+    found: jax.Array = away.reshape(maps.shape) * layer.weight + layer.bias
+    return found
+
+
+def _levelled(part: Part, layer: Layer, x: jax.Array) -> jax.Array:
+    away = x - x.mean(-1, keepdims=True)
+    away = away * jax.lax.rsqrt((away * away).mean(-1, keepdims=True) + CLOSE)
+    found: jax.Array = away * layer.weight + layer.bias
+    return found
+
+
+KINDS: dict[str, Callable[[Part, Any, jax.Array], jax.Array]] = {
+    "relu": lambda part, _, x: jax.nn.relu(x),
+    "image": _image,
+    "conv": lambda part, layer, x: convolved(layer, x, part.stride),
+    "flatten": lambda part, _, x: x.reshape(len(x), -1),
+    "pool": lambda part, _, x: x.mean((1, 2)),
+    "norm": _grouped,
+    "tokens": lambda part, layer, x: looked_up(layer.weight, x.astype(jnp.int32)) + layer.bias,
+    "level": _levelled,
+    "attend": lambda part, _, x: attended(x, part.many),
+    "mean": lambda part, _, x: x.mean(1),
+}

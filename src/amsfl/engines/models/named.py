@@ -1,0 +1,111 @@
+"""Built-in models by name and sizes: each is a list of layers (portable/network.py), run by `layers.py`."""
+
+from functools import partial
+from math import isqrt
+
+import jax
+import jax.numpy as jnp
+
+from amsfl.core import UserError, nearest
+from amsfl.engines.dense import Layer, perceptron
+from amsfl.engines.models import layers
+from amsfl.engines.models.base import Model
+from amsfl.portable import network
+from amsfl.portable.network import Part
+
+LAYERS, WIDTH, NUMBERS = 32, 100_000, 200_000_000  # the most that a model by name may have of each
+STAGES = 5  # of resnet, each twice as wide
+CHANNELS = 16  # of cnn, and of resnet's first stage
+WORDS = 8192  # tokens that a transformer knows unless told
+HEAD = 32  # numbers of one head of attention
+EXAMPLES = {"mlp": "mlp:64-32", "cnn": "cnn:16", "resnet": "resnet:16-1", "transformer": "transformer:128-2"}
+
+
+def make(spec: str, features: int, classes: int) -> Model:
+    """A model by name and sizes, each of which may be left out from the end.
+
+    `softmax`; `mlp:64-32`, hidden sizes; `cnn:16`, channels; `resnet:16-1-3`, channels, blocks of a stage and
+    stages; `transformer:128-2-8192`, width, blocks and how many tokens there are.
+    """
+    kind, _, given = spec.partition(":")
+    if kind == "softmax" and not given:
+        return mlp(spec, (features, classes))
+    if kind == "mlp":
+        return mlp(spec, (features, *_sizes(spec, given or "64-32"), classes))
+    if kind == "cnn":
+        (channels,) = _filled(spec, given, (CHANNELS,))
+        return _of(spec, network.convolutional(*_image(kind, features), channels, classes))
+    if kind == "resnet":
+        width, blocks, stages = _filled(spec, given, (CHANNELS, 1, 3))
+        if stages > STAGES:
+            raise UserError(f"Model {spec!r} has {stages:,} stages; there may be {STAGES}.")
+        return _of(spec, network.residual(*_image(kind, features), width, blocks, stages, classes))
+    if kind == "transformer":
+        width, blocks, words = _filled(spec, given, (128, 2, WORDS))
+        heads = width // HEAD if width % HEAD == 0 else 1
+        return _of(spec, network.transformer(features, words, width, blocks, heads, classes))
+    raise UserError(f"Unknown model {spec[:80]!r}{nearest(kind[:80], ['softmax', *EXAMPLES])}.")
+
+
+def mlp(name: str, sizes: tuple[int, ...]) -> Model:
+    """Dense layers with ReLU between; without hidden layers this is softmax regression.
+
+    That one starts from zero: a convex problem needs no luck, and features a hundred times as large would
+    make a random start a wrong and certain one.
+    """
+    parts = network.perceptron(sizes)
+    _check(name, parts)
+
+    def init(key: jax.Array) -> tuple[Layer, ...]:
+        drawn = layers.init(parts, key)
+        return jax.tree.map(jnp.zeros_like, drawn) if len(sizes) == 2 else drawn
+
+    return Model(name, init, perceptron, parts)
+
+
+def _of(name: str, parts: tuple[Part, ...]) -> Model:
+    _check(name, parts)
+    return Model(name, partial(layers.init, parts), partial(layers.apply, parts), parts)
+
+
+def _check(spec: str, parts: tuple[Part, ...]) -> None:
+    many = layers.numbers(parts)
+    if many > NUMBERS:
+        raise UserError(f"Model {spec!r} has {many:,} numbers, more than {NUMBERS:,}; make layers smaller.")
+
+
+def _image(kind: str, features: int) -> tuple[int, int]:
+    """The side and the colours of an image of so many numbers."""
+    for colours in (1, 3):
+        side = isqrt(features // colours)
+        if colours * side**2 == features:
+            return side, colours
+    raise UserError(
+        f"The {kind} model needs square images of one colour or three, and {features} features are none; "
+        "use --model mlp or --model softmax."
+    )
+
+
+def _filled(spec: str, given: str, usual: tuple[int, ...]) -> tuple[int, ...]:
+    """The sizes that were given, and the usual ones for the rest."""
+    sizes = _sizes(spec, given) if given else ()
+    kind = spec.partition(":")[0]
+    if len(sizes) > len(usual):
+        raise UserError(f"Model {spec!r} has {len(sizes)} sizes, and {kind} takes {len(usual)} at most.")
+    found = (*sizes, *usual[len(sizes) :])
+    if len(found) > 1 and found[1] > LAYERS:
+        raise UserError(f"Model {spec!r} has {found[1]:,} blocks; there may be {LAYERS}.")
+    return found
+
+
+def _sizes(spec: str, sizes: str) -> tuple[int, ...]:
+    if len(sizes) > 7 * LAYERS or sizes.count("-") >= LAYERS:
+        raise UserError(f"Model {spec[:80]!r} is too long; there may be {LAYERS} hidden layers.")
+    parts = sizes.split("-")
+    if not all(part.isascii() and part.isdigit() and 0 < int(part) <= WIDTH for part in parts):
+        kind = spec.partition(":")[0]
+        what = "hidden sizes" if kind == "mlp" else "sizes"
+        raise UserError(
+            f"Model {spec!r}: {what} are numbers from 1 to {WIDTH:,} joined by '-', as in {EXAMPLES[kind]}."
+        )
+    return tuple(int(part) for part in parts)

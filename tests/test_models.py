@@ -1,0 +1,116 @@
+"""Larger built-in models: what they compute, on both engines and in every library; modules of users' own."""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import amsfl
+from amsfl import methods, portable
+from amsfl.core import UserError
+from amsfl.data import Dataset
+from amsfl.engines import Orders, make, models, task
+from amsfl.portable.compute import logits
+from amsfl.portable.export import export
+from amsfl.portable.model import PortableModel
+from amsfl.portable.network import arithmetic, shapes
+
+SPECS = {"resnet:4-1-1": 3 * 6 * 6, "transformer:16-1-20": 8, "cnn:4": 3 * 6 * 6}
+
+
+def rows(spec: str, count: int = 60) -> Dataset:
+    """Images of three colours, or rows of tokens; what is predicted follows from a few of the numbers."""
+    rng, wide = np.random.default_rng(0), SPECS[spec]
+    if "transformer" in spec:
+        x = rng.integers(0, 20, (count, wide)).astype(np.float32)
+        y = (x[:, 0] + x[:, 3] > 20).astype(np.int32)
+    else:
+        x = rng.normal(size=(count, wide)).astype(np.float32)
+        y = (x[:, :9].sum(1) > 0).astype(np.int32)
+    cut = count // 2
+    names = tuple(f"f{place}" for place in range(wide))
+    return Dataset("rows", x[:cut], y[:cut], {"holdout": (x[cut:], y[cut:])}, ("no", "yes"), names)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_engines_agree_and_numpy_has_the_same_logits(spec: str) -> None:
+    data = rows(spec)
+    network = models.make(spec, SPECS[spec], 2)
+    parts = [[np.arange(0, 20), np.arange(20, 30)]]
+    job = task.make(data, network, parts, (0,), np.float64)
+    orders = Orders(np.array([[0, 1]]), np.array([[3, 2]]), np.array([0.1]), job.shards.weights)
+    with jax.enable_x64(True):
+        found = []
+        for name in ("loop", "jax"):
+            engine = make(name, job, methods.make("fedavg"), 4)
+            state = engine.start()
+            for number in range(2):
+                state, _ = engine.round(state, orders, number)
+            found.append(np.asarray(state.anchor[0]))
+        np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-10)
+        params = job.unravel(jnp.asarray(found[0]))
+        x = data.x.astype(np.float64)
+        tensors = models.tensors(network, params)
+        ours = jax.jit(network.apply)(params, x)
+        np.testing.assert_allclose(ours, logits(network.layers, tensors, x), atol=1e-9)
+    assert {name: part.shape for name, part in tensors.items()} == shapes(network.layers)
+    assert sum(part.size for part in tensors.values()) == job.dim
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_every_library_has_the_same_logits(spec: str, tmp_path: Path) -> None:
+    data, network = rows(spec), models.make(spec, SPECS[spec], 2)
+    params = jax.tree.map(lambda part: part.astype(np.float32), jax.jit(network.init)(jax.random.key(1)))
+    x = data.evals["holdout"][0]
+    expected = jax.jit(network.apply)(params, x)
+    model = PortableModel(network.layers, models.tensors(network, params), data.classes, data.features)
+    for to in ("torch", "onnx"):
+        export(model, to, tmp_path / to)
+    np.testing.assert_allclose(portable.load(tmp_path / "torch").logits(x), expected, atol=1e-5)
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(str(tmp_path / "onnx" / "model.onnx"))
+    np.testing.assert_allclose(session.run(None, {"features": x})[0], expected, atol=1e-5)
+    torch = pytest.importorskip("torch")
+    names: dict[str, Any] = {"__file__": str(tmp_path / "torch" / "model.py")}
+    exec((tmp_path / "torch" / "model.py").read_text(), names)
+    with torch.no_grad():
+        np.testing.assert_allclose(names["load"]()(torch.from_numpy(x)).numpy(), expected, atol=1e-5)
+
+
+def test_a_transformer_by_its_name(tmp_path: Path) -> None:
+    data, spec = rows("transformer:16-1-20"), "transformer:16-1-20"
+    settings: dict[str, Any] = {"method": "fedavg", "clients": 2, "rounds": 1, "steps": 2, "engine": "loop"}
+    result = amsfl.run(dataset=data, model=spec, out=tmp_path / "run", **settings)
+    x = data.evals["holdout"][0]
+    np.testing.assert_allclose(portable.load(tmp_path / "run").logits(x), result.logits(x), atol=1e-5)
+
+
+def test_sizes_by_name() -> None:
+    """By hand: 8192 x 128 tokens, 32 x 128 places, blocks of 12 x 128^2 and their biases and levels."""
+    count = lambda model: sum(np.prod(shape) for shape in shapes(model.layers).values())  # noqa: E731
+    block = 12 * 128**2 + (3 + 1 + 4 + 1) * 128 + 2 * 2 * 128
+    assert count(models.make("transformer", 32, 4)) == 8192 * 128 + 32 * 128 + 2 * block + 256 + 4 * 129
+    conv = lambda one, two: 9 * one * two + two + 2 * two  # noqa: E731
+    stages = [conv(3, 16), 2 * conv(16, 16), conv(16, 32), 2 * conv(32, 32), conv(32, 64), 2 * conv(64, 64)]
+    assert count(models.make("resnet", 3072, 10)) == sum(stages) + 65 * 10
+    assert arithmetic(models.make("cnn", 784, 10).layers) == 2 * 9 * 16 * (784 + 16 * 196) + 2 * 3136 * 10
+    for spec, said in {
+        "resnet:16-33": "33 blocks",
+        "resnet:16-1-6": "6 stages",
+        "cnn:1-2": "takes 1 at most",
+        "transformer:a": "as in transformer:128-2",
+        "resnet:99999": "make layers smaller",
+    }.items():
+        with pytest.raises(UserError, match=said):
+            models.make(spec, 64, 2)
+
+
+def test_rows_that_are_no_tokens_are_refused() -> None:
+    data, spec = rows("transformer:16-1-20"), "transformer:16-1-10"
+    with pytest.raises(UserError, match=r"holds token 19.*WIDTH-BLOCKS-20"):
+        amsfl.run(dataset=data, model=spec, rounds=1)
+    with pytest.raises(UserError, match="whole and from 0 up"):
+        amsfl.run(data="digits", model=spec, rounds=1)
