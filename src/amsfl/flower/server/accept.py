@@ -20,14 +20,10 @@ class Good(NamedTuple):
     place: int
     reply: wire.Reply
     upload: Upload
-    moved: dict[str, wire.Vector]  # all that would move the model, by its name in checks.PARTS
+    sizes: dict[str, float]  # of all that would move the model, by its name in checks.PARTS
     lr: float | None
     seconds: float  # from push to pull
     at: float  # when it was pulled
-
-    def size(self, part: str) -> float:
-        rate = None if part in ("buffers", "counters") else self.lr  # no lr has a part in those
-        return checks.size(self.moved[part], rate, self.reply.steps)
 
 
 def judge(
@@ -53,10 +49,17 @@ def judge(
     except Exception as error:  # strangers' bytes: whatever they break, only their sender is left out
         return f"unreadable: {error!r}"
     lr = order.lr if order.known else None
+    why = checks.finite(upload)
+    if why:
+        return why
     changes = (checks.change(model.buffers, reply.buffers, floats) for floats in (True, False))
-    moved = dict(zip(checks.PARTS, (upload.delta, upload.extra, *changes), strict=True))
+    moved = zip(
+        (upload.delta, upload.extra, *changes), (lr, lr, None, None), strict=True
+    )  # buffers have no lr
+    sizes = (checks.size(part, rate, reply.steps) for part, rate in moved)
+    named = dict(zip(checks.PARTS, sizes, strict=True))
     at = arrival.sent.at + arrival.seconds
-    return checks.finite(upload) or Good(order.client, reply, upload, moved, lr, arrival.seconds, at)
+    return Good(order.client, reply, upload, named, lr, arrival.seconds, at)
 
 
 def oversized(
@@ -67,7 +70,7 @@ def oversized(
     zero = {name: 0 * part for name, part in model.buffers.items()}
     long = {"buffers": checks.change(zero, model.buffers, True)}
     for part, history in sizes.items():
-        now = [item.size(part) for item in good]
+        now = [item.sizes[part] for item in good]
         usual = checks.usual(history if all(item.lr is not None for item in good) else [], now)
         for item, size in zip(good, now, strict=True):
             least = checks.size(long[part], None, item.reply.steps) if part in long else 0.0

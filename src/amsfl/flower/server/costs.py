@@ -30,12 +30,13 @@ class Measured(NamedTuple):
     step: list[list[float]]
     rest: list[list[float]]
     score: list[list[float]]
+    empty: list[float]  # before the first round: an exchange without steps; 0: unknown
 
 
-def start(clients: int, speeds: Sequence[float] = ()) -> Measured:
-    """`speeds` are seconds a step that clients said when they came; 0 where they did not."""
-    step, rest, score = ([list[float]() for _ in range(clients)] for _ in Measured._fields)
-    return Measured([[each] if each else [] for each in speeds] or step, rest, score)
+def start(clients: int, speeds: Sequence[float] = (), empty: Sequence[float] = ()) -> Measured:
+    """`speeds`: of a step, as clients said when they came; `empty`: of one without steps. 0: unknown."""
+    step, rest, score = ([list[float]() for _ in range(clients)] for _ in range(3))
+    return Measured([[each] if each else [] for each in speeds] or step, rest, score, list(empty))
 
 
 def observe(
@@ -67,7 +68,8 @@ def scoring(measured: Measured, who: list[int]) -> float | None:
 def costs(measured: Measured) -> Costs:
     """The planner's costs; clients never measured get the median of the others."""
     step = np.array([np.median(past) if past else np.nan for past in measured.step])
-    floor = np.array([min(past) if past else np.nan for past in measured.rest])
+    empty = measured.empty or [0.0] * len(measured.rest)
+    floor = np.array([min(past or [none or np.nan]) for past, none in zip(measured.rest, empty, strict=True)])
     return Costs(
         _filled(np.maximum(step, 1e-6), GUESS.step_seconds[0]),
         _filled(floor, GUESS.comm_seconds[0]) + wait(measured),

@@ -98,6 +98,17 @@ class Door:
         why = f" ({self.refused[0]['reason']})" if self.refused else ""
         raise UserError(f"No client could give the first model{why}; look into the SuperNodes' logs.")
 
+    def ping(self, seats: list[Seat]) -> list[float]:
+        """Seconds of an exchange in which nothing is done: so that the first plan need not guess them.
+
+        Everybody has just measured a step, so processes are up, and answers soon there. 0 for who gives none.
+        """
+        found = dict[int, float]()
+        for arrival in self.post.collect(self.ask([seat.node for seat in seats]), HELLO_SECONDS):
+            if self.hello(arrival) is not None:
+                found[arrival.sent.node] = arrival.seconds
+        return [found.get(seat.node, 0.0) for seat in seats]
+
     def ask(self, nodes: list[int], model: bool = False, probe: bool = False) -> set[str]:
         """Who they are; with `probe` how long a step takes them, for which they have more time."""
         ask: dict[str, Any] = {"model": model, "seed": self.seed, "probe": probe, "batch": self.batch}

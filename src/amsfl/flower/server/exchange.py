@@ -36,7 +36,7 @@ class Exchange:
     def round(self, stand: Progress, planned: Decision, cohort: Any, expected: Costs) -> Came:
         decision = predicted(planned, cohort, expected)
         model = wire.Model(stand.anchor, stand.server, stand.step, stand.buffers)
-        known = any(stand.measured.rest)
+        known = any(seat.accepted >= 0 for seat in stand.seats)  # some compile in their first round
         deadline = self.desk.deadline(float(decision.predicted_seconds) if known else None, stand.round)
         decision, within = self.desk.fitted(stand, decision, cohort, expected, deadline)
         orders = [

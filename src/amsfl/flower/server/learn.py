@@ -38,7 +38,7 @@ def learn(
         stand.seats[item.place] = stand.seats[item.place]._replace(accepted=stand.round)
         stand.steps[item.place] += reply.steps
     for part in stand.sizes:
-        sizes = [item.size(part) for item in good if item.lr is not None]
+        sizes = [item.sizes[part] for item in good if item.lr is not None]
         stand.sizes[part] = checks.remember(stand.sizes[part], sizes)
     stand.round += 1
     return reading

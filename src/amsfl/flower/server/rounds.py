@@ -170,7 +170,9 @@ class Server:
         anchor, buffers = np.ascontiguousarray(first.model, np.float32), first.buffers
         server = np.asarray(self.method.init(anchor)[0], np.float32)
         speeds = [self.door.speeds.get(seat.name, 0.0) for seat in seats]
-        self.planner, measured = self._planner(seats), costs.start(len(seats), speeds)
+        self.planner = self._planner(seats)
+        more = self.desk.readings * np.array(speeds)  # the reading's gradient, after the steps
+        measured = costs.start(len(seats), speeds, (self.door.ping(seats) + more).tolist())
         memory = self.planner.start()
         stand = Progress(anchor, server, 0 * anchor, buffers, seats, memory, measured, self.config.seed)
         stand.steps, stand.leaves = [0] * len(seats), list(first.leaves)
