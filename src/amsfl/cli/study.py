@@ -8,8 +8,10 @@ from rich.markdown import Markdown
 
 from amsfl.cli.errors import friendly
 from amsfl.cli.screen import plain, screen
+from amsfl.cli.study_privacy import privacy
 
-app = typer.Typer(help="Studies: adaptivity, asynchrony, suite, robustness.", no_args_is_help=True)
+app = typer.Typer(help="Studies: adaptivity, asynchrony, suite, robustness, privacy.", no_args_is_help=True)
+app.command()(privacy)
 
 
 @app.callback()

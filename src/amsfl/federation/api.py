@@ -101,6 +101,7 @@ def resume(
         point = writer.last_checkpoint()
         stack.enter_context(precision(config))
         parts = prepare(config, [config.seed], own)
+        private.check_goes_on(writer.manifest.settings, config, parts.ledgers[0])
         state, (trial,) = begin(parts)
         machine = facts.machine(parts, state)
         fingerprint.check(writer.manifest, facts.made_from(parts), machine, anyway)

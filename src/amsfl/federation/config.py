@@ -16,6 +16,7 @@ ROUNDS = 50  # when nothing says when to stop
 ROUNDS_TO_TARGET = 1_000  # when only a target does, which may lie out of reach
 ROUNDS_AT_MOST = 1_000_000  # a run must end
 STEPS_AT_MOST = 100_000
+T_MAX = 64  # planned steps of a round: beyond this no estimate was ever seen to hold
 
 
 class Settings(BaseModel):
@@ -201,8 +202,12 @@ class Simulation(Settings):
         None, gt=0, le=1e6, description="privacy that a client's rows may lose in a run; see docs/privacy.md"
     )
     delta: float = Field(1e-5, gt=0, lt=1, description="chance that epsilon does not hold")
-    noise: float = Field(
-        1.0, gt=0, le=1e6, description="of a private step: its deviation over the clipping norm"
+    noise: float | None = Field(
+        None,
+        gt=0,
+        le=1e6,
+        description="of a private step, over the clipping norm; without it: each client's least for its "
+        "epsilon",
     )
     clip: float = Field(
         1.0, gt=0, le=1e12, description="norm that every row's gradient is cut to, if private"

@@ -117,8 +117,8 @@ class RunKeywords(TrainingKeywords, total=False):
     """privacy that a client's rows may lose in a run; see docs/privacy.md"""
     delta: float
     """chance that epsilon does not hold"""
-    noise: float
-    """of a private step: its deviation over the clipping norm"""
+    noise: float | None
+    """of a private step, over the clipping norm; without it: each client's least for its epsilon"""
     clip: float
     """norm that every row's gradient is cut to, if private"""
     engine: Literal["jax", "loop"]

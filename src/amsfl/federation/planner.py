@@ -13,14 +13,13 @@ from amsfl import drift, schedule
 from amsfl.clock import Costs, round_seconds
 from amsfl.core import Plan, Reading
 from amsfl.drift import plausible
-from amsfl.federation.config import STEPS_AT_MOST, Training
+from amsfl.federation.config import STEPS_AT_MOST, T_MAX, Training
 from amsfl.federation.signals import Heard, heard
 from amsfl.methods import Method
 from amsfl.schedule import Policy
 
 Ints = np.ndarray[Any, np.dtype[Any]]
 
-T_MAX = 64  # beyond this no estimate was ever seen to hold
 PASSES = 3  # over a client's own rows, in one round: more of them teach it its rows by heart
 FEWEST = 2  # steps that the smallest client may take
 
@@ -119,6 +118,8 @@ def planner(
             equal = np.full(len(cohort), config.steps)
             budget = round_seconds(costs, cohort, equal)[config.clock]
         top = limits[cohort] if policy.readings else np.full(len(cohort), most)
+        if policy.readings and allowed is not None:  # noise keeps everybody from learning rows by heart
+            top = np.full(len(cohort), max(T_MAX, config.steps))
         ceiling = top if allowed is None else np.minimum(allowed, top)
         problem = schedule.problem(
             doubt.rows(weights[cohort]),
@@ -140,8 +141,12 @@ def planner(
         found = policy.plan(problem, signals)
         if allowed is not None:  # not every rule knows a t_max, and this one is a promise
             steps = np.minimum(found.steps, ceiling)
+            if policy.readings and budget is None and config.seconds is None:
+                # what is left of epsilon in the end was worth nothing: nobody saves it for the seconds' sake
+                steps = np.where(allowed <= top, ceiling, steps)
             why = np.where((steps >= ceiling) & (ceiling < top), "epsilon", found.why)
-            found = found._replace(steps=steps, why=tuple(why.tolist()))
+            took = schedule.seconds(problem, steps)
+            found = found._replace(steps=steps, seconds=took, why=tuple(why.tolist()))
         return Decision(np.asarray(found.steps), lr, found.seconds, explain(problem, found, policy.readings))
 
     def learn(memory: Memory, cohort: Ints, decision: Decision, reading: Reading) -> Memory:

@@ -1,6 +1,6 @@
 """Differential privacy from settings: who is private, what a method may then do, and the book of a run."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,12 +9,13 @@ from amsfl import methods, privacy, sampling
 from amsfl.clock import Profile
 from amsfl.core import UserError
 from amsfl.engines.models import Model
-from amsfl.federation.config import ROUNDS, RunConfig
+from amsfl.federation.config import ROUNDS, T_MAX, RunConfig
 from amsfl.privacy import Ledger
 from amsfl.privacy.ledger import NOTHING
 from amsfl.schedule import Policy
 
 Array = np.ndarray[Any, np.dtype[Any]]
+USUAL = 1.0  # noise where nobody says, nor has a budget
 
 
 def is_private(config: RunConfig, profile: Profile | None = None) -> bool:
@@ -78,17 +79,42 @@ def check_rows_apart(model: Model, x: Array) -> None:
         )
 
 
-def book(config: RunConfig, profile: Profile | None, rows: Array) -> Ledger:
-    """The ledger of one trial; `rows` are its clients' own numbers of rows."""
+def book(
+    config: RunConfig, policy: Policy, profile: Profile | None, rows: Array, numbers: int, part: float = 1.0
+) -> Ledger:
+    """The ledger of one trial; `rows` are its clients' own numbers of rows, `numbers` how many the model has.
+
+    `part` of the rounds each client takes part in. Without a noise of the user's every client has its own,
+    by the steps that a run of so many rounds will ask of it.
+    """
     if not is_private(config, profile):
         return NOTHING
     words = sampling.chance(config.batch, rows)
-    sites = [privacy.Site(sampling.share(word), config.noise, config.delta) for word in words]
+    sites = [privacy.Site(sampling.share(word), config.noise or USUAL, config.delta) for word in words]
     own = None if profile is None else column(profile)
     budgets = own.tolist() if own is not None else None
     if budgets is None and config.epsilon is not None:
         budgets = [config.epsilon] * len(sites)
-    return privacy.ledger(sites, budgets)
+    if budgets is None or config.noise is not None:
+        return privacy.ledger(sites, budgets)
+    rounds = config.rounds or ROUNDS
+    steps = max(round(rounds * config.steps * part), 1)
+    if not policy.readings:
+        return privacy.lasting(sites, budgets, privacy.alike(sites, budgets, steps))
+    batches = np.minimum(rows, config.batch).astype(float)
+    most = rounds * max(config.steps, T_MAX)
+    spread = privacy.by_worth(sites, budgets, steps, rows / rows.sum(), batches, numbers, most)
+    return privacy.lasting(sites, budgets, spread)
+
+
+def check_goes_on(before: Mapping[str, Any], config: RunConfig, ledger: Ledger) -> None:
+    """Noise that was chosen for so many rounds would be another one for more of them."""
+    if ledger.budgets and config.noise is None and before["rounds"] != config.rounds:
+        raise UserError(
+            f"This run's noise was chosen so that epsilon lasts for {before['rounds'] or ROUNDS} rounds: "
+            "nothing is left for others. Leave --rounds as it was, or begin anew; a run with a --noise of "
+            "its own can be made longer."
+        )
 
 
 def remarks(config: RunConfig, method: methods.Method, ledger: Ledger, rows: Array) -> Iterator[str]:

@@ -129,26 +129,30 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
     method = method._replace(attacks=cast.attacks)
     dtype = np.dtype(config.precision).type
     network = own.network or _named_network(config.model, dataset, bool(method.clip))
-    noise = None
     if method.clip:
         private.check_settings(config)
         private.check_policy(policy)
         private.check_rows_apart(network, dataset.x)
-        noise = np.array([[each.noise] * clients for each in configs])
-    job = task.make(rows, network, partitions, [each.seed for each in configs], dtype, loss, noise)
+    job = task.make(rows, network, partitions, [each.seed for each in configs], dtype, loss)
     if method.clip and end.asynchronous:
         raise UserError(
             "A server that waits for nobody would wait forever once clients have spent their privacy; under "
             "privacy rounds end with all, a deadline or a quorum."
         )
-    books = [private.book(*each) for each in zip(configs, profiles, job.shards.size, strict=True)]
+    part = (config.cohort or clients) / clients
+    policies = [planner.policy_of(each, method, own.policy) for each in configs]
+    books = [
+        private.book(*each, job.dim, part)
+        for each in zip(configs, policies, profiles, job.shards.size, strict=True)
+    ]
+    if method.clip:
+        job = job._replace(noise=np.array([[site.noise for site in book.sites] for book in books]))
     reads = takes_readings(config, method, policy)
     engine = engines.make(
         config.engine, job, method, config.batch, reads, config.cohort, end.enough or config.cohort
     )
     work = work_of(method, policy, job.dim)
     claimed = cast.claimed(job.shards.weights)
-    policies = [planner.policy_of(each, method, own.policy) for each in configs]
     costs, cohort = [clock.costs(profile, work) for profile in profiles], config.cohort or clients
     limits = [limits_of(*each, cohort, end) for each in zip(configs, costs, policies, strict=True)]
     stale, share = (worth, end.enough) if end.asynchronous else (None, None)

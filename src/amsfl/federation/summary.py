@@ -43,6 +43,7 @@ def summarise(parts: Parts, trial: Trial, records: list[RoundRecord], wall: floa
         rounds_to_target=int(reached["rounds"]) if reached else None,
         steps=dict(zip(names, trial.steps, strict=True)),
         epsilon=dict(zip(names, book.spent(trial.begun), strict=False)),
+        noise={name: site.noise for name, site in zip(names, book.sites, strict=False)},
         joules=trial.spent.get("joules"),
         cost=trial.spent.get("cost"),
         joules_to_target=reached.get("joules") if reached else None,

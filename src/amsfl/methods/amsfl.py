@@ -50,8 +50,9 @@ def amsfl(
         readings=True,
         closing=bool(closing),
         extra_gradients=1.0,
-        # neither looks at anything raw, and the last two take noise for motion (docs/privacy.md)
-        private=(("polyak", 0.0), ("closing", 0.0), ("momentum", 0.0), ("secant", 0.0)),
+        # nothing looks at anything raw, momentum and secant take noise for motion, and planned steps say how
+        # much a client's noise may count (docs/privacy.md)
+        private=(("polyak", 0.0), ("closing", 0.0), ("momentum", 0.0), ("secant", 0.0), ("balance", 0.0)),
     )
     whole = accelerated(bare, pace)
     if any(pace):  # a server that moves with a few at a time, some of them late, has no secant to go by
@@ -71,7 +72,9 @@ def planned_steps(closing: float = 1.0, balance: float = 0.25) -> Method:
     What planning by itself is worth; docs/adaptivity.md.
     """
     bare = amsfl(0.0, closing, balance, secant=0.0, momentum=0.0, averaging=0.0, shrinking=0.0)
-    return bare._replace(name="amsfl-steps", title="AMSFL, steps alone", private=(("closing", 0.0),))
+    return bare._replace(
+        name="amsfl-steps", title="AMSFL, steps alone", private=(("closing", 0.0), ("balance", 0.0))
+    )
 
 
 def paper() -> Method:

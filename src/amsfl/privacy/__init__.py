@@ -1,6 +1,19 @@
 """What clients' rows tell, and how much of that may be told: the accountant and the list of what leaves."""
 
 from amsfl.privacy.accounting import Site, epsilon, noise_for, steps_within
-from amsfl.privacy.ledger import UNLIMITED, Ledger, ledger
+from amsfl.privacy.ledger import UNLIMITED, Ledger, lasting, ledger
+from amsfl.privacy.spread import Spread, alike, by_worth
 
-__all__ = ["UNLIMITED", "Ledger", "Site", "epsilon", "ledger", "noise_for", "steps_within"]
+__all__ = [
+    "UNLIMITED",
+    "Ledger",
+    "Site",
+    "Spread",
+    "alike",
+    "by_worth",
+    "epsilon",
+    "lasting",
+    "ledger",
+    "noise_for",
+    "steps_within",
+]

@@ -7,6 +7,7 @@ import numpy as np
 
 from amsfl.core import UserError
 from amsfl.privacy.accounting import Site, epsilon, mark, noise_for, steps_within
+from amsfl.privacy.spread import Spread
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 UNLIMITED = 2**62
@@ -55,3 +56,9 @@ def ledger(sites: Sequence[Site], budgets: Sequence[float] | None) -> Ledger:
             f"raise --noise (from {noise:.2g} on one step fits), lower --batch, or raise --epsilon."
         )
     return Ledger(tuple(sites), tuple(budgets), limits)
+
+
+def lasting(sites: Sequence[Site], budgets: Sequence[float], spread: Spread) -> Ledger:
+    """The book of `sites` with `budgets`, their noise chosen for so many steps (a `spread`)."""
+    noised = [site._replace(noise=float(noise)) for site, noise in zip(sites, spread.noise, strict=True)]
+    return Ledger(tuple(noised), tuple(budgets), spread.steps)

@@ -92,6 +92,7 @@ class Summary(NamedTuple):
     bytes_up: float
     bytes_down: float
     epsilon: dict[str, float] = {}  # by client: privacy lost, where it is counted
+    noise: dict[str, float] = {}  # by client: of a private step, over the clipping norm
     refused: int = 0  # replies of real clients that were not taken
     wall: dict[str, float | None] = {}
     score: str = "accuracy"  # what target and curves are of: accuracy, f1, f1:CLASS, r2, mae, ...

@@ -1,0 +1,80 @@
+"""A run's steps under budgets of epsilon: how many for whom, and with how little noise.
+
+A budget is a client's own, and what of it is left at the end was worth nothing: so every client's noise is
+the least by which its steps of the whole run fit. Then more steps need more noise on each, and how much the
+noise weighs against what is learnt does not depend on their number T, nearly: with deviation s ~ sqrt(T), d
+numbers and b rows expected in a batch,
+
+    r_i^2 = d s_i^2 / (b_i^2 T)
+
+is what a client's noise is, squared, beside T steps as long as the clipping norm. So T_i says how much
+client i counts, u_i ~ w_i T_i, and those u are best that minimise what noise and a shift away from the shares
+w do:
+
+    sum_i u_i^2 r_i^2 + APART sum_i (u_i - w_i)^2,  sum_i u_i = 1:   u_i = (APART w_i + p) / (APART + r_i^2)
+
+Without noise these are the shares, and all take the same steps; with much of it u ~ 1/r^2, the weights of
+least variance: small sites, whose noise is as large as that of large ones on less to learn, take few.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from amsfl.privacy.accounting import Site, noise_for
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+
+APART = 0.003  # how far clients' aims lie apart, squared, beside steps as long as the clipping norm
+
+
+class Spread(NamedTuple):
+    """What a run asks of its clients."""
+
+    steps: Ints  # of each in the whole run
+    noise: Floats  # of each of these
+
+
+def alike(sites: Sequence[Site], budgets: Sequence[float], steps: int) -> Spread:
+    """The same number of `steps` for all `sites`, each one's with the least noise by its `budgets`."""
+    return _fitted(sites, budgets, np.full(len(sites), steps))
+
+
+def by_worth(
+    sites: Sequence[Site],
+    budgets: Sequence[float],
+    steps: int,
+    shares: Floats,
+    batches: Floats,
+    numbers: int,
+    most: int,
+) -> Spread:
+    """As many steps as are worth their noise, by weight as much learning as `steps` of all would be.
+
+    `sites` have `budgets` of epsilon and `shares` of all data; `batches` are the rows expected in their
+    minibatches, `numbers` how many the model has, and nobody takes more than `most`.
+    """
+    level = alike(sites, budgets, steps)
+    harm = numbers * level.noise**2 / (batches**2 * steps)
+    counts = weighed(shares, harm)
+    asked = np.clip(np.rint(steps * counts / shares), 1, most).astype(np.int64)
+    return _fitted(sites, budgets, asked)
+
+
+def weighed(shares: Floats, harm: Floats) -> Floats:
+    """The u of above: where a client would count less than nothing it counts nothing, and the others more."""
+    there = np.ones(len(shares), bool)
+    while True:
+        inside = np.where(there, 1 / (APART + harm), 0)
+        price = (1 - APART * (shares * inside).sum()) / inside.sum()
+        counts = (APART * shares + price) * inside
+        if (counts >= 0).all():
+            return np.asarray(counts)
+        there &= counts > 0
+
+
+def _fitted(sites: Sequence[Site], budgets: Sequence[float], steps: Ints) -> Spread:
+    each = zip(sites, budgets, steps.tolist(), strict=True)
+    return Spread(steps, np.array([noise_for(site, budget, count) for site, budget, count in each]))

@@ -1,0 +1,45 @@
+"""A study of units: each one batch of trials and one sealed file, so that a stopped study goes on."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from amsfl.data import Dataset
+from amsfl.federation import Own, Result, RunConfig, run_batch
+from amsfl.record import locked, read_sealed, write_sealed
+
+AGAIN = "remove it, and the study runs it again."
+
+
+class Unit(NamedTuple):
+    name: str  # its file's, and what is said while it runs
+    about: dict[str, Any]  # what is kept of it beside the ends of its trials
+    configs: list[RunConfig]
+
+
+def run(
+    folder: Path,
+    dataset: Dataset,
+    todo: Sequence[Unit],
+    end: Callable[[RunConfig, Result], Mapping[str, Any]],
+    watch: Callable[[str, int, int], None] | None = None,
+) -> None:
+    """Run what is not there yet; `end` says what is kept of a trial. Other settings: it is run again."""
+    holdout = dataset._replace(evals={"holdout": dataset.evals["holdout"]})
+    with locked(folder):
+        for number, unit in enumerate(todo):
+            file = folder / f"unit-{''.join(c if c.isalnum() else '-' for c in unit.name.lower())}.json"
+            settings = {"data": dataset.name, "runs": [each.model_dump() for each in unit.configs]}
+            if file.exists() and read_sealed(file, AGAIN)["settings"] == settings:
+                continue
+            if watch:
+                watch(unit.name, number, len(todo))
+            pairs = zip(unit.configs, run_batch(unit.configs, Own(holdout)), strict=True)
+            ends = [dict(end(config, result)) for config, result in pairs]
+            write_sealed(file, {**unit.about, "settings": settings, "ends": ends})
+
+
+def read(folder: Path) -> Iterator[dict[str, Any]]:
+    """Every finished unit: what it is about, and its `ends`."""
+    for file in sorted(folder.glob("unit-*.json")):
+        yield read_sealed(file, AGAIN)
