@@ -141,7 +141,7 @@ def planner(
         found = policy.plan(problem, signals)
         if allowed is not None:  # not every rule knows a t_max, and this one is a promise
             steps = np.minimum(found.steps, ceiling)
-            if policy.readings and budget is None and config.seconds is None:
+            if policy.readings and budget is None and config.seconds is None and not spend:
                 # what is left of epsilon in the end was worth nothing: nobody saves it for the seconds' sake
                 steps = np.where(allowed <= top, ceiling, steps)
             why = np.where((steps >= ceiling) & (ceiling < top), "epsilon", found.why)
