@@ -106,7 +106,7 @@ class Rule:
             worth = 1.0 if self.method == "fedsps" else self.option("polyak")
             own = max(0.0, worth * loss / (scale * dot(g, g) + 1e-12))
             if not self.known:
-                self.eta, self.known = own, True
+                self.eta, self.known = self.eta * own, True
             return min(self.eta, own)
         if self.method == "delta-sgd":
             length, growth = self.eta, 1.0

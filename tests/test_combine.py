@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import amsfl
 from amsfl import combine, methods, protocol
 from amsfl.combine.cap import capped
-from amsfl.core import Upload, UserError
+from amsfl.core import Combine, Upload, UserError
 from amsfl.methods.base import upload
 
 FROZEN = Path(__file__).parent / "frozen"
@@ -199,3 +199,41 @@ def test_half_is_the_most_that_is_doubted():
     vectors = np.random.default_rng(3).normal(size=(4, 3))
     np.testing.assert_allclose(ruled("trimmed:3", vectors), np.median(vectors, axis=0), atol=1e-6)
     np.testing.assert_allclose(ruled("trimmed:1", vectors, [9, 1, 1, 1]), vectors[0], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "median",
+        "trimmed:2",
+        "geomedian",
+        "krum:2",
+        "multikrum:2",
+        "centred",
+        "clip,median",
+        "cap:0.2,nnm:2,trimmed:2",
+    ],
+)
+def test_what_counts_says_what_comes_out(spec):
+    """One coordinate, so that nothing is an average over several: the outcome is the sum of what came in by
+    what each client is said to count after the last link; all but clipping leaves counts that sum to 1."""
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        vectors, weights = rng.standard_normal((7, 1)), rng.random(7)
+        weights, steps = weights / weights.sum(), np.ones(7)
+        rule = combine.make(spec)
+        left, shares, counts = combine.weighed(rule, rows(vectors), weights, steps)
+        assert [*counts] == [link.name for link in (rule.links or (rule,))]
+        last = [*counts.values()][-1]
+        np.testing.assert_allclose(last @ vectors, shares @ left.delta, rtol=1e-9, atol=1e-12)
+        if "clip" not in spec and "centred" not in spec:
+            np.testing.assert_allclose([each.sum() for each in counts.values()], 1, rtol=1e-9)
+
+
+def test_a_rule_of_ones_own_may_keep_silent():
+    """Without a trace what counts is not known, from there on; a name that comes twice has its place."""
+    silent = Combine("silent", lambda uploads, weights, steps: (uploads, weights))
+    rule = combine.chain([combine.make("cap:1"), combine.make("cap:1"), silent, combine.make("median")])
+    *_, counts = combine.weighed(rule, rows(np.eye(3)), np.full(3, 1 / 3), np.ones(3))
+    assert [*counts] == ["cap:1", "cap:1 (2)", "silent", "median"]
+    assert not np.isnan(counts["cap:1 (2)"]).any() and np.isnan([counts["silent"], counts["median"]]).all()

@@ -29,6 +29,8 @@ def test_the_first_stride_is_the_longest_of_a_round_without_lr():
     np.testing.assert_allclose(free.x, -want * grad, rtol=1e-6)
     longer = protocol.step(method, free, np.float32(5), grad)  # ten times as long, cut to the first
     np.testing.assert_allclose(longer.x, 2 * free.x, rtol=1e-6)
+    wary = protocol.first(method, protocol.begin(method, x, x[:0], x[:0], np.float32(0.1), 0.0), loss, grad)
+    np.testing.assert_allclose([wary.lr, *wary.x], [0.1 * free.lr, *(0.1 * free.x)], rtol=1e-6)
     known = protocol.first(method, protocol.begin(method, x, x[:0], x[:0], np.float32(1e-6), 1.0), loss, grad)
     np.testing.assert_allclose(known.x, -1e-6 * grad, rtol=1e-6)
 

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from federation_small import own_data
 
+from amsfl import attack, schedule
 from amsfl.federation import make_config
+from amsfl.record import locked
 from amsfl.report.draw.robustness import draw
 from amsfl.study import robustness as study
 from amsfl.study.robustness import End
@@ -22,8 +24,20 @@ def test_the_worst_attack_is_the_worst_mean():
 def test_every_contestant_is_a_run():
     """All settings are good ones, with a trial for every attack and one without."""
     units = list(study.units([0, 1], [1, 4], 3))
-    assert len(units) == 2 * len(study.CONTESTANTS) and {len(unit.configs) for unit in units} == {2 * 10}
-    assert units[-1].configs[-1].combine == "cap:0.1,nnm:4,geomedian"
+    assert len(units) == 2 * len(study.CONTESTANTS)
+    assert {len(unit.configs) for unit in units} == {2 * (1 + len(attack.names()))}
+    assert (
+        units[-1].configs[-1].combine == "cap:0.1,clip,nnm:4,geomedian" and units[-1].configs[-1].seconds == 3
+    )
+
+
+def test_steps_from_one_to_fifty():
+    """Whatever clients cost: the last unit's policy, and no other's."""
+    problem = schedule.problem(np.full(10, 0.1), np.ones(10), np.ones(10), budget=None)
+    *_, unit = study.units([0], [1], 3)
+    steps = unit.own.policy.plan(problem, schedule.Signals()).steps
+    assert (steps[0], steps[-1]) == (1, study.MOST) and (np.diff(steps) > 0).all()
+    assert next(study.units([0], [1], 3)).own.policy is None
 
 
 def test_a_study_goes_on(tmp_path):
@@ -39,6 +53,10 @@ def test_a_study_goes_on(tmp_path):
     for _ in range(2):
         study.run(tmp_path, own_data(), [unit], watch)
     assert seen == ["FedAvg, median, 1 of 10 attack"]
+    other = unit._replace(foes=2)
+    with locked(tmp_path, ".unit-fedavg--median-2-lock"):  # a second process that works on it
+        study.run(tmp_path, own_data(), [other], watch)
+    assert len(seen) == 1
     study.run(tmp_path, own_data(), [unit._replace(configs=configs[:2])], watch)
     assert len(seen) == 2
     (row,) = study.read(tmp_path)

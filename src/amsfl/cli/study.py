@@ -65,15 +65,17 @@ def robustness(
     foes: Annotated[str, typer.Option(help="how many of ten clients attack, with commas")] = "1,2,3,4",
     seeds: Annotated[int, typer.Option(min=1, help="seeds of every setting")] = 3,
     first_seed: Annotated[int, typer.Option(min=0, help="the first of them")] = 100,
-    rounds: Annotated[int, typer.Option(min=1, help="rounds of every run")] = 40,
+    seconds: Annotated[float, typer.Option(min=1, help="virtual seconds of every run")] = 180,
+    names: Annotated[str, typer.Option(help="only contestants whose names have this in them")] = "",
     data: Annotated[str, typer.Option(help="digits, nslkdd or another of `amsfl data`")] = "digits",
     data_dir: Annotated[str | None, typer.Option(help="where the NSL-KDD files are")] = None,
     out: Annotated[Path, typer.Option(help="folder of the study")] = Path("results/robustness"),
     only_report: Annotated[bool, typer.Option(help="no runs: the table of what is finished")] = False,
 ) -> None:
-    """Accuracy under the worst of nine attacks: FedAvg, every rule, AMSFL with and without one.
+    """Accuracy under the worst of all attacks: FedAvg, every rule, AMSFL with and without one.
 
-    Stop it with Ctrl-C and continue it with the same command.
+    Stop it with Ctrl-C and continue it with the same command. Started several times over, with the same
+    --out, the processes share the work.
     """
     from amsfl.core import UserError
     from amsfl.data import load
@@ -90,7 +92,12 @@ def robustness(
         def watch(name: str, number: int, total: int) -> None:
             console.print(plain(f"{number + 1} of {total}: {name}"))
 
-        todo = list(work.units(range(first_seed, first_seed + seeds), counts, rounds))
+        chosen = [each for each in work.CONTESTANTS if names.lower() in each.lower()]
+        if not chosen:
+            raise UserError(
+                f"No contestant has {names!r} in its name; there are {', '.join(work.CONTESTANTS)}."
+            )
+        todo = list(work.units(range(first_seed, first_seed + seeds), counts, seconds, chosen))
         work.run(out, dataset, todo, watch)
     rows = work.read(out)
     text = work.as_markdown(rows)

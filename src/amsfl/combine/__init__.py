@@ -1,6 +1,6 @@
 """What the server makes of a cohort's uploads where a sum is not enough: one file each, one table for all."""
 
-from amsfl.combine.base import by_step, chain
+from amsfl.combine.base import by_step, chain, weighed
 from amsfl.combine.cap import cap
 from amsfl.combine.centred import centred
 from amsfl.combine.clip import clip
@@ -42,4 +42,4 @@ def make(given: str | Combine) -> Combine | None:
     return COMBINES.chained(given, chain)
 
 
-__all__ = ["COMBINES", "by_step", "chain", "make", "median", "names"]
+__all__ = ["COMBINES", "by_step", "chain", "make", "median", "names", "weighed"]

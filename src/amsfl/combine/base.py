@@ -1,11 +1,22 @@
 """What rules share: a chain of them, and what they judge."""
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from amsfl.core import Combine, Upload, namespace
 from amsfl.core.records import Array
 
-Rule = Callable[[Upload, Array], tuple[Upload, Array]]  # rows, and weights that sum to 1 -> the same
+
+class Left(NamedTuple):
+    """What a rule leaves of rows, and weights that sum to 1; `origin()` is how much of each client's row is
+    in each: worked out only where somebody asks."""
+
+    rows: Upload
+    weights: Array
+    origin: Callable[[], Array]
+
+
+Rule = Callable[[Upload, Array], Left]
 
 
 def chain(rules: Sequence[Combine]) -> Combine:
@@ -25,7 +36,37 @@ def chain(rules: Sequence[Combine]) -> Combine:
             steps = _lengths(steps, before, len(weights))
         return uploads, weights
 
-    return Combine(",".join(rule.name for rule in rules), apply)
+    return Combine(",".join(rule.name for rule in rules), apply, links=tuple(rules))
+
+
+def weighed(
+    rule: Combine, uploads: Upload, weights: Array, steps: Array
+) -> tuple[Upload, Array, dict[str, Array]]:
+    """What a rule leaves, and how much each client counts after each of its links; NaN where one cannot say.
+
+    Args:
+        rule: One, or a chain.
+        uploads: Stacked.
+        weights: Of the clients; they sum to 1.
+        steps: How many mean steps each upload is.
+
+    Returns:
+        Rows and weights as `apply` has them; the counts by link, with its place where a name comes twice.
+    """
+    counts: dict[str, Array] = {}
+    origin = None
+    for place, link in enumerate(rule.links or (rule,)):
+        before = weights
+        name = link.name if link.name not in counts else f"{link.name} ({place + 1})"
+        if link.trace is None:
+            uploads, weights = link.apply(uploads, weights, steps)
+            mine = namespace(before).zeros((len(weights), len(before)), dtype=before.dtype) + float("nan")
+        else:
+            uploads, weights, mine = link.trace(uploads, weights, steps)
+        origin = mine if origin is None else mine @ origin
+        counts[name] = weights @ origin
+        steps = _lengths(steps, before, len(weights))
+    return uploads, weights, counts
 
 
 def by_step(name: str, rule: Rule) -> Combine:
@@ -42,15 +83,38 @@ def by_step(name: str, rule: Rule) -> Combine:
         A rule over a cohort's uploads.
     """
 
-    def apply(uploads: Upload, weights: Array, steps: Array) -> tuple[Upload, Array]:
+    def judged(uploads: Upload, weights: Array, steps: Array) -> Left:
         space = namespace(weights)
         whole = space.isfinite(uploads.delta_sq) & space.all(space.isfinite(uploads.extra), axis=1)
         counted = weights * whole
         clean = (space.where(beside(whole, part), part, space.zeros_like(part)) for part in uploads)
-        rows, left = rule(_scaled(Upload(*clean), 1 / steps), counted / counted.sum())
-        return _scaled(rows, _lengths(steps, counted, len(left))), left
+        left = rule(_scaled(Upload(*clean), 1 / steps), counted / counted.sum())
+        return left._replace(rows=_scaled(left.rows, _lengths(steps, counted, len(left.weights))))
 
-    return Combine(name, apply)
+    def apply(uploads: Upload, weights: Array, steps: Array) -> tuple[Upload, Array]:
+        left = judged(uploads, weights, steps)
+        return left.rows, left.weights
+
+    def trace(uploads: Upload, weights: Array, steps: Array) -> tuple[Upload, Array, Array]:
+        left = judged(uploads, weights, steps)
+        return left.rows, left.weights, left.origin()
+
+    return Combine(name, apply, trace)
+
+
+def mixed(uploads: Upload, shares: Array, weights: Array) -> Left:
+    """Rows made of others: `shares` [m, n] of them."""
+    return Left(Upload(*(shares @ part for part in uploads)), weights, lambda: shares)
+
+
+def alone(rows: Sequence[Array], weights: Array, origin: Callable[[], Array]) -> Left:
+    """A single row (delta, extra, delta_sq) that stands for all."""
+    return Left(Upload(*(part[None] for part in rows)), one(weights), lambda: origin()[None])
+
+
+def each(by: Array) -> Callable[[], Array]:
+    """Every row is its own client's still, times a number."""
+    return lambda: namespace(by).eye(len(by), dtype=by.dtype) * by
 
 
 def beside(numbers: Array, part: Array) -> Array:

@@ -1,6 +1,6 @@
 """A cap on what one client may weigh."""
 
-from amsfl.combine.base import by_step
+from amsfl.combine.base import Left, by_step, each
 from amsfl.core import Combine, Upload, UserError, namespace
 from amsfl.core.records import Array
 
@@ -16,8 +16,8 @@ def cap(share: float) -> Combine:
     if not 0 < share <= 1:
         raise UserError(f"The rule 'cap:{share:g}': a share is above 0 and at most 1, as in cap:0.2.")
 
-    def rule(uploads: Upload, weights: Array) -> tuple[Upload, Array]:
-        return uploads, capped(weights, share)
+    def rule(uploads: Upload, weights: Array) -> Left:
+        return Left(uploads, capped(weights, share), each(weights * 0 + 1))
 
     return by_step(f"cap:{share:g}", rule)
 

@@ -1,6 +1,6 @@
 """Centred clipping."""
 
-from amsfl.combine.base import by_step, one
+from amsfl.combine.base import Left, alone, by_step
 from amsfl.combine.weighted import lengths, middle
 from amsfl.core import Combine, Upload, UserError, namespace
 from amsfl.core.records import Array
@@ -16,18 +16,19 @@ def centred(radius: float = 0.0, rounds: float = 3) -> Combine:
     if not (radius >= 0 and rounds >= 1):
         raise UserError("The rule 'centred' takes a radius from 0 and rounds from 1, as in centred:0.5/3.")
 
-    def moved(centre: Array, rows: Array, weights: Array) -> Array:
+    def pull(centre: Array, rows: Array, weights: Array) -> Array:
         space = namespace(rows)
         apart = lengths(rows - centre)
         limit = radius or middle(apart, weights)
         least = space.minimum(space.ones_like(apart), limit / (apart + (apart == 0)))
-        return centre + (weights * least) @ (rows - centre)
+        return weights * least
 
-    def rule(uploads: Upload, weights: Array) -> tuple[Upload, Array]:
-        delta, extra = uploads.delta[0] * 0, uploads.extra[0] * 0
+    def rule(uploads: Upload, weights: Array) -> Left:
+        delta, extra, counts = uploads.delta[0] * 0, uploads.extra[0] * 0, weights * 0
         for _ in range(int(rounds)):
-            delta, extra = moved(delta, uploads.delta, weights), moved(extra, uploads.extra, weights)
-        found = Upload(delta, extra, middle(uploads.delta_sq, weights))
-        return Upload(*(part[None] for part in found)), one(weights)
+            by, beside = pull(delta, uploads.delta, weights), pull(extra, uploads.extra, weights)
+            delta, extra = delta + by @ (uploads.delta - delta), extra + beside @ (uploads.extra - extra)
+            counts = (1 - by.sum()) * counts + by
+        return alone((delta, extra, middle(uploads.delta_sq, weights)), weights, lambda: counts)
 
     return by_step(f"centred:{radius:g}/{rounds:g}", rule)

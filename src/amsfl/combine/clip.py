@@ -1,6 +1,6 @@
 """Norm bounding."""
 
-from amsfl.combine.base import by_step
+from amsfl.combine.base import Left, by_step, each
 from amsfl.combine.weighted import lengths, middle
 from amsfl.core import Combine, Upload, UserError, namespace
 from amsfl.core.records import Array
@@ -18,13 +18,12 @@ def clip(norm: float = 0.0) -> Combine:
             f"The rule 'clip:{norm:g}': a length is above 0, as in clip:1.0; clip alone finds one."
         )
 
-    def rule(uploads: Upload, weights: Array) -> tuple[Upload, Array]:
+    def rule(uploads: Upload, weights: Array) -> Left:
         space = namespace(weights)
         length = lengths(uploads.delta)
         limit = norm or middle(length, weights)
         by = space.minimum(space.ones_like(length), limit / (length + (length == 0)))
-        return Upload(
-            uploads.delta * by[:, None], uploads.extra * by[:, None], uploads.delta_sq * by * by
-        ), weights
+        rows = Upload(uploads.delta * by[:, None], uploads.extra * by[:, None], uploads.delta_sq * by * by)
+        return Left(rows, weights, each(by))
 
     return by_step(f"clip:{norm:g}", rule)

@@ -1,6 +1,6 @@
 """The geometric median."""
 
-from amsfl.combine.base import by_step, one
+from amsfl.combine.base import Left, alone, by_step
 from amsfl.combine.weighted import lengths, middle
 from amsfl.core import Combine, Upload, UserError, namespace
 from amsfl.core.records import Array
@@ -16,7 +16,7 @@ def geomedian(nearest: float = 1e-6, rounds: float = 8) -> Combine:
     if not (nearest > 0 and rounds >= 1):
         raise UserError("The rule 'geomedian' takes a distance above 0 and rounds from 1, as in 1e-6/8.")
 
-    def rule(uploads: Upload, weights: Array) -> tuple[Upload, Array]:
+    def rule(uploads: Upload, weights: Array) -> Left:
         space = namespace(weights)
         shares = weights
         centre = uploads.delta[0] * 0
@@ -25,7 +25,7 @@ def geomedian(nearest: float = 1e-6, rounds: float = 8) -> Combine:
             pull = weights / space.maximum(apart, space.zeros_like(apart) + nearest)
             shares = pull / pull.sum()
             centre = shares @ uploads.delta
-        found = Upload(centre, shares @ uploads.extra, middle(uploads.delta_sq, weights))
-        return Upload(*(part[None] for part in found)), one(weights)
+        found = (centre, shares @ uploads.extra, middle(uploads.delta_sq, weights))
+        return alone(found, weights, lambda: shares)
 
     return by_step(f"geomedian:{nearest:g}/{rounds:g}", rule)

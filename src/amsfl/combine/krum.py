@@ -1,7 +1,7 @@
 """Krum and Multi-Krum."""
 
-from amsfl.combine.base import by_step, one
-from amsfl.combine.weighted import cut, distances_sq, doubted, mixed, nearest
+from amsfl.combine.base import Left, alone, by_step, mixed, one
+from amsfl.combine.weighted import cut, distances_sq, doubted, nearest
 from amsfl.core import Combine, Upload, namespace
 from amsfl.core.records import Array
 
@@ -15,10 +15,11 @@ def krum(foes: float) -> Combine:
     """
     share = doubted("krum", foes)
 
-    def rule(uploads: Upload, weights: Array) -> tuple[Upload, Array]:
+    def rule(uploads: Upload, weights: Array) -> Left:
         space = namespace(weights)
         best = space.argmin(_scores(uploads, weights, 1 - share(weights)))
-        return Upload(*(space.take(part, best[None], axis=0) for part in uploads)), one(weights)
+        picked = space.astype(space.arange(len(weights)) == best, weights.dtype)
+        return alone([part[best] for part in uploads], weights, lambda: picked)
 
     return by_step(f"krum:{foes:g}", rule)
 
@@ -30,11 +31,11 @@ def multikrum(foes: float) -> Combine:
     """
     share = doubted("multikrum", foes)
 
-    def rule(uploads: Upload, weights: Array) -> tuple[Upload, Array]:
+    def rule(uploads: Upload, weights: Array) -> Left:
         space, true = namespace(weights), 1 - share(weights)
         order = space.argsort(_scores(uploads, weights, true), stable=True)
         kept = cut(space.take(weights, order), 0.0, true)[space.argsort(order, stable=True)]
-        return mixed(uploads, kept[None] / kept.sum()), one(weights)
+        return mixed(uploads, kept[None] / kept.sum(), one(weights))
 
     return by_step(f"multikrum:{foes:g}", rule)
 

@@ -1,7 +1,7 @@
 """The coordinate-wise median."""
 
-from amsfl.combine.base import by_step, one
-from amsfl.combine.weighted import middle
+from amsfl.combine.base import Left, alone, by_step
+from amsfl.combine.weighted import middle, middles
 from amsfl.core import Combine, Upload
 from amsfl.core.records import Array
 
@@ -12,7 +12,8 @@ def median() -> Combine:
     Yin et al. 2018, arXiv 1803.01498, with weights.
     """
 
-    def rule(uploads: Upload, weights: Array) -> tuple[Upload, Array]:
-        return Upload(*(middle(part, weights)[None] for part in uploads)), one(weights)
+    def rule(uploads: Upload, weights: Array) -> Left:
+        found = [middle(part, weights) for part in uploads]
+        return alone(found, weights, lambda: middles(uploads.delta, weights))
 
     return by_step("median", rule)

@@ -1,7 +1,7 @@
 """Nearest-neighbour mixing."""
 
-from amsfl.combine.base import by_step
-from amsfl.combine.weighted import distances_sq, doubted, mixed, nearest
+from amsfl.combine.base import Left, by_step, mixed
+from amsfl.combine.weighted import distances_sq, doubted, nearest
 from amsfl.core import Combine, Upload
 from amsfl.core.records import Array
 
@@ -16,8 +16,8 @@ def nnm(foes: float) -> Combine:
     """
     share = doubted("nnm", foes)
 
-    def rule(uploads: Upload, weights: Array) -> tuple[Upload, Array]:
+    def rule(uploads: Upload, weights: Array) -> Left:
         near = nearest(distances_sq(uploads.delta), weights, 1 - share(weights))
-        return mixed(uploads, near / near.sum(1)[:, None]), weights
+        return mixed(uploads, near / near.sum(1)[:, None], weights)
 
     return by_step(f"nnm:{foes:g}", rule)

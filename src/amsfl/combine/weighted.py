@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from amsfl.core import Upload, UserError, namespace
+from amsfl.core import UserError, namespace
 from amsfl.core.records import Array
 
 SMALL = 1e-6  # weights are rounded: two that differ by less are equal
@@ -48,14 +48,29 @@ def middle(values: Array, weights: Array) -> Array:
 
     m = (inf {v: W(v) >= 1/2} + inf {v: W(v) > 1/2}) / 2,   W(v) the weight of all values up to v
     """
+    low, high = (
+        namespace(values).take_along_axis(values, at[None], axis=0)[0] for at in _two(values, weights)
+    )
+    return (low + high) / 2
+
+
+def middles(values: Array, weights: Array) -> Array:
+    """How much of each row [n] is in their median, on average over its coordinates."""
+    space = namespace(values)
+    rows = space.arange(len(values))[:, None]
+    low, high = (space.astype(rows == at, weights.dtype) for at in _two(values, weights))
+    return ((low + high) / 2).mean(1)
+
+
+def _two(values: Array, weights: Array) -> tuple[Array, Array]:
+    """Which rows the two middles are, coordinate by coordinate."""
     space = namespace(values)
     order = space.argsort(values, axis=0, stable=True)
-    sorted_ = space.take_along_axis(values, order, axis=0)
     upto = space.cumulative_sum(space.take(weights, order), axis=0) / space.sum(weights)
     low = space.argmax(upto >= 0.5 - SMALL, axis=0)
     high = space.argmax(upto > 0.5 + SMALL, axis=0)
-    picked = [space.take_along_axis(sorted_, at[None], axis=0)[0] for at in (low, high)]
-    return (picked[0] + picked[1]) / 2
+    picked = [space.take_along_axis(order, at[None], axis=0)[0] for at in (low, high)]
+    return picked[0], picked[1]
 
 
 def distances_sq(rows: Array) -> Array:
@@ -73,11 +88,6 @@ def nearest(distances: Array, weights: Array, share: Array) -> Array:
     order = space.argsort(far, axis=1, stable=True)
     taken = cut(space.take(weights, order).T, 0.0, share).T
     return space.take_along_axis(taken, space.argsort(order, axis=1, stable=True), axis=1)
-
-
-def mixed(uploads: Upload, shares: Array) -> Upload:
-    """Rows [m, n] of shares applied to all parts."""
-    return Upload(*(shares @ part for part in uploads))
 
 
 def lengths(rows: Array) -> Array:

@@ -50,10 +50,17 @@ class Combine(NamedTuple):
     The sum by `weights` at the end is not the rule's: with the rows and weights that came in it would be what
     the method aggregates without a rule. So rules chain, and one that chooses returns one row of weight 1.
     `steps` are how many of its client's mean steps a row is: who judges clients divides by them first.
+
+    trace(uploads, weights, steps) -> uploads[m, ...], weights[m], origin[m, n]
+
+    The same, and how much of each upload that came in is in each row that is left; a rule that picks by
+    coordinates says it on average. A rule without it still works: what it weighed down is not on record.
     """
 
     name: str
     apply: Callable[[Upload, Array, Array], tuple[Upload, Array]]
+    trace: Callable[[Upload, Array, Array], tuple[Upload, Array, Array]] | None = None
+    links: tuple[Any, ...] = ()  # of a chain, its rules
 
 
 class Attack(NamedTuple):

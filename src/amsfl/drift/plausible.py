@@ -19,7 +19,11 @@ FEW = 3  # of two clients none is in the middle
 FAR = 10.0  # times the median: as far as losses and norms are believed
 FAR_SQ = FAR**2  # squares of norms
 MOST = 0.75  # of a cohort, whose best sets what the rest may claim: a fifth may lie
-BETTER, LARGER = 1.5, 4.0  # than that: steps and speed, rows
+BETTER, LARGER = 1.5, 2.0  # than that: steps and speed, rows
+# A first model is flat, so a first stride by Polyak's rule is the longest of a run, tens of times what comes
+# after it. Honest clients outrun that; those who always push one way use it to drive a network in a round or
+# two to where its units are off and no gradient leads back (docs/robust.md).
+OPENING = 0.1
 
 
 def rows(weights: Any) -> Floats:
@@ -76,10 +80,16 @@ class Doubt(NamedTuple):
     seconds: Callable[[Any], Floats]
     worth: Callable[[Floats, Floats], tuple[Floats, Floats]]
     believed: Callable[[Reading], Reading]
+    opening: float  # of the first round's own strides, that clients take
 
 
-WARY = Doubt(rows, seconds, worth, believed)
-TRUSTING = Doubt(np.asarray, np.asarray, lambda gain, drift: (gain, drift), lambda reading: reading)
+WARY = Doubt(rows, seconds, worth, believed, OPENING)
+TRUSTING = Doubt(np.asarray, np.asarray, lambda gain, drift: (gain, drift), lambda reading: reading, 1.0)
+
+
+def doubt(rule: Any) -> Doubt:
+    """By whether a rule stands over the uploads."""
+    return TRUSTING if rule is None else WARY
 
 
 def _middle(values: Floats) -> float | None:

@@ -23,10 +23,10 @@ class Rate(NamedTuple):
     grad_sq: float = 0.0
 
 
-def next_rate(old: Rate, reading: Reading, weights: Any) -> Rate:
+def next_rate(old: Rate, reading: Reading, weights: Any, opening: float = 1.0) -> Rate:
     """lr+ = clip(E[loss] / E[||g||^2], 0.7 lr, lr / 0.7), from the first minibatches at the anchor.
 
-    The first lr is E[loss / ||g||^2], the mean of what the clients themselves went by.
+    The first lr is `opening` E[loss / ||g||^2], the mean of what the clients themselves went by.
     """
     loss, square = np.asarray(reading.loss, float), np.asarray(reading.grad_sq, float)
     whole = np.isfinite(loss) & np.isfinite(square) & (square > 0)
@@ -36,6 +36,6 @@ def next_rate(old: Rate, reading: Reading, weights: Any) -> Rate:
     share, loss, square = share / share.sum(), loss[whole], square[whole]
     fresh = float(share @ loss), float(share @ square)
     if old.lr is None:
-        return Rate(float(share @ (loss / square)), *fresh)
+        return Rate(opening * float(share @ (loss / square)), *fresh)
     mean = HALF * old.loss + (1 - HALF) * fresh[0], HALF * old.grad_sq + (1 - HALF) * fresh[1]
     return Rate(float(np.clip(mean[0] / mean[1], LIMIT * old.lr, old.lr / LIMIT)), *mean)

@@ -29,7 +29,9 @@ class Orders(NamedTuple):
     steps: Array  # int [trials, cohort]
     lr: Array  # float [trials]
     weights: Array  # float [trials, cohort] shares of ALL clients' data
-    known: Array = 1.0  # float [trials] or one for all; 0: there is no lr yet, the first step is the longest
+    known: Array = (
+        1.0  # float [trials] or one for all; 0: none yet, `lr` is a part of the first step's length
+    )
     foes: Array = 0  # int [trials, cohort] or 0: who attacks, by which of the method's attacks from 1
     words: Array = 0  # uint32 [trials, cohort] or 0: random words that attackers make their noise of
 

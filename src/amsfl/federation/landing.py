@@ -11,6 +11,7 @@ import numpy as np
 
 from amsfl import protocol
 from amsfl.core import Reading, Upload
+from amsfl.drift import plausible
 from amsfl.engines import Jobs, Starts, State
 from amsfl.federation.flight import Flight, Move, alike, joined, under_way
 from amsfl.federation.setup import Parts
@@ -99,11 +100,13 @@ def _together(parts: Parts, state: State, flights: Mapping[int, Flight], turn: M
     trials, places = state.anchor.shape[0], parts.places
     columns = {name: np.zeros((trials, places), np.int64) for name in ("client", "steps", "number")}
     lr, known = np.ones((trials, places)), np.ones((trials, places))
+    opening = plausible.doubt(parts.method.combine).opening
     for trial, jobs in turn.items():
         for name, column in columns.items():
             column[trial, jobs["place"]] = jobs[name]
         unknown = np.isnan(jobs["lr"])
-        lr[trial, jobs["place"]], known[trial, jobs["place"]] = np.where(unknown, 1.0, jobs["lr"]), ~unknown
+        lr[trial, jobs["place"]] = np.where(unknown, opening, jobs["lr"])
+        known[trial, jobs["place"]] = ~unknown
     some = next(flights[trial].table for trial in turn)
     began = [
         np.stack([flights[t].table[name] if t in turn else some[name] for t in range(trials)])

@@ -7,6 +7,7 @@ import numpy as np
 
 from amsfl import clock
 from amsfl.core import Reading
+from amsfl.drift import plausible
 from amsfl.engines import Orders, State
 from amsfl.federation import flight as queue
 from amsfl.federation import landing, private, takeoff
@@ -122,11 +123,11 @@ def _orders(parts: Parts, cohorts: dict[int, Any], decisions: dict[int, Decision
     """Rectangular arrays over all trials; those that have ended get 0 steps and stand still."""
     shape = (len(parts.configs), parts.cohort)
     cohort, steps = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
-    lr, known = np.ones(shape[0]), np.ones(shape[0])
+    lr, known, opening = np.ones(shape[0]), np.ones(shape[0]), plausible.doubt(parts.method.combine).opening
     for index, who in cohorts.items():
         cohort[index], steps[index] = who, decisions[index].steps
         rate = decisions[index].lr
-        lr[index], known[index] = (1.0, 0.0) if rate is None else (rate, 1.0)
+        lr[index], known[index] = (opening, 0.0) if rate is None else (rate, 1.0)
     weights = np.take_along_axis(parts.weights, cohort, axis=1)
     orders = Orders(cohort, steps, lr, weights, known)
     if not parts.foes.attacks:

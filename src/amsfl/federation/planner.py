@@ -85,7 +85,7 @@ def planner(
     round may spend of all that `costs.accounts` names; with `share`, so many clients do.
     """
     last: dict[Any, Decision] = {}
-    doubt = plausible.TRUSTING if method.combine is None else plausible.WARY
+    doubt = plausible.doubt(method.combine)
     asked = max(config.steps, *config.policy_options.values(), 0)
     most = min(max(schedule.T_MAX, int(asked)), STEPS_AT_MOST)  # who asks for more steps gets them
     own = np.floor(PASSES * np.broadcast_to(np.asarray(rows, float), len(weights)) / config.batch)
@@ -155,7 +155,7 @@ def planner(
         reading, shares = doubt.believed(reading), doubt.rows(weights[cohort])
         rate, estimates, steps = memory.rate, memory.estimates, decision.steps
         if method.own_rate:
-            rate = drift.next_rate(rate, reading, shares)
+            rate = drift.next_rate(rate, reading, shares, doubt.opening)
         # the first round's steps were, more or less, as long as what its readings say
         lr = rate.lr if decision.lr is None else decision.lr
         if policy.readings and lr is not None:

@@ -43,7 +43,7 @@ class Order(NamedTuple):
     steps: int  # at most; fewer where they would not end in time
     within: float  # seconds that the steps may take together; the first one is always run
     lr: float
-    known: bool  # False: there is no lr yet, and the client's first step is its longest
+    known: bool  # False: there is none yet, and lr times the first step's own length is the longest
     batch: int
     seed: int
     method: str

@@ -48,7 +48,7 @@ class Carry(NamedTuple):
     client: Vector  # the method's client state
     x: Vector  # the local model
     lr: Number  # the longest step
-    known: Number  # 1, or 0 while nobody knows an lr: then the first step is the longest
+    known: Number  # 1, or 0 while nobody knows one: then `lr` is a part of the first step's own length
     loss: Number = 0.0  # of the first minibatch at the anchor
     grad: Vector = None  # and its gradient there
     end: Vector = None  # the model after the last step, where a reading is taken
@@ -72,10 +72,11 @@ def begin(
 
 
 def first(method: Method, carry: Carry, loss: Number, grad: Vector, layout: Layout = FLAT) -> Carry:
-    """The first step: its minibatch is the reading's, and its length the longest where no lr is known."""
+    """The first step: its minibatch is the reading's; where no lr is known, `lr` times its length is the
+    longest."""
     if method.stride is not None:
         own = method.stride(loss, layout.square(grad))
-        carry = carry._replace(lr=carry.lr * carry.known + own * (1 - carry.known))
+        carry = carry._replace(lr=carry.lr * (carry.known + own * (1 - carry.known)))
     return step(method, carry._replace(loss=loss, grad=grad), loss, grad, layout)
 
 

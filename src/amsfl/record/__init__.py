@@ -2,7 +2,7 @@
 
 from amsfl.record.disk import safe_name, write_atomically
 from amsfl.record.folder import MANIFEST, holds_record, read_manifest, read_sealed, write_sealed
-from amsfl.record.lock import locked
+from amsfl.record.lock import Busy, locked
 from amsfl.record.outputs import publish
 from amsfl.record.parts import check_cut, holds_parts, part_folder, read_study
 from amsfl.record.run import RunWriter, check_free, create, reopen
@@ -28,6 +28,7 @@ from amsfl.record.verify import verify
 __all__ = [
     "FORMAT",
     "MANIFEST",
+    "Busy",
     "Checkpoint",
     "Damaged",
     "Manifest",

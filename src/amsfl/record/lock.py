@@ -34,6 +34,10 @@ except ImportError:  # Windows: one byte far behind the text, so that the text c
         os.lseek(file, 0, os.SEEK_SET)
 
 
+class Busy(UserError):
+    """Somebody else writes there now."""
+
+
 class Lock:
     """Held from its making until `release`, or until the process is gone."""
 
@@ -60,7 +64,7 @@ class Lock:
                     return file
                 os.close(file)
                 if error.errno in (errno.EAGAIN, errno.EACCES, errno.EDEADLK):
-                    raise UserError(
+                    raise Busy(
                         f"The folder {str(self.path.parent)!r} is being written by {holder_text(self.path)}; "
                         "wait until that ends, or choose another folder."
                     ) from None

@@ -1,53 +1,84 @@
 """The robustness study: rules against attacks, by how many clients attack; what counts is the worst attack.
 
-Ten clients, Dirichlet 0.5. A unit (one contestant against one number of attackers) is one batch of trials,
-all attacks and seeds at once, and one file, so that a stopped study goes on. Rules are told how many to
-doubt; without an attack they doubt as many, which is what caution costs. All have a cap that leaves ten
-clients one voice each: any other gives a lie about rows more than an attacker's share.
+Ten clients, Dirichlet 0.5, the same virtual seconds for all. A unit (one contestant against one number of
+attackers) is one batch of trials, all attacks and seeds at once, and one file, so that a stopped study goes
+on and several processes share one. Rules are told how many to doubt; without an attack they doubt as many,
+which is what caution costs. All have a cap that leaves ten clients one voice each: any other gives a lie
+about rows more than an attacker's share.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from amsfl import attack
+from amsfl.core import Plan
 from amsfl.data import Dataset
 from amsfl.federation import Own, RunConfig, make_config, run_batch
-from amsfl.record import RoundRecord, locked, read_sealed, write_sealed
+from amsfl.record import Busy, RoundRecord, locked, read_sealed, write_sealed
+from amsfl.schedule import Policy, Problem, Signals
+from amsfl.schedule.optimise import as_plan
 
 FOES = (1, 2, 3, 4)
 TARGET = 0.89
 AGAIN = "remove it, and the study runs it again."
-SAFE = "cap:0.1,nnm:{f},trimmed:{f}"
-CONTESTANTS: dict[str, dict[str, Any]] = {
-    "FedAvg": {"method": "fedavg"},
-    **{
-        f"FedAvg, {rule.replace(':{f}', '')}": {"method": "fedavg", "combine": f"cap:0.1,{rule}"}
-        for rule in (
-            "median",
-            "trimmed:{f}",
-            "geomedian",
-            "krum:{f}",
-            "multikrum:{f}",
-            "centred",
-            "clip",
-            "nnm:{f},trimmed:{f}",
-            "nnm:{f},geomedian",
-        )
-    },
-    "AMSFL": {"method": "amsfl"},
-    "AMSFL, nnm,trimmed": {"method": "amsfl", "combine": SAFE},
-    "AMSFL, nnm,geomedian": {"method": "amsfl", "combine": "cap:0.1,nnm:{f},geomedian"},
-}
+MOST = 50  # steps of the busiest client where steps are unequal; the least busy has 1
+RULES = (
+    "median",
+    "trimmed:{f}",
+    "geomedian",
+    "krum:{f}",
+    "multikrum:{f}",
+    "centred",
+    "clip",
+    "nnm:{f},trimmed:{f}",
+    "nnm:{f},geomedian",
+    "clip,nnm:{f},geomedian",
+)
+SAFE = RULES[-1]
+UNEQUAL = f"1 to {MOST} steps"
+
+
+def _contestants() -> dict[str, dict[str, str]]:
+    found = {"FedAvg": {"method": "fedavg"}}
+    for rule in RULES:
+        found[f"FedAvg, {_short(rule)}"] = {"method": "fedavg", "combine": f"cap:0.1,{rule}"}
+    found["AMSFL"] = {"method": "amsfl"}
+    for rule in RULES[-3:]:
+        found[f"AMSFL, {_short(rule)}"] = {"method": "amsfl", "combine": f"cap:0.1,{rule}"}
+    for method, title in (("fedavg", "FedAvg"), ("amsfl", "AMSFL")):
+        found[f"{title}, {_short(SAFE)}, {UNEQUAL}"] = {"method": method, "combine": f"cap:0.1,{SAFE}"}
+    return found
+
+
+def _short(rule: str) -> str:
+    return rule.replace(":{f}", "")
+
+
+CONTESTANTS = _contestants()
 COMMON = {"clients": 10, "partition": "dirichlet:0.5", "profile": "wild", "lr": 0.2, "steps": 10}
+
+
+def unequal() -> Policy:
+    """From 1 to MOST steps, evenly over the clients: what rules must not take for an attack."""
+
+    def plan(problem: Problem, signals: Signals) -> Plan:
+        return as_plan(problem, np.linspace(1, MOST, len(problem.weights)).astype(np.int64))
+
+    return Policy("unequal", plan, constant=True, steps=False)
 
 
 class Unit(NamedTuple):
     name: str
     foes: int
     configs: list[RunConfig]
+
+    @property
+    def own(self) -> Own:
+        return Own(policy=unequal() if self.name.endswith(UNEQUAL) else None)
 
 
 class End(NamedTuple):
@@ -72,12 +103,12 @@ class Row(NamedTuple):
 
 
 def units(
-    seeds: Sequence[int], foes: Sequence[int], rounds: int, names: Sequence[str] | None = None
+    seeds: Sequence[int], foes: Sequence[int], seconds: float, names: Sequence[str] | None = None
 ) -> Iterator[Unit]:
     for count in foes:
         for name in names or CONTESTANTS:
             how = {k: v.format(f=count) for k, v in CONTESTANTS[name].items()}
-            common = COMMON | how | {"rounds": rounds}
+            common = COMMON | how | {"seconds": seconds}
             attacks = ["", *(f"{each}:{count}" for each in attack.names())]
             yield Unit(
                 name,
@@ -92,19 +123,25 @@ def run(
     todo: Sequence[Unit],
     watch: Callable[[str, int, int], None] | None = None,
 ) -> None:
-    """Run what is not there yet; a unit that was run with other settings is run again."""
+    """Run what is not there yet; a unit that was run with other settings is run again.
+
+    A unit that another process works on is left to it: as many as there are cores may share a folder.
+    """
     holdout = dataset._replace(evals={"holdout": dataset.evals["holdout"]})
-    with locked(folder):
-        for number, unit in enumerate(todo):
-            settings = {"data": dataset.name, "runs": [each.model_dump() for each in unit.configs]}
-            if _settings(_file(folder, unit)) == settings:
+    for number, unit in enumerate(todo):
+        file = _file(folder, unit)
+        settings = {"data": dataset.name, "runs": [each.model_dump() for each in unit.configs]}
+        with suppress(Busy), locked(folder, f".{file.stem}-lock"):
+            if _settings(file) == settings:
                 continue
             if watch:
                 watch(f"{unit.name}, {unit.foes} of {COMMON['clients']} attack", number, len(todo))
-            pairs = zip(unit.configs, run_batch(unit.configs, Own(holdout)), strict=True)
+            pairs = zip(
+                unit.configs, run_batch(unit.configs, unit.own._replace(dataset=holdout)), strict=True
+            )
             ends = [end(config, result.rounds)._asdict() for config, result in pairs]
             content = {"name": unit.name, "foes": unit.foes, "settings": settings, "ends": ends}
-            write_sealed(_file(folder, unit), content)
+            write_sealed(file, content)
 
 
 def end(config: RunConfig, rounds: Sequence[RoundRecord]) -> End:

@@ -6,6 +6,7 @@ import numpy as np
 
 from amsfl import methods
 from amsfl.clock import Costs, round_seconds
+from amsfl.drift import plausible
 from amsfl.federation import ServeConfig
 from amsfl.federation.planner import Decision
 from amsfl.flower import wire
@@ -52,7 +53,7 @@ class Desk:
             who,
             steps,
             within,
-            1.0 if lr is None else lr,
+            plausible.doubt(self.method.combine).opening if lr is None else lr,
             lr is not None,
             config.batch,
             config.seed,
