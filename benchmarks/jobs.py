@@ -1,22 +1,28 @@
-"""The two jobs: exported once to an npz, so that every peer trains on the same rows from the same model,
+"""The jobs: exported once to an npz, so that every peer trains on the same rows from the same model,
 and judged by one and the same forward pass.
 """
 
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from amsfl.data import load, partition
-from amsfl.study.bench import JOBS, LAYERS, LR, initial
+from amsfl.engines import models
+from amsfl.portable.compute import logits
+from amsfl.portable.network import Part
+from amsfl.study.bench import JOBS, LR
+
+import jax  # isort: skip  # after amsfl, which sets it up
 
 PARTITION = "dirichlet:0.5"
 
 
-def settings_of(job: str) -> dict[str, float]:
+def settings_of(job: str) -> dict[str, Any]:
     return JOBS[job]._asdict() | {"lr": LR}
 
 
@@ -26,14 +32,18 @@ def client_steps(job: str) -> int:
 
 
 def export(job: str, data_dir: str, path: Path, seed: int = 0) -> None:
-    """Rows in client order with offsets, the hold-out, the initial weights, the settings."""
+    """Rows in client order with offsets, the hold-out, the network, its initial weights, the settings.
+
+    Weights are w0, w1, ... with their axes the other way round from torch's: a dense one [inputs, outputs].
+    """
     settings = settings_of(job)
-    data = load("nslkdd", data_dir=data_dir or None, seed=seed)
+    data = load(settings["data"], data_dir=data_dir or None, seed=seed)
     parts = partition(PARTITION, data.y, int(settings["clients"]), seed)
     order = np.concatenate(parts)
     x, y = data.evals["holdout"]
-    layers = enumerate(initial(LAYERS, seed))
-    weights = {f"{kind}{i}": part for i, layer in layers for kind, part in zip("wb", layer, strict=True)}
+    model = models.make(settings["model"], data.x.shape[1], len(data.classes))
+    begin = jax.jit(model.init)(jax.random.key(seed))  # as ours does
+    tensors = [part.T for part in models.tensors(model, begin).values()]
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez(
         path,
@@ -42,16 +52,21 @@ def export(job: str, data_dir: str, path: Path, seed: int = 0) -> None:
         offsets=np.cumsum([0, *(len(p) for p in parts)]),
         x_holdout=x,
         y_holdout=y,
-        settings=json.dumps(settings | {"layers": len(LAYERS) - 1}),
-        **weights,
+        settings=json.dumps(settings | {"parts": [part._asdict() for part in model.layers]}),
+        **{f"{'wb'[place % 2]}{place // 2}": part for place, part in enumerate(tensors)},
     )
 
 
 def accuracy(export_path: Path, model_path: Path) -> float:
     """Share of hold-out rows that the saved model classifies correctly."""
     with np.load(export_path) as data, np.load(model_path) as model:
-        out, labels = data["x_holdout"], data["y_holdout"]
-        for i in range(len(LAYERS) - 1):
-            out = out @ model[f"w{i}"] + model[f"b{i}"]
-            out = np.maximum(out, 0) if i < len(LAYERS) - 2 else out
-    return float((out.argmax(1) == labels).mean())
+        x, labels = data["x_holdout"], data["y_holdout"]
+        parts = tuple(Part(**part) for part in json.loads(str(data["settings"]))["parts"])
+        named = [part.name for part in parts if part.name]
+        tensors = {
+            f"{name}.{kind}": model[f"{kind[0]}{place}"].T
+            for place, name in enumerate(named)
+            for kind in ("weight", "bias")
+        }
+        blocks = [logits(parts, tensors, x[at : at + 1000]) for at in range(0, len(x), 1000)]
+    return float((np.concatenate(blocks).argmax(1) == labels).mean())

@@ -27,15 +27,25 @@ class Peer(NamedTuple):
     venv: str
     script: str  # under peers/; empty for ours, which is a command of its own
     launch: tuple[str, ...] = ()  # between the interpreter and the script
+    jobs: str = "ABCDEF"  # those it can do
+    gpu: bool = False  # whether it can do them on a GPU
+    env: tuple[tuple[str, str], ...] = ()
 
 
 TWO = ("-m", "torch.distributed.run", "--nproc-per-node", "2")
 PEERS: dict[str, Peer] = {
-    "ours": Peer("amsfl", "ours", ""),
-    "matmul": Peer("matrix products alone", "pytorch", "matmul.py"),
-    "pytorch": Peer("plain PyTorch loop", "pytorch", "plain_pytorch.py"),
+    "ours": Peer("amsfl", "ours", "", gpu=True, env=(("PYTHONPATH", str(ROOT / "src")),)),
+    "matmul": Peer("matrix products alone", "pytorch", "matmul.py", jobs="ABEF"),
+    "pytorch": Peer("plain PyTorch loop", "pytorch", "plain_pytorch.py", gpu=True),
+    "pytorch-compiled": Peer(
+        "plain PyTorch loop, torch.compile",
+        "pytorch",
+        "plain_pytorch.py",
+        gpu=True,
+        env=(("BENCH_COMPILE", "1"),),
+    ),
     "pytorch-two": Peer("plain PyTorch, two processes", "pytorch", "plain_pytorch_two.py"),
-    "pfl": Peer("pfl-research", "pfl", "pfl_research.py"),
+    "pfl": Peer("pfl-research", "pfl", "pfl_research.py", gpu=True),
     "pfl-two": Peer("pfl-research, two processes", "pfl", "pfl_research.py", TWO),
     "fedjax": Peer("FedJAX", "fedjax", "fed_jax.py"),
     "flower": Peer("Flower simulation (Ray, 2 actors)", "flower", "flower_sim.py"),
@@ -52,6 +62,6 @@ def command(
     peer = PEERS[name]
     if not peer.script:
         given = ["bench", "--job", job, "--repeat", str(repeat), "--json"]
-        return [str(python.with_name("amsfl")), *given, *(["--data-dir", data_dir] if data_dir else [])]
+        return [str(python), "-m", "amsfl", *given, *(["--data-dir", data_dir] if data_dir else [])]
     script = str(HERE / "peers" / peer.script)
     return [str(python), *peer.launch, script, str(export), str(model), "--repeat", str(repeat)]

@@ -23,7 +23,7 @@ from table import document, machine
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Client steps per second, ours and the peers'.")
-    parser.add_argument("--job", action="append", choices=[*JOBS], help="default: both")
+    parser.add_argument("--job", action="append", choices=[*JOBS], help="default: all")
     parser.add_argument("--peers", default="all", help=f"all, or some of {','.join(PEERS)} (comma-separated)")
     parser.add_argument(
         "--venvs", type=Path, default=HERE / ".bench-venvs", help="where environments are kept"
@@ -38,9 +38,14 @@ def arguments() -> argparse.Namespace:
         "--seconds", type=float, default=5, help="from the second pass on, repeat for this long at least"
     )
     parser.add_argument("--timeout", type=float, default=600, help="seconds a peer may take on a job")
+    parser.add_argument("--gpu", action="store_true", help="on a GPU, whoever can")
+    parser.add_argument(
+        "--here", action="store_true", help="all in this environment, which has whatever they need"
+    )
     parser.add_argument("--install-only", action="store_true", help="make the environments and stop")
     given = parser.parse_args()
-    given.names = [*PEERS] if given.peers == "all" else given.peers.split(",")
+    able = [name for name, peer in PEERS.items() if peer.gpu or not given.gpu]
+    given.names = able if given.peers == "all" else given.peers.split(",")
     unknown = [name for name in given.names if name not in PEERS]
     if unknown:
         parser.error(f"no peer called {', '.join(unknown)}; there are {', '.join(PEERS)}")
@@ -68,7 +73,8 @@ def measure(
     model = exported.with_name(f"{name}-{job}.npz")
     # a fast one's three repetitions are over within a second, in which a shared machine has one pace
     repeat = max(given.repeat, ceil(given.seconds * pace(before) / client_steps(job)))
-    result = run(command(name, python, job, exported, model, given.data_dir, repeat), given.timeout)
+    started = command(name, python, job, exported, model, given.data_dir, repeat)
+    result = run(started, given.timeout, given.gpu, PEERS[name].env)
     if "error" not in result and model.exists():
         result["accuracy"] = accuracy(exported, model) if result.get("trained", True) else None
     return result
@@ -86,7 +92,8 @@ def better(before: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     given = arguments()
-    pythons = environments(given.names, given.venvs)
+    here = dict.fromkeys(given.names, Path(sys.executable))
+    pythons = here if given.here else environments(given.names, given.venvs)
     if given.install_only:
         broken = {name: python for name, python in pythons.items() if isinstance(python, str)}
         sys.exit(f"not installed: {broken}" if broken else 0)
@@ -105,7 +112,7 @@ def main() -> None:
             results: dict[str, Any] = {}
             outcome["jobs"][job] = {"settings": settings_of(job), "results": results}
             # a machine that others share changes its pace within minutes: another pass for all
-            for name in given.names * given.passes:
+            for name in [name for name in given.names if job in PEERS[name].jobs] * given.passes:
                 before = results.get(name, {})
                 found = measure(name, pythons[name], job, exported, given, before)
                 results[name] = better(before, found)

@@ -37,16 +37,19 @@ def prepare(venv: str, folder: Path) -> Path:
     return python
 
 
-def run(command: list[str], timeout: float) -> dict[str, Any]:
+def run(
+    command: list[str], timeout: float, gpu: bool = False, more: tuple[tuple[str, str], ...] = ()
+) -> dict[str, Any]:
     """Run one peer alone; its JSON line with `peak_mb` of the whole process tree, or `error`."""
+    where = {"BENCH_DEVICE": "cuda"} if gpu else {"CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"}
     token = f"BENCH_RUN={uuid.uuid4().hex}"
     kept = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     env = kept | {
         "BENCH_RUN": token.partition("=")[2],
         "BENCH_STARTED": str(time.time()),
-        "CUDA_VISIBLE_DEVICES": "",
-        "JAX_PLATFORMS": "cpu",
         "PYTHONUNBUFFERED": "1",
+        **where,
+        **dict(more),
     }
     with (
         tempfile.TemporaryDirectory() as cwd,

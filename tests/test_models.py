@@ -12,11 +12,12 @@ import amsfl
 from amsfl import methods, portable
 from amsfl.core import UserError
 from amsfl.data import Dataset
+from amsfl.data.made_up import load_images, load_texts
 from amsfl.engines import Orders, make, models, task
 from amsfl.portable.compute import logits
 from amsfl.portable.export import export
 from amsfl.portable.model import PortableModel
-from amsfl.portable.network import arithmetic, shapes
+from amsfl.portable.network import arithmetic, check_rows, shapes
 
 SPECS = {"resnet:4-1-1": 3 * 6 * 6, "transformer:16-1-20": 8, "cnn:4": 3 * 6 * 6}
 
@@ -114,3 +115,12 @@ def test_rows_that_are_no_tokens_are_refused() -> None:
         amsfl.run(dataset=data, model=spec, rounds=1)
     with pytest.raises(UserError, match="whole and from 0 up"):
         amsfl.run(data="digits", model=spec, rounds=1)
+
+
+def test_made_up_images_and_texts_are_the_same_every_time() -> None:
+    """The benchmark's rows: a text's words are whole numbers that the usual transformer knows."""
+    for load, shape in ((load_images, (20, 784)), (load_texts, (20, 32))):
+        one, two = load(rows=20), load(rows=20)
+        assert np.array_equal(one.x, two.x) and one.synthetic
+        assert np.concatenate([one.x, one.evals["holdout"][0]]).shape == shape
+    check_rows(models.make("transformer", 32, 4).layers, one.x)

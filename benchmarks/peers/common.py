@@ -31,6 +31,7 @@ class Job(NamedTuple):
     batch: int
     rounds: int
     lr: float
+    parts: list[dict]  # the network as a list of layers (amsfl's portable/network.py)
 
     @property
     def sizes(self) -> np.ndarray:
@@ -59,9 +60,10 @@ def arguments() -> Args:
 def load(path: str) -> Job:
     with np.load(path) as data:
         settings = json.loads(str(data["settings"]))
-        weights = [data[f"{kind}{i}"] for i in range(settings["layers"]) for kind in "wb"]
-        numbers = {name: settings[name] for name in ("clients", "cohort", "steps", "batch", "rounds", "lr")}
-        return Job(data["x"], data["y"], data["offsets"], weights, **numbers)
+        named = sum(bool(part["name"]) for part in settings["parts"])
+        weights = [data[f"{kind}{i}"] for i in range(named) for kind in "wb"]
+        rest = Job._fields[4:]
+        return Job(data["x"], data["y"], data["offsets"], weights, **{name: settings[name] for name in rest})
 
 
 class Clock:

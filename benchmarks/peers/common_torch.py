@@ -1,28 +1,26 @@
 """What the peers built on PyTorch share: the model, its weights in and out, threads, and fast batches."""
 
+import os
 import sys
 import time
 from collections.abc import Iterator
-from itertools import pairwise
 
 import numpy as np
 import torch
 from common import Job
+from torch_network import Network
 
+DEVICE = os.environ.get("BENCH_DEVICE", "cpu")  # set by run.py
 KEPT: list[torch.library.Library] = []
 
 
-def build(job: Job) -> torch.nn.Sequential:
-    """The job's MLP with the job's initial weights (PyTorch keeps a layer's matrix transposed)."""
-    sizes = [job.weights[0].shape[0], *(b.shape[0] for b in job.weights[1::2])]
-    layers: list[torch.nn.Module] = []
-    for before, after in pairwise(sizes):
-        layers += [torch.nn.Linear(before, after), torch.nn.ReLU()]
-    model = torch.nn.Sequential(*layers[:-1])
+def build(job: Job) -> torch.nn.Module:
+    """The job's network with the job's initial weights (PyTorch's axes lie the other way round)."""
+    model = Network(job.parts)
     with torch.no_grad():
         for parameter, value in zip(model.parameters(), job.weights, strict=True):
             parameter.copy_(torch.from_numpy(value.T.copy()))
-    return model
+    return model.to(DEVICE)
 
 
 def weights_of(model: torch.nn.Module) -> list[np.ndarray]:
@@ -30,7 +28,13 @@ def weights_of(model: torch.nn.Module) -> list[np.ndarray]:
 
 
 def tensors(job: Job) -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.from_numpy(job.x), torch.from_numpy(job.y)
+    return torch.from_numpy(job.x).to(DEVICE), torch.from_numpy(job.y).to(DEVICE)
+
+
+def finished() -> None:
+    """A GPU's work is done when it says so."""
+    if DEVICE != "cpu":
+        torch.cuda.synchronize()
 
 
 class Batches:
@@ -44,7 +48,7 @@ class Batches:
         self.x, self.y, self.steps, self.batch = x, y, steps, batch
 
     def draw(self) -> tuple[torch.Tensor, torch.Tensor]:
-        rows = torch.randint(len(self.x), (self.steps * self.batch,))
+        rows = torch.randint(len(self.x), (self.steps * self.batch,), device=self.x.device)
         return self.x[rows], self.y[rows]
 
     def __len__(self) -> int:
@@ -60,22 +64,25 @@ def client_batches(job: Job) -> list[Batches]:
     return [Batches(x[job.rows(i)], y[job.rows(i)], job.steps, job.batch) for i in range(job.clients)]
 
 
-def pick_threads(job: Job, steps: int = 150) -> int:
+def pick_threads(job: Job, seconds: float = 0.5) -> int:
     """One thread, or two where that takes this job's steps clearly faster; sets and returns the number.
 
     Clearly, because two threads on a machine that turns out to be busy wait for each other at every product.
     """
+    if DEVICE != "cpu":
+        return 1
     model, (x, y) = build(job), tensors(job)
     optimizer = torch.optim.SGD(model.parameters(), lr=job.lr)
-    spent = {}
+    spent: dict[int, float] = {}
     for threads in (1, 2, 1, 2):
         torch.set_num_threads(threads)
-        begin = time.perf_counter()
-        for _ in range(steps):
+        begin, done = time.perf_counter(), 0
+        while done < 2 or time.perf_counter() - begin < seconds:
             optimizer.zero_grad()
             torch.nn.functional.cross_entropy(model(x[: job.batch]), y[: job.batch]).backward()
             optimizer.step()
-        spent[threads] = min(spent.get(threads, 1e9), time.perf_counter() - begin)
+            done += 1
+        spent[threads] = min(spent.get(threads, 1e9), (time.perf_counter() - begin) / done)
     best = 2 if spent[2] < 0.85 * spent[1] else 1
     torch.set_num_threads(best)
     return best

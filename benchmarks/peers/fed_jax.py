@@ -5,10 +5,13 @@ its pmap backend needs `jax.device_put_sharded`, which current jax has dropped).
 FedJAX 0.0.17 calls `jax.tree_map`, which current jax has dropped; the one line below gives it back.
 """
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from common import Clock, arguments
+from jax_network import network, turned
 
 jax.tree_map = jax.tree_util.tree_map
 
@@ -16,12 +19,12 @@ import fedjax  # noqa: E402 - after the shim
 from fedjax.algorithms import fed_avg  # noqa: E402
 
 
-def loss(params: list, batch: dict, rng: jax.Array) -> jax.Array:
-    out = batch["x"]
-    for i in range(0, len(params), 2):
-        out = out @ params[i] + params[i + 1]
-        out = jax.nn.relu(out) if i < len(params) - 2 else out
-    return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(out), batch["y"][:, None], 1))
+def loss_of(parts: list[dict]) -> Callable[..., jax.Array]:
+    def loss(params: list, batch: dict, rng: jax.Array) -> jax.Array:
+        out = network(parts, params, batch["x"])
+        return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(out), batch["y"][:, None], 1))
+
+    return loss
 
 
 def main() -> None:
@@ -34,14 +37,14 @@ def main() -> None:
     data = fedjax.InMemoryFederatedData(rows)
     batching = fedjax.ShuffleRepeatBatchHParams(batch_size=job.batch, num_epochs=None, num_steps=job.steps)
     algorithm = fed_avg.federated_averaging(
-        jax.grad(loss), fedjax.optimizers.sgd(job.lr), fedjax.optimizers.sgd(1.0), batching
+        jax.grad(loss_of(job.parts)), fedjax.optimizers.sgd(job.lr), fedjax.optimizers.sgd(1.0), batching
     )
     sampler = fedjax.client_samplers.UniformGetClientSampler(data, job.cohort, seed=0)
-    state = algorithm.init([jnp.array(w) for w in job.weights])
+    state = algorithm.init([jnp.array(w) for w in turned(job.parts, job.weights)])
     for _ in range(clock.total):
         state, _ = algorithm.apply(state, sampler.sample())
         jax.block_until_ready(state.params)
-        clock.round(lambda: state.params)  # noqa: B023 - called at once, before the next round
+        clock.round(lambda: turned(job.parts, state.params))  # noqa: B023 - called at once, before the next round
     clock.report("fedjax", jax=jax.__version__)
 
 

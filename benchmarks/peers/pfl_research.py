@@ -11,7 +11,7 @@ import os
 import numpy as np
 import torch
 from common import Clock, arguments
-from common_torch import build, client_batches, pick_threads, weights_of
+from common_torch import build, client_batches, finished, pick_threads, weights_of
 from pfl.aggregate.simulate import SimulatedBackend
 from pfl.aggregate.weighting import WeightingStrategy
 from pfl.algorithm.base import NNAlgorithmParams
@@ -55,6 +55,7 @@ class Rounds(TrainingProcessCallback):
         self.clock = clock
 
     def after_central_iteration(self, aggregate_metrics, model, *, central_iteration):
+        finished()
         self.clock.round(lambda: weights_of(model.pytorch_model))
         return False, Metrics()
 

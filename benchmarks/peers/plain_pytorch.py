@@ -1,10 +1,14 @@
-"""A plain PyTorch loop: what one writes in an afternoon without any framework. One process."""
+"""A plain PyTorch loop: what one writes in an afternoon without any framework. One process.
+
+With BENCH_COMPILE the network is compiled by torch.compile.
+"""
 
 import copy
+import os
 
 import torch
 from common import Clock, arguments
-from common_torch import build, client_batches, pick_threads, weights_of
+from common_torch import build, client_batches, finished, pick_threads, weights_of
 
 
 def main() -> None:
@@ -16,6 +20,7 @@ def main() -> None:
     loaders, loss = client_batches(job), torch.nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(local.parameters(), lr=job.lr)
     total = copy.deepcopy(list(server.parameters()))
+    forward = torch.compile(local) if os.environ.get("BENCH_COMPILE") else local
     for _ in range(clock.total):
         cohort = torch.randperm(job.clients)[: job.cohort].tolist()
         rows = sum(int(job.sizes[i]) for i in cohort)
@@ -26,12 +31,13 @@ def main() -> None:
                 torch._foreach_copy_(list(local.parameters()), list(server.parameters()))
             for x, y in loaders[client]:
                 optimizer.zero_grad()
-                loss(local(x), y).backward()
+                loss(forward(x), y).backward()
                 optimizer.step()
             with torch.no_grad():
                 torch._foreach_add_(total, list(local.parameters()), alpha=float(job.sizes[client]) / rows)
         with torch.no_grad():
             torch._foreach_copy_(list(server.parameters()), total)
+        finished()
         clock.round(lambda: weights_of(server))
     clock.report("torch", threads=threads)
 

@@ -12,7 +12,12 @@ from amsfl.cli.screen import print_json
 
 @friendly
 def bench(
-    job: Annotated[str, typer.Option(help="A: 5 clients, 20 steps, 50 rounds; B: 50 of 1,000 clients")] = "A",
+    job: Annotated[
+        str,
+        typer.Option(
+            help="A: 5 clients; B: 50 of 1,000; C: images, cnn; D: texts, transformer; E, F: wide MLPs"
+        ),
+    ] = "A",
     data_dir: Annotated[str | None, typer.Option(help="where the NSL-KDD files are")] = None,
     repeat: Annotated[int, typer.Option(min=1, help="the best of so many counts")] = 3,
     rounds: Annotated[int | None, typer.Option(min=1, help="fewer or more rounds than the job's")] = None,

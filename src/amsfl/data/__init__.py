@@ -1,4 +1,4 @@
-"""Data sources by name: nslkdd, nslkdd-synth, digits, or any CSV; and how rows are dealt to clients."""
+"""Data sources by name (`amsfl data` lists them), or any CSV; and how rows are dealt to clients."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -7,6 +7,7 @@ from amsfl.core import UserError, nearest
 from amsfl.data.dataset import Amount, Dataset, FloatArray, IntArray
 from amsfl.data.digits import load_digits
 from amsfl.data.fit import wishes
+from amsfl.data.made_up import IMAGES, TEXTS, load_images, load_texts
 from amsfl.data.nslkdd import Unavailable, load_nslkdd, whereabouts
 from amsfl.data.partition import Holdings, partition, summary
 from amsfl.data.reading import ENDINGS, is_table
@@ -28,7 +29,8 @@ __all__ = [
     "summary",
 ]
 
-SOURCES = ("nslkdd", "nslkdd-synth", "digits")
+MADE_UP = {"images-synth": load_images, "texts-synth": load_texts}
+SOURCES = ("nslkdd", "nslkdd-synth", "digits", *MADE_UP)
 HOLDOUT, SEED = 0.2, 0  # not the run's seed: all runs are judged on the same rows unless asked otherwise
 
 
@@ -94,6 +96,9 @@ def load(
     if source == "digits":
         _refuse(source, binary=binary)
         return load_digits(holdout, seed)
+    if source in MADE_UP:
+        _refuse(source, binary=binary)
+        return MADE_UP[source](holdout, seed)
     if source == "nslkdd-synth":
         return load_synth(binary, holdout, seed)
     try:
@@ -118,6 +123,10 @@ def catalogue(data_dir: str | None = None) -> list[Source]:
         Source("nslkdd", 148_517, "intrusion detection, 122 features, 5 or 2 classes", whereabouts(data_dir)),
         Source("nslkdd-synth", ROWS + TEST_ROWS, "made-up traffic to the same schema", "generated"),
         Source("digits", 1_797, "8 x 8 images, 10 classes", "embedded in scikit-learn"),
+        Source("images-synth", IMAGES, "made-up 28 x 28 images, 10 classes, for --model cnn", "generated"),
+        Source(
+            "texts-synth", TEXTS, "rows of 32 made-up tokens, 4 classes, for --model transformer", "generated"
+        ),
         Source(
             "FILE.csv",
             None,

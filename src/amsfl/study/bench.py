@@ -1,9 +1,7 @@
-"""How fast our engine is: the two jobs of benchmarks/, rounds only, best of three after a warm-up."""
+"""How fast our engine is: the jobs of benchmarks/, rounds only, best of three after a warm-up."""
 
 import resource
 import time
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,18 +17,19 @@ class Job(NamedTuple):
     steps: int
     batch: int
     rounds: int
+    data: str = "nslkdd"
+    model: str = "mlp"
 
 
-JOBS = {"A": Job(5, 5, 20, 64, 50), "B": Job(1000, 50, 10, 32, 20)}
+JOBS = {
+    "A": Job(5, 5, 20, 64, 50),
+    "B": Job(1000, 50, 10, 32, 20),
+    "C": Job(100, 10, 10, 32, 5, "images-synth", "cnn"),
+    "D": Job(100, 10, 10, 32, 2, "texts-synth", "transformer"),
+    "E": Job(5, 5, 20, 64, 20, model="mlp:256-128"),
+    "F": Job(5, 5, 20, 64, 5, model="mlp:1024-512"),
+}
 LR = 0.05
-LAYERS = (122, 64, 32, 5)
-
-
-def initial(layers: Sequence[int] = LAYERS, seed: int = 0) -> list[tuple[Any, Any]]:
-    """The model that ours and every peer start from: He-normal matrices [in, out], zero biases."""
-    rng = np.random.default_rng(seed)
-    matrices = [rng.standard_normal(size) * np.sqrt(2 / size[0]) for size in pairwise(layers)]
-    return [(weight.astype(np.float32), np.zeros(weight.shape[1], np.float32)) for weight in matrices]
 
 
 def bench(
@@ -43,15 +42,14 @@ def bench(
     """One job on this machine. `started` is when the process began, for the start-up time."""
     if name not in JOBS:
         raise UserError(f"Unknown job {name!r}{nearest(name, JOBS)}.")
-    job = JOBS[name]._replace(**({"rounds": rounds} if rounds else {}))
-    data = load("nslkdd", data_dir=data_dir)
+    job = JOBS[name]._replace(rounds=rounds or JOBS[name].rounds)
+    data = load(job.data, data_dir=data_dir)
     return measure(job, data, repeat, started) | {"job": name, "data": data.name, "synthetic": data.synthetic}
 
 
 def measure(job: Job, data: Dataset, repeat: int, started: float | None = None) -> dict[str, Any]:
     """Client steps a second over the rounds, and whether it really trained."""
     from amsfl.engines import Orders, metrics  # before jax, which it sets up
-    from amsfl.engines.dense import turned
     from amsfl.federation import make_config
     from amsfl.federation.setup import Own, prepare
 
@@ -66,6 +64,7 @@ def measure(job: Job, data: Dataset, repeat: int, started: float | None = None) 
             "steps": job.steps,
             "batch": job.batch,
             "profile": "uniform",
+            "model": job.model,
         }
     )
     parts = prepare(config, [0], Own(data))
@@ -81,12 +80,9 @@ def measure(job: Job, data: Dataset, repeat: int, started: float | None = None) 
         cohort = np.sort(rng.choice(job.clients, job.cohort, replace=False))[None]
         return Orders(cohort, steps, lr, weights[:, cohort[0]])
 
-    layers = (data.x.shape[1], *LAYERS[1:-1], len(data.classes))
-    anchor = np.concatenate([part.ravel() for part in jax.tree.leaves(turned(initial(layers)))])[None]
     startup, rates = None, []
     for _ in range(repeat + 1):  # the first one warms up
-        state = parts.engine.start()._replace(anchor=anchor)
-        state = jax.block_until_ready(parts.engine.place(state))
+        state = jax.block_until_ready(parts.engine.start())
         begun = time.perf_counter()
         for number in range(job.rounds):
             state, _ = parts.engine.round(state, order(), number)
