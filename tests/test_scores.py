@@ -116,3 +116,26 @@ def test_a_run_tells_every_class_and_client(tmp_path: Path) -> None:
     assert amsfl.run(dataset=data, **SMALL | {"details": False}).summary.details == {}
     target = amsfl.run(dataset=data, **SMALL | {"target": "recall:no=0.5", "rounds": 30})
     assert target.summary.rounds_to_target is not None and target.summary.score == "recall:no"
+
+
+def test_auc_and_other_scores_are_targets_too(tmp_path: Path) -> None:
+    """By scikit-learn's numbers at every evaluation, only where a run goes by them; as others spell them."""
+    data, settings = unbalanced(classes=("no", "yes")), SMALL | {"rounds": 30, "engine": "loop"}
+    found = amsfl.run(dataset=data, out=tmp_path / "run", **settings | {"target": "roc_auc=0.7"})
+    assert found.summary.score == "auc" and found.summary.rounds_to_target == len(found.rounds) < 30
+    assert all(r.metrics["holdout"]["macro_auc"] < 0.7 for r in found.rounds[:-1])
+    x, y = data.evals["holdout"]
+    expected = roc_auc_score(y, found.predict_proba(x)[:, 1])
+    assert found.rounds[-1].metrics["holdout"]["macro_auc"] == pytest.approx(expected) == found.score
+    page = write([tmp_path / "run"], tmp_path / "report").read_text(encoding="utf-8")
+    assert "AUC 0.7" in page and "0.500" in page  # the target, and what a constant scores
+    other = amsfl.run(dataset=data, **settings | {"score": "balanced_accuracy", "rounds": 2})
+    assert other.score == pytest.approx(np.mean(other.summary.metrics["holdout"]["recall"]))
+    assert "macro_auc" not in other.summary.metrics["holdout"] and "holdout_recall" in other.to_frame()
+    least = amsfl.run(dataset=data, **settings | {"target": "loss=0.4"})
+    assert least.summary.rounds_to_target and least.score <= 0.4 < least.rounds[0].metrics["holdout"]["loss"]
+    for wrong, why in (("ece=0.1", "ece is no score to go by"), ("auc:jes=0.9", "no class 'jes'")):
+        with pytest.raises(UserError, match=why):
+            amsfl.run(dataset=data, **settings | {"target": wrong})
+    with pytest.raises(UserError, match="lies between 0 and 1; for 90% write"):
+        amsfl.run(dataset=data, **settings | {"target": "auc=90"})

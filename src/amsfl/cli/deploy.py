@@ -10,6 +10,7 @@ from amsfl.cli.errors import friendly
 from amsfl.cli.run import Track
 from amsfl.cli.screen import plain, print_json
 from amsfl.core import UserError
+from amsfl.core.scores import spoken
 from amsfl.federation.config import Serving, Training
 
 
@@ -52,6 +53,7 @@ def deploy(
     """
     from amsfl.flower.deploy.run import Recipe, launch
     from amsfl.flower.deploy.speeds import handicaps
+    from amsfl.flower.server.progress import deciding_split
     from amsfl.track import make
 
     asked = dict(settings) if app else {"data": Training.model_fields["data"].default, **settings}
@@ -88,7 +90,8 @@ def deploy(
         )
         return
     reached = summary.seconds_to_target
-    score = f", accuracy {summary.accuracy:.4f}" if summary.accuracy is not None else ""
+    told = spoken(deciding_split(summary.metrics))
+    score = f", {told}" if told else ""
     typer.echo(
         f"{summary.method}: {summary.rounds} rounds in {summary.wall['seconds']:.1f} s{score}"
         + (f", target {summary.target:g} after {reached:.1f} s" if reached is not None else "")

@@ -60,24 +60,51 @@ class Sites:
         return len(next(iter(self.columns.values())))
 
     def get(self, column: str) -> Floats | None:
+        """A column of numbers, where the table has it.
+
+        Args:
+            column: Its name.
+
+        Returns:
+            One number a line, or None.
+        """
         return self.columns.get(column)
 
     def need(self, *columns: str) -> None:
-        """Refuse a table without one of these."""
+        """Refuse a table without one of these.
+
+        Args:
+            *columns: Their names.
+        """
         for name in columns:
             if name not in self.columns and not (name == NAME and self.clients):
                 there = ", ".join([*([NAME] if self.clients else []), *self.columns])
                 raise UserError(f"{self.path} has no column {name!r}; the columns there are: {there}.")
 
     def unused(self, used: Collection[str]) -> str:
-        """A sentence on the columns that nobody looks at here; nothing where all are used."""
+        """A sentence on the columns that nobody looks at here; nothing where all are used.
+
+        Args:
+            used: Columns that are looked at.
+
+        Returns:
+            The sentence.
+        """
         left = [name for name in self.columns if name not in used]
         what = "columns {} of {} have" if len(left) > 1 else "column {} of {} has"
         said = what.format(", ".join(map(repr, left)), self.path.name)
         return f"The {said} no effect here." if left else ""
 
     def of(self, clients: int, names: Sequence[str] = ()) -> "Sites":
-        """The lines of these clients in their order: by name where both sides have names."""
+        """The lines of these clients in their order: by name where both sides have names.
+
+        Args:
+            clients: How many there are.
+            names: Theirs, in order; () where they have none.
+
+        Returns:
+            The table, one line a client.
+        """
         if self.count != clients:
             raise UserError(
                 f"{self.path} has {self.count} lines for {clients} clients; "

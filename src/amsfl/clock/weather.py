@@ -30,7 +30,15 @@ class Weather:
         return self.jitter is None and self.failure is None and self.window is None
 
     def begin(self, client: int, now: float) -> float:
-        """The moment from `now` on at which a client can start."""
+        """The moment from `now` on at which a client can start.
+
+        Args:
+            client: Its number.
+            now: Virtual seconds.
+
+        Returns:
+            That moment in virtual seconds.
+        """
         return now if self.window is None else max(now, self.window(client, now)[0])
 
     def trips(
@@ -40,6 +48,17 @@ class Weather:
 
         A client that is away stands still and goes on when it is back. One that fails does so somewhere on
         the way.
+
+        Args:
+            seed: The run's.
+            clients: Numbers of those under way.
+            numbers: Of each job, which seeds its luck.
+            started: When each began.
+            work: Seconds of computing.
+            link: Seconds of sending.
+
+        Returns:
+            The moments, and who brings nothing.
         """
         luck = _luck(seed, clients, numbers)
         seconds = work + link

@@ -28,11 +28,22 @@ class Kind(NamedTuple, Generic[T]):
     table: Mapping[str, Callable[..., T]]
 
     def names(self) -> list[str]:
-        """Ours first, then those that installed packages register."""
+        """Ours first, then those that installed packages register.
+
+        Returns:
+            The names.
+        """
         return [*self.table, *(name for name in self._registered() if name not in self.table)]
 
     def factory(self, name: str) -> Callable[..., T]:
-        """What makes the thing of that name; a UserError if nothing does."""
+        """What makes the thing of that name; a UserError if nothing does.
+
+        Args:
+            name: One of ours, of an entry point, or `module:attribute`.
+
+        Returns:
+            The factory.
+        """
         if name in self.table:
             return self.table[name]
         entry = self._registered().get(name)
@@ -42,11 +53,26 @@ class Kind(NamedTuple, Generic[T]):
         return (lambda: found) if isinstance(found, self.type) else found
 
     def settings(self, name: str) -> dict[str, Any]:
-        """The factory's own settings and their defaults; `inspect.Parameter.empty` where there is none."""
+        """The factory's own settings and their defaults; `inspect.Parameter.empty` where there is none.
+
+        Args:
+            name: As in `factory`.
+
+        Returns:
+            Defaults by name.
+        """
         return {key: p.default for key, p in inspect.signature(self.factory(name)).parameters.items()}
 
     def make(self, name: str, settings: Mapping[str, Any] | None = None) -> T:
-        """The thing of that name with these settings; every mistake is a sentence."""
+        """The thing of that name with these settings; every mistake is a sentence.
+
+        Args:
+            name: As in `factory`.
+            settings: For the factory.
+
+        Returns:
+            What it makes.
+        """
         factory, known = self.factory(name), self.settings(name)
         for key in settings or {}:
             if key not in known:
@@ -62,11 +88,27 @@ class Kind(NamedTuple, Generic[T]):
         return made
 
     def of(self, given: "str | T", settings: Mapping[str, Any] | None = None) -> T:
-        """The thing itself where it was passed, else by its name."""
+        """The thing itself where it was passed, else by its name.
+
+        Args:
+            given: A name or the thing.
+            settings: For the factory, where it is a name.
+
+        Returns:
+            The thing.
+        """
         return self.make(given, settings) if isinstance(given, str) else given
 
     def chained(self, given: "str | T", chain: Callable[[list[T]], T]) -> T | None:
-        """`topk:0.1,q8` as one thing, a passed one as it is; None for an empty text."""
+        """`topk:0.1,q8` as one thing, a passed one as it is; None for an empty text.
+
+        Args:
+            given: A text of names with commas and numbers after colons, or the thing.
+            chain: Makes one of several.
+
+        Returns:
+            The thing, or None.
+        """
         if not isinstance(given, str):
             return given
         made = [

@@ -19,33 +19,79 @@ class Score(NamedTuple):
     larger: bool = True  # is better
     most: float = 1.0  # the best there is; errors have no upper end
     least: float = 0.0  # where a picture of it begins; R² goes deeper, which nobody needs to see
-    place: int | None = None  # of a list that has one value a class
+    place: int | None = None  # of a list that has one value a class; None: a number, or the classes' mean
+    ranks: bool = False  # whether it needs every row's outputs, which evaluations keep only where it is asked
 
     def of(self, scores: Mapping[str, Any]) -> float | None:
-        """Its value among a split's scores; None where nobody looked, or it does not exist."""
+        """Its value among a split's scores; None where nobody looked, or it does not exist.
+
+        Args:
+            scores: A split's, as a record has them.
+
+        Returns:
+            The value, or None.
+        """
         found = scores.get(self.key)
-        if found is not None and self.place is not None:
-            found = found[self.place]
+        if isinstance(found, list | tuple):
+            known = [each for each in found if each is not None]
+            mean = sum(known) / len(known) if known else None
+            found = mean if self.place is None else found[self.place]
         return None if found is None else float(found)
 
     def gain(self, value: float, over: float) -> float:
-        """By how much a value is better than another one; below 0 where it is worse."""
+        """By how much a value is better than another one; below 0 where it is worse.
+
+        Args:
+            value: The one.
+            over: The other.
+
+        Returns:
+            The difference, larger for better.
+        """
         return value - over if self.larger else over - value
 
     def met(self, scores: Mapping[str, Any], target: float | None) -> bool:
+        """Whether a target is reached.
+
+        Args:
+            scores: A split's, as a record has them.
+            target: The value to reach; None for none.
+
+        Returns:
+            True where it is there or better.
+        """
         value = self.of(scores)
         return target is not None and value is not None and self.gain(value, target) >= 0
+
+    @property
+    def listed(self) -> bool:
+        """Whether it stands on record as a list, one value a class."""
+        return self.key in BY_CLASS
 
     @property
     def heading(self) -> str:
         return self.title[0].upper() + self.title[1:]
 
     def measure(self, split: str) -> str:
-        """Its name among a report's measures, as in accuracy_holdout and f1_holdout_2."""
+        """Its name among a report's measures, as in accuracy_holdout and f1_holdout_2.
+
+        Args:
+            split: As in holdout.
+
+        Returns:
+            The name.
+        """
         return f"{self.key}_{split}" if self.place is None else f"{self.key}_{split}_{self.place}"
 
     def spelled(self, target: float) -> str:
-        """A target in words: 95%, or R² 0.8, macro-F1 0.8, a mean absolute error of 3."""
+        """A target in words: 95%, or R² 0.8, macro-F1 0.8, a mean absolute error of 3.
+
+        Args:
+            target: The number.
+
+        Returns:
+            The words.
+        """
         return f"{100 * target:g}%" if self.name == "accuracy" else f"{self.short} {target:g}"
 
 
@@ -53,29 +99,65 @@ CLASSES = {
     "accuracy": Score("accuracy", "accuracy", "accuracy", "ACC"),
     "f1": Score("f1", "macro_f1", "macro-F1", "Macro-F1"),
 }
+RARER = {  # of classes, where somebody asks
+    "auc": Score("auc", "macro_auc", "AUC", "AUC", ranks=True),
+    "recall": Score("recall", "recall", "balanced accuracy", "Balanced ACC"),
+    "precision": Score("precision", "precision", "mean precision", "Precision"),
+}
 BY_CLASS = {
     "f1": Score("f1", "f1", "F1", "F1"),
     "recall": Score("recall", "recall", "recall", "Recall"),
     "precision": Score("precision", "precision", "precision", "Precision"),
+    "auc": Score("auc", "auc", "AUC", "AUC", ranks=True),
 }
 NUMBERS = {
     "r2": Score("r2", "r2", "R²", "R²", least=-0.5),
     "mae": Score("mae", "mae", "mean absolute error", "MAE", larger=False, most=math.inf),
     "rmse": Score("rmse", "rmse", "root mean squared error", "RMSE", larger=False, most=math.inf),
 }
-KNOWN = (*CLASSES, *(f"{name}:CLASS" for name in BY_CLASS), *NUMBERS)
+ANY = {"loss": Score("loss", "loss", "loss", "Loss", larger=False, most=math.inf)}  # whatever is predicted
+KNOWN = (*CLASSES, *RARER, *(f"{name}:CLASS" for name in BY_CLASS), *NUMBERS, *ANY)
+SPELLED = {  # as others call them
+    "acc": "accuracy",
+    "auroc": "auc",
+    "roc_auc": "auc",
+    "macro_auc": "auc",
+    "balanced_accuracy": "recall",
+    "macro_recall": "recall",
+    "macro_precision": "precision",
+    "macro_f1": "f1",
+    "f1_macro": "f1",
+    "r²": "r2",
+    "log_loss": "loss",
+    "logloss": "loss",
+    "cross_entropy": "loss",
+}
+ENDS = {  # what a run tells at its end, or nobody does, and why it is nothing to stop at
+    "ece": "saying the commonest class with its share is calibrated and worth nothing; summary.json and the "
+    "report have it at the end of every run",
+    "mse": "rmse is the same in the label's own units",
+    "mape": "it does not exist for numbers at 0; take mae",
+}
 
 
 def score(name: str, classes: Sequence[str]) -> Score:
-    """A score by name; `classes` of the data, () where it predicts numbers. '' is the usual one."""
+    """A score by name, if the data can have it.
+
+    Args:
+        name: As in f1, recall:yes or mae; '' for the usual one.
+        classes: Of the data; () where it predicts numbers.
+
+    Returns:
+        The score; a name that does not fit is a UserError.
+    """
     kind, _, of_class = name.partition(":")
     if not classes:
-        if kind in CLASSES or kind in BY_CLASS:
+        if kind in CLASSES or kind in RARER or kind in BY_CLASS:
             raise UserError(
                 f"The score {name!r} is of classes, and here numbers are predicted; take {_listed(NUMBERS)}, "
                 "as in --target r2=0.8, or make classes of the label: --task classification."
             )
-        found = NUMBERS.get(name or "r2")
+        found = (NUMBERS | ANY).get(name or "r2")
     elif name in NUMBERS:
         raise UserError(
             f"The score {name!r} is of numbers, and here classes are predicted; take "
@@ -92,31 +174,34 @@ def score(name: str, classes: Sequence[str]) -> Score:
             place=list(classes).index(of_class),
         )
     else:
-        found = CLASSES.get(name or "accuracy")
+        found = (CLASSES | RARER | ANY).get(name or "accuracy")
     if found is None:
         raise UserError(f"Unknown score {name!r}{nearest(kind, KNOWN)}.")
     return found
 
 
 def check_name(name: str) -> str:
-    """What can be said of a score's name before there is data."""
+    """What can be said of a score's name before there is data; the name that it has here."""
     kind, sign, of_class = name.partition(":")
-    known = name in ("", *CLASSES, *NUMBERS) or (kind in BY_CLASS and sign and of_class)
+    kind = SPELLED.get(kind.lower(), kind)
+    if kind in ENDS:
+        raise UserError(f"{kind} is no score to go by: {ENDS[kind]}")
+    known = kind in BY_CLASS and of_class if sign else kind in ("", *CLASSES, *RARER, *NUMBERS, *ANY)
     if not known:
         raise UserError(f"unknown score {name!r}{nearest(kind, KNOWN)}")
-    return name
+    return kind + sign + of_class
 
 
 def check_target(name: str, target: float) -> float:
     """A target within its score's range; 95 for 95% is told how to write it."""
     if not 0 < target < math.inf:
         raise UserError("a target is a number above 0")
-    what = NUMBERS.get(name)
+    what = (NUMBERS | ANY).get(name)
     if what is not None and what.most > 1:
         return target
     if target > 1:
         percent = f"; for {target:g}% write {target / 100:g}" if target <= 100 else ""
-        told = what or CLASSES.get(name) or BY_CLASS.get(name.partition(":")[0])
+        told = what or (CLASSES | RARER).get(name) or BY_CLASS.get(name.partition(":")[0])
         which = told.title if told else "accuracy or R²"
         raise UserError(f"a target of {which} lies between 0 and 1{percent}")
     return target
@@ -135,7 +220,7 @@ def aimed(settings: Mapping[str, Any]) -> dict[str, Any]:
         raise UserError(f"The target {text!r} is not a number or SCORE=NUMBER, as in f1=0.8.") from None
     if not sign:
         return found
-    if found.get("score", name) not in ("", name):
+    if found.get("score") not in (None, "", name):
         raise UserError(
             f"The target {text!r} and the score {found['score']!r} differ; leave one of them out."
         )
@@ -159,12 +244,12 @@ def _digits(which: Score, value: float) -> str:
 
 def recorded(name: str, classes: Sequence[str] = ()) -> Score:
     """The score that a record names; whoever wrote it has checked that it fits."""
-    return CLASSES.get(name) or NUMBERS.get(name) or score(name, classes)
+    return (CLASSES | RARER | NUMBERS | ANY).get(name) or score(name, classes)
 
 
 def usual(name: str, scores: Mapping[str, Any]) -> Score | None:
     """The score to show of a round whose data nobody asks about: the named one, else what there is."""
-    known = CLASSES | NUMBERS
+    known = CLASSES | RARER | NUMBERS | ANY
     if name:
         return known.get(name)
     return next((known[key] for key in ("accuracy", "r2") if key in scores), None)

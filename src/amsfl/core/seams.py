@@ -80,7 +80,14 @@ class Attack(NamedTuple):
 
 
 def namespace(array: Array) -> Any:
-    """The functions of an array's own library, by the names of the array standard."""
+    """The functions of an array's own library, by the names of the array standard.
+
+    Args:
+        array: Of numpy, jax or another library that keeps to the standard.
+
+    Returns:
+        The library's module.
+    """
     return array.__array_namespace__()
 
 

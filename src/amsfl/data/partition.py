@@ -29,7 +29,11 @@ class Holdings(NamedTuple):
         return np.asarray(self.counts.sum(axis=1), np.int64)
 
     def table(self) -> list[dict[str, Any]]:
-        """One dict a client: client, rows, share, then the count of each class by name."""
+        """One dict a client: client, rows, share, then the count of each class by name.
+
+        Returns:
+            The rows of the table.
+        """
         total = max(1, int(self.counts.sum()))
         return [
             {"client": i, "rows": int(sum(row)), "share": sum(row) / total}

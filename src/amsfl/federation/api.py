@@ -42,13 +42,20 @@ def run(
 ) -> Result:
     """Train one federated model: `amsfl.run(method="amsfl", data="digits", rounds=30).accuracy`.
 
-    Arguments: `out` names a folder for the record, which `force` may overwrite; `watch(record)` is called
-    after every round, `before(dataset)` once there is data to look at; `track` names trackers, as in
-    "tensorboard,mlflow" (docs/trackers.md), or is one of your own; `progress=False` keeps a notebook quiet,
-    where a line says how far it has come; `dataset` and `network` are your own data and model in place of the
-    named ones; the rest are the settings of docs/settings.md, of which `method`, `policy`, `combine` and
-    `transmit` may also be objects of your own. Returns a Result. A mistake raises a UserError; what has no
-    effect is a warning.
+    Args:
+        out: A folder for the record.
+        force: Overwrite a run that the folder holds.
+        watch: `watch(record)` is called after every round.
+        before: `before(dataset)` is called once there is data to look at.
+        track: Names of trackers, as in "tensorboard,mlflow" (docs/trackers.md), or one of your own.
+        progress: False keeps a notebook quiet, where a line says how far it has come.
+        dataset: Your own data, in place of what `data` names.
+        network: Your own model, in place of what `model` names.
+        **settings: Those of docs/settings.md; method, policy, combine and transmit may also be objects of
+            your own.
+
+    Returns:
+        What the run leaves. A mistake raises a UserError; what has no effect is a warning.
     """
     trackers = track_by(track)
     own, given = brought(settings, dataset, network)
@@ -87,12 +94,19 @@ def resume(
 ) -> Result:
     """Continue a run from its folder; it ends with the same bits as one that was never stopped.
 
-    Arguments: `where` is the folder; `watch(record)` is called after every further round; `changes` make it
-    longer or shorter (rounds, seconds, target, stop_at_target) and go on record; what the run had of your own
-    (`dataset`, `network`, `method`, `policy`, `combine`, `transmit`) it needs again, for the folder does not
-    hold it; `anyway` goes on where the machine is another and the bits will not be the same; `track` and
-    `progress` as in `run`.
-    Returns a Result.
+    Args:
+        where: The run's folder.
+        watch: `watch(record)` is called after every further round.
+        dataset: Your own data, if the run had it: the folder does not hold it.
+        network: Your own model, likewise.
+        anyway: Go on where the machine is another and the bits will not be the same.
+        track: As in `run`.
+        progress: As in `run`.
+        **changes: Make it longer or shorter (rounds, seconds, target, stop_at_target), and go on record;
+            method, policy, combine and transmit of your own are needed again.
+
+    Returns:
+        What the run leaves.
     """
     trackers = track_by(track)
     own, changes = brought(changes, dataset, network)

@@ -32,10 +32,14 @@ def run_batch(
 ) -> list[Result]:
     """Many trials at once: `run_batch([{"data": "digits", "seed": seed} for seed in range(10)])`.
 
-    Arguments: `trials` are settings, a dict or a RunConfig each, that differ in nothing but seed, partition,
-    profile, clock, steps, lr, budget, policy_options and when they end; `own` holds what of them is your own
-    (amsfl.federation.Own); `watch(place, record)` is called after every round of every trial. Returns their
-    Results, in order.
+    Args:
+        trials: Settings, a dict or a RunConfig each, that differ in nothing but seed, partition, profile,
+            clock, steps, lr, budget, policy_options and when they end.
+        own: What of them is your own (amsfl.federation.Own).
+        watch: `watch(place, record)` is called after every round of every trial.
+
+    Returns:
+        Their Results, in order.
     """
     configs = [each if isinstance(each, RunConfig) else make_config({**each}) for each in trials]
     check_alike(configs)

@@ -96,12 +96,12 @@ class Training(Settings):
     )
     score: str = Field(
         "",
-        description="what counts on the hold-out: accuracy, f1, f1:CLASS, r2, mae, ...; see docs/scores.md",
+        description="what counts on the hold-out: accuracy, f1, auc, f1:CLASS, r2, mae; see docs/scores.md",
     )
     target: float | None = Field(
         None,
         gt=0,
-        description="stop at this score of the hold-out, as in 0.95, f1=0.8 or r2=0.8; alone: "
+        description="stop at this score of the hold-out, as in 0.95, auc=0.9 or r2=0.8; alone: "
         f"{ROUNDS_TO_TARGET:,} rounds at most",
         json_schema_extra={"text": "NUMBER or SCORE=NUMBER"},  # `aimed` takes it apart
     )
@@ -329,5 +329,5 @@ class ServeConfig(Serving, Training):
     @classmethod
     def _score(cls, value: str) -> str:
         if ":" in value:
-            raise ValueError("a server knows no class by its name; take accuracy, f1, r2, mae or rmse")
+            raise ValueError("a server knows no class by its name; take accuracy, f1, auc, r2, mae or rmse")
         return check_name(value)

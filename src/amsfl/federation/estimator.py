@@ -95,6 +95,16 @@ class FederatedClassifier(ClassifierMixin, _Federated):  # type: ignore[misc]
     """
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+        """Train on every site's own rows.
+
+        Args:
+            X: Rows of features.
+            y: Classes.
+            groups: Whose row each is, by name or number; without it rows are dealt to `clients` at random.
+
+        Returns:
+            Itself.
+        """
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
@@ -103,11 +113,26 @@ class FederatedClassifier(ClassifierMixin, _Federated):  # type: ignore[misc]
         return self._train(X, codes.astype(np.int32), *_sites(X, groups), _different(self.classes_))
 
     def predict_proba(self, X: Any) -> Array:
-        """[rows, classes], in the order of `classes_`."""
+        """How likely each class is.
+
+        Args:
+            X: Rows of features.
+
+        Returns:
+            Probabilities [rows, classes], in the order of `classes_`.
+        """
         rows = self._encoded(X)
         return self.model_.predict_proba(rows)
 
     def predict(self, X: Any) -> Array:
+        """Predict new rows.
+
+        Args:
+            X: Rows of features.
+
+        Returns:
+            Of every row its class, as `y` spelled it.
+        """
         chances = self.predict_proba(X)
         return np.asarray(self.classes_[chances.argmax(axis=1)])
 
@@ -120,12 +145,30 @@ class FederatedRegressor(RegressorMixin, _Federated):  # type: ignore[misc]
     """
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+        """Train on every site's own rows.
+
+        Args:
+            X: Rows of features.
+            y: Numbers, in any unit.
+            groups: Whose row each is, by name or number; without it rows are dealt to `clients` at random.
+
+        Returns:
+            Itself.
+        """
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         sites, names = _sites(X, groups)
         amount = standard(_by_site(y.astype(np.float64), sites))
         return self._train(X, standardised(y, amount), sites, names, amount=amount)
 
     def predict(self, X: Any) -> Array:
+        """Predict new rows.
+
+        Args:
+            X: Rows of features.
+
+        Returns:
+            Of every row its number, in the units of y.
+        """
         rows = self._encoded(X)
         return self.model_.predict(rows)
 

@@ -48,7 +48,7 @@ def _by_client(rounds: list[RoundRecord], key: str) -> dict[int, float]:
 def row(record: RoundRecord, clock: str, main: Score) -> dict[str, Any]:
     """A round as a table's row: when it ended, its scores, what it cost."""
     scores = {key.replace("/", "_"): value for key, value in record.scores.items()}
-    if main.place is not None:  # of one class
+    if main.listed:
         scores |= {
             f"{split}_{main.name}": value
             for split, found in record.metrics.items()
@@ -80,7 +80,7 @@ def plot(result: "Result", score: str | None, by: str, axes: "Axes | None") -> "
     main = result.parts.score
     rows = [row(record, result.summary.clock, main) for record in result.rounds]
     known = [key.replace("/", "_") for key in flat(result.summary.metrics)]
-    wanted = score or f"holdout_{main.key if main.place is None else main.name}"
+    wanted = score or f"holdout_{main.name if main.listed else main.key}"
     points = [(place, each[wanted]) for place, each in enumerate(rows) if wanted in each]
     if not points:
         raise UserError(f"No round has a score {wanted!r}{nearest(wanted, known)}.")

@@ -119,6 +119,7 @@ def base(data: Dataset, y: Any) -> dict[str, Any]:
         table = np.zeros((1, len(counts), len(counts)), np.int64)
         table[0, :, counts.argmax()] = counts
         found = metrics(Scores(np.zeros(1), table), 0)
+        found |= {"auc": [0.5] * len(counts), "macro_auc": 0.5}  # a constant ranks nothing
     # TOML has no None: what a constant has no value of is 0
     return {
         name: [each or 0.0 for each in value] if isinstance(value, list) else value or 0.0

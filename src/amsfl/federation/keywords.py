@@ -61,9 +61,9 @@ class TrainingKeywords(TypedDict, total=False):
     seconds: float | None
     """stop after so many seconds: virtual ones, or real clients' own"""
     score: str
-    """what counts on the hold-out: accuracy, f1, f1:CLASS, r2, mae, ...; see docs/scores.md"""
+    """what counts on the hold-out: accuracy, f1, auc, f1:CLASS, r2, mae; see docs/scores.md"""
     target: str | float | None
-    """stop at this score of the hold-out, as in 0.95, f1=0.8 or r2=0.8; alone: 1,000 rounds at most"""
+    """stop at this score of the hold-out, as in 0.95, auc=0.9 or r2=0.8; alone: 1,000 rounds at most"""
     stop_at_target: bool
     """whether reaching the target ends the run"""
     steps: int

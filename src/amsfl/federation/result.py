@@ -68,23 +68,57 @@ class Result(NamedTuple):
         return face.clients(self)
 
     def to_frame(self) -> "pandas.DataFrame":
-        """One row a round: seconds, every score (`holdout_accuracy`), learning rate, steps, megabytes."""
+        """One row a round: seconds, every score (`holdout_accuracy`), learning rate, steps, megabytes.
+
+        Returns:
+            A data frame, by round.
+        """
         return face.frame(self)
 
     def plot(self, score: str | None = None, by: str = "seconds", axes: "Axes | None" = None) -> "Axes":
-        """The curve of a score (a column of `to_frame`) by seconds, round, megabytes or joules."""
+        """The curve of a score.
+
+        Args:
+            score: A column of `to_frame`; what the run goes by if left out.
+            by: seconds, round, megabytes or joules.
+            axes: Matplotlib's, to draw into.
+
+        Returns:
+            Matplotlib's axes.
+        """
         return face.plot(self, score, by, axes)
 
     def predict(self, x: Any) -> Array:
-        """Class names of rows (numbers in their own units): features, a table's file or a data frame."""
+        """Predict rows by the last model.
+
+        Args:
+            x: Features, a table's file or a data frame.
+
+        Returns:
+            The name of each row's class, or its number in the label's own units.
+        """
         return self.model.named(self.logits(x))
 
     def predict_proba(self, x: Any) -> Array:
-        """Probabilities [rows, classes], in the order of the data's classes."""
+        """How likely each class is.
+
+        Args:
+            x: Features, a table's file or a data frame.
+
+        Returns:
+            Probabilities [rows, classes], in the order of the data's classes.
+        """
         return self.model.chances(self.logits(x))
 
     def logits(self, x: Any) -> Array:
-        """By the engine's own network, so that a user's own gives them, too."""
+        """By the engine's own network, so that a user's own gives them, too.
+
+        Args:
+            x: Features, a table's file or a data frame.
+
+        Returns:
+            The network's outputs, [rows, classes].
+        """
         import jax.numpy as jnp  # here: the engines set jax up before anybody imports it
 
         task = self.parts.task

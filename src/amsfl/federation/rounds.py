@@ -16,6 +16,7 @@ from amsfl.core import Reading, score
 from amsfl.engines import State, metrics
 from amsfl.federation import flight as queue
 from amsfl.federation import private, takeoff
+from amsfl.federation.details import ranked
 from amsfl.federation.flight import Flight, Move
 from amsfl.federation.limits import over_limit
 from amsfl.federation.moves import Trial, allowance, decided, spent, took, until_the_server_moves, worked
@@ -132,6 +133,8 @@ def _evaluate(parts: Parts, state: State, running: list[Trial]) -> dict[int, dic
         scores = parts.engine.evaluate(models if len(places) == len(due) else models[np.array(places)], split)
         for nth, place in enumerate(places):
             found[picked[place]][split] = metrics(scores, nth)
+            if parts.score.ranks:
+                found[picked[place]][split] |= ranked(parts, np.asarray(models[place]), split)
     return found
 
 

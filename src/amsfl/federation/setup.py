@@ -32,7 +32,11 @@ class Own(NamedTuple):
     transmit: Transmit | None = None
 
     def names(self) -> dict[str, str]:
-        """The settings that follow from what was brought."""
+        """The settings that follow from what was brought.
+
+        Returns:
+            Settings by name.
+        """
         places = {"dataset": "data", "network": "model"}  # the others are called as their setting is
         own = {key: part for key, part in self._asdict().items() if part is not None}
         return {places.get(key, key): part.name for key, part in own.items()}

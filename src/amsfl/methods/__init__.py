@@ -83,12 +83,26 @@ def options(name: str, given: Mapping[str, float]) -> dict[str, float]:
 
 
 def server_optimizer(given: str) -> Method | None:
-    """What `given` spells: adam, or adam:0.01/0.9 with its numbers in order; None for an empty text."""
+    """A server's optimizer by its name and numbers.
+
+    Args:
+        given: adam, or adam:0.01/0.9 with its numbers in order.
+
+    Returns:
+        The optimizer, or None for an empty text.
+    """
     return SERVER_OPTIMIZERS.chained(given, only_one)
 
 
 def driven(method: Method) -> Method:
-    """The method for clients whose own optimizer moves them; a UserError where it must move them itself."""
+    """The method for clients whose own optimizer moves them; a UserError where it must move them itself.
+
+    Args:
+        method: As it was made.
+
+    Returns:
+        The method in that form.
+    """
     found: Method = method.driven or method
     if found.plain_gradients:
         raise UserError(

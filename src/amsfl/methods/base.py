@@ -118,7 +118,14 @@ class Method(NamedTuple):
     driven: Any = None  # the Method for clients with an optimizer of their own, where it is another one
 
     def told(self, server: Vector) -> Vector:
-        """What clients see of the server state: all of it where it is sent to them, else nothing."""
+        """What clients see of the server state: all of it where it is sent to them, else nothing.
+
+        Args:
+            server: The server's state.
+
+        Returns:
+            That state, or none of it.
+        """
         return server if self.vectors_down > 1 else server[:0]
 
     @property

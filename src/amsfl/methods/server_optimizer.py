@@ -23,6 +23,13 @@ def optimize(method: Method, server: Method) -> Method:
 
     Over FedAvg it is FedAdam, FedYogi or FedAvgM. The method must keep no state at the server: one that does
     has a server's step of its own. Reddi et al. 2021, arXiv 2003.00295; Hsu, Qi and Brown 2019, 1909.06335.
+
+    Args:
+        method: Whose step it is.
+        server: adam, yogi or momentum, as `server_optimizer` makes them.
+
+    Returns:
+        The method with that server.
     """
 
     def aggregate(

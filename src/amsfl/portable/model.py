@@ -37,7 +37,14 @@ class PortableModel(NamedTuple):
     amount: Amount | None = None  # of numbers: outputs times its scale plus its shift are in the user's units
 
     def encode(self, rows: Any) -> Array:
-        """Features of new rows: a file, a data frame or a dict of columns; an array has features already."""
+        """Features of new rows.
+
+        Args:
+            rows: A file, a data frame or a dict of columns; an array has features already.
+
+        Returns:
+            float32 [rows, features].
+        """
         if isinstance(rows, np.ndarray) or (isinstance(rows, list) and rows and not isinstance(rows[0], str)):
             return self._features(np.asarray(rows))
         table = read(str(rows)) if isinstance(rows, str | Path) else from_frame(rows, "the table of new rows")
@@ -60,7 +67,14 @@ class PortableModel(NamedTuple):
         return x
 
     def logits(self, rows: Any) -> Array:
-        """Of every row and class, float32 [rows, classes]; of numbers, standardised, [rows, 1]."""
+        """The network's outputs.
+
+        Args:
+            rows: As in `encode`.
+
+        Returns:
+            float32 [rows, classes]; of numbers, standardised, [rows, 1].
+        """
         if not self.layers:
             raise UserError(
                 "This model is a network of the user's own; amsfl keeps its numbers, not its code."
@@ -72,21 +86,50 @@ class PortableModel(NamedTuple):
         return np.concatenate(parts) if parts else np.zeros((0, len(self.classes) or 1), np.float32)
 
     def predict_proba(self, rows: Any) -> Array:
-        """Probabilities, float64 [rows, classes], in the order of `classes`."""
+        """How likely each class is.
+
+        Args:
+            rows: As in `encode`.
+
+        Returns:
+            float64 [rows, classes], in the order of `classes`.
+        """
         return self.chances(self.logits(rows))
 
     def predict(self, rows: Any) -> Array:
-        """The name of the most likely class of every row, or its number in the user's own units."""
+        """Predict new rows.
+
+        Args:
+            rows: As in `encode`.
+
+        Returns:
+            The name of the most likely class of every row, or its number in the label's own units.
+        """
         return self.named(self.logits(rows))
 
     def named(self, outputs: Array) -> Array:
-        """What a network's outputs predict."""
+        """What a network's outputs predict.
+
+        Args:
+            outputs: Of the network.
+
+        Returns:
+            Class names, or numbers in the label's own units.
+        """
         if self.classes:
             return np.asarray(np.take(np.array(self.classes), outputs.argmax(axis=1)))
         shift, scale = self.amount or Amount(0.0, 1.0)
         return np.asarray(outputs[:, 0].astype(np.float64) * scale + shift)
 
     def chances(self, logits: Array) -> Array:
+        """Probabilities of logits.
+
+        Args:
+            logits: Of the network.
+
+        Returns:
+            float64 [rows, classes].
+        """
         if not self.classes:
             raise UserError("This model predicts a number, which has no probabilities; use predict.")
         found = logits.astype(np.float64)
@@ -94,7 +137,11 @@ class PortableModel(NamedTuple):
         return np.asarray(found / found.sum(axis=1, keepdims=True))
 
     def description(self) -> dict[str, Any]:
-        """model.json: all but the tensors."""
+        """model.json: all but the tensors.
+
+        Returns:
+            Plain values.
+        """
         return {
             "layers": plain(self.layers),
             "classes": list(self.classes),

@@ -64,6 +64,14 @@ def noise_for(site: Site, budget: float, steps: int) -> float:
 
     For the next chance of three digits and the next mark of steps: a little more than the least, and
     thousands of clients ask for the same few.
+
+    Args:
+        site: What an accountant must know of the client.
+        budget: Its epsilon at most.
+        steps: How many it takes.
+
+    Returns:
+        In units of the clipping norm.
     """
     digits = 10.0 ** (2 - floor(log10(site.chance)))
     chance = min(ceil(site.chance * digits * (1 - 1e-12)) / digits, 1.0)

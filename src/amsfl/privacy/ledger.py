@@ -21,15 +21,36 @@ class Ledger(NamedTuple):
     limits: Ints  # steps in a whole run
 
     def left(self, taken: Sequence[int]) -> Ints:
-        """Steps that every client may still take."""
+        """Steps that every client may still take.
+
+        Args:
+            taken: Steps of every client so far.
+
+        Returns:
+            One number a client.
+        """
         return np.maximum(self.limits - np.asarray(taken, np.int64), 0)
 
     def bounds(self, taken: Sequence[int]) -> list[float]:
-        """Every client's epsilon so far, or a little more: at the next mark, and never above its budget."""
+        """Every client's epsilon so far, or a little more: at the next mark, and never above its budget.
+
+        Args:
+            taken: Steps of every client so far.
+
+        Returns:
+            One epsilon a client.
+        """
         return [self._bound(number, steps) for number, steps in enumerate(taken)] if self.sites else []
 
     def spent(self, taken: Sequence[int]) -> list[float]:
-        """Every client's epsilon for the steps that it took."""
+        """Every client's epsilon for the steps that it took.
+
+        Args:
+            taken: Steps of every client so far.
+
+        Returns:
+            One epsilon a client.
+        """
         return [epsilon(site, int(steps)) for site, steps in zip(self.sites, taken, strict=False)]
 
     def _bound(self, number: int, steps: int) -> float:
@@ -42,7 +63,15 @@ NOTHING = Ledger((), (), np.zeros(0, np.int64))
 
 
 def ledger(sites: Sequence[Site], budgets: Sequence[float] | None) -> Ledger:
-    """The book of a run, of its `sites` and their `budgets`; refused where nobody may take a step."""
+    """The book of a run.
+
+    Args:
+        sites: What an accountant must know of each client.
+        budgets: Each client's epsilon at most; None for no bound.
+
+    Returns:
+        The book; refused where nobody may take a step.
+    """
     if budgets is None:
         return Ledger(tuple(sites), (), np.full(len(sites), UNLIMITED))
     each = list(zip(sites, budgets, strict=True))

@@ -18,6 +18,9 @@ def price() -> Policy:
     """The default: closed form in the price of a second, what is left filled greedily.
 
     Where clients do not wait for each other each is planned alone, by its own gain per second.
+
+    Returns:
+        The policy.
     """
 
     def plan(problem: Problem, signals: Signals) -> Plan:
@@ -27,12 +30,23 @@ def price() -> Policy:
 
 
 def greedy() -> Policy:
-    """One step at a time by gain per second; the reference for `price`."""
+    """One step at a time by gain per second; the reference for `price`.
+
+    Returns:
+        The policy.
+    """
     return Policy("greedy", lambda problem, _: optimise(problem, one_by_one), readings=True, steps=False)
 
 
 def exact(limit_s: float = 60.0) -> Policy:
-    """Integer programming (HiGHS), to certify the other two; gives up after `limit_s` seconds."""
+    """Integer programming (HiGHS), to certify the other two.
+
+    Args:
+        limit_s: Seconds after which it gives up.
+
+    Returns:
+        The policy.
+    """
     solve = partial(solve_exactly, limit_s=limit_s)
     return Policy("exact", lambda problem, _: solve(problem), readings=True, steps=False)
 

@@ -35,6 +35,19 @@ def wang(
     Search up to 10 times the previous tau and at most 100, phi 0.025: the authors' code
     (github.com/IBM/adaptive-federated-learning). A round's budget, where there is one, holds too.
     In a run all come from its signals; delta is then the slope, which bounds it.
+
+    Args:
+        lr: The learning rate.
+        rho: Of the loss's Lipschitz constant.
+        beta: Of its smoothness.
+        delta: How far clients' gradients lie apart.
+        left: Seconds until the end.
+        phi: The authors' control parameter.
+        previous: The tau before.
+        most: The largest tau.
+
+    Returns:
+        The policy.
     """
     limit = whole("wang", "most", most)
 
@@ -139,6 +152,13 @@ def speed(most: int | None = None, least: int | None = None) -> Policy:
     The step rule of FedCompass (arXiv 2309.14675) and FedQueue in a synchronous round:
     t = floor((arrival - b)/c), with least a fifth of most, as in their code (github.com/APPFL/APPFL).
     A round's budget or further resources bring the arrival forward.
+
+    Args:
+        most: Steps of the fastest client.
+        least: Steps of everybody.
+
+    Returns:
+        The policy.
     """
 
     def plan(problem: Problem, signals: Signals) -> Plan:

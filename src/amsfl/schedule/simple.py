@@ -22,6 +22,13 @@ def printed(alpha: float | None = None, beta: float | None = None) -> Policy:
     the sum of c t + b. It minimises an error that grows with every step, so it feeds the slowest and least
     important clients; it knows no t_max, and its last step goes over the budget. In a run
     alpha = 2 lr sqrt(mu) G and beta = lr^2 L^2 G^2 / 2 with the constants of the readings; alone both are 1.
+
+    Args:
+        alpha: The paper's; from the run's readings if left out.
+        beta: Likewise.
+
+    Returns:
+        The policy.
     """
 
     def plan(problem: Problem, signals: Signals) -> Plan:
@@ -63,7 +70,14 @@ def _constants(signals: Signals) -> tuple[float, float]:
 
 
 def fixed(steps: int | None = None) -> Policy:
-    """The same number of steps for everyone (FedAvg), whatever it costs; t_max still holds."""
+    """The same number of steps for everyone (FedAvg), whatever it costs; t_max still holds.
+
+    Args:
+        steps: How many; the setting `steps` if left out.
+
+    Returns:
+        The policy.
+    """
     given = None if steps is None else whole("fixed", "steps", steps)
     return Policy(
         "fixed",
@@ -83,6 +97,9 @@ def fill() -> Policy:
     """As many steps as a common deadline allows, whatever they are worth: t = floor((D - b)/c).
 
     Under makespan D is the budget; under sum, and with further resources, the latest D that they allow.
+
+    Returns:
+        The policy.
     """
 
     def plan(problem: Problem, signals: Signals) -> Plan:

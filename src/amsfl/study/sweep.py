@@ -47,13 +47,21 @@ def sweep(
 ) -> "pandas.DataFrame":
     """Run every combination: `sweep({"method": ["fedavg", "amsfl"], "seed": range(5)}, data="digits")`.
 
-    Arguments: `over` names settings (docs/settings.md) and the values to try; `settings` hold for all runs;
-    `out` is a folder that keeps finished runs, so that the same call goes on where it was stopped, and a
-    longer one runs only what is new; `dataset` and `network` are your own; `watch(done, of)` is called after
-    every batch, `progress=False` keeps a notebook's line of progress away. Runs that differ in seed,
-    partition, profile, clock, steps, lr or their end are one batch.
-    Returns a data frame, one row a run in the order of the combinations: what was swept, the last scores, the
-    time to the target, what it cost.
+    Runs that differ in seed, partition, profile, clock, steps, lr or their end are one batch.
+
+    Args:
+        over: Names of settings (docs/settings.md) and the values to try.
+        out: A folder that keeps finished runs: the same call goes on where it was stopped, and a longer one
+            runs only what is new.
+        dataset: Your own data.
+        network: Your own model.
+        watch: `watch(done, of)` is called after every batch.
+        progress: False keeps a notebook's line of progress away.
+        **settings: For all runs.
+
+    Returns:
+        A data frame, one row a run in the order of the combinations: what was swept, the last scores, the
+        time to the target, what it cost.
     """
     pandas = need("pandas", "frames", "sweep()")
     runs = combinations(over, dataset, network, settings)

@@ -15,12 +15,30 @@ def spend(shape: Array, price: Array, budget: Array) -> Array:
 
 
 def printed_allocation(worth: Array, seconds: Array, budget: Array) -> Array:
-    """The appendix's t_i ~ (c_i a_i)^(-1/2)."""
+    """The appendix's t_i ~ (c_i a_i)^(-1/2).
+
+    Args:
+        worth: a_i of each client.
+        seconds: c_i, of a step.
+        budget: S, of a round.
+
+    Returns:
+        t_i of each client.
+    """
     return spend(1 / np.sqrt(worth * seconds), seconds, budget)
 
 
 def quadratic_allocation(worth: Array, seconds: Array, budget: Array) -> Array:
-    """min sum a_i t_i^2 with sum c_i t_i = S: 2 a_i t_i = lambda c_i, so t_i ~ c_i / a_i."""
+    """min sum a_i t_i^2 with sum c_i t_i = S: 2 a_i t_i = lambda c_i, so t_i ~ c_i / a_i.
+
+    Args:
+        worth: a_i of each client.
+        seconds: c_i, of a step.
+        budget: S, of a round.
+
+    Returns:
+        t_i of each client.
+    """
     return spend(seconds / worth, seconds, budget)
 
 

@@ -108,10 +108,17 @@ def check_run(
     budget: float | None = None,
     trace: Trace | None = None,
 ) -> list[ClaimResult]:
-    """Everything a recorded run can say; with a trace (known constants) every claim of the paper too.
+    """Everything a recorded run can say; with a trace every claim of the paper too.
 
-    `facts` is what the record says of the method, `clock` (sum or makespan) the clock it was planned by,
-    `budget` its seconds a round.
+    Args:
+        rows: Rounds of a record.
+        facts: What the record says of the method.
+        clock: sum or makespan: the clock it was planned by.
+        budget: Its seconds a round.
+        trace: The same run with its models and known constants.
+
+    Returns:
+        Every claim and how it fared.
     """
     if not rows and trace is None:
         raise UserError(

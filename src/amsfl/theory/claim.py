@@ -92,7 +92,15 @@ def untold(name: str, where: str, form: str, why: str) -> ClaimResult:
 
 
 def evaluate(claims: Iterable[Claim], trace: Trace) -> list[ClaimResult]:
-    """Every claim held against one run (or, with leading case axes, against thousands)."""
+    """Every claim held against one run (or, with leading case axes, against thousands).
+
+    Args:
+        claims: Of the paper, printed or corrected.
+        trace: A run with known constants.
+
+    Returns:
+        Every claim and how it fared.
+    """
     weak = bool(np.any(trace.problem.convex <= 0))
     return [
         untold(c.name, c.where, c.form, f"{c.statement}: needs strong convexity (mu > 0)")
@@ -103,5 +111,12 @@ def evaluate(claims: Iterable[Claim], trace: Trace) -> list[ClaimResult]:
 
 
 def table(results: Iterable[ClaimResult]) -> list[dict[str, str | float | None]]:
-    """Rows of plain values for a printed table or JSON."""
+    """Rows of plain values for a printed table or JSON.
+
+    Args:
+        results: Of `evaluate` or `check_run`.
+
+    Returns:
+        One dict a claim.
+    """
     return [r._asdict() for r in results]

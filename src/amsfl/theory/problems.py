@@ -67,7 +67,16 @@ def newton(
 
 
 def quadratic(hessians: Array, centres: Array, weights: Array) -> Problem:
-    """F_i(w) = (w - w_i)' H_i (w - w_i) / 2; the Hessian never changes, so M = 0."""
+    """F_i(w) = (w - w_i)' H_i (w - w_i) / 2; the Hessian never changes, so M = 0.
+
+    Args:
+        hessians: [..., clients, dim, dim].
+        centres: [..., clients, dim], where each is least.
+        weights: [..., clients] shares.
+
+    Returns:
+        The problem.
+    """
     eigen = np.linalg.eigvalsh(hessians)
 
     def grad(w: Array) -> Array:
@@ -97,6 +106,15 @@ def logistic(features: Array, labels: Array, ridge: Array, weights: Array) -> Pr
     """Mean of log(1 + exp(-y x'w)) over a client's rows + ridge ||w||^2 / 2, labels +-1.
 
     The sigmoid's slope is at most 1/4 and its second derivative at most 1/(6 sqrt 3), hence L and M.
+
+    Args:
+        features: [..., clients, rows, dim].
+        labels: [..., clients, rows], 1 or -1.
+        ridge: Of each case.
+        weights: [..., clients] shares.
+
+    Returns:
+        The problem.
     """
     rows, dim = features.shape[-2:]
     ridge = np.broadcast_to(ridge, weights.shape[:-1])
@@ -139,7 +157,14 @@ def logistic(features: Array, labels: Array, ridge: Array, weights: Array) -> Pr
 
 
 def tanh(sharpness: float = 20.0) -> Problem:
-    """One client, one dimension, F'(w) = tanh(k w) / k: L = 1 whatever k, but M grows with k."""
+    """One client, one dimension, F'(w) = tanh(k w) / k: L = 1 whatever k, but M grows with k.
+
+    Args:
+        sharpness: k.
+
+    Returns:
+        The problem.
+    """
     k = float(sharpness)
 
     def loss(w: Array) -> Array:
@@ -167,7 +192,15 @@ def tanh(sharpness: float = 20.0) -> Problem:
 
 
 def build(kind: str, data: dict[str, Array]) -> Problem:
-    """The problem that `kind` and `data` describe, as stored beside a recorded run."""
+    """The problem as it is stored beside a recorded run.
+
+    Args:
+        kind: quadratic, logistic or tanh.
+        data: Its arrays by name.
+
+    Returns:
+        The problem.
+    """
     makers: dict[str, Callable[..., Problem]] = {"quadratic": quadratic, "logistic": logistic, "tanh": tanh}
     if kind not in makers:
         raise UserError(f"The problem kind {kind!r} is not known here{nearest(kind, makers)}.")
@@ -177,7 +210,18 @@ def build(kind: str, data: dict[str, Array]) -> Problem:
 def random_quadratics(
     rng: np.random.Generator, cases: int, clients: int = 4, dim: int = 3, apart: float = 1.0
 ) -> Problem:
-    """Random eigenvectors, eigenvalues log-uniform in [mu, L], centres `apart` from each other."""
+    """Random eigenvectors, eigenvalues log-uniform in [mu, L], centres `apart` from each other.
+
+    Args:
+        rng: Numpy's.
+        cases: Problems at once.
+        clients: Of each.
+        dim: Of the model.
+        apart: How far the centres lie from each other.
+
+    Returns:
+        The problems, cases first.
+    """
     low = 10 ** rng.uniform(-2, 0, (cases, 1, 1))
     eigen = low ** rng.uniform(0, 1, (cases, clients, dim)) * 10 ** rng.uniform(-0.5, 0.5, (cases, 1, 1))
     turn = np.linalg.qr(rng.normal(size=(cases, clients, dim, dim)))[0]
@@ -189,7 +233,18 @@ def random_quadratics(
 def random_logistic(
     rng: np.random.Generator, cases: int, clients: int = 3, dim: int = 3, rows: int = 12
 ) -> Problem:
-    """Gaussian features, a different true direction per client, so that the clients disagree."""
+    """Gaussian features, a different true direction per client, so that the clients disagree.
+
+    Args:
+        rng: Numpy's.
+        cases: Problems at once.
+        clients: Of each.
+        dim: Of the model.
+        rows: Of each client.
+
+    Returns:
+        The problems, cases first.
+    """
     features = rng.normal(size=(cases, clients, rows, dim)) * 10 ** rng.uniform(-0.5, 0.7, (cases, 1, 1, 1))
     truth = rng.normal(size=(cases, clients, dim))
     labels = np.sign(contract("...ri,...i->...r", features, truth) + rng.normal(size=(cases, clients, rows)))

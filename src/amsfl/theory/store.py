@@ -32,7 +32,14 @@ def _dot(x: Array, y: Array) -> list[float]:
 
 
 def rows_of(trace: Trace) -> list[RoundRecord]:
-    """The rounds of a single run (no case axes) as a run records them, readings from full gradients."""
+    """The rounds of a single run (no case axes) as a run records them, readings from full gradients.
+
+    Args:
+        trace: Of one run.
+
+    Returns:
+        Rounds as `rounds.jsonl` has them.
+    """
     clients, clock = trace.steps.shape[-1], {"sum": 0.0, "makespan": 0.0}
     last, rows = np.zeros_like(trace.anchors[0]), []
     for k, steps in enumerate(trace.steps):
@@ -77,7 +84,12 @@ def rows_of(trace: Trace) -> list[RoundRecord]:
 
 
 def write_trace(trace: Trace, folder: Path) -> None:
-    """Leave a folder that `amsfl check` can read; a trace that it holds is replaced."""
+    """Leave a folder that `amsfl check` can read; a trace that it holds is replaced.
+
+    Args:
+        trace: Of one run.
+        folder: Where to.
+    """
     if trace.steps.ndim != 2:
         raise UserError("Only a single run can be stored; this trace holds many cases side by side.")
     if holds_record(folder):
@@ -99,7 +111,14 @@ def write_trace(trace: Trace, folder: Path) -> None:
 
 
 def read_trace(folder: Path) -> Trace | None:
-    """The trace stored in a folder, None if it is an ordinary run."""
+    """The trace stored in a folder.
+
+    Args:
+        folder: Of a recorded run.
+
+    Returns:
+        The trace, or None if it is an ordinary run.
+    """
     own = read_manifest(folder, "run", "flower", "trace")
     if own.kind != "trace" or not (folder / THEORY).exists():
         return None
@@ -116,7 +135,14 @@ def read_trace(folder: Path) -> Trace | None:
 
 
 def check_folder(folder: Path) -> list[ClaimResult]:
-    """`check_run` on what a folder holds."""
+    """`check_run` on what a folder holds.
+
+    Args:
+        folder: Of a recorded run.
+
+    Returns:
+        Every claim and how it fared.
+    """
     found = read_run(folder)
     clock, budget = found.settings.get("clock", "sum"), found.settings.get("budget")
     return check_run(found.rounds, found.method, clock=clock, budget=budget, trace=read_trace(folder))

@@ -39,7 +39,18 @@ def local_steps(problem: Problem, anchor: Array, steps: Steps, lr: Array, longes
 def record(
     problem: Problem, start: Array, steps: Steps, lr: Array | float, step_seconds: Array | None = None
 ) -> Trace:
-    """Run one round per leading row of `steps`, from `start`, averaging with the problem's weights."""
+    """Run one round per leading row of `steps`, from `start`, averaging with the problem's weights.
+
+    Args:
+        problem: What is minimised.
+        start: The first model.
+        steps: [rounds, ..., clients].
+        lr: Of every step.
+        step_seconds: [..., clients], where time is to be known.
+
+    Returns:
+        Every model on the way.
+    """
     steps = np.asarray(steps)
     clients = problem.weights.shape[-1]
     if steps.ndim < 2 or steps.shape[-1] != clients or steps.min() < 1:

@@ -35,5 +35,9 @@ def make(given: Given) -> list[Tracker]:
 
 
 def names() -> list[str]:
-    """Trackers that can be named: ours and those of installed packages."""
+    """Trackers that can be named: ours and those of installed packages.
+
+    Returns:
+        The names, ours first.
+    """
     return _KIND.names()

@@ -71,6 +71,9 @@ def tracking(trackers: Sequence[Tracker], begun: Begun) -> Iterator[Told]:
     Args:
         trackers: To tell.
         begun: What begins.
+
+    Yields:
+        What to tell rounds and the end to.
     """
     open_ones = [told for each in trackers if (told := _opened(each, begun)) is not None]
     ended = False

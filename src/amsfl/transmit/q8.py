@@ -14,6 +14,9 @@ def q8() -> Transmit:
     q = floor(v / s + u),   s = max |v| / 127 over a block of 1,024 numbers,  u uniform in [0, 1)
 
     Alistarh et al. 2017, arXiv 1610.02132 (QSGD, with the largest entry as the norm).
+
+    Returns:
+        The transmission.
     """
 
     def encode(key: Key, parts: Parts, memory: Array) -> tuple[Parts, Array]:

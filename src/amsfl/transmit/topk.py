@@ -12,6 +12,12 @@ def topk(share: float = 0.1) -> Transmit:
 
     Stich, Cordonnier and Jaggi 2018, arXiv 1809.07599; error feedback: Karimireddy et al. 2019, 1901.09847.
     An entry travels as a number and its place, 8 bytes.
+
+    Args:
+        share: Of the numbers, above 0 and at most 1.
+
+    Returns:
+        The transmission.
     """
     if not 0 < share <= 1:
         raise UserError(f"topk sends a share of the numbers, above 0 and at most 1, not {share:g}.")

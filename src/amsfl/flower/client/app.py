@@ -21,9 +21,14 @@ Own = Sequence[Method | Transmit]  # methods and transmissions that are not ours
 
 
 def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
-    """A ClientApp around a Trainer. Flower starts a process a message, so `make` runs for each of them.
+    """A ClientApp around a Trainer.
 
-    `own` are methods and transmissions of your own; the server's order names which to use.
+    Args:
+        make: `make(context)` returns a Trainer; Flower starts a process a message, so it runs for each.
+        own: Methods and transmissions of your own; the server's order names which to use.
+
+    Returns:
+        The app that a pyproject.toml names as `clientapp`.
     """
     app = ClientApp()
 
@@ -129,7 +134,15 @@ def pace_of(context: Context) -> Pace:
 
 
 def numpy_client(make: Callable[[Context], "NumpyTrainer"], own: Own = ()) -> ClientApp:
-    """A ClientApp around plain numpy: `make(context)` returns a NumpyTrainer, or your own Trainer."""
+    """A ClientApp around plain numpy.
+
+    Args:
+        make: `make(context)` returns a NumpyTrainer, or your own Trainer.
+        own: Methods and transmissions of your own; the server's order names which to use.
+
+    Returns:
+        The app that a pyproject.toml names as `clientapp`.
+    """
     return client_app(make, own)
 
 
@@ -151,20 +164,60 @@ class NumpyTrainer:
         self.order: wire.Order | None = None
 
     def start(self, seed: int) -> tuple[wire.Vector, wire.Buffers]:
+        """The first model, where the server asks this client for one.
+
+        Args:
+            seed: Of the first model.
+
+        Returns:
+            The flat model and its buffers.
+        """
         return np.asarray(self._start, np.float32), {}
 
     def begin(self, order: wire.Order, model: wire.Model, method: Method) -> None:
+        """Called once before the steps of a round.
+
+        Args:
+            order: What the server asks for.
+            model: Where the round begins.
+            method: How to step.
+        """
         if method.objective is not None:
             raise UserError(f"Method {method.name!r} changes the loss itself; only jax_client can run it.")
         self.order = order
 
     def lift(self, vector: wire.Vector) -> Any:
+        """A flat vector as this trainer computes with it.
+
+        Args:
+            vector: A flat model from the wire.
+
+        Returns:
+            The same as the trainer wants it.
+        """
         return vector
 
     def lower(self, vector: Any) -> wire.Vector:
+        """Back to what travels.
+
+        Args:
+            vector: As `lift` gave it.
+
+        Returns:
+            A numpy array, float32.
+        """
         return np.asarray(vector, np.float32)
 
     def gradient(self, x: Any, step: int) -> tuple[float, Any]:
+        """Loss and gradient of a minibatch.
+
+        Args:
+            x: The flat model.
+            step: Of this round, from 0; it says which minibatch.
+
+        Returns:
+            The loss and its gradient.
+        """
         assert self.order is not None
         loss, grad = self._gradient(x, step, self.order)
         return float(loss), np.asarray(grad, np.float32)
@@ -172,7 +225,20 @@ class NumpyTrainer:
     probe = gradient
 
     def buffers(self) -> wire.Buffers:
+        """Arrays that are averaged and not trained.
+
+        Returns:
+            By name; here none.
+        """
         return {}
 
     def evaluate(self, x: Any) -> dict[str, float] | None:
+        """Scores on the client's own test rows.
+
+        Args:
+            x: The flat model.
+
+        Returns:
+            loss, rows and scores, or None without test rows.
+        """
         return self._evaluate(x) if self._evaluate else None

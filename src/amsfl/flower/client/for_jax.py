@@ -9,6 +9,8 @@ from flwr.app import Context
 from flwr.clientapp import ClientApp
 
 from amsfl import sampling
+from amsfl.core import UserError
+from amsfl.flower import numbers
 from amsfl.flower.client.app import Own, client_app
 from amsfl.flower.wire import Buffers, Model, Order, Vector
 from amsfl.methods import Method
@@ -19,13 +21,22 @@ class Shard(NamedTuple):
 
     x: Vector
     y: Vector
-    classes: int
+    classes: int  # 0 where labels are amounts
     model: str = "mlp"  # as `amsfl run --model`
     test: tuple[Vector, Vector] | None = None
+    unit: float = 1.0  # of an amount: what 1 is in the user's own
 
 
 def jax_client(shard: Callable[[Context], Shard], own: Own = ()) -> ClientApp:
-    """A ClientApp around rows, labels and one of our models: `shard(context)` says which rows are its own."""
+    """A ClientApp around rows, labels and one of our models.
+
+    Args:
+        shard: `shard(context)` returns the rows and labels of this client, and the model's name.
+        own: Methods and transmissions of your own; the server's order names which to use.
+
+    Returns:
+        The app that a pyproject.toml names as `clientapp`.
+    """
     return client_app(lambda context: JaxTrainer(shard(context)), own)
 
 
@@ -39,6 +50,10 @@ class JaxTrainer:
         return self._compiled(None).start(seed), {}
 
     def begin(self, order: Order, model: Model, method: Method) -> None:
+        if method.objective is not None and not self.shard.classes:
+            raise UserError(
+                f"Method {method.name!r} learns from a teacher's classes, and labels are amounts."
+            )
         self.batch, self.program = order.batch, self._compiled(method.objective)
         with np.errstate(over="ignore"):  # 32-bit words wrap around on purpose
             self.key = sampling.stream(*map(sampling.words, (order.seed, order.round, order.client)))
@@ -69,6 +84,8 @@ class JaxTrainer:
             return None
         rows, labels = self.shard.test
         logits = np.asarray(self._compiled(None).logits(x, rows), np.float64)
+        if not self.shard.classes:
+            return {**numbers.errors(logits, labels, self.shard.unit), "rows": float(len(labels))}
         top = logits.max(1)
         loss = np.log(np.exp(logits - top[:, None]).sum(1)) + top - logits[np.arange(len(labels)), labels]
         hits = (logits.argmax(1) == labels).mean()
@@ -104,8 +121,9 @@ def program(spec: str, features: int, classes: int, objective: Any) -> Program:
     from jax.flatten_util import ravel_pytree  # isort: skip
 
     names, columns = (tuple(map(str, range(count))) for count in (classes, features))
-    nothing = Dataset("none", np.zeros((1, features), np.float32), np.zeros(1, np.int32), {}, names, columns)
-    job = task.make(nothing, models.make(spec, features, classes), [[np.arange(1)]], [0])
+    label = np.zeros(1, np.int32 if classes else np.float32)
+    nothing = Dataset("none", np.zeros((1, features), np.float32), label, {}, names, columns)
+    job = task.make(nothing, models.make(spec, features, classes or 1), [[np.arange(1)]], [0])
     grad = gradient(job, methods.make("fedavg")._replace(objective=objective))
 
     def flat(x: Any, rows: Any, labels: Any, teacher: Any) -> Any:

@@ -11,6 +11,7 @@ from amsfl.core import UserError
 from amsfl.flower.client.app import Own, client_app
 from amsfl.flower.client.task import Task
 from amsfl.flower.client.work import Walked
+from amsfl.flower.numbers import errors
 from amsfl.flower.wire import Buffers, Leaf, Model, Order, Vector
 from amsfl.methods import Method
 
@@ -25,11 +26,19 @@ def sklearn_client(
     metrics: Callable[[Any, Any, Any], Mapping[str, float]] | None = None,
     own: Own = (),
 ) -> ClientApp:
-    """A ClientApp from `model()`, an estimator with partial_fit, and `rows(context) -> X, y`.
+    """A ClientApp from an estimator with partial_fit. A step is one partial_fit on a minibatch (the server's
+    `batch`).
 
-    A step is one partial_fit on a minibatch (the server's `batch`). Classifiers need `classes`, all that
-    there are anywhere: a site may not have seen each of them. `test_rows` are for scores, to which
-    `metrics(model, X, y)` adds numbers of your own. `own`: methods and transmissions of your own.
+    Args:
+        model: Makes the estimator.
+        rows: `rows(context)` returns this site's X and y.
+        classes: All that there are anywhere, which classifiers need: a site may not have seen each of them.
+        test_rows: `test_rows(context)` returns X and y to score by.
+        metrics: `metrics(model, X, y)` returns numbers of your own on the test rows.
+        own: Methods and transmissions of your own; the server's order names which to use.
+
+    Returns:
+        The app that a pyproject.toml names as `clientapp`.
     """
     given = Given(model, rows, None if classes is None else np.asarray(classes), test_rows, metrics)
     _check(model(), given.classes)
@@ -151,7 +160,7 @@ def _scores(model: Any, rows: Any, targets: Any) -> dict[str, float]:
 
     told = model.predict(rows)
     if not is_classifier(model):
-        return {"mse": float(np.mean((told - targets) ** 2))}
+        return {name: value for name, value in errors(told, targets).items() if name != "loss"}
     found = {"accuracy": float(np.mean(told == targets))}
     if hasattr(model, "predict_proba"):
         found["loss"] = float(log_loss(targets, model.predict_proba(rows), labels=model.classes_))

@@ -37,22 +37,36 @@ def torch_client(
     on_step: Callable[[int, float, Any], Mapping[str, float] | None] | None = None,
     rows: int | Callable[[Context], int] | None = None,
 ) -> ClientApp:
-    """A ClientApp from `model() -> nn.Module` and `loader(context)`, which is iterated again and again.
+    """A ClientApp from a module and a loader.
 
-    Parameters that want gradients are trained, by the method's own SGD step, or by `optimizer(params, lr)`,
-    one of torch's or your own; methods that must step by their own rule then refuse. Float buffers
-    (BatchNorm's running statistics) are averaged by weight, integer ones take the largest value; frozen
-    parameters stay as `model()` makes them.
+    Parameters that want gradients are trained, by the method's own SGD step or by an optimizer of yours.
+    Float buffers (BatchNorm's running statistics) are averaged by weight, integer ones take the largest
+    value; frozen parameters stay as `model()` makes them.
 
-    A batch is (inputs, ..., targets), for `loss(outputs, targets)`, cross-entropy by default; or a dictionary
-    with `labels`, for a module that returns its own `loss`; or anything, for `batch_loss(module, batch)`, the
-    mean loss of its rows. `metrics(module, batch)` are numbers of your own on the test rows, and so are those
-    that `on_step(step, loss, module)` returns, if any. An iterable data set needs `rows`, how many it has.
+    A batch is (inputs, ..., targets); or a dictionary with `labels`, for a module that returns its own
+    `loss`; or anything, for `batch_loss`. `schedule`, `clip`, `keep_optimizer` and float16 go with an
+    `optimizer`.
 
-    With an optimizer: `schedule(optimizer)` is stepped after each step; `clip` bounds the gradients' norm;
-    `precision` is "bfloat16" or "float16" (autocast, and a scaler of the loss); `keep_optimizer` keeps its
-    state between rounds, which otherwise begin afresh. `test_loader(context)` has the rows to score on,
-    `device` is torch's; `own`: methods and transmissions of your own.
+    Args:
+        model: `model()` makes the nn.Module.
+        loader: `loader(context)` returns this site's batches, which are iterated again and again.
+        test_loader: `test_loader(context)` returns the batches to score by.
+        loss: `loss(outputs, targets)`, the mean over rows; cross-entropy if left out.
+        device: Torch's.
+        own: Methods and transmissions of your own; the server's order names which to use.
+        batch_loss: `batch_loss(module, batch)`, the mean loss of a batch's rows, in place of `loss`.
+        optimizer: `optimizer(params, lr)`, one of torch's or your own, takes the steps; methods that must
+            step by their own rule then refuse.
+        schedule: `schedule(optimizer)`, stepped after each step.
+        clip: Bounds the gradients' norm.
+        precision: "bfloat16" or "float16": autocast, and a scaler of the loss.
+        keep_optimizer: Keeps the optimizer's state between rounds, which otherwise begin afresh.
+        metrics: `metrics(module, batch)` returns numbers of your own on the test rows.
+        on_step: `on_step(step, loss, module)` is called after each step; what it returns goes on record, too.
+        rows: How many rows there are, or `rows(context)`; needed for an iterable data set.
+
+    Returns:
+        The app that a pyproject.toml names as `clientapp`.
     """
     _check(optimizer, precision, {"schedule": schedule, "clip": clip, "keep_optimizer": keep_optimizer})
 
@@ -77,15 +91,25 @@ def torch_loop_client(
     device: str = "cpu",
     own: Own = (),
 ) -> ClientApp:
-    """A ClientApp around a training loop of your own: `train(module, task)` takes task.steps steps.
+    """A ClientApp around a training loop of your own.
 
-    `for step in task` ends by itself when the steps are done or their time is over. Without it, return how
-    many steps there were (fewer are well), or a dictionary of `steps`, `moved` (how many plain steps they
-    amount to, where they differ in length) and numbers of your own. `task` has lr, round, seed and the node's
-    config as `node`; `rows(context)` says how much the client counts; `evaluate(module, context)` returns
-    loss, rows and scores on test rows. `probe_loss(module, context)`, the loss of one batch, always the
-    same within a round, gives AMSFL its readings; without it, it plans by seconds alone. `model()` makes the
-    module, `device` is torch's; `own`: methods and transmissions of your own.
+    `for step in task` ends by itself when the steps are done or their time is over.
+
+    Args:
+        model: `model()` makes the nn.Module.
+        train: `train(module, task)` takes `task.steps` steps; `task` has lr, round, seed and the node's
+            config as `node`. It returns how many steps there were (fewer are well), or a dictionary of
+            `steps`, `moved` (how many plain steps they amount to, where they differ in length) and numbers of
+            your own; nothing where it iterates over `task`.
+        rows: `rows(context)` says how much the client counts.
+        evaluate: `evaluate(module, context)` returns loss, rows and scores on test rows.
+        probe_loss: `probe_loss(module, context)`, the loss of one batch, always the same within a round,
+            gives AMSFL its readings; without it, it plans by seconds alone.
+        device: Torch's.
+        own: Methods and transmissions of your own; the server's order names which to use.
+
+    Returns:
+        The app that a pyproject.toml names as `clientapp`.
     """
 
     def make(context: Context) -> "Trainer":

@@ -9,12 +9,13 @@ class Tally:
     """Scores by task, which the shapes of outputs and targets say: classes, one logit, or numbers.
 
     Outputs with one axis more than the targets are logits of classes: accuracy. Outputs of the targets' own
-    size are one logit where all targets are 0 or 1 (accuracy again), else a regression (mean squared error).
+    size are one logit where all targets are 0 or 1 (accuracy again), else a regression (mean squared and
+    absolute error).
     """
 
     def __init__(self) -> None:
         self.rows = self.count = 0
-        self.hits = self.squares = 0.0
+        self.hits = self.squares = self.off = 0.0
         self.classes, self.binary = False, True
 
     def add(self, outputs: Any, targets: Any) -> None:
@@ -33,11 +34,12 @@ class Tally:
         self.binary &= bool(((targets == 0) | (targets == 1)).all())
         self.hits += float(((told > 0) == (targets > 0)).sum())
         self.squares += float(((told - targets) ** 2).sum())
+        self.off += float((told - targets).abs().sum())
 
     def scores(self) -> dict[str, float]:
         count = self.count
         if not count:
             return {}
-        return (
-            {"accuracy": self.hits / count} if self.classes or self.binary else {"mse": self.squares / count}
-        )
+        if self.classes or self.binary:
+            return {"accuracy": self.hits / count}
+        return {"mse": self.squares / count, "mae": self.off / count}

@@ -9,6 +9,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from amsfl.core import UserError
+from amsfl.core.scores import aimed
 from amsfl.flower.client.for_jax import jax_client
 from amsfl.flower.deploy.shards import first_model, own_shard, scorer
 from amsfl.flower.server.app import merged, serve
@@ -24,4 +25,5 @@ def main(grid: Grid, context: Context) -> None:
     if not (folder / "server.npz").exists():
         raise UserError(f"There is no server.npz in {str(folder)!r}; deal the data first.")
     model, seed = str(settings.get("model", "mlp")), int(settings.get("seed", 0))
-    serve(grid, settings, scorer(folder, model), first_model(folder, model, seed))
+    score = str(aimed(settings).get("score", ""))
+    serve(grid, settings, scorer(folder, model, score), first_model(folder, model, seed))

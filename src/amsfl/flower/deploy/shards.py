@@ -9,8 +9,11 @@ from flwr.app import Context
 
 from amsfl import data
 from amsfl.core import UserError
-from amsfl.federation import Training
-from amsfl.federation.setup import load_data, scheme
+from amsfl.core import score as score_of
+from amsfl.core.scores import usual
+from amsfl.federation import Own, Training
+from amsfl.federation.setup import load_data, method_of, scheme
+from amsfl.flower import numbers
 from amsfl.flower.client.for_jax import Shard, program
 from amsfl.flower.wire import Buffers, Vector
 from amsfl.record.fingerprint import of_arrays
@@ -19,10 +22,11 @@ from amsfl.record.fingerprint import of_arrays
 def deal(config: Training, folder: Path) -> list[Path]:
     """Write shard-0.npz ... and server.npz (the splits that the server judges by); the shards' paths."""
     source = load_data(config)
-    if not source.classes:
+    score_of(config.score, source.classes)  # a score that this label cannot have is said here
+    if not source.classes and method_of(config, Own()).objective is not None:
         raise UserError(
-            f"The label of {source.name} is a number, which only simulations predict so far; make each "
-            "value a class (--task classification), or use a trainer of your own with amsfl.flower."
+            f"Method {config.method!r} learns from a teacher's classes, and the label of {source.name} is an "
+            "amount; use another --method, or make each value a class: --task classification."
         )
     parts = data.partition(
         scheme(config, source),
@@ -34,12 +38,16 @@ def deal(config: Training, folder: Path) -> list[Path]:
     )
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"shard-{place}.npz" for place in range(len(parts))]
-    classes = np.array(len(source.classes))
+    label = np.int32 if source.classes else np.float32
+    kind: dict[str, Any] = {
+        "classes": np.array(len(source.classes)),
+        "unit": np.array(1.0 if source.amount is None else source.amount.scale),
+    }
     for path, rows in zip(paths, parts, strict=True):
-        np.savez(path, x=source.x[rows], y=source.y[rows].astype(np.int32), classes=classes)
+        np.savez(path, x=source.x[rows], y=source.y[rows].astype(label), **kind)
     splits: dict[str, Any] = {f"{name}.x": x for name, (x, _) in source.evals.items()}
     splits |= {f"{name}.y": y for name, (_, y) in source.evals.items()}
-    np.savez(folder / "server.npz", classes=classes, **splits)
+    np.savez(folder / "server.npz", **kind, **splits)
     return paths
 
 
@@ -60,27 +68,40 @@ def own_shard(context: Context) -> Shard:
     if not path or not Path(str(path)).expanduser().exists():
         raise UserError('This SuperNode has no shard; add shard="/path/shard-0.npz" to its --node-config.')
     with np.load(Path(str(path)).expanduser(), allow_pickle=False) as file:
-        return Shard(file["x"], file["y"], int(file["classes"]), str(context.run_config.get("model", "mlp")))
+        model = str(context.run_config.get("model", "mlp"))
+        return Shard(file["x"], file["y"], int(file["classes"]), model, unit=float(file["unit"]))
 
 
-def scorer(folder: Path, model: str) -> Callable[[Vector, Buffers], dict[str, dict[str, Any]]]:
-    """Server-side evaluation on server.npz: accuracy, loss, macro-F1 and recall, as in simulation."""
+def scorer(
+    folder: Path, model: str, score: str = ""
+) -> Callable[[Vector, Buffers], dict[str, dict[str, Any]]]:
+    """Server-side evaluation on server.npz: accuracy, loss, macro-F1 and recall, or R² and errors of amounts,
+    as in simulation."""
     from amsfl.engines import Scores, metrics
+    from amsfl.federation.details import of_classes
 
     with np.load(folder / "server.npz", allow_pickle=False) as file:
-        parts, classes = {name: file[name] for name in file.files if "." in name}, int(file["classes"])
+        parts = {name: file[name] for name in file.files if "." in name}
+        classes, unit = int(file["classes"]), float(file["unit"])
+    asked = usual(score, {})
     splits = {name.removesuffix(".x"): None for name in parts if name.endswith(".x")}
 
     def evaluate(params: Vector, buffers: Buffers) -> dict[str, dict[str, Any]]:
-        found = {}
+        found: dict[str, dict[str, Any]] = {}
         for split in splits:
             x, y = parts[f"{split}.x"], parts[f"{split}.y"]
             logits = np.asarray(program(model, x.shape[1], classes, None).logits(params, x), np.float64)
+            if not classes:
+                found[split] = numbers.judged(logits, y, unit)
+                continue
             top = logits.max(1, keepdims=True)
             likely = logits - top - np.log(np.exp(logits - top).sum(1, keepdims=True))
             table = np.zeros((1, classes, classes), np.int64)
             np.add.at(table, (0, y, logits.argmax(1)), 1)
             found[split] = metrics(Scores(np.array([-likely[np.arange(len(y)), y].mean()]), table), 0)
+            if asked is not None and asked.ranks:
+                ranked = of_classes(logits, y)
+                found[split] |= {name: ranked[name] for name in ("auc", "macro_auc")}
         return found
 
     return evaluate

@@ -9,10 +9,12 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from amsfl.core import UserError
+from amsfl.core.scores import spoken
 from amsfl.federation import ServeConfig, serve_config
 from amsfl.federation.audience import audience
 from amsfl.federation.brought import brought
 from amsfl.federation.config import Simulation
+from amsfl.flower import numbers
 from amsfl.flower.server.progress import Evaluate, Progress, deciding_split, summary
 from amsfl.flower.server.rounds import Server
 from amsfl.flower.wire import Buffers, Vector
@@ -31,12 +33,17 @@ def server_app(
 ) -> ServerApp:
     """A ServerApp that trains by any of our methods: `server_app(method="amsfl", clients=5, rounds=30)`.
 
-    Arguments: `evaluate(params, buffers)` scores the model on the server; `start` is the first model, or
-    makes it from the settings; `plan_by(weights)` replaces the planner; `settings` are those of ServeConfig
-    (docs/settings.md; method, policy, combine and transmit may be objects, which the clients need as well:
-    `own`), `out` (the record folder), `resume` and `track` (docs/trackers.md); the same keys in Flower's
-    run-config win. Without `evaluate` or a target on the clients' own scores (evaluate_clients=1), the run
-    ends by rounds or seconds.
+    Args:
+        evaluate: `evaluate(params, buffers)` scores the model on the server, as `evaluator` does; without it,
+            and without evaluate_clients=1, the run ends by rounds or seconds.
+        start: The first model, or a function that makes it from the settings; asked of a client if left out.
+        plan_by: `plan_by(weights)` replaces the planner.
+        **settings: Those of ServeConfig (docs/settings.md); method, policy, combine and transmit may be
+            objects, which the clients need as well (their `own`). Besides `out` (the record folder),
+            `resume`, `force` and `track` (docs/trackers.md). The same keys in Flower's run-config win.
+
+    Returns:
+        The app that a pyproject.toml names as `serverapp`.
     """
     app = ServerApp()
 
@@ -114,8 +121,8 @@ def merged(defaults: Mapping[str, Any], run_config: Mapping[str, Any]) -> dict[s
 
 def say(record: RoundRecord) -> None:
     """One line a round in the ServerApp's log."""
-    accuracy = deciding_split(record.metrics).get("accuracy")
-    score = f"accuracy {accuracy:.4f}  " if accuracy is not None else ""
+    told = spoken(deciding_split(record.metrics))
+    score = f"{told}  " if told else ""
     steps = " ".join(f"{who}:{count}" for who, count in zip(record.cohort, record.steps, strict=True))
     spent = record.round_seconds["makespan"]
     print(
@@ -131,12 +138,24 @@ def tell(line: str) -> None:
 
 
 def evaluator(apply: Callable[[Vector, Any], Any], splits: Mapping[str, tuple[Any, Any]]) -> Evaluate:
-    """Accuracy and loss of `apply(params, rows) -> logits` on the given splits, for `server_app`."""
+    """Scores of `apply(params, rows)` on the given splits, for `server_app`.
+
+    Args:
+        apply: `apply(params, rows)` from the flat model to logits, or to one number a row.
+        splits: By name rows and labels. Whole numbers are classes, and scored by accuracy and cross-entropy;
+            fractions (a float array) are amounts, and scored by R², mae, rmse and half the squared error.
+
+    Returns:
+        `evaluate(params, buffers)` as `server_app` takes it.
+    """
 
     def evaluate(params: Vector, buffers: Buffers) -> dict[str, dict[str, Any]]:
-        found = {}
+        found: dict[str, dict[str, Any]] = {}
         for name, (x, y) in splits.items():
             logits = np.asarray(apply(params, x), np.float64)
+            if numbers.are_numbers(y):
+                found[name] = numbers.judged(logits, y)
+                continue
             top = logits.max(1, keepdims=True)
             likely = logits - top - np.log(np.exp(logits - top).sum(1, keepdims=True))
             loss = -likely[np.arange(len(y)), y].mean()

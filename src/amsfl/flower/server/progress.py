@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from amsfl.core.scores import usual
 from amsfl.federation import ServeConfig, facts
 from amsfl.federation.planner import Memory
 from amsfl.flower.server.checks import PARTS, Sizes
@@ -128,7 +129,7 @@ def summary(config: ServeConfig, stand: Progress, rounds: list[RoundRecord], not
         test_accuracy=last.get("test", {}).get("accuracy"),
         metrics=last,
         local_accuracy=None,
-        score=config.score or "accuracy",
+        score=config.score or _usual(last),
         clock=config.clock,
         virtual_seconds=stand.seconds[config.clock],
         virtual_seconds_by_clock=stand.seconds,
@@ -144,6 +145,12 @@ def summary(config: ServeConfig, stand: Progress, rounds: list[RoundRecord], not
             "client_steps_per_second": sum(stand.steps) / max(stand.elapsed, 1e-9),
         },
     )
+
+
+def _usual(last: Metrics) -> str:
+    """The score that is told where none was asked for."""
+    found = usual("", deciding_split(last))
+    return found.name if found else "accuracy"
 
 
 def deciding_split(metrics: dict[str, dict[str, Any]]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from amsfl.flower.server.progress import Progress
 from amsfl.flower.server.roster import Seat, believed
 
 SHARES = ("accuracy", "macro_f1")  # scores that lie between 0 and 1
-OURS = ("loss", "mse", "rows", *SHARES)  # those that mean something to us; the others are a user's own
+OURS = ("loss", "mse", "mae", "rows", *SHARES)  # those that mean something to us; the others are a user's own
 MOST, LONGEST = 32, 64  # metrics of a user's own, and characters of their names
 
 
@@ -101,6 +101,8 @@ def mean(found: list[dict[str, float]], split: str = "clients") -> dict[str, dic
     for name in names:
         having = [scores for scores in found if name in scores]
         totals[name] = sum(s["rows"] * s[name] for s in having) / sum(s["rows"] for s in having)
+    if totals.get("mse", -1.0) >= 0:
+        totals["rmse"] = totals["mse"] ** 0.5  # of all rows together; clients' own roots would not add up
     return {split: {**totals, "rows": rows}} if rows else {}
 
 

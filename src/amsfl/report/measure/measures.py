@@ -13,8 +13,8 @@ from amsfl.report.measure.stats import Estimate, estimate
 from amsfl.report.measure.text import shown
 
 MEGABYTE = 1e6
-NUMBERS = ("accuracy", "macro_f1", "r2", "mae", "rmse")  # of a split, one each
-BY_CLASS = ("recall", "precision", "f1")
+NUMBERS = ("accuracy", "macro_f1", "r2", "mae", "rmse", "macro_auc")  # of a split, one each
+BY_CLASS = ("recall", "precision", "f1", "auc")
 SHOWN = (*NUMBERS, *BY_CLASS, "loss", "rows")  # scores that have places of their own
 OWN = "own: "  # prefix of all others, such as a user's own metrics
 
@@ -53,8 +53,9 @@ def measures(
     for split, scores in judged(summary.metrics).items():
         found |= {f"{name}_{split}": scores[name] for name in NUMBERS if name in scores}
         for name in BY_CLASS:
-            for place, value in enumerate(scores.get(name) or []):
-                found[f"{name}_{split}_{place}"] = value
+            each = scores.get(name) or []
+            found |= {f"{name}_{split}_{place}": value for place, value in enumerate(each)}
+        found[score.measure(split)] = score.of(scores)
         found |= {f"{OWN}{split}, {name}": value for name, value in scores.items() if name not in SHOWN}
     for name, local in (("accuracy", summary.local_accuracy), ("r2", summary.local_scores)):
         for split, each in (local or {}).items():
@@ -124,7 +125,7 @@ class Measured(NamedTuple):
 
     def mean(self, name: str) -> Estimate | None:
         """Shares lie between 0 and 1, R² below 1; errors, times and counts have no upper end."""
-        share = name.startswith(("accuracy", "macro_", "auc", "ece", *BY_CLASS))
+        share = name.startswith(("accuracy", "macro_", "ece", *BY_CLASS))
         r2 = name.startswith("r2")
         return estimate(self.known(name), -math.inf if r2 else 0.0, 1.0 if share or r2 else math.inf)
 

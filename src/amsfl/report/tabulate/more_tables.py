@@ -80,15 +80,16 @@ def _short(score: Score) -> str:
 
 def _scores(study: Study) -> list[tuple[str, str, str, str]]:
     """Key, head, measure and which is best of every score that the first table does not have."""
-    known = NUMBERS.values() if study.numbers else CLASSES.values()
+    known = [*(NUMBERS if study.numbers else CLASSES).values()]
     splits = [("test", study.test)] if study.has_test else []
     found = []
-    for one in (*known, *([study.score] if study.score.place is not None else [])):
+    for one in (*known, *([] if study.score in known else [study.score])):
         for split, title in [*splits, *([("holdout", study.judge)] if one != study.score else [])]:
             best = "max" if one.larger else "min"
             found.append((f"{_short(one)}_{split}", f"{one.short} {title}", one.measure(split), best))
     if any(one.known("ece_holdout") for one in study.found):
-        found.append(("auc_holdout", f"AUC {study.judge}", "macro_auc_holdout", "max"))
+        if study.score.key != "macro_auc":
+            found.append(("auc_holdout", f"AUC {study.judge}", "macro_auc_holdout", "max"))
         found.append(("ece_holdout", f"ECE {study.judge}", "ece_holdout", "min"))
     return found
 
