@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amsfl.data import describe, load, load_table
+from amsfl.core import UserError
+from amsfl.data import describe, load, load_table, reading
 from amsfl.data.cells import days
 from amsfl.data.fit import wishes
 from amsfl.data.reading import from_frame
-from amsfl.data.recipe import Column, Recipe, encode
+from amsfl.data.recipe import Column, Recipe, doubts, encode
 from amsfl.data.sums import mean_and_deviation, median
 from amsfl.record import plain, typed
 
@@ -165,3 +166,74 @@ def test_a_recipe_is_data(tmp_path: Path) -> None:
     column = Column("a", "number", "comma", "1,5", {"s": "2"}, shift=0.1, scale=3.0, low=-1.0)
     recipe = Recipe((column, Column("b", "words", words=("u", "v"))), "y", "site", {"id": "why"}, ("said",))
     assert typed(Recipe, plain(recipe)) == recipe
+
+
+def sheet(path: Path, text: str) -> str:
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_what_spreadsheets_do_to_numbers(tmp_path: Path) -> None:
+    """Units, words for gaps, Excel's first line, pandas' unnamed index, short years: the same numbers."""
+    lines = [
+        f"{i};{i}%;{'-' if i % 5 == 1 else i};{1 + i % 12}/{1 + i % 28}/21;{'yes' if i % 3 else 'no'}"
+        for i in range(40)
+    ]
+    path = sheet(tmp_path / "a.csv", "\n".join(["sep=;", ";share;age;when;label", *lines]))
+    data = load(path)
+    columns = columns_of(data)
+    assert {name: column.read for name, column in columns.items()} == {
+        "share": "number",
+        "age": "number",
+        "when": "date",
+    }
+    assert "identifier" in data.recipe.left_out["unnamed 1"]
+    said = " ".join(describe(data))
+    assert "'share' are read without their '%'" in said and "In 'age', '-' among numbers or dates" in said
+    assert "month/day/year" in said and "8 gaps in 'age'" in said
+    plain = load_table({"share": range(40), "label": [line.rpartition(";")[2] for line in lines]})
+    np.testing.assert_array_equal(data.x[:, 0], plain.x[:, 0])
+    assert load_table({"a": ["P1", "P2"] * 9, "label": ["x", "y"] * 9}).recipe.columns[0].read == "words"
+    assert load_table({"price": ["$1.50", "$-2", ""] * 30, "label": ["x", "y"] * 45}).x.shape == (72, 2)
+
+
+def test_doubtful_tables_are_said_or_refused(tmp_path: Path) -> None:
+    """A typo among classes, the answer under another name, columns that say nothing, two of one name."""
+    half = ["yes", "no"] * 60
+    data = load_table({"a": range(120), "copy": half, "one": [1] * 120, "label": ["yess", *half[1:]]})
+    said = " ".join(describe(data))
+    assert "Class 'yess' of 'label' has 1 row; is it 'yes'?" in said
+    assert "nothing is learned from it: one." in said and "alone tells" not in said
+    assert "'copy' alone tells label" in " ".join(describe(load_table({"copy": half, "label": half})))
+    with pytest.raises(UserError, match="nothing to learn from"):
+        load_table({"one": [1] * 120, "label": half})
+    with pytest.raises(UserError, match="Line 6, column 'x' is 'inf', but the rest are numbers"):
+        load(
+            sheet(
+                tmp_path / "b.csv",
+                "x,label\n" + "\n".join(f"{'inf' if i == 4 else i},{i % 2}" for i in range(90)),
+            )
+        )
+    with pytest.raises(UserError, match="delete what stands above the names"):
+        load(sheet(tmp_path / "c.csv", "Visits\na,label\n1,x\n"))
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(UserError, match="two columns 'a'"):
+        load_table(pandas.DataFrame([[1, 2, "x"]] * 9, columns=["a", "a", "label"]))
+    frame = pandas.DataFrame({0: pandas.array([1, None, 3, 4] * 9, "Int64"), 1: ["x", "y"] * 18})
+    assert load_table(frame, label=1).recipe.columns[0].read == "number"  # type: ignore[arg-type]
+
+
+def test_new_rows_may_lack_what_training_rows_had() -> None:
+    """Gaps and words that no training row had are predicted, and said."""
+    table = {"age": range(40), "ward": ["A", "B"] * 20, "label": ["x", "y"] * 20}
+    recipe = load_table(table).recipe
+    new = reading.from_frame({"age": ["-", 5, 1e9], "ward": ["B", "Z", ""]})
+    x = encode(recipe, new)
+    np.testing.assert_array_equal(x[:, 1:], [[0, 1], [0, 0], [1, 0]])
+    assert abs(x[0, 0]) < 0.2 and x[2, 0] == 10  # the median, and the cut
+    assert doubts(recipe, new) == [
+        f"1 gaps in 'age' are filled ({recipe.columns[0].fill}).",
+        "1 values of 'age' lie far from the training rows' and are cut.",
+        "1 gaps in 'ward' are filled (A).",
+        "1 cells of 'ward' have words that were not among the training rows (Z): nothing is known of them.",
+    ]

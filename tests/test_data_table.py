@@ -73,7 +73,7 @@ def test_any_finite_numbers_stay_finite(
     tmp_path_factory: pytest.TempPathFactory, values: list[float]
 ) -> None:
     path = tmp_path_factory.mktemp("t") / "t.csv"
-    path.write_text("a,y\n" + "".join(f"{v!r},{i % 2}\n" for i, v in enumerate(values)))
+    path.write_text("a,b,y\n" + "".join(f"{v!r},{i},{i % 2}\n" for i, v in enumerate(values)))
     data = load(str(path))
     for x in (data.x, data.evals["holdout"][0]):
         assert np.isfinite(x).all() and np.abs(x).max() <= 10

@@ -26,7 +26,16 @@ class Account(NamedTuple):
         return self.start + self.upload
 
     def of(self, cohort: Any, steps: Any, came: bool = True) -> Floats:
-        """Each of these clients' share; without `came`, nothing was sent up."""
+        """Each of these clients' share.
+
+        Args:
+            cohort: Their numbers.
+            steps: Of each.
+            came: Whether the upload arrived; without it, nothing was sent up.
+
+        Returns:
+            One number a client.
+        """
         began = self.per_step[cohort] * np.asarray(steps) + self.start[cohort]
         return np.asarray(began + self.upload[cohort] if came else began)
 

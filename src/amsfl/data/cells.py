@@ -21,7 +21,11 @@ DATES = {  # in this order: the first that fits every cell
     "%m/%d/%Y": "month/day/year",
     "%Y/%m/%d": "year/month/day",
     "%d-%m-%Y": "day-month-year",
+    "%d.%m.%y": "day.month.year",
+    "%d/%m/%y": "day/month/year",
+    "%m/%d/%y": "month/day/year",
 }
+MARKS = {"-", "--", ".", "none", "missing", "unknown", "n.a.", "nd", "nil", "k.a."}  # gaps, among numbers
 HOURS = ("", " %H:%M", " %H:%M:%S")
 
 
@@ -86,6 +90,11 @@ def values(cells: Sequence[str], read: Read) -> Floats:
         found = read(cell) if cell else None
         known[cell] = np.nan if found is None else found
     return np.array([known[cell] for cell in cells], np.float64)
+
+
+def unmarked(cells: Sequence[str]) -> list[str]:
+    """Of a column of numbers or dates, with '' where people write a word for a gap."""
+    return ["" if cell.lower() in MARKS else cell for cell in cells]
 
 
 def spelling(cells: Sequence[str], readers: dict[str, Read]) -> str | None:

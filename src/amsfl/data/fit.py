@@ -21,7 +21,9 @@ DIFFERENT = 0.9  # share of different words from which a column of more than MOS
 READS = ("number", "date", "words", "hash", "frequency", "drop")
 IMPUTE = ("shared", "site", "refuse")
 SCALES = ("standard", "none")
-NAMED_ID = re.compile(r"(^|[_\W])(id|uuid|guid|key|nr|no|index)$|^(id|uuid|guid)([_\W]|$)|[a-z]Id$", re.I)
+NAMED_ID = re.compile(
+    r"(^|[_\W])(id|uuid|guid|key|nr|no|index)$|^(id|uuid|guid|unnamed)([_\W]|$)|[a-z]Id$", re.I
+)
 
 
 class Wishes(NamedTuple):
@@ -71,6 +73,7 @@ def fit(table: Table, label: str, client: str | None, rows: Rows, wish: Wishes) 
     for name in asked:
         if name not in names:
             raise UserError(f"There is no column {name!r} to read or drop{nearest(name, names)}.")
+    table = _unmarked(table, [name for name in names if asked.get(name, "number") in ("number", "date")])
     columns, left_out, remarks = [], {}, list(table.remarks)
     gaps = []
     for name in names:
@@ -84,12 +87,29 @@ def fit(table: Table, label: str, client: str | None, rows: Rows, wish: Wishes) 
         columns.append(column)
         remarks += said
         gaps += _gaps(column, table.columns[name], wish.impute)
+    same = [column.name for column in columns if column.constant]
+    if same:
+        remarks.append(f"The same in all training rows, so nothing is learned from it: {', '.join(same)}.")
     if gaps:
         whose = "each site's own" if wish.impute == "site" else "sums over all sites"
         remarks.append(
             f"Gaps are filled by {whose}: {', '.join(gaps)}; --impute shared, site or refuse decides."
         )
     return Recipe(tuple(columns), label, client or "", left_out, tuple(remarks))
+
+
+def _unmarked(table: Table, names: Sequence[str]) -> Table:
+    """Words such as '-' or 'missing' are gaps where all other cells of a column are numbers or dates."""
+    readers = text.numbers(table.commas) | {name: text.date_reader(name) for name in text.DATES}
+    columns, said = dict(table.columns), []
+    for name in names:
+        cells = columns[name]
+        marks = sorted({cell for cell in cells if cell.lower() in text.MARKS})
+        rest = [cell for cell in cells if cell and cell not in marks] if marks else []
+        if rest and text.spelling(rest, readers):
+            columns[name] = text.unmarked(cells)
+            said.append(f"In {name!r}, {' and '.join(map(repr, marks))} among numbers or dates is a gap.")
+    return table._replace(columns=columns, remarks=(*table.remarks, *said))
 
 
 def _suspect(table: Table, name: str, rows: Rows) -> str:
@@ -103,10 +123,16 @@ def _suspect(table: Table, name: str, rows: Rows) -> str:
         whole = all(cell.lstrip("+-").isdigit() for cell in cells)
         named = NAMED_ID.search(name) and whole and different == len(cells) and different > 2
         return "it looks like an identifier: every row has its own number" if named else ""
-    if different > MOST_WORDS and different > DIFFERENT * len(cells):
+    if different > MOST_WORDS and different > DIFFERENT * len(cells) and not _nearly(cells, table):
         dates = text.spelling(cells, {name: text.date_reader(name) for name in text.DATES})
         return "" if dates else f"it looks like an identifier: {different} different words"
     return ""
+
+
+def _nearly(cells: Sequence[str], table: Table) -> bool:
+    """Whether all but a few cells are numbers: the few are typos, of which `_mostly` tells."""
+    readers = text.numbers(table.commas).values()
+    return any(sum(read(cell) is None for cell in cells) <= ODD * len(cells) for read in readers)
 
 
 def _fitted(
@@ -114,7 +140,7 @@ def _fitted(
 ) -> tuple[Column, list[str]]:
     cells = table.columns[name]
     column, said = _kind(table, name, [cell for part in rows.cells(cells) for cell in part if cell], how)
-    if "" in cells and wish.impute != "refuse":
+    if wish.impute != "refuse":  # rows to come may have gaps where these have none
         column = _with_fill(column, table, rows, wish.impute)
     full = filled(column, table, table.columns.get(client or ""))
     return _with_scale(column, full, table, rows, wish.scale), said

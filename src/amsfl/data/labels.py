@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ from amsfl.data.reading import Table
 
 TASKS = ("auto", "classification", "regression")
 MOST_CLASSES = 20  # different whole numbers that are classes unless somebody says otherwise
+FEW = 2  # rows of a class that is hardly meant
+SHOWN = 5  # remarks of one kind
 ODD = 0.1  # share of labels that are no numbers: below it they are typos among numbers
 FLAT = 1e-12  # of the largest value: a deviation below it is rounding
 
@@ -37,7 +40,7 @@ def labelled(table: Table, label: str, task: str = "auto") -> Labelled:
         return _numbers(table, label, spelling, task)
     y, classes = codes(cells)
     _check_classes(table.name, label, y, classes)
-    return Labelled(y, classes, tuple(_alike(label, classes)))
+    return Labelled(y, classes, (*_alike(label, classes), *_rare(label, y, classes)))
 
 
 def codes(cells: Sequence[str]) -> tuple[IntArray, tuple[str, ...]]:
@@ -99,6 +102,20 @@ def _alike(label: str, classes: Sequence[str]) -> list[str]:
     if not twice:
         return []
     return [f"Classes of {label!r} that differ in capitals alone are kept apart: {', '.join(twice)}."]
+
+
+def _rare(label: str, y: IntArray, classes: Sequence[str]) -> list[str]:
+    """Classes of a row or two: typos, perhaps, and judged by next to nothing."""
+    counts = np.bincount(y, minlength=len(classes)).tolist()
+    said = []
+    for name, count in zip(classes, counts, strict=True):
+        if count > FEW:
+            continue
+        rest = [other for other, many in zip(classes, counts, strict=True) if many > FEW]
+        like = get_close_matches(name, rest, 1)
+        hint = f"; is it {like[0]!r}?" if like else "; mend, join or drop its rows if it is not meant."
+        said.append(f"Class {name!r} of {label!r} has {count} row{'s' * (count > 1)}{hint}")
+    return said[:SHOWN]
 
 
 def _check_classes(path: str, label: str, y: IntArray, classes: Sequence[str]) -> None:

@@ -4,17 +4,22 @@ import csv
 import gzip
 import io
 import math
+import re
 import zlib
 from collections.abc import Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from amsfl.core import UserError
 
 ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
-MISSING = {"", "na", "n/a", "nan", "null", "?"}
+MISSING = {"", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "?"}
 SEPARATORS = ",;\t|"
+UNITS = (  # before or behind a number, where all numbers of a column have the same
+    *("%", "€", "$", "£", "¥", "EUR", "USD", "GBP", "CHF", "kg", "mg", "g", "km", "cm", "mm", "m", "ml", "l"),
+    *("mmHg", "bpm", "°C", "°F", "h", "min", "s", "ms"),
+)
 FALLBACK = "cp1252"  # what Windows wrote before UTF-8; it reads nearly anything, so it is said
 
 
@@ -42,7 +47,11 @@ def read(path: str) -> Table:
 def from_frame(frame: Any, name: str = "table") -> Table:
     """A pandas or polars DataFrame, or a dict of columns."""
     try:
-        columns = {str(key): [_cell(value) for value in frame[key]] for key in _keys(frame)}
+        keys = _keys(frame)
+        twice = [str(key) for place, key in enumerate(keys) if str(key) in map(str, keys[:place])]
+        if twice:
+            raise UserError(f"The table {name!r} has two columns {twice[0]!r}; name each differently.")
+        columns = {str(key): [_cell(value) for value in frame[key]] for key in keys}
     except (TypeError, KeyError, AttributeError) as error:
         raise UserError(
             f"A table is a file, a pandas or polars DataFrame or a dict of columns ({error})."
@@ -50,7 +59,8 @@ def from_frame(frame: Any, name: str = "table") -> Table:
     sizes = {len(cells) for cells in columns.values()}
     if len(sizes) != 1 or sizes == {0}:
         raise UserError(f"The table {name!r} needs rows, and as many in every column.")
-    return Table(name, columns, range(1, 1 + sizes.pop()))
+    columns, said = _without_units(columns)
+    return Table(name, columns, range(1, 1 + sizes.pop()), said)
 
 
 def _keys(frame: Any) -> list[Any]:
@@ -62,6 +72,8 @@ def _cell(value: Any) -> str:
         return ""
     if isinstance(value, (datetime, date)):
         return "" if value != value else value.isoformat()  # pandas' NaT is not itself
+    if isinstance(value, timedelta):
+        return repr(value.total_seconds() / 86_400)  # days, as dates have them
     return _whole(str(value))
 
 
@@ -85,7 +97,7 @@ def _parquet(path: str) -> Table:
 def _csv(path: str) -> Table:
     text, remarks = _text(path)
     try:
-        separator = "\t" if ".tsv" in path.lower()[-7:] else max(SEPARATORS, key=_first(text).count)
+        separator, text = _separator(path, text)
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
         header = [name.strip() for name in next(reader, [])]
         rows = [(reader.line_num, row) for row in reader if row]
@@ -93,16 +105,57 @@ def _csv(path: str) -> Table:
         raise UserError(f"{path} cannot be read as CSV text: {error}.") from error
     if not rows:
         raise UserError(f"{path} has no rows below its first line; it needs a header and data.")
-    if all(_is_number(name) for name in header) or "" in header or len(set(header)) < len(header):
+    unnamed = header.count("")
+    header = [name or f"unnamed {place}" for place, name in enumerate(header, start=1)]
+    if all(_is_number(name) for name in header) or unnamed == len(header) or len(set(header)) < len(header):
         raise UserError(
             f"The first line of {path} must name the columns, each differently; it reads {','.join(header)}."
         )
     for line, row in rows:
         if len(row) != len(header):
-            raise UserError(f"{path}, line {line} has {len(row)} cells; the header has {len(header)}.")
+            above = "; delete what stands above the names of the columns" if len(header) == 1 else ""
+            raise UserError(f"{path}, line {line} has {len(row)} cells; the header has {len(header)}{above}.")
     cells = zip(*(row for _, row in rows), strict=True)
     columns = {name: [_whole(cell) for cell in column] for name, column in zip(header, cells, strict=True)}
-    return Table(path, columns, [line for line, _ in rows], remarks, separator != ",")
+    columns, said = _without_units(columns)
+    return Table(path, columns, [line for line, _ in rows], (*remarks, *said), separator != ",")
+
+
+def _separator(path: str, text: str) -> tuple[str, str]:
+    """What stands between cells, and the text without the line in which Excel says so."""
+    told = re.match(r"\s*sep=(.)\r?\n", text)
+    if told:
+        return told[1], text[told.end() :]
+    return "\t" if ".tsv" in path.lower()[-7:] else max(SEPARATORS, key=_first(text).count), text
+
+
+def _without_units(columns: dict[str, list[str]]) -> tuple[dict[str, list[str]], tuple[str, ...]]:
+    """Numbers that all have the same unit without it (12%, $12, 12 kg), and what was done."""
+    found, said = dict(columns), []
+    for name, cells in columns.items():
+        unit = next((unit for cell in cells if cell for unit in [_unit(cell)]), "")
+        bare = [_bare(cell, unit) if cell else "" for cell in cells] if unit else []
+        if unit and None not in bare:
+            found[name] = [cell or "" for cell in bare]
+            said.append(f"Numbers in {name!r} are read without their {unit!r}.")
+    return found, tuple(said)
+
+
+def _unit(cell: str) -> str:
+    """The unit of a number, if it has one that is known."""
+    return next((unit for unit in UNITS if _bare(cell, unit) is not None), "")
+
+
+def _bare(cell: str, unit: str) -> str | None:
+    sign = "-" if cell.startswith("-") else ""
+    rest = cell.removeprefix(sign)
+    if rest.startswith(unit):
+        rest = rest[len(unit) :].strip()
+    elif rest.endswith(unit):
+        rest = rest[: -len(unit)].strip()
+    else:
+        return None
+    return sign + rest if re.fullmatch(r"\d[\d.,]*", rest) else None
 
 
 def _text(path: str) -> tuple[str, tuple[str, ...]]:

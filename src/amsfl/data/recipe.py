@@ -35,6 +35,13 @@ class Column(NamedTuple):
     buckets: int = 0  # of hash
 
     @property
+    def constant(self) -> bool:
+        """The same in all training rows."""
+        if self.read == "words":
+            return len(self.words) < 2
+        return not self.scale
+
+    @property
     def features(self) -> tuple[str, ...]:
         if self.read == "words":
             return tuple(f"{self.name}={word}" for word in self.words)
@@ -70,11 +77,44 @@ def encode(recipe: Recipe, table: Table) -> FloatArray:
     return np.concatenate([_encoded(column, table, sites) for column in recipe.columns], axis=1)
 
 
+def doubts(recipe: Recipe, table: Table) -> list[str]:
+    """What of new rows the training rows had nothing of: gaps, words never met, numbers far outside.
+
+    They are predicted all the same, and whoever asks should know by what.
+    """
+    sites, said = table.columns.get(recipe.client), []
+    for column in recipe.columns:
+        cells = filled(column, table, sites)
+        gaps = sum(not cell for cell in _cells(column, table))
+        if gaps:
+            said.append(f"{gaps:,} gaps in {column.name!r} are filled ({text.shown(column.fill)}).")
+        known = {"words": column.words, "frequency": column.counts}.get(column.read)
+        strange = [] if known is None else [cell for cell in cells if cell not in known]
+        if strange:
+            said.append(
+                f"{len(strange):,} cells of {column.name!r} have words that were not among the training rows "
+                f"({', '.join(sorted(set(strange))[:SHOWN])}): nothing is known of them."
+            )
+        if column.read in ("number", "date") and column.scale and column.high is not None:
+            far = scaled(column._replace(low=None, high=None), read_values(column, cells, table))
+            cut = int(((far < (column.low or -np.inf)) | (far > column.high)).sum())
+            if cut:
+                said.append(f"{cut:,} values of {column.name!r} lie far from the training rows' and are cut.")
+    return said
+
+
+def _cells(column: Column, table: Table) -> Sequence[str]:
+    """As the table has them; of numbers and dates, a word for a gap is one."""
+    cells = table.columns[column.name]
+    marked = column.read in ("number", "date") and not text.MARKS.isdisjoint(map(str.lower, cells))
+    return text.unmarked(cells) if marked else cells
+
+
 def filled(column: Column, table: Table, sites: Sequence[str] | None) -> list[str]:
     """The column's cells, gaps filled."""
-    cells = table.columns[column.name]
+    cells = _cells(column, table)
     if "" not in cells:
-        return cells
+        return list(cells)
     if not column.fill:
         line = table.lines[cells.index("")]
         raise UserError(

@@ -11,10 +11,11 @@ from amsfl.data.dataset import Dataset, IntArray, split
 from amsfl.data.fit import Rows, Wishes, fit
 from amsfl.data.labels import codes, labelled, standard, standardised
 from amsfl.data.reading import Table, from_frame, read
-from amsfl.data.recipe import encode
+from amsfl.data.recipe import Recipe, encode
 
 LABELS = ("label", "target", "class", "y")
 SHOWN = 12  # names in a line
+CLEAR = 20  # rows for each word of a column, so that telling the class by it is no accident
 CLIENTS = ("client", "site", "hospital")
 
 
@@ -69,6 +70,14 @@ def load_table(
             f"{table.name} has no columns besides {label!r} to learn from"
             + (f" ({why})." if recipe.left_out else ".")
         )
+    if all(column.constant for column in recipe.columns):
+        raise UserError(
+            f"Every column of {table.name} besides {label!r} is the same in all training rows: there is "
+            "nothing to learn from."
+        )
+    if classes:
+        told = _telling(table, recipe, y, np.flatnonzero(train), label)
+        recipe = recipe._replace(remarks=(*recipe.remarks, *told))
     x = encode(recipe, table)
     amount = None if classes else standard(rows.of(y))
     y = y if amount is None else standardised(y, amount)
@@ -122,9 +131,26 @@ def _owned(table: Table, needed: Sequence[str]) -> Table:
     )
 
 
+def _telling(table: Table, recipe: Recipe, y: IntArray, rows: IntArray, label: str) -> list[str]:
+    """Columns that name the class by themselves: perhaps the answer under another name."""
+    said = []
+    for column in recipe.columns:
+        cells = [table.columns[column.name][row] for row in rows]
+        if not 2 <= len(set(cells)) <= len(rows) / CLEAR:
+            continue
+        pairs = set(zip(cells, y[rows].tolist(), strict=True))
+        if len(pairs) == len(set(cells)):
+            said.append(
+                f"{column.name!r} alone tells {label} in every training row; if it is not known when you "
+                f"predict, leave it out: --drop {column.name}."
+            )
+    return said
+
+
 def _pick(table: Table, asked: str | None, usual: Sequence[str], flag: str) -> str | None:
     """The column asked for (it must exist), else the first with a usual name, else None."""
     if asked is not None:
+        asked = str(asked)  # data frames number their columns
         if asked not in table.columns:
             raise UserError(
                 f"There is no column {asked!r}; the columns are {', '.join(table.columns)}. "

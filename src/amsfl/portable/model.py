@@ -1,6 +1,7 @@
 # ruff: noqa: RUF012 (defaults of a NamedTuple, which nobody changes in place)
 """A trained model that leaves: layers, tensors, preprocessing and classes, in files that anyone can read."""
 
+import warnings
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,10 +11,10 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
-from amsfl.core import DiskError, UserError
+from amsfl.core import DiskError, Remark, UserError
 from amsfl.data.dataset import Amount
 from amsfl.data.reading import from_frame, read
-from amsfl.data.recipe import Recipe, encode
+from amsfl.data.recipe import Recipe, doubts, encode
 from amsfl.portable.card import card
 from amsfl.portable.compute import logits
 from amsfl.portable.network import Array, Part, Tensors, shapes
@@ -49,7 +50,10 @@ class PortableModel(NamedTuple):
             return self._features(np.asarray(rows))
         table = read(str(rows)) if isinstance(rows, str | Path) else from_frame(rows, "the table of new rows")
         if self.recipe is not None:
-            return encode(self.recipe, table)
+            x = encode(self.recipe, table)
+            for line in doubts(self.recipe, table):
+                warnings.warn(line, Remark, stacklevel=2)
+            return x
         missing = [name for name in self.features if name not in table.columns]
         if missing:
             raise UserError(f"{table.name} has no column {missing[0]!r}, which the model was trained with.")

@@ -1,5 +1,7 @@
 """The paragraph at the top: what to use in this setting, by how much and how surely, what to try next."""
 
+import math
+
 from amsfl.report.measure.curves import FEW
 from amsfl.report.measure.measures import Measured, pairs
 from amsfl.report.measure.stats import Estimate
@@ -92,6 +94,11 @@ def _margin(study: Study, found: Verdict, other: Measured, margin: Estimate | No
         digits, text = 3, f", {margin.mean:.3g} below {other.label}"
     elif not found.by_time:
         text = f", {margin.mean:.1f} points above {other.label}"
+    elif margin.mean < 1:  # earlier by the mean of seconds, later by that of ratios
+        text, margin = (
+            f"; trial by trial {other.label} is {1 / margin.mean:.2f} times as fast",
+            _turned(margin),
+        )
     elif other.arrived:
         text = f", {margin.mean:.2f} times as fast as {other.label}"
     else:
@@ -101,6 +108,13 @@ def _margin(study: Study, found: Verdict, other: Measured, margin: Estimate | No
     if margin.low is None or margin.high is None:
         return text
     return f"{text} (95% interval {margin.low:.{digits}f} to {margin.high:.{digits}f})"
+
+
+def _turned(margin: Estimate) -> Estimate:
+    """A ratio seen from the other side."""
+    ends = (margin.high, margin.low)
+    low, high = (None if end is None else 1 / end if end else math.inf for end in ends)
+    return margin._replace(mean=1 / margin.mean, low=low, high=high)
 
 
 def _accuracy(study: Study, found: Verdict) -> list[str]:
