@@ -194,7 +194,17 @@ def test_what_spreadsheets_do_to_numbers(tmp_path: Path) -> None:
     plain = load_table({"share": range(40), "label": [line.rpartition(";")[2] for line in lines]})
     np.testing.assert_array_equal(data.x[:, 0], plain.x[:, 0])
     assert load_table({"a": ["P1", "P2"] * 9, "label": ["x", "y"] * 9}).recipe.columns[0].read == "words"
-    assert load_table({"price": ["$1.50", "$-2", ""] * 30, "label": ["x", "y"] * 45}).x.shape == (72, 2)
+    priced = load_table({"price": ["$1.50", "$-2", ""] * 30, "label": ["5%", "9%"] * 45})
+    assert priced.x.shape == (72, 1) and priced.classes == ("5%", "9%")
+    new = reading.from_frame({"price": ["$1.50", "-2"]})
+    np.testing.assert_allclose(
+        *(encode(priced.recipe, each) for each in (new, reading.from_frame({"price": [1.5, -2]})))
+    )
+    assert load_table(
+        {"a": ["s1", "s2"] * 9, "client": ["s1", "s2"] * 9, "label": ["x", "y", "x"] * 6}
+    ).site_names == ("s1", "s2")
+    amounts = load_table({"a": range(60), "label": [f"${i}.25" for i in range(60)]})
+    assert amounts.amount is not None and not amounts.classes
 
 
 def test_doubtful_tables_are_said_or_refused(tmp_path: Path) -> None:
@@ -232,8 +242,8 @@ def test_new_rows_may_lack_what_training_rows_had() -> None:
     np.testing.assert_array_equal(x[:, 1:], [[0, 1], [0, 0], [1, 0]])
     assert abs(x[0, 0]) < 0.2 and x[2, 0] == 10  # the median, and the cut
     assert doubts(recipe, new) == [
-        f"1 gaps in 'age' are filled ({recipe.columns[0].fill}).",
-        "1 values of 'age' lie far from the training rows' and are cut.",
-        "1 gaps in 'ward' are filled (A).",
-        "1 cells of 'ward' have words that were not among the training rows (Z): nothing is known of them.",
+        f"1 gap in 'age' filled ({recipe.columns[0].fill}).",
+        "1 value of 'age' far from the training rows', cut.",
+        "1 gap in 'ward' filled (A).",
+        "1 cell of 'ward' with words that no training row had (Z): nothing is known of them.",
     ]

@@ -164,7 +164,7 @@ def _kind(table: Table, name: str, cells: list[str], how: str) -> tuple[Column, 
             continue
         spelling = text.spelling(cells, readers) or _mostly(table, name, cells, readers, how == read)
         if spelling:
-            column = Column(name, read, spelling)
+            column = Column(name, read, spelling, unit=dict(table.units).get(name, ""))
             return column, [] if spelling in ("point", "iso") else [_spelled(column)]
     counted = sums.counts([cells])
     words = tuple(sorted(counted))

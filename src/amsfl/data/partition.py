@@ -237,5 +237,8 @@ def _by_site(clients: int, sites: IntArray | None, names: Sequence[str]) -> list
     empty = np.flatnonzero(np.bincount(sites, minlength=known) == 0)
     if len(empty):
         site = names[empty[0]] if names else str(empty[0])
-        raise UserError(f"Client {site!r} has no training rows; give it more rows or drop it from the file.")
+        raise UserError(
+            f"Client {site!r} has no training rows: what it has is held out to judge by. Give it more rows, "
+            "join it with another client, or drop it from the file."
+        )
     return _groups(sites, known)

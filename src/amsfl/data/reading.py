@@ -16,10 +16,6 @@ from amsfl.core import UserError
 ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 MISSING = {"", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "?"}
 SEPARATORS = ",;\t|"
-UNITS = (  # before or behind a number, where all numbers of a column have the same
-    *("%", "€", "$", "£", "¥", "EUR", "USD", "GBP", "CHF", "kg", "mg", "g", "km", "cm", "mm", "m", "ml", "l"),
-    *("mmHg", "bpm", "°C", "°F", "h", "min", "s", "ms"),
-)
 FALLBACK = "cp1252"  # what Windows wrote before UTF-8; it reads nearly anything, so it is said
 
 
@@ -30,6 +26,7 @@ class Table(NamedTuple):
     columns: dict[str, list[str]]
     lines: Sequence[int]
     remarks: tuple[str, ...] = ()  # what was decided while reading
+    units: tuple[tuple[str, str], ...] = ()  # column -> the unit that was taken off all its numbers
     commas: bool = False  # whether 1,234 is more likely 1.234 than 1234: commas do not separate its cells
 
 
@@ -59,8 +56,7 @@ def from_frame(frame: Any, name: str = "table") -> Table:
     sizes = {len(cells) for cells in columns.values()}
     if len(sizes) != 1 or sizes == {0}:
         raise UserError(f"The table {name!r} needs rows, and as many in every column.")
-    columns, said = _without_units(columns)
-    return Table(name, columns, range(1, 1 + sizes.pop()), said)
+    return Table(name, columns, range(1, 1 + sizes.pop()))
 
 
 def _keys(frame: Any) -> list[Any]:
@@ -117,8 +113,7 @@ def _csv(path: str) -> Table:
             raise UserError(f"{path}, line {line} has {len(row)} cells; the header has {len(header)}{above}.")
     cells = zip(*(row for _, row in rows), strict=True)
     columns = {name: [_whole(cell) for cell in column] for name, column in zip(header, cells, strict=True)}
-    columns, said = _without_units(columns)
-    return Table(path, columns, [line for line, _ in rows], (*remarks, *said), separator != ",")
+    return Table(path, columns, [line for line, _ in rows], remarks, commas=separator != ",")
 
 
 def _separator(path: str, text: str) -> tuple[str, str]:
@@ -127,35 +122,6 @@ def _separator(path: str, text: str) -> tuple[str, str]:
     if told:
         return told[1], text[told.end() :]
     return "\t" if ".tsv" in path.lower()[-7:] else max(SEPARATORS, key=_first(text).count), text
-
-
-def _without_units(columns: dict[str, list[str]]) -> tuple[dict[str, list[str]], tuple[str, ...]]:
-    """Numbers that all have the same unit without it (12%, $12, 12 kg), and what was done."""
-    found, said = dict(columns), []
-    for name, cells in columns.items():
-        unit = next((unit for cell in cells if cell for unit in [_unit(cell)]), "")
-        bare = [_bare(cell, unit) if cell else "" for cell in cells] if unit else []
-        if unit and None not in bare:
-            found[name] = [cell or "" for cell in bare]
-            said.append(f"Numbers in {name!r} are read without their {unit!r}.")
-    return found, tuple(said)
-
-
-def _unit(cell: str) -> str:
-    """The unit of a number, if it has one that is known."""
-    return next((unit for unit in UNITS if _bare(cell, unit) is not None), "")
-
-
-def _bare(cell: str, unit: str) -> str | None:
-    sign = "-" if cell.startswith("-") else ""
-    rest = cell.removeprefix(sign)
-    if rest.startswith(unit):
-        rest = rest[len(unit) :].strip()
-    elif rest.endswith(unit):
-        rest = rest[: -len(unit)].strip()
-    else:
-        return None
-    return sign + rest if re.fullmatch(r"\d[\d.,]*", rest) else None
 
 
 def _text(path: str) -> tuple[str, tuple[str, ...]]:

@@ -12,6 +12,7 @@ from amsfl.core import UserError
 from amsfl.data import cells as text
 from amsfl.data.dataset import FloatArray
 from amsfl.data.reading import Table
+from amsfl.data.units import bare
 
 Floats = npt.NDArray[np.float64]
 SHOWN = 5  # names of columns in a sentence
@@ -33,6 +34,7 @@ class Column(NamedTuple):
     words: tuple[str, ...] = ()
     counts: dict[str, int] = {}  # of frequency
     buckets: int = 0  # of hash
+    unit: str = ""  # that its numbers were written with
 
     @property
     def constant(self) -> bool:
@@ -87,25 +89,31 @@ def doubts(recipe: Recipe, table: Table) -> list[str]:
         cells = filled(column, table, sites)
         gaps = sum(not cell for cell in _cells(column, table))
         if gaps:
-            said.append(f"{gaps:,} gaps in {column.name!r} are filled ({text.shown(column.fill)}).")
+            said.append(f"{_many(gaps, 'gap')} in {column.name!r} filled ({text.shown(column.fill)}).")
         known = {"words": column.words, "frequency": column.counts}.get(column.read)
         strange = [] if known is None else [cell for cell in cells if cell not in known]
         if strange:
             said.append(
-                f"{len(strange):,} cells of {column.name!r} have words that were not among the training rows "
+                f"{_many(len(strange), 'cell')} of {column.name!r} with words that no training row had "
                 f"({', '.join(sorted(set(strange))[:SHOWN])}): nothing is known of them."
             )
         if column.read in ("number", "date") and column.scale and column.high is not None:
             far = scaled(column._replace(low=None, high=None), read_values(column, cells, table))
             cut = int(((far < (column.low or -np.inf)) | (far > column.high)).sum())
             if cut:
-                said.append(f"{cut:,} values of {column.name!r} lie far from the training rows' and are cut.")
+                said.append(f"{_many(cut, 'value')} of {column.name!r} far from the training rows', cut.")
     return said
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
 
 
 def _cells(column: Column, table: Table) -> Sequence[str]:
     """As the table has them; of numbers and dates, a word for a gap is one."""
     cells = table.columns[column.name]
+    if column.unit:
+        cells = [bare(cell, column.unit) or cell for cell in cells]
     marked = column.read in ("number", "date") and not text.MARKS.isdisjoint(map(str.lower, cells))
     return text.unmarked(cells) if marked else cells
 

@@ -12,6 +12,7 @@ from amsfl.data.fit import Rows, Wishes, fit
 from amsfl.data.labels import codes, labelled, standard, standardised
 from amsfl.data.reading import Table, from_frame, read
 from amsfl.data.recipe import Recipe, encode
+from amsfl.data.units import without_units
 
 LABELS = ("label", "target", "class", "y")
 SHOWN = 12  # names in a line
@@ -58,12 +59,19 @@ def load_table(
     if client == label:
         raise UserError(f"Column {label!r} cannot be both the label and the client; pass another --label.")
     table = _owned(table, [label, client] if client else [label])
-    y, classes, said = labelled(table, label, task)
+    wish = wish or Wishes()
+    others = {label, client, *(name for name, how in wish.columns if how != "number")}
+    table = without_units(table, [name for name in table.columns if name not in others])
+    amounts = without_units(table, [label])
+    y, classes, said = labelled(amounts, label, task)
+    if classes and amounts is not table:  # names of classes stay as they are
+        y, classes, said = labelled(table, label, task)
+    table = table if classes else amounts
     table = table._replace(remarks=(*table.remarks, *said))
     sites, site_names = codes(table.columns[client]) if client else (None, ())
     train, test = split(y, holdout, seed, sites)
     rows = _rows(train, sites, site_names)
-    recipe = fit(table, label, client, rows, _fitting(wish or Wishes(), client))
+    recipe = fit(table, label, client, rows, _fitting(wish, client))
     if not recipe.columns:
         why = "; ".join(recipe.remarks) or "all were dropped"
         raise UserError(
