@@ -88,6 +88,15 @@ def ledger(sites: Sequence[Site], budgets: Sequence[float] | None) -> Ledger:
 
 
 def lasting(sites: Sequence[Site], budgets: Sequence[float], spread: Spread) -> Ledger:
-    """The book of `sites` with `budgets`, their noise chosen for so many steps (a `spread`)."""
+    """The book of a run whose noise is chosen for so many steps.
+
+    Args:
+        sites: What an accountant must know of each client.
+        budgets: Each client's epsilon at most.
+        spread: Steps and noise of each.
+
+    Returns:
+        The book.
+    """
     noised = [site._replace(noise=float(noise)) for site, noise in zip(sites, spread.noise, strict=True)]
     return Ledger(tuple(noised), tuple(budgets), spread.steps)

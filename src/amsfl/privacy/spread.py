@@ -38,7 +38,16 @@ class Spread(NamedTuple):
 
 
 def alike(sites: Sequence[Site], budgets: Sequence[float], steps: int) -> Spread:
-    """The same number of `steps` for all `sites`, each one's with the least noise by its `budgets`."""
+    """The same number of steps for all, each with the least noise that its budget allows.
+
+    Args:
+        sites: What an accountant must know of each client.
+        budgets: Each client's epsilon at most.
+        steps: Of everybody.
+
+    Returns:
+        Steps and noise of each.
+    """
     return _fitted(sites, budgets, np.full(len(sites), steps))
 
 
@@ -53,8 +62,17 @@ def by_worth(
 ) -> Spread:
     """As many steps as are worth their noise, by weight as much learning as `steps` of all would be.
 
-    `sites` have `budgets` of epsilon and `shares` of all data; `batches` are the rows expected in their
-    minibatches, `numbers` how many the model has, and nobody takes more than `most`.
+    Args:
+        sites: What an accountant must know of each client.
+        budgets: Each client's epsilon at most.
+        steps: Of everybody, if all were alike.
+        shares: Of all data.
+        batches: Rows expected in each client's minibatches.
+        numbers: How many the model has.
+        most: Steps of anybody.
+
+    Returns:
+        Steps and noise of each.
     """
     level = alike(sites, budgets, steps)
     harm = numbers * level.noise**2 / (batches**2 * steps)
