@@ -17,6 +17,7 @@ PLAIN = (
     "fedyogi",
     "feddua",
     "fedbuff",
+    "fedcompass",
     "amsfl-paper",
     "amsfl-steps",
 )

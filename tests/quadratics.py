@@ -183,7 +183,16 @@ def paper_fedbuff(clients, x, rounds, lr):
     return x
 
 
+def paper_fedcompass(clients, x, rounds, lr, alpha=0.9):
+    """Algorithm 2 of arXiv 2309.14675 where a group begins from the newest model."""
+    for cohort, steps in rounds:
+        each = mean_deltas(clients, x, cohort, steps, lr)[1]
+        x = x + alpha * sum(p * d for p, d in zip(clients.weights[cohort], each, strict=True))
+    return x
+
+
 PAPER = {
+    "fedcompass": paper_fedcompass,
     "fedasync": paper_fedasync,
     "fedbuff": paper_fedbuff,
     "fedavg": paper_fedavg,

@@ -33,6 +33,8 @@ BY_HAND = {
     "fedasync": (2.525, {"rho": 0.0}),
     # each counts the same: 2 + (-1 + 3/2) / 2
     "fedbuff": (2.25, {}),
+    # 2 + 0.9 * 7/8, shares as they are
+    "fedcompass": (2.7875, {}),
     "fedsps": (2.875, {}),
     "delta-sgd": (2.875, {}),
     # mu = 1: client 1's second step has gradient (3-4) + (3-2) = 0, so d_1 = 1: 2 - 1/4 + 3/4

@@ -8,7 +8,8 @@ from amsfl.core import UserError, nearest
 
 Worth = Callable[[float], float]
 
-ENDS = ("all", "deadline", "quorum", "buffer")
+ENDS = ("all", "deadline", "quorum", "buffer", "groups")
+GROUPS = (0.2, 1.2)  # the least part of its steps that a client is cut to, and how late a group may be
 STALENESS = ("constant", "sqrt", "poly", "hinge")
 
 
@@ -16,20 +17,25 @@ class RoundEnd(NamedTuple):
     """When the server moves on.
 
     all: when everyone under way is in; deadline: so many `seconds` after it invited them; quorum: when
-    `enough` are in; buffer: the same, and clients start again at once, not when the server has moved.
+    `enough` are in; buffer: the same, and clients start again at once, not when the server has moved;
+    groups: clients get the steps, at `least` so large a part of theirs, by which some of them arrive
+    together, and the server moves when such a group is in, or has taken `factor` of the time that it was to.
     """
 
     kind: str = "all"
     enough: int = 0
     seconds: float = math.inf
+    least: float = GROUPS[0]
+    factor: float = GROUPS[1]
 
     @property
     def asynchronous(self) -> bool:
-        return self.kind == "buffer"
+        """Whether clients start again before the server has moved with everybody's work."""
+        return self.kind in ("buffer", "groups")
 
 
 def round_end(text: str) -> RoundEnd:
-    """How a round ends, from `all`, `deadline:2.5`, `quorum:3` or `buffer:10`.
+    """How a round ends, from `all`, `deadline:2.5`, `quorum:3`, `buffer:10` or `groups`.
 
     Args:
         text: As the setting spells it.
@@ -44,6 +50,8 @@ def round_end(text: str) -> RoundEnd:
         if argument:
             raise UserError(f"Round end {text!r}: all takes no number; write all.")
         return RoundEnd()
+    if kind == "groups":
+        return _groups(text, argument)
     try:
         number = float(argument)
     except ValueError:
@@ -55,6 +63,19 @@ def round_end(text: str) -> RoundEnd:
     if not (1 <= number <= 1e6 and number == int(number)):
         raise UserError(f"Round end {text!r}: write a number of clients, as in {kind}:3.")
     return RoundEnd(kind, int(number))
+
+
+def _groups(text: str, argument: str) -> RoundEnd:
+    try:
+        least, factor = (float(part) for part in argument.split(",")) if argument else GROUPS
+    except ValueError:
+        least = factor = math.nan
+    if not (0 < least <= 1 and 1 <= factor <= 1e6):
+        raise UserError(
+            f"Round end {text!r}: write groups, or groups:0.2,1.2: the least part of its steps that a client "
+            "takes, and how many times as long as planned a group is waited for."
+        )
+    return RoundEnd("groups", least=least, factor=factor)
 
 
 def staleness(text: str) -> Worth:

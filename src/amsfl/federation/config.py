@@ -175,8 +175,7 @@ class Simulation(Settings):
     failure: float = Field(0.0, ge=0, lt=1, description="chance that a client's round comes to nothing")
     round_end: str = Field(
         "auto",
-        description="when the server moves: all, deadline:2.5, quorum:3, buffer:10 (asynchronous); "
-        "see docs/time.md",
+        description="when the server moves: all, deadline:2.5, quorum:3, buffer:10, groups; see docs/time.md",
     )
     late: Literal["stale", "drop"] = Field(
         "stale", description="work that a deadline or quorum leaves behind: counts later, or is dropped"

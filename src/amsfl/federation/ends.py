@@ -30,13 +30,24 @@ def weather_of(config: RunConfig, profile: clock.Profile, names: Sequence[str]) 
     return found
 
 
+def check_everyone(method: methods.Method, cohort: int, clients: int) -> None:
+    """Some methods count on all clients."""
+    if method.everyone and cohort < clients:
+        raise UserError(
+            f"{method.title or method.name} counts every upload by its share of all clients' data, so all of "
+            f"them must be under way, and the cohort is {cohort} of {clients}; leave --cohort out."
+        )
+
+
 def round_end_of(config: RunConfig, method: methods.Method, cohort: int) -> clock.RoundEnd:
     """How this run's rounds end, if its method, clock and cohort can do that."""
     text = method.round_end if config.round_end == "auto" else config.round_end
     if config.round_end == "auto" and config.clock != "makespan":  # where nobody is late; a remark says so
         return clock.RoundEnd()
     end, name = clock.round_end(text), method.title or method.name
-    if config.round_end == "auto":  # a method's number is for many clients
+    if end.kind == "groups":  # so many at most wait to be taken along
+        end = end._replace(enough=cohort)
+    elif config.round_end == "auto":  # a method's number is for many clients
         end = end._replace(enough=min(end.enough, max(cohort // 2, 1)))
     if end.kind == "all":
         return end

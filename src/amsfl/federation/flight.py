@@ -13,6 +13,8 @@ import numpy as np
 
 from amsfl.clock import RoundEnd
 from amsfl.core import UserError
+from amsfl.federation import meeting
+from amsfl.schedule.compass import Meeting
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -33,6 +35,7 @@ JOB = np.dtype(
     ]
 )
 NOBODY: Array = np.zeros(0, JOB)
+PAIRS = ("numbers", "told", "begun", "meets", "meetings")  # of a Flight: dicts whose keys are numbers
 HOPELESS = 1_000  # clients in a row that came with nothing
 
 
@@ -50,6 +53,8 @@ class Flight:
     groups: int = 0
     begun: dict[int, int] = field(default_factory=dict)  # steps of every client that ever started
     everyone: Any = None  # all clients' steps, where they are planned once and for all
+    meets: dict[int, int] = field(default_factory=dict)  # by group: the meeting that a client is sent to
+    meetings: dict[int, Meeting] = field(default_factory=dict)  # those that the server still waits for
     table: dict[str, Array] = field(default_factory=dict)  # by place: what a job began from and came to
 
     def count(self, jobs: Array) -> None:
@@ -64,7 +69,7 @@ class Flight:
     def dump(self) -> dict[str, Any]:
         """As JSON holds it, whose keys are text; the table of models is not JSON's."""
         arrays = {key: getattr(self, key).tolist() for key in ("jobs", "landed", "dropped")}
-        pairs = {key: list(getattr(self, key).items()) for key in ("numbers", "told", "begun")}
+        pairs = {key: list(getattr(self, key).items()) for key in PAIRS}
         whole = vars(self) | arrays | pairs
         return {key: value for key, value in whole.items() if key not in ("table", "everyone")}
 
@@ -73,7 +78,8 @@ class Flight:
         arrays = {
             key: np.array([tuple(row) for row in told[key]], JOB) for key in ("jobs", "landed", "dropped")
         }
-        pairs: dict[str, Any] = {key: dict(told.get(key, ())) for key in ("numbers", "told", "begun")}
+        pairs: dict[str, Any] = {key: dict(told.get(key, ())) for key in PAIRS}
+        pairs["meetings"] = {name: Meeting(*each) for name, each in pairs["meetings"].items()}
         return cls(**told | arrays | pairs, table=table)
 
 
@@ -90,7 +96,7 @@ Invite = Callable[[float], Array]
 
 def next_move(flight: Flight, now: float, version: int, end: RoundEnd, drop: bool, invite: Invite) -> Move:
     """Let time go on until the server moves; `invite(now)` makes jobs of those who start at free places."""
-    while not _ready(flight, now, end):
+    while not (chosen := _chosen(flight, now, end)).any():
         fresh = flight.invited != version
         if fresh:
             flight.opened, flight.invited = now, version
@@ -102,20 +108,29 @@ def next_move(flight: Flight, now: float, version: int, end: RoundEnd, drop: boo
                 f"Round {version + 1}: {HOPELESS:,} clients in a row came to nothing; lower --failure, or "
                 "the profile's."
             )
-    taken = flight.landed[: end.enough] if end.asynchronous else flight.landed
+    taken = flight.landed[chosen]
     late = flight.jobs[: len(flight.jobs) * (drop and not end.asynchronous)].copy()
     late["arrives"] = now
     move = Move(in_order(taken), now, joined(flight.dropped, late))
-    flight.landed, flight.dropped = flight.landed[len(taken) :], NOBODY.copy()
+    over = meeting.places(taken, flight.meets).tolist()
+    flight.meetings = {name: each for name, each in flight.meetings.items() if name not in over}
+    flight.landed, flight.dropped = flight.landed[~chosen], NOBODY.copy()
     flight.jobs = flight.jobs[len(late) :]
     return move
 
 
+def _chosen(flight: Flight, now: float, end: RoundEnd) -> Array:
+    """Whose work of all that is in the server moves with now; nobody's: it waits."""
+    count = len(flight.landed)
+    if end.kind == "groups" and count:
+        return meeting.taken(flight.landed, flight.jobs, flight.meets, flight.meetings, now, end.enough)
+    if end.kind == "buffer":
+        return np.arange(count) < (end.enough if count >= end.enough else 0)
+    return np.full(count, _ready(flight, now, end))
+
+
 def _ready(flight: Flight, now: float, end: RoundEnd) -> bool:
-    if not len(flight.landed):
-        return False
-    if end.asynchronous:
-        return len(flight.landed) >= end.enough
+    """Whether a round of clients who wait for the server is over; somebody must be in."""
     if not len(flight.jobs):
         return True
     if end.kind == "quorum":
@@ -130,7 +145,10 @@ def _next_instant(flight: Flight, now: float, end: RoundEnd) -> float:
     """
     then = float(flight.jobs["arrives"].min())
     closing = flight.opened + end.seconds
-    if len(flight.landed) and now < closing < then:
+    if end.kind == "groups":
+        closing = meeting.closing(flight.meetings, now)
+        flight.meetings = meeting.still_on(flight.landed, flight.meets, flight.meetings, now)
+    if (len(flight.landed) or end.kind == "groups") and now < closing < then:
         return closing
     come = flight.jobs["arrives"] == then
     here = in_order(flight.jobs[come])
@@ -153,6 +171,14 @@ def joined(*parts: Array) -> Array:
     return np.concatenate([np.ascontiguousarray(part).view(f"V{JOB.itemsize}") for part in some]).view(JOB)
 
 
+def busy(flight: Flight, end: RoundEnd) -> Array:
+    """Clients that cannot start: under way, or at a meeting that is not over."""
+    if end.kind != "groups":
+        return np.asarray(flight.jobs["client"])
+    waits = ~meeting.late(flight.landed, flight.meets, flight.meetings)
+    return np.concatenate([flight.jobs["client"], flight.landed["client"][waits]])
+
+
 def under_way(flight: Flight) -> Array:
     """All whose work may still be needed."""
     return joined(flight.jobs, flight.landed)
@@ -171,6 +197,7 @@ def tidy(flight: Flight, version: int) -> None:
     flight.numbers = {who: number for who, number in flight.numbers.items() if number >= version}
     alive = set(under_way(flight)["group"].tolist())
     flight.told = {group: told for group, told in flight.told.items() if group in alive}
+    flight.meets = {group: where for group, where in flight.meets.items() if group in alive}
 
 
 def reasons(flight: Flight, jobs: Array) -> dict[str, Any]:

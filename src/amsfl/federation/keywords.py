@@ -100,7 +100,7 @@ class RunKeywords(TrainingKeywords, total=False):
     failure: float
     """chance that a client's round comes to nothing"""
     round_end: str
-    """when the server moves: all, deadline:2.5, quorum:3, buffer:10 (asynchronous); see docs/time.md"""
+    """when the server moves: all, deadline:2.5, quorum:3, buffer:10, groups; see docs/time.md"""
     late: Literal["stale", "drop"]
     """work that a deadline or quorum leaves behind: counts later, or is dropped"""
     staleness: str

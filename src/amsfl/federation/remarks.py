@@ -49,7 +49,7 @@ def remarks(
             ends = "all"
         for name, modes in (
             ("late", ("deadline", "quorum")),
-            ("staleness", ("deadline", "quorum", "buffer")),
+            ("staleness", ("deadline", "quorum", "buffer", "groups")),
         ):
             if name in given and not ends.startswith(modes):
                 yield f"Setting {name!r} has no effect: rounds end with {ends}."

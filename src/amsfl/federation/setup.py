@@ -13,7 +13,7 @@ from amsfl.data.weights import class_weights
 from amsfl.engines import losses, models, task
 from amsfl.federation import foes, planner, private
 from amsfl.federation.config import RunConfig, Training
-from amsfl.federation.ends import in_flight, round_end_of, weather_of
+from amsfl.federation.ends import check_everyone, in_flight, round_end_of, weather_of
 from amsfl.federation.foes import Foes
 from amsfl.federation.limits import limits_of
 from amsfl.portable.network import check_rows, words
@@ -114,6 +114,7 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
     method = method_of(config, own, config.clip if private.is_private(config, profiles[0]) else 0.0)
     policy = planner.policy_of(config, method, own.policy)
     end = round_end_of(config, method, config.cohort or clients)
+    check_everyone(method, config.cohort or clients, clients)
     method, worth = in_flight(config, method, end), clock.staleness(config.staleness)
     loss = loss_of(config, dataset, method)
     partitions = [

@@ -11,6 +11,7 @@ from amsfl.federation import flight as queue
 from amsfl.federation.flight import JOB, NOBODY, Flight
 from amsfl.federation.planner import Decision, Memory
 from amsfl.federation.setup import Parts
+from amsfl.schedule import compass
 
 Array = np.ndarray[Any, np.dtype[Any]]
 TRIES = 30  # clients that are asked for a free place
@@ -38,13 +39,16 @@ def invited(
     free = (place for place in range(parts.places) if place not in taken)
     jobs["client"], jobs["version"], jobs["started"] = who, version, started
     jobs["number"], jobs["place"] = queue.numbers(flight, who, version), [next(free) for _ in who]
-    apart = parts.end.asynchronous and parts.policy.readings  # each by what its own seconds are worth
+    # each by what its own seconds are worth, or to a meeting of its own
+    apart = parts.end.kind == "groups" or (parts.end.asynchronous and parts.policy.readings)
     for some in np.split(jobs, len(who)) if apart else [jobs]:
         decision = _decision(parts, trial, memory, flight, version, some["client"], allowed)
         some["steps"], some["lr"] = decision.steps, np.nan if decision.lr is None else decision.lr
         some["group"], some["nth"] = flight.groups, np.arange(len(some))
         flight.told[flight.groups] = decision.explain | {"predicted_seconds": decision.predicted_seconds}
         flight.groups += 1
+    if parts.end.kind == "groups":
+        _sent_to_meet(parts, trial, flight, jobs)
     flight.count(jobs)
     if weather.calm:
         jobs["arrives"] = now + clock.client_seconds(costs, who, jobs["steps"])
@@ -52,6 +56,29 @@ def invited(
         work, link = costs.step_seconds[who] * jobs["steps"], costs.comm_seconds[who]
         jobs["arrives"], jobs["lost"] = weather.trips(seed, who, jobs["number"], jobs["started"], work, link)
     return jobs
+
+
+def _sent_to_meet(parts: Parts, trial: int, flight: Flight, jobs: Array) -> None:
+    """Cut everybody's steps so that clients arrive together, fastest first; a client's first round is short,
+    and nobody waits for it."""
+    said, end = parts.foes.costs(trial, parts.costs[trial]), parts.end
+    for place in np.argsort(said.step_seconds[jobs["client"]], kind="stable").tolist():
+        who, most, now = (jobs[name][place].item() for name in ("client", "steps", "started"))
+        least = max(1, round(end.least * most))
+        if who not in flight.begun:
+            jobs["steps"][place] = least
+            continue
+        step, comm = said.step_seconds[who].item(), said.comm_seconds[who].item()
+        client = compass.Client(step, comm, least, most)
+        steps, name = compass.assign(client, now, flight.meetings)
+        lasts, turn = client.seconds(steps), client.seconds(client.most)
+        own = jobs["group"][place].item()
+        if name is None:
+            name, fresh = own, compass.Meeting(now + lasts, now + end.factor * lasts, turn)
+            flight.meetings[name] = fresh
+        known = flight.meetings[name]
+        flight.meetings[name] = known._replace(turn=min(known.turn, turn))
+        flight.meets[own], jobs["steps"][place] = name, steps
 
 
 def _there(weather: clock.Weather, who: Array, now: float, waits: bool) -> tuple[Array, Any]:
@@ -110,7 +137,7 @@ def drawn(
     A whole cohort is a draw that depends on seed and version alone, so a resumed run draws the same; single
     places are filled by the stateless hash.
     """
-    clients, busy = parts.task.shards.size.shape[1], flight.jobs["client"]
+    clients, busy = parts.task.shards.size.shape[1], queue.busy(flight, parts.end)
     free = parts.cohort - len(busy)
     if parts.cohort == clients or allowed is not None:
         there = np.arange(clients) if allowed is None else np.flatnonzero(allowed > 0)

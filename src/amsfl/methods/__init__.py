@@ -13,6 +13,7 @@ from amsfl.methods.fedasync import fedasync
 from amsfl.methods.fedavg import fedavg
 from amsfl.methods.fedavgm import fedavgm
 from amsfl.methods.fedbuff import fedbuff
+from amsfl.methods.fedcompass import fedcompass
 from amsfl.methods.fedcsda import fedcsda
 from amsfl.methods.feddua import feddua
 from amsfl.methods.feddyn import feddyn
@@ -42,6 +43,7 @@ METHODS: Kind[Method] = Kind(
         "delta-sgd": deltasgd,
         "fedasync": fedasync,
         "fedbuff": fedbuff,
+        "fedcompass": fedcompass,
         "amsfl": amsfl,
         "amsfl-steps": planned_steps,
         "amsfl-paper": paper,

@@ -109,6 +109,7 @@ class Method(NamedTuple):
     readings: bool = False  # takes GDA readings
     stale: str = "change"  # what older work counts as: its `change`, the `model` it came to, or `refused`
     round_end: str = "all"  # how its rounds end unless the user says
+    everyone: bool = False  # counts uploads by shares of all data, so all clients must be under way
     closing: bool = False  # applies the reading's own gradient as one more step: it is not wasted
     vectors_down: int = 1  # model-sized vectors sent to each client, each round; 2: the server state, too
     vectors_up: int = 1

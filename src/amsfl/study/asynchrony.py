@@ -30,6 +30,7 @@ CONTESTANTS: dict[str, dict[str, Any]] = {
     "FedAsync, buffer:1": {"method": "fedasync", "round_end": "buffer:1"},
     "FedBuff, buffer:2": {"method": "fedbuff", "round_end": "buffer:2"},
     "FedBuff, buffer:5": {"method": "fedbuff", "round_end": "buffer:5"},
+    "FedCompass, groups": {"method": "fedcompass", "round_end": "groups"},
     "AMSFL, all": {"method": "amsfl", "round_end": "all"},
     "AMSFL, quorum:5": {"method": "amsfl", "round_end": "quorum:5"},
     "AMSFL, buffer:2": {"method": "amsfl", "round_end": "buffer:2"},

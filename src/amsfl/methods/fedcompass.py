@@ -1,0 +1,19 @@
+"""FedCompass."""
+
+from amsfl.methods.base import Method, Vector
+
+
+def fedcompass(alpha: float = 0.9) -> Method:
+    """Clients get the steps by which groups of them arrive together; what comes late is mixed in by its age.
+
+    x+ = x + alpha sum_i s(t_i) w_i (y_i - x_start_i)   over a group, and over what came late before it
+
+    w_i is a client's share of all data: a group counts as much as its clients have rows. s(t) is the run's
+    `staleness`. How groups are made: `--round-end groups` (schedule/compass.py).
+    Li et al. 2024, arXiv 2309.14675, Algorithms 1 and 2.
+    """
+
+    def mix(weights: Vector, steps: Vector) -> Vector:
+        return alpha * weights
+
+    return Method("fedcompass", mix=mix, title="FedCompass", round_end="groups", everyone=True)

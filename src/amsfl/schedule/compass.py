@@ -1,0 +1,47 @@
+"""FedCompass's scheduler: steps by which clients of different speeds arrive together."""
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Meeting(NamedTuple):
+    """A group of clients that are to arrive at one time."""
+
+    expected: float  # when its clients are to be there
+    latest: float  # and when nobody waits for them any more
+    turn: float  # seconds that its fastest client takes for as many steps as it may take
+
+
+class Client(NamedTuple):
+    """Who is to be sent off: c t + b seconds for t steps, of which it takes between `least` and `most`."""
+
+    step_seconds: float
+    comm_seconds: float
+    least: int
+    most: int
+
+    def seconds(self, steps: int) -> float:
+        return self.step_seconds * steps + self.comm_seconds
+
+    def within(self, seconds: float) -> int:
+        """The steps that it can take in so many seconds; binary fractions do not cost one."""
+        return math.floor((seconds - self.comm_seconds) / self.step_seconds * (1 + 1e-12) + 1e-9)
+
+
+def assign(client: Client, now: float, meetings: Mapping[int, Meeting]) -> tuple[int, int | None]:
+    """Steps for a client that starts now, and the group that it meets with them; None: one of its own.
+
+    It joins the group that lets it take the most steps. Where none does, it takes the steps after which the
+    fastest of another group, once that one has met and its fastest client has taken all steps that it may,
+    would be back as well; so that they can meet then. Where there is no such number either: all it may.
+    Li et al. 2024, arXiv 2309.14675, Algorithm 1.
+    """
+    joined = [(client.within(each.expected - now), -name) for name, each in meetings.items()]
+    fits = [(steps, name) for steps, name in joined if client.least <= steps <= client.most]
+    if fits:
+        steps, name = max(fits)
+        return steps, -name
+    later = [client.within(m.expected + m.turn - now) for m in meetings.values() if m.expected > now]
+    best = max((steps for steps in later if steps <= client.most), default=0)
+    return (best if best >= client.least else client.most), None
