@@ -30,9 +30,9 @@ def weather_of(config: RunConfig, profile: clock.Profile, names: Sequence[str]) 
     return found
 
 
-def check_everyone(method: methods.Method, cohort: int, clients: int) -> None:
-    """Some methods count on all clients."""
-    if method.everyone and cohort < clients:
+def check_everyone(method: methods.Method, end: clock.RoundEnd, cohort: int, clients: int) -> None:
+    """Some methods count on all clients, where those who come do not stand for the others."""
+    if method.everyone and end.asynchronous and cohort < clients:
         raise UserError(
             f"{method.title or method.name} counts every upload by its share of all clients' data, so all of "
             f"them must be under way, and the cohort is {cohort} of {clients}; leave --cohort out."

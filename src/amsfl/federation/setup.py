@@ -114,7 +114,7 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
     method = method_of(config, own, config.clip if private.is_private(config, profiles[0]) else 0.0)
     policy = planner.policy_of(config, method, own.policy)
     end = round_end_of(config, method, config.cohort or clients)
-    check_everyone(method, config.cohort or clients, clients)
+    check_everyone(method, end, config.cohort or clients, clients)
     method, worth = in_flight(config, method, end), clock.staleness(config.staleness)
     loss = loss_of(config, dataset, method)
     partitions = [
