@@ -8,10 +8,13 @@ from rich.markdown import Markdown
 
 from amsfl.cli.errors import friendly
 from amsfl.cli.screen import plain, screen
-from amsfl.cli.study_privacy import privacy
+from amsfl.cli.study_privacy import audit, privacy
 
-app = typer.Typer(help="Studies: adaptivity, asynchrony, suite, robustness, privacy.", no_args_is_help=True)
+app = typer.Typer(
+    help="Studies: adaptivity, asynchrony, suite, robustness, privacy, audit.", no_args_is_help=True
+)
 app.command()(privacy)
+app.command()(audit)
 
 
 @app.callback()
