@@ -40,7 +40,7 @@ def test_no_bound_is_above_the_truth_in_randomised_response():
 
 
 def test_noise_holds_and_its_absence_is_caught():
-    """Six rounds, 200 canaries: private rows stay below their epsilon; without noise nearly all guesses are right."""
+    """Six rounds, 200 canaries: private rows stay below epsilon; without noise guesses are right."""
     pool = load("digits")
     honest = study.audit("FedAvg", {"method": "fedavg"}, pool, 1, 2.0, 6, 200)
     assert honest.claimed <= 2 and honest.holds and honest.made == 80
