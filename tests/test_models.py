@@ -1,5 +1,6 @@
 """Larger built-in models: what they compute, on both engines and in every library; modules of users' own."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -124,3 +125,49 @@ def test_made_up_images_and_texts_are_the_same_every_time() -> None:
         assert np.array_equal(one.x, two.x) and one.synthetic
         assert np.concatenate([one.x, one.evals["holdout"][0]]).shape == shape
     check_rows(models.make("transformer", 32, 4).layers, one.x)
+
+
+def flax_linen() -> tuple[Any, Any]:
+    linen = pytest.importorskip("flax.linen")
+    return linen.Dense(2, kernel_init=linen.initializers.zeros), 5
+
+
+def flax_nnx() -> tuple[Any, Any]:
+    nnx = pytest.importorskip("flax.nnx")
+    zeros = nnx.initializers.zeros
+    return lambda key: nnx.Linear(5, 2, kernel_init=zeros, rngs=nnx.Rngs(key)), None
+
+
+def haiku() -> tuple[Any, Any]:
+    hk = pytest.importorskip("haiku")
+    return hk.transform(lambda x: hk.Linear(2, w_init=hk.initializers.Constant(0.0))(x)), 5
+
+
+@pytest.mark.parametrize("library", [flax_linen, flax_nnx, haiku])
+def test_a_module_of_another_library_is_a_model(library: Callable[[], tuple[Any, Any]]) -> None:
+    """The same arithmetic as softmax regression from zero, so the same logits after the same steps."""
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(12, 5)).astype(np.float32), np.arange(12, dtype=np.int32) % 2
+    data = Dataset("rows", x, y, {"holdout": (x, y)}, ("no", "yes"), tuple("abcde"))
+    module, features = library()
+    found = []
+    for network in (models.make("softmax", 5, 2), models.from_module("mine", module, features)):
+        job = task.make(data, network, [[np.arange(12)]], (0,))
+        engine = make("loop", job, methods.make("fedavg"), 4)
+        orders = Orders(np.array([[0]]), np.array([[3]]), np.array([0.5]), job.shards.weights)
+        state, _ = engine.round(engine.start(), orders, 0)
+        found.append(np.asarray(network.apply(job.unravel(jnp.asarray(state.anchor[0])), x)))
+    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
+    assert np.abs(found[0]).max() > 0.1
+
+
+def test_modules_that_cannot_be_models_are_refused() -> None:
+    linen, nnx = pytest.importorskip("flax.linen"), pytest.importorskip("flax.nnx")
+    with pytest.raises(UserError, match="features=64"):
+        models.from_module("mine", linen.Dense(2))
+    for module, features in (
+        (linen.BatchNorm(use_running_average=False), 5),
+        (lambda key: nnx.BatchNorm(5, rngs=nnx.Rngs(key)), None),
+    ):
+        with pytest.raises(UserError, match="besides its parameters"):
+            models.from_module("mine", module, features)
