@@ -175,6 +175,7 @@ def main(grid, context):
     for name in [name for name in methods.METHODS.table if not name.startswith("amsfl-")]:
         rounds = 2 if name == "scaffold" else 1
         settings = {"method": name, "clients": 3, "rounds": rounds, "batch": BATCH, "deadline": 300.0}
+        settings["round_end"] = "all"
         out = Path(context.run_config["out"]) / name
         servers[name] = Server(shared, serve_config(settings), None, start, planner, out, say)
     seats = servers["fedavg"].door.gather()

@@ -72,7 +72,7 @@ def test_rounds_equal_the_loop_engine(name: str) -> None:
     """Three rounds, so that states of server and clients have come back and been used."""
     want = loop_rounds(name, 3)
     for rounds in (1, 3):
-        settings = {**QUICK, "method": name, "rounds": rounds}
+        settings = {**QUICK, "method": name, "rounds": rounds, "round_end": "all"}
         grid = Rehearsal(CLIENT, NODES)
         stand, records = serve(grid, settings, start=TASK.start()[0], plan_by=fixed_table())
         np.testing.assert_allclose(stand.anchor, want[rounds - 1], rtol=2e-5, atol=2e-6)

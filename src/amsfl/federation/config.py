@@ -85,6 +85,16 @@ class Training(Settings):
     clock: str = Field(
         "sum", description="sum: clients of a round one after another; makespan: at once, the slowest counts"
     )
+    round_end: str = Field(
+        "auto",
+        description="when the server moves: all, deadline:2.5, quorum:3, buffer:10, groups; see docs/time.md",
+    )
+    late: Literal["stale", "drop"] = Field(
+        "stale", description="work that a deadline or quorum leaves behind: counts later, or is dropped"
+    )
+    staleness: str = Field(
+        "sqrt", description="what an upload t moves old counts: constant, sqrt, poly:0.5, hinge:10,4"
+    )
     rounds: int | None = Field(
         None,
         ge=1,
@@ -137,6 +147,19 @@ class Training(Settings):
     def _target(cls, value: float | None, told: ValidationInfo) -> float | None:
         return None if value is None else check_target(told.data.get("score", ""), value)
 
+    @field_validator("round_end")
+    @classmethod
+    def _round_end(cls, value: str) -> str:
+        if value != "auto":
+            round_end(value)
+        return value
+
+    @field_validator("staleness")
+    @classmethod
+    def _staleness(cls, value: str) -> str:
+        staleness(value)
+        return value
+
     @property
     def last_round(self) -> int:
         """The round after which this ends, whatever else happens."""
@@ -173,16 +196,6 @@ class Simulation(Settings):
         0.0, ge=0, le=10, description="sigma of the lognormal factor on a round's steps and on its link"
     )
     failure: float = Field(0.0, ge=0, lt=1, description="chance that a client's round comes to nothing")
-    round_end: str = Field(
-        "auto",
-        description="when the server moves: all, deadline:2.5, quorum:3, buffer:10, groups; see docs/time.md",
-    )
-    late: Literal["stale", "drop"] = Field(
-        "stale", description="work that a deadline or quorum leaves behind: counts later, or is dropped"
-    )
-    staleness: str = Field(
-        "sqrt", description="what an upload t moves old counts: constant, sqrt, poly:0.5, hinge:10,4"
-    )
     attack: str = Field(
         "", description="what false clients do, and how many of them, as in signflip:2; see docs/robust.md"
     )
@@ -221,19 +234,6 @@ class Simulation(Settings):
         1, ge=1, description="evaluations between those of other splits than the hold-out"
     )
     checkpoint_every: int = Field(10, ge=1, description="rounds between checkpoints")
-
-    @field_validator("round_end")
-    @classmethod
-    def _round_end(cls, value: str) -> str:
-        if value != "auto":
-            round_end(value)
-        return value
-
-    @field_validator("staleness")
-    @classmethod
-    def _staleness(cls, value: str) -> str:
-        staleness(value)
-        return value
 
 
 class Serving(Settings):

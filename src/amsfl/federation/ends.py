@@ -5,10 +5,10 @@ from typing import Any
 
 from amsfl import clock, methods
 from amsfl.core import UserError
-from amsfl.federation.config import RunConfig
+from amsfl.federation.config import RunConfig, ServeConfig, Training
 
 
-def in_flight(config: RunConfig, method: methods.Method, end: clock.RoundEnd) -> methods.Method:
+def in_flight(config: Training, method: methods.Method, end: clock.RoundEnd) -> methods.Method:
     """The method with the server that it has where clients do not wait for each other."""
     if not end.asynchronous or method.aloft is None:
         return method
@@ -39,7 +39,7 @@ def check_everyone(method: methods.Method, end: clock.RoundEnd, cohort: int, cli
         )
 
 
-def round_end_of(config: RunConfig, method: methods.Method, cohort: int) -> clock.RoundEnd:
+def round_end_of(config: Training, method: methods.Method, cohort: int) -> clock.RoundEnd:
     """How this run's rounds end, if its method, clock and cohort can do that."""
     text = method.round_end if config.round_end == "auto" else config.round_end
     if config.round_end == "auto" and config.clock != "makespan":  # where nobody is late; a remark says so
@@ -49,6 +49,8 @@ def round_end_of(config: RunConfig, method: methods.Method, cohort: int) -> cloc
         end = end._replace(enough=cohort)
     elif config.round_end == "auto":  # a method's number is for many clients
         end = end._replace(enough=min(end.enough, max(cohort // 2, 1)))
+    if end.kind == "groups" and isinstance(config, ServeConfig):
+        return _no_groups(config)
     if end.kind == "all":
         return end
     if config.clock != "makespan":
@@ -65,9 +67,35 @@ def round_end_of(config: RunConfig, method: methods.Method, cohort: int) -> cloc
             f"{name} needs everyone's work on the newest model, and round end {text!r} brings older work; "
             "use --round-end all, or a deadline or quorum with --late drop."
         )
-    if config.local_accuracy:
+    if isinstance(config, ServeConfig):
+        _one_rule(config, end)
+    if isinstance(config, RunConfig) and config.local_accuracy:
         raise UserError(f"Clients' own models are scored at the end of a whole round, not with {text!r}.")
     return end
+
+
+def _no_groups(config: ServeConfig) -> clock.RoundEnd:
+    """Real clients are not planned to arrive together: a method made for that waits for all."""
+    if config.round_end == "auto":
+        return clock.RoundEnd()
+    raise UserError(
+        "Groups of clients that arrive together are planned in simulations only; with real clients use "
+        "--round-end buffer:2, quorum:3 or deadline:60."
+    )
+
+
+def _one_rule(config: ServeConfig, end: clock.RoundEnd) -> None:
+    """A server's older settings say when a round that waits for all gives up; they are no second rule."""
+    if config.quorum < 1:
+        raise UserError(
+            f"Rounds end with {end.kind}, and --quorum {config.quorum:g} ends those that wait for all; leave "
+            "one of them out."
+        )
+    if end.kind == "deadline" and (config.deadline is not None or config.deadlines):
+        raise UserError(
+            f"Rounds end after {end.seconds:g} s, and --deadline says when a round that waits for all gives "
+            "up; leave it out."
+        )
 
 
 def round_end_on_record(settings: Mapping[str, Any]) -> clock.RoundEnd:

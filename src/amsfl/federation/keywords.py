@@ -56,6 +56,12 @@ class TrainingKeywords(TypedDict, total=False):
     """clients drawn for a round; all by default"""
     clock: str
     """sum: clients of a round one after another; makespan: at once, the slowest counts"""
+    round_end: str
+    """when the server moves: all, deadline:2.5, quorum:3, buffer:10, groups; see docs/time.md"""
+    late: Literal["stale", "drop"]
+    """work that a deadline or quorum leaves behind: counts later, or is dropped"""
+    staleness: str
+    """what an upload t moves old counts: constant, sqrt, poly:0.5, hinge:10,4"""
     rounds: int | None
     """stop after so many rounds; 50 if nothing else ends it"""
     seconds: float | None
@@ -99,12 +105,6 @@ class RunKeywords(TrainingKeywords, total=False):
     """sigma of the lognormal factor on a round's steps and on its link"""
     failure: float
     """chance that a client's round comes to nothing"""
-    round_end: str
-    """when the server moves: all, deadline:2.5, quorum:3, buffer:10, groups; see docs/time.md"""
-    late: Literal["stale", "drop"]
-    """work that a deadline or quorum leaves behind: counts later, or is dropped"""
-    staleness: str
-    """what an upload t moves old counts: constant, sqrt, poly:0.5, hinge:10,4"""
     attack: str
     """what false clients do, and how many of them, as in signflip:2; see docs/robust.md"""
     loss: Literal["auto", "cross-entropy", "squared", "absolute"]

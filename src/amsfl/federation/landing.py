@@ -136,10 +136,8 @@ def settle(
     for job in jobs:
         sent = Upload(*(table[name][job["place"]] for name in CAME))
         worth = dtype(parts.worth(int(version - job["version"])))
-        if method.stale == "model" and job["version"] < version:
-            delta = table["anchor"][job["place"]] + sent.delta - anchor
-            sent = Upload(delta, sent.extra, (delta * delta).sum())
-        uploads.append(Upload(worth * sent.delta, worth * sent.extra, worth * worth * sent.delta_sq))
+        began = table["anchor"][job["place"]] if job["version"] < version else None
+        uploads.append(protocol.aged(method, sent, worth, anchor, began))
     clients = jobs["client"]
     weights, steps = parts.weights[trial, clients].astype(dtype), jobs["steps"].astype(dtype)
     foes = None

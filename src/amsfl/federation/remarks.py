@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from amsfl.clock import Profile
-from amsfl.federation.config import ROUNDS_TO_TARGET, RunConfig, Training
+from amsfl.federation.config import ROUNDS_TO_TARGET, RunConfig, ServeConfig, Training
 from amsfl.federation.limits import NAMES
 from amsfl.methods import Method
 from amsfl.schedule import Policy
@@ -39,20 +39,22 @@ def remarks(
         yield "Setting 'stop_at_target' has no effect: there is no target."
     if config.target is not None and config.rounds is None and config.last_round == ROUNDS_TO_TARGET:
         yield f"Without rounds or seconds this ends at the target, or after {ROUNDS_TO_TARGET:,} rounds."
-    if isinstance(config, RunConfig):
-        ends = method.round_end if config.round_end == "auto" else config.round_end
-        if config.round_end == "auto" and config.clock != "makespan" and ends != "all":
-            yield (
-                f"{method.title or method.name} waits for all: by the clock {config.clock!r} nobody is late. "
-                f"For rounds that end with {ends} add --clock makespan."
-            )
-            ends = "all"
-        for name, modes in (
-            ("late", ("deadline", "quorum")),
-            ("staleness", ("deadline", "quorum", "buffer", "groups")),
-        ):
-            if name in given and not ends.startswith(modes):
-                yield f"Setting {name!r} has no effect: rounds end with {ends}."
+    ends = method.round_end if config.round_end == "auto" else config.round_end
+    if config.round_end == "auto" and config.clock != "makespan" and ends != "all":
+        yield (
+            f"{method.title or method.name} waits for all: by the clock {config.clock!r} nobody is late. "
+            f"For rounds that end with {ends} add --clock makespan."
+        )
+        ends = "all"
+    if isinstance(config, ServeConfig) and ends == "groups":
+        yield f"{method.title or method.name} waits for all: its groups are planned in simulations only."
+        ends = "all"
+    for name, modes in (
+        ("late", ("deadline", "quorum")),
+        ("staleness", ("deadline", "quorum", "buffer", "groups")),
+    ):
+        if name in given and not ends.startswith(modes):
+            yield f"Setting {name!r} has no effect: rounds end with {ends}."
     unused = "" if profile is None else profile.unused(*(["epsilon"] if method.clip else []))
     if unused:
         yield unused

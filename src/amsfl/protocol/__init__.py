@@ -5,7 +5,7 @@ Operators only, so vectors may be numpy, jax or torch; whoever brings gradients 
 """
 
 from amsfl.protocol.client import FLAT, Carry, Layout, Past, begin, close, finish, first, step
-from amsfl.protocol.server import combined, mean_loss, settle
+from amsfl.protocol.server import aged, combined, mean_loss, settle
 from amsfl.protocol.wire import delivered, fresh, received, sent, sent_bytes, travelling, weight
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Carry",
     "Layout",
     "Past",
+    "aged",
     "begin",
     "close",
     "combined",

@@ -34,6 +34,14 @@ def settle(
     return method.aggregate(anchor, Total(*total, loss), weights, steps, server)
 
 
+def aged(method: Method, sent: Upload, worth: Any, anchor: Vector, began: Vector | None) -> Upload:
+    """An upload as it counts by its age, times `worth`; `began` is the model it started from, if not this."""
+    if method.stale == "model" and began is not None:
+        delta = began + sent.delta - anchor
+        sent = Upload(delta, sent.extra, (delta * delta).sum())
+    return Upload(worth * sent.delta, worth * sent.extra, worth * worth * sent.delta_sq)
+
+
 def mean_loss(losses: Vector, weights: Vector) -> Any:
     """The cohort's mean loss, by weight."""
     return (losses * weights).sum() / weights.sum()

@@ -14,6 +14,7 @@ import tomli_w
 from amsfl import record
 from amsfl.core import Remark, UserError
 from amsfl.federation import Own, serve_config
+from amsfl.federation.ends import round_end_of
 from amsfl.federation.planner import policy_of
 from amsfl.federation.remarks import remarks
 from amsfl.federation.setup import method_of
@@ -129,6 +130,7 @@ def _ready_made(recipe: Recipe, home: Path, out: Path) -> Prepared:
     settings = recipe.settings
     config = serve_config({key: value for key, value in settings.items() if key not in RUN})
     method = method_of(config, Own())
+    round_end_of(config, method, config.cohort or config.clients)  # refused before anything starts
     for line in remarks(config, method, policy_of(config, method), config.clients):
         warnings.warn(line, Remark, stacklevel=2)
     _check_slowdowns(recipe, config.clients)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from amsfl import protocol
+from amsfl.clock.ends import Worth
 from amsfl.core import Parts, Upload
 from amsfl.flower import wire
 from amsfl.flower.server import checks
@@ -24,6 +25,8 @@ class Good(NamedTuple):
     lr: float | None
     seconds: float  # from push to pull
     at: float  # when it was pulled
+    age: int = 0  # moves of the server since it began
+    began: wire.Vector | None = None  # the model that it began from, where rounds do not wait for all
 
 
 def judge(
@@ -92,11 +95,19 @@ def effective(good: list[Good]) -> Any:
 
 
 def combine(
-    method: Method, model: wire.Model, good: list[Good], weights: Any, steps: Any
+    method: Method, model: wire.Model, good: list[Good], weights: Any, steps: Any, worth: Worth
 ) -> tuple[wire.Vector, wire.Vector, wire.Buffers]:
-    """The next model, in float32 and in the clients' order, as the loop engine has it."""
+    """The next model, in float32 and in the clients' order, as the loop engine has it.
+
+    `worth` is what an upload counts by its age.
+    """
     shares, counts = np.asarray(weights, np.float32), np.asarray(steps, np.float32)
-    uploads = [item.upload for item in good]
+    uploads = [
+        protocol.aged(
+            method, item.upload, np.float32(worth(item.age)), model.anchor, item.began if item.age else None
+        )
+        for item in good
+    ]
     losses = np.array([item.reply.reading.loss for item in good], np.float32)
     anchor, server = protocol.settle(
         method, model.anchor, model.server, uploads, shares, counts, losses=losses

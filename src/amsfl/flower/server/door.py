@@ -46,6 +46,8 @@ class Door:
         self.refused: list[dict[str, Any]] = []
         self.notes: list[str] = []
         self.late: list[Arrival] = []  # replies to orders of rounds that are over
+        # where rounds do not wait for all: takes a reply, if it is one that somebody waits for
+        self.landing: Callable[[Arrival], bool] = lambda arrival: False
 
     def refuse(self, client: int | None, why: str) -> None:
         """The same refusal of somebody who is asked again and again is told once a round."""
@@ -170,7 +172,7 @@ class Door:
                 holder = seats[place].node
                 why = "whose key it is" if self.keyed else "which is still connected"
                 self.refuse(None, f"node {sent.node}: the name {hello.name!r} is node {holder}'s, {why}")
-        elif sent.order is not None:
+        elif sent.order is not None and not self.landing(arrival):
             what = f"error {arrival.message.error.reason!r}" if arrival.message.has_error() else "work"
             why = f"late reply: {what} for round {sent.order.round + 1} came after {arrival.seconds:.1f} s"
             self.refuse(sent.order.client, why)

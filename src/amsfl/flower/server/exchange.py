@@ -21,10 +21,13 @@ class Came(NamedTuple):
     """What a round brought."""
 
     decision: Decision  # the plan as it was ordered
-    model: wire.Model  # what the clients began with
+    model: wire.Model  # what it makes the next one from
+    cohort: Any  # who was asked, and the places in it of those whose work is good
+    kept: list[int]
     good: list[Good]  # in seat order
     bytes_down: float
     seconds: float  # from the orders to the last reply, or to the end of waiting
+    timeline: dict[str, Any] = {}  # noqa: RUF012 (nobody changes it); where rounds overlap, see landed.py
 
 
 class Exchange:
@@ -54,7 +57,8 @@ class Exchange:
         full = good and len(good) == len(cohort)
         over = max(item.at for item in good) if full else self.post.now()
         down = 4.0 * (sent.anchor.size + sent.server.size + sent.direction.size) * len(cohort)
-        return Came(decision, model, good, down, over - pushed)
+        kept = [list(cohort).index(item.place) for item in good]
+        return Came(decision, model, cohort, kept, good, down, over - pushed)
 
     def _collect(
         self, stand: Progress, ids: set[str], orders: list[wire.Order], model: wire.Model, deadline: float

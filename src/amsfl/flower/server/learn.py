@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from amsfl.clock.ends import Worth
 from amsfl.core import Reading
 from amsfl.federation.planner import Decision, Planner
 from amsfl.flower import wire
@@ -22,10 +23,11 @@ def learn(
     taken: Decision,
     good: list[Good],
     poll: float,
+    worth: Worth,
 ) -> Reading:
     """`who` are the clients of `good`, `taken` is the plan with the steps that they ran."""
     shares = roster.weights(stand.seats)[who]
-    stand.anchor, stand.server, stand.buffers = combine(method, model, good, shares, effective(good))
+    stand.anchor, stand.server, stand.buffers = combine(method, model, good, shares, effective(good), worth)
     stand.step = stand.anchor - model.anchor
     columns = zip(*(item.reply.reading for item in good), strict=True)
     reading = Reading(*(np.array(column, float) for column in columns))
@@ -35,7 +37,7 @@ def learn(
         stand.measured = costs.observe(
             stand.measured, item.place, reply.steps, reply.step_seconds, item.seconds, poll
         )
-        stand.seats[item.place] = stand.seats[item.place]._replace(accepted=stand.round)
+        stand.seats[item.place] = stand.seats[item.place]._replace(accepted=reply.round)
         stand.steps[item.place] += reply.steps
     for part in stand.sizes:
         sizes = [item.sizes[part] for item in good if item.lr is not None]

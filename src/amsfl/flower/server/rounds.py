@@ -13,17 +13,20 @@ import numpy as np
 from flwr.serverapp import Grid
 
 from amsfl import methods, protocol
+from amsfl.clock import Costs, staleness
 from amsfl.core import UserError
 from amsfl.federation import ServeConfig
+from amsfl.federation.ends import in_flight, round_end_of
 from amsfl.federation.planner import Planner, planner, policy_of
 from amsfl.federation.rounds import counted
 from amsfl.federation.setup import Own, method_of, takes_readings
 from amsfl.flower import wire
 from amsfl.flower.server import best, costs, progress, roster, scoring
 from amsfl.flower.server.accept import effective
+from amsfl.flower.server.aloft import Aloft
 from amsfl.flower.server.door import Door
 from amsfl.flower.server.ending import Ending
-from amsfl.flower.server.exchange import Exchange
+from amsfl.flower.server.exchange import Came, Exchange
 from amsfl.flower.server.explain import explain
 from amsfl.flower.server.learn import learn, notes
 from amsfl.flower.server.orders import Desk
@@ -64,6 +67,8 @@ class Server:
         own = own or Own()
         self.method = method_of(config, own)
         policy = policy_of(config, self.method, own.policy)
+        self.end = round_end_of(config, self.method, config.cohort or config.clients)
+        self.method, self.worth = in_flight(config, self.method, self.end), staleness(config.staleness)
         self.desk = Desk(config, self.method, takes_readings(config, self.method, policy))
         self.post = Post(grid, self.config.poll)
         self.door = Door(
@@ -76,6 +81,8 @@ class Server:
             config.batch,
         )
         self.exchange = Exchange(config, self.desk, self.post, self.door)
+        waits = self.end.kind == "all"
+        self.aloft = None if waits else Aloft(config, self.desk, self.post, self.door, self.end, policy)
         self.ending = Ending(config, self.desk, self.post, self.door, evaluate)
         self.writer: RunWriter | None = None
         self.policy, self.plan_by = policy, plan_by
@@ -84,7 +91,8 @@ class Server:
         weights = roster.weights(seats)
         if self.plan_by is not None:
             return self.plan_by(weights)
-        return planner(self.config, self.method, self.policy, weights, roster.believed(seats))
+        stale = self.worth if self.end.asynchronous else None
+        return planner(self.config, self.method, self.policy, weights, roster.believed(seats), stale)
 
     def run(self, resume: bool = False) -> tuple[Progress, list[RoundRecord]]:
         """All rounds, until rounds, seconds or target say stop."""
@@ -158,7 +166,7 @@ class Server:
     def _drive(self, seats: list[roster.Seat]) -> None:
         """Where clients bring optimizers of their own, the method in its form for those, or none at all."""
         if any(seat.driven for seat in seats):
-            self.method = methods.driven(self.method)
+            self.method = in_flight(self.config, methods.driven(self.method), self.end)
             self.desk.method, self.desk.driven = self.method, True
 
     def _fresh(self) -> Progress:
@@ -180,27 +188,31 @@ class Server:
 
     def _round(self, stand: Progress, began: float) -> RoundRecord | None:
         """One round; None when nobody was there or nobody's work could be taken: then it is tried again."""
-        started, config = self.post.now(), self.config
-        cohort = roster.draw(
-            stand.seats, self.door.meet(stand.seats), config.cohort, config.seed, stand.round
-        )
+        started, expected = self.post.now(), costs.costs(stand.measured)
+        came = self.aloft.round(stand, self.planner, began) if self.aloft else self._whole(stand, expected)
         self.exchange.hear_late(stand)
-        if not len(cohort):
+        if came is None or not came.good:
             return None
-        expected = costs.costs(stand.measured)
-        planned = self.planner.decide(stand.memory, stand.round, cohort, expected)
-        decision, model, good, down, took = self.exchange.round(stand, planned, cohort, expected)
-        if not good:
-            return None
-        kept = [list(cohort).index(item.place) for item in good]
+        decision, model, cohort, kept, good, down, took, timeline = came
         taken = decision._replace(steps=np.array([item.reply.steps for item in good]))
-        reading = learn(stand, self.method, self.planner, model, cohort[kept], taken, good, config.poll)
+        reading = learn(
+            stand,
+            self.method,
+            self.planner,
+            model,
+            cohort[kept],
+            taken,
+            good,
+            self.config.poll,
+            self.worth,
+        )
         self.door.notes += notes(good)
         stand.refused += len(self.door.refused)
         spent = {"sum": float(sum(item.seconds for item in good)), "makespan": float(took)}
         stand.seconds = {key: stand.seconds[key] + spent[key] for key in spent}
         metrics = self.ending.judge(stand, began) | scoring.training(good, stand.seats, self.door)
         sizes = [protocol.weight(part) for item in good for part in item.reply.parts.values()]
+        mix = counted(self.method, roster.weights(stand.seats)[cohort[kept]], effective(good))
         record = RoundRecord(
             stand.round,
             dict(stand.seconds),
@@ -209,16 +221,27 @@ class Server:
             metrics,
             [item.place for item in good],
             [item.reply.steps for item in good],
-            decision.lr,
+            None if decision.lr is None else float(np.mean(decision.lr)),
             float(sum(sizes)),
             down,
             {name: column.tolist() for name, column in reading._asdict().items() if self.desk.readings},
             self._explained(explain(decision, cohort, kept, good, expected)),
             {"seconds": self.post.now() - started, "elapsed": stand.elapsed},
-            counted(self.method, roster.weights(stand.seats)[cohort[kept]], effective(good)),
+            [share * self.worth(item.age) for share, item in zip(mix, good, strict=bool(mix))],
+            **timeline,
         )
         self.door.refused, self.door.notes = [], []
         return record
+
+    def _whole(self, stand: Progress, expected: Costs) -> Came | None:
+        """A round that waits for all, as long as a round waits."""
+        here = self.door.meet(stand.seats)
+        cohort = roster.draw(stand.seats, here, self.config.cohort, self.config.seed, stand.round)
+        self.exchange.hear_late(stand)
+        if not len(cohort):
+            return None
+        planned = self.planner.decide(stand.memory, stand.round, cohort, expected)
+        return self.exchange.round(stand, planned, cohort, expected)
 
     def _explained(self, own: dict[str, Any]) -> dict[str, Any]:
         return own | {"refused": list(self.door.refused), "notes": list(self.door.notes)}

@@ -1,0 +1,185 @@
+"""Rounds on Flower that do not wait for all: the same moves, records and models as in simulation.
+
+A grid with a clock of its own: every node answers so many seconds after it was asked. Nothing waits.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
+
+import amsfl
+from amsfl import data, methods
+from amsfl.core import UserError
+from amsfl.engines import models, task
+from amsfl.federation import serve_config
+from amsfl.flower import Shard, jax_client
+from amsfl.flower.rehearsal import Rehearsal
+from amsfl.flower.server.rounds import Server
+from amsfl.record import read_run
+
+DIGITS = data.load("digits")
+PARTS = data.partition("dirichlet:0.5", DIGITS.y, 3, 0)
+TASK = task.make(DIGITS, models.make("softmax", 64, 10), [PARTS], [0])
+NODES = [{"partition-id": place} for place in range(3)]
+SPEEDS, LINKS = [0.11, 0.293, 0.717], [0.513, 0.211, 0.057]  # such that nobody comes at the same moment
+POLL = 0.002
+ALIKE: dict[str, Any] = {"model": "softmax", "clients": 3, "batch": 16, "seed": 0, "steps": 3, "lr": 0.1}
+
+
+def shard(context: Any) -> Shard:
+    rows = PARTS[int(context.node_config["partition-id"])]
+    return Shard(DIGITS.x[rows], DIGITS.y[rows], 10, "softmax")
+
+
+CLIENT = jax_client(shard)
+
+
+class Timed(Rehearsal):
+    """Node i replies to an order of t steps after t SPEEDS[i] + LINKS[i] seconds; to a question at once."""
+
+    def __init__(self) -> None:
+        super().__init__(CLIENT, NODES)
+        self.time, self.due = 0.0, dict[str, float]()
+        self.gone: set[int] = set()
+
+    def now(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        self.time += seconds
+
+    def get_node_ids(self) -> Any:
+        return [node for node in self.contexts if node not in self.gone]
+
+    def push_messages(self, messages: Any) -> Any:
+        todo = list(messages)
+        ids = list(super().push_messages(todo))
+        for key, message in zip(ids, todo, strict=True):
+            place = message.metadata.dst_node_id - 1000
+            steps = int(message.content["order"]["steps"]) if "order" in message.content else 0
+            self.due[key] = self.time + (steps * SPEEDS[place] + LINKS[place] if steps else 0.0)
+        return ids
+
+    def pull_messages(self, message_ids: Any) -> Any:
+        ready = [key for key in message_ids if self.due.get(key, np.inf) <= self.time and self.here(key)]
+        for key in ready:
+            del self.due[key]
+        return super().pull_messages(ready)
+
+    def here(self, key: str) -> bool:
+        return self.posted[key].metadata.dst_node_id not in self.gone
+
+
+def served(out: Path | None = None, resume: bool = False, watch: Any = None, **settings: Any) -> Any:
+    grid = Timed()
+    config = serve_config({**ALIKE, "poll": POLL, "patience": 100.0, **settings})
+    server = Server(grid, config, None, TASK.start()[0], None, out, watch)
+    server.post.now, server.post.sleep = grid.now, grid.sleep
+    return server.run(resume)
+
+
+CASES = {
+    "fedbuff": {"method": "fedbuff", "round_end": "buffer:2"},
+    "fedasync": {"method": "fedasync", "staleness": "hinge:1,1"},
+    "quorum": {"method": "fedavg", "round_end": "quorum:2"},
+    "deadline": {"method": "fedavg", "round_end": "deadline:1.2", "staleness": "constant"},
+    "dropped": {"method": "scaffold", "round_end": "quorum:2", "late": "drop"},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_moves_records_and_models_are_the_simulations(case: str, tmp_path: Path) -> None:
+    settings = {**CASES[case], "rounds": 6}
+    profile = tmp_path / "sites.csv"
+    lines = [f"{speed},{link}" for speed, link in zip(SPEEDS, LINKS, strict=True)]
+    profile.write_text("\n".join(["step_seconds,latency", *lines]))
+    want = amsfl.run(
+        data="digits", engine="loop", clock="makespan", partition="dirichlet:0.5", profile=str(profile),
+        details=False, **ALIKE, **settings,
+    )  # fmt: skip
+    stand, records = served(**settings)
+    assert [r.cohort for r in records] == [r.cohort for r in want.rounds]
+    assert [r.staleness for r in records] == [r.staleness for r in want.rounds]
+    assert [r.steps for r in records] == [r.steps for r in want.rounds]
+    for mine, theirs in zip(records, want.rounds, strict=True):
+        for name in ("started", "arrived", "mix"):
+            np.testing.assert_allclose(getattr(mine, name), getattr(theirs, name), atol=30 * POLL)
+        # nobody can stop a real client: what is dropped ends by itself before it is asked again
+        assert {each[0] for each in mine.dropped} <= {each[0] for each in theirs.dropped}
+        assert mine.seconds["makespan"] == pytest.approx(theirs.seconds["makespan"], abs=30 * POLL)
+    scored = methods.make(settings["method"]).model(stand.anchor, stand.server)
+    np.testing.assert_allclose(scored, want.params, rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("method", ["amsfl", "fedbuff"])
+def test_a_killed_server_goes_on_without_what_was_under_way(method: str, tmp_path: Path) -> None:
+    class Killed(Exception):
+        pass
+
+    def watch(record: Any) -> None:
+        if record.round == 3:
+            raise Killed
+
+    settings = {"method": method, "round_end": "buffer:2", "rounds": 6, "poll": 0.05}
+    with pytest.raises(Killed):
+        served(tmp_path / "run", watch=watch, **settings)
+    stand, records = served(tmp_path / "run", resume=True, **settings)
+    assert [record.round for record in read_run(tmp_path / "run").rounds] == [1, 2, 3, 4, 5, 6]
+    ends = [record.seconds["makespan"] for record in records]
+    assert ends == sorted(ends) and np.isfinite(stand.anchor).all()
+    assert all(len(record.cohort) == 2 for record in records) and min(records[3].started) >= ends[2]
+    accepted = [seat.accepted for seat in stand.seats]
+    assert max(accepted) >= 3 and not any(record.plan["notes"] for record in records)
+
+
+def test_a_quorum_goes_on_with_those_who_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a quorum of three one leaves in the second round: the round ends with the two that are there."""
+    push = Timed.push_messages
+
+    def leaving(self: Timed, messages: Any) -> Any:
+        todo = list(messages)
+        if any("order" in m.content and m.content["order"]["round"] == 1 for m in todo):
+            self.gone.add(1002)
+        return push(self, todo)
+
+    monkeypatch.setattr(Timed, "push_messages", leaving)
+    _, records = served(method="fedavg", round_end="quorum:3", rounds=3)
+    assert [record.cohort for record in records] == [[0, 1, 2], [0, 1], [0, 1]]
+    assert records[1].plan["refused"][0]["reason"].startswith("gone: no reply within")
+    assert records[1].dropped[0][0] == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"method": "scaffold", "round_end": "quorum:2"}, "needs everyone's work on the newest model"),
+        ({"method": "fedavg", "round_end": "buffer:4"}, "waits for 4 clients, and 3 are under way"),
+        ({"method": "fedavg", "round_end": "quorum:2", "quorum": 0.5}, "leave one of them out"),
+        ({"method": "fedavg", "round_end": "deadline:5", "deadline": 9.0}, "leave it out"),
+    ],
+)
+def test_what_makes_no_sense_is_a_sentence(settings: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        served(**settings, rounds=1)
+
+
+@pytest.mark.slow
+def test_real_nodes_of_different_speeds(tmp_path: Path) -> None:
+    """A SuperLink and three SuperNodes, of which one is eight times slower: the others do not wait for it."""
+    from amsfl.flower.deploy.run import deploy
+
+    settings = {**ALIKE, "data": "digits", "steps": 5, "method": "fedbuff", "round_end": "buffer:1"}
+    settings["rounds"] = 12
+    summary = deploy(settings, tmp_path / "run", [1.0, 1.0, 12.0], 0.1, say=lambda line: None)
+    rounds = read_run(tmp_path / "run").rounds
+    came = [who for record in rounds for who in record.cohort]
+    assert summary.rounds == 12 and came.count(2) < came.count(0) and came.count(2) < came.count(1)
+    ages = [pair for record in rounds for pair in zip(record.cohort, record.staleness, strict=True)]
+    assert all(age >= 2 for who, age in ages if who == 2)
+    assert not any(record.plan["refused"] for record in rounds)
+    for record in rounds:
+        assert record.started < record.arrived and max(record.arrived) <= record.seconds["makespan"] + 1e-6
