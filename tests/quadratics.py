@@ -58,8 +58,8 @@ def drive(
         for place, i in enumerate(cohort):
             y = x
             for _ in range(steps[place]):
-                y = y - lr * method.correct(clients.grad(i, y), y, x, server, states[i])
-            sent, states[i] = method.report(y, x, t[place], lr, server, states[i])
+                y = y - lr * method.correct(clients.grad(i, y), y, x, method.told(server, x), states[i])
+            sent, states[i] = method.report(y, x, t[place], lr, method.told(server, x), states[i])
             total = Total(*(a + mix[place] * b for a, b in zip(total, sent, strict=False)))
         x, server = method.aggregate(x, total, weights, t, server)
     return x, server, states

@@ -51,9 +51,12 @@ def fixed_table(lr: float | None = 0.1, table: Any = STEPS) -> Any:
     return lambda weights: Planner(lambda: NOTHING, decide, lambda memory, *_: memory)
 
 
-def loop_rounds(name: str, count: int, cohorts: Any = None, lr: float | None = 0.1) -> list[Any]:
+def loop_rounds(
+    name: str, count: int, cohorts: Any = None, lr: float | None = 0.1, optimizer: str = ""
+) -> list[Any]:
     """Anchors after each round of the reference engine, with the same steps."""
-    method = methods.make(name)
+    method, server = methods.make(name), methods.server_optimizer(optimizer)
+    method = methods.optimize(method, server) if server else method
     engine = Loop(TASK, method, 16, method.readings)
     state, anchors = engine.start(), []
     for number in range(count):
@@ -78,6 +81,15 @@ def test_rounds_equal_the_loop_engine(name: str) -> None:
         np.testing.assert_allclose(stand.anchor, want[rounds - 1], rtol=2e-5, atol=2e-6)
     assert [record.steps for record in records] == STEPS[:3].tolist()
     assert all(not record.plan["refused"] for record in records)
+
+
+@pytest.mark.parametrize("name", ["scaffold", "feddyn", "amsfl"])
+def test_a_server_optimizer_over_a_method_with_state_equals_the_loop_engine(name: str) -> None:
+    settings = {**QUICK, "method": name, "server_optimizer": "adam:0.1", "rounds": 3}
+    stand, _ = serve(Rehearsal(CLIENT, NODES), settings, start=TASK.start()[0], plan_by=fixed_table())
+    want = loop_rounds(name, 3, optimizer="adam:0.1")
+    np.testing.assert_allclose(stand.anchor, want[2], rtol=2e-4, atol=2e-6)
+    assert not np.allclose(want[2], loop_rounds(name, 3)[2], atol=1e-3)
 
 
 def test_a_first_round_without_a_learning_rate_equals_the_loop_engine() -> None:

@@ -420,12 +420,64 @@ def test_adam_over_fednova_takes_its_step_for_a_gradient():
     assert (method.name, method.title) == ("fednova+fedadam", "FedNova + FedAdam")
 
 
-def test_server_optimizers_are_one_and_over_methods_without_their_own():
+def test_adam_over_scaffold_keeps_both_states():
+    """SCAFFOLD's pseudo-code, its mean move given to Algorithm 2 of arXiv 2003.00295; c goes on as ever."""
+    clients, lr, rate = random_clients(3, 4, 0), 0.1, 0.2
+    rounds = [([0, 1, 2], [1, 3, 2]), ([0, 2], [2, 1])] * 3
+    x = start = np.ones(4)
+    m, v, c, own = 0 * x, 0 * x + 1e-6, 0 * x, [0 * x for _ in range(3)]
+    for cohort, steps in rounds:
+        share, delta, fresh = clients.weights[cohort] / clients.weights[cohort].sum(), 0 * x, list(own)
+        for part, i, count in zip(share, cohort, steps, strict=True):
+            y = x
+            for _ in range(count):
+                y = y - lr * (clients.grad(i, y) - own[i] + c)
+            fresh[i], delta = own[i] - c + (x - y) / (count * lr), delta + part * (y - x)
+        c = c + sum(clients.weights[i] * (fresh[i] - own[i]) for i in cohort)
+        own, m, v = fresh, 0.9 * m + 0.1 * delta, 0.99 * v + 0.01 * delta**2
+        x = x + rate * m / (np.sqrt(v) + 1e-3)
+    method = optimize(make("scaffold"), server_optimizer("adam:0.2"))
+    found, state, states = drive(method, clients, start, rounds, lr)
+    np.testing.assert_allclose(found, x, rtol=1e-10)
+    np.testing.assert_allclose(state, np.concatenate([c, m, v]), rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(states, own, rtol=1e-10, atol=1e-15)
+    np.testing.assert_array_equal(method.told(state, found), state[:4])
+
+
+@pytest.mark.parametrize("spelled", ["momentum:0.5", "adam:0.01/0.5/0.9"])
+@pytest.mark.parametrize("name", ["scaffold", "feddyn"])
+def test_control_variates_under_an_optimizer_still_rest_on_the_optimum(name, spelled):
+    """Where D = 0 and the states stay, c is the mean gradient and h is 0: the weighted optimum, by both."""
+    clients = random_clients(3, 2, 1)
+    method = optimize(make(name), server_optimizer(spelled))
+    rounds = [([0, 1, 2], [2, 3, 1])] * 1500
+    found, plain = (drive(each, clients, np.ones(2), rounds, lr=0.1)[0] for each in (method, make("fedavg")))
+    np.testing.assert_allclose(found, clients.optimum, atol=2e-3)
+    assert np.linalg.norm(plain - clients.optimum) > 0.02
+
+
+def test_an_optimizer_takes_the_place_of_amsfls_own_server():
+    """The mean delta of AMSFL's clients, and Adam's step along it: no secant, no second momentum, no mean."""
+    method, plain = optimize(make("amsfl"), server_optimizer("adam")), make("fedadam")
+    assert method.stride is not None and method.closing and method.own_rate and method.policy == "price"
+    x, delta = np.arange(3.0), np.array([0.5, -1.0, 0.25])
+    state, wanted = method.init(x)[0], plain.init(x)[0]
+    for _ in range(3):
+        total = Total(delta, delta[:0], 1.0, 0.7)
+        (x, state), (y, wanted) = (
+            each.aggregate(x, total, np.ones(1), np.ones(1), held)
+            for each, held in ((method, state), (plain, wanted))
+        )
+        np.testing.assert_array_equal(x, y)
+        np.testing.assert_array_equal(method.model(x, state), x)
+
+
+def test_server_optimizers_are_one_and_over_methods_that_are_none():
     from amsfl.federation import Own, make_config
     from amsfl.federation.setup import method_of
 
-    for name in ("amsfl", "fedadam", "feddyn", "scaffold"):
-        with pytest.raises(UserError, match="keeps a state at the server and takes a step of its own"):
+    for name in ("fedadam", "fedavgm", "fedyogi", "feddua"):
+        with pytest.raises(UserError, match="is a server's optimizer itself"):
             method_of(make_config({"method": name, "server_optimizer": "adam"}), Own())
     with pytest.raises(UserError, match="2 server optimizers"):
         method_of(make_config({"method": "fedavg", "server_optimizer": "adam,yogi"}), Own())
@@ -433,12 +485,14 @@ def test_server_optimizers_are_one_and_over_methods_without_their_own():
         method_of(make_config({"method": "fedavg", "server_optimizer": "sgd"}), Own())
     planned = method_of(make_config({"method": "amsfl-steps", "server_optimizer": "yogi"}), Own())
     assert planned.driven.aggregate is not make("amsfl-steps").driven.aggregate
+    private = method_of(make_config({"method": "amsfl", "server_optimizer": "yogi"}), Own(), clip=0.5)
+    assert private.clip == 0.5
 
 
 def test_a_server_optimizer_in_both_engines():
     import amsfl
 
     common = {"data": "digits", "model": "softmax", "clients": 3, "rounds": 2, "steps": 2, "batch": 16}
-    common |= {"method": "fednova", "server_optimizer": "yogi:0.1"}
+    common |= {"method": "scaffold", "server_optimizer": "yogi:0.1", "policy": "fixed"}
     jax, loop = (amsfl.run(**common, engine=engine) for engine in ("jax", "loop"))
     np.testing.assert_allclose(jax.params, loop.params, rtol=2e-4, atol=2e-6)

@@ -70,7 +70,7 @@ class Loop:
         """One trial's round, written into the fresh copies of `round`."""
         dtype, uploads = self.task.dtype, []
         anchor, server = state.anchor[trial].copy(), state.server[trial].copy()
-        told, lr = self.method.told(server), orders.lr[trial]
+        told, lr = self.method.told(server, anchor), orders.lr[trial]
         known = np.broadcast_to(orders.known, np.shape(orders.lr))[trial]
         for place, who in enumerate(orders.cohort[trial]):
             start = Starts(

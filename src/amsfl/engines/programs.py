@@ -87,7 +87,7 @@ def work(
             mine = trial * state.client.shape[1] + who
             task = client.Job(
                 anchors[trial],
-                method.told(servers[trial]),
+                method.told(servers[trial], anchors[trial]),
                 clients[mine],
                 memories[mine],
                 state.step[trial],
@@ -233,7 +233,7 @@ def _add_wave(total: Upload, sent: Upload, share: jax.Array, slot: jax.Array) ->
 
 
 def _upload(method: Method, anchor: jax.Array, server: jax.Array, client: jax.Array) -> Upload:
-    return method.report(anchor, anchor, 1, 1.0, server, client)[0]
+    return method.report(anchor, anchor, 1, 1.0, method.told(server, anchor), client)[0]
 
 
 def _in_order(part: jax.Array, slots: int) -> jax.Array:

@@ -52,15 +52,18 @@ def _begin(parts: Parts, state: State, trial: int, flight: Flight, jobs: Array) 
     rows = {"anchor": state.anchor, "server": state.server, "step": state.step}
     for name, part in rows.items():
         row = np.asarray(part[trial])
-        table[name][jobs["place"]] = parts.method.told(row) if name == "server" else row
+        if name == "server":
+            row = parts.method.told(row, np.asarray(state.anchor[trial]))
+        table[name][jobs["place"]] = row
 
 
 def _empty(parts: Parts, state: State) -> dict[str, Array]:
     """A table of all places: zeros."""
     x, dtype = np.zeros(parts.task.dim, parts.task.dtype), parts.task.dtype
     server, client = parts.method.init(x)
-    sent = parts.method.report(x, x, 1, 1.0, parts.method.told(server), client)[0]
-    shapes = {"anchor": x, "server": parts.method.told(server), "step": x, **sent._asdict()}
+    told = parts.method.told(server, x)
+    sent = parts.method.report(x, x, 1, 1.0, told, client)[0]
+    shapes = {"anchor": x, "server": told, "step": x, **sent._asdict()}
     shapes["reading"] = np.zeros(len(Reading._fields))
     return {key: np.zeros((parts.places, *np.shape(part)), dtype) for key, part in shapes.items()}
 

@@ -233,11 +233,6 @@ def method_of(config: Training, own: Own, clip: float = 0.0) -> methods.Method:
         method = private.guarded(method, clip)
     server = methods.server_optimizer(config.server_optimizer)
     if server:
-        if method.init(np.zeros(1))[0].size:
-            raise UserError(
-                f"{method.title or method.name} keeps a state at the server and takes a step of its own by "
-                "it: leave --server-optimizer out, or use fedavg, fedprox, fednova or amsfl-steps."
-            )
         method = methods.optimize(method, server)
     rule, way = (combine.make(own.combine or config.combine), transmit.make(own.transmit or config.transmit))
     if rule and method.init(np.zeros(1))[1].size:

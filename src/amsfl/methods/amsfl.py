@@ -56,7 +56,7 @@ def amsfl(
     )
     whole = accelerated(bare, pace)
     if any(pace):  # a server that moves with a few at a time, some of them late, has no secant to go by
-        whole = whole._replace(aloft=bare)
+        whole = whole._replace(aloft=bare, stepless=bare)
     if not (polyak or closing):
         return whole
     # with an optimizer of their own, clients move by that: its steps are planned, and the server's work stays

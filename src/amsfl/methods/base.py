@@ -68,6 +68,10 @@ def the_anchor(anchor: Vector, server: Vector) -> Vector:
     return anchor
 
 
+def whole_state(server: Vector, anchor: Vector) -> Vector:
+    return server
+
+
 class Method(NamedTuple):
     """A method, what it costs, and what other rooms ask of it. All but the name has FedAvg's value.
 
@@ -117,17 +121,21 @@ class Method(NamedTuple):
     extra_per_step: float = 0.0  # gradient-equivalents a step beyond its own gradient
     aloft: Any = None  # the Method where clients do not wait for each other, where it is another one
     driven: Any = None  # the Method for clients with an optimizer of their own, where it is another one
+    stepless: Any = None  # the Method without a step of the server's own, in whose place an optimizer can be
+    optimizes: bool = False  # it is a server's optimizer itself: there is no place for another
+    own_state: Model = whole_state  # of the server state and an anchor: without what an optimizer keeps
 
-    def told(self, server: Vector) -> Vector:
-        """What clients see of the server state: all of it where it is sent to them, else nothing.
+    def told(self, server: Vector, anchor: Vector) -> Vector:
+        """What clients see of the server state: the method's own where it is sent to them, else nothing.
 
         Args:
             server: The server's state.
+            anchor: The model.
 
         Returns:
-            That state, or none of it.
+            That state without an optimizer's, or none of it.
         """
-        return server if self.vectors_down > 1 else server[:0]
+        return self.own_state(server, anchor) if self.vectors_down > 1 else server[:0]
 
     @property
     def looks(self) -> bool:

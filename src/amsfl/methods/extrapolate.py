@@ -37,5 +37,7 @@ def extrapolate(method: Method, cap: float = 4.0) -> Method:
         return anchor + step * (moved - anchor), server
 
     title = f"{method.title or method.name} + FedExP"
-    driven = method.driven and extrapolate(method.driven, cap)
-    return method._replace(name=method.name + "+exp", title=title, aggregate=aggregate, driven=driven)
+    driven, stepless = (each and extrapolate(each, cap) for each in (method.driven, method.stepless))
+    return method._replace(
+        name=method.name + "+exp", title=title, aggregate=aggregate, driven=driven, stepless=stepless
+    )

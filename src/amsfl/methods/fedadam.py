@@ -35,4 +35,4 @@ def adaptive(name: str, title: str, rate: float, beta1: float, tau: float, secon
         v = second(server[size:], total.delta * total.delta)
         return anchor + rate * m / (v**0.5 + tau), joined(m, v)
 
-    return Method(name, init=init, aggregate=aggregate, title=title)
+    return Method(name, init=init, aggregate=aggregate, title=title, optimizes=True)

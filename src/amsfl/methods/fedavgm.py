@@ -18,4 +18,6 @@ def fedavgm(momentum: float = 0.9) -> Method:
         v = momentum * server + total.delta
         return anchor + v, v
 
-    return Method("fedavgm", init=lambda x: (0 * x, x[:0]), aggregate=aggregate, title="FedAvgM")
+    return Method(
+        "fedavgm", init=lambda x: (0 * x, x[:0]), aggregate=aggregate, title="FedAvgM", optimizes=True
+    )

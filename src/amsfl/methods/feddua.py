@@ -34,4 +34,4 @@ def feddua(beta1: float = 0.0, beta2: float = 0.99, epsilon: float = 1e-3) -> Me
         s = s * (s > 1) + (s <= 1)
         return anchor + s * turned, joined(m, v)
 
-    return Method("feddua", init=init, aggregate=aggregate, title="FedDuA")
+    return Method("feddua", init=init, aggregate=aggregate, title="FedDuA", optimizes=True)

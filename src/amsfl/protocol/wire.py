@@ -41,7 +41,7 @@ def fresh(method: Method, x: Any) -> tuple[Any, Any]:
 def _first_upload(method: Method, x: Any) -> tuple[Upload, Any]:
     """An upload of nothing, for its shapes, and the client state that it was made from."""
     server, client = method.init(x)
-    upload, _ = method.report(x, x, 1, 1.0, server, client)
+    upload, _ = method.report(x, x, 1, 1.0, method.told(server, x), client)
     return Upload(0 * upload.delta, 0 * upload.extra, upload.delta_sq), client
 
 

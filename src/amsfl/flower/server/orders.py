@@ -74,7 +74,7 @@ class Desk:
         """What of the model travels: the method's server state only where clients work with it."""
         nothing = model.anchor[:0]
         return model._replace(
-            server=self.method.told(model.server),
+            server=self.method.told(model.server, model.anchor),
             direction=model.direction if self.readings else nothing,
         )
 
