@@ -116,6 +116,17 @@ class Training(Settings):
         json_schema_extra={"text": "NUMBER or SCORE=NUMBER"},  # `aimed` takes it apart
     )
     stop_at_target: bool = Field(True, description="whether reaching the target ends the run")
+    stop_after: int = Field(
+        0,
+        ge=0,
+        le=ROUNDS_AT_MOST,
+        description="scored rounds without a better score that end the run; 0: none",
+    )
+    judge_by: str = Field(
+        "",
+        description="what the best round goes by, if not the score: loss, or a metric of your own; -error: "
+        "less is better",
+    )
     steps: int = Field(
         20, ge=1, le=STEPS_AT_MOST, description="local steps a round, where the policy does not choose them"
     )
@@ -247,16 +258,6 @@ class Serving(Settings):
     )
     deadlines: str = Field(
         "", description="seconds that rounds wait, one after another, as in 600,120,60; the last one stays"
-    )
-    stop_after: int = Field(
-        0,
-        ge=0,
-        le=ROUNDS_AT_MOST,
-        description="scored rounds without a better score that end the run; 0: none",
-    )
-    judge_by: str = Field(
-        "",
-        description="metric of your own that the best round goes by, as in auc, or -error: less is better",
     )
     poll: float = Field(0.2, gt=0, le=3600, description="seconds between two looks for replies")
     norm_limit: float = Field(

@@ -33,7 +33,7 @@ def drive(
         for state, news in rounds(parts, state, [trial]):  # noqa: B020 (the state moves on)
             fresh = news[0][1]
             done.append(fresh)
-            best = better(best, parts, state, fresh)
+            best = better(best, parts, state, trial, fresh)
             stop = asked() and trial.status == "running"
             if writer:
                 writer.append(fresh)

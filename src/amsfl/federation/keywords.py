@@ -72,6 +72,10 @@ class TrainingKeywords(TypedDict, total=False):
     """stop at this score of the hold-out, as in 0.95, auc=0.9 or r2=0.8; alone: 1,000 rounds at most"""
     stop_at_target: bool
     """whether reaching the target ends the run"""
+    stop_after: int
+    """scored rounds without a better score that end the run; 0: none"""
+    judge_by: str
+    """what the best round goes by, if not the score: loss, or a metric of your own; -error: less is better"""
     steps: int
     """local steps a round, where the policy does not choose them"""
     lr: float
@@ -142,10 +146,6 @@ class ServeKeywords(TrainingKeywords, total=False):
     """seconds a round waits; by default three times the plan, 30 at least"""
     deadlines: str
     """seconds that rounds wait, one after another, as in 600,120,60; the last one stays"""
-    stop_after: int
-    """scored rounds without a better score that end the run; 0: none"""
-    judge_by: str
-    """metric of your own that the best round goes by, as in auc, or -error: less is better"""
     poll: float
     """seconds between two looks for replies"""
     norm_limit: float

@@ -31,6 +31,9 @@ class Trial:
     status: str = "running"
     spent: dict[str, float] = field(default_factory=dict)  # joules, megabytes, cost so far
     reached: Reached | None = None  # seconds and rounds at the first evaluation at or above the target
+    best_score: float | None = None  # more is better (judging.py)
+    best_round: int = 0
+    stale: int = 0  # scored rounds since then
     local: dict[str, list[float | None]] | None = None  # accuracy or R² of each client's own model, by split
     flight: Flight = field(default_factory=Flight)  # who is under way
 

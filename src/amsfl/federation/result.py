@@ -8,7 +8,8 @@ import numpy as np
 from amsfl.core.version import VERSION
 from amsfl.engines import State
 from amsfl.engines.models import tensors
-from amsfl.federation import face
+from amsfl.federation import face, judging
+from amsfl.federation.moves import Trial
 from amsfl.federation.setup import Parts
 from amsfl.portable import PortableModel
 from amsfl.portable.model import files
@@ -26,7 +27,7 @@ class Best(NamedTuple):
     """The model of the round that did best on the hold-out; of several the first."""
 
     round: int
-    score: float  # accuracy, or what else the run goes by (Summary.score)
+    score: float  # accuracy, or what else the run goes by (Summary.score, judge_by)
     params: Array
 
 
@@ -152,7 +153,7 @@ def portable(parts: Parts, params: Array, summary: Summary, best: Best | None) -
         "clients": len(summary.steps),
         "metrics": summary.metrics,
         "best": best and {"round": best.round, "score": best.score},
-        "score": parts.score.title,
+        "score": parts.config.judge_by.removeprefix("-") or parts.score.title,
         "notes": [summary.note] if summary.note else [],
         "settings": parts.config.model_dump(exclude_none=True, exclude={"data_dir"}),
     }
@@ -173,13 +174,12 @@ def model_files(result: Result) -> dict[str, bytes]:
     return files(result.model, best)
 
 
-def better(best: Best | None, parts: Parts, state: State, fresh: RoundRecord) -> Best | None:
+def better(best: Best | None, parts: Parts, state: State, trial: Trial, fresh: RoundRecord) -> Best | None:
     """The best round so far, this one included."""
-    score = parts.score.of(fresh.metrics.get("holdout", {}))
-    if score is None or not math.isfinite(score):
+    if trial.best_score is None or trial.best_round != fresh.round:
         return best
-    if best is not None and parts.score.gain(score, best.score) <= 0:
-        return best
+    larger = judging.judged_by(fresh.metrics["holdout"], parts.config.judge_by, parts.score)[1]
+    score = trial.best_score if larger else -trial.best_score
     return Best(fresh.round, score, model_of(parts, state)[0])
 
 

@@ -15,7 +15,7 @@ from amsfl import clock
 from amsfl.core import Reading, score
 from amsfl.engines import State, metrics
 from amsfl.federation import flight as queue
-from amsfl.federation import private, takeoff
+from amsfl.federation import judging, private, takeoff
 from amsfl.federation.details import ranked
 from amsfl.federation.flight import Flight, Move
 from amsfl.federation.limits import over_limit
@@ -156,6 +156,8 @@ def _finish(
         if not np.isfinite(holdout["loss"]):
             trial.status = "diverged"
             continue
+        if judging.judge(trial, judging.worth(holdout, config.judge_by, parts.score), config.stop_after):
+            trial.status = "finished"
         if trial.reached is None and parts.score.met(holdout, config.target):
             trial.reached = {**trial.seconds, **trial.spent, "rounds": trial.round}
             if config.stop_at_target:

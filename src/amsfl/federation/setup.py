@@ -11,7 +11,7 @@ from amsfl.core import Combine, Reading, Score, Transmit, UserError, score
 from amsfl.data import Dataset
 from amsfl.data.weights import class_weights
 from amsfl.engines import losses, models, task
-from amsfl.federation import foes, planner, private
+from amsfl.federation import foes, judging, planner, private
 from amsfl.federation.config import RunConfig, Training
 from amsfl.federation.ends import check_everyone, in_flight, round_end_of, weather_of
 from amsfl.federation.foes import Foes
@@ -104,6 +104,7 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
     method_of(config, own)  # a name that nobody knows is told before any row is read
     dataset = own.dataset or load_data(config)
     told = score(config.score, dataset.classes)
+    judging.check(config.judge_by, not dataset.classes)
     names = client_names(config, dataset)
     clients = len(names) or config.clients  # the data says how many there are, if it has sites
     if config.cohort is not None and config.cohort > clients:

@@ -1,14 +1,14 @@
 """The best model so far: by which score, when to stop for want of a better one, and what of it leaves."""
 
 from collections.abc import Mapping
-from math import isfinite, prod
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from amsfl.core.scores import usual
 from amsfl.core.version import VERSION
-from amsfl.federation import ServeConfig
+from amsfl.federation import ServeConfig, judging
 from amsfl.flower.server.progress import Progress, deciding_split
 from amsfl.flower.wire import Buffers, Leaf, Vector
 from amsfl.methods import Method
@@ -16,42 +16,26 @@ from amsfl.portable import PortableModel
 from amsfl.portable.model import files as model_files
 from amsfl.record import Summary
 
-LESS = ("loss", "mse", "rmse", "mae")  # scores of which less is better
 MOST, LONGEST = 100_000, 300  # names of tensors, and characters of one
 
 
 def judged_by(found: Mapping[str, Any], config: ServeConfig) -> tuple[str, bool]:
     """The name of the score that rounds are compared by, and whether more of it is better; "" for none."""
-    if config.judge_by:
-        name = config.judge_by.removeprefix("-")
-        return name, name not in LESS and not config.judge_by.startswith("-")
-    known = usual(config.score, found)
-    if known is not None:
-        return known.key, known.larger
-    return next((name for name in LESS if name in found), ""), False
+    return judging.judged_by(found, config.judge_by, usual(config.score, found))
 
 
 def score(metrics: Mapping[str, dict[str, Any]], config: ServeConfig) -> float | None:
     """What rounds are compared by, more is better; None where this round has none."""
     found = deciding_split(dict(metrics))
-    name, larger = judged_by(found, config)
-    value = found.get(name)
-    if not isinstance(value, int | float) or not isfinite(value):
-        return None
-    return float(value if larger else -value)
+    return judging.worth(found, config.judge_by, usual(config.score, found))
 
 
 def judge(stand: Progress, scored: Vector, metrics: Mapping[str, Any], config: ServeConfig) -> bool:
     """Keep the model if it is the best so far; whether there was no better one for too long."""
-    found = score(metrics, config)
-    if found is None:
-        return False
-    if stand.best_score is None or found > stand.best_score:
-        stand.best_score, stand.best_round, stand.stale = found, stand.round, 0
+    enough = judging.judge(stand, score(metrics, config), config.stop_after)
+    if stand.best_round == stand.round:
         stand.best, stand.best_buffers = np.array(scored), {k: v.copy() for k, v in stand.buffers.items()}
-    else:
-        stand.stale += 1
-    return bool(config.stop_after) and stand.stale >= config.stop_after
+    return enough
 
 
 def check(leaves: tuple[Leaf, ...], size: int) -> str | None:

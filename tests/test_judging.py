@@ -1,0 +1,48 @@
+"""The best round and early stopping in simulations, by the settings that real federations have."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import amsfl
+from amsfl.core import UserError
+from amsfl.core.scores import score
+from amsfl.federation import judging
+
+SETTINGS: dict[str, Any] = {"data": "digits", "model": "softmax", "clients": 2, "engine": "loop", "steps": 1}
+SETTINGS |= {"method": "fedavg", "lr": 3.0, "batch": 8, "rounds": 12, "details": False}  # it jumps about
+
+
+def first_best(values: list[float], patience: int) -> tuple[int, int]:
+    """By hand: when a run with so much patience ends, and which round is its best so far."""
+    for end in range(1, len(values) + 1):
+        best = int(np.argmax(values[:end])) + 1
+        if end - best >= patience:
+            return end, best
+    return len(values), int(np.argmax(values)) + 1
+
+
+@pytest.mark.parametrize("by, key, sign", [("", "accuracy", 1), ("loss", "loss", -1)])
+def test_a_simulation_stops_for_want_of_a_better_round(by: str, key: str, sign: int, tmp_path: Path) -> None:
+    whole = amsfl.run(**SETTINGS, judge_by=by)
+    values = [sign * each.metrics["holdout"][key] for each in whole.rounds]
+    assert whole.best is not None and whole.best.round == int(np.argmax(values)) + 1
+    assert whole.best.score == pytest.approx(sign * max(values))
+    end, best = first_best(values, 2)
+    assert end < 12  # else this shows nothing
+    short = amsfl.run(**SETTINGS, judge_by=by, stop_after=2, out=tmp_path / "run")
+    assert (short.summary.rounds, short.summary.status) == (end, "finished")
+    assert short.best is not None and short.best.round == best
+    on = amsfl.resume(tmp_path / "run", stop_after=0, rounds=12)
+    assert on.summary.rounds == 12 and on.best is not None and on.best.round == whole.best.round
+    np.testing.assert_array_equal(on.best.params, whole.best.params)
+
+
+def test_what_a_simulation_cannot_judge_by_is_said_before_it_trains() -> None:
+    with pytest.raises(UserError, match="judge_by is 'auc', and a simulation scores the hold-out"):
+        amsfl.run(**SETTINGS, judge_by="auc")
+    recall = score("recall:b", ("a", "b"))
+    assert judging.worth({"recall": [0.1, 0.7]}, "", recall) == 0.7
+    assert judging.worth({"recall": [0.1, None]}, "", recall) is None
