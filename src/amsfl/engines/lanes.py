@@ -20,8 +20,10 @@ from amsfl.engines.programs import Fixed
 from amsfl.engines.task import Task
 from amsfl.engines.waves import CORES, SLOTS, Queue, by_trial, shares, width
 from amsfl.methods import Method
+from amsfl.portable.network import arithmetic
 
 CALLS = 0.7e6  # the arithmetic (flops) that would take as long as the calls of a step
+HARDLY = 0.1  # of a step: calls that are not worth lanes to share them
 WIDEST = 7  # lanes on a CPU core: beyond, little is gained, and XLA sums eight abreast in another order
 
 
@@ -157,7 +159,11 @@ def _widths(task: Task, batch: int) -> dict[str, Any]:
     A step is some 30 calls of compiled code, whatever they do, which several lanes share: in jobs A and B of
     benchmarks/ a lane's step takes 1.16 and 1.23 times as long alone as among five, both cores busy.
     XLA's own convolutions of several lanes, each with its own kernels, are far slower than one after another.
+    Where calls hardly count, lanes only crowd each other out of the cache: jobs C, E and F take about
+    1.15 times as long among five as alone.
     """
     shapes = jax.tree.leaves(jax.eval_shape(task.unravel, jax.ShapeDtypeStruct((task.dim,), task.dtype)))
     convolves = any(leaf.ndim > 2 for leaf in shapes)
-    return {"overhead": min(1.0, CALLS / (6 * batch * task.dim)), "widest": 1 if convolves else WIDEST}
+    forward = max(2 * task.dim, arithmetic(task.model.layers))
+    overhead = min(1.0, CALLS / (3 * batch * forward))
+    return {"overhead": overhead, "widest": 1 if convolves or overhead < HARDLY else WIDEST}
