@@ -5,7 +5,7 @@ take; the server moves when enough of them are in (clock/ends.py). Models play n
 follows from steps and speeds alone, so that work may be computed later, and together.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -62,9 +62,9 @@ class Flight:
         for who, steps in zip(jobs["client"].tolist(), jobs["steps"].tolist(), strict=True):
             self.begun[who] = self.begun.get(who, 0) + steps
 
-    def taken(self, clients: int) -> list[int]:
+    def taken(self, clients: int) -> "Taken":
         """Steps that every client has begun."""
-        return [self.begun.get(who, 0) for who in range(clients)]
+        return Taken(self.begun, range(clients))
 
     def dump(self) -> dict[str, Any]:
         """As JSON holds it, whose keys are text; the table of models is not JSON's."""
@@ -81,6 +81,20 @@ class Flight:
         pairs: dict[str, Any] = {key: dict(told.get(key, ())) for key in PAIRS}
         pairs["meetings"] = {name: Meeting(*each) for name, each in pairs["meetings"].items()}
         return cls(**told | arrays | pairs, table=table)
+
+
+class Taken(Sequence[int]):
+    """Every client's steps without a list of them: most runs never look, and there may be 100,000 clients."""
+
+    def __init__(self, begun: Mapping[int, int], clients: range):
+        self.begun, self.clients = begun, clients
+
+    def __len__(self) -> int:
+        return len(self.clients)
+
+    def __getitem__(self, place: Any) -> Any:
+        found = self.clients[place]
+        return Taken(self.begun, found) if isinstance(found, range) else self.begun.get(found, 0)
 
 
 class Move(NamedTuple):

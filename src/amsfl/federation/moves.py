@@ -1,5 +1,6 @@
 """One move of the server in every trial: who is in by then, and what their work makes of the state."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,7 +39,7 @@ class Trial:
     flight: Flight = field(default_factory=Flight)  # who is under way
 
     @property
-    def begun(self) -> list[int]:
+    def begun(self) -> Sequence[int]:
         """Every client's steps, those under way or lost included."""
         return self.flight.taken(len(self.steps))
 
