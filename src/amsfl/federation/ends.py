@@ -9,8 +9,9 @@ from amsfl.federation.config import RunConfig, ServeConfig, Training
 
 
 def in_flight(config: Training, method: methods.Method, end: clock.RoundEnd) -> methods.Method:
-    """The method with the server that it has where clients do not wait for each other."""
-    if not end.asynchronous or method.aloft is None:
+    """The method with the server that it has where work on older models comes in."""
+    older = end.asynchronous or (end.kind != "all" and config.late == "stale")
+    if not older or method.aloft is None:
         return method
     aloft = method.aloft
     if config.extrapolation > 1:
