@@ -8,6 +8,7 @@ from amsfl.cli import (
     check,
     deploy,
     example,
+    forecast,
     lists,
     plan,
     predict,
@@ -41,6 +42,7 @@ app.command()(verify.verify)
 app.command()(plan.plan)
 app.command()(check.check)
 app.command()(calibrate.calibrate)
+app.command()(forecast.forecast)
 app.command()(deploy.deploy)
 app.command(context_settings=site.PASSED_ON)(site.supernode)
 app.command()(site.doctor)

@@ -9,10 +9,11 @@ from amsfl.report.draw.drawing import Drawn, Picture, render
 from amsfl.report.draw.energy import energy
 from amsfl.report.draw.progress_figures import time, to_target
 from amsfl.report.draw.spread_figures import figure_a, figure_b
+from amsfl.report.draw.timeline import who_worked
 from amsfl.report.measure.subject import Study
 
 MAKERS: list[Callable[[Study], Drawn | None]] = [
-    *(time, to_target, energy, figure_a, figure_b, steps, drift, reliability)
+    *(time, to_target, energy, figure_a, figure_b, who_worked, steps, drift, reliability)
 ]
 
 

@@ -6,6 +6,7 @@ from amsfl.report.tabulate.comparison import comparison
 from amsfl.report.tabulate.more_tables import beyond, own, recall
 from amsfl.report.tabulate.paper_tables import accuracy, convergence
 from amsfl.report.tabulate.table import Table
+from amsfl.report.tabulate.time_table import time_spent
 
 
 def tables(study: Study) -> list[Table]:
@@ -17,7 +18,9 @@ def tables(study: Study) -> list[Table]:
     made += [further] if further else []
     if study.classes:
         made.append(recall(study))
-    made += [table for make in (classes, confusion, own_rows) if (table := make(study)) is not None]
+    made += [
+        table for make in (time_spent, classes, confusion, own_rows) if (table := make(study)) is not None
+    ]
     if study.rest and not study.unlike:
         made.append(comparison(study))
     return [_noted(table, study) for table in made]

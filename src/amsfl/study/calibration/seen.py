@@ -15,8 +15,9 @@ from amsfl.clock import RoundEnd
 from amsfl.core import UserError
 from amsfl.federation.ends import round_end_on_record
 from amsfl.record import RoundRecord, RunRecord, read_run
+from amsfl.record.timeline import GONE, absent, at_work, spans
 
-LATE, GONE = "late", "gone"  # how the reasons begin of those who were slow, and of those who were not there
+LATE = "late"  # how the reasons begin of those who were slow
 FEWEST = 3  # rounds that say anything
 
 
@@ -117,22 +118,9 @@ def _failed(each: RoundRecord, real: bool) -> list[int]:
 
 
 def _away(rounds: Sequence[RoundRecord], clients: int) -> list[list[int]]:
-    """Who was neither asked nor at work, where everybody would have been asked; `clients` is 0 where not."""
-    spans: list[tuple[float, float, int]] = []  # at work, where rounds do not wait for all
-    for each in rounds:
-        spans += zip(each.started, each.arrived, each.cohort, strict=True) if each.started else ()
-        spans += [(begin, end, int(who)) for who, begin, end in each.dropped]
-    found = []
-    for each in rounds:
-        items = each.plan.get("refused", [])
-        gone = {int(i["client"]) for i in items if i["client"] is not None and i["reason"].startswith(GONE)}
-        asked = {*each.cohort, *each.plan.get("planned", {}).get("cohort", [])}
-        asked |= {int(item["client"]) for item in items if item["client"] is not None}
-        close = each.seconds["makespan"]
-        opened = close - each.round_seconds.get("makespan", 0.0)
-        busy = {who for begin, end, who in spans if begin < close and end > opened}
-        found.append(sorted(gone | ({*range(clients)} - asked - busy)))
-    return found
+    """Of each round: who was not there, as far as that can be told (record/timeline.py)."""
+    busy = at_work(spans([each for each in rounds if each.started], 0))
+    return [sorted(absent(each, clients, busy)) for each in rounds]
 
 
 def _weights(rounds: Sequence[RoundRecord], clients: int) -> list[float] | None:

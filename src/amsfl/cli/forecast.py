@@ -1,0 +1,175 @@
+"""`amsfl forecast`: what to deploy, by simulations of the sites that there are."""
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from amsfl.cli import flags
+from amsfl.cli.errors import friendly
+from amsfl.cli.opening import NOT_OF_STUDIES, names_of
+from amsfl.cli.screen import plain, print_json, screen
+from amsfl.core import UserError
+from amsfl.federation.config import Simulation, Training
+
+if TYPE_CHECKING:
+    from amsfl.study.forecast import Forecast, Row
+
+Number = TypeVar("Number", int, float)
+OWN = ("profile", "clock", "round_end", "steps", "lr", "clients", "details", "engine", "budget", "policy")
+HEAD = ("method", "rounds end", "steps", "lr", "seconds", "interval", "rounds", "reached")
+SHOWN = 12  # lines on the screen; the page has them all
+
+
+@friendly
+@flags.takes(Training, Simulation, leave_out=(*NOT_OF_STUDIES, *OWN))
+def forecast(
+    settings: dict[str, Any],
+    profile: Annotated[Path, typer.Argument(help="a table of sites, as amsfl calibrate writes it")],
+    methods: Annotated[str | None, typer.Option(help="to try, with commas between")] = None,
+    round_ends: Annotated[
+        str, typer.Option(help="to try, as in all,quorum:3,buffer:2; by default all, most and few")
+    ] = "",
+    steps: Annotated[
+        str, typer.Option(help="local steps to try, where a method does not plan them")
+    ] = "5,20,50",
+    rates: Annotated[
+        str, typer.Option("--lrs", help="learning rates to try, where a method does not set its own")
+    ] = "0.05,0.2,0.5",
+    trials: Annotated[int, typer.Option(min=1, max=100, help="seeds of each")] = 3,
+    out: Annotated[Path, typer.Option(help="folder of the forecast; what is in it is not run again")] = Path(
+        "results/forecast"
+    ),
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON, nothing else")] = False,
+) -> None:
+    """Which method, round end and steps would reach a target soonest at these sites, before any is deployed.
+
+    Every way is simulated on the table's clock, with several seeds; of learning rates the best counts, with
+    hindsight. Stop it with Ctrl-C and continue it with the same command.
+    """
+    from amsfl.federation import make_config
+    from amsfl.federation.setup import load_data
+    from amsfl.record import write_atomically
+    from amsfl.report.write.forecast import write
+    from amsfl.study import forecast as work
+
+    console = screen(stderr=True)
+
+    def watch(name: str, place: int, total: int) -> None:
+        if not as_json:
+            console.print(plain(f"{place + 1} of {total}: {name}"))
+
+    asked = settings | {"profile": str(profile)}
+    found = work.forecast(
+        asked,
+        out / "units",
+        names_of(methods or work.METHODS) or [],
+        [end.strip() for end in round_ends.split(",") if end.strip()],
+        _numbers("--steps", steps, int),
+        _numbers("--lrs", rates, float),
+        trials,
+        watch,
+    )
+    config = make_config(asked)
+    goal = f"{config.score or 'accuracy'} {config.target:g}"
+    told = [_cells(row) for row in found.rows]
+    dataset = load_data(config)
+    write(
+        out,
+        f"What to deploy at these {found.clients} sites",
+        advice(found, goal),
+        f"Simulated on {config.data} by the speeds in {profile.name}, {found.seeds} seeds each: another "
+        "split of the rows, another first model, other luck. Nothing was deployed.",
+        [_way(row) for row in found.rows],
+        goal,
+        HEAD,
+        told,
+        [
+            "Seconds are the mean over seeds and its 95% interval (Student's t on logarithms).",
+            "Of the learning rates that were tried each line has the best, with hindsight.",
+            *found.left_out,
+        ],
+        [dataset.note] if dataset.note else [],
+    )
+    lines = [",".join(HEAD), *(",".join(f'"{cell}"' for cell in row) for row in told)]
+    write_atomically(out / "forecast.csv", ("\n".join(lines) + "\n").encode())
+    if as_json:
+        print_json({"advice": advice(found, goal), "rows": [row._asdict() for row in found.rows]})
+        return
+    _show(told)
+    typer.echo(plain(advice(found, goal)))
+    typer.echo(plain(f"The page: {out / 'forecast.html'}"))
+
+
+def advice(found: "Forecast", goal: str) -> str:
+    """The answer in two sentences."""
+    best = found.rows[0]
+    if not math.isfinite(best.middle):
+        return f"No way that was tried reached {goal}; lower the target, or try other methods and steps."
+    way = _way(best)
+    between = f" ({_short(way.low)} to {_short(way.high)})" if way.low and way.high else ""
+    said = f"{way.label} would reach {goal} soonest: in {_short(way.seconds)} seconds{between}."
+    others = [row for row in found.rows if row.method != best.method and math.isfinite(row.middle)]
+    if others:
+        next_ = _way(others[0])
+        said += f" The best of the other methods, {next_.label}, would take {_short(next_.seconds)} seconds."
+    return said
+
+
+def _way(row: "Row") -> Any:
+    from amsfl.report.draw.forecast import Way
+    from amsfl.report.measure.stats import ratio
+
+    each = [seconds for seconds in row.seconds if seconds is not None]
+    ends = {"all": "waiting for all", "quorum": "waiting for", "buffer": "moving with any"}
+    kind, _, number = row.round_end.partition(":")
+    when = {"deadline": f"a round every {number} s"}.get(kind, f"{ends.get(kind, kind)} {number}".strip())
+    label = f"{row.title}, {when}" + (f", {row.steps} steps" if row.steps else "")
+    found = ratio(each, [1.0] * len(each)) if row.reached == len(row.seconds) else None
+    if found is None:
+        middle = row.middle if math.isfinite(row.middle) else None
+        return Way(label, middle, None, None, each)
+    return Way(label, found.mean, found.low, found.high, each)
+
+
+def _cells(row: "Row") -> list[str]:
+    way, rounds = _way(row), [each for each in row.rounds if each is not None]
+    return [
+        row.title,
+        row.round_end,
+        "planned" if row.steps is None else str(row.steps),
+        "its own" if row.lr is None else f"{row.lr:g}",
+        "not reached" if way.seconds is None else _short(way.seconds),
+        f"{_short(way.low)} to {_short(way.high)}" if way.low and way.high else "",
+        f"{sum(rounds) / len(rounds):.0f}" if rounds else "",
+        f"{row.reached} of {len(row.seconds)}",
+    ]
+
+
+def _short(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds:,.0f}" if seconds >= 100 else f"{seconds:.3g}"
+
+
+def _show(rows: Sequence[Sequence[str]]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="underline")
+    for name in HEAD:
+        table.add_column(name, justify="left" if name in HEAD[:2] else "right", no_wrap=True)
+    for row in rows[:SHOWN]:
+        table.add_row(*(plain(cell) for cell in row))
+    screen().print(table)
+    if len(rows) > SHOWN:
+        screen().print(f"The first {SHOWN} of {len(rows)}; the page has them all.")
+
+
+def _numbers(flag: str, text: str, kind: Callable[[str], Number]) -> list[Number]:
+    try:
+        found = [kind(part) for part in text.split(",") if part.strip()]
+    except ValueError:
+        found = []
+    if not found:
+        raise UserError(f"{flag} {text!r} is no list of numbers, as in {flag} 5,20.")
+    return found

@@ -1,0 +1,92 @@
+"""Who did what when, from a record's rounds: at work, at work for nothing, away. What is left is waiting."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from amsfl.record.schema import RoundRecord
+
+WORKED, STALE, LOST, AWAY = "worked", "stale", "lost", "away"
+GONE = "gone"  # how the reason begins of a real client that left, or could not be reached
+
+
+class Span(NamedTuple):
+    client: int
+    begin: float
+    end: float
+    kind: str
+
+
+Busy = dict[int, list[Span]]  # by client
+
+
+def spans(rounds: Sequence[RoundRecord], clients: int, clock: str = "makespan") -> list[Span]:
+    """All that is known of clients' time, by a clock; `clients` is 0 where only some were asked each round.
+
+    Args:
+        rounds: In their order.
+        clients: How many were wanted in every round, or 0.
+        clock: Of virtual seconds; where rounds overlap there is only one.
+
+    Returns:
+        Spans of work that the server took, of old and of lost work, and of absence.
+    """
+    found = [span for each in rounds for span in _work(each, clock)]
+    busy = at_work(found)
+    return found + [span for each in rounds for span in _absent(each, clients, busy, clock)]
+
+
+def told(each: RoundRecord) -> bool:
+    """Whether a round says when its clients worked."""
+    return bool(each.started or each.plan.get("client_seconds"))
+
+
+def _work(each: RoundRecord, clock: str) -> Iterator[Span]:
+    close = each.seconds[clock]
+    opened = close - each.round_seconds.get(clock, 0.0)
+    if each.started:
+        rows = zip(each.cohort, each.started, each.arrived, each.staleness, strict=True)
+        yield from (Span(who, begin, end, STALE if age else WORKED) for who, begin, end, age in rows)
+    elif told(each):
+        begin = opened
+        for who, took in zip(each.cohort, each.plan["client_seconds"], strict=True):
+            yield Span(who, begin, begin + took, WORKED)
+            begin += took if clock == "sum" else 0.0  # one after another
+    yield from (Span(int(who), begin, end, LOST) for who, begin, end in each.dropped)
+    if not each.started:  # a real round that waited for all, and of somebody in vain
+        asked = each.plan.get("planned", {}).get("cohort", [])
+        left = [who for who in asked if who not in each.cohort and who not in gone(each)]
+        yield from (Span(who, opened, close, LOST) for who in left)
+
+
+def gone(each: RoundRecord) -> set[int]:
+    """Real clients that could not be reached in this round."""
+    items = each.plan.get("refused", [])
+    return {int(i["client"]) for i in items if i["client"] is not None and i["reason"].startswith(GONE)}
+
+
+def absent(each: RoundRecord, clients: int, busy: Busy, clock: str = "makespan") -> set[int]:
+    """Who was neither asked nor at work, where everybody would have been asked."""
+    close = each.seconds[clock]
+    opened = close - each.round_seconds.get(clock, 0.0)
+    asked = {*each.cohort, *each.plan.get("planned", {}).get("cohort", [])}
+    asked |= {int(i["client"]) for i in each.plan.get("refused", []) if i["client"] is not None}
+    left = {*range(clients)} - asked
+    found = {who for who in left if not any(s.begin < close and s.end > opened for s in busy.get(who, ()))}
+    if found and any(span.kind == STALE for mine in busy.values() for span in mine):
+        # rounds overlap, and who does not come any more may be at work to the end
+        found = {who for who in found if any(span.begin >= close for span in busy.get(who, ()))}
+    return gone(each) | found
+
+
+def at_work(found: Sequence[Span]) -> Busy:
+    """Spans by client."""
+    busy: Busy = {}
+    for span in found:
+        busy.setdefault(span.client, []).append(span)
+    return busy
+
+
+def _absent(each: RoundRecord, clients: int, busy: Busy, clock: str) -> Iterator[Span]:
+    close = each.seconds[clock]
+    opened = close - each.round_seconds.get(clock, 0.0)
+    yield from (Span(who, opened, close, AWAY) for who in sorted(absent(each, clients, busy, clock)))

@@ -1,0 +1,75 @@
+"""What to deploy: every way is tried once, the soonest is first, and the page says so in words."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import amsfl
+from amsfl.cli.app import app
+from amsfl.core import UserError
+from amsfl.study.forecast import Row, forecast
+
+SITES = "client,step_seconds,latency\nnorth,0.01,0.1\nsouth,0.1,0.2\neast,0.02,0.1\n"
+SMALL: dict[str, Any] = {"data": "digits", "model": "softmax", "engine": "loop", "rounds": 40, "batch": 16}
+
+
+@pytest.fixture
+def sites(tmp_path: Path) -> Path:
+    (tmp_path / "sites.csv").write_text(SITES)
+    return tmp_path / "sites.csv"
+
+
+def tried(sites: Path, out: Path, heard: list[str], **changes: Any) -> Any:
+    settings = SMALL | {"profile": str(sites), "target": 0.6} | changes
+    ends, ways = ("all", "quorum:2"), ("fedavg", "scaffold")
+    return forecast(settings, out, ways, ends, (2, 4), (0.1, 0.5), 2, lambda name, *_: heard.append(name))
+
+
+def test_a_forecast_is_what_runs_take_and_goes_on_where_it_was(sites: Path, tmp_path: Path) -> None:
+    heard: list[str] = []
+    found = tried(sites, tmp_path / "units", heard)
+    assert heard == ["fedavg, all", "fedavg, quorum-2", "scaffold, all"]
+    assert len(found.left_out) == 1 and "SCAFFOLD with quorum:2" in found.left_out[0]
+    middles = [row.middle for row in found.rows]
+    assert middles == sorted(middles) and len(found.rows) == 6  # of two rates the better one
+    best = found.rows[0]
+    again = [
+        amsfl.run(
+            **SMALL, profile=str(sites), target=0.6, method=best.method, steps=best.steps, lr=best.lr,
+            round_end=best.round_end, clock="makespan", clients=3, seed=seed, details=False,
+        ).summary.seconds_to_target
+        for seed in range(2)
+    ]  # fmt: skip
+    assert best.seconds == again
+    path = tmp_path / "units" / "fedavg, all.json"
+    path.write_bytes(path.read_bytes()[:-20])  # as a full disk may leave it
+    heard.clear()
+    assert tried(sites, tmp_path / "units", heard).rows == found.rows and heard == ["fedavg, all"]
+    with pytest.raises(UserError, match="A forecast is of the time to a target"):
+        tried(sites, tmp_path / "units", heard, target=None)
+
+
+def test_who_never_gets_there_comes_last() -> None:
+    rows = [Row("a", "A", "all", 1, 0.1, seconds, [1, 1, 1]) for seconds in ([1.0, 4.0], [1.0, None, 9.0])]
+    assert rows[0].middle == pytest.approx(2.0) and rows[1].middle == 9.0 and rows[1].reached == 2
+    assert np.isinf(Row("a", "A", "all", 1, 0.1, [None], [None]).middle)
+
+
+def test_the_page_says_it_in_words(sites: Path, tmp_path: Path) -> None:
+    out = tmp_path / "forecast"
+    done = CliRunner().invoke(
+        app,
+        ["forecast", str(sites), "--data", "digits", "--model", "softmax", "--target", "0.6", "--trials", "2",
+         "--methods", "fedavg", "--round-ends", "all", "--steps", "4", "--lrs", "0.5", "--out", str(out)],
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    page = (out / "forecast.html").read_text()
+    assert "FedAvg, waiting for all, 4 steps would reach accuracy 0.6 soonest: in" in page
+    assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org", "")
+    assert (out / "forecast.csv").read_text().startswith("method,rounds end,steps,lr,seconds")
+    assert (out / "forecast.png").stat().st_size > 5000
+    wrong = CliRunner().invoke(app, ["forecast", str(sites), "--data", "digits", "--steps", "few"])
+    assert wrong.exit_code == 2 and "is no list of numbers" in wrong.output

@@ -1,0 +1,81 @@
+"""Who worked when: spans by hand, shares of time, and a report that shows them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from federation_small import SMALL, own_data
+
+import amsfl
+from amsfl.record import RoundRecord
+from amsfl.record.timeline import Span, spans
+from amsfl.report.measure import timeline
+from amsfl.report.measure.read import Series, Trial, read
+
+
+def waited(number: int, close: float, took: list[float], cohort: list[int], **plan: Any) -> RoundRecord:
+    spent = {"makespan": max(took), "sum": sum(took)}
+    seconds = {"makespan": close, "sum": 2 * close}
+    told = {"client_seconds": took, "refused": [], **plan}
+    return RoundRecord(number, seconds, spent, cohort=cohort, steps=[1] * len(cohort), plan=told)
+
+
+def test_rounds_that_wait_for_all_by_hand() -> None:
+    """Two rounds of 4 and 2 s: client 1 is late in the first, client 2 gone in the second."""
+    late = [{"client": 1, "reason": "late: no reply within 4.0 s"}]
+    gone = [{"client": 2, "reason": "gone: no heartbeat"}]
+    rounds = [
+        waited(1, 4.0, [1.0, 4.0], [0, 2], refused=late, planned={"cohort": [0, 1, 2]}),
+        waited(2, 6.0, [2.0, 1.0], [0, 1], refused=gone, planned={"cohort": [0, 1, 2]}),
+    ]
+    assert spans(rounds, 3) == [
+        Span(0, 0.0, 1.0, "worked"),
+        Span(2, 0.0, 4.0, "worked"),
+        Span(1, 0.0, 4.0, "lost"),
+        Span(0, 4.0, 6.0, "worked"),
+        Span(1, 4.0, 5.0, "worked"),
+        Span(2, 4.0, 6.0, "away"),
+    ]
+    one_by_one = [span for span in spans(rounds[1:], 0, "sum") if span.kind == "worked"]
+    assert one_by_one == [Span(0, 9.0, 11.0, "worked"), Span(1, 11.0, 12.0, "worked")]
+    trial = Trial(0, 0, None, rounds)  # type: ignore[arg-type]  # no summary is looked at
+    found = timeline.shares(Series("a", "A", "a", {"clients": 3}, [trial]), "makespan")
+    shares = [part.mean for part in found[:4] if part is not None]
+    np.testing.assert_allclose(shares, [100 * 8 / 18, 100 * 4 / 18, 100 * 2 / 18, 100 * 4 / 18])
+
+
+def test_who_is_under_way_is_not_away() -> None:
+    """A quorum of two: client 2 begins in round 1 and comes in round 2, when it is one move old."""
+    kept = {"steps": [1, 1], "plan": {"client_seconds": [1.0, 2.0]}}
+    first = RoundRecord(
+        1, {"makespan": 2.0}, {"makespan": 2.0}, cohort=[0, 1], **kept,
+        staleness=[0, 0], started=[0.0, 0.0], arrived=[1.0, 2.0],
+    )  # fmt: skip
+    second = RoundRecord(
+        2, {"makespan": 3.0}, {"makespan": 1.0}, cohort=[0, 2], **kept, dropped=[[1, 2.0, 2.5]],
+        staleness=[0, 1], started=[2.0, 0.0], arrived=[3.0, 3.0],
+    )  # fmt: skip
+    found = spans([first, second], 3)
+    assert Span(2, 0.0, 3.0, "stale") in found and Span(1, 2.0, 2.5, "lost") in found
+    assert not [span for span in found if span.kind == "away"]
+    painted, end = timeline.painted(
+        Series("a", "A", "a", {"clients": 3}, [Trial(0, 0, None, [first, second])]),  # type: ignore[arg-type]
+        "makespan", [0, 1, 2], 30,
+    )  # fmt: skip
+    assert end == 3.0 and painted[2, :28].tolist() == [2] * 28 and painted[0, 10:20].tolist() == [0] * 10
+    assert painted[1, 5] == 1 and painted[1, 22] == 3 and painted[1, 27] == 0
+
+
+@pytest.mark.parametrize("ends", [{"round_end": "all"}, {"round_end": "buffer:1", "method": "fedbuff"}])
+def test_a_report_shows_it(ends: dict[str, str], tmp_path: Path) -> None:
+    settings = SMALL | {"clients": 3, "partition": "iid", "clock": "makespan", "profile": "wild"} | ends
+    amsfl.run(out=tmp_path / "run", dataset=own_data(), details=False, **settings)
+    (source,) = read([tmp_path / "run"])
+    found = timeline.shares(source.series[0], "makespan")
+    assert found.working is not None and found.waiting is not None
+    assert found.working.mean + found.waiting.mean == pytest.approx(100)
+    asynchronous = ends["round_end"] != "all"
+    assert (found.oldest > 0) == asynchronous
+    if asynchronous:  # nobody waits; what is under way at the end came to nothing that is on record
+        assert timeline.painted(source.series[0], "makespan", [0, 1, 2], 60)[0].any(1).sum() >= 2
