@@ -51,6 +51,25 @@ class Done(NamedTuple):
     reading: jax.Array  # the fields of a Reading as one vector (one write, not nine); empty when not taken
 
 
+class Walk(NamedTuple):
+    """A client on its way: the model, what its next step looks back at, and the latest look."""
+
+    x: Any
+    past: Past | None
+    lr: jax.Array
+    loss: jax.Array
+    grad: Any
+
+
+class Read(NamedTuple):
+    """A client that is read: its walk, the first look, and where the last part of the way began."""
+
+    now: Walk
+    loss: jax.Array
+    grad: Any
+    end: Any
+
+
 def batch_of(rows: Rows, key: tuple[Any, Any], step: Any, size: int) -> tuple[jax.Array, jax.Array]:
     places = jnp.arange(size, dtype=jnp.uint32)
     picked = sampling.draw(key, jnp.uint32(step), places, rows.size)
@@ -114,19 +133,43 @@ def program(task: Task, method: Method, batch: int, readings: bool) -> Callable[
                 return jnp.zeros((), task.dtype), hidden(x, job.rows, job.key, number, job.word, job.noise)
             return grad(x, *batch_of(job.rows, job.key, number, batch), teacher)
 
-        def further(number: Any, now: tuple[Any, Past | None], carry: Carry) -> Any:
+        def further(number: Any, now: tuple[Any, Past | None]) -> Any:
             x, past = now
             then = protocol.step(method, carry._replace(x=x, past=past), *look(x, number), LEAVES)
             return jax.tree.map(partial(jnp.where, number < job.steps), (then.x, then.past), now)
 
-        begin = 0
-        if twice:
-            carry, begin = protocol.first(method, carry, *look(anchor, 0), LEAVES), 1
-        now = carry.x, carry.past
-        x, past = jax.lax.fori_loop(begin, longest, partial(further, carry=carry), now)
-        carry = carry._replace(x=x, past=past)
-        if twice:
-            carry = protocol.close(method, carry, *look(carry.x, 0), LEAVES)
+        def onwards(number: Any, now: Walk, known: Any, moves: Any) -> Walk:
+            at = carry._replace(x=now.x, past=now.past, lr=now.lr, known=known)
+            loss, slope = look(now.x, number)
+            then = protocol.first(method, at, loss, slope, LEAVES)  # as any other where an lr is known
+            moved = jax.tree.map(partial(jnp.where, moves(number)), (then.x, then.past), (now.x, now.past))
+            return Walk(*moved, then.lr, loss, slope)
+
+        def part(which: Any, before: Read) -> Read:
+            """The first step, all others, or the first minibatch once more: the network's code is here once.
+
+            Three copies of it took twice as long to compile.
+            """
+            alone, later = which != 1, which > 0
+
+            def moves(number: Any) -> Any:
+                return jnp.where(alone, ~later | method.closing, number < job.steps)
+
+            step = partial(onwards, known=jnp.where(later, 1, job.known), moves=moves)
+            now = jax.lax.fori_loop(jnp.where(alone, 0, 1), jnp.where(alone, 1, longest), step, before.now)
+            kept = jax.tree.map(partial(jnp.where, later), (before.loss, before.grad), (now.loss, now.grad))
+            return Read(now, *kept, before.now.x)
+
+        if not twice:
+            x, past = jax.lax.fori_loop(0, longest, further, (carry.x, carry.past))
+            return sent(job, carry._replace(x=x, past=past))
+        zero = 0 * job.lr, jax.tree.map(lambda leaf: 0 * leaf, anchor)  # on the devices that the job is on
+        now = Walk(carry.x, carry.past, carry.lr, *zero)
+        found = jax.lax.fori_loop(0, 3, part, Read(now, *zero, anchor))
+        x, past, lr, _, last = found.now
+        carry = carry._replace(
+            x=x, past=past, lr=lr, loss=found.loss, grad=found.grad, end=found.end, last=last
+        )
         return sent(job, carry)
 
     def sent(job: Job, carry: Carry) -> Done:
