@@ -3,6 +3,7 @@
 Trials are a batch axis everywhere: a plain run is one trial.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -71,6 +72,8 @@ class Done(NamedTuple):
 
 
 class Engine(Protocol):
+    ahead: int  # rounds at most that are worth planning before the first of them is run (`span`)
+
     def start(self) -> State: ...
 
     def place(self, state: State) -> State:
@@ -81,13 +84,35 @@ class Engine(Protocol):
         """One round of local work and aggregation; `number` counts from 0 and seeds the sampling."""
         ...
 
+    def span(
+        self, state: State, orders: Sequence[Orders], number: int, keep: bool = False
+    ) -> tuple[State, list[Outcome]]:
+        """Several rounds one after another: the states after each of them, [rounds, ...], and their outcomes.
+
+        There may be more states than rounds; those say nothing.
+        """
+        ...
+
+    def at(self, states: State, index: int) -> State:
+        """One of the states that `span` returned."""
+        ...
+
     def work(self, starts: Starts, jobs: Jobs) -> Done:
         """Local rounds alone, each from its own start: what becomes of them is the caller's to settle."""
         ...
 
-    def evaluate(self, models: Array, split: str) -> "Scores":
-        """Scores of [models, dim] parameter vectors on one of the evaluation splits."""
+    def models(self, state: State) -> Array:
+        """What is scored and kept of a trial, [trials, dim] (Method.model), in each of `span`'s states."""
         ...
+
+    def evaluate(self, models: Array, split: str, places: Sequence[int] | None = None) -> "Scores":
+        """Scores of [models, dim] parameter vectors, or of some of them, on one of the evaluation splits."""
+        ...
+
+
+def rows(part: Array) -> Array:
+    """[..., n] as [rows, n]: the states of several rounds are so many more."""
+    return part.reshape(int(np.prod(part.shape[:-1])), part.shape[-1])
 
 
 class Errors(NamedTuple):

@@ -112,6 +112,7 @@ def program(task: Task, method: Method, batch: int, readings: bool) -> Callable[
     Inside the loop parameters stay per-layer arrays, not one flat vector (a third faster on the CPU);
     `correct` is elementwise, so it is applied leaf by leaf. Lanes in lockstep all go through `longest` steps
     and move in their own only: a bound that they share is worth a tenth of the time against one for each.
+    `longest` as a plain number says that everyone takes just so many steps: nobody has to be held back.
     """
     grad = gradient(task, method)
     hidden = private.gradient(task, method.clip, batch) if method.clip else None
@@ -136,14 +137,16 @@ def program(task: Task, method: Method, batch: int, readings: bool) -> Callable[
         def further(number: Any, now: tuple[Any, Past | None]) -> Any:
             x, past = now
             then = protocol.step(method, carry._replace(x=x, past=past), *look(x, number), LEAVES)
+            if isinstance(longest, int):
+                return then.x, then.past
             return jax.tree.map(partial(jnp.where, number < job.steps), (then.x, then.past), now)
 
         def onwards(number: Any, now: Walk, known: Any, moves: Any) -> Walk:
             at = carry._replace(x=now.x, past=now.past, lr=now.lr, known=known)
             loss, slope = look(now.x, number)
             then = protocol.first(method, at, loss, slope, LEAVES)  # as any other where an lr is known
-            moved = jax.tree.map(partial(jnp.where, moves(number)), (then.x, then.past), (now.x, now.past))
-            return Walk(*moved, then.lr, loss, slope)
+            x, past = jax.tree.map(partial(jnp.where, moves(number)), (then.x, then.past), (now.x, now.past))
+            return Walk(x, past, then.lr, loss, slope)
 
         def part(which: Any, before: Read) -> Read:
             """The first step, all others, or the first minibatch once more: the network's code is here once.
@@ -157,8 +160,10 @@ def program(task: Task, method: Method, batch: int, readings: bool) -> Callable[
 
             step = partial(onwards, known=jnp.where(later, 1, job.known), moves=moves)
             now = jax.lax.fori_loop(jnp.where(alone, 0, 1), jnp.where(alone, 1, longest), step, before.now)
-            kept = jax.tree.map(partial(jnp.where, later), (before.loss, before.grad), (now.loss, now.grad))
-            return Read(now, *kept, before.now.x)
+            loss, slope = jax.tree.map(
+                partial(jnp.where, later), (before.loss, before.grad), (now.loss, now.grad)
+            )
+            return Read(now, loss, slope, before.now.x)
 
         if not twice:
             x, past = jax.lax.fori_loop(0, longest, further, (carry.x, carry.past))

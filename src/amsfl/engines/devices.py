@@ -33,6 +33,22 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec  # noqa: E402
 Answer = tuple[int, Any, BaseException | None]  # whose, what, or what went wrong
 
 AXIS = "lanes"
+# A GPU's own graphs hold whole loops, so that the host is not asked after every turn if there is another one:
+# a step of five small clients on an H200 takes 33 microseconds instead of 48
+COMMANDS = (
+    "FUSION",
+    "CUBLAS",
+    "CUBLASLT",
+    "CUDNN",
+    "CUSTOM_CALL",
+    "DYNAMIC_SLICE_FUSION",
+    "CONDITIONAL",
+    "WHILE",
+)
+GRAPHS = {
+    "xla_gpu_enable_command_buffer": ",".join(COMMANDS),
+    "xla_gpu_graph_min_graph_size": "1",
+}
 WORKERS_AT_MOST = 16  # each holds a sum of its own, and all of these meet at the end of a round
 
 
@@ -57,6 +73,12 @@ def cores() -> int:
 def mesh(devices: int | None = None) -> Mesh:
     """The devices that lanes are sharded over: all there are, of all processes, unless told otherwise."""
     return Mesh(np.array(jax.devices()[:devices]), (AXIS,))
+
+
+def jit(function: Callable[..., Any], mesh: Mesh, **options: Any) -> Any:
+    """jax.jit of a program whose loops end when their data says so."""
+    graphs = GRAPHS if mesh.local_devices[0].platform in ("gpu", "cuda") else None
+    return jax.jit(function, compiler_options=graphs, **options)
 
 
 def workers(mesh: Mesh) -> int:
@@ -155,11 +177,11 @@ def summed(parts: list[Any]) -> Any:
     return jax.tree.map(lambda *part: sum(each.sum(0) for each in part), *parts)
 
 
-def default_lanes(mesh: Mesh, jobs: int) -> int | None:
-    """Jobs side by side on one device: a GPU wants many; for the cores of one CPU it depends on the plan.
+def default_lanes(mesh: Mesh, jobs: int, room: Callable[[], int]) -> int | None:
+    """Jobs side by side on one device: a GPU takes all that it has room for; for a CPU the plan decides.
 
     Lanes without a job are worked through all the same, so there are no more than jobs.
     """
     if mesh.local_devices[0].platform != "cpu":
-        return min(512, -(-jobs // mesh.size))
+        return min(room(), -(-jobs // mesh.size))
     return None if mesh.size == 1 else 1

@@ -1,7 +1,11 @@
-"""Scores of many models on a split, in blocks of rows, the rows sharded over the devices."""
+"""Scores of many models on a split, in blocks of rows, the rows sharded over the devices.
+
+How many models are asked about is no part of a program's shape: trials that end one by one would otherwise
+have it compiled anew for every number of those that are left.
+"""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -12,16 +16,25 @@ from jax.sharding import PartitionSpec as P
 
 from amsfl.engines.base import Errors, Scores
 from amsfl.engines.devices import AXIS, abreast, put, summed, within_reach
+from amsfl.engines.memory import intermediate_bytes, room_for
 from amsfl.engines.task import Task
 from amsfl.engines.waves import dealt
 
 BLOCK = 4096  # rows at once: the widest activations stay in the cache
+BESIDE = 64  # models at once on a GPU; on a CPU they take turns
 PARTS = 8  # blocks at least, so that as many workers have something to do
 
 
-def evaluator(task: Task, mesh: Mesh, workers: int = 1) -> Callable[[Any, str], Scores]:
-    """evaluate(models [m, dim], split) -> Scores; models one after another, rows in parallel."""
+def evaluator(task: Task, mesh: Mesh, workers: int = 1) -> Callable[..., Scores]:
+    """evaluate(models [m, dim], split, places) -> Scores of the models at those places, of all if None."""
     spread = P(AXIS)
+    wide = mesh.local_devices[0].platform != "cpu"
+    block = min(BLOCK, max(len(y) for _, y in task.evals.values()))
+    row = jax.ShapeDtypeStruct((block, *task.x.shape[1:]), task.dtype)
+    params = jax.ShapeDtypeStruct((task.dim,), task.dtype)
+    beside = room_for(
+        intermediate_bytes(lambda x, p: task.model.apply(task.unravel(p), x), row, params), BESIDE
+    )
 
     def shares(rows: tuple[Any, Any]) -> list[Any]:
         """Each worker's rows, on each device its part: once, here, and not at every evaluation."""
@@ -43,7 +56,15 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1) -> Callable[[Any, str], 
         hit = jax.nn.one_hot(cell, task.classes**2, dtype=jnp.float32) * mask[:, None]
         return (loss * mask).sum()[None], hit.sum(0)
 
-    def count(models: jax.Array, x: jax.Array, y: jax.Array, mask: jax.Array, place: jax.Array) -> Any:
+    def count(
+        models: jax.Array,
+        asked: jax.Array,
+        used: jax.Array,
+        x: jax.Array,
+        y: jax.Array,
+        mask: jax.Array,
+        place: jax.Array,
+    ) -> Any:
         """Losses by block, zero for the blocks of others, so that adding them all up rounds nothing."""
 
         def one(model: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -52,26 +73,46 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1) -> Callable[[Any, str], 
             blocks = len(place) * mesh.size * workers
             return jnp.zeros((blocks, *loss.shape[1:]), loss.dtype).at[place].set(loss), cells.sum(0)
 
-        return jax.tree.map(lambda part: part[None], jax.lax.map(one, models))
+        if wide:
+            found = jax.vmap(one)(models[asked])
+        else:
+            shapes = jax.eval_shape(one, models[0])
+            empty = jax.tree.map(lambda part: jnp.zeros((len(asked), *part.shape), part.dtype), shapes)
+
+            def further(index: Any, found: Any) -> Any:
+                fresh = one(models[asked[index]])
+                return jax.tree.map(lambda whole, part: whole.at[index].set(part), found, fresh)
+
+            found = jax.lax.fori_loop(0, used, further, jax.lax.pcast(empty, AXIS, to="varying"))
+        return jax.tree.map(lambda part: part[None], found)
 
     def score(parts: list[Any]) -> Scores:
         sums, cells = summed(parts)
         table = jnp.round(cells).astype(jnp.int32)
         return Scores(sums, table.reshape(-1, task.classes, task.classes) if task.classes else table)
 
-    counted = jax.shard_map(count, mesh=mesh, in_specs=(P(), *[spread] * 4), out_specs=spread)
+    counted = jax.shard_map(count, mesh=mesh, in_specs=(P(), P(), P(), *[spread] * 4), out_specs=spread)
     each = abreast(jax.jit(counted))
     together = jax.jit(score, out_shardings=NamedSharding(mesh, P()))
 
-    def evaluate(models: Any, split: str) -> Scores:
-        placed = put(models, mesh, P())
-        parts = each((placed, *share) for share in splits[split])
-        found, table, _ = together(within_reach(parts, mesh))
+    def some(models: Any, split: str, places: Sequence[int], room: int) -> tuple[Any, Any]:
+        """Sums of losses and tables of so many models that there is room for."""
+        asked = np.zeros(room, np.int32)
+        asked[: len(places)] = places
+        given = put((asked, np.int32(len(places))), mesh, P())
+        parts = each((models, *given, *share) for share in splits[split])
+        sums, tables, _ = together(within_reach(parts, mesh))
+        return sums, tables
+
+    def evaluate(models: Any, split: str, places: Sequence[int] | None = None) -> Scores:
+        placed, places = put(models, mesh, P()), range(len(models)) if places is None else places
+        room = min(beside, len(models)) if wide else len(models)
+        turns = [some(placed, split, places[at : at + room], room) for at in range(0, len(places), room)]
+        # all of them are under way before the first is waited for
+        sums, tables = (np.concatenate(part)[: len(places)] for part in zip(*turns, strict=True))
         rows = len(task.evals[split][1])
-        mean = np.array([[math.fsum(each) / rows for each in sums.T] for sums in np.asarray(found)])
-        return Scores(
-            mean[:, 0], np.asarray(table), None if task.classes else errors(task, split, *mean[:, 1:].T)
-        )
+        mean = np.array([[math.fsum(column) / rows for column in each_.T] for each_ in sums])
+        return Scores(mean[:, 0], tables, None if task.classes else errors(task, split, *mean[:, 1:].T))
 
     return evaluate
 

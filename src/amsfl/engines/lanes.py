@@ -1,5 +1,6 @@
 """The jax engine: all clients of all trials in one compiled program, sharded over the devices."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -11,11 +12,11 @@ from jax.sharding import PartitionSpec as P
 
 from amsfl import protocol, sampling
 from amsfl.core import Reading
-from amsfl.engines import client, devices, programs
-from amsfl.engines.base import Done, Jobs, Orders, Outcome, Scores, Starts, State
+from amsfl.engines import client, devices, programs, spans
+from amsfl.engines.base import Done, Jobs, Orders, Outcome, Scores, Starts, State, rows
 from amsfl.engines.evaluate import evaluator
 from amsfl.engines.flights import Flights
-from amsfl.engines.memory import check_fits, copies
+from amsfl.engines.memory import check_fits, copies, lane_bytes, room_for
 from amsfl.engines.programs import Fixed
 from amsfl.engines.task import Task
 from amsfl.engines.waves import CORES, SLOTS, Queue, by_trial, shares, width
@@ -24,6 +25,7 @@ from amsfl.portable.network import arithmetic
 
 CALLS = 0.7e6  # the arithmetic (flops) that would take as long as the calls of a step
 HARDLY = 0.1  # of a step: calls that are not worth lanes to share them
+LANES = 16_384  # on a GPU at most, however small a client is
 WIDEST = 7  # lanes on a CPU core: beyond, little is gained, and XLA sums eight abreast in another order
 
 
@@ -34,7 +36,8 @@ class Lanes:
     trial has the cheapest packing of its own plan (waves.by_trial).
     `mesh` may span processes (jax.distributed): all of them make the same calls with the same values, and
     all hold the same results. `cohort`, the clients a round, sharpens the check that client state fits;
-    `together`, the jobs that `work` is usually given of a trial, says how wide its waves are.
+    `together`, the jobs that `work` is usually given of a trial, says how wide its waves are; `ahead`, how
+    many rounds `span` takes at most (a GPU: what there is memory for), which needs `lanes` and one worker.
     """
 
     def __init__(
@@ -48,8 +51,9 @@ class Lanes:
         cohort: int | None = None,
         workers: int | None = None,
         together: int | None = None,
+        ahead: int | None = None,
     ):
-        self.task, self.method = task, method
+        self.task, self.method, self._readings = task, method, readings
         self.mesh = mesh or devices.mesh()
         self.workers = workers or devices.workers(self.mesh)
         check_fits(task, method, copies(self.mesh), cohort, self.workers)
@@ -63,20 +67,27 @@ class Lanes:
         kept = {deltas: programs.Kept(readings, deltas) for deltas in (False, True)}
         trials, clients = shards.size.shape
         few = together or cohort or clients
-        abreast = lanes or devices.default_lanes(self.mesh, trials * few)
+        fit = partial(room_for, lane_bytes(task, method, batch), LANES)
+        abreast = lanes or devices.default_lanes(self.mesh, trials * few, fit)
         abreast = abreast or width(-(-few // CORES), **_widths(task, batch))
         self._flights = partial(Flights, self.mesh, self.workers, work, abreast, self.fixed, task.dtype)
-        lanes = lanes or devices.default_lanes(self.mesh, trials * (cohort or clients))
+        lanes = lanes or devices.default_lanes(self.mesh, trials * (cohort or clients), fit)
         if lanes:
             slots, self._pack = 1, partial(shares, devices=self.mesh.size, lanes=lanes)
         else:
             slots = min(SLOTS, cohort or clients)
             self.workers = min(self.workers, trials * slots)  # more would find nothing to do
             self._pack = partial(by_trial, slots=slots, **_widths(task, batch))
+        gpu = self.mesh.local_devices[0].platform != "cpu" and jax.process_count() == 1
+        self.ahead = ahead or (spans.room(task, method, cohort or clients) if gpu else 1)
+        self._spans: dict[Any, Any] = {}  # by whether deltas are kept and by a length that is known ahead
+        self._span = partial(spans.program, self.mesh, method, work)
+        self._kept = kept
         self._work = {key: programs.work(self.mesh, method, work, kept[key], slots) for key in kept}
         self._further = {key: programs.work(self.mesh, method, work, kept[key], slots, True) for key in kept}
         self._abreast: dict[Any, Any] = {}  # by the queues' widths: each compiles before its workers part
         self._settle = programs.settle(self.mesh, method, slots)
+        self._model = jax.jit(lambda *parts: method.model(*map(rows, parts)))
         self._evaluate = evaluator(task, self.mesh, self.workers)
         self._packed: tuple[Any, list[list[Queue]]] = (None, [])
         self._zeros: dict[bool, Any] = {}  # what a worker without a queue found
@@ -100,10 +111,7 @@ class Lanes:
         return placed
 
     def round(self, state: State, orders: Orders, number: int, keep: bool = False) -> tuple[State, Outcome]:
-        floats = self.task.dtype
-        kinds = (np.int32, np.int32, floats, floats, floats, np.int32, np.uint32)
-        orders = Orders(*map(np.asarray, orders, kinds))
-        orders = orders._replace(known=np.broadcast_to(orders.known, orders.lr.shape))
+        orders = self._typed(orders)
         queues, shape = [each for each in self._queues(orders.steps) if each], orders.steps.shape
         widths = tuple(queue.jobs.shape[2] for each in queues for queue in each)
         if jax.process_count() > 1:  # one process may hand numpy arrays over as they are, which is quicker
@@ -117,6 +125,47 @@ class Lanes:
         state, readings, deltas = self._settle(state, orders, found)
         fields = np.asarray(readings) if readings.size else np.zeros((len(Reading._fields), *shape))
         return state, Outcome(Reading(*fields), deltas if keep else None)
+
+    def span(
+        self, state: State, orders: Sequence[Orders], number: int, keep: bool = False
+    ) -> tuple[State, list[Outcome]]:
+        rounds = [self._typed(each) for each in orders]
+        queues = [self._queues(each.steps)[0][0] for each in rounds]
+        longest = self._length(rounds)
+        if (keep, longest) not in self._spans:
+            self._spans[keep, longest] = self._span(self._kept[keep], longest)
+        spare = self.ahead - len(rounds)  # so that one program serves any number of rounds
+        given = [
+            jax.tree.map(lambda *parts: np.stack(parts), *each, *[each[-1]] * spare)
+            for each in (rounds, queues)
+        ]
+        past = self._spans[keep, longest](
+            state, self.fixed, *given, sampling.words(number), np.int32(len(rounds))
+        )
+        told = np.asarray(past.readings)
+        if not told.size:
+            told = np.zeros((len(rounds), len(Reading._fields), *rounds[0].steps.shape))
+        deltas = [self.at(past.deltas, nth) if keep else None for nth in range(len(rounds))]
+        return past.state, [
+            Outcome(Reading(*fields), each) for fields, each in zip(told[: len(rounds)], deltas, strict=True)
+        ]
+
+    def _length(self, rounds: Sequence[Orders]) -> int | None:
+        """The steps of every job of these rounds, where that is one number; a GPU gains from knowing it."""
+        lengths = {int(steps) for each in rounds for steps in np.unique(each.steps[each.steps > 0])}
+        known = {longest for _, longest in self._spans if longest}
+        if self._readings or len(lengths) > 1 or self.mesh.local_devices[0].platform == "cpu":
+            return None
+        return lengths.pop() if lengths <= known or len(known) < spans.LENGTHS else None
+
+    def at(self, states: Any, index: int) -> Any:
+        return spans.at(states, index)
+
+    def _typed(self, orders: Orders) -> Orders:
+        floats = self.task.dtype
+        kinds = (np.int32, np.int32, floats, floats, floats, np.int32, np.uint32)
+        orders = Orders(*map(np.asarray, orders, kinds))
+        return orders._replace(known=np.broadcast_to(orders.known, orders.lr.shape))
 
     def work(self, starts: Starts, jobs: Jobs) -> Done:
         self._aloft = self._aloft or self._flights()
@@ -149,8 +198,11 @@ class Lanes:
             self._zeros[keep] = devices.put(zeros, self.mesh, P(devices.AXIS))
         return self._zeros[keep]
 
-    def evaluate(self, models: Any, split: str) -> Scores:
-        return self._evaluate(models, split)
+    def models(self, state: State) -> Any:
+        return self._model(state.anchor, state.server)
+
+    def evaluate(self, models: Any, split: str, places: Sequence[int] | None = None) -> Scores:
+        return self._evaluate(models, split, places)
 
 
 def _widths(task: Task, batch: int) -> dict[str, Any]:

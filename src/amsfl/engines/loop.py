@@ -11,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 from amsfl import protocol, sampling
 from amsfl.core import Reading, Upload, UserError
 from amsfl.engines import losses
-from amsfl.engines.base import Done, Jobs, Orders, Outcome, Scores, Starts, State
+from amsfl.engines.base import Done, Jobs, Orders, Outcome, Scores, Starts, State, rows
 from amsfl.engines.client import gradient
 from amsfl.engines.evaluate import errors
 from amsfl.engines.task import Task
@@ -20,6 +20,8 @@ from amsfl.methods import Method
 
 class Loop:
     """Engine (see base.Engine). Only gradients and logits come from jax; the rest is numpy to read."""
+
+    ahead = 1
 
     def __init__(self, task: Task, method: Method, batch: int, readings: bool = False):
         self.task, self.method, self.batch, self.readings = task, method, batch, readings
@@ -91,6 +93,19 @@ class Loop:
         losses = readings.loss[trial] if self.readings else None
         moved, fresh = protocol.settle(self.method, anchor, server, uploads, weights, steps, foes, losses)
         state.anchor[trial], state.server[trial], state.step[trial] = moved, fresh, moved - anchor
+
+    def span(
+        self, state: State, orders: Sequence[Orders], number: int, keep: bool = False
+    ) -> tuple[State, list[Outcome]]:
+        states, outcomes = [], []
+        for nth, each in enumerate(orders):
+            state, outcome = self.round(state, each, number + nth, keep)
+            states.append(state)
+            outcomes.append(outcome)
+        return State(*map(np.stack, zip(*states, strict=True))), outcomes
+
+    def at(self, states: State, index: int) -> State:
+        return State(*(part[index] for part in states))
 
     def work(self, starts: Starts, jobs: Jobs) -> Done:
         shape = np.shape(jobs.steps)
@@ -173,10 +188,14 @@ class Loop:
         row = shards.order[trial, shards.start[trial, who] + picked]
         return self.task.x[row], self.task.y[row]
 
-    def evaluate(self, models: Any, split: str) -> Scores:
+    def models(self, state: State) -> Any:
+        return self.method.model(rows(state.anchor), rows(state.server))
+
+    def evaluate(self, models: Any, split: str, places: Sequence[int] | None = None) -> Scores:
         x, y = self.task.evals[split]
         losses_, tables, found = [], [], []
-        for model in np.asarray(models):
+        models = np.asarray(models)
+        for model in models if places is None else models[np.asarray(places)]:
             logits = np.asarray(self._logits(model, x))
             if not self.task.classes:
                 losses_.append(

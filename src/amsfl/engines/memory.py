@@ -1,6 +1,7 @@
 """Whether a method's client state fits, said with a number before the run starts."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from amsfl.core import UserError
 from amsfl.engines.task import Task
 from amsfl.methods import Method
 
+VECTORS = 6  # of a model's size that a client at work has: start, model, change, what it sends and reads
 MEMINFO = Path("/proc/meminfo")
 
 
@@ -26,6 +28,47 @@ def copies(mesh: Mesh) -> int:
     """How often replicated state lies in one memory: virtual CPU devices share the machine's."""
     local = mesh.local_devices
     return len(local) if local[0].platform == "cpu" else 1
+
+
+def intermediate_bytes(function: Callable[..., Any], *shapes: Any) -> int:
+    """What all intermediate values of a function take: more than it needs at once, and never less."""
+    return _bytes(jax.make_jaxpr(function)(*shapes).jaxpr)
+
+
+def _bytes(jaxpr: Any) -> int:
+    total = 0
+    for step in jaxpr.eqns:
+        inner = [getattr(part, "jaxpr", part) for part in step.params.values()]
+        within = sum(_bytes(part) for part in inner if hasattr(part, "eqns"))
+        own = sum(int(np.prod(out.aval.shape)) * out.aval.dtype.itemsize for out in step.outvars)
+        total += max(within, own)
+    return total
+
+
+def room_for(each: float, most: int) -> int:
+    """How many things of that many bytes fit side by side in half of a GPU's memory, `most` at most.
+
+    Of all of it, not of what is free just now: a packing that changed from start to start would change bits.
+    """
+    stats = jax.local_devices()[0].memory_stats()
+    if not stats or "bytes_limit" not in stats:
+        return most
+    return int(np.clip(stats["bytes_limit"] // 2 // max(each, 1), 1, most))
+
+
+def lane_bytes(task: Task, method: Method, batch: int) -> int:
+    """What a client that is at work takes: its vectors, and all that a step makes on its way."""
+    params = jax.eval_shape(task.unravel, jax.ShapeDtypeStruct((task.dim,), task.dtype))
+    x = jax.ShapeDtypeStruct((batch, *task.x.shape[1:]), task.dtype)
+    y = jax.ShapeDtypeStruct((batch,), task.y.dtype)
+
+    def loss(params: Any, x: Any, y: Any) -> Any:
+        return task.loss(task.model.apply(params, x), y).mean()
+
+    step = intermediate_bytes(jax.grad(loss), params, x, y)
+    rows = batch if method.clip else 1  # whose gradients lie side by side
+    numbers = int(np.prod(x.shape)) + (VECTORS + rows) * task.dim
+    return step + numbers * int(np.dtype(task.dtype).itemsize)
 
 
 def available_bytes() -> int | None:

@@ -63,6 +63,22 @@ def work(
     Nobody waits for anybody in here; `settle` sums what workers and devices found. `further` takes as its
     last argument what was found before, and goes on from there.
     """
+    return devices.jit(working(mesh, method, local, kept, slots, further), mesh)
+
+
+def working(
+    mesh: Mesh,
+    method: Method,
+    local: Callable[[client.Job, Any], client.Done],
+    kept: Kept,
+    slots: int,
+    further: bool = False,
+    longest: int | None = None,
+) -> Any:
+    """`work` before it is compiled; with `longest`, every job has just that many steps.
+
+    A GPU runs a loop whose end is known ahead without asking after every turn whether that was the last one.
+    """
 
     def waves(state: State, fixed: Fixed, orders: Orders, number: jax.Array, queue: Queue, carry: Any) -> Any:
         trials, cohort = orders.steps.shape
@@ -76,7 +92,7 @@ def work(
         counts = jnp.maximum(orders.steps.astype(dtype), 1)
         mix = jax.vmap(method.mix)(orders.weights, counts)
 
-        def one(job: jax.Array, longest: jax.Array) -> tuple[jax.Array, client.Done]:
+        def one(job: jax.Array, longest: Any) -> tuple[jax.Array, client.Done]:
             used = job >= 0
             trial, place = jnp.divmod(jnp.maximum(job, 0), cohort)
             who = orders.cohort[trial, place]
@@ -108,7 +124,8 @@ def work(
 
         def run_wave(index: Any, found: Found) -> Found:
             job = jobs[index]
-            share, done = wave(job, orders.steps.ravel()[job[0]])  # the longest comes first
+            most = orders.steps.ravel()[job[0]] if longest is None else longest  # the longest comes first
+            share, done = wave(job, most)
             # lanes of unused places write to one place past the end, which is dropped
             place = jnp.where(job >= 0, job, trials * cohort)
 
@@ -129,7 +146,8 @@ def work(
                 put(found.deltas, done.upload.delta) if kept.deltas else found.deltas,
             )
 
-        return jax.lax.fori_loop(0, queue.waves[0], run_wave, carry)
+        count = queue.waves[0] if longest is None or len(jobs) > 1 else 1
+        return jax.lax.fori_loop(0, count, run_wave, carry)
 
     def once(
         state: State, fixed: Fixed, orders: Orders, number: jax.Array, queue: Queue, *before: Found
@@ -143,24 +161,30 @@ def work(
             carry = jax.tree.map(lambda part: part[0], before[0])
         else:
             carry = jax.lax.pcast(_zeros(state, orders, kept, method, slots), devices.AXIS, to="varying")
-        times = jnp.minimum(queue.waves[0], 1)  # which the compiler does not know, or it would drop the loop
+        # at most one, which the compiler does not know, or it would drop the loop
+        times = jnp.minimum(queue.waves[0], 1) if longest is None else 1
         carry = jax.lax.fori_loop(
             0, times, lambda _, carry: waves(state, fixed, orders, number, queue, carry), carry
         )
         return jax.tree.map(lambda part: part[None], carry)
 
     spread = P(devices.AXIS)
-    mapped = jax.shard_map(
+    return jax.shard_map(
         once,
         mesh=mesh,
         in_specs=(P(), P(), P(), P(), Queue(spread, spread, spread), *[spread] * further),
         out_specs=spread,
     )
-    return jax.jit(mapped)
 
 
 def settle(mesh: Mesh, method: Method, slots: int) -> Any:
     """jit of what ends a round: all workers' and devices' parts summed, aggregated, put into the state."""
+    body = settlement(method, slots)
+    return jax.jit(body, donate_argnums=0, out_shardings=NamedSharding(mesh, P()))
+
+
+def settlement(method: Method, slots: int) -> Callable[..., tuple[State, jax.Array, jax.Array]]:
+    """`settle` before it is compiled."""
 
     def body(state: State, orders: Orders, parts: list[Any]) -> tuple[State, jax.Array, jax.Array]:
         trials, cohort = orders.steps.shape
@@ -194,7 +218,7 @@ def settle(mesh: Mesh, method: Method, slots: int) -> Any:
         )
         return following, shaped, found.deltas.reshape(trials, cohort, -1)
 
-    return jax.jit(body, donate_argnums=0, out_shardings=NamedSharding(mesh, P()))
+    return body
 
 
 def _alone(one: Callable[..., Any]) -> Callable[..., Any]:

@@ -157,6 +157,11 @@ def _next_instant(flight: Flight, now: float, end: RoundEnd) -> float:
 
     Of those who come at one moment the lower client is first, as a synchronous cohort is summed.
     """
+    if end.kind == "all":  # nothing happens until the last of them
+        flight.jobs, here = NOBODY.copy(), flight.jobs[np.argsort(flight.jobs["arrives"], kind="stable")]
+        flight.landed = joined(flight.landed, here[~here["lost"]])
+        flight.dropped = joined(flight.dropped, here[here["lost"]])
+        return float(here["arrives"][-1])
     then = float(flight.jobs["arrives"].min())
     closing = flight.opened + end.seconds
     if end.kind == "groups":

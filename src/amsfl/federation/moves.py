@@ -112,7 +112,7 @@ def worked(
     if rounds_:
         number = running[0].round
         cohorts = {index: move.jobs["client"] for index, move in rounds_.items()}
-        orders = _orders(parts, cohorts, decisions, number)
+        orders = ordered(parts, cohorts, decisions, number)
         if isinstance(state.anchor, np.ndarray):
             state = parts.engine.place(state)
         state, outcome = parts.engine.round(state, orders, number, keep=parts.config.local_accuracy)
@@ -123,7 +123,7 @@ def worked(
     return state, readings, deltas
 
 
-def _orders(parts: Parts, cohorts: dict[int, Any], decisions: dict[int, Decision], number: int) -> Orders:
+def ordered(parts: Parts, cohorts: dict[int, Any], decisions: dict[int, Decision], number: int) -> Orders:
     """Rectangular arrays over all trials; those that have ended get 0 steps and stand still."""
     shape = (len(parts.configs), parts.cohort)
     cohort, steps = np.zeros(shape, np.int32), np.zeros(shape, np.int32)

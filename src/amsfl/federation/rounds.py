@@ -14,13 +14,13 @@ import numpy as np
 from amsfl import clock
 from amsfl.core import Reading, score
 from amsfl.engines import State, metrics
+from amsfl.federation import ahead, judging, private, takeoff
 from amsfl.federation import flight as queue
-from amsfl.federation import judging, private, takeoff
+from amsfl.federation.ahead import Leg
 from amsfl.federation.details import ranked
 from amsfl.federation.flight import Flight, Move
 from amsfl.federation.limits import over_limit
 from amsfl.federation.moves import Trial, allowance, decided, spent, took, until_the_server_moves, worked
-from amsfl.federation.planner import Decision
 from amsfl.federation.setup import Parts
 from amsfl.methods import Method
 from amsfl.record import RoundRecord
@@ -46,95 +46,94 @@ def rounds(
     parts: Parts, state: State, trials: list[Trial]
 ) -> Iterator[tuple[State, list[tuple[Trial, RoundRecord]]]]:
     """Run until every trial has ended; after each move of the server, the state and the trials' records."""
+    most = 1
     while running := [trial for trial in trials if trial.status == "running"]:
         started = time.perf_counter()
-        moves = {trial.index: until_the_server_moves(parts, trial) for trial in running}
-        decisions = {trial.index: decided(parts, trial, moves[trial.index]) for trial in running}
-        cohorts = {index: move.jobs["client"] for index, move in moves.items()}
-        bills = {trial.index: spent(parts, trial, moves[trial.index]) for trial in running}
-        times = {trial.index: took(parts, trial, moves[trial.index]) for trial in running}
-        state, readings, deltas = worked(parts, state, running, moves, decisions)
-        for trial in running:
-            _advance(
-                parts,
-                trial,
-                cohorts[trial.index],
-                decisions[trial.index],
-                times[trial.index],
-                bills[trial.index],
-                readings[trial.index],
+        if ahead.foreseen(parts):
+            legs = ahead.legs(parts, running, most, _plan, _advance)
+            states, outcomes = ahead.worked(parts, state, legs)
+        else:
+            leg = _plan(parts, running)
+            states, readings, deltas = worked(parts, state, running, leg.moves, leg.decisions)
+            for trial in running:
+                _advance(parts, trial, leg)
+                _learn(parts, trial, leg, readings[trial.index])
+            legs, outcomes = [leg._replace(after={t.index: t for t in running})], [(readings, deltas)]
+        scores = _evaluate(parts, states, [[*leg.after.values()] for leg in legs])
+        wall = (time.perf_counter() - started) / len(legs)
+        most = ahead.next_time(parts, running, wall)
+        for nth, (leg, (readings, deltas), found) in enumerate(zip(legs, outcomes, scores, strict=True)):
+            state = parts.engine.at(states, nth) if ahead.foreseen(parts) else states
+            there = [trial for trial in running if trial.index in leg.after]
+            for trial in there:
+                ahead.catch_up(trial, leg.after[trial.index])
+            _finish(parts, state, there, found, deltas, leg.cohorts)
+            yield (
+                state,
+                [
+                    (trial, _record(parts, trial, leg, found, readings[trial.index], wall / len(there)))
+                    for trial in there
+                ],
             )
-            trial.seconds["makespan"] = moves[trial.index].seconds  # the same, but for rounding
-            queue.tidy(trial.flight, trial.round)
-        scores = _evaluate(parts, state, running)
-        _finish(parts, state, running, scores, deltas, cohorts)
-        wall = time.perf_counter() - started
-        yield (
-            state,
-            [
-                (
-                    trial,
-                    _record(
-                        parts,
-                        trial,
-                        moves[trial.index],
-                        decisions[trial.index],
-                        times[trial.index],
-                        bills[trial.index],
-                        scores.get(trial.index, {}),
-                        readings[trial.index],
-                        wall / len(running),
-                    ),
-                )
-                for trial in running
-            ],
-        )
+            if any(trial.status != leg.after[trial.index].status for trial in there):
+                break  # what was planned for those who ended is not to happen
 
 
-def _advance(
-    parts: Parts,
-    trial: Trial,
-    cohort: Any,
-    decision: Decision,
-    took: dict[str, float],
-    bill: dict[str, float],
-    reading: Reading,
-) -> None:
+def _plan(parts: Parts, running: list[Trial]) -> Leg:
+    moves = {trial.index: until_the_server_moves(parts, trial) for trial in running}
+    return Leg(
+        moves,
+        {trial.index: decided(parts, trial, moves[trial.index]) for trial in running},
+        {trial.index: took(parts, trial, moves[trial.index]) for trial in running},
+        {trial.index: spent(parts, trial, moves[trial.index]) for trial in running},
+    )
+
+
+def _advance(parts: Parts, trial: Trial, leg: Leg) -> None:
+    index, config = trial.index, parts.configs[trial.index]
     trial.round += 1
-    trial.spent = {name: trial.spent.get(name, 0.0) + each for name, each in bill.items()}
-    trial.seconds = {name: trial.seconds[name] + took[name] for name in took}
-    for who, steps in zip(cohort, decision.steps, strict=True):
+    trial.spent = {name: trial.spent.get(name, 0.0) + each for name, each in leg.bills[index].items()}
+    trial.seconds = {name: trial.seconds[name] + each for name, each in leg.times[index].items()}
+    for who, steps in zip(leg.cohorts[index], leg.decisions[index].steps, strict=True):
         trial.steps[who] += int(steps)
-    mine = parts.foes.told(trial.index, cohort, reading)
-    trial.memory = parts.planners[trial.index].learn(trial.memory, cohort, decision, mine)
-    config = parts.configs[trial.index]
     out_of_time = config.seconds is not None and trial.seconds[config.clock] >= config.seconds
     used_up = over_limit(config, trial.spent) is not None
-    nothing_left = private.spent(parts.ledgers[trial.index], trial.begun)
+    nothing_left = private.spent(parts.ledgers[index], trial.begun)
     if trial.round >= config.last_round or out_of_time or used_up or nothing_left:
         trial.status = "finished"
+    trial.seconds["makespan"] = leg.moves[index].seconds  # the same, but for rounding
+    queue.tidy(trial.flight, trial.round)
 
 
-def _evaluate(parts: Parts, state: State, running: list[Trial]) -> dict[int, dict[str, dict[str, Any]]]:
-    """Every split's metrics for the trials that are due: as often as asked, and always at the end."""
-    due = [t for t in running if t.round % parts.config.eval_every == 0 or t.status != "running"]
-    if not due:
-        return {}
-    picked = [trial.index for trial in due]
-    every = parts.method.model(state.anchor, state.server)
-    models = every if len(due) == len(every) else every[np.array(picked)]
-    found: dict[int, dict[str, dict[str, Any]]] = {index: {} for index in picked}
-    rare = due[0].round % (parts.config.eval_every * parts.config.test_every) == 0
-    for split in parts.task.evals:
-        ended = [place for place, trial in enumerate(due) if trial.status != "running"]
-        places = list(range(len(due))) if split == "holdout" or rare else ended
-        if not places:
-            continue
-        scores = parts.engine.evaluate(models if len(places) == len(due) else models[np.array(places)], split)
-        for nth, place in enumerate(places):
-            found[picked[place]][split] = metrics(scores, nth)
-            if parts.score.ranks:
-                found[picked[place]][split] |= ranked(parts, np.asarray(models[place]), split)
+def _learn(parts: Parts, trial: Trial, leg: Leg, reading: Reading) -> None:
+    cohort, decision = leg.cohorts[trial.index], leg.decisions[trial.index]
+    mine = parts.foes.told(trial.index, cohort, reading)
+    trial.memory = parts.planners[trial.index].learn(trial.memory, cohort, decision, mine)
+
+
+def _evaluate(
+    parts: Parts, states: State, legs: list[list[Trial]]
+) -> list[dict[int, dict[str, dict[str, Any]]]]:
+    """Of every round, every split's metrics of the trials that are due: as often as asked, and at the end."""
+    count, often = len(parts.configs), parts.config.eval_every
+    found: list[dict[int, dict[str, dict[str, Any]]]] = []
+    asked: dict[str, list[tuple[int, int]]] = {split: [] for split in parts.task.evals}
+    for leg, running in enumerate(legs):
+        due = [trial for trial in running if trial.round % often == 0 or trial.status != "running"]
+        found.append({trial.index: {} for trial in due})
+        rare = bool(due) and due[0].round % (often * parts.config.test_every) == 0
+        for split, places in asked.items():
+            now = [t for t in due if split == "holdout" or rare or t.status != "running"]
+            places += [(leg, trial.index) for trial in now]
+    models = parts.engine.models(states) if any(asked.values()) else None
+    for split, places in asked.items():
+        if places:
+            scores = parts.engine.evaluate(models, split, [leg * count + index for leg, index in places])
+            for nth, (leg, index) in enumerate(places):
+                found[leg][index][split] = metrics(scores, nth)
+                if parts.score.ranks:
+                    model = np.asarray(models[leg * count + index])
+                    found[leg][index][split] |= ranked(parts, model, split)
     return found
 
 
@@ -186,14 +185,14 @@ def _local_scores(
 def _record(
     parts: Parts,
     trial: Trial,
-    move: Move,
-    decision: Decision,
-    took: dict[str, float],
-    bill: dict[str, float],
-    found: dict[str, dict[str, Any]],
+    leg: Leg,
+    scores: dict[int, dict[str, dict[str, Any]]],
     reading: Reading,
     wall: float,
 ) -> RoundRecord:
+    move, decision = leg.moves[trial.index], leg.decisions[trial.index]
+    took, bill = leg.times[trial.index], leg.bills[trial.index]
+    found = scores.get(trial.index, {})
     taken = np.any(reading.grad_sq)  # all zero when none were taken
     readings = {name: part.tolist() for name, part in reading._asdict().items()} if taken else {}
     jobs, sent = move.jobs, len(move.jobs)

@@ -1,0 +1,92 @@
+"""Several rounds in one compiled program, where all of them are planned before the first one runs.
+
+Work and settlement follow each other on the device, and the host hears of them once. On one H200 what lies
+between two rounds of five small clients took longer than the rounds.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from amsfl import protocol
+from amsfl.engines import client, devices
+from amsfl.engines.base import Orders, State
+from amsfl.engines.memory import room_for
+from amsfl.engines.programs import Fixed, Kept, settlement, working
+from amsfl.engines.task import Task
+from amsfl.engines.waves import Queue
+from amsfl.methods import Method
+
+ROUNDS = 64  # in one call at most: dispatching it then takes a fiftieth of the time of the shortest rounds
+SHARE = 4  # one part in so many of the memory there is for work may hold the states after every round
+LENGTHS = 4  # programs at most for rounds of a length that is known ahead; further ones find out as they go
+
+
+class Past(NamedTuple):
+    """What every round of a span left, [rounds, ...]."""
+
+    state: State
+    readings: jax.Array
+    deltas: jax.Array
+
+
+def program(
+    mesh: Mesh,
+    method: Method,
+    local: Callable[[client.Job, Any], client.Done],
+    kept: Kept,
+    longest: int | None,
+) -> Any:
+    """jit of `count` rounds: (state, fixed, orders, queues, first number, count) -> Past.
+
+    `orders` and `queues` have room for more rounds than `count`; so one program serves any number of them.
+    """
+    work, settle = working(mesh, method, local, kept, 1, longest=longest), settlement(method, 1)
+
+    def one(state: State, fixed: Fixed, orders: Orders, queue: Queue, number: jax.Array) -> Past:
+        # apart, as if they were called one after the other: fused with each other they would round otherwise
+        found = jax.lax.optimization_barrier(work(state, fixed, orders, number, queue))
+        return Past(*jax.lax.optimization_barrier(settle(state, orders, [found])))
+
+    def several(
+        state: State, fixed: Fixed, orders: Orders, queues: Queue, first: jax.Array, count: jax.Array
+    ) -> Past:
+        room = orders.steps.shape[0]
+        shape = jax.eval_shape(one, state, fixed, _at(orders, 0), _at(queues, 0), first)
+        empty = jax.tree.map(lambda part: jnp.zeros((room, *part.shape), part.dtype), shape)
+
+        def further(index: Any, now: tuple[State, Past]) -> tuple[State, Past]:
+            before, past = now
+            number = first + index.astype(jnp.uint32)
+            after = one(before, fixed, _at(orders, index), _at(queues, index), number)
+            put = jax.tree.map(lambda whole, part: whole.at[index].set(part), past, after)
+            return after.state, put
+
+        found: Past = jax.lax.fori_loop(0, count, further, (state, empty))[1]
+        return found
+
+    placed = NamedSharding(mesh, P())
+    if longest:
+        return jax.jit(several, out_shardings=placed)
+    return devices.jit(several, mesh, out_shardings=placed)
+
+
+def _at(tree: Any, index: Any) -> Any:
+    return jax.tree.map(lambda part: part[index], tree)
+
+
+at = jax.jit(_at)
+
+
+def room(task: Task, method: Method, cohort: int) -> int:
+    """Rounds that a span may have, by the memory that the states after each of them take."""
+    trials, clients = task.shards.size.shape
+    server, client = (part.size for part in jax.eval_shape(method.init, jnp.zeros(task.dim, task.dtype)))
+    memory = jax.eval_shape(lambda x: protocol.fresh(method, x)[1], jnp.zeros(task.dim, task.dtype)).size
+    numbers = 2 * task.dim + server + clients * (client + memory) + cohort * task.dim
+    return max(1, room_for(SHARE * trials * numbers * np.dtype(task.dtype).itemsize, ROUNDS))
