@@ -2,12 +2,17 @@
 
     python benchmarks/gpu.py --data-dir nslkdd --out benchmarks/results/h200.json
 
-Our side of both jobs, trials as a batch axis, unequal steps, and the paper's comparison with 50 trials of
-every method as one batch each. Compilation is timed by jax's own events and taken out.
+Our side of the jobs, trials as a batch axis, unequal steps, arithmetic of less precision, and the paper's
+comparison with 50 trials of every method as one batch each, all in: a process of its own, once with an empty
+compilation cache and once with what the first one left. `--only` picks parts. The peers' side: run.py --gpu.
 """
 
 import argparse
 import json
+import os
+import subprocess
+import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -18,58 +23,99 @@ from amsfl import methods
 from amsfl.data import Dataset, load, partition
 from amsfl.engines import Orders, models, task
 from amsfl.engines.lanes import Lanes
-from amsfl.federation import run_trials
+from amsfl.federation import Own, run_trials
+from amsfl.federation.setup import precision
 from amsfl.study import REPRODUCE, read_study
 from amsfl.study.bench import LR, bench
 
 import jax  # isort: skip  # after amsfl, which sets it up
 
-SIZES = {1: 8, 10: 64, 50: 256, 100: 512, 400: 2048, 2000: 10240}  # trials: lanes
+SIZES = (1, 50, 400, 2000)
 CLIENTS, STEPS, BATCH, ROUNDS = 5, 20, 64, 20
-compiling = 0.0
+# the first runs in processes of its own, before this one takes the GPU
+PARTS = ("comparison", "jobs", "trials", "unequal", "precisions")
+compiling = {"seconds": 0.0, "programs": 0}
 
 
 def listen(event: str, seconds: float, **_: Any) -> None:
-    global compiling
     if event.startswith("/jax/core/compile/"):
-        compiling += seconds
+        compiling["seconds"] += seconds
+        compiling["programs"] += event.endswith("backend_compile_duration")
 
 
-def pace(data: Dataset, trials: int, lanes: int, unequal: bool, steps: int = STEPS) -> float:
+def pace(data: Dataset, trials: int, steps: int = STEPS, unequal: bool = False) -> dict[str, Any]:
     """Client steps a second of FedAvg, best of three series of rounds after one that compiles."""
     parts = partition("dirichlet:0.5", data.y, CLIENTS, 0)
     network = models.make("mlp", data.x.shape[1], len(data.classes))
     job = task.make(data, network, [parts] * trials, range(trials))
-    engine = Lanes(job, methods.make("fedavg"), BATCH, lanes=lanes)
-    rng = np.random.default_rng(0)
-    shape = (trials, CLIENTS)
+    before = dict(compiling)
+    engine = Lanes(job, methods.make("fedavg"), BATCH)
+    rng, shape = np.random.default_rng(0), (trials, CLIENTS)
     who = np.broadcast_to(np.arange(CLIENTS), shape)
-    plans = [rng.integers(1, 101, shape) if unequal else np.full(shape, steps) for _ in range(ROUNDS)]
+    plans = [rng.integers(1, 2 * steps, shape) if unequal else np.full(shape, steps) for _ in range(ROUNDS)]
+    orders = [Orders(who, plan, np.full(trials, LR), job.shards.weights) for plan in plans]
     best, done = 0.0, sum(int(plan.sum()) for plan in plans)
     for _ in range(4):
         state = jax.block_until_ready(engine.start())
         begun = time.perf_counter()
-        for number, plan in enumerate(plans):
-            state, _ = engine.round(state, Orders(who, plan, np.full(trials, LR), job.shards.weights), number)
+        for at in range(0, ROUNDS, engine.ahead):
+            some = orders[at : at + engine.ahead]
+            if engine.ahead > 1:
+                state = engine.at(engine.span(state, some, at)[0], len(some) - 1)
+            else:
+                state, _ = engine.round(state, some[0], at)
         jax.block_until_ready(state)
         best = max(best, done / (time.perf_counter() - begun))
-    return best
+    spent = compiling["seconds"] - before["seconds"]
+    return {"client_steps_per_second": best, "rounds_at_once": engine.ahead, "compiling": spent}
 
 
 def comparison(data: Dataset, trials: int) -> dict[str, Any]:
     """Every method of `amsfl reproduce`, all its trials at once, to the end of their runs."""
     study, found = read_study(REPRODUCE), {}
     for name in study.methods:
-        before, begun = compiling, time.perf_counter()
-        results = run_trials(study.config(name), [study.seed + trial for trial in range(trials)], data)
-        took, compiled = time.perf_counter() - begun, compiling - before
+        before, begun = dict(compiling), time.perf_counter()
+        seeds = [study.seed + trial for trial in range(trials)]
+        results = run_trials(study.config(name), seeds, Own(data))
+        took = time.perf_counter() - begun
+        compiled = {key: compiling[key] - before[key] for key in compiling}
         found[name] = {
             "seconds": took,
-            "compiling": compiled,
-            "computing": took - compiled,
+            "compiling": compiled["seconds"],
+            "programs": compiled["programs"],
+            "rounds": sum(len(result.rounds) for result in results),
             "accuracy": float(np.mean([result.accuracy for result in results])),
         }
-        print(name, found[name], flush=True)
+        print(name, json.dumps(found[name]), file=sys.stderr, flush=True)
+    return found
+
+
+def precisions(data: Dataset, trials: int = 10) -> dict[str, Any]:
+    """The pace of 2,000 trials, and where FedAvg's trials of the comparison end, by products' precision."""
+    found, study = {}, read_study(REPRODUCE)
+    for name in ("float32", "strict", "tf32", "bf16"):
+        config = study.config("fedavg").model_copy(update={"precision": name})
+        with precision(config):
+            found[name] = pace(data, 2000)
+        results = run_trials(config, list(range(trials)), Own(data))
+        found[name]["accuracy"] = [result.accuracy for result in results]
+    return found
+
+
+def all_in(given: argparse.Namespace) -> dict[str, Any]:
+    """The comparison in processes of its own: from an empty cache, and from the one that this leaves."""
+    found = {}
+    with tempfile.TemporaryDirectory() as cache:
+        own = {"JAX_COMPILATION_CACHE_DIR": cache, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+        for name in ("empty", "warm"):
+            begun = time.perf_counter()
+            command = [sys.executable, __file__, "--inner", "--trials", str(given.trials)]
+            command += ["--data-dir", given.data_dir] if given.data_dir else []
+            done = subprocess.run(
+                command, env=os.environ | own, stdout=subprocess.PIPE, text=True, check=True
+            )
+            found[name] = {"seconds": time.perf_counter() - begun, "methods": json.loads(done.stdout)}
+            print(f"comparison, {name} cache: {found[name]['seconds']:.1f} s", file=sys.stderr, flush=True)
     return found
 
 
@@ -77,26 +123,36 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Our side on an accelerator.")
     parser.add_argument("--data-dir", help="folder with the NSL-KDD files")
     parser.add_argument("--trials", type=int, default=50, help="of each method in the paper's comparison")
-    parser.add_argument("--out", type=Path, required=True, help="JSON to write")
+    parser.add_argument("--only", default=",".join(PARTS), help=f"parts: {', '.join(PARTS)}")
+    parser.add_argument("--inner", action="store_true", help="the comparison alone, as JSON")
+    parser.add_argument("--out", type=Path, help="JSON to write")
     given = parser.parse_args()
     jax.monitoring.register_event_duration_secs_listener(listen)
     data = load("nslkdd", data_dir=given.data_dir)
-    outcome: dict[str, Any] = {
-        "date": time.strftime("%Y-%m-%d"),
-        "device": jax.devices()[0].device_kind,
-        "jax": jax.__version__,
-        "comparison": comparison(data, given.trials),
+    if given.inner:
+        print(json.dumps(comparison(data, given.trials)))
+        return
+    makers = {
+        "jobs": lambda: (
+            {name: bench(name, given.data_dir) for name in ("A", "B")}
+            | {"A, 500 rounds": bench("A", given.data_dir, rounds=500)}
+        ),
+        "trials": lambda: {trials: pace(data, trials) for trials in SIZES},
+        "unequal": lambda: {
+            "equal": pace(data, 400, 50),
+            "unequal": pace(data, 400, 50, unequal=True),
+        },
+        "precisions": lambda: precisions(data),
+        "comparison": lambda: all_in(given),
     }
-    outcome["jobs"] = {name: bench(name, given.data_dir) for name in ("A", "B")}
-    outcome["trials"] = {trials: pace(data, trials, lanes, False) for trials, lanes in SIZES.items()}
-    outcome["equal"] = pace(data, 400, 512, False, 50)
-    outcome["unequal"] = pace(data, 400, 512, True)
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    given.out.write_text(json.dumps(outcome, indent=1) + "\n")
-    total = {
-        key: sum(entry[key] for entry in outcome["comparison"].values()) for key in ("computing", "compiling")
-    }
-    print(json.dumps({**outcome, "comparison": total}, indent=1))
+    outcome: dict[str, Any] = {"date": time.strftime("%Y-%m-%d"), "jax": jax.__version__}
+    for name in sorted(given.only.split(","), key=PARTS.index):
+        outcome[name] = makers[name]()
+        outcome["device"] = jax.devices()[0].device_kind
+        print(name, json.dumps(outcome[name], indent=1), flush=True)
+        if given.out:
+            given.out.parent.mkdir(parents=True, exist_ok=True)
+            given.out.write_text(json.dumps(outcome, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -87,7 +87,24 @@ def gradient(task: Task, method: Method) -> Callable[..., tuple[jax.Array, Any]]
             return loss(apply(params, x), y).mean()
         return losses.distilled(apply, loss, rule, teacher, params, x, y)
 
-    return jax.value_and_grad(objective)
+    whole = jax.value_and_grad(objective)
+    if task.pieces == 1:
+        return whole
+
+    def piecewise(params: Any, x: jax.Array, y: jax.Array, teacher: Any) -> tuple[jax.Array, Any]:
+        """The mean over equal pieces, one after another: only one at a time takes memory."""
+        parts = jax.tree.map(lambda rows: rows.reshape(task.pieces, -1, *rows.shape[1:]), (x, y))
+
+        def further(total: Any, part: Any) -> Any:
+            return jax.tree.map(jnp.add, total, whole(params, *part, teacher)), None
+
+        shapes = jax.eval_shape(whole, params, *jax.tree.map(lambda rows: rows[0], parts), teacher)
+        nothing = jax.tree.map(lambda part: jnp.zeros(part.shape, part.dtype) + 0 * x.ravel()[0], shapes)
+        total = jax.lax.scan(further, nothing, parts)[0]
+        mean: tuple[jax.Array, Any] = jax.tree.map(lambda part: part / task.pieces, total)
+        return mean
+
+    return piecewise
 
 
 def teacher_of(task: Task, method: Method, job: Job) -> Any:

@@ -101,9 +101,11 @@ def abreast(program: Callable[..., Any]) -> Callable[[Iterable[tuple[Any, ...]]]
             compiled = True
             return [program(*arguments) for arguments in (first, *others)]
         answers: SimpleQueue[Answer] = SimpleQueue()
-        wide = bool(jax.config.read("jax_enable_x64"))  # which jax keeps for each thread
+        # which jax keeps for each thread
+        products = jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]  # made at run time
+        kept = bool(jax.config.read("jax_enable_x64")), products
         for place, arguments in enumerate(others):
-            _helper(place).put((program, arguments, place, answers, wide))
+            _helper(place).put((program, arguments, place, answers, kept))
         found = [program(*first), *others]
         for _ in others:
             place, result, error = answers.get()
@@ -122,9 +124,9 @@ def _helper(number: int) -> "SimpleQueue[Any]":
 
     def work() -> None:
         while True:
-            program, arguments, place, answers, wide = calls.get()
+            program, arguments, place, answers, (wide, products) = calls.get()
             try:
-                with jax.enable_x64(wide):
+                with jax.enable_x64(wide), jax.default_matmul_precision(products):
                     answers.put((place, program(*arguments), None))
             except BaseException as error:  # the caller's to raise
                 answers.put((place, None, error))

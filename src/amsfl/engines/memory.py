@@ -50,24 +50,39 @@ def room_for(each: float, most: int) -> int:
 
     Of all of it, not of what is free just now: a packing that changed from start to start would change bits.
     """
+    half = half_a_gpu()
+    return most if half is None else int(np.clip(half // max(each, 1), 1, most))
+
+
+def half_a_gpu() -> int | None:
+    """Bytes; None on a CPU."""
     stats = jax.local_devices()[0].memory_stats()
-    if not stats or "bytes_limit" not in stats:
-        return most
-    return int(np.clip(stats["bytes_limit"] // 2 // max(each, 1), 1, most))
+    return int(stats["bytes_limit"]) // 2 if stats and "bytes_limit" in stats else None
+
+
+def pieces(task: Task, method: Method, batch: int) -> int:
+    """Parts of a minibatch that are taken one after another, so that one client's step fits into a GPU."""
+    half, count = half_a_gpu(), 1
+    while half is not None and lane_bytes(task._replace(pieces=count), method, batch) > half:
+        if batch % (2 * count):
+            break
+        count *= 2
+    return count
 
 
 def lane_bytes(task: Task, method: Method, batch: int) -> int:
     """What a client that is at work takes: its vectors, and all that a step makes on its way."""
     params = jax.eval_shape(task.unravel, jax.ShapeDtypeStruct((task.dim,), task.dtype))
-    x = jax.ShapeDtypeStruct((batch, *task.x.shape[1:]), task.dtype)
-    y = jax.ShapeDtypeStruct((batch,), task.y.dtype)
+    rows = batch // task.pieces
+    x = jax.ShapeDtypeStruct((rows, *task.x.shape[1:]), task.dtype)
+    y = jax.ShapeDtypeStruct((rows,), task.y.dtype)
 
     def loss(params: Any, x: Any, y: Any) -> Any:
         return task.loss(task.model.apply(params, x), y).mean()
 
     step = intermediate_bytes(jax.grad(loss), params, x, y)
-    rows = batch if method.clip else 1  # whose gradients lie side by side
-    numbers = int(np.prod(x.shape)) + (VECTORS + rows) * task.dim
+    beside = batch if method.clip else 1  # rows whose gradients lie side by side
+    numbers = batch * int(np.prod(task.x.shape[1:])) + (VECTORS + beside) * task.dim
     return step + numbers * int(np.dtype(task.dtype).itemsize)
 
 

@@ -42,6 +42,7 @@ class Task(NamedTuple):
     loss: losses.Rows = losses.surprise
     unit: float = 1.0  # of a predicted number: what 1 is in the user's own
     noise: Matrix | None = None  # [trials, clients] of a private step, in units of the clipping norm
+    pieces: int = 1  # of a minibatch, whose gradients are taken one after another
 
     @property
     def scored(self) -> losses.Rows:

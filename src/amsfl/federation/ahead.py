@@ -47,7 +47,8 @@ def foreseen(parts: Parts) -> bool:
 
 def next_time(parts: Parts, running: list[Trial], seconds: float) -> int:
     """Rounds to plan at once, by what one of them takes."""
-    risky = any(parts.configs[trial.index].stop_at_target for trial in running) and len(running) > 1
+    early = (config.stop_at_target or config.stop_after for config in parts.configs)
+    risky = len(running) > 1 and any(early)
     most = min(parts.engine.ahead, RISKED) if risky else parts.engine.ahead
     return max(1, min(most, int(AT_ONCE / max(seconds, 1e-6))))
 

@@ -236,7 +236,15 @@ class Simulation(Settings):
         1.0, gt=0, le=1e12, description="norm that every row's gradient is cut to, if private"
     )
     engine: Literal["jax", "loop"] = Field("jax", description="jax, or loop: slow and talkative")
-    precision: Literal["float32", "float64"] = Field("float32", description="of all arithmetic")
+    precision: Literal["float32", "float64", "strict", "tf32", "bf16"] = Field(
+        "float32",
+        description="of all arithmetic; strict, tf32, bf16: products of float32 on GPUs (docs/scale.md)",
+    )
+    pieces: int | None = Field(
+        None,
+        ge=1,
+        description="parts of a minibatch, one after another, for less memory; none: as a GPU's memory asks",
+    )
     local_accuracy: bool = Field(False, description="score every client's own model at the end")
     details: bool = Field(
         True, description="at the end: confusion, AUC, calibration, and scores of every client's own rows"

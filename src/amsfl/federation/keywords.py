@@ -127,8 +127,10 @@ class RunKeywords(TrainingKeywords, total=False):
     """norm that every row's gradient is cut to, if private"""
     engine: Literal["jax", "loop"]
     """jax, or loop: slow and talkative"""
-    precision: Literal["float32", "float64"]
-    """of all arithmetic"""
+    precision: Literal["float32", "float64", "strict", "tf32", "bf16"]
+    """of all arithmetic; strict, tf32, bf16: products of float32 on GPUs (docs/scale.md)"""
+    pieces: int | None
+    """parts of a minibatch, one after another, for less memory; none: as a GPU's memory asks"""
     local_accuracy: bool
     """score every client's own model at the end"""
     details: bool

@@ -1,7 +1,7 @@
 """From settings to the parts of a run: data, partition, model, method, engine, profile, planner."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ from amsfl import clock, combine, data, engines, methods, protocol, transmit
 from amsfl.core import Combine, Reading, Score, Transmit, UserError, score
 from amsfl.data import Dataset
 from amsfl.data.weights import class_weights
-from amsfl.engines import losses, models, task
+from amsfl.engines import losses, memory, models, task
 from amsfl.federation import foes, judging, planner, private
 from amsfl.federation.config import RunConfig, Training
 from amsfl.federation.ends import check_everyone, in_flight, round_end_of, weather_of
@@ -133,13 +133,14 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
     cast = foes.cast(configs, clients)
     rows, partitions = cast.false_labels(dataset, partitions)
     method = method._replace(attacks=cast.attacks)
-    dtype = np.dtype(config.precision).type
+    dtype = np.float64 if config.precision == "float64" else np.float32
     network = own.network or _named_network(config.model, dataset, bool(method.clip))
     if method.clip:
         private.check_settings(config)
         private.check_policy(policy)
         private.check_rows_apart(network, dataset.x)
     job = task.make(rows, network, partitions, [each.seed for each in configs], dtype, loss)
+    job = job._replace(pieces=pieces_of(config, job, method))
     if method.clip and end.asynchronous:
         raise UserError(
             "A server that waits for nobody would wait forever once clients have spent their privacy; under "
@@ -188,6 +189,23 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
         books,
         [weather_of(each, profile, names) for each, profile in zip(configs, profiles, strict=True)],
     )
+
+
+def pieces_of(config: RunConfig, job: task.Task, method: methods.Method) -> int:
+    """Parts of a minibatch whose gradients are taken one after another."""
+    if config.pieces is None:
+        return 1 if method.clip else memory.pieces(job, method, config.batch)
+    if method.clip and config.pieces > 1:
+        raise UserError(
+            "Under privacy rows come by chance, each clipped by itself: a minibatch has no equal pieces; "
+            "leave --pieces out, or lower --batch."
+        )
+    if config.batch % config.pieces:
+        raise UserError(
+            f"{config.batch} rows of a minibatch do not make {config.pieces} equal pieces; use a divisor of "
+            "--batch."
+        )
+    return config.pieces
 
 
 def loss_of(config: RunConfig, dataset: Dataset, method: methods.Method) -> losses.Rows:
@@ -264,9 +282,16 @@ def work_of(method: methods.Method, policy: Policy, dim: int) -> clock.Work:
     )
 
 
-def precision(config: RunConfig) -> AbstractContextManager[None]:
+PRODUCTS = {"strict": "highest", "tf32": "tensorfloat32", "bf16": "BF16_BF16_F32"}  # as jax calls them
+
+
+@contextmanager
+def precision(config: RunConfig) -> Iterator[None]:
     """jax as this run wants it, and as it was again afterwards: no run's precision is another's."""
     import jax
 
-    context: AbstractContextManager[None] = jax.enable_x64(config.precision == "float64")
-    return context
+    with (
+        jax.enable_x64(config.precision == "float64"),
+        jax.default_matmul_precision(PRODUCTS.get(config.precision)),
+    ):
+        yield
