@@ -125,7 +125,7 @@ def _evaluate(
         for split, places in asked.items():
             now = [t for t in due if split == "holdout" or rare or t.status != "running"]
             places += [(leg, trial.index) for trial in now]
-    models = parts.engine.models(states) if any(asked.values()) else None
+    models: Any = parts.engine.models(states) if any(asked.values()) else None
     for split, places in asked.items():
         if places:
             scores = parts.engine.evaluate(models, split, [leg * count + index for leg, index in places])
