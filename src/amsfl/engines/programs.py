@@ -186,21 +186,25 @@ def settle(mesh: Mesh, method: Method, slots: int) -> Any:
 def settlement(method: Method, slots: int) -> Callable[..., tuple[State, jax.Array, jax.Array]]:
     """`settle` before it is compiled."""
 
-    def body(state: State, orders: Orders, parts: list[Any]) -> tuple[State, jax.Array, jax.Array]:
+    def body(state: State, orders: Orders, parts: list[Any]) -> Any:
         trials, cohort = orders.steps.shape
         steps = orders.steps.astype(state.anchor.dtype)
         found = devices.summed(parts)
         counts = jnp.maximum(steps, 1)
+        foes = (orders.foes, orders.words) if method.attacks else None
+        weighed: dict[str, jax.Array] = {}
         if not method.stacks:
             total = Upload(*(_in_order(part, slots) for part in found.total))
         else:
             stacked = Upload(*(part.reshape(trials, cohort, *part.shape[1:]) for part in found.uploads))
-            foes = (orders.foes, orders.words) if method.attacks else None
-            total = jax.vmap(partial(protocol.combined, method))(stacked, orders.weights, counts, foes)
+            total, weighed = jax.vmap(partial(protocol.combined, method))(
+                stacked, orders.weights, counts, foes
+            )
         shaped = found.readings.T.reshape(-1, trials, cohort)
         ran = orders.steps > 0
         losses = shaped[0] if len(shaped) else jnp.zeros_like(orders.weights)
-        loss = jax.vmap(protocol.mean_loss)(jnp.where(ran, losses, 0), jnp.where(ran, orders.weights, 0))
+        there = jnp.where(ran, losses, 0), jnp.where(ran, orders.weights, 0)
+        loss = jax.vmap(partial(protocol.mean_loss, method))(*there, foes)
         whole = Total(*total, loss)
         moved, server = jax.vmap(method.aggregate)(state.anchor, whole, orders.weights, counts, state.server)
         active = ran.any(1)[:, None]
@@ -216,7 +220,7 @@ def settlement(method: Method, slots: int) -> Callable[..., tuple[State, jax.Arr
             remembered(state.memory, found.memories),
             jnp.where(active, moved - state.anchor, state.step),
         )
-        return following, shaped, found.deltas.reshape(trials, cohort, -1)
+        return following, shaped, found.deltas.reshape(trials, cohort, -1), weighed
 
     return body
 

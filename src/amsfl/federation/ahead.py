@@ -42,7 +42,8 @@ def foreseen(parts: Parts) -> bool:
     """Whether this run's plans follow from its settings alone, and its engine gains from knowing them."""
     waited_for = parts.end.kind == "all" and all(weather.calm for weather in parts.weather)
     learns = parts.method.own_rate or not parts.policy.constant
-    return parts.engine.ahead > 1 and waited_for and not learns and not parts.method.clip
+    looked_at = parts.method.clip or parts.method.combine  # round by round, on the host
+    return parts.engine.ahead > 1 and waited_for and not learns and not looked_at
 
 
 def next_time(parts: Parts, running: list[Trial], seconds: float) -> int:
@@ -71,18 +72,21 @@ def legs(
     return found
 
 
-def worked(parts: Parts, state: State, legs: list[Leg]) -> tuple[State, list[tuple[dict[int, Reading], Any]]]:
+Found = tuple[dict[int, Reading], Any, dict[int, dict[str, Any]]]  # readings, deltas, what a rule weighed
+
+
+def worked(parts: Parts, state: State, legs: list[Leg]) -> tuple[State, list[Found]]:
     """The states after each of the rounds, and of each its readings by trial and clients' deltas."""
     first = next(iter(legs[0].after.values())).round - 1
     orders: list[Orders] = [
         ordered(parts, leg.cohorts, leg.decisions, first + nth) for nth, leg in enumerate(legs)
     ]
     states, outcomes = parts.engine.span(state, orders, first, keep=parts.config.local_accuracy)
-    found = []
+    found: list[Found] = []
     for leg, outcome in zip(legs, outcomes, strict=True):
         whole = Reading(*(np.asarray(part, float) for part in outcome.readings))
         readings = {index: Reading(*(part[index] for part in whole)) for index in leg.moves}
-        found.append((readings, outcome.deltas))
+        found.append((readings, outcome.deltas, {}))
     return states, found
 
 

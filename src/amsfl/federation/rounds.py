@@ -54,15 +54,19 @@ def rounds(
             states, outcomes = ahead.worked(parts, state, legs)
         else:
             leg = _plan(parts, running)
-            states, readings, deltas = worked(parts, state, running, leg.moves, leg.decisions)
+            states, readings, deltas, weighed = worked(parts, state, running, leg.moves, leg.decisions)
             for trial in running:
                 _advance(parts, trial, leg)
                 _learn(parts, trial, leg, readings[trial.index])
-            legs, outcomes = [leg._replace(after={t.index: t for t in running})], [(readings, deltas)]
+            legs, outcomes = (
+                [leg._replace(after={t.index: t for t in running})],
+                [(readings, deltas, weighed)],
+            )
         scores = _evaluate(parts, states, [[*leg.after.values()] for leg in legs])
         wall = (time.perf_counter() - started) / len(legs)
         most = ahead.next_time(parts, running, wall)
-        for nth, (leg, (readings, deltas), found) in enumerate(zip(legs, outcomes, scores, strict=True)):
+        for nth, (leg, outcome, found) in enumerate(zip(legs, outcomes, scores, strict=True)):
+            readings, deltas, weighed = outcome
             state = parts.engine.at(states, nth) if ahead.foreseen(parts) else states
             there = [trial for trial in running if trial.index in leg.after]
             for trial in there:
@@ -71,7 +75,18 @@ def rounds(
             yield (
                 state,
                 [
-                    (trial, _record(parts, trial, leg, found, readings[trial.index], wall / len(there)))
+                    (
+                        trial,
+                        _record(
+                            parts,
+                            trial,
+                            leg,
+                            found,
+                            readings[trial.index],
+                            weighed.get(trial.index, {}),
+                            wall / len(there),
+                        ),
+                    )
                     for trial in there
                 ],
             )
@@ -188,6 +203,7 @@ def _record(
     leg: Leg,
     scores: dict[int, dict[str, dict[str, Any]]],
     reading: Reading,
+    weighed: dict[str, Any],
     wall: float,
 ) -> RoundRecord:
     move, decision = leg.moves[trial.index], leg.decisions[trial.index]
@@ -222,6 +238,7 @@ def _record(
         plan,
         {"seconds": wall},
         [share * parts.worth(age) for share, age in zip(mix, ages, strict=bool(mix))],
+        weighed=by_rule(parts.weights[trial.index, jobs["client"]], weighed),
         joules=bill.get("joules"),
         cost=bill.get("cost"),
         epsilon=parts.ledgers[trial.index].bounds(trial.begun),
@@ -237,6 +254,17 @@ def _timeline(move: Move, ages: list[int]) -> dict[str, Any]:
         "started": move.jobs["started"].tolist(),
         "arrived": move.jobs["arrives"].tolist(),
         "dropped": [list(each) for each in lost],
+    }
+
+
+def by_rule(weights: Any, weighed: dict[str, Any]) -> dict[str, list[float | None]]:
+    """How much each of a cohort counts by what it claims, and after each link of the rule, for a record."""
+    if not weighed:
+        return {}
+    columns = {"claimed": np.asarray(weights, float) / np.sum(weights), **weighed}
+    return {
+        name: [float(each) if np.isfinite(each) else None for each in column]
+        for name, column in columns.items()
     }
 
 
