@@ -147,7 +147,8 @@ class Lanes:
             told = np.zeros((len(rounds), len(Reading._fields), *rounds[0].steps.shape))
         deltas = [self.at(past.deltas, nth) if keep else None for nth in range(len(rounds))]
         return past.state, [
-            Outcome(Reading(*fields), each) for fields, each in zip(told[: len(rounds)], deltas, strict=True)
+            Outcome(Reading(*fields), each, {})
+            for fields, each in zip(told[: len(rounds)], deltas, strict=True)
         ]
 
     def _length(self, rounds: Sequence[Orders]) -> int | None:
