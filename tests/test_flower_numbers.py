@@ -15,12 +15,13 @@ from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
 from typer.testing import CliRunner
 
 import amsfl
+from amsfl import portable
 from amsfl.cli.app import app
 from amsfl.core import UserError
 from amsfl.data import load
 from amsfl.federation import serve_config
 from amsfl.flower import Shard, evaluator, jax_client, serve, sklearn_client
-from amsfl.flower.deploy.shards import deal, first_model, own_shard, scorer
+from amsfl.flower.deploy.shards import deal, first_model, form, own_shard, scorer
 from amsfl.flower.rehearsal import Rehearsal
 from amsfl.record import read_run
 
@@ -55,7 +56,8 @@ def test_a_federation_and_a_simulation_find_the_same_numbers(rent: Path, tmp_pat
     out = tmp_path / "run"
     first = first_model(tmp_path / "shards", "softmax", 0)
     judge = scorer(tmp_path / "shards", "softmax")
-    stand, rounds = serve(grid, settings | {"out": str(out)}, judge, first)
+    known = form(tmp_path / "shards", "softmax")
+    stand, rounds = serve(grid, settings | {"out": str(out)}, judge, first, form=known)
     same = ROUNDS | {"data": str(rent), "label": "rent", "client_column": "site", "model": "softmax"}
     alone = amsfl.run(**same, engine="loop")
     np.testing.assert_allclose(stand.anchor, alone.params, atol=1e-6)
@@ -71,8 +73,15 @@ def test_a_federation_and_a_simulation_find_the_same_numbers(rent: Path, tmp_pat
     assert last["mae"] == pytest.approx(mean_absolute_error(true, guess), rel=1e-4)
     assert last["rmse"] == pytest.approx(mean_squared_error(true, guess) ** 0.5, rel=1e-4)
     assert last["r2"] == pytest.approx(r2_score(true, guess), abs=1e-4)
-    np.testing.assert_allclose(
-        np.concatenate([*map(np.ravel, load_file(out / "model-best.safetensors").values())]), stand.best
+    # the folder's model has layers and preprocessing: it takes a table's rows, as a simulation's does
+    kept = portable.load(out)
+    assert {*kept.tensors} == {*alone.model.tensors} and kept.features == alone.model.features
+    np.testing.assert_allclose(kept.predict(rent), alone.model.predict(rent), rtol=1e-4)
+    assert known is not None
+    wanted, best = known.tensors(stand.best), load_file(out / "model-best.safetensors")
+    assert (
+        all(np.array_equal(best[name], part) for name, part in wanted.items())
+        and best.keys() == wanted.keys()
     )
     card = json.loads((out / "model.json").read_text())["about"]
     assert card["score"] == "r2" and card["best"]["score"] == max(r.metrics["holdout"]["r2"] for r in rounds)

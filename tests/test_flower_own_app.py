@@ -14,6 +14,7 @@ from amsfl.cli.app import app as commands
 from amsfl.core import UserError
 from amsfl.flower.deploy import own_app
 from amsfl.flower.deploy import run as deploying
+from amsfl.flower.deploy.speeds import in_order
 from amsfl.record import read_run
 
 PROJECT = """
@@ -130,13 +131,18 @@ def test_how_many_clients_and_which_keys(mine: Path) -> None:
         (["--slowdowns", "1,2,4"], "3 slowdowns for 2 clients"),
         (["--rounds", "-1"], "rounds"),
         (["--run-config", "scal=1"], "has no scal"),
-        (["--profile", "sites.csv"], "use --slowdowns"),
+        (["--profile", "two.csv", "--clients", "3"], "2 slowdowns for 3 clients"),
+        (["--profile", "named.csv"], "those of your own app have numbers"),
     ],
 )
 def test_mistakes_are_said_before_anything_starts(
     mine: Path, tmp_path: Path, monkeypatch: Any, flags: list[str], sentence: str
 ) -> None:
     monkeypatch.setattr(deploying, "loopback", None)
+    monkeypatch.chdir(tmp_path)
+    Path("two.csv").write_text("step_seconds\n0.1\n0.4\n")
+    Path("named.csv").write_text("client,step_seconds\na,0.1\nb,0.4\n")
+    assert in_order(Path("two.csv")) == ([1.0, 4.0], 0.1)
     found = CliRunner().invoke(commands, ["deploy", str(mine), "--out", str(tmp_path / "out"), *flags])
     assert found.exit_code == 2 and sentence in " ".join(found.output.split())
 

@@ -52,7 +52,7 @@ def deploy(
     node-config.
     """
     from amsfl.flower.deploy.run import Recipe, launch
-    from amsfl.flower.deploy.speeds import handicaps
+    from amsfl.flower.deploy.speeds import handicaps, in_order
     from amsfl.flower.server.progress import deciding_split
     from amsfl.track import make
 
@@ -64,13 +64,11 @@ def deploy(
     if run_config and app is None:
         raise UserError("--run-config is for an app of your own; name its folder: amsfl deploy APP.")
     if profile is not None:
-        if app is not None:
-            raise UserError("A profile names clients of --data; with your own app, use --slowdowns 1,2,4.")
         if slow or step_seconds:
             raise UserError(
                 "A profile says how slow each client is; leave --slowdowns and --step-seconds out."
             )
-        slow, step_seconds = handicaps(asked, profile)
+        slow, step_seconds = in_order(profile) if app else handicaps(asked, profile)
     try:
         mine = str(app.expanduser().resolve()) if app else ""
         recipe = Recipe(asked, slow, step_seconds, tls, app=mine, run_config=run_config)

@@ -108,6 +108,8 @@ class Program(NamedTuple):
     grad: Callable[..., Any]  # (x, rows, labels, teacher) -> loss, gradient
     teach: Callable[..., Any]  # (x, rows, labels) -> teacher
     logits: Callable[..., Any]  # (x, rows) -> logits
+    layers: tuple[Any, ...]  # as a portable model has them
+    tensors: Callable[[Vector], dict[str, Vector]]  # by those layers' names
 
 
 @cache
@@ -135,4 +137,6 @@ def program(spec: str, features: int, classes: int, objective: Any) -> Program:
         jax.jit(flat),
         jax.jit(lambda x, *rows: losses.teach(job.model.apply, job.unravel(x), *rows)),
         jax.jit(lambda x, rows: job.model.apply(job.unravel(x), rows)),
+        job.model.layers,
+        lambda x: models.tensors(job.model, job.unravel(jax.numpy.asarray(x))),
     )

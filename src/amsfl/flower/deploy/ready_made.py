@@ -11,7 +11,7 @@ from flwr.serverapp import Grid, ServerApp
 from amsfl.core import UserError
 from amsfl.core.scores import aimed
 from amsfl.flower.client.for_jax import jax_client
-from amsfl.flower.deploy.shards import first_model, own_shard, scorer
+from amsfl.flower.deploy.shards import first_model, form, own_shard, scorer
 from amsfl.flower.server.app import merged, serve
 
 client = jax_client(own_shard)
@@ -26,4 +26,5 @@ def main(grid: Grid, context: Context) -> None:
         raise UserError(f"There is no server.npz in {str(folder)!r}; deal the data first.")
     model, seed = str(settings.get("model", "mlp")), int(settings.get("seed", 0))
     score = str(aimed(settings).get("score", ""))
-    serve(grid, settings, scorer(folder, model, score), first_model(folder, model, seed))
+    first = first_model(folder, model, seed)
+    serve(grid, settings, scorer(folder, model, score), first, form=form(folder, model))

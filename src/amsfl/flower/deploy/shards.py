@@ -11,12 +11,19 @@ from amsfl import data
 from amsfl.core import UserError
 from amsfl.core import score as score_of
 from amsfl.core.scores import usual
+from amsfl.data import Amount
+from amsfl.data.recipe import Recipe
 from amsfl.federation import Own, Training
 from amsfl.federation.setup import client_names, load_data, method_of, scheme
 from amsfl.flower import numbers
 from amsfl.flower.client.for_jax import Shard, program
+from amsfl.flower.server.best import Form
 from amsfl.flower.wire import Buffers, Vector
+from amsfl.portable import PortableModel
+from amsfl.record import read_sealed, typed, write_sealed
 from amsfl.record.fingerprint import of_arrays
+
+FORM = "form.json"  # beside the splits: what of the data a model's file needs
 
 
 def deal(config: Training, folder: Path) -> list[Path]:
@@ -48,6 +55,8 @@ def deal(config: Training, folder: Path) -> list[Path]:
     splits: dict[str, Any] = {f"{name}.x": x for name, (x, _) in source.evals.items()}
     splits |= {f"{name}.y": y for name, (_, y) in source.evals.items()}
     np.savez(folder / "server.npz", **kind, **splits)
+    like = PortableModel((), {}, source.classes, source.features, source.recipe, amount=source.amount)
+    write_sealed(folder / FORM, like.description())
     return paths
 
 
@@ -105,6 +114,19 @@ def scorer(
         return found
 
     return evaluate
+
+
+def form(folder: Path, model: str) -> Form | None:
+    """The network by its layers, and what rows it takes; None for shards that were dealt without that."""
+    if not (folder / FORM).is_file():
+        return None
+    said = read_sealed(folder / FORM, "deal the data again.")
+    network = program(model, len(said["features"]), len(said["classes"]), None)
+    recipe = None if said["recipe"] is None else typed(Recipe, said["recipe"])
+    amount = None if said["amount"] is None else typed(Amount, said["amount"])
+    classes, features = (tuple(said[name]) for name in ("classes", "features"))
+    like = PortableModel(network.layers, {}, classes, features, recipe, amount=amount)
+    return Form(like, network.tensors)
 
 
 def first_model(folder: Path, model: str, seed: int) -> Vector:

@@ -15,6 +15,7 @@ from amsfl.federation.audience import audience
 from amsfl.federation.brought import brought
 from amsfl.federation.config import Simulation
 from amsfl.flower import numbers
+from amsfl.flower.server.best import Form
 from amsfl.flower.server.progress import Evaluate, Progress, deciding_split, summary
 from amsfl.flower.server.rounds import Server
 from amsfl.flower.wire import Buffers, Vector
@@ -60,6 +61,7 @@ def serve(
     evaluate: Evaluate | None = None,
     start: Any = None,
     plan_by: Callable[[Any], Any] | None = None,
+    form: Form | None = None,
 ) -> tuple[Progress, list[RoundRecord]]:
     """Run one federation to its end; `settings` as in server_app.
 
@@ -69,6 +71,7 @@ def serve(
         evaluate: Scores the model on the server.
         start: The first model, or what makes it.
         plan_by: Replaces the planner.
+        form: What the server itself knows of the network, for the model's files.
 
     Returns:
         Where the run stands at its end, and its rounds.
@@ -83,7 +86,7 @@ def serve(
     config = resumed(where, rest) if again and where else serve_config(rest)
     first = start(config) if callable(start) else start
     with audience(config, say, trackers, out=where) as heard:
-        server = Server(grid, config, evaluate, first, plan_by, where, heard.on_round, own, tell, force)
+        server = Server(grid, config, evaluate, first, plan_by, where, heard.on_round, own, tell, force, form)
         stand, records = server.run(again)
         heard.on_end(summary(config, stand, records, server.method.note))
     return stand, records

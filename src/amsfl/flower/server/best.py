@@ -1,8 +1,8 @@
 """The best model so far: by which score, when to stop for want of a better one, and what of it leaves."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,14 @@ from amsfl.methods import Method
 from amsfl.portable import PortableModel
 from amsfl.portable.model import files as model_files
 from amsfl.record import Summary
+
+
+class Form(NamedTuple):
+    """What a server that knows the network itself says of it: then its file runs without clients' code."""
+
+    like: PortableModel  # layers, classes, features, preprocessing; its tensors are not looked at
+    tensors: Callable[[Vector], Mapping[str, Vector]]  # a flat vector's, by the names that the layers have
+
 
 MOST, LONGEST = 100_000, 300  # names of tensors, and characters of one
 
@@ -65,12 +73,14 @@ def named(leaves: list[Leaf], flat: Vector, buffers: Buffers) -> dict[str, Vecto
     return found | {leaf.name: found[leaf.alias] for leaf in leaves if leaf.alias} | buffers
 
 
-def files(config: ServeConfig, stand: Progress, method: Method, summary: Summary) -> dict[str, bytes]:
+def files(
+    config: ServeConfig, stand: Progress, method: Method, summary: Summary, form: Form | None = None
+) -> dict[str, bytes]:
     """What of a federation's folder leaves: the last model and the best, by name, and a card."""
     about: dict[str, Any] = {
         "title": method.title or method.name,
         "data": config.data,
-        "model": "own",
+        "model": config.model if form else "own",
         "version": VERSION,
         "rounds": stand.round,
         "clients": len(stand.seats),
@@ -82,6 +92,10 @@ def files(config: ServeConfig, stand: Progress, method: Method, summary: Summary
         name, larger = judged_by(deciding_split(summary.metrics), config)
         worth = stand.best_score if larger else -stand.best_score
         about |= {"score": name, "best": {"round": stand.best_round, "score": worth}}
-    last = named(stand.leaves, method.model(stand.anchor, stand.server), stand.buffers)
-    best = named(stand.leaves, stand.best, stand.best_buffers) if stand.best_score is not None else None
-    return model_files(PortableModel((), last, (), (), about=about), best)
+    models = [(method.model(stand.anchor, stand.server), stand.buffers)]
+    models += [(stand.best, stand.best_buffers)] if stand.best_score is not None else []
+    like = form.like if form else PortableModel((), {}, (), ())
+    last, *best = (
+        dict(form.tensors(flat)) if form else named(stand.leaves, flat, buffers) for flat, buffers in models
+    )
+    return model_files(like._replace(tensors=last, about=about), best[0] if best else None)

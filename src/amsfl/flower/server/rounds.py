@@ -59,8 +59,9 @@ class Server:
         own: Own | None = None,
         tell: Tell | None = None,
         force: bool = False,
+        form: best.Form | None = None,
     ):
-        self.config = config
+        self.config, self.form = config, form
         self.start, self.out, self.watch, self.tell = start, out, watch, tell
         self.names: list[str] = []
         self.force = force
@@ -119,7 +120,7 @@ class Server:
                 self.watch(record)
         if self.writer:
             summary = progress.summary(self.config, stand, records, self.method.note)
-            self.writer.end(summary, best.files(self.config, stand, self.method, summary))
+            self.writer.end(summary, best.files(self.config, stand, self.method, summary, self.form))
         if stand.status == "abandoned":
             raise UserError(
                 f"No good reply came for {self.config.patience:g} seconds after round {stand.round}"
