@@ -146,9 +146,10 @@ class Lanes:
         if not told.size:
             told = np.zeros((len(rounds), len(Reading._fields), *rounds[0].steps.shape))
         deltas = [self.at(past.deltas, nth) if keep else None for nth in range(len(rounds))]
+        weighed = {name: np.asarray(part) for name, part in past.weighed.items()}
         return past.state, [
-            Outcome(Reading(*fields), each, {})
-            for fields, each in zip(told[: len(rounds)], deltas, strict=True)
+            Outcome(Reading(*told[nth]), deltas[nth], {name: part[nth] for name, part in weighed.items()})
+            for nth in range(len(rounds))
         ]
 
     def _length(self, rounds: Sequence[Orders]) -> int | None:

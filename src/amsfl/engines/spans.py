@@ -33,6 +33,7 @@ class Past(NamedTuple):
     state: State
     readings: jax.Array
     deltas: jax.Array
+    weighed: dict[str, jax.Array]
 
 
 def program(

@@ -42,8 +42,7 @@ def foreseen(parts: Parts) -> bool:
     """Whether this run's plans follow from its settings alone, and its engine gains from knowing them."""
     waited_for = parts.end.kind == "all" and all(weather.calm for weather in parts.weather)
     learns = parts.method.own_rate or not parts.policy.constant
-    looked_at = parts.method.clip or parts.method.combine  # round by round, on the host
-    return parts.engine.ahead > 1 and waited_for and not learns and not looked_at
+    return parts.engine.ahead > 1 and waited_for and not learns and not parts.method.clip
 
 
 def next_time(parts: Parts, running: list[Trial], seconds: float) -> int:
@@ -86,7 +85,9 @@ def worked(parts: Parts, state: State, legs: list[Leg]) -> tuple[State, list[Fou
     for leg, outcome in zip(legs, outcomes, strict=True):
         whole = Reading(*(np.asarray(part, float) for part in outcome.readings))
         readings = {index: Reading(*(part[index] for part in whole)) for index in leg.moves}
-        found.append((readings, outcome.deltas, {}))
+        counts = {name: np.asarray(part, float) for name, part in outcome.weighed.items()}
+        weighed = {index: {name: part[index] for name, part in counts.items()} for index in leg.moves}
+        found.append((readings, outcome.deltas, weighed))
     return states, found
 
 

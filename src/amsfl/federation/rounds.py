@@ -83,7 +83,7 @@ def rounds(
                             leg,
                             found,
                             readings[trial.index],
-                            weighed.get(trial.index, {}),
+                            weighed[trial.index],
                             wall / len(there),
                         ),
                     )
