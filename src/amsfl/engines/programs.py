@@ -162,23 +162,41 @@ def work(
 def settle(mesh: Mesh, method: Method, slots: int) -> Any:
     """jit of what ends a round: all workers' and devices' parts summed, aggregated, put into the state."""
 
-    def body(state: State, orders: Orders, parts: list[Any]) -> tuple[State, jax.Array, jax.Array]:
+    def body(
+        state: State, orders: Orders, parts: list[Any], number: jax.Array, seeds: jax.Array
+    ) -> tuple[State, jax.Array, jax.Array]:
         trials, cohort = orders.steps.shape
         steps = orders.steps.astype(state.anchor.dtype)
         found = devices.summed(parts)
         counts = jnp.maximum(steps, 1)
-        if not method.stacks:
+        before, total = state.server, found.total
+        stacked = Upload(*(part.reshape(trials, cohort, *part.shape[1:]) for part in found.uploads))
+        foes = (orders.foes, orders.words) if method.attacks else None
+        if method.guard is not None:
+
+            def hidden(
+                sent: Upload, weights: Any, count: Any, server: Any, most: Any, seed: Any, foe: Any
+            ) -> Any:
+                def draw(size: int) -> Any:
+                    places = jnp.arange(size, dtype=jnp.uint32)
+                    return sampling.noise_of_round(seed, number, places).astype(server.dtype)
+
+                return protocol.guarded(method, sent, weights, count, server, (most, draw), foe)
+
+            each = stacked, orders.weights, counts, state.server, orders.largest, seeds, foes
+            total, before = jax.vmap(hidden)(*each)
+        elif not method.stacks:
             total = Upload(*(_in_order(part, slots) for part in found.total))
         else:
-            stacked = Upload(*(part.reshape(trials, cohort, *part.shape[1:]) for part in found.uploads))
-            foes = (orders.foes, orders.words) if method.attacks else None
             total = jax.vmap(partial(protocol.combined, method))(stacked, orders.weights, counts, foes)
         shaped = found.readings.T.reshape(-1, trials, cohort)
         ran = orders.steps > 0
         losses = shaped[0] if len(shaped) else jnp.zeros_like(orders.weights)
         loss = jax.vmap(protocol.mean_loss)(jnp.where(ran, losses, 0), jnp.where(ran, orders.weights, 0))
+        if method.guard is not None:  # no loss leaves a client, and a cohort may be empty
+            loss = jnp.zeros_like(loss)
         whole = Total(*total, loss)
-        moved, server = jax.vmap(method.aggregate)(state.anchor, whole, orders.weights, counts, state.server)
+        moved, server = jax.vmap(method.aggregate)(state.anchor, whole, orders.weights, counts, before)
         active = ran.any(1)[:, None]
         back = jnp.arange(trials)[:, None], jnp.where(ran, orders.cohort, state.client.shape[1])
 

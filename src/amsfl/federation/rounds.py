@@ -110,7 +110,8 @@ def _advance(
     config = parts.configs[trial.index]
     out_of_time = config.seconds is not None and trial.seconds[config.clock] >= config.seconds
     used_up = over_limit(config, trial.spent) is not None
-    nothing_left = private.spent(parts.ledgers[trial.index], trial.begun)
+    book = parts.ledgers[trial.index]
+    nothing_left = private.spent(book, private.used(book, trial.begun, trial.round))
     if trial.round >= config.last_round or out_of_time or used_up or nothing_left:
         trial.status = "finished"
 
@@ -207,6 +208,7 @@ def _record(
     if "joules" in bill:
         account = parts.costs[trial.index].accounts["joules"]
         plan["client_joules"] = account.of(jobs["client"], jobs["steps"]).tolist()
+    book = parts.ledgers[trial.index]
     mix = counted(parts.method, parts.weights[trial.index, jobs["client"]], jobs["steps"])
     return RoundRecord(
         trial.round,
@@ -225,7 +227,7 @@ def _record(
         [share * parts.worth(age) for share, age in zip(mix, ages, strict=bool(mix))],
         joules=bill.get("joules"),
         cost=bill.get("cost"),
-        epsilon=parts.ledgers[trial.index].bounds(trial.begun),
+        epsilon=book.bounds(private.used(book, trial.begun, trial.round)),
         **own,
     )
 

@@ -1,6 +1,6 @@
 """What the server does with a cohort's uploads."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from amsfl.core import Total, Upload, namespace
@@ -8,6 +8,7 @@ from amsfl.methods import Method
 from amsfl.methods.base import average
 
 Vector = Any
+Draw = Callable[[int], Vector]  # so many standard normal numbers
 
 
 def settle(
@@ -19,14 +20,18 @@ def settle(
     steps: Vector,
     foes: tuple[Vector, Vector] | None = None,
     losses: Vector | None = None,
+    hidden: tuple[Any, Draw] | None = None,
 ) -> tuple[Vector, Vector]:
     """The next anchor and server state, from all uploads in the cohort's order.
 
     `weights` are the clients' shares of all data, `steps` what each did, both in the vectors' own precision;
     `foes` who attacks how, in a simulation, and each client's random word; `losses` what clients began with,
-    where they say it.
+    where they say it; `hidden`, for a method that guards whole clients, the largest share of all of them and
+    what draws its noise.
     """
-    if not method.stacks:
+    if method.guard is not None and hidden is not None:
+        total, server = guarded(method, stacked(uploads, weights), weights, steps, server, hidden, foes)
+    elif not method.stacks:
         total = summed(uploads, method.mix(weights, steps))
     else:
         total = combined(method, stacked(uploads, weights), weights, steps, foes)
@@ -40,6 +45,22 @@ def aged(method: Method, sent: Upload, worth: Any, anchor: Vector, began: Vector
         delta = began + sent.delta - anchor
         sent = Upload(delta, sent.extra, (delta * delta).sum())
     return Upload(worth * sent.delta, worth * sent.extra, worth * worth * sent.delta_sq)
+
+
+def guarded(
+    method: Method,
+    uploads: Upload,
+    weights: Vector,
+    steps: Vector,
+    server: Vector,
+    hidden: tuple[Any, Draw],
+    foes: tuple[Vector, Vector] | None = None,
+) -> tuple[Upload, Vector]:
+    """The sum that keeps whole clients private, and the server state that it leaves."""
+    assert method.guard is not None
+    if foes is not None:
+        uploads = _forged(method, uploads, weights, steps + method.closing, *foes)
+    return method.guard.apply(uploads, weights, server, *hidden)
 
 
 def mean_loss(losses: Vector, weights: Vector) -> Any:
