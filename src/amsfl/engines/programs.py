@@ -169,26 +169,18 @@ def settle(mesh: Mesh, method: Method, slots: int) -> Any:
         steps = orders.steps.astype(state.anchor.dtype)
         found = devices.summed(parts)
         counts = jnp.maximum(steps, 1)
-        before, total = state.server, found.total
-        stacked = Upload(*(part.reshape(trials, cohort, *part.shape[1:]) for part in found.uploads))
-        foes = (orders.foes, orders.words) if method.attacks else None
-        if method.guard is not None:
-
-            def hidden(
-                sent: Upload, weights: Any, count: Any, server: Any, most: Any, seed: Any, foe: Any
-            ) -> Any:
-                def draw(size: int) -> Any:
-                    places = jnp.arange(size, dtype=jnp.uint32)
-                    return sampling.noise_of_round(seed, number, places).astype(server.dtype)
-
-                return protocol.guarded(method, sent, weights, count, server, (most, draw), foe)
-
-            each = stacked, orders.weights, counts, state.server, orders.largest, seeds, foes
-            total, before = jax.vmap(hidden)(*each)
-        elif not method.stacks:
+        before = state.server
+        if not method.stacks:
             total = Upload(*(_in_order(part, slots) for part in found.total))
         else:
-            total = jax.vmap(partial(protocol.combined, method))(stacked, orders.weights, counts, foes)
+            stacked = Upload(*(part.reshape(trials, cohort, *part.shape[1:]) for part in found.uploads))
+            foes = (orders.foes, orders.words) if method.attacks else None
+            each = stacked, orders.weights, counts
+            if method.guard is None:
+                total = jax.vmap(partial(protocol.combined, method))(*each, foes)
+            else:
+                rest = before, orders.largest, seeds, foes
+                total, before = jax.vmap(partial(_guarded, method, number))(*each, *rest)
         shaped = found.readings.T.reshape(-1, trials, cohort)
         ran = orders.steps > 0
         losses = shaped[0] if len(shaped) else jnp.zeros_like(orders.weights)
@@ -213,6 +205,19 @@ def settle(mesh: Mesh, method: Method, slots: int) -> Any:
         return following, shaped, found.deltas.reshape(trials, cohort, -1)
 
     return jax.jit(body, donate_argnums=0, out_shardings=NamedSharding(mesh, P()))
+
+
+def _guarded(
+    method: Method, number: Any, sent: Upload, weights: Any, counts: Any, server: Any, *rest: Any
+) -> tuple[Upload, Any]:
+    """The sum that keeps whole clients private; its noise is a hash of seed and round, as all chance is."""
+    largest, seed, foes = rest
+
+    def draw(size: int) -> Any:
+        places = jnp.arange(size, dtype=jnp.uint32)
+        return sampling.noise_of_round(seed, number, places).astype(server.dtype)
+
+    return protocol.guarded(method, sent, weights, counts, server, (largest, draw), foes)
 
 
 def _alone(one: Callable[..., Any]) -> Callable[..., Any]:
