@@ -110,7 +110,7 @@ class Loop:
 
     def _sent_nothing(self, x: Any) -> Upload:
         server, client = self.method.init(x)
-        return self.method.report(x, x, 1, 1.0, self.method.told(server), client)[0]
+        return self.method.report(x, x, 1, 1.0, self.method.told(server, x), client)[0]
 
     def work(self, starts: Starts, jobs: Jobs) -> Done:
         shape = np.shape(jobs.steps)
