@@ -23,9 +23,18 @@ COUNT = 20  # the noise of the count is so small a part of the cohort that is ex
 
 
 def guarded(method: Method, clip: float, noise: float, part: float, clients: int, quantile: float) -> Method:
-    """The method with every client's `clip`ped delta and `noise` on the sum; the clip is in its server state.
+    """The method with every client's delta cut and noise on the sum; the clip is in its server state.
 
-    `part` of all `clients` are expected in a cohort; `quantile` of them are to stay whole, 0: the clip stays.
+    Args:
+        method: One that sends deltas and averages them by weight.
+        clip: The norm that every delta is cut to; at first, if it adapts.
+        noise: Of the sum, over what one client can add to it.
+        part: Of all clients that are expected in a cohort.
+        clients: How many there are.
+        quantile: Share of the deltas that are to stay whole, by which the clip adapts; 0: it stays.
+
+    Returns:
+        The method whose server keeps whole clients private.
     """
     expected = part * clients
     count_noise = expected / COUNT
