@@ -5,12 +5,13 @@ from amsfl.core.optional import need
 from amsfl.core.records import Plan, Reading, Total, Upload
 from amsfl.core.registry import Kind, spelled
 from amsfl.core.scores import Score, score
-from amsfl.core.seams import Attack, Combine, Key, Parts, Transmit, namespace, scattered
+from amsfl.core.seams import Attack, Combine, Guard, Key, Parts, Transmit, namespace, scattered
 
 __all__ = [
     "Attack",
     "Combine",
     "DiskError",
+    "Guard",
     "Key",
     "Kind",
     "Parts",

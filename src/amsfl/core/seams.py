@@ -63,6 +63,19 @@ class Combine(NamedTuple):
     links: tuple[Any, ...] = ()  # of a chain, its rules
 
 
+class Guard(NamedTuple):
+    """What keeps whole clients private: the server cuts every delta and adds noise to their sum.
+
+    apply(uploads[n, ...], weights[n], server, largest, draw) -> total, server
+
+    `weights` are shares of all data, 0 for who is not in the cohort, `largest` the largest of all clients';
+    draw(size) gives standard normal numbers, anew each round.
+    """
+
+    part: float  # of all clients: the chance of each to be in a round's cohort
+    apply: Callable[[Upload, Array, Array, Array, Callable[[int], Array]], tuple[Upload, Array]]
+
+
 class Attack(NamedTuple):
     """What some clients of a simulation do to the others. Empty fields are honest.
 

@@ -122,7 +122,9 @@ class Lanes:
         if len(found) < self.workers:  # a plan of few waves; the sum is the same program all the same
             found += [self._nothing(keep, found[0])] * (self.workers - len(found))
         found = devices.within_reach(found, self.mesh)  # by the same name: the devices' own parts are let go
-        state, readings, deltas, weighed = self._settle(state, orders, found)
+        state, readings, deltas, weighed = self._settle(
+            state, orders, found, sampling.words(number), self.fixed.seeds
+        )
         fields = np.asarray(readings) if readings.size else np.zeros((len(Reading._fields), *shape))
         return state, Outcome(Reading(*fields), deltas if keep else None, weighed)
 
@@ -165,7 +167,7 @@ class Lanes:
 
     def _typed(self, orders: Orders) -> Orders:
         floats = self.task.dtype
-        kinds = (np.int32, np.int32, floats, floats, floats, np.int32, np.uint32)
+        kinds = (np.int32, np.int32, floats, floats, floats, np.int32, np.uint32, floats)
         orders = Orders(*map(np.asarray, orders, kinds))
         return orders._replace(known=np.broadcast_to(orders.known, orders.lr.shape))
 

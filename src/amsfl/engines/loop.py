@@ -1,6 +1,7 @@
 """The reference engine: numpy, one client and one step at a time, and it says where things go wrong."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -81,6 +82,9 @@ class Loop:
             start = Starts(
                 anchor, told, state.client[trial, who], state.memory[trial, who], state.step[trial]
             )
+            if not orders.steps[trial, place]:  # nobody is at this place
+                uploads.append(Upload(*(0 * part for part in self._sent_nothing(anchor))))
+                continue
             job = Jobs(who, orders.steps[trial, place], lr, known, number)
             upload, state.client[trial, who], state.memory[trial, who], taken = self._local(trial, start, job)
             for field, value in zip(readings, taken or (), strict=taken is not None):
@@ -94,8 +98,11 @@ class Loop:
         if self.method.attacks:
             foes = np.asarray(orders.foes)[trial], np.asarray(orders.words)[trial]
         losses = readings.loss[trial] if self.readings else None
+        hidden = None
+        if self.method.guard is not None:
+            hidden = dtype(np.asarray(orders.largest)[trial]), partial(self._drawn, trial, number)
         moved, fresh, weighed = protocol.settle(
-            self.method, anchor, server, uploads, weights, steps, foes, losses
+            self.method, anchor, server, uploads, weights, np.maximum(steps, 1), foes, losses, hidden
         )
         state.anchor[trial], state.server[trial], state.step[trial] = moved, fresh, moved - anchor
         return weighed
@@ -112,6 +119,17 @@ class Loop:
 
     def at(self, states: State, index: int) -> State:
         return State(*(part[index] for part in states))
+
+    def _drawn(self, trial: int, number: int, size: int) -> Any:
+        """The server's own noise, where it keeps whole clients private."""
+        seed, number_ = sampling.words(self.task.seeds[trial]), sampling.words(number)
+        with np.errstate(over="ignore"):
+            found = sampling.noise_of_round(seed, number_, np.arange(size, dtype=np.uint32))
+        return found.astype(self.task.dtype)
+
+    def _sent_nothing(self, x: Any) -> Upload:
+        server, client = self.method.init(x)
+        return self.method.report(x, x, 1, 1.0, self.method.told(server, x), client)[0]
 
     def work(self, starts: Starts, jobs: Jobs) -> Done:
         shape = np.shape(jobs.steps)

@@ -186,27 +186,33 @@ def settle(mesh: Mesh, method: Method, slots: int) -> Any:
 def settlement(method: Method, slots: int) -> Callable[..., tuple[State, jax.Array, jax.Array]]:
     """`settle` before it is compiled."""
 
-    def body(state: State, orders: Orders, parts: list[Any]) -> Any:
+    def body(state: State, orders: Orders, parts: list[Any], number: jax.Array, seeds: jax.Array) -> Any:
         trials, cohort = orders.steps.shape
         steps = orders.steps.astype(state.anchor.dtype)
         found = devices.summed(parts)
         counts = jnp.maximum(steps, 1)
         foes = (orders.foes, orders.words) if method.attacks else None
         weighed: dict[str, jax.Array] = {}
+        before = state.server
         if not method.stacks:
             total = Upload(*(_in_order(part, slots) for part in found.total))
         else:
             stacked = Upload(*(part.reshape(trials, cohort, *part.shape[1:]) for part in found.uploads))
-            total, weighed = jax.vmap(partial(protocol.combined, method))(
-                stacked, orders.weights, counts, foes
-            )
+            each = stacked, orders.weights, counts
+            if method.guard is None:
+                total, weighed = jax.vmap(partial(protocol.combined, method))(*each, foes)
+            else:
+                rest = before, orders.largest, seeds, foes
+                total, before = jax.vmap(partial(_guarded, method, number))(*each, *rest)
         shaped = found.readings.T.reshape(-1, trials, cohort)
         ran = orders.steps > 0
         losses = shaped[0] if len(shaped) else jnp.zeros_like(orders.weights)
         there = jnp.where(ran, losses, 0), jnp.where(ran, orders.weights, 0)
         loss = jax.vmap(partial(protocol.mean_loss, method))(*there, foes)
+        if method.guard is not None:  # no loss leaves a client, and a cohort may be empty
+            loss = jnp.zeros_like(loss)
         whole = Total(*total, loss)
-        moved, server = jax.vmap(method.aggregate)(state.anchor, whole, orders.weights, counts, state.server)
+        moved, server = jax.vmap(method.aggregate)(state.anchor, whole, orders.weights, counts, before)
         active = ran.any(1)[:, None]
         back = jnp.arange(trials)[:, None], jnp.where(ran, orders.cohort, state.client.shape[1])
 
@@ -223,6 +229,19 @@ def settlement(method: Method, slots: int) -> Callable[..., tuple[State, jax.Arr
         return following, shaped, found.deltas.reshape(trials, cohort, -1), weighed
 
     return body
+
+
+def _guarded(
+    method: Method, number: Any, sent: Upload, weights: Any, counts: Any, server: Any, *rest: Any
+) -> tuple[Upload, Any]:
+    """The sum that keeps whole clients private; its noise is a hash of seed and round, as all chance is."""
+    largest, seed, foes = rest
+
+    def draw(size: int) -> Any:
+        places = jnp.arange(size, dtype=jnp.uint32)
+        return sampling.noise_of_round(seed, number, places).astype(server.dtype)
+
+    return protocol.guarded(method, sent, weights, counts, server, (largest, draw), foes)
 
 
 def _alone(one: Callable[..., Any]) -> Callable[..., Any]:

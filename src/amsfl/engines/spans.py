@@ -52,7 +52,7 @@ def program(
     def one(state: State, fixed: Fixed, orders: Orders, queue: Queue, number: jax.Array) -> Past:
         # apart, as if they were called one after the other: fused with each other they would round otherwise
         found = jax.lax.optimization_barrier(work(state, fixed, orders, number, queue))
-        return Past(*jax.lax.optimization_barrier(settle(state, orders, [found])))
+        return Past(*jax.lax.optimization_barrier(settle(state, orders, [found], number, fixed.seeds)))
 
     def several(
         state: State, fixed: Fixed, orders: Orders, queues: Queue, first: jax.Array, count: jax.Array

@@ -116,7 +116,8 @@ def resume(
         point = writer.last_checkpoint()
         stack.enter_context(precision(config))
         parts = prepare(config, [config.seed], own)
-        private.check_goes_on(writer.manifest.settings, config, parts.ledgers[0])
+        book = parts.ledgers[0]
+        private.check_goes_on(writer.manifest.settings, config, book)
         state, (trial,) = begin(parts)
         machine = facts.machine(parts, state)
         fingerprint.check(writer.manifest, facts.made_from(parts), machine, anyway)
@@ -125,7 +126,13 @@ def resume(
             trial, best = trial_of(point), from_kept(point)
             state = parts.engine.place(State(*(point.arrays[name] for name in State._fields)))
         writer.change(config.model_dump(), machine, trial.round)
-        stand(trial, config, parts.score, done, private.spent(parts.ledgers[0], trial.begun))
+        stand(
+            trial,
+            config,
+            parts.score,
+            done,
+            private.spent(book, private.used(book, trial.begun, trial.round)),
+        )
         ended = writer.ended()
         now = (trial.status, trial.round, config.target, parts.score.name)
         if ended and (ended.status, ended.rounds, ended.target, ended.score) == now:

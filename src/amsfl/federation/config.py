@@ -217,9 +217,10 @@ class Simulation(Settings):
     class_weights: str = Field(
         "", description="balanced (by counts that sites can add up), or as in yes=5,no=1; '': all alike"
     )
-    privacy: Literal["auto", "none", "record"] = Field(
+    privacy: Literal["auto", "none", "record", "client"] = Field(
         "auto",
-        description="record: clipped rows and noise at every client; auto: where epsilon is given",
+        description="record: rows clipped and noised at clients; client: deltas at the server; auto: by "
+        "epsilon",
     )
     epsilon: float | None = Field(
         None, gt=0, le=1e6, description="privacy that a client's rows may lose in a run; see docs/privacy.md"
@@ -233,7 +234,16 @@ class Simulation(Settings):
         "epsilon",
     )
     clip: float = Field(
-        1.0, gt=0, le=1e12, description="norm that every row's gradient is cut to, if private"
+        1.0,
+        gt=0,
+        le=1e12,
+        description="norm that every row's gradient is cut to, if private; or every client's delta",
+    )
+    clip_quantile: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="share of clients whose deltas are to stay whole: their clip follows it; 0: it stays",
     )
     engine: Literal["jax", "loop"] = Field("jax", description="jax, or loop: slow and talkative")
     precision: Literal["float32", "float64", "strict", "tf32", "bf16"] = Field(

@@ -115,8 +115,8 @@ class RunKeywords(TrainingKeywords, total=False):
     """what clients minimise: cross-entropy of classes, squared or absolute error of numbers"""
     class_weights: str
     """balanced (by counts that sites can add up), or as in yes=5,no=1; '': all alike"""
-    privacy: Literal["auto", "none", "record"]
-    """record: clipped rows and noise at every client; auto: where epsilon is given"""
+    privacy: Literal["auto", "none", "record", "client"]
+    """record: rows clipped and noised at clients; client: deltas at the server; auto: by epsilon"""
     epsilon: float | None
     """privacy that a client's rows may lose in a run; see docs/privacy.md"""
     delta: float
@@ -124,7 +124,9 @@ class RunKeywords(TrainingKeywords, total=False):
     noise: float | None
     """of a private step, over the clipping norm; without it: each client's least for its epsilon"""
     clip: float
-    """norm that every row's gradient is cut to, if private"""
+    """norm that every row's gradient is cut to, if private; or every client's delta"""
+    clip_quantile: float
+    """share of clients whose deltas are to stay whole: their clip follows it; 0: it stays"""
     engine: Literal["jax", "loop"]
     """jax, or loop: slow and talkative"""
     precision: Literal["float32", "float64", "strict", "tf32", "bf16"]

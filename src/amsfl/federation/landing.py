@@ -26,7 +26,8 @@ def whole(parts: Parts, move: Move, version: int) -> bool:
     fresh = (
         (jobs["number"] == version).all() and (jobs["version"] == version).all() and not jobs["done"].any()
     )
-    return bool(len(jobs) == parts.cohort and fresh and alike(jobs["lr"]))
+    full = len(jobs) == parts.cohort or parts.method.guard is not None  # whose cohorts have no fixed size
+    return bool(full and fresh and alike(jobs["lr"]))
 
 
 def on_host(state: State) -> State:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from amsfl.federation.given import make_config
 from amsfl.federation.planner import policy_of
-from amsfl.federation.private import is_private
+from amsfl.federation.private import is_private, of_clients
 from amsfl.federation.setup import Own, method_of, takes_readings
 from amsfl.privacy.leaves import Leaf, leaves
 from amsfl.record import read_run
@@ -16,7 +16,9 @@ def leaves_of(folder: Path) -> list[Leaf]:
     """Every quantity, and what protected it; not for a method of your own, whose name alone is on record."""
     found = read_run(folder)
     config = make_config(found.settings)
-    guarded = is_private(config) or any(each.epsilon for each in found.rounds[:1])
+    counted = any(each.epsilon for each in found.rounds[:1]) and not of_clients(config)
+    guarded = is_private(config) or counted
     method = method_of(config, Own(), config.clip if guarded else 0.0)
     reads = takes_readings(config, method, policy_of(config, method))
-    return leaves(method, reads, guarded, config.data.endswith(FILES) and config.impute == "shared")
+    table = config.data.endswith(FILES) and config.impute == "shared"
+    return leaves(method, reads, guarded, table, of_clients(config))

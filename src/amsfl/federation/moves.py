@@ -139,11 +139,15 @@ def ordered(parts: Parts, cohorts: dict[int, Any], decisions: dict[int, Decision
     cohort, steps = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
     lr, known, opening = np.ones(shape[0]), np.ones(shape[0]), plausible.doubt(parts.method.combine).opening
     for index, who in cohorts.items():
-        cohort[index], steps[index] = who, decisions[index].steps
+        cohort[index, : len(who)], steps[index, : len(who)] = who, decisions[index].steps
         rate = decisions[index].lr
         lr[index], known[index] = (opening, 0.0) if rate is None else (rate, 1.0)
     weights = np.take_along_axis(parts.weights, cohort, axis=1)
     orders = Orders(cohort, steps, lr, weights, known)
+    if parts.method.guard is not None:
+        drawn = [takeoff.by_chance(parts, seed, number) for seed in parts.task.seeds]
+        there = np.stack([np.isin(who, some) for who, some in zip(cohort, drawn, strict=True)]) & (steps > 0)
+        orders = orders._replace(weights=weights * there, largest=parts.weights.max(1))
     if not parts.foes.attacks:
         return orders
     words = [parts.foes.words(seed, number, who) for seed, who in zip(parts.task.seeds, cohort, strict=True)]

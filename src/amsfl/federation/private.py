@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from amsfl import methods, privacy, sampling
-from amsfl.clock import Profile
+from amsfl.clock import Profile, RoundEnd
 from amsfl.core import UserError
 from amsfl.engines.models import Model
 from amsfl.federation.config import ROUNDS, T_MAX, RunConfig
+from amsfl.methods.base import average
 from amsfl.privacy import Ledger
 from amsfl.privacy.ledger import NOTHING
 from amsfl.schedule import Policy
@@ -24,6 +25,11 @@ def is_private(config: RunConfig, profile: Profile | None = None) -> bool:
         raise UserError("An epsilon is given, and privacy 'none': leave one of them out.")
     budget = config.epsilon is not None or (profile is not None and column(profile) is not None)
     return config.privacy == "record" or (config.privacy == "auto" and budget)
+
+
+def of_clients(config: RunConfig) -> bool:
+    """Whether whole clients are kept private, by the server."""
+    return config.privacy == "client"
 
 
 def column(profile: Profile) -> Array | None:
@@ -87,6 +93,8 @@ def book(
     `part` of the rounds each client takes part in. Without a noise of the user's every client has its own,
     by the steps that a run of so many rounds will ask of it.
     """
+    if of_clients(config):
+        return _of_rounds(config, part)
     if not is_private(config, profile):
         return NOTHING
     words = sampling.chance(config.batch, rows)
@@ -107,6 +115,48 @@ def book(
     return privacy.lasting(sites, budgets, spread)
 
 
+def _of_rounds(config: RunConfig, part: float) -> Ledger:
+    """The book of whole clients: a round is a step, a cohort's chance a row's."""
+    site = privacy.Site(part, config.noise or USUAL, config.delta)
+    if config.epsilon is None or config.noise is not None:
+        found = privacy.ledger([site], None if config.epsilon is None else [config.epsilon])
+    else:
+        spread = privacy.alike([site], [config.epsilon], config.rounds or ROUNDS)
+        found = privacy.lasting([site], [config.epsilon], spread)
+    return found._replace(whole=True)
+
+
+def used(ledger: Ledger, begun: Sequence[int], rounds: int) -> Sequence[int]:
+    """What counts in the book: every client's steps, those under way included; or rounds."""
+    return [rounds] if ledger.whole else begun
+
+
+def check_clients(config: RunConfig, method: methods.Method, policy: Policy, end: RoundEnd) -> None:
+    """Whole clients are private only if nothing but their deltas moves the model, each once a round."""
+    name, hint = method.title or method.name, "use fedavg, fedprox, fedavgm or fedadam"
+    if method.vectors_up > 1 or method.vectors_down > 1 or method.mix is not average:
+        raise UserError(
+            f"{name} sends more than a delta, or counts it by what the others did, and nobody knows how much "
+            f"one client then moves the model; to keep whole clients private {hint}."
+        )
+    if method.readings or method.own_rate or policy.readings or policy.losses or config.readings:
+        raise UserError(
+            "Clients' readings would reach plans and rates without noise; to keep whole clients private "
+            f"{hint} with the policy fixed or fill, and leave --readings out."
+        )
+    if method.combine is not None or config.extrapolation > 1:
+        raise UserError(
+            "How much one client moves a rule over all uploads, or FedExP's length, is not known; to keep "
+            "whole clients private leave --combine and --extrapolation out."
+        )
+    if end.kind != "all" or config.availability != "always":
+        raise UserError(
+            "Cohorts are drawn by chance alone, and nobody counts twice: to keep whole clients private, "
+            "rounds end with all, and all clients are there (--availability always)."
+        )
+    check_settings(config)
+
+
 def check_goes_on(before: Mapping[str, Any], config: RunConfig, ledger: Ledger) -> None:
     """Noise that was chosen for so many rounds would be another one for more of them."""
     if ledger.budgets and config.noise is None and before["rounds"] != config.rounds:
@@ -119,6 +169,12 @@ def check_goes_on(before: Mapping[str, Any], config: RunConfig, ledger: Ledger) 
 
 def remarks(config: RunConfig, method: methods.Method, ledger: Ledger, rows: Array) -> Iterator[str]:
     """What a user of privacy should hear before a run, and who set its numbers in vain."""
+    if "clip_quantile" in config.model_fields_set and not method.guard:
+        yield "Setting 'clip_quantile' has no effect: it is of clients' deltas, with privacy 'client'."
+    if method.guard:
+        if config.delta * len(rows) >= 1:
+            yield f"A delta of {config.delta:g} is not below 1/{len(rows)}, one over all clients; lower it."
+        return
     if not method.clip:
         for name in sorted({"delta", "noise", "clip"} & config.model_fields_set):
             yield f"Setting {name!r} has no effect: nothing is private without epsilon, or privacy 'record'."
@@ -146,7 +202,7 @@ def allowance(
     of a round are worth more than its later ones; what a round leaves unused is the next ones'. Other rules
     take what they take until nothing is left. `seconds` have passed.
     """
-    if not ledger.budgets:
+    if not ledger.budgets or ledger.whole:
         return None
     left = ledger.left(taken)
     if not policy.readings:

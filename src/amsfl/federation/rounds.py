@@ -113,7 +113,8 @@ def _advance(parts: Parts, trial: Trial, leg: Leg) -> None:
         trial.steps[who] += int(steps)
     out_of_time = config.seconds is not None and trial.seconds[config.clock] >= config.seconds
     used_up = over_limit(config, trial.spent) is not None
-    nothing_left = private.spent(parts.ledgers[index], trial.begun)
+    book = parts.ledgers[index]
+    nothing_left = private.spent(book, private.used(book, trial.begun, trial.round))
     if trial.round >= config.last_round or out_of_time or used_up or nothing_left:
         trial.status = "finished"
     trial.seconds["makespan"] = leg.moves[index].seconds  # the same, but for rounding
@@ -222,6 +223,7 @@ def _record(
     if "joules" in bill:
         account = parts.costs[trial.index].accounts["joules"]
         plan["client_joules"] = account.of(jobs["client"], jobs["steps"]).tolist()
+    book = parts.ledgers[trial.index]
     mix = counted(parts.method, parts.weights[trial.index, jobs["client"]], jobs["steps"])
     return RoundRecord(
         trial.round,
@@ -241,7 +243,7 @@ def _record(
         weighed=by_rule(parts.weights[trial.index, jobs["client"]], weighed),
         joules=bill.get("joules"),
         cost=bill.get("cost"),
-        epsilon=parts.ledgers[trial.index].bounds(trial.begun),
+        epsilon=book.bounds(private.used(book, trial.begun, trial.round)),
         **own,
     )
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from amsfl import clock, combine, data, engines, methods, protocol, transmit
+from amsfl import clock, combine, data, engines, methods, privacy, protocol, transmit
 from amsfl.core import Combine, Reading, Score, Transmit, UserError, score
 from amsfl.data import Dataset
 from amsfl.data.weights import class_weights
@@ -148,16 +148,24 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
         )
     part = (config.cohort or clients) / clients
     policies = [planner.policy_of(each, method, own.policy) for each in configs]
+    if private.of_clients(config):
+        private.check_clients(config, method, policy, end)
     books = [
         private.book(*each, job.dim, part)
         for each in zip(configs, policies, profiles, job.shards.size, strict=True)
     ]
+    if private.of_clients(config):
+        noises = {book.sites[0].noise for book in books}
+        if len(noises) > 1:
+            raise UserError(
+                "Trials of a batch share the noise on their sums: run them in batches of their own."
+            )
+        method = privacy.guarded(method, config.clip, noises.pop(), part, clients, config.clip_quantile)
     if method.clip:
         job = job._replace(noise=np.array([[site.noise for site in book.sites] for book in books]))
     reads = takes_readings(config, method, policy)
-    engine = engines.make(
-        config.engine, job, method, config.batch, reads, config.cohort, end.enough or config.cohort
-    )
+    room = room_of(config.cohort, clients, method)
+    engine = engines.make(config.engine, job, method, config.batch, reads, room, end.enough or config.cohort)
     work = work_of(method, policy, job.dim)
     claimed = cast.claimed(job.shards.weights)
     costs, cohort = [clock.costs(profile, work) for profile in profiles], config.cohort or clients
@@ -180,7 +188,7 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
                 configs, policies, claimed, job.shards.size, limits, strict=True
             )
         ],
-        cohort,
+        room or clients,
         claimed,
         cast,
         end,
@@ -206,6 +214,13 @@ def pieces_of(config: RunConfig, job: task.Task, method: methods.Method) -> int:
             "--batch."
         )
     return config.pieces
+
+
+def room_of(cohort: int | None, clients: int, method: methods.Method) -> int | None:
+    """Places of a cohort: more than are expected where everybody is in by a chance of its own."""
+    if cohort is None or method.guard is None:
+        return cohort
+    return min(clients, cohort + int(np.ceil(8 * cohort**0.5)) + 8)  # more come once in 10^12 rounds
 
 
 def loss_of(config: RunConfig, dataset: Dataset, method: methods.Method) -> losses.Rows:

@@ -18,7 +18,9 @@ def summarise(parts: Parts, trial: Trial, records: list[RoundRecord], wall: floa
     client_steps = sum(trial.steps)
     names = client_names(config, parts.data) or tuple(map(str, range(len(trial.steps))))
     book = parts.ledgers[trial.index]
-    spent = private.spent(book, trial.begun)
+    taken = private.used(book, trial.begun, trial.round)
+    spent = private.spent(book, taken)
+    sites = ("every client",) if book.whole else names
     over = f"Every client's epsilon was spent after {trial.round} rounds." if spent else ""
     return Summary(
         method=config.method,
@@ -42,8 +44,8 @@ def summarise(parts: Parts, trial: Trial, records: list[RoundRecord], wall: floa
         seconds_to_target=reached[config.clock] if reached else None,
         rounds_to_target=int(reached["rounds"]) if reached else None,
         steps=dict(zip(names, trial.steps, strict=True)),
-        epsilon=dict(zip(names, book.spent(trial.begun), strict=False)),
-        noise={name: site.noise for name, site in zip(names, book.sites, strict=False)},
+        epsilon=dict(zip(sites, book.spent(taken), strict=False)),
+        noise={name: site.noise for name, site in zip(sites, book.sites, strict=False)},
         joules=trial.spent.get("joules"),
         cost=trial.spent.get("cost"),
         joules_to_target=reached.get("joules") if reached else None,

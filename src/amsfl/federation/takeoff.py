@@ -138,6 +138,9 @@ def drawn(
     places are filled by the stateless hash.
     """
     clients, busy = parts.task.shards.size.shape[1], queue.busy(flight, parts.end)
+    if parts.method.guard is not None:
+        some = by_chance(parts, seed, version)
+        return some if len(some) else np.zeros(1, np.int64)  # one whose work will count nothing
     free = parts.cohort - len(busy)
     if parts.cohort == clients or allowed is not None:
         there = np.arange(clients) if allowed is None else np.flatnonzero(allowed > 0)
@@ -162,6 +165,14 @@ def drawn(
             taken.add(who)
             found.append(who)
     return np.array(sorted(found), np.int64) if found or len(busy) else whole
+
+
+def by_chance(parts: Parts, seed: int, version: int) -> Array:
+    """A cohort in which every client is with the same chance, whoever else is; it may be empty."""
+    assert parts.method.guard is not None
+    rng = np.random.default_rng([seed, version, DRAWS])
+    coins = rng.random(parts.task.shards.size.shape[1])
+    return np.flatnonzero(coins < parts.method.guard.part)[: parts.cohort]
 
 
 def _candidates(seed: int, group: int, clients: int, size: int) -> Iterator[int]:

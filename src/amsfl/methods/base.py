@@ -7,7 +7,7 @@ jax's vmap and on torch tensors. "No state" is an empty vector, `x[:0]`, never N
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from amsfl.core import Attack, Combine, Total, Transmit, Upload
+from amsfl.core import Attack, Combine, Guard, Total, Transmit, Upload
 
 Vector = Any
 Init = Callable[[Vector], tuple[Vector, Vector]]
@@ -103,6 +103,7 @@ class Method(NamedTuple):
     transmit: Transmit | None = None  # what happens to an upload on its way
     combine: Combine | None = None  # what happens to the uploads of a cohort before they are summed
     attacks: tuple[Attack, ...] = ()  # what false clients of a simulation do
+    guard: Guard | None = None  # differential privacy of whole clients: how the server sums
     objective: Distillation | None = None
     clip: float = 0.0  # differential privacy: the norm that every row's gradient is cut to; 0: none
     private: tuple[tuple[str, float], ...] = ()  # options under privacy: no raw loss, little noise
@@ -145,7 +146,8 @@ class Method(NamedTuple):
     @property
     def stacks(self) -> bool:
         """Whether a cohort's uploads are looked at side by side, not just summed."""
-        return self.combine is not None or any(each.forge for each in self.attacks)
+        forged = any(each.forge for each in self.attacks)
+        return self.combine is not None or self.guard is not None or forged
 
     @property
     def plain_gradients(self) -> bool:

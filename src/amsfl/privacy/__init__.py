@@ -1,6 +1,7 @@
 """What clients' rows tell, and how much of that may be told: the accountant and the list of what leaves."""
 
 from amsfl.privacy.accounting import Site, epsilon, noise_for, steps_within
+from amsfl.privacy.guard import guarded
 from amsfl.privacy.ledger import UNLIMITED, Ledger, lasting, ledger
 from amsfl.privacy.spread import Spread, alike, by_worth
 
@@ -12,6 +13,7 @@ __all__ = [
     "alike",
     "by_worth",
     "epsilon",
+    "guarded",
     "lasting",
     "ledger",
     "noise_for",

@@ -22,11 +22,20 @@ class Leaf(NamedTuple):
     protected: str
 
 
-def leaves(method: Method, readings: bool, private: bool, table: bool) -> list[Leaf]:
-    """The list for a method; `readings`: they are taken; `private`: by record; `table`: data from a file."""
+BY_SERVER = "the server, which is trusted with it: cut, summed and noised before anybody else sees it"
+
+
+def leaves(method: Method, readings: bool, private: bool, table: bool, clients: bool = False) -> list[Leaf]:
+    """The list for a method; `readings`: they are taken; `private`: by record; `table`: data from a file;
+    `clients`: whole clients are kept private."""
     way = f"{DERIVED}; then {method.transmit.name}" if private and method.transmit else ""
     found = [
-        Leaf("delta", "how the model changed", "every round", way or (NOISED if private else OPEN)),
+        Leaf(
+            "delta",
+            "how the model changed",
+            "every round",
+            way or (NOISED if private else BY_SERVER if clients else OPEN),
+        ),
     ]
     if method.vectors_up > 1:
         found.append(Leaf("extra", "the method's second vector", "every round", DERIVED if private else OPEN))

@@ -19,6 +19,7 @@ class Ledger(NamedTuple):
     sites: tuple[Site, ...]  # one a client; () without privacy
     budgets: tuple[float, ...]  # epsilon; () where none is set
     limits: Ints  # steps in a whole run
+    whole: bool = False  # whole clients are kept private, all alike: one site, and rounds for steps
 
     def left(self, taken: Sequence[int]) -> Ints:
         """Steps that every client may still take.

@@ -1,6 +1,6 @@
 """What the server does with a cohort's uploads."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from amsfl import combine
@@ -10,6 +10,7 @@ from amsfl.methods.base import average
 
 Vector = Any
 Weighed = dict[str, Vector]  # by link of the rule: how much each client counts after it; {} without a rule
+Draw = Callable[[int], Vector]  # so many standard normal numbers
 
 
 class Settled(NamedTuple):
@@ -27,15 +28,19 @@ def settle(
     steps: Vector,
     foes: tuple[Vector, Vector] | None = None,
     losses: Vector | None = None,
+    hidden: tuple[Any, Draw] | None = None,
 ) -> Settled:
     """The next anchor and server state, from all uploads in the cohort's order; and what a rule made of them.
 
     `weights` are the clients' shares of all data, `steps` what each did, both in the vectors' own precision;
     `foes` who attacks how, in a simulation, and each client's random word; `losses` what clients began with,
-    where they say it.
+    where they say it; `hidden`, for a method that guards whole clients, the largest share of all of them and
+    what draws its noise.
     """
     weighed: Weighed = {}
-    if not method.stacks:
+    if method.guard is not None and hidden is not None:
+        total, server = guarded(method, stacked(uploads, weights), weights, steps, server, hidden, foes)
+    elif not method.stacks:
         total = summed(uploads, method.mix(weights, steps))
     else:
         total, weighed = combined(method, stacked(uploads, weights), weights, steps, foes)
@@ -65,6 +70,22 @@ def mean_loss(
     if method.combine is None:
         return (losses * weights).sum() / weights.sum()
     return combine.middle(losses, namespace(weights).astype(weights > 0, weights.dtype))
+
+
+def guarded(
+    method: Method,
+    uploads: Upload,
+    weights: Vector,
+    steps: Vector,
+    server: Vector,
+    hidden: tuple[Any, Draw],
+    foes: tuple[Vector, Vector] | None = None,
+) -> tuple[Upload, Vector]:
+    """The sum that keeps whole clients private, and the server state that it leaves."""
+    assert method.guard is not None
+    if foes is not None:
+        uploads = _forged(method, uploads, weights, steps + method.closing, *foes)
+    return method.guard.apply(uploads, weights, server, *hidden)
 
 
 def combined(

@@ -73,6 +73,11 @@ def normal(key: tuple[Array, Array], step: Array, places: Array) -> Array:
     return space.sqrt(np.float32(-2) * space.log(radius)) * space.cos(np.float32(2 * np.pi) * angle)
 
 
+def noise_of_round(seed: Array, number: Array, places: Array) -> Array:
+    """Standard normal float32 numbers for the server's own noise of a round: no client has that stream."""
+    return normal(stream(seed, number, U32(0xFFFFFFFF)), U32(0), places)
+
+
 def _real(bits: Array) -> Array:
     """Float32 numbers above 0 and below 1."""
     return ((bits >> U32(8)).astype(np.float32) + np.float32(0.5)) * np.float32(2**-24)

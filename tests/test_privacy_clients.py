@@ -1,0 +1,106 @@
+"""Whole clients kept private: what one can move, the noise, the adaptive clip, the book, and refusals."""
+
+import dp_accounting
+import numpy as np
+import pytest
+from dp_accounting import pld
+from federation_small import own_data
+
+import amsfl
+from amsfl import methods
+from amsfl.core import Upload, UserError
+from amsfl.federation.leaving import leaves_of
+from amsfl.privacy import guarded
+
+GIVEN = {"method": "fedavg", "model": "softmax", "clients": 12, "cohort": 6, "rounds": 3, "batch": 8}
+GIVEN |= {"steps": 2, "privacy": "client", "epsilon": 8.0, "partition": "quantity:1", "delta": 1e-3}
+
+
+def silent(size):
+    return np.zeros(size)
+
+
+def summed(method, deltas, weights, draw=silent, largest=0.5, clip=1.0):
+    uploads = Upload(deltas, deltas[:, :0], (deltas**2).sum(1))
+    return method.guard.apply(uploads, weights, np.array([clip]), largest, draw)
+
+
+def test_one_client_moves_the_sum_by_its_share_of_the_clip():
+    """w C / q at most, however long its delta, also where it is no number; a short one is left whole."""
+    method = guarded(methods.make("fedavg"), 1.0, 2.0, 0.25, 40, 0.0)
+    rng = np.random.default_rng(0)
+    deltas, weights = rng.normal(size=(5, 7)), np.array([0.1, 0.05, 0.3, 0.2, 0.1])
+    for length in (1e-3, 1.0, 1e6, np.inf):
+        other = deltas.copy()
+        other[2] = deltas[2] / np.linalg.norm(deltas[2]) * length
+        with np.errstate(invalid="ignore"):
+            whole, _ = summed(method, other, weights)
+            without, _ = summed(method, other, weights * (np.arange(5) != 2))
+        moved = np.linalg.norm(whole.delta - without.delta)
+        expected = 0.3 * min(length, 1) / 0.25 if np.isfinite(length) else 0.0
+        assert moved == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_noise_goes_by_the_largest_share_of_all():
+    """z C max w / q a number: 2 x 3 x 0.5 / 0.25 = 12; nobody in the cohort changes that."""
+    method = guarded(methods.make("fedavg"), 3.0, 2.0, 0.25, 40, 0.0)
+    draw = np.random.default_rng(1).standard_normal
+    total, server = summed(method, np.zeros((2, 100_000)), np.array([0.1, 0.2]), draw, clip=3.0)
+    assert total.delta.std() == pytest.approx(12, rel=0.02)
+    assert server == pytest.approx([3.0])
+
+
+def test_the_clip_finds_its_quantile():
+    """Lengths uniform on [0, 10], quantile 0.3, no noise on purpose: the clip comes to rest near 3."""
+    method = guarded(methods.make("fedavg"), 0.1, 1.0, 0.5, 200, 0.3)
+    rng, clip = np.random.default_rng(2), 0.1
+    for _ in range(150):
+        deltas = np.zeros((100, 3))
+        deltas[:, 0] = rng.uniform(0, 10, 100)
+        clip = summed(method, deltas, np.full(100, 0.005), clip=clip)[1][-1]
+    assert clip == pytest.approx(3, abs=0.6)
+
+
+def test_the_book_is_dp_accountings_and_engines_agree(tmp_path):
+    """A Poisson cohort each round, epsilon of rounds; also with an adaptive clip, in both engines."""
+    given = GIVEN | {"clip_quantile": 0.5, "precision": "float64", "dataset": own_data()}
+    given |= {"noise": 2.0, "epsilon": None}
+    one, two = (amsfl.run(engine=each, out=tmp_path / each, **given) for each in ("jax", "loop"))
+    np.testing.assert_allclose(one.params, two.params, atol=1e-5)
+    sizes = [len(record.cohort) for record in one.rounds]
+    assert sizes == [len(record.cohort) for record in two.rounds] and len(set(sizes)) > 1
+    noise = one.summary.noise["every client"]
+    theirs = pld.PLDAccountant()
+    theirs.compose(dp_accounting.PoissonSampledDpEvent(0.5, dp_accounting.GaussianDpEvent(noise)), 3)
+    claimed = one.summary.epsilon["every client"]
+    assert theirs.get_epsilon(1e-3) * (1 - 1e-6) <= claimed <= 1.02 * theirs.get_epsilon(1e-3)
+    assert [len(record.epsilon) for record in one.rounds] == [1, 1, 1]
+    assert one.rounds[0].epsilon[0] < one.rounds[2].epsilon[0] == claimed
+    (delta, *_) = leaves_of(tmp_path / "jax")
+    assert "server" in delta.protected and not any(
+        leaf.name == "reading" for leaf in leaves_of(tmp_path / "jax")
+    )
+
+
+def test_a_noise_of_ones_own_ends_the_run_when_epsilon_is_spent():
+    run = amsfl.run(dataset=own_data(), engine="loop", **GIVEN | {"noise": 2.0, "epsilon": 4.0, "rounds": 50})
+    assert 0 < run.summary.rounds < 50 and run.summary.epsilon["every client"] <= 4
+
+
+REFUSED = {
+    "two vectors": ({"method": "scaffold"}, "more than a delta"),
+    "by steps": ({"method": "fednova"}, "more than a delta"),
+    "readings": ({"readings": True}, "readings"),
+    "plans": ({"policy": "price"}, "readings"),
+    "rules": ({"combine": "median"}, "not known"),
+    "FedExP": ({"extrapolation": 4.0}, "not known"),
+    "late": ({"round_end": "quorum:2", "clock": "makespan"}, "drawn by chance"),
+    "counts": ({"class_weights": "balanced"}, "counts of classes"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_nobody_can_bound_is_refused(case):
+    more, words = REFUSED[case]
+    with pytest.raises(UserError, match=words):
+        amsfl.run(dataset=own_data(), **GIVEN | more)
