@@ -308,3 +308,24 @@ def test_a_notebook_shows_how_far_a_run_has_come():
     assert shown["data"]["text/plain"].startswith("█" * 20 + " round 4, ")
     assert ", accuracy " in shown["data"]["text/plain"]
     assert result["data"]["text/plain"].startswith("<Result: fedavg on mine")
+
+
+def test_a_data_frame_is_data_too() -> None:
+    """As `dataset` or as `data`, with the settings of tables, in runs and sweeps; one row may stand alone."""
+    pandas = pytest.importorskip("pandas")
+    rows = 60
+    frame = pandas.DataFrame({"age": range(rows), "ward": ["A", "B"] * 30, "id": range(rows)})
+    frame["ill"] = ["yes" if age > 29 else "no" for age in frame.age]
+    small = {"model": "softmax", "engine": "loop", "rounds": 2, "clients": 2, "label": "ill", "drop": "ward"}
+    found = [amsfl.run(dataset=frame, **small), amsfl.run(data=frame, **small)]
+    np.testing.assert_array_equal(found[0].params, found[1].params)
+    assert found[0].parts.data.features == ("age",)
+    one = {"age": 55}
+    assert found[0].predict(one).tolist() == found[0].predict([one]).tolist() == ["yes"]
+    assert found[0].predict({"age": "55"}).tolist() == ["yes"]  # a text is one cell, not letters
+    swept = amsfl.sweep({"seed": [0, 1]}, dataset=frame, **small)
+    assert swept["holdout_accuracy"][0] == found[0].accuracy
+    with pytest.raises(UserError, match=r"data frame .* not a tuple"):
+        amsfl.run(dataset=([[1.0]], [0]))
+    with pytest.raises(ValueError, match="Row 1 has no group"):
+        amsfl.FederatedClassifier().fit([[1.0], [2.0]] * 9, [0, 1] * 9, groups=["a", None] * 9)

@@ -6,10 +6,10 @@ import io
 import math
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from amsfl.core import UserError
 
@@ -17,6 +17,18 @@ ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 MISSING = {"", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "?"}
 SEPARATORS = ",;\t|"
 FALLBACK = "cp1252"  # what Windows wrote before UTF-8; it reads nearly anything, so it is said
+
+
+class Columns(Protocol):
+    """What pandas' and polars' data frames have in common."""
+
+    @property
+    def columns(self) -> Any: ...
+
+    def __getitem__(self, key: Any, /) -> Any: ...
+
+
+Frame = Columns | Mapping[str, Any]
 
 
 class Table(NamedTuple):
@@ -42,13 +54,15 @@ def read(path: str) -> Table:
 
 
 def from_frame(frame: Any, name: str = "table") -> Table:
-    """A pandas or polars DataFrame, or a dict of columns."""
+    """A pandas or polars DataFrame, a dict of columns, or rows as dicts; one row's values may stand alone."""
+    if isinstance(frame, list) and all(isinstance(row, Mapping) for row in frame):
+        frame = {key: [row.get(key) for row in frame] for row in frame for key in row}
     try:
         keys = _keys(frame)
         twice = [str(key) for place, key in enumerate(keys) if str(key) in map(str, keys[:place])]
         if twice:
             raise UserError(f"The table {name!r} has two columns {twice[0]!r}; name each differently.")
-        columns = {str(key): [_cell(value) for value in frame[key]] for key in keys}
+        columns = {str(key): [_cell(value) for value in _several(frame[key])] for key in keys}
     except (TypeError, KeyError, AttributeError) as error:
         raise UserError(
             f"A table is a file, a pandas or polars DataFrame or a dict of columns ({error})."
@@ -57,6 +71,10 @@ def from_frame(frame: Any, name: str = "table") -> Table:
     if len(sizes) != 1 or sizes == {0}:
         raise UserError(f"The table {name!r} needs rows, and as many in every column.")
     return Table(name, columns, range(1, 1 + sizes.pop()))
+
+
+def _several(values: Any) -> Iterable[Any]:
+    return values if isinstance(values, Iterable) and not isinstance(values, str | bytes) else [values]
 
 
 def _keys(frame: Any) -> list[Any]:

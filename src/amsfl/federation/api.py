@@ -9,6 +9,7 @@ from typing import Any, Unpack
 from amsfl import record
 from amsfl.core import Remark, Score
 from amsfl.data import Dataset
+from amsfl.data.reading import Frame
 from amsfl.engines import State
 from amsfl.engines.models import Model
 from amsfl.federation import facts, private
@@ -36,7 +37,7 @@ def run(
     before: Callable[[Dataset], None] | None = None,
     track: Given = None,
     progress: bool | None = None,
-    dataset: Dataset | None = None,
+    dataset: Dataset | Frame | None = None,
     network: Model | None = None,
     **settings: Unpack[RunKeywords],
 ) -> Result:
@@ -49,7 +50,7 @@ def run(
         before: `before(dataset)` is called once there is data to look at.
         track: Names of trackers, as in "tensorboard,mlflow" (docs/trackers.md), or one of your own.
         progress: False keeps a notebook quiet, where a line says how far it has come.
-        dataset: Your own data, in place of what `data` names.
+        dataset: Your own data, in place of what `data` names: a data frame (with label=), or a Dataset.
         network: Your own model, in place of what `model` names.
         **settings: Those of docs/settings.md; method, policy, combine and transmit may also be objects of
             your own.
@@ -85,7 +86,7 @@ def run(
 def resume(
     where: str | Path,
     watch: Watch | None = None,
-    dataset: Dataset | None = None,
+    dataset: Dataset | Frame | None = None,
     network: Model | None = None,
     anyway: bool = False,
     track: Given = None,

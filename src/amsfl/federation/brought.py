@@ -1,10 +1,13 @@
 """What a user brings in place of what the settings name."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from amsfl.core import Combine, Transmit, UserError
-from amsfl.data import Dataset
+from amsfl.data import Dataset, load_table
+from amsfl.data.fit import wishes
+from amsfl.data.reading import Frame
 from amsfl.engines.models import Model
 from amsfl.federation.own_data import check_dataset
 from amsfl.federation.setup import Own
@@ -12,16 +15,46 @@ from amsfl.methods import Method
 from amsfl.schedule import Policy
 
 OF_NAMED_DATA = ("data", "data_dir", "label", "client_column", "binary", "task")
+OF_TABLES = ("label", "client_column", "drop", "columns", "impute", "task")
+
+
+def table_of(
+    settings: Mapping[str, Any], given: Dataset | Frame | None
+) -> tuple[dict[str, Any], Dataset | None]:
+    """A data frame, as `dataset` or as the setting `data`, becomes a Dataset by the settings of tables.
+
+    The settings come back without those.
+    """
+    rest = dict(settings)
+    data = rest.get("data")
+    if isinstance(data, Path):
+        rest["data"] = str(data)
+    elif data is not None and not isinstance(data, str):
+        if given is not None:
+            raise UserError("Both data and dataset are objects of your own: leave one of them out.")
+        given = rest.pop("data")
+    if (
+        given is None
+        or isinstance(given, Dataset)
+        or not (hasattr(given, "columns") or isinstance(given, dict))
+    ):
+        return rest, given  # type: ignore[return-value]  # check_dataset refuses all else
+    told = {key: rest.pop(key) for key in OF_TABLES if rest.get(key) is not None}
+    wish = wishes(
+        *(told.pop(key, default) for key, default in (("drop", ""), ("columns", ""), ("impute", "shared")))
+    )
+    return rest, load_table(given, wish=wish, **told)
 
 
 def brought(
-    settings: Mapping[str, Any], dataset: Dataset | None = None, network: Model | None = None
+    settings: Mapping[str, Any], dataset: Dataset | Frame | None = None, network: Model | None = None
 ) -> tuple[Own, dict[str, Any]]:
     """What among the settings is an object and no name, and the settings without it."""
+    settings, own = table_of(settings, dataset)
     kinds = {"method": Method, "policy": Policy, "combine": Combine, "transmit": Transmit}
     objects = {key: settings[key] for key, kind in kinds.items() if isinstance(settings.get(key), kind)}
     rest = {key: value for key, value in settings.items() if key not in objects}
-    for key in [*(OF_NAMED_DATA if dataset else ()), *(("model",) if network else ())]:
+    for key in [*(OF_NAMED_DATA if own is not None else ()), *(("model",) if network else ())]:
         if key in rest:
             raise UserError(f"Setting {key!r} and an object of your own in its place: leave one of them out.")
-    return Own(dataset and check_dataset(dataset), network, **objects), rest
+    return Own(None if own is None else check_dataset(own), network, **objects), rest

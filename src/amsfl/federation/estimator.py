@@ -178,6 +178,9 @@ def _sites(X: Array, groups: Any) -> tuple[Array | None, Array]:
     if groups is None:
         return None, np.array([])
     check_consistent_length(X, groups)
+    ownerless = [row for row, group in enumerate(groups) if group is None or group != group]
+    if ownerless:
+        raise ValueError(f"Row {ownerless[0]} has no group; every row needs one, or leave groups out.")
     names, sites = np.unique(np.asarray(groups), return_inverse=True)
     return sites.astype(np.int32), names
 

@@ -16,7 +16,10 @@ def check_dataset(data: Dataset) -> Dataset:
     classes y are numbers to predict, in their own units: they come back standardised, by sums over the sites.
     """
     if not isinstance(data, Dataset):
-        raise UserError(f"A dataset is an amsfl.Dataset, not a {type(data).__name__}; see the README.")
+        raise UserError(
+            f"A dataset is a data frame (with label=...) or an amsfl.Dataset, not a {type(data).__name__}; "
+            "arrays X and y go into amsfl.FederatedClassifier().fit(X, y, groups=site)."
+        )
     name = f"The dataset {str(data.name)!r}"
     if not str(data.name) or not isinstance(data.evals, dict) or "holdout" not in data.evals:
         raise UserError(f"{name} needs a name and a split 'holdout' in its evals; runs are judged by it.")

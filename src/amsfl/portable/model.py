@@ -46,7 +46,9 @@ class PortableModel(NamedTuple):
         Returns:
             float32 [rows, features].
         """
-        if isinstance(rows, np.ndarray) or (isinstance(rows, list) and rows and not isinstance(rows[0], str)):
+        if isinstance(rows, np.ndarray) or (
+            isinstance(rows, list) and rows and not isinstance(rows[0], dict)
+        ):
             return self._features(np.asarray(rows))
         table = read(str(rows)) if isinstance(rows, str | Path) else from_frame(rows, "the table of new rows")
         if self.recipe is not None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amsfl.core import UserError, need
 from amsfl.data import Dataset
+from amsfl.data.reading import Frame
 from amsfl.engines.models import Model
 from amsfl.federation import Own, Result, RunConfig, facts, make_config, run_batch
-from amsfl.federation.brought import brought
+from amsfl.federation.brought import brought, table_of
 from amsfl.federation.given import OWN_OF_A_TRIAL
 from amsfl.federation.progress import line
 from amsfl.federation.setup import load_data
@@ -39,7 +40,7 @@ def sweep(
     over: Mapping[str, Iterable[Any]],
     *,
     out: str | Path | None = None,
-    dataset: Dataset | None = None,
+    dataset: Dataset | Frame | None = None,
     network: Model | None = None,
     watch: Watch | None = None,
     progress: bool | None = None,
@@ -53,7 +54,7 @@ def sweep(
         over: Names of settings (docs/settings.md) and the values to try.
         out: A folder that keeps finished runs: the same call goes on where it was stopped, and a longer one
             runs only what is new.
-        dataset: Your own data.
+        dataset: Your own data: a data frame (with label=), or a Dataset.
         network: Your own model.
         watch: `watch(done, of)` is called after every batch.
         progress: False keeps a notebook's line of progress away.
@@ -89,7 +90,7 @@ def sweep(
 
 def combinations(
     over: Mapping[str, Iterable[Any]],
-    dataset: Dataset | None,
+    dataset: Dataset | Frame | None,
     network: Model | None,
     settings: Mapping[str, Any],
 ) -> list[Run]:
@@ -104,6 +105,7 @@ def combinations(
     if count > RUNS:
         raise UserError(f"These are {count:,} runs, and a sweep has {RUNS:,} at most; take it in parts.")
     runs = []
+    settings, dataset = table_of(settings, dataset)
     shared, _ = brought({key: None for key in (*settings, *values)}, dataset, network)
     for place, chosen in enumerate(product(*values.values())):
         swept = dict(zip(values, chosen, strict=True))
