@@ -10,6 +10,7 @@ from amsfl.report.measure.measures import Measured
 from amsfl.report.measure.subject import Study
 
 SPANS = 30  # of time, at most, that drift is summed up in
+LEAST = 5.0  # times the lowest drift that its axis goes up to
 
 
 def steps(study: Study) -> Drawn | None:
@@ -68,6 +69,10 @@ def drift(study: Study) -> Drawn | None:
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_formatter("")
+    low, high = flat[0].get_ylim()
+    if high < LEAST * low:  # a narrower axis would have ticks of every size, one over the other
+        middle = (low * high) ** 0.5
+        flat[0].set_ylim(middle / LEAST**0.5, middle * LEAST**0.5)
     for axes in flat[len(read) :]:
         axes.set_visible(False)
     for axes in flat[len(read) - columns : len(read)]:

@@ -30,7 +30,7 @@ def accuracy(study: Study) -> Table:
         rows.append(Row(values, _paper_accuracy(study, one)))
     if "holdout" in study.base:
         rows.append(Row({"method": naive, "acc_global": study.base["holdout"]}, aside=True))
-    end = f"{study.seconds:g} virtual seconds" if study.seconds else "the last round"
+    end = f"{study.seconds:g} virtual seconds" if study.seconds and _whole(study) else "the last round"
     notes = [
         f"{study.score.heading} on the {study.judge} after {end}, {study.clock} clock; mean over trials, in "
         "brackets its 95% interval (Student's t)."
@@ -41,6 +41,15 @@ def accuracy(study: Study) -> Table:
         notes[0] += f" {naive}: what saying it every time would score."
     title = f"{study.score.heading} and time per round after {end}"
     return Table("table1", title, columns, rows, notes)
+
+
+def _whole(study: Study) -> bool:
+    """Whether every trial had all its seconds: rounds may have ended it before."""
+    trials = [trial.summary for one in study.found for trial in one.series.trials]
+    least = study.seconds or 0.0
+    return all(
+        each.virtual_seconds_by_clock[study.clock] >= least or each.status == "diverged" for each in trials
+    )
 
 
 def _paper_accuracy(study: Study, one: Measured) -> dict[str, Value] | None:
