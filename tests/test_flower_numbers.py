@@ -42,10 +42,11 @@ def rent(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def dealt(path: Path, folder: Path, **more: Any) -> tuple[Rehearsal, dict[str, Any]]:
     """Three clients that hold their own files, and the settings of their server."""
-    settings = ROUNDS | {"data": str(path), "label": "rent", "clients": 3, "model": "softmax"} | more
+    settings = ROUNDS | {"data": str(path), "label": "rent", "model": "softmax"} | more
     shards = deal(serve_config(settings), folder)
     nodes = [{"partition-id": place, "shard": str(file)} for place, file in enumerate(shards)]
-    return Rehearsal(jax_client(own_shard), nodes, {"model": "softmax"}), settings | QUICK
+    assert len(shards) == 3  # the column says so, whatever the default of clients is
+    return Rehearsal(jax_client(own_shard), nodes, {"model": "softmax"}), settings | QUICK | {"clients": 3}
 
 
 def test_a_federation_and_a_simulation_find_the_same_numbers(rent: Path, tmp_path: Path) -> None:
@@ -145,7 +146,7 @@ def test_what_amounts_cannot_have_is_said_before_anything_starts(rent: Path, tmp
 def test_a_real_federation_predicts_amounts(rent: Path, tmp_path: Path) -> None:
     """`amsfl deploy` as it is typed: processes of their own, the score on the screen and on record."""
     out = tmp_path / "run"
-    flags = ["--rounds", "3", "--model", "softmax", "--clients", "3", "--out", str(out)]
+    flags = ["--rounds", "3", "--model", "softmax", "--out", str(out)]
     done = CliRunner().invoke(app, ["deploy", "--data", str(rent), "--label", "rent", *flags])
     assert done.exit_code == 0, done.output
     assert "R² " in done.output and "mean absolute error" in done.output

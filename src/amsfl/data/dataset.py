@@ -32,7 +32,7 @@ class Dataset(NamedTuple):
     y: Labels  # int32 [rows]; float32 where numbers are predicted
     evals: dict[str, Split]  # split name -> x, y; 'holdout' comes first, an official 'test' second
     classes: tuple[str, ...]  # () where numbers are predicted
-    features: tuple[str, ...]
+    features: tuple[str, ...]  # names of the columns of x
     sites: IntArray | None = None  # per training row, an index into site_names: a natural partition
     site_names: tuple[str, ...] = ()
     synthetic: bool = False

@@ -12,7 +12,7 @@ from amsfl.core import UserError
 from amsfl.core import score as score_of
 from amsfl.core.scores import usual
 from amsfl.federation import Own, Training
-from amsfl.federation.setup import load_data, method_of, scheme
+from amsfl.federation.setup import client_names, load_data, method_of, scheme
 from amsfl.flower import numbers
 from amsfl.flower.client.for_jax import Shard, program
 from amsfl.flower.wire import Buffers, Vector
@@ -31,7 +31,7 @@ def deal(config: Training, folder: Path) -> list[Path]:
     parts = data.partition(
         scheme(config, source),
         source.y,
-        config.clients,
+        len(client_names(config, source)) or config.clients,  # the data's own sites are the clients
         config.seed,
         sites=source.sites,
         site_names=source.site_names,

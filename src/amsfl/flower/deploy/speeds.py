@@ -21,8 +21,8 @@ def handicaps(settings: Mapping[str, Any], path: Path) -> tuple[list[float], flo
     config = serve_config({key: value for key, value in settings.items() if key not in RUN})
     table = read_sites(path)
     table.need("step_seconds")
-    names = client_names(config, load_data(config)) if table.clients else ()
-    seconds = table.of(config.clients, names).columns["step_seconds"]
+    names = client_names(config, load_data(config))
+    seconds = table.of(len(names) or config.clients, names).columns["step_seconds"]
     unused = table.unused({"step_seconds"})
     if unused:
         warnings.warn(unused, Remark, stacklevel=2)
