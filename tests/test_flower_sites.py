@@ -599,7 +599,7 @@ def test_scores_follow_the_task(task: str) -> None:
         want = {"accuracy": 3 / 4}
     elif task == "regression":
         outputs, targets = torch.tensor([[1.0], [2.0]]), torch.tensor([3.0, 2.0])
-        want = {"mse": 2.0}
+        want = {"mse": 2.0, "mae": 1.0}
     else:
         outputs, targets = torch.zeros(2, 3, 4, 4), torch.zeros(2, 4, 4, dtype=torch.long)
         outputs[:, 1, :2], want = 1.0, {"accuracy": 0.5}
