@@ -2,12 +2,16 @@
 
 import numpy as np
 import pytest
-from federation_small import own_data
+from federation_small import SMALL, own_data
 
-from amsfl import attack, schedule
+import amsfl
+from amsfl import schedule
 from amsfl.federation import make_config
 from amsfl.record import locked
 from amsfl.report.draw.robustness import draw
+from amsfl.report.measure.describe import describe
+from amsfl.report.measure.read import read
+from amsfl.report.tabulate.contents import tables
 from amsfl.study import robustness as study
 from amsfl.study.robustness import End
 
@@ -25,7 +29,7 @@ def test_every_contestant_is_a_run():
     """All settings are good ones, with a trial for every attack and one without."""
     units = list(study.units([0, 1], [1, 4], 3))
     assert len(units) == 2 * len(study.CONTESTANTS)
-    assert {len(unit.configs) for unit in units} == {2 * (1 + len(attack.names()))}
+    assert {len(unit.configs) for unit in units} == {2 * (1 + len(study.ATTACKS))}
     assert (
         units[-1].configs[-1].combine == "cap:0.1,clip,nnm:4,geomedian" and units[-1].configs[-1].seconds == 3
     )
@@ -63,3 +67,23 @@ def test_a_study_goes_on(tmp_path):
     assert row.attack == "signflip" and np.isfinite(row.worst)
     draw([row], tmp_path)
     assert (tmp_path / "robustness.png").stat().st_size > 1000
+
+
+def test_a_record_says_whom_a_rule_weighed_down_and_the_report_too(tmp_path):
+    """Two of six send noise; Multi-Krum leaves them out in every round, and the table says so, by client."""
+    out = tmp_path / "run"
+    common = SMALL | {"rounds": 3, "clients": 6, "combine": "cap:0.3,multikrum:2"}
+    result = amsfl.run(**common, dataset=own_data(), attack="gaussian:2", out=out)
+    foes = set(np.flatnonzero(result.parts.foes.who[0]))
+    for record in result.rounds:
+        assert [*record.weighed] == ["claimed", "cap:0.3", "multikrum:2"]
+        assert {who for who in range(6) if record.weighed["multikrum:2"][who] < 1e-6} == foes
+    (found,) = doubted_of(out)
+    names = {f"C{who + 1}" for who in foes}
+    rows = {row.values["client"]: row.values for row in found.rows}
+    assert {name for name in rows if rows[name]["low"] == 3} >= names
+    assert {rows[name]["link"] for name in names} == {"multikrum:2"} and rows[min(names)]["counted"] < 1e-6
+
+
+def doubted_of(folder):
+    return [table for table in tables(describe(read([folder]))) if table.name == "doubted"]

@@ -1,6 +1,6 @@
 """What clients of a simulation may do to a federation: one table for all."""
 
-from amsfl.attack.lies import labelflip, readings, rows, seconds
+from amsfl.attack.lies import drift, gain, labelflip, loss, readings, rows, seconds
 from amsfl.attack.uploads import alie, gaussian, ipm, mimic, signflip
 from amsfl.core import Attack, Kind, spelled
 
@@ -16,6 +16,9 @@ ATTACKS: Kind[Attack] = Kind(
         "ipm": ipm,
         "mimic": mimic,
         "rows": rows,
+        "gain": gain,
+        "drift": drift,
+        "loss": loss,
         "readings": readings,
         "seconds": seconds,
     },

@@ -17,21 +17,50 @@ def rows(clients: float, strength: float = 1e6) -> Attack:
     return attack("rows", clients, strength, forge=signflip(clients).forge, rows=strength)
 
 
-def readings(clients: float, strength: float = 1e6) -> Attack:
-    """The client says that its steps are worth `strength` times more, that nothing fades, that its loss is
-    huge and its gradient tiny: all steps for me, and the longest ones."""
+def gain(clients: float, strength: float = 1e6) -> Attack:
+    """The client says that its steps are worth `strength` times what they are."""
 
     def told(reading: Reading) -> Reading:
         more: dict[str, Any] = {
-            "loss": reading.loss * strength,
-            "grad_sq": reading.grad_sq / strength,
-            "diff_sq": reading.diff_sq * 0,
-            "grad_diff": reading.grad_diff * 0,
-            "diff_dir": reading.diff_dir * 0,
             "grad_dir": -abs(reading.grad_dir) * strength,
             "delta_dir": abs(reading.delta_dir) * strength,
         }
         return reading._replace(**more)
+
+    return attack("gain", clients, strength, told=told)
+
+
+def drift(clients: float) -> Attack:
+    """The client says that its steps do not fade: its gradient never changes."""
+
+    def told(reading: Reading) -> Reading:
+        none: dict[str, Any] = {
+            name: getattr(reading, name) * 0 for name in ("diff_sq", "grad_diff", "diff_dir")
+        }
+        return reading._replace(**none)
+
+    return attack("drift", clients, None, told=told)
+
+
+def loss(clients: float, strength: float = 1e6) -> Attack:
+    """The client says that its loss is `strength` times what it is, and its squared gradient as much less:
+    long steps for all."""
+
+    def told(reading: Reading) -> Reading:
+        return reading._replace(loss=reading.loss * strength, grad_sq=reading.grad_sq / strength)
+
+    return attack("loss", clients, strength, told=told)
+
+
+def readings(clients: float, strength: float = 1e6) -> Attack:
+    """Gain, drift and loss at once: all steps for me, and the longest ones."""
+    lies = [each.told for each in (gain(clients, strength), drift(clients), loss(clients, strength))]
+
+    def told(reading: Reading) -> Reading:
+        for lie in lies:
+            assert lie is not None
+            reading = lie(reading)
+        return reading
 
     return attack("readings", clients, strength, told=told)
 

@@ -9,6 +9,7 @@ from amsfl.combine.krum import krum, multikrum
 from amsfl.combine.median import median
 from amsfl.combine.nnm import nnm
 from amsfl.combine.trimmed import trimmed
+from amsfl.combine.weighted import middle
 from amsfl.core import Combine, Kind
 
 COMBINES: Kind[Combine] = Kind(
@@ -42,4 +43,4 @@ def make(given: str | Combine) -> Combine | None:
     return COMBINES.chained(given, chain)
 
 
-__all__ = ["COMBINES", "by_step", "chain", "make", "median", "names", "weighed"]
+__all__ = ["COMBINES", "by_step", "chain", "make", "median", "middle", "names", "weighed"]

@@ -6,6 +6,7 @@ from amsfl.core import UserError, namespace
 from amsfl.core.records import Array
 
 SMALL = 1e-6  # weights are rounded: two that differ by less are equal
+FEW = 64  # rows that are counted, not sorted
 
 
 def doubted(rule: str, foes: float) -> Callable[[Array], Array]:
@@ -43,14 +44,31 @@ def cut(weights: Array, low: Array, high: Array) -> Array:
     return space.maximum(inside, zero)
 
 
+def ranks(values: Array, weights: Array) -> tuple[Array, Array]:
+    """Of each value the weight of all that are smaller, and of all up to it, along the first axis.
+
+    Few are counted, each against all: compilers sort columns many times slower than that. Of many that are
+    sorted, equal ones come one after another.
+    """
+    space = namespace(values)
+    shares = weights.reshape(-1, *[1] * (values.ndim - 1)) / weights.sum()
+    if len(values) <= FEW:
+        none = space.zeros_like(values)
+        below = [space.where(values < each, shares, none).sum(0) for each in values]
+        upto = [space.where(values <= each, shares, none).sum(0) for each in values]
+        return space.stack(below), space.stack(upto)
+    order = space.argsort(values, axis=0, stable=True)
+    sums = space.cumulative_sum(space.take(weights, order), axis=0) / weights.sum()
+    upto = space.take_along_axis(sums, space.argsort(order, axis=0, stable=True), axis=0)
+    return upto - shares, upto
+
+
 def middle(values: Array, weights: Array) -> Array:
     """The weighted median along the first axis; of two middles the mean.
 
     m = (inf {v: W(v) >= 1/2} + inf {v: W(v) > 1/2}) / 2,   W(v) the weight of all values up to v
     """
-    low, high = (
-        namespace(values).take_along_axis(values, at[None], axis=0)[0] for at in _two(values, weights)
-    )
+    low, high = (namespace(values).min(some, axis=0) for some in _upper(values, weights))
     return (low + high) / 2
 
 
@@ -58,19 +76,37 @@ def middles(values: Array, weights: Array) -> Array:
     """How much of each row [n] is in their median, on average over its coordinates."""
     space = namespace(values)
     rows = space.arange(len(values))[:, None]
-    low, high = (space.astype(rows == at, weights.dtype) for at in _two(values, weights))
+    low, high = (
+        space.astype(rows == space.argmin(some, axis=0), weights.dtype) for some in _upper(values, weights)
+    )
     return ((low + high) / 2).mean(1)
 
 
-def _two(values: Array, weights: Array) -> tuple[Array, Array]:
-    """Which rows the two middles are, coordinate by coordinate."""
+def _upper(values: Array, weights: Array) -> tuple[Array, Array]:
+    """Values from the lower and from the upper middle on; those below them, and of no weight, infinite."""
     space = namespace(values)
-    order = space.argsort(values, axis=0, stable=True)
-    upto = space.cumulative_sum(space.take(weights, order), axis=0) / space.sum(weights)
-    low = space.argmax(upto >= 0.5 - SMALL, axis=0)
-    high = space.argmax(upto > 0.5 + SMALL, axis=0)
-    picked = [space.take_along_axis(order, at[None], axis=0)[0] for at in (low, high)]
-    return picked[0], picked[1]
+    _, upto = ranks(values, weights)
+    there = (weights > 0).reshape(-1, *[1] * (values.ndim - 1))
+    far = space.zeros_like(values) + float("inf")
+    return (
+        space.where((upto >= 0.5 - SMALL) & there, values, far),
+        space.where((upto > 0.5 + SMALL) & there, values, far),
+    )
+
+
+def between(values: Array, weights: Array, low: Array, high: Array) -> Array:
+    """How much of each value lies between two ranks, as shares of what does, along the first axis.
+
+    Between two equal ranks (the middle of all) it is what lies around them.
+    """
+    space = namespace(values)
+    low, high = low - SMALL * (high - low < SMALL), high + SMALL * (high - low < SMALL)
+    below, upto = ranks(values, weights)
+    zero = space.zeros_like(upto)
+    inside = space.maximum(space.minimum(upto, zero + high) - space.maximum(below, zero + low), zero)
+    shares = weights.reshape(-1, *[1] * (values.ndim - 1)) / weights.sum()
+    kept = inside * shares / space.where(upto > below, upto - below, zero + 1)  # equals share alike
+    return kept / kept.sum(0)
 
 
 def distances_sq(rows: Array) -> Array:

@@ -40,6 +40,7 @@ class Orders(NamedTuple):
 class Outcome(NamedTuple):
     readings: Reading  # each field [trials, cohort], on the host; zeros when not taken
     deltas: Array | None  # [trials, cohort, dim] local models minus anchor, when asked for
+    weighed: dict[str, Array]  # [trials, cohort] how much each counts after each link of a rule
 
 
 class Starts(NamedTuple):

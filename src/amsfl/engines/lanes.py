@@ -114,9 +114,11 @@ class Lanes:
         if len(found) < self.workers:  # a plan of few waves; the sum is the same program all the same
             found += [self._nothing(keep, found[0])] * (self.workers - len(found))
         found = devices.within_reach(found, self.mesh)  # by the same name: the devices' own parts are let go
-        state, readings, deltas = self._settle(state, orders, found, sampling.words(number), self.fixed.seeds)
+        state, readings, deltas, weighed = self._settle(
+            state, orders, found, sampling.words(number), self.fixed.seeds
+        )
         fields = np.asarray(readings) if readings.size else np.zeros((len(Reading._fields), *shape))
-        return state, Outcome(Reading(*fields), deltas if keep else None)
+        return state, Outcome(Reading(*fields), deltas if keep else None, weighed)
 
     def work(self, starts: Starts, jobs: Jobs) -> Done:
         self._aloft = self._aloft or self._flights()

@@ -60,15 +60,18 @@ class Loop:
         shape = np.shape(orders.steps)
         readings = Reading(*(np.zeros(shape, self.task.dtype) for _ in Reading._fields))
         deltas = np.zeros((*shape, self.task.dim), self.task.dtype) if keep else None
+        weighed: dict[str, Any] = {}
         for trial in range(shape[0]):
             if np.any(orders.steps[trial] > 0):
-                self._trial(trial, state, orders, number, readings, deltas)
-        return state, Outcome(readings, deltas)
+                counts = self._trial(trial, state, orders, number, readings, deltas)
+                for name, mine in counts.items():
+                    weighed.setdefault(name, np.zeros(shape, self.task.dtype))[trial] = mine
+        return state, Outcome(readings, deltas, weighed)
 
     def _trial(
         self, trial: int, state: State, orders: Orders, number: int, readings: Reading, deltas: Any
-    ) -> None:
-        """One trial's round, written into the fresh copies of `round`."""
+    ) -> dict[str, Any]:
+        """One trial's round, written into the fresh copies of `round`; what a rule made of the clients."""
         dtype, uploads = self.task.dtype, []
         anchor, server = state.anchor[trial].copy(), state.server[trial].copy()
         told, lr = self.method.told(server, anchor), orders.lr[trial]
@@ -96,10 +99,11 @@ class Loop:
         hidden = None
         if self.method.guard is not None:
             hidden = dtype(np.asarray(orders.largest)[trial]), partial(self._drawn, trial, number)
-        moved, fresh = protocol.settle(
+        moved, fresh, weighed = protocol.settle(
             self.method, anchor, server, uploads, weights, np.maximum(steps, 1), foes, losses, hidden
         )
         state.anchor[trial], state.server[trial], state.step[trial] = moved, fresh, moved - anchor
+        return weighed
 
     def _drawn(self, trial: int, number: int, size: int) -> Any:
         """The server's own noise, where it keeps whole clients private."""

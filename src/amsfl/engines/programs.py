@@ -164,27 +164,29 @@ def settle(mesh: Mesh, method: Method, slots: int) -> Any:
 
     def body(
         state: State, orders: Orders, parts: list[Any], number: jax.Array, seeds: jax.Array
-    ) -> tuple[State, jax.Array, jax.Array]:
+    ) -> Any:
         trials, cohort = orders.steps.shape
         steps = orders.steps.astype(state.anchor.dtype)
         found = devices.summed(parts)
         counts = jnp.maximum(steps, 1)
         before = state.server
+        foes = (orders.foes, orders.words) if method.attacks else None
+        weighed: dict[str, jax.Array] = {}
         if not method.stacks:
             total = Upload(*(_in_order(part, slots) for part in found.total))
         else:
             stacked = Upload(*(part.reshape(trials, cohort, *part.shape[1:]) for part in found.uploads))
-            foes = (orders.foes, orders.words) if method.attacks else None
             each = stacked, orders.weights, counts
             if method.guard is None:
-                total = jax.vmap(partial(protocol.combined, method))(*each, foes)
+                total, weighed = jax.vmap(partial(protocol.combined, method))(*each, foes)
             else:
                 rest = before, orders.largest, seeds, foes
                 total, before = jax.vmap(partial(_guarded, method, number))(*each, *rest)
         shaped = found.readings.T.reshape(-1, trials, cohort)
         ran = orders.steps > 0
         losses = shaped[0] if len(shaped) else jnp.zeros_like(orders.weights)
-        loss = jax.vmap(protocol.mean_loss)(jnp.where(ran, losses, 0), jnp.where(ran, orders.weights, 0))
+        there = jnp.where(ran, losses, 0), jnp.where(ran, orders.weights, 0)
+        loss = jax.vmap(partial(protocol.mean_loss, method))(*there, foes)
         if method.guard is not None:  # no loss leaves a client, and a cohort may be empty
             loss = jnp.zeros_like(loss)
         whole = Total(*total, loss)
@@ -202,7 +204,7 @@ def settle(mesh: Mesh, method: Method, slots: int) -> Any:
             remembered(state.memory, found.memories),
             jnp.where(active, moved - state.anchor, state.step),
         )
-        return following, shaped, found.deltas.reshape(trials, cohort, -1)
+        return following, shaped, found.deltas.reshape(trials, cohort, -1), weighed
 
     return jax.jit(body, donate_argnums=0, out_shardings=NamedSharding(mesh, P()))
 

@@ -132,8 +132,9 @@ def _together(parts: Parts, state: State, flights: Mapping[int, Flight], turn: M
 
 def settle(
     parts: Parts, state: State, trial: int, flight: Flight, move: Move, version: int
-) -> tuple[State, Reading]:
-    """The server's move with what came in, each upload by its age; and the readings of those who came."""
+) -> tuple[State, Reading, dict[str, Any]]:
+    """The server's move with what came in, each upload by its age; the readings of those who came, and what
+    a rule made of them."""
     jobs, table, method, dtype = move.jobs, flight.table, parts.method, parts.task.dtype
     anchor, server = state.anchor[trial], state.server[trial]
     uploads = []
@@ -150,7 +151,7 @@ def settle(
         foes = parts.foes.who[trial, clients], words
     reading = Reading(*table["reading"][jobs["place"]].T)
     losses = reading.loss if reading.grad_sq.any() else None  # where clients say it
-    moved, fresh = protocol.settle(method, anchor, server, uploads, weights, steps, foes, losses)
+    moved, fresh, weighed = protocol.settle(method, anchor, server, uploads, weights, steps, foes, losses)
     after = State(state.anchor.copy(), state.server.copy(), state.client, state.memory, state.step.copy())
     after.anchor[trial], after.server[trial], after.step[trial] = moved, fresh, moved - anchor
-    return after, Reading(*(np.asarray(part, float) for part in reading))
+    return after, Reading(*(np.asarray(part, float) for part in reading)), weighed

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,6 +42,13 @@ class Trial:
     def begun(self) -> Sequence[int]:
         """Every client's steps, those under way or lost included."""
         return self.flight.taken(len(self.steps))
+
+
+class Worked(NamedTuple):
+    state: State
+    readings: dict[int, Reading]  # by trial, as the next one
+    deltas: Any  # of clients, where they are kept
+    weighed: dict[int, dict[str, Any]]  # how much each of the cohort counts after each link of a rule
 
 
 def until_the_server_moves(parts: Parts, trial: Trial) -> Move:
@@ -88,8 +95,8 @@ def spent(parts: Parts, trial: Trial, move: Move) -> dict[str, float]:
 
 def worked(
     parts: Parts, state: State, running: list[Trial], moves: dict[int, Move], decisions: dict[int, Decision]
-) -> tuple[State, dict[int, Reading], Any]:
-    """The state after every trial's move, and readings by trial; and clients' deltas, where they are kept.
+) -> Worked:
+    """The state after every trial's move, and what else came of it.
 
     Whole cohorts from the newest model go through the engine's own round, which sums as it goes; whatever
     else is under way is worked on together and settled one trial after another.
@@ -100,13 +107,14 @@ def worked(
     rounds_ = {i: move for i, move in moves.items() if landing.whole(parts, move, here[i].round)}
     others = {i: move for i, move in moves.items() if i not in rounds_}
     readings: dict[int, Reading] = {}
+    weighed: dict[int, dict[str, Any]] = {}
     deltas = None
     if others:
         state = landing.on_host(state)
         flights, versions = {i: t.flight for i, t in here.items()}, {i: t.round for i, t in here.items()}
         landing.compute(parts, state, flights, others, versions)
         for index, move in others.items():
-            state, readings[index] = landing.settle(
+            state, readings[index], weighed[index] = landing.settle(
                 parts, state, index, flights[index], move, versions[index]
             )
     if rounds_:
@@ -119,8 +127,10 @@ def worked(
         # to the host once: a field of a trial at a time costs more than the round does
         whole = Reading(*(np.asarray(part, float) for part in outcome.readings))
         readings |= {index: Reading(*(part[index] for part in whole)) for index in rounds_}
+        counts = {name: np.asarray(part, float) for name, part in outcome.weighed.items()}
+        weighed |= {index: {name: part[index] for name, part in counts.items()} for index in rounds_}
         deltas = outcome.deltas
-    return state, readings, deltas
+    return Worked(state, readings, deltas, weighed)
 
 
 def _orders(parts: Parts, cohorts: dict[int, Any], decisions: dict[int, Decision], number: int) -> Orders:

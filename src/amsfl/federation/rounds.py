@@ -53,7 +53,7 @@ def rounds(
         cohorts = {index: move.jobs["client"] for index, move in moves.items()}
         bills = {trial.index: spent(parts, trial, moves[trial.index]) for trial in running}
         times = {trial.index: took(parts, trial, moves[trial.index]) for trial in running}
-        state, readings, deltas = worked(parts, state, running, moves, decisions)
+        state, readings, deltas, weighed = worked(parts, state, running, moves, decisions)
         for trial in running:
             _advance(
                 parts,
@@ -83,6 +83,7 @@ def rounds(
                         bills[trial.index],
                         scores.get(trial.index, {}),
                         readings[trial.index],
+                        weighed[trial.index],
                         wall / len(running),
                     ),
                 )
@@ -193,6 +194,7 @@ def _record(
     bill: dict[str, float],
     found: dict[str, dict[str, Any]],
     reading: Reading,
+    weighed: dict[str, Any],
     wall: float,
 ) -> RoundRecord:
     taken = np.any(reading.grad_sq)  # all zero when none were taken
@@ -225,6 +227,7 @@ def _record(
         plan,
         {"seconds": wall},
         [share * parts.worth(age) for share, age in zip(mix, ages, strict=bool(mix))],
+        weighed=by_rule(parts.weights[trial.index, jobs["client"]], weighed),
         joules=bill.get("joules"),
         cost=bill.get("cost"),
         epsilon=book.bounds(private.used(book, trial.begun, trial.round)),
@@ -240,6 +243,17 @@ def _timeline(move: Move, ages: list[int]) -> dict[str, Any]:
         "started": move.jobs["started"].tolist(),
         "arrived": move.jobs["arrives"].tolist(),
         "dropped": [list(each) for each in lost],
+    }
+
+
+def by_rule(weights: Any, weighed: dict[str, Any]) -> dict[str, list[float | None]]:
+    """How much each of a cohort counts by what it claims, and after each link of the rule, for a record."""
+    if not weighed:
+        return {}
+    columns = {"claimed": np.asarray(weights, float) / np.sum(weights), **weighed}
+    return {
+        name: [float(each) if np.isfinite(each) else None for each in column]
+        for name, column in columns.items()
     }
 
 

@@ -1,14 +1,22 @@
 """What the server does with a cohort's uploads."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from amsfl.core import Total, Upload, namespace
+from amsfl import combine
+from amsfl.core import Reading, Total, Upload, namespace
 from amsfl.methods import Method
 from amsfl.methods.base import average
 
 Vector = Any
 Draw = Callable[[int], Vector]  # so many standard normal numbers
+Weighed = dict[str, Vector]  # by link of the rule: how much each client counts after it; {} without a rule
+
+
+class Settled(NamedTuple):
+    anchor: Vector
+    server: Vector
+    weighed: Weighed
 
 
 def settle(
@@ -21,22 +29,23 @@ def settle(
     foes: tuple[Vector, Vector] | None = None,
     losses: Vector | None = None,
     hidden: tuple[Any, Draw] | None = None,
-) -> tuple[Vector, Vector]:
-    """The next anchor and server state, from all uploads in the cohort's order.
+) -> Settled:
+    """The next anchor and server state, from all uploads in the cohort's order; and what a rule made of them.
 
     `weights` are the clients' shares of all data, `steps` what each did, both in the vectors' own precision;
     `foes` who attacks how, in a simulation, and each client's random word; `losses` what clients began with,
     where they say it; `hidden`, for a method that guards whole clients, the largest share of all of them and
     what draws its noise.
     """
+    weighed: Weighed = {}
     if method.guard is not None and hidden is not None:
         total, server = guarded(method, stacked(uploads, weights), weights, steps, server, hidden, foes)
     elif not method.stacks:
         total = summed(uploads, method.mix(weights, steps))
     else:
-        total = combined(method, stacked(uploads, weights), weights, steps, foes)
-    loss = mean_loss(losses, weights) if losses is not None else 0.0
-    return method.aggregate(anchor, Total(*total, loss), weights, steps, server)
+        total, weighed = combined(method, stacked(uploads, weights), weights, steps, foes)
+    loss = mean_loss(method, losses, weights, foes) if losses is not None else 0.0
+    return Settled(*method.aggregate(anchor, Total(*total, loss), weights, steps, server), weighed)
 
 
 def aged(method: Method, sent: Upload, worth: Any, anchor: Vector, began: Vector | None) -> Upload:
@@ -63,15 +72,26 @@ def guarded(
     return method.guard.apply(uploads, weights, server, *hidden)
 
 
-def mean_loss(losses: Vector, weights: Vector) -> Any:
-    """The cohort's mean loss, by weight."""
-    return (losses * weights).sum() / weights.sum()
+def mean_loss(
+    method: Method, losses: Vector, weights: Vector, foes: tuple[Vector, Vector] | None = None
+) -> Any:
+    """The cohort's mean loss, by weight, as clients say it; under a rule, where nobody's word is worth more
+    than another's, the middle one of those who count."""
+    if foes is not None:
+        where = namespace(weights).where
+        for number, attack in enumerate(method.attacks, 1):
+            if attack.told is not None:
+                false = attack.told(Reading(losses, *[losses * 0] * (len(Reading._fields) - 1))).loss
+                losses = where(foes[0] == number, false, losses)
+    if method.combine is None:
+        return (losses * weights).sum() / weights.sum()
+    return combine.middle(losses, namespace(weights).astype(weights > 0, weights.dtype))
 
 
 def combined(
     method: Method, uploads: Upload, weights: Vector, steps: Vector, foes: tuple[Vector, Vector] | None = None
-) -> Upload:
-    """What the method's rule makes of stacked uploads [n, ...].
+) -> tuple[Upload, Weighed]:
+    """What the method's rule makes of stacked uploads [n, ...], and how much each counts after each link.
 
     The rule sees every upload as it would enter a plain average, so that it and its weights are all it needs:
     upload_i mix_i / share_i, with shares that sum to 1 (FedNova's are mean steps, FedAvg's deltas); and how
@@ -82,10 +102,10 @@ def combined(
     share = average(weights, steps)
     scale = method.mix(weights, steps) / share
     rows = Upload(*(part * scale.reshape(-1, *[1] * (part.ndim - 1)) for part in uploads))
-    counts = share
+    counts, weighed = share, Weighed()
     if method.combine is not None:
-        rows, counts = method.combine.apply(rows, share, scale * (steps + method.closing))
-    return Upload(*((part * counts.reshape(-1, *[1] * (part.ndim - 1))).sum(0) for part in rows))
+        rows, counts, weighed = combine.weighed(method.combine, rows, share, scale * (steps + method.closing))
+    return Upload(*((part * counts.reshape(-1, *[1] * (part.ndim - 1))).sum(0) for part in rows)), weighed
 
 
 def _forged(

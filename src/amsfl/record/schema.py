@@ -45,6 +45,8 @@ class RoundRecord(NamedTuple):
     plan: dict[str, Any] = {}  # gain, drift, price, objective, bound, why; whatever the planner explains
     wall: dict[str, float] = {}
     mix: list[float] = []  # how much each client's upload counted, in the cohort's order
+    # under a rule: how much each counted by what it claimed, and after every link; None: a rule did not say
+    weighed: dict[str, list[float | None]] = {}
     # where rounds end before all are in, for each of the cohort: how many moves ago it began, when it did,
     # and when it came; and [client, from, to] of work that was not used
     staleness: list[int] = []

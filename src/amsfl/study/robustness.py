@@ -39,6 +39,8 @@ RULES = (
     "clip,nnm:{f},geomedian",
 )
 SAFE = RULES[-1]
+PARTS = ("gain", "drift", "loss")  # of the attack `readings`, which is all of them at once
+ATTACKS = tuple(each for each in attack.names() if each not in PARTS)
 UNEQUAL = f"1 to {MOST} steps"
 
 
@@ -109,7 +111,7 @@ def units(
         for name in names or CONTESTANTS:
             how = {k: v.format(f=count) for k, v in CONTESTANTS[name].items()}
             common = COMMON | how | {"seconds": seconds}
-            attacks = ["", *(f"{each}:{count}" for each in attack.names())]
+            attacks = ["", *(f"{each}:{count}" for each in ATTACKS)]
             yield Unit(
                 name,
                 count,

@@ -6,6 +6,7 @@ import numpy as np
 
 from amsfl import protocol
 from amsfl.clock.ends import Worth
+from amsfl.combine import middle
 from amsfl.core import Parts, Upload
 from amsfl.flower import wire
 from amsfl.flower.server import checks
@@ -96,8 +97,9 @@ def effective(good: list[Good]) -> Any:
 
 def combine(
     method: Method, model: wire.Model, good: list[Good], weights: Any, steps: Any, worth: Worth
-) -> tuple[wire.Vector, wire.Vector, wire.Buffers]:
-    """The next model, in float32 and in the clients' order, as the loop engine has it.
+) -> tuple[wire.Vector, wire.Vector, wire.Buffers, dict[str, Any]]:
+    """The next model, in float32 and in the clients' order, as the loop engine has it; what a rule made of
+    the clients.
 
     `worth` is what an upload counts by its age.
     """
@@ -109,19 +111,26 @@ def combine(
         for item in good
     ]
     losses = np.array([item.reply.reading.loss for item in good], np.float32)
-    anchor, server = protocol.settle(
+    anchor, server, weighed = protocol.settle(
         method, model.anchor, model.server, uploads, shares, counts, losses=losses
     )
     return (
         np.asarray(anchor, np.float32),
         np.asarray(server, np.float32),
-        {name: _buffer([item.reply.buffers[name] for item in good], weights) for name in model.buffers},
+        {
+            name: _buffer(method, [item.reply.buffers[name] for item in good], shares)
+            for name in model.buffers
+        },
+        weighed,
     )
 
 
-def _buffer(parts: list[wire.Vector], weights: Any) -> wire.Vector:
-    """Running statistics are averaged by weight; counters (BatchNorm's batches) take the largest."""
+def _buffer(method: Method, parts: list[wire.Vector], weights: Any) -> wire.Vector:
+    """Running statistics are averaged by weight, or their middle is taken where a rule doubts clients;
+    counters (BatchNorm's batches) take the largest."""
     stacked = np.stack(parts)
     if stacked.dtype.kind != "f":
         return np.asarray(stacked.max(0), stacked.dtype)
+    if method.combine is not None:
+        return np.asarray(middle(stacked, weights), stacked.dtype)
     return np.asarray(np.average(stacked, axis=0, weights=weights), stacked.dtype)

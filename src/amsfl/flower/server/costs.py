@@ -8,7 +8,9 @@ the client's. So each client gets the LOWEST such rest of its last rounds (its o
 all clients get the same mean wait on top (what a round will take all the same). Steps are the median of
 the last rounds: one bad round moves neither.
 
-A client's word is held against the server's own clock: steps cannot have taken longer than their reply.
+A client's word is held against the server's own clock: steps cannot have taken longer than their reply, and
+where a rule doubts clients, nobody's reply takes SLOW times what the others' take besides their steps: what
+is beyond that were its steps, whatever it says of them.
 Late replies teach as well as those in time, and one that never came says that its steps take longer than
 was waited for it. Scoring a model is an exchange of its own, and its whole time is what is remembered.
 """
@@ -21,6 +23,7 @@ import numpy as np
 from amsfl.clock import Costs
 
 LAST = 5
+SLOW = 5.0  # times the others' median, besides the steps
 GUESS = Costs(np.array([0.05]), np.array([5.0]))  # before anybody was measured: a plan needs some number
 
 
@@ -40,9 +43,18 @@ def start(clients: int, speeds: Sequence[float] = (), empty: Sequence[float] = (
 
 
 def observe(
-    old: Measured, client: int, steps: int, step_seconds: float, elapsed: float, poll: float
+    old: Measured,
+    client: int,
+    steps: int,
+    step_seconds: float,
+    elapsed: float,
+    poll: float,
+    doubted: bool = False,
 ) -> Measured:
     """One reply, `elapsed` from push to pull; it waited half a `poll` for the server on average."""
+    others = [min(past) for who, past in enumerate(old.rest) if past and who != client]
+    if doubted and len(others) > 1:
+        step_seconds = max(step_seconds, (elapsed - SLOW * float(np.median(others)) - poll / 2) / steps)
     step_seconds = min(step_seconds, elapsed / steps)
     rest = max(0.0, elapsed - steps * step_seconds - poll / 2)
     return old._replace(step=_noted(old.step, client, step_seconds), rest=_noted(old.rest, client, rest))

@@ -24,10 +24,15 @@ def learn(
     good: list[Good],
     poll: float,
     worth: Worth,
-) -> Reading:
-    """`who` are the clients of `good`, `taken` is the plan with the steps that they ran."""
+) -> tuple[Reading, dict[str, Any]]:
+    """The readings, and what a rule made of the clients.
+
+    `who` are the clients of `good`, `taken` is the plan with the steps that they ran.
+    """
     shares = roster.weights(stand.seats)[who]
-    stand.anchor, stand.server, stand.buffers = combine(method, model, good, shares, effective(good), worth)
+    stand.anchor, stand.server, stand.buffers, weighed = combine(
+        method, model, good, shares, effective(good), worth
+    )
     stand.step = stand.anchor - model.anchor
     columns = zip(*(item.reply.reading for item in good), strict=True)
     reading = Reading(*(np.array(column, float) for column in columns))
@@ -35,7 +40,13 @@ def learn(
     for item in good:
         reply = item.reply
         stand.measured = costs.observe(
-            stand.measured, item.place, reply.steps, reply.step_seconds, item.seconds, poll
+            stand.measured,
+            item.place,
+            reply.steps,
+            reply.step_seconds,
+            item.seconds,
+            poll,
+            method.combine is not None,
         )
         stand.seats[item.place] = stand.seats[item.place]._replace(accepted=reply.round)
         stand.steps[item.place] += reply.steps
@@ -43,7 +54,7 @@ def learn(
         sizes = [item.sizes[part] for item in good if item.lr is not None]
         stand.sizes[part] = checks.remember(stand.sizes[part], sizes)
     stand.round += 1
-    return reading
+    return reading, weighed
 
 
 def notes(good: list[Good]) -> list[str]:

@@ -18,7 +18,7 @@ from amsfl.core import UserError
 from amsfl.federation import ServeConfig
 from amsfl.federation.ends import in_flight, round_end_of
 from amsfl.federation.planner import Planner, planner, policy_of
-from amsfl.federation.rounds import counted
+from amsfl.federation.rounds import by_rule, counted
 from amsfl.federation.setup import Own, method_of, takes_readings
 from amsfl.flower import wire
 from amsfl.flower.server import best, costs, progress, roster, scoring
@@ -195,7 +195,7 @@ class Server:
             return None
         decision, model, cohort, kept, good, down, took, timeline = came
         taken = decision._replace(steps=np.array([item.reply.steps for item in good]))
-        reading = learn(
+        reading, weighed = learn(
             stand,
             self.method,
             self.planner,
@@ -207,12 +207,13 @@ class Server:
             self.worth,
         )
         self.door.notes += notes(good)
+        shares = roster.weights(stand.seats)[cohort[kept]]
         stand.refused += len(self.door.refused)
         spent = {"sum": float(sum(item.seconds for item in good)), "makespan": float(took)}
         stand.seconds = {key: stand.seconds[key] + spent[key] for key in spent}
         metrics = self.ending.judge(stand, began) | scoring.training(good, stand.seats, self.door)
         sizes = [protocol.weight(part) for item in good for part in item.reply.parts.values()]
-        mix = counted(self.method, roster.weights(stand.seats)[cohort[kept]], effective(good))
+        mix = counted(self.method, shares, effective(good))
         record = RoundRecord(
             stand.round,
             dict(stand.seconds),
@@ -228,6 +229,7 @@ class Server:
             self._explained(explain(decision, cohort, kept, good, expected)),
             {"seconds": self.post.now() - started, "elapsed": stand.elapsed},
             [share * self.worth(item.age) for share, item in zip(mix, good, strict=bool(mix))],
+            by_rule(shares, weighed),
             **timeline,
         )
         self.door.refused, self.door.notes = [], []

@@ -3,6 +3,7 @@
 from amsfl.report.measure.subject import Study
 from amsfl.report.tabulate.class_tables import classes, confusion, own_rows
 from amsfl.report.tabulate.comparison import comparison
+from amsfl.report.tabulate.doubt_table import doubts
 from amsfl.report.tabulate.more_tables import beyond, own, recall
 from amsfl.report.tabulate.paper_tables import accuracy, convergence
 from amsfl.report.tabulate.table import Table
@@ -18,9 +19,8 @@ def tables(study: Study) -> list[Table]:
     made += [further] if further else []
     if study.classes:
         made.append(recall(study))
-    made += [
-        table for make in (time_spent, classes, confusion, own_rows) if (table := make(study)) is not None
-    ]
+    further_tables = (time_spent, classes, confusion, own_rows, doubts)
+    made += [table for make in further_tables if (table := make(study)) is not None]
     if study.rest and not study.unlike:
         made.append(comparison(study))
     return [_noted(table, study) for table in made]
