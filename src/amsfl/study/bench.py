@@ -38,16 +38,27 @@ def bench(
     repeat: int = 3,
     started: float | None = None,
     rounds: int | None = None,
+    combine: str = "",
 ) -> dict[str, Any]:
-    """One job on this machine. `started` is when the process began, for the start-up time."""
+    """One job on this machine. `started` is when the process began, for the start-up time.
+
+    With a rule, the job without it is measured in the same process, before it: `times` as long it takes.
+    """
     if name not in JOBS:
         raise UserError(f"Unknown job {name!r}{nearest(name, JOBS)}.")
     job = JOBS[name]._replace(rounds=rounds or JOBS[name].rounds)
     data = load(job.data, data_dir=data_dir)
-    return measure(job, data, repeat, started) | {"job": name, "data": data.name, "synthetic": data.synthetic}
+    found = measure(job, data, repeat, started)
+    if combine:
+        plain = found["client_steps_per_second"]
+        found = measure(job, data, repeat, None, combine)
+        found |= {"combine": combine, "times": plain / found["client_steps_per_second"]}
+    return found | {"job": name, "data": data.name, "synthetic": data.synthetic}
 
 
-def measure(job: Job, data: Dataset, repeat: int, started: float | None = None) -> dict[str, Any]:
+def measure(
+    job: Job, data: Dataset, repeat: int, started: float | None = None, combine: str = ""
+) -> dict[str, Any]:
     """Client steps a second over the rounds, and whether it really trained."""
     from amsfl.engines import Orders, metrics  # before jax, which it sets up
     from amsfl.federation import make_config
@@ -65,6 +76,7 @@ def measure(job: Job, data: Dataset, repeat: int, started: float | None = None) 
             "batch": job.batch,
             "profile": "uniform",
             "model": job.model,
+            "combine": combine,
         }
     )
     parts = prepare(config, [0], Own(data))
