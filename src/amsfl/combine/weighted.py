@@ -67,6 +67,13 @@ def middle(values: Array, weights: Array) -> Array:
     """The weighted median along the first axis; of two middles the mean.
 
     m = (inf {v: W(v) >= 1/2} + inf {v: W(v) > 1/2}) / 2,   W(v) the weight of all values up to v
+
+    Args:
+        values: One row a client.
+        weights: Of the clients.
+
+    Returns:
+        One row.
     """
     low, high = (namespace(values).min(some, axis=0) for some in _upper(values, weights))
     return (low + high) / 2
