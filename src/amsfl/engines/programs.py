@@ -162,9 +162,7 @@ def work(
 def settle(mesh: Mesh, method: Method, slots: int) -> Any:
     """jit of what ends a round: all workers' and devices' parts summed, aggregated, put into the state."""
 
-    def body(
-        state: State, orders: Orders, parts: list[Any], number: jax.Array, seeds: jax.Array
-    ) -> Any:
+    def body(state: State, orders: Orders, parts: list[Any], number: jax.Array, seeds: jax.Array) -> Any:
         trials, cohort = orders.steps.shape
         steps = orders.steps.astype(state.anchor.dtype)
         found = devices.summed(parts)
