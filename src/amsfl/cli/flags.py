@@ -13,6 +13,7 @@ from amsfl.core import UserError
 from amsfl.federation.config import Serving, Settings, Simulation, Training
 
 Command = Callable[..., None]
+SPELLED = {"combine": "--robust"}  # how people look for it who fear false clients
 
 
 def takes(
@@ -29,6 +30,7 @@ def takes(
         @takes(Training, Simulation)
         def run(settings: dict[str, Any], out: Path | None = None) -> None:
     """
+    spelled = SPELLED | dict(other_names or {})
     others = [group for group in (Training, Simulation, Serving) if group not in groups and only is None]
     fields = {
         name: (group, field)
@@ -44,7 +46,7 @@ def takes(
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
                 default=None,
-                annotation=_annotation(name, field, group, (other_names or {}).get(name), group in others),
+                annotation=_annotation(name, field, group, spelled.get(name), group in others),
             )
             for name, (group, field) in fields.items()
         ]
