@@ -37,9 +37,10 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
         trainer, ask = make(context), wire.scalars(message.content, "ask")
         nothing: tuple[wire.Vector, wire.Buffers] = (np.zeros(0, np.float32), {})
         model = trainer.start(int(ask["seed"])) if ask["model"] else nothing
-        name = context.node_config.get("partition-id", context.node_id)
+        node = context.node_config
+        name = node.get("client") or node.get("partition-id", context.node_id)
         leaves = trainer.leaves() if ask["model"] and hasattr(trainer, "leaves") else ()
-        speed: Any = context.node_config.get("known-step-seconds", 0.0)
+        speed: Any = node.get("known-step-seconds", 0.0)
         if not speed and ask.get("probe"):
             speed = probe.step_seconds(trainer, int(ask["seed"]), int(ask["batch"]), pace_of(context))
         hello = wire.Hello(str(name), trainer.rows, *model, drives(trainer), leaves, float(speed))

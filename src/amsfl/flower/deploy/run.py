@@ -17,12 +17,13 @@ from amsfl.federation import Own, serve_config
 from amsfl.federation.ends import round_end_of
 from amsfl.federation.planner import policy_of
 from amsfl.federation.remarks import remarks
-from amsfl.federation.setup import method_of
+from amsfl.federation.setup import client_names, load_data, method_of
 from amsfl.flower.deploy import certificates, orphans, own_app
 from amsfl.flower.deploy.processes import Federation, loopback
 from amsfl.flower.deploy.shards import checksum, deal
 from amsfl.flower.deploy.speeds import RUN
 from amsfl.flower.server.app import LENGTH
+from amsfl.flower.server.door import NAME
 from amsfl.record import Summary
 
 PROJECT: dict[str, Any] = {
@@ -137,8 +138,18 @@ def _ready_made(recipe: Recipe, home: Path, out: Path) -> Prepared:
         warnings.warn(line, Remark, stacklevel=2)
     _check_slowdowns(recipe, clients)
     write_app(home / "app", {**settings, "clients": clients, "out": str(out), "shards": str(home / "shards")})
-    nodes = [_node(place, out) | {"shard": str(shard)} for place, shard in enumerate(shards)]
+    names = _sayable(client_names(config, load_data(config)))
+    nodes = [
+        _node(place, out) | {"shard": str(shard)} | ({"client": names[place]} if names else {})
+        for place, shard in enumerate(shards)
+    ]
     return Prepared(home / "app", nodes, checksum(home / "shards"))
+
+
+def _sayable(names: Sequence[str]) -> Sequence[str]:
+    """The sites' names, if a node-config's quotes can hold all of them; else clients go by number."""
+    fit = all(name.isprintable() and 0 < len(name) <= NAME and not set("\"'\\") & set(name) for name in names)
+    return names if fit and len(set(names)) == len(names) else ()
 
 
 def _own(recipe: Recipe, home: Path, out: Path) -> Prepared:

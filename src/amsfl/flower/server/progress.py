@@ -136,7 +136,7 @@ def summary(config: ServeConfig, stand: Progress, rounds: list[RoundRecord], not
         target=config.target,
         seconds_to_target=stand.reached["elapsed"] if stand.reached else None,
         rounds_to_target=int(stand.reached["rounds"]) if stand.reached else None,
-        steps={str(who): steps for who, steps in enumerate(stand.steps)},
+        steps={seat.name: steps for seat, steps in zip(stand.seats, stand.steps, strict=True)},
         bytes_up=sum(record.bytes_up for record in rounds),
         bytes_down=sum(record.bytes_down for record in rounds),
         refused=stand.refused,
