@@ -50,8 +50,8 @@ def test_it_imports_nothing_of_ours() -> None:
 
 @pytest.mark.parametrize("method", [name for name in methods.METHODS.table if name != "fedcsda"])
 def test_the_plain_client_does_what_ours_do(method: str) -> None:
-    theirs, found = run(plain_client.app, method)
-    mine, wanted = run(numpy_client(ours), method)
+    theirs, found = run(plain_client.app, method, round_end="all")  # some would not wait by themselves
+    mine, wanted = run(numpy_client(ours), method, round_end="all")
     assert not [item for record in found for item in record.plan["refused"]]
     assert [record.cohort for record in found] == [[0, 1, 2]] * 4
     np.testing.assert_allclose(theirs.anchor, mine.anchor, rtol=2e-4, atol=2e-5)
