@@ -135,7 +135,7 @@ def test_bench_in_miniature():
 
 
 def test_bench_command_refuses_other_jobs():
-    done = CliRunner().invoke(app, ["bench", "--job", "C"])
+    done = CliRunner().invoke(app, ["bench", "--job", "Z"])
     assert done.exit_code == 2
 
 

@@ -84,7 +84,9 @@ def test_a_stopped_run_goes_on_with_the_same_bits(far_sighted, tmp_path):
     assert told(amsfl.resume(tmp_path / "run", dataset=own_data())) == told(whole)
 
 
-@pytest.mark.parametrize(("name", "readings"), [("fedavg", False), ("scaffold", True)])
+@pytest.mark.parametrize(
+    ("name", "readings"), [("fedavg", False), pytest.param("scaffold", True, marks=pytest.mark.slow)]
+)
 def test_a_span_has_the_bits_of_its_rounds(name, readings):
     data, clients, trials = own_data(), 3, 2
     network = models.make("mlp:4", 2, 2)

@@ -77,7 +77,7 @@ def test_settings_of_another_source_are_refused(source: str, option: dict[str, o
 def test_catalogue_names_what_load_takes(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
     monkeypatch.setenv("AMSFL_DATA_DIR", str(tmp_path))
     lines = {line.name: line for line in catalogue()}
-    assert list(lines) == ["nslkdd", "nslkdd-synth", "digits", "FILE.csv"]
+    assert list(lines) == ["nslkdd", "nslkdd-synth", "digits", "images-synth", "texts-synth", "FILE.csv"]
     assert lines["nslkdd"].where == f"not in {tmp_path}"
     for name in ("nslkdd-synth", "digits"):
         data = load(name)

@@ -13,7 +13,8 @@ from amsfl.data import load, partition
 from amsfl.drift import reading
 from amsfl.engines import Orders, devices, losses, make, metrics, models, task
 from amsfl.engines.base import Scores
-from amsfl.engines.dense import turned
+from amsfl.engines.convolution import convolved
+from amsfl.engines.dense import Layer, turned
 from amsfl.engines.lanes import Lanes
 from amsfl.engines.memory import check_fits, state_bytes
 from amsfl.engines.waves import by_trial, pack, width
@@ -119,7 +120,7 @@ def test_few_compilations_whatever_the_steps(digits, lanes, most):
 def test_convolutions_are_convolutions(stride):
     """Values and gradients against XLA's own, the kernels laid out as it wants them."""
     keys = jax.random.split(jax.random.key(0), 3)
-    layer = models.Layer(jax.random.normal(keys[0], (9 * 3, 5)), jax.random.normal(keys[1], (5,)))
+    layer = Layer(jax.random.normal(keys[0], (9 * 3, 5)), jax.random.normal(keys[1], (5,)))
     maps = jax.random.normal(keys[2], (2, 7, 7, 3))
 
     def theirs(layer, maps):
@@ -132,7 +133,7 @@ def test_convolutions_are_convolutions(stride):
         return (jnp.sin(found + layer.bias)).sum()
 
     def ours(layer, maps):
-        return jnp.sin(models.convolved(layer, maps, stride)).sum()
+        return jnp.sin(convolved(layer, maps, stride)).sum()
 
     for mine, other in zip(
         *(jax.tree.leaves(jax.value_and_grad(f, (0, 1))(layer, maps)) for f in (ours, theirs)), strict=True

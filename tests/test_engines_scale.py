@@ -145,7 +145,10 @@ def memory_of(name: str, cohort: int, lanes: int = 3, workers: int = 1) -> tuple
     arguments = state, engine.fixed, orders, np.uint32(0), pack(steps, 2, lanes)
     shapes = jax.eval_shape(work, *arguments)
     found = jax.tree.map(lambda leaf: np.zeros((1, *leaf.shape[1:]), leaf.dtype), shapes)
-    programs = work.lower(*arguments), engine._settle.lower(state, orders, [found] * workers)
+    programs = (
+        work.lower(*arguments),
+        engine._settle.lower(state, orders, [found] * workers, np.uint32(0), engine.fixed.seeds),
+    )
     return job, [program.compile().memory_analysis() for program in programs]
 
 

@@ -79,7 +79,7 @@ def test_rows_are_found_in_turns_and_none_is_lost():
     assert found == np.flatnonzero(inside).tolist()
 
 
-@pytest.mark.parametrize("spec", ["mlp:7", "cnn"])
+@pytest.mark.parametrize("spec", ["mlp:7", pytest.param("cnn", marks=pytest.mark.slow)])
 def test_clipped_sums_are_those_of_rows_one_by_one(spec):
     model = models.make(spec, 16, 3)
     rng = np.random.default_rng(1)

@@ -138,9 +138,9 @@ def test_another_layout_is_not_resumed_on_scrambled_weights(call, monkeypatch):
 
     with pytest.raises(KeyboardInterrupt):
         amsfl.run(dataset=digits, out="a", watch=stop, **settings)
-    from amsfl.engines import models
+    from amsfl.engines.models import layers
 
-    monkeypatch.setattr(models, "turned", lambda layers: tuple(layers))
+    monkeypatch.setattr(layers, "_flips", lambda named: [False] * len(named))
     with pytest.raises(UserError, match="The run began with layout"):
         amsfl.resume("a", dataset=digits)
 
