@@ -9,18 +9,21 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
 
+from types import SimpleNamespace
+
 from safetensors.numpy import load_file
 from sklearn.linear_model import SGDRegressor
 from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
 from typer.testing import CliRunner
 
 import amsfl
-from amsfl import portable
+from amsfl import methods, portable
 from amsfl.cli.app import app
 from amsfl.core import UserError
 from amsfl.data import load
 from amsfl.federation import serve_config
 from amsfl.flower import Shard, evaluator, jax_client, serve, sklearn_client
+from amsfl.flower.client.for_jax import JaxTrainer
 from amsfl.flower.deploy.shards import deal, first_model, form, own_shard, scorer
 from amsfl.flower.rehearsal import Rehearsal
 from amsfl.record import read_run
@@ -161,3 +164,10 @@ def test_a_real_federation_predicts_amounts(rent: Path, tmp_path: Path) -> None:
     assert "R² " in done.output and "mean absolute error" in done.output
     found = read_run(out).summary
     assert found is not None and found.score == "r2" and found.metrics["holdout"]["r2"] > 0
+
+
+def test_tokens_beyond_the_vocabulary_are_refused_at_the_client():
+    """An index beyond the table would be cut off in silence."""
+    shard = Shard(np.full((1, 4), 99.0, np.float32), np.zeros(1, np.int32), 2, "transformer:16-1-20")
+    with pytest.raises(UserError, match="token 99"):
+        JaxTrainer(shard).begin(SimpleNamespace(batch=1), None, methods.make("fedavg"))

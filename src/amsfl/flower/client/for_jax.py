@@ -14,6 +14,7 @@ from amsfl.flower import numbers
 from amsfl.flower.client.app import Own, client_app
 from amsfl.flower.wire import Buffers, Model, Order, Vector
 from amsfl.methods import Method
+from amsfl.portable.network import check_rows
 
 
 class Shard(NamedTuple):
@@ -55,6 +56,7 @@ class JaxTrainer:
                 f"Method {method.name!r} learns from a teacher's classes, and labels are amounts."
             )
         self.batch, self.program = order.batch, self._compiled(method.objective)
+        check_rows(self.program.layers, self.shard.x)
         with np.errstate(over="ignore"):  # 32-bit words wrap around on purpose
             self.key = sampling.stream(*map(sampling.words, (order.seed, order.round, order.client)))
         self.teacher: Any = ()
