@@ -12,6 +12,7 @@ import amsfl
 from amsfl import clock, schedule
 from amsfl.cli.app import app
 from amsfl.core import UserError
+from amsfl.report import write
 
 DATA = own_data(120)
 TABLE = "step_seconds,latency,joules_step,joules_mb,cost_mb\n0.1,0.1,1,5,0.5\n0.2,0.1,4,0,0\n0.1,0.1,2,10,1\n"
@@ -123,3 +124,11 @@ def test_plan_takes_joules_and_megabytes(tmp_path: Path):
     assert free["steps"]["b"] > made["steps"]["b"]
     wrong = CliRunner().invoke(app, [*args, "--budget-megabytes", "3"])
     assert wrong.exit_code == 2 and "--sent" in wrong.stderr
+
+
+def test_time_against_energy_is_drawn_where_there_is_a_target(sites, tmp_path: Path):
+    run(sites, out=tmp_path / "run")
+    for target, there in ((None, False), (0.5, True)):
+        page = write([tmp_path / "run"], tmp_path / f"to-{target}", target)
+        assert (page.parent / "energy.svg").exists() == there
+        assert ("Time and energy" in page.read_text(encoding="utf-8")) == there
