@@ -52,6 +52,8 @@ def _figure(cells: Sequence[Cell]) -> "Figure":
                 marker = look.marker.code if cell.reached else ">"
                 axes.plot(cell.seconds, names.index(cell.name), marker, color=look.colour, ms=6, mew=0)
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter("")
         axes.set_title(way, fontsize=8)
         axes.set_xlabel("virtual seconds to the target")
         axes.set_yticks(range(len(names)), names, fontsize=7)
