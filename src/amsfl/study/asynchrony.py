@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from amsfl.data import Dataset
 from amsfl.federation import Own, RunConfig, make_config, run_batch
-from amsfl.record import locked, read_sealed, write_sealed
+from amsfl.record import locked, write_sealed
+from amsfl.study import units as units_
 
 PROFILES = ("mild", "wild", "slow-big", "far", "wan")
 PRESENCE = ("always", "chain:4,2")  # there for 4 s, away for 2, on the mean
@@ -22,7 +23,6 @@ RATES, STEPS = (0.1, 0.3, 1.0), (5, 20, 50)
 UPLOADS, WORK = 4_000, 60_000  # of a run, at most: clients' rounds, and their steps
 ROWS = 5000  # of the hold-out, in its random order
 CHUNK = 128  # trials at once
-AGAIN = "remove it, and the study runs it again."
 BASE = "FedAvg, all"
 CONTESTANTS: dict[str, dict[str, Any]] = {
     BASE: {"method": "fedavg", "round_end": "all"},
@@ -116,8 +116,8 @@ def run(
     dataset = dataset._replace(evals={"holdout": (x[:ROWS], y[:ROWS])})
     with locked(folder):
         for number, unit in enumerate(todo):
-            settings = {"data": dataset.name, "runs": [each.model_dump() for each in unit.configs]}
-            if _settings(_file(folder, unit.name)) == settings:
+            file, settings = units_.file_of(folder, unit.name), units_.settings_of(dataset, unit.configs)
+            if units_.finished(file, settings):
                 continue
             if watch:
                 watch(unit.name, number, len(todo))
@@ -126,7 +126,7 @@ def run(
                 ends += [
                     end(*each)._asdict() for each in zip(part, run_batch(part, Own(dataset)), strict=True)
                 ]
-            write_sealed(_file(folder, unit.name), {"name": unit.name, "settings": settings, "ends": ends})
+            write_sealed(file, {"name": unit.name, "settings": settings, "ends": ends})
 
 
 def _alike(configs: Sequence[RunConfig]) -> Iterator[list[RunConfig]]:
@@ -149,8 +149,7 @@ def end(config: RunConfig, result: Any) -> End:
 def read(folder: Path) -> list[Cell]:
     """Every finished contestant in every setting, in the contestants' order."""
     order = list(CONTESTANTS)
-    found = [read_sealed(file, AGAIN) for file in folder.glob("unit-*.json")]
-    found.sort(key=lambda each: order.index(each["name"]))
+    found = sorted(units_.read(folder), key=lambda each: order.index(each["name"]))
     return [cell for each in found for cell in cells(each["name"], [End(**one) for one in each["ends"]])]
 
 
@@ -174,12 +173,3 @@ def cells(name: str, ends: Sequence[End]) -> Iterator[Cell]:
             for pair, some in pairs.items()
         ]
         yield min(tried, key=lambda cell: (not cell.reached, cell.seconds))
-
-
-def _settings(file: Path) -> Any:
-    return read_sealed(file, AGAIN)["settings"] if file.exists() else None
-
-
-def _file(folder: Path, name: str) -> Path:
-    slug = "".join(c if c.isalnum() else "-" for c in name.lower())
-    return folder / f"unit-{slug}.json"

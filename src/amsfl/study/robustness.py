@@ -10,7 +10,7 @@ about rows more than an attacker's share.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,13 +18,13 @@ from amsfl import attack
 from amsfl.core import Plan
 from amsfl.data import Dataset
 from amsfl.federation import Own, RunConfig, make_config, run_batch
-from amsfl.record import Busy, RoundRecord, locked, read_sealed, write_sealed
+from amsfl.record import Busy, RoundRecord, locked, write_sealed
 from amsfl.schedule import Policy, Problem, Signals
 from amsfl.schedule.optimise import as_plan
+from amsfl.study import units as units_
 
 FOES = (1, 2, 3, 4)
 TARGET = 0.89
-AGAIN = "remove it, and the study runs it again."
 MOST = 50  # steps of the busiest client where steps are unequal; the least busy has 1
 RULES = (
     "median",
@@ -131,10 +131,10 @@ def run(
     """
     holdout = dataset._replace(evals={"holdout": dataset.evals["holdout"]})
     for number, unit in enumerate(todo):
-        file = _file(folder, unit)
-        settings = {"data": dataset.name, "runs": [each.model_dump() for each in unit.configs]}
+        file = units_.file_of(folder, f"{unit.name}-{unit.foes}")
+        settings = units_.settings_of(dataset, unit.configs)
         with suppress(Busy), locked(folder, f".{file.stem}-lock"):
-            if _settings(file) == settings:
+            if units_.finished(file, settings):
                 continue
             if watch:
                 watch(f"{unit.name}, {unit.foes} of {COMMON['clients']} attack", number, len(todo))
@@ -154,8 +154,10 @@ def end(config: RunConfig, rounds: Sequence[RoundRecord]) -> End:
 
 def read(folder: Path) -> list[Row]:
     """The table of every finished unit, in the contestants' order."""
-    order, found = list(CONTESTANTS), [read_sealed(file, AGAIN) for file in folder.glob("unit-*.json")]
-    rows = [row(each["name"], each["foes"], [End(**one) for one in each["ends"]]) for each in found]
+    order = list(CONTESTANTS)
+    rows = [
+        row(each["name"], each["foes"], [End(**one) for one in each["ends"]]) for each in units_.read(folder)
+    ]
     return sorted(rows, key=lambda row: (order.index(row.name), row.foes))
 
 
@@ -183,12 +185,3 @@ def as_markdown(rows: Sequence[Row]) -> str:
 def _seconds(ends: Sequence[End]) -> float | None:
     times = [each.seconds for each in ends]
     return None if None in times else float(np.mean([t for t in times if t is not None]))
-
-
-def _settings(file: Path) -> Any:
-    return read_sealed(file, AGAIN)["settings"] if file.exists() else None
-
-
-def _file(folder: Path, unit: Unit) -> Path:
-    slug = "".join(c if c.isalnum() else "-" for c in unit.name.lower())
-    return folder / f"unit-{slug}-{unit.foes}.json"

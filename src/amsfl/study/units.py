@@ -28,15 +28,27 @@ def run(
     holdout = dataset._replace(evals={"holdout": dataset.evals["holdout"]})
     with locked(folder):
         for number, unit in enumerate(todo):
-            file = folder / f"unit-{''.join(c if c.isalnum() else '-' for c in unit.name.lower())}.json"
-            settings = {"data": dataset.name, "runs": [each.model_dump() for each in unit.configs]}
-            if file.exists() and read_sealed(file, AGAIN)["settings"] == settings:
+            file, settings = file_of(folder, unit.name), settings_of(dataset, unit.configs)
+            if finished(file, settings):
                 continue
             if watch:
                 watch(unit.name, number, len(todo))
             pairs = zip(unit.configs, run_batch(unit.configs, Own(holdout)), strict=True)
             ends = [dict(end(config, result)) for config, result in pairs]
             write_sealed(file, {**unit.about, "settings": settings, "ends": ends})
+
+
+def file_of(folder: Path, name: str) -> Path:
+    return folder / f"unit-{''.join(c if c.isalnum() else '-' for c in name.lower())}.json"
+
+
+def settings_of(dataset: Dataset, configs: Sequence[RunConfig]) -> dict[str, Any]:
+    """What a unit was run with: it is run again where that changes."""
+    return {"data": dataset.name, "runs": [each.model_dump() for each in configs]}
+
+
+def finished(file: Path, settings: Mapping[str, Any]) -> bool:
+    return file.exists() and bool(read_sealed(file, AGAIN)["settings"] == settings)
 
 
 def read(folder: Path) -> Iterator[dict[str, Any]]:
