@@ -36,7 +36,8 @@ def write(numbers):
 def read(content, record, name):
     if record not in content or name not in content[record]:
         return []
-    data = content[record][name].data
+    part = content[record][name]
+    data = part if isinstance(part, bytes) else part.data  # small ones are bytes in a ConfigRecord
     assert data[:6] == b"\x93NUMPY"
     size = 2 if data[6] == 1 else 4
     begin = 8 + size + int.from_bytes(data[8 : 8 + size], "little")

@@ -15,6 +15,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[
 
 from amsfl.core import UserError
 from amsfl.flower.deploy import orphans
+from amsfl.flower.hasten import hasten
 from amsfl.flower.node import keeper, supernode
 from amsfl.flower.node.keeper import Keeper, Worker
 
@@ -138,6 +139,29 @@ def test_the_secret_is_read_once_and_is_no_file() -> None:
     with open(path, "rb") as file:
         assert file.read() == b"0123"
     assert json.dumps(path).startswith('"/dev/fd/')
+
+
+def test_a_part_of_a_message_that_is_on_its_way_is_asked_for_again_soon() -> None:
+    """Flower announces a message before its parts are there, and would sleep a second for the first."""
+    from flwr.supercore.inflatable.inflatable_utils import ObjectUnavailableError
+    from flwr.superlink.grid import http_grid
+    from flwr.supernode import start_client_internal as loop
+
+    for module in (http_grid, loop):
+        hasten(module)
+        once = module.pull_objects  # type: ignore[attr-defined]
+        hasten(module)
+        assert module.pull_objects is once  # type: ignore[attr-defined]
+        tries = {"a": 0, "b": 0}
+
+        def pull(key: str, tries: dict[str, int] = tries) -> bytes:
+            tries[key] += 1
+            if tries[key] < 3:
+                raise ObjectUnavailableError(key)
+            return key.encode()
+
+        assert once(["a", "b"], pull) == {"a": b"a", "b": b"b"} and tries == {"a": 3, "b": 3}
+        assert once.keywords["initial_backoff"] < 0.1  # type: ignore[attr-defined]
 
 
 def test_a_killed_deployment_s_temporary_folder_is_removed_and_nobody_else_s(tmp_path: Path) -> None:

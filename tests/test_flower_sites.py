@@ -19,7 +19,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
 
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
 from amsfl import methods, record
 from amsfl.core import UserError
@@ -96,15 +96,30 @@ def zipped() -> Array:
 def test_sizes_are_held_against_the_bytes_before_memory_is_taken() -> None:
     for part in (claimed((10**13,)), claimed((10**13, 0, 5), b"x"), claimed((-1,)), zipped()):
         with pytest.raises(ValueError):
-            wire.numbers(part)
+            wire.numbers(part.data)
     for value in (
         np.array(3, np.int64),
         np.asfortranarray(RNG.normal(size=(2, 3))),
         np.zeros((0, 7), np.int8),
     ):
-        found = wire.numbers(Array(value))
+        found = wire.numbers(Array(value).data)
         assert found.dtype == value.dtype and found.flags.writeable
         np.testing.assert_array_equal(found, value)
+
+
+def test_small_arrays_travel_within_their_record_and_large_ones_by_flower_s_own_way() -> None:
+    parts = {"delta": RNG.normal(size=(3, 4)), "count": np.array(7)}
+    large = parts | {"rest": np.zeros(wire.SMALL, np.int8)}
+    for sent, kind in ((parts, ConfigRecord), (large, ArrayRecord)):
+        record = wire.pack_arrays(sent)
+        assert isinstance(record, kind)
+        found = wire.arrays(RecordDict({"upload": record}), "upload")
+        assert found.keys() == sent.keys()
+        for name, part in sent.items():
+            np.testing.assert_array_equal(found[name], part)
+    for wrong in (ConfigRecord({"delta": "text"}), MetricRecord({"delta": 1.0})):
+        with pytest.raises(TypeError, match="holds no arrays"):
+            wire.arrays(RecordDict({"upload": wrong}), "upload")
 
 
 ZIPPED, CLAIMED = zipped(), claimed((10**13,))
@@ -133,8 +148,8 @@ def mutate(content: Any, rng: Any) -> None:
             ArrayRecord({"delta": Array(RNG.normal(size=3))}),
         ]
         content[name] = swapped[rng.integers(3)]
-    elif isinstance(record, ArrayRecord):
-        parts: dict[str, Any] = dict(record.items())
+    elif name == "upload":
+        parts: dict[str, Any] = {key: Array(part) for key, part in wire.arrays(content, name).items()}
         key = [*parts, "more"][rng.integers(len(parts) + 1)]
         old = parts.get(key, Array(np.ones(4, np.float32)))
         values = [1e30, np.nan, 1e3, -1.0]
@@ -142,7 +157,8 @@ def mutate(content: Any, rng: Any) -> None:
             (values[rng.integers(4)] * np.ones(4)).astype(["f4", "f8", "i8", "f2"][rng.integers(4)])
         )
         parts[key] = [garbled(old, rng), ZIPPED, CLAIMED, other][rng.integers(4)]
-        content[name] = ArrayRecord(parts)
+        inside = ConfigRecord({key: part.data for key, part in parts.items()})
+        content[name] = ArrayRecord(parts) if rng.random() < 0.5 else inside
     elif isinstance(record, MetricRecord):
         key = list(record)[rng.integers(len(record))]
         record[key] = SCALARS[rng.integers(len(SCALARS))]

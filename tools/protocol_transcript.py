@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from flwr.app import ArrayRecord, Message
+from flwr.app import Message
 
 from amsfl.flower import NumpyTrainer, numpy_client, serve
 from amsfl.flower.rehearsal import Rehearsal
@@ -50,7 +50,7 @@ def client(context: Any) -> NumpyTrainer:
 def told(title: str, content: Any) -> list[str]:
     lines = [title]
     for name, record in content.items():
-        if isinstance(record, ArrayRecord):
+        if name in ("model", "upload", "buffers"):
             for key, part in arrays(content, name).items():
                 shown = ", ".join(f"{float(value):.4g}" for value in part)
                 lines.append(f"  {name}.{key} = float32 [{shown}]")

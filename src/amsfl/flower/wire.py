@@ -1,14 +1,15 @@
 # ruff: noqa: RUF012 (defaults of a NamedTuple, which nobody changes in place)
 """What travels: an order to a client, and its reply, as Flower records. Arrays are plain numpy; no pickle.
 
-Order: `order` (ConfigRecord, the fields of Order), `model` (ArrayRecord: anchor, server, direction, all
-flat float32), `buffers` (ArrayRecord, by name, only for models that have some).
-Reply: `echo` (ConfigRecord: run, round, client), `upload` (ArrayRecord: delta, extra, or what the order's
+Order: `order` (ConfigRecord, the fields of Order), `model` (arrays: anchor, server, direction, all
+flat float32), `buffers` (arrays, by name, only for models that have some).
+Reply: `echo` (ConfigRecord: run, round, client), `upload` (arrays: delta, extra, or what the order's
 `transmit` encodes them to), `buffers`,
 `report` (MetricRecord: the reading, steps, rows, step_seconds, compute_seconds, lost_state; moved and skipped
 where a client's own optimizer moved it), `metrics` (MetricRecord, what else it wants known; may be missing).
 An array that holds nothing is left out, and so is `buffers` where a model has none: whatever is missing is
-empty (Flower sends every array and every record in a request of its own, and those add up).
+empty. Small arrays are bytes in a ConfigRecord, large ones an ArrayRecord: Flower sends every record in a
+request of its own and every array of an ArrayRecord in two, and those add up.
 Any client that reads and writes these records takes part, whatever it is written in.
 """
 
@@ -24,12 +25,14 @@ from amsfl.core import Parts, Reading
 
 Vector = np.ndarray[Any, np.dtype[Any]]
 Buffers = dict[str, Vector]
+Record = ArrayRecord | ConfigRecord | MetricRecord
 OPTION = "option."  # prefix of a method's hyper-parameters in the order
 HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
 NOTHING = np.zeros(0, np.float32)
+SMALL = 1 << 20  # bytes: arrays that weigh less together travel within their record
 NUMBERS = "fiub"  # kinds of dtype that travel: floats, integers, truth
 
 
@@ -210,44 +213,57 @@ def _leaves(said: Mapping[str, Any]) -> tuple[Leaf, ...]:
     )
 
 
-def records(**parts: ArrayRecord | ConfigRecord | MetricRecord) -> RecordDict:
+def records(**parts: Record) -> RecordDict:
     """Those that hold something."""
     return RecordDict({name: part for name, part in parts.items() if len(part)})
 
 
-def laden(parts: Mapping[str, Any]) -> ArrayRecord:
+def laden(parts: Mapping[str, Any]) -> ArrayRecord | ConfigRecord:
     """Those arrays that hold something."""
     return pack_arrays({name: part for name, part in parts.items() if np.size(part)})
 
 
-def pack_arrays(parts: Mapping[str, Any]) -> ArrayRecord:
+def pack_arrays(parts: Mapping[str, Any]) -> ArrayRecord | ConfigRecord:
     # np.array and not ascontiguousarray, which turns a scalar buffer into a vector of one
-    return ArrayRecord({name: Array(np.array(part, order="C")) for name, part in parts.items()})
+    plain = {name: np.array(part, order="C") for name, part in parts.items()}
+    if sum(part.nbytes for part in plain.values()) < SMALL:
+        return ConfigRecord({name: Array(part).data for name, part in plain.items()})
+    return ArrayRecord({name: Array(part) for name, part in plain.items()})
 
 
 def arrays(content: RecordDict, name: str) -> Buffers:
+    """Arrays by name, whichever way they came."""
     record: Any = content.get(name, ArrayRecord())
-    if not isinstance(record, ArrayRecord):
-        raise TypeError(f"{name} is a {type(record).__name__}, not an ArrayRecord")
-    return {str(key): numbers(part) for key, part in record.items()}
+    if isinstance(record, ArrayRecord):
+        return {str(key): numbers(_bytes(part)) for key, part in record.items()}
+    inside: dict[str, Any] = dict(record.items()) if isinstance(record, ConfigRecord) else {"": None}
+    if all(isinstance(part, bytes) for part in inside.values()):
+        return {str(key): numbers(part) for key, part in inside.items()}
+    raise TypeError(f"{name} is a {type(record).__name__}, and holds no arrays")
 
 
-def numbers(part: Array) -> Vector:
+def _bytes(part: Array) -> bytes:
+    if part.stype != "numpy.ndarray":
+        raise ValueError(f"an array of kind {part.stype!r}")
+    return part.data
+
+
+def numbers(data: bytes) -> Vector:
     """An array in numpy's own format and in no other; its size is held against the bytes that came.
 
     np.load opens zip archives and takes the memory that a header claims, before it looks for the bytes.
     """
-    file = BytesIO(part.data)
+    file = BytesIO(data)
     version = np.lib.format.read_magic(file)
-    if part.stype != "numpy.ndarray" or version not in HEADERS:
-        raise ValueError(f"an array of kind {part.stype!r}, version {version}")
+    if version not in HEADERS:
+        raise ValueError(f"an array of version {version}")
     shape, fortran, dtype = HEADERS[version](file)
     if dtype.kind not in NUMBERS or dtype.subdtype is not None or min(shape, default=0) < 0:
         raise ValueError(f"an array of {dtype} {shape}")
-    here = len(part.data) - file.tell()
+    here = len(data) - file.tell()
     if prod(shape) * dtype.itemsize != here:
         raise ValueError(f"an array of {dtype} {shape} has {here} bytes")
-    flat = np.frombuffer(part.data, dtype, prod(shape), file.tell())
+    flat = np.frombuffer(data, dtype, prod(shape), file.tell())
     return np.array(flat.reshape(shape, order="F" if fortran else "C"))
 
 

@@ -1,8 +1,9 @@
 """Flower's SuperNode, with two things changed: who runs its ClientApps, and how long it sleeps.
 
 Flower's own SuperNode starts a process for every message, whose imports cost seconds, and sleeps three
-seconds when there was no message. In its `--isolation process` mode it leaves the running to somebody else:
-here a thread (keeper.py) that hands every message to a process that lives as long as the run (worker.py).
+seconds when there was no message, and one where a part of a message is still on its way (hasten.py). In its
+`--isolation process` mode it leaves the running to somebody else: here a thread (keeper.py) that hands every
+message to a process that lives as long as the run (worker.py).
 All else is Flower's.
 """
 
@@ -15,6 +16,7 @@ import time
 from collections.abc import Sequence
 
 from amsfl.core import UserError
+from amsfl.flower.hasten import hasten
 from amsfl.flower.node.keeper import Keeper
 from amsfl.flower.ports import free_port
 
@@ -69,6 +71,7 @@ def run(address: str, secret: bytes, poll: float) -> None:
     from flwr.supernode.cli.flower_supernode import flower_supernode
 
     setattr(loop, "time", Brisk(poll, keeper))  # noqa: B010  (mypy knows it as a module)
+    hasten(loop)
     threading.Thread(target=keeper.run, name="amsfl-keeper", daemon=True).start()
     try:
         flower_supernode()

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
+from flwr.superlink.grid import http_grid
 
 from amsfl.core import UserError
 from amsfl.core.scores import spoken
@@ -15,6 +16,7 @@ from amsfl.federation.audience import audience
 from amsfl.federation.brought import brought
 from amsfl.federation.config import Simulation
 from amsfl.flower import numbers
+from amsfl.flower.hasten import hasten
 from amsfl.flower.server.best import Form
 from amsfl.flower.server.progress import Evaluate, Progress, deciding_split, summary
 from amsfl.flower.server.rounds import Server
@@ -76,6 +78,7 @@ def serve(
     Returns:
         Where the run stands at its end, and its rounds.
     """
+    hasten(http_grid)
     own, rest = brought(settings)
     rest |= own.names()
     out, again, force = rest.pop("out", None), bool(rest.pop("resume", False)), bool(rest.pop("force", False))
