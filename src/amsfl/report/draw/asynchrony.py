@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from amsfl.report.draw import style
-from amsfl.report.draw.drawing import Drawn, canvas, legend, render
+from amsfl.report.draw.drawing import canvas, legend, save
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,14 +28,8 @@ class Cell(Protocol):
 
 def draw(cells: Sequence[Cell], folder: Path) -> None:
     """asynchrony.png and .svg; a panel for each way of being there."""
-    import matplotlib
-
-    if not cells:
-        return
-    with matplotlib.rc_context(style.RC):
-        made = render(Drawn("asynchrony", "Time to the target", "", _figure(cells)), [])
-    (folder / "asynchrony.svg").write_text(made.alone, encoding="utf-8")
-    (folder / "asynchrony.png").write_bytes(made.png)
+    if cells:
+        save("asynchrony", "Time to the target", lambda: _figure(cells), folder)
 
 
 def _figure(cells: Sequence[Cell]) -> "Figure":

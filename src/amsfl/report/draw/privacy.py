@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from amsfl.report.draw import style
-from amsfl.report.draw.drawing import Drawn, canvas, legend, render
+from amsfl.report.draw.drawing import canvas, legend, save
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,14 +26,8 @@ class Row(Protocol):
 
 def draw(rows: Sequence[Row], folder: Path) -> None:
     """privacy.png and .svg: a line a contestant, bars of two standard errors."""
-    import matplotlib
-
-    if not rows:
-        return
-    with matplotlib.rc_context(style.RC):
-        made = render(Drawn("privacy", "Accuracy against epsilon", "", _figure(rows)), [])
-    (folder / "privacy.svg").write_text(made.alone, encoding="utf-8")
-    (folder / "privacy.png").write_bytes(made.png)
+    if rows:
+        save("privacy", "Accuracy against epsilon", lambda: _figure(rows), folder)
 
 
 def _figure(rows: Sequence[Row]) -> "Figure":

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from amsfl.report.draw import style
-from amsfl.report.draw.drawing import Drawn, canvas, legend, render
+from amsfl.report.draw.drawing import canvas, legend, save
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,14 +26,8 @@ class Row(Protocol):
 
 def draw(rows: Sequence[Row], folder: Path) -> None:
     """robustness.png and .svg: a line a contestant; at 0 its accuracy without an attack."""
-    import matplotlib
-
-    if not rows:
-        return
-    with matplotlib.rc_context(style.RC):
-        made = render(Drawn("robustness", "Under the worst attack", "", _figure(rows)), [])
-    (folder / "robustness.svg").write_text(made.alone, encoding="utf-8")
-    (folder / "robustness.png").write_bytes(made.png)
+    if rows:
+        save("robustness", "Under the worst attack", lambda: _figure(rows), folder)
 
 
 def _figure(rows: Sequence[Row]) -> "Figure":

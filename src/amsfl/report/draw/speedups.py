@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from amsfl.report.draw import style
-from amsfl.report.draw.drawing import Drawn, canvas, legend, render
+from amsfl.report.draw.drawing import canvas, legend, save
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,14 +36,8 @@ class Speedup(Protocol):
 
 def draw(rows: Sequence[Speedup], folder: Path) -> None:
     """speedups.png and .svg: a line a comparison, a dot with its interval a target, worst to best thin."""
-    import matplotlib
-
-    if not rows:
-        return
-    with matplotlib.rc_context(style.RC):
-        made = render(Drawn("speedups", "Times as fast", "", _figure(rows)), [])
-    (folder / "speedups.svg").write_text(made.alone, encoding="utf-8")
-    (folder / "speedups.png").write_bytes(made.png)
+    if rows:
+        save("speedups", "Times as fast", lambda: _figure(rows), folder)
 
 
 def _figure(rows: Sequence[Speedup]) -> "Figure":
