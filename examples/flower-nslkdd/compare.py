@@ -5,20 +5,21 @@
 Every unit is a deployment of its own on this machine, with the same shards and speeds, run to the target (or
 --seconds). The time is wall-clock, from the first order to the evaluation that passed. For each of --repeat
 seeds FedAvg is given every combination of steps and learning rates, and the best of them on that seed, with
-hindsight, is what AMSFL is held against. A FedAvg that takes --give-up times as long as AMSFL did, or as long
-as the seed's best FedAvg so far, is stopped: it cannot be the best any more. --jobs deployments run side by
-side (slowed clients sleep: one keeps a third of a core busy). The same command goes on where it stopped.
+hindsight, is what AMSFL is held against. A FedAvg that has taken --give-up times as long as AMSFL did, or as
+long as the seed's best FedAvg so far, is stopped: it cannot be the best any more. --jobs deployments run side
+by side (slowed clients sleep: one keeps a third of a core busy), seed by seed: AMSFL starts together with its
+rivals and has the same company. The same command goes on where it stopped; --show only prints what is there.
 """
 
 import argparse
 import json
-from collections.abc import Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+import time
+from collections.abc import Mapping
 from math import inf
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from amsfl.core import UserError
 from amsfl.flower.deploy.run import deploy
@@ -43,6 +44,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--repeat", type=int, default=1, help="seeds")
     parser.add_argument("--jobs", type=int, default=1, help="deployments side by side")
+    parser.add_argument("--show", action="store_true", help="run nothing, print what --out holds")
     parser.add_argument("--out", type=Path, default=Path("runs/flower-compare"))
     return parser.parse_args()
 
@@ -62,54 +64,93 @@ def limit(given: argparse.Namespace, found: Found, seed: int) -> float:
     return min([given.seconds, *(each * row["seconds"] for each, row in zip(times, rivals, strict=True))])
 
 
-def unit(
-    given: argparse.Namespace, line: str, name: str, own: Mapping[str, Any], seed: int, most: float
-) -> Any:
-    """One deployment; its row, or why there is none."""
+class Unit(NamedTuple):
+    line: str  # its name and its folder
+    name: str
+    own: dict[str, Any]
+    seed: int
+
+
+def work(given: argparse.Namespace, each: Unit, most: float, answer: Any) -> None:
+    """One deployment; sends its row, or why there is none."""
     slowdowns = [float(part) for part in given.slowdowns.split(",")]
-    settings = {"data": given.data, "clients": len(slowdowns), "target": given.target, **own}
-    settings |= {"seed": seed, "seconds": most, "force": True, "patience": PATIENCE}
+    settings = {"data": given.data, "clients": len(slowdowns), "target": given.target, **each.own}
+    settings |= {"seed": each.seed, "seconds": most, "force": True, "patience": PATIENCE}
     settings |= {"data_dir": given.data_dir} if given.data_dir else {}
     try:
         got = deploy(
             settings,
-            given.out / line,
+            given.out / each.line,
             slowdowns,
             given.step_seconds,
-            say=lambda said: print(f"{line}: {said}", flush=True),
+            say=lambda said: print(f"{each.line}: {said}", flush=True),
         )
     except UserError as error:
-        return str(error)
-    row = {"method": name, "seed": seed, "seconds": got.seconds_to_target, "rounds": got.rounds}
-    return row | {"accuracy": got.accuracy, "limit": most}
+        answer.send(str(error))
+        return
+    row = {"method": each.name, "seed": each.seed, "seconds": got.seconds_to_target, "rounds": got.rounds}
+    answer.send(row | {"accuracy": got.accuracy, "limit": most})
 
 
-def todo(given: argparse.Namespace, found: Found) -> Iterator[list[tuple[str, str, dict[str, Any], int]]]:
-    """AMSFL's units first, since the others' limits come from them."""
+def todo(given: argparse.Namespace, found: Found) -> list[Unit]:
+    """Seed by seed, AMSFL first: the others' limits come from it."""
     seeds = range(given.seed, given.seed + given.repeat)
-    every = [(f"{n}-seed{s}", n, own, s) for n, own in contestants(given).items() for s in seeds]
-    for ours in (True, False):
-        yield [each for each in every if (each[1] == "amsfl") == ours and each[0] not in found]
+    every = [Unit(f"{name}-seed{s}", name, own, s) for s in seeds for name, own in contestants(given).items()]
+    return [each for each in every if each.line not in found]
+
+
+def spent(given: argparse.Namespace, each: Unit, since: float) -> dict[str, Any]:
+    """The row of a unit that runs since then: its seconds up to its last whole round."""
+    path = given.out / each.line / "rounds.jsonl"
+    ours = path.exists() and path.stat().st_mtime > since  # not those of one that was cut off before
+    lines = path.read_bytes().splitlines(keepends=True) if ours else []
+    whole = [line for line in lines if line.endswith(b"\n")]
+    last = json.loads(whole[-1]) if whole else {"wall": {"elapsed": 0.0}, "metrics": {}}
+    scores = last["metrics"].get("holdout", {})
+    row = {"method": each.name, "seed": each.seed, "seconds": None, "rounds": len(whole)}
+    return row | {"accuracy": scores.get("accuracy"), "limit": last["wall"]["elapsed"]}
 
 
 def run(given: argparse.Namespace, found: Found, book: Path) -> list[str]:
     """Every unit that is not in the book yet; what failed."""
-    failed = []
-    with ProcessPoolExecutor(given.jobs, get_context("spawn")) as pool:
-        for units in todo(given, found):
-            under_way: dict[Future[Any], str] = {}
-            while units or under_way:
-                while units and len(under_way) < given.jobs:
-                    line, name, own, seed = units.pop(0)
-                    most = limit(given, found, seed) if name != "amsfl" else given.seconds
-                    under_way[pool.submit(unit, given, line, name, own, seed, most)] = line
-                for done in wait(under_way, return_when=FIRST_COMPLETED).done:
-                    line, row = under_way.pop(done), done.result()
-                    if isinstance(row, str):
-                        failed.append(f"{line}: {row}")
-                        continue
-                    found[line] = row
-                    book.write_text(json.dumps(found, indent=1))
+    failed, units, spawn = list[str](), todo(given, found), get_context("spawn")
+    under_way = list[tuple[Unit, float, Any, Any]]()  # since when, its process, where its row comes from
+
+    def keep(each: Unit, row: Any) -> None:
+        if isinstance(row, str):
+            failed.append(f"{each.line}: {row}")
+            return
+        found[each.line] = row
+        book.write_text(json.dumps(found, indent=1))
+
+    try:
+        while units or under_way:
+            while units and len(under_way) < given.jobs:
+                each, (here, there) = units.pop(0), spawn.Pipe(duplex=False)
+                most = given.seconds if each.name == "amsfl" else limit(given, found, each.seed)
+                process = spawn.Process(target=work, args=(given, each, most, there))
+                process.start()
+                under_way.append((each, time.time(), process, here))
+            time.sleep(0.5)
+            for place in list(under_way):
+                each, since, process, here = place
+                row = spent(given, each, since)
+                if here.poll():
+                    keep(each, here.recv())
+                elif not process.is_alive():
+                    keep(each, f"it ended with code {process.exitcode}")
+                elif each.name != "amsfl" and row["limit"] > limit(given, found, each.seed):
+                    process.terminate()  # it ends what it started
+                    keep(each, row)
+                else:
+                    continue
+                process.join()
+                under_way.remove(place)
+    finally:
+        for _, _, process, _ in under_way:
+            process.terminate()
+        for _, _, process, _ in under_way:
+            process.join()
     return failed
 
 
@@ -131,7 +172,7 @@ def show(given: argparse.Namespace, found: Found) -> None:
             ratios.append(best["seconds"] / ours[0])
             print(f"seed {seed}: best FedAvg {best['method']} / AMSFL: {ratios[-1]:.2f}")
         else:
-            ratios.append(best["limit"] / ours[0])
+            ratios.append(min(row["limit"] for row in rows if row["method"] != "amsfl") / ours[0])
             print(f"seed {seed}: no FedAvg arrived within its limit, {ratios[-1]:.2f} x AMSFL: it is more")
     if ratios:
         print(f"best FedAvg / AMSFL, median of {len(ratios)} seeds: at least {median(ratios):.2f}")
@@ -150,7 +191,7 @@ if __name__ == "__main__":
     given.out.mkdir(parents=True, exist_ok=True)
     book = given.out / "compare.json"
     found: Found = json.loads(book.read_text()) if book.exists() else {}
-    failed = run(given, found, book)
+    failed = [] if given.show else run(given, found, book)
     show(given, found)
     for line in failed:
         print(f"failed, run the same command again: {line}")

@@ -131,14 +131,15 @@ def _ready_made(recipe: Recipe, home: Path, out: Path) -> Prepared:
     settings = recipe.settings
     config = serve_config({key: value for key, value in settings.items() if key not in RUN})
     method = method_of(config, Own())
-    shards = deal(config, home / "shards")
+    source = load_data(config)
+    shards = deal(config, home / "shards", source)
     clients = len(shards)  # the data's own sites, where it has a column of them
     round_end_of(config, method, config.cohort or clients)  # refused before anything starts
     for line in remarks(config, method, policy_of(config, method), clients):
         warnings.warn(line, Remark, stacklevel=2)
     _check_slowdowns(recipe, clients)
     write_app(home / "app", {**settings, "clients": clients, "out": str(out), "shards": str(home / "shards")})
-    names = _sayable(client_names(config, load_data(config)))
+    names = _sayable(client_names(config, source))
     nodes = [
         _node(place, out) | {"shard": str(shard)} | ({"client": names[place]} if names else {})
         for place, shard in enumerate(shards)

@@ -11,7 +11,7 @@ from amsfl import data
 from amsfl.core import UserError
 from amsfl.core import score as score_of
 from amsfl.core.scores import usual
-from amsfl.data import Amount
+from amsfl.data import Amount, Dataset
 from amsfl.data.recipe import Recipe
 from amsfl.federation import Own, Training
 from amsfl.federation.setup import client_names, load_data, method_of, scheme
@@ -26,9 +26,12 @@ from amsfl.record.fingerprint import of_arrays
 FORM = "form.json"  # beside the splits: what of the data a model's file needs
 
 
-def deal(config: Training, folder: Path) -> list[Path]:
-    """Write shard-0.npz ... and server.npz (the splits that the server judges by); the shards' paths."""
-    source = load_data(config)
+def deal(config: Training, folder: Path, source: Dataset | None = None) -> list[Path]:
+    """Write shard-0.npz ... and server.npz (the splits that the server judges by); the shards' paths.
+
+    `source` is the data that the settings name, where somebody has read it already.
+    """
+    source = load_data(config) if source is None else source
     score_of(config.score, source.classes)  # a score that this label cannot have is said here
     if not source.classes and method_of(config, Own()).objective is not None:
         raise UserError(
