@@ -7,9 +7,12 @@ import pytest
 from federation_small import SMALL, own_data
 
 from amsfl.federation import make_config
+from amsfl.record import locked
 from amsfl.study import asynchrony as study
-from amsfl.study.asynchrony import BASE, PRESENCE, PROFILES, Cell, End, Unit
+from amsfl.study import units as units_
+from amsfl.study.asynchrony import BASE, PRESENCE, PROFILES, Cell, End
 from amsfl.study.asynchrony_table import as_markdown, table
+from amsfl.study.units import Unit
 
 
 def test_hindsight_takes_the_pair_that_all_seeds_reach_soonest():
@@ -40,20 +43,26 @@ def test_units_try_every_contestant_alike():
     """Rates x steps for whoever must be told them, in all settings; the same work for everybody."""
     settings = len(PROFILES) * len(PRESENCE)
     for unit in study.units([1, 2]):
-        told = 1 if "AMSFL" in unit.name else len(study.RATES) * len(study.STEPS)
-        assert len(unit.configs) == told * settings * 2
+        told = 1 if "AMSFL" in unit.name else len(study.RATES)
+        assert len(unit.configs) == told * settings * 2 and unit.about["name"] in study.CONTESTANTS
         assert all(each.target == study.TARGET and each.clock == "makespan" for each in unit.configs)
 
 
 def test_a_stopped_study_goes_on(tmp_path: Path):
     common = SMALL | {"clock": "makespan", "target": 0.9, "rounds": 3}
     units = [
-        Unit(name, [make_config(common | how | {"steps": steps}) for steps in (1, 2)])
+        Unit(f"{name}, {steps} steps", {"name": name}, [make_config(common | how | {"steps": steps})])
+        for steps in (1, 2)
         for name, how in ((BASE, {}), ("FedBuff, buffer:2", {"method": "fedbuff", "round_end": "buffer:2"}))
     ]
     done: list[str] = []
     for todo in (units[:1], units):
         study.run(tmp_path, own_data(120), todo, lambda name, *_: done.append(name))
-    assert done == [BASE, "FedBuff, buffer:2"]
+    assert done == [unit.name for unit in units]
     cells = study.read(tmp_path)
-    assert [cell.name for cell in cells] == done and all(math.isfinite(cell.seconds) for cell in cells)
+    assert [cell.name for cell in cells] == [BASE, "FedBuff, buffer:2"]
+    assert all(math.isfinite(cell.seconds) for cell in cells)
+    with locked(tmp_path, f".{units_.file_of(tmp_path, units[0].name).stem}-lock"):  # another process has it
+        units_.file_of(tmp_path, units[0].name).unlink()
+        study.run(tmp_path, own_data(120), units)
+    assert not units_.file_of(tmp_path, units[0].name).exists()

@@ -113,12 +113,12 @@ def buffered(parts, steps, count, moves, worth):
     seconds = costs.step_seconds * steps + costs.comm_seconds
     heap = sorted((float(seconds[who]), who, 0, 0) for who in range(clients))
     models, version, held, now = {0: x}, 0, [], 0.0
-    empty = np.zeros((1, 1, 0))
+    empty = np.zeros((1, 0))
     while version < moves:
         now, who, began, number = heapq.heappop(heap)
-        start = Starts(models[began][None, None], empty, empty, empty, 0 * x[None, None])
-        jobs = Jobs(*(np.array([[part]]) for part in (who, steps, COMMON["lr"], 1.0, number)))
-        held.append((who, version, began, engine.work(start, jobs).upload.delta[0, 0]))
+        start = Starts(models[began][None], empty, empty, empty, 0 * x[None])
+        jobs = Jobs(*(np.array([part]) for part in (0, who, steps, COMMON["lr"], 1.0, number)))
+        held.append((who, version, began, engine.work(start, jobs).upload.delta[0]))
         if len(held) == count:
             held.sort(key=lambda each: each[0])
             share = np.array([parts.weights[0, each[0]] for each in held])
@@ -172,12 +172,17 @@ def test_a_resumed_run_has_the_same_bits(tmp_path: Path, changes):
 
 def starts_and_jobs(parts, places=11, seed=3):
     rng = np.random.default_rng(seed)
-    x = np.stack([rng.normal(size=(places, parts.task.dim)) for _ in parts.task.seeds])
-    empty = np.zeros((*x.shape[:2], 0))
-    shape = x.shape[:2]
+    trial = np.repeat(np.arange(len(parts.task.seeds)), places)
+    shape = len(trial)
+    x, empty = rng.normal(size=(shape, parts.task.dim)), np.zeros((shape, 0))
     steps = rng.integers(0, 5, shape)
     jobs = Jobs(
-        rng.integers(0, 5, shape), steps, np.full(shape, 0.1), np.ones(shape), rng.integers(0, 9, shape)
+        trial,
+        rng.integers(0, 5, shape),
+        steps,
+        np.full(shape, 0.1),
+        np.ones(shape),
+        rng.integers(0, 9, shape),
     )
     return Starts(*(part.astype(parts.task.dtype) for part in (x, empty, empty, empty, x))), jobs
 
@@ -243,7 +248,9 @@ def settled(method, deltas, ages, starts, anchor, weights):
     jobs["version"] = 10 - np.array(ages)
     flight = Flight(table=landing._empty(parts, state))
     flight.table["anchor"][: len(deltas)], flight.table["delta"][: len(deltas)] = starts, deltas
-    return landing.settle(parts, state, 0, flight, Move(jobs, 0.0, jobs[:0]), 10)[0].anchor[0]
+    state = landing.on_host(state)
+    landing.settle(parts, state, 0, flight, Move(jobs, 0.0, jobs[:0]), 10)
+    return state.anchor[0]
 
 
 def test_fedasync_and_fedbuff_by_hand():

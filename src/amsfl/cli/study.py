@@ -123,8 +123,8 @@ def asynchrony(
 ) -> None:
     """Time to 95% where clients come late and vanish: rounds that wait, and rounds that do not.
 
-    Stop it with Ctrl-C and continue it with the same command. Processes side by side take a folder each and
-    contestants by --only; copy their unit-*.json into one folder, and --only-report makes the table.
+    Stop it with Ctrl-C and continue it with the same command; as many processes as there are cores may share
+    the folder. --only-report makes the table of what is finished.
     """
     from amsfl.core import UserError
     from amsfl.data import load

@@ -45,7 +45,7 @@ class Outcome(NamedTuple):
 
 
 class Starts(NamedTuple):
-    """What jobs begin from, each from its own: [trials, places, ...]. As State, one row a job."""
+    """What jobs begin from, each from its own: [jobs, ...]. As State, one row a job."""
 
     anchor: Array
     server: Array  # what clients see of it
@@ -55,8 +55,9 @@ class Starts(NamedTuple):
 
 
 class Jobs(NamedTuple):
-    """Local rounds to compute, [trials, places]; 0 steps: nobody is there."""
+    """Local rounds to compute, [jobs], of whatever trials; 0 steps: nobody is there."""
 
+    trial: Array  # int
     client: Array  # int
     steps: Array  # int
     lr: Array
@@ -65,12 +66,12 @@ class Jobs(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What jobs came to, [trials, places, ...] on the host."""
+    """What jobs came to, [jobs, ...] on the host."""
 
     upload: Upload
     client: Array
     memory: Array
-    readings: Reading  # each field [trials, places]; zeros when not taken
+    readings: Reading  # each field [jobs]; zeros when not taken
 
 
 class Engine(Protocol):

@@ -35,35 +35,31 @@ class Flights:
     def work(self, starts: Starts, jobs: Jobs) -> Done:
         if jax.process_count() > 1:
             raise UserError("A round that ends before all are in runs in one process; use --round-end all.")
-        floats = self.dtype
-        jobs = Jobs(*map(np.asarray, jobs, (np.int32, np.int32, floats, floats, np.uint32)))
+        floats, count = self.dtype, len(jobs.steps)
+        jobs = Jobs(*map(np.asarray, jobs, (np.int32, np.int32, np.int32, floats, floats, np.uint32)))
         queues = [
             each[0]
-            for each in shares(jobs.steps, self.mesh.size, self.workers, self.lanes)
+            for each in shares(jobs.steps[None], self.mesh.size, self.workers, self.lanes)
             if each[0].waves.any()
         ]
-        found = self._abreast((starts, self.fixed, jobs, queue) for queue in queues)
-        return self._gathered(queues, found, jobs.steps.shape)
+        given = devices.put((starts, jobs), self.mesh, P())  # once for all workers
+        found = self._abreast((given[0], self.fixed, given[1], queue) for queue in queues)
+        return self._gathered(queues, found, count)
 
-    def _gathered(
-        self, queues: Sequence[Queue], found: Sequence[client.Done], shape: tuple[int, ...]
-    ) -> Done:
+    def _gathered(self, queues: Sequence[Queue], found: Sequence[client.Done], count: int) -> Done:
         """Every job's row from whoever worked on it."""
         parts = [jax.tree.map(np.asarray, each) for each in found]
-        whole = jax.tree.map(
-            lambda part: np.zeros((shape[0] * shape[1], *part.shape[2:]), part.dtype), parts[0]
-        )
+        whole = jax.tree.map(lambda part: np.zeros((count, *part.shape[2:]), part.dtype), parts[0])
         for queue, part in zip(queues, parts, strict=True):
             for device, mine in enumerate(queue.jobs):
                 rows = mine[mine >= 0]
                 jax.tree.map(
                     lambda into, of, rows=rows, device=device: _put(into, of[device], rows), whole, part
                 )
-        shaped = jax.tree.map(lambda part: part.reshape(*shape, *part.shape[1:]), whole)
-        readings = np.moveaxis(shaped.reading, -1, 0)
+        readings = np.moveaxis(whole.reading, -1, 0)
         if not readings.size:
-            readings = np.zeros((len(Reading._fields), *shape))
-        return Done(shaped.upload, shaped.client, shaped.memory, Reading(*readings))
+            readings = np.zeros((len(Reading._fields), count))
+        return Done(whole.upload, whole.client, whole.memory, Reading(*readings))
 
 
 def _put(into: Any, of: Any, rows: Any) -> None:
@@ -74,21 +70,21 @@ def program(mesh: Mesh, local: Local) -> Any:
     """jit of one worker's waves -> client.Done of all jobs, [devices, jobs, ...]; zeros where others work."""
 
     def one(starts: Starts, fixed: Fixed, jobs: Jobs, job: jax.Array, longest: jax.Array) -> client.Done:
-        trial, place = jnp.divmod(jnp.maximum(job, 0), jobs.steps.shape[1])
-        who = jobs.client[trial, place]
+        place = jnp.maximum(job, 0)
+        trial, who = jobs.trial[place], jobs.client[place]
         begin = client.Rows(
             fixed.x, fixed.y, fixed.order, trial, fixed.start[trial, who], fixed.size[trial, who]
         )
         task = client.Job(
-            starts.anchor[trial, place],
-            starts.server[trial, place],
-            starts.client[trial, place],
-            starts.memory[trial, place],
-            starts.step[trial, place],
-            jnp.where(job >= 0, jobs.steps[trial, place], 0),
-            jobs.lr[trial, place],
-            jobs.known[trial, place],
-            sampling.stream(fixed.seeds[trial], jobs.number[trial, place], who.astype(jnp.uint32)),
+            starts.anchor[place],
+            starts.server[place],
+            starts.client[place],
+            starts.memory[place],
+            starts.step[place],
+            jnp.where(job >= 0, jobs.steps[place], 0),
+            jobs.lr[place],
+            jobs.known[place],
+            sampling.stream(fixed.seeds[trial], jobs.number[place], who.astype(jnp.uint32)),
             begin,
             fixed.words[trial, who],
             fixed.noise[trial, who],
@@ -98,12 +94,12 @@ def program(mesh: Mesh, local: Local) -> Any:
     def waves(starts: Starts, fixed: Fixed, jobs: Jobs, queue: Queue) -> client.Done:
         count = jobs.steps.size
         abreast = jax.vmap(partial(one, starts, fixed, jobs), in_axes=(0, None))
-        shape = jax.eval_shape(abreast, queue.jobs[0, 0], jobs.steps[0, 0])
+        shape = jax.eval_shape(abreast, queue.jobs[0, 0], jobs.steps[0])
         empty = jax.tree.map(lambda part: jnp.zeros((count, *part.shape[1:]), part.dtype), shape)
 
         def run(index: Any, found: client.Done) -> client.Done:
             job = queue.jobs[0, index]
-            done = abreast(job, jobs.steps.ravel()[job[0]])  # the longest comes first
+            done = abreast(job, jobs.steps[job[0]])  # the longest comes first
             place = jnp.where(job >= 0, job, count)
             put: client.Done = jax.tree.map(
                 lambda into, part: into.at[place].set(part, mode="drop"), found, done

@@ -85,8 +85,8 @@ class Loop:
             if not orders.steps[trial, place]:  # nobody is at this place
                 uploads.append(Upload(*(0 * part for part in self._sent_nothing(anchor))))
                 continue
-            job = Jobs(who, orders.steps[trial, place], lr, known, number)
-            upload, state.client[trial, who], state.memory[trial, who], taken = self._local(trial, start, job)
+            job = Jobs(trial, who, orders.steps[trial, place], lr, known, number)
+            upload, state.client[trial, who], state.memory[trial, who], taken = self._local(start, job)
             for field, value in zip(readings, taken or (), strict=taken is not None):
                 field[trial, place] = value
             if deltas is not None:
@@ -136,9 +136,9 @@ class Loop:
         none = Upload(*(np.zeros((*shape, *part.shape), self.task.dtype) for part in self._empty(starts)))
         readings = Reading(*(np.zeros(shape, self.task.dtype) for _ in Reading._fields))
         done = Done(none, np.array(starts.client), np.array(starts.memory), readings)
-        for where in zip(*np.nonzero(jobs.steps), strict=True):
+        for where in np.flatnonzero(jobs.steps):
             start, job = Starts(*(part[where] for part in starts)), Jobs(*(part[where] for part in jobs))
-            upload, done.client[where], done.memory[where], taken = self._local(int(where[0]), start, job)
+            upload, done.client[where], done.memory[where], taken = self._local(start, job)
             for into, part in zip(
                 (*done.upload, *(readings if taken else ())), (*upload, *(taken or ())), strict=True
             ):
@@ -147,12 +147,13 @@ class Loop:
 
     def _empty(self, starts: Starts) -> Upload:
         """An upload of nothing, for its shapes."""
-        anchor, server, client = starts.anchor[0, 0], starts.server[0, 0], starts.client[0, 0]
+        anchor, server, client = starts.anchor[0], starts.server[0], starts.client[0]
         return self.method.report(anchor, anchor, 1, 1.0, server, client)[0]
 
-    def _local(self, trial: int, start: Starts, job: Jobs) -> tuple[Upload, Any, Any, Reading | None]:
+    def _local(self, start: Starts, job: Jobs) -> tuple[Upload, Any, Any, Reading | None]:
         """One client's round: what it sends, its state and its memory afterwards, and the reading."""
-        method, dtype, who, number = self.method, self.task.dtype, int(job.client), int(job.number)
+        method, dtype = self.method, self.task.dtype
+        trial, who, number = int(job.trial), int(job.client), int(job.number)
         with np.errstate(over="ignore"):  # 32-bit words wrap around on purpose
             key = sampling.stream(*map(sampling.words, (self.task.seeds[trial], number, who)))
         teacher: Any = ()

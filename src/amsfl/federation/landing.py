@@ -18,6 +18,7 @@ from amsfl.federation.setup import Parts
 
 Array = np.ndarray[Any, np.dtype[Any]]
 BEGAN, CAME = ("anchor", "server", "step"), Upload._fields
+FEW = 64  # jobs for which no smaller program is worth compiling
 
 
 def whole(parts: Parts, move: Move, version: int) -> bool:
@@ -31,8 +32,10 @@ def whole(parts: Parts, move: Move, version: int) -> bool:
 
 
 def on_host(state: State) -> State:
-    """The state as numpy arrays that may be written to."""
-    return State(*(part if _ours(part) else np.array(part) for part in state))
+    """The state as numpy arrays that may be written to. Clients' own parts are large, and nobody has a use
+    for what they were: those are not copied again."""
+    client, memory = (part if _ours(part) else np.array(part) for part in (state.client, state.memory))
+    return State(np.array(state.anchor), np.array(state.server), client, memory, np.array(state.step))
 
 
 def _ours(part: Any) -> bool:
@@ -101,40 +104,52 @@ def compute(
 
 
 def _together(parts: Parts, state: State, flights: Mapping[int, Flight], turn: Mapping[int, Array]) -> None:
-    trials, places = state.anchor.shape[0], parts.places
-    columns = {name: np.zeros((trials, places), np.int64) for name in ("client", "steps", "number")}
-    lr, known = np.ones((trials, places)), np.ones((trials, places))
-    opening = plausible.doubt(parts.method.combine).opening
-    for trial, jobs in turn.items():
-        for name, column in columns.items():
-            column[trial, jobs["place"]] = jobs[name]
-        unknown = np.isnan(jobs["lr"])
-        lr[trial, jobs["place"]] = np.where(unknown, opening, jobs["lr"])
-        known[trial, jobs["place"]] = ~unknown
-    some = next(flights[trial].table for trial in turn)
+    jobs = joined(*turn.values())
+    trial = np.repeat(list(turn), [len(mine) for mine in turn.values()])
+    room = roomy(len(jobs), len(parts.configs) * parts.places)
+    unknown = np.isnan(jobs["lr"])
+    lr = np.where(unknown, plausible.doubt(parts.method.combine).opening, jobs["lr"])
+    columns = (trial, jobs["client"], jobs["steps"], lr, ~unknown, jobs["number"])
     began = [
-        np.stack([flights[t].table[name] if t in turn else some[name] for t in range(trials)])
+        np.concatenate([flights[index].table[name][mine["place"]] for index, mine in turn.items()])
         for name in BEGAN
     ]
-    rows = np.arange(trials)[:, None], columns["client"]
-    starts = Starts(began[0], began[1], state.client[rows], state.memory[rows], began[2])
-    asked = Jobs(columns["client"], columns["steps"], lr, known, columns["number"])
-    done = parts.engine.work(starts, asked)
+    own = (part[trial, jobs["client"]] for part in (state.client, state.memory))
+    starts = Starts(*(_padded(part, room) for part in (*began[:2], *own, began[2])))
+    done = parts.engine.work(starts, Jobs(*(_padded(column, room) for column in columns)))
     readings = np.stack([np.asarray(part) for part in done.readings], -1)
-    for trial, mine in turn.items():
-        at, table = mine["place"], flights[trial].table
+    begin = 0
+    for index, mine in turn.items():
+        at, table, here = mine["place"], flights[index].table, slice(begin, begin + len(mine))
         for name, part in zip(CAME, done.upload, strict=True):
-            table[name][at] = part[trial, at]
-        table["reading"][at] = readings[trial, at]
-        state.client[trial, mine["client"]] = done.client[trial, at]
-        state.memory[trial, mine["client"]] = done.memory[trial, at]
+            table[name][at] = part[here]
+        table["reading"][at] = readings[here]
+        state.client[index, mine["client"]] = done.client[here]
+        state.memory[index, mine["client"]] = done.memory[here]
+        begin += len(mine)
+
+
+def roomy(jobs: int, most: int) -> int:
+    """Rows for so many jobs, where there may be `most`: that, a quarter, a sixteenth and so on. Few programs
+    serve any number of jobs, and what goes to the engine and back is not mostly empty."""
+    room = most
+    while room > FEW and -(-room // 4) >= jobs:
+        room = -(-room // 4)
+    return room
+
+
+def _padded(part: Array, rows: int) -> Array:
+    """With jobs of no steps behind: nobody is there."""
+    whole = np.zeros((rows, *part.shape[1:]), part.dtype)
+    whole[: len(part)] = part
+    return whole
 
 
 def settle(
     parts: Parts, state: State, trial: int, flight: Flight, move: Move, version: int
-) -> tuple[State, Reading, dict[str, Any]]:
-    """The server's move with what came in, each upload by its age; the readings of those who came, and what
-    a rule made of them."""
+) -> tuple[Reading, dict[str, Any]]:
+    """The server's move with what came in, each upload by its age, written into the state; the readings of
+    those who came, and what a rule made of them."""
     jobs, table, method, dtype = move.jobs, flight.table, parts.method, parts.task.dtype
     anchor, server = state.anchor[trial], state.server[trial]
     uploads = []
@@ -152,6 +167,6 @@ def settle(
     reading = Reading(*table["reading"][jobs["place"]].T)
     losses = reading.loss if reading.grad_sq.any() else None  # where clients say it
     moved, fresh, weighed = protocol.settle(method, anchor, server, uploads, weights, steps, foes, losses)
-    after = State(state.anchor.copy(), state.server.copy(), state.client, state.memory, state.step.copy())
-    after.anchor[trial], after.server[trial], after.step[trial] = moved, fresh, moved - anchor
-    return after, Reading(*(np.asarray(part, float) for part in reading)), weighed
+    state.step[trial] = moved - anchor
+    state.anchor[trial], state.server[trial] = moved, fresh
+    return Reading(*(np.asarray(part, float) for part in reading)), weighed

@@ -37,7 +37,7 @@ def taken(
 ) -> Array:
     """Whose work the server moves with now: a first round as it comes; a meeting where everybody is in, or
     whose time is up; and with either, all who came late to others. Nobody else's; with `enough` late ones,
-    theirs."""
+    theirs: in the paper they wait for a group, however many they are."""
     where, behind = places(landed, meets), late(landed, meets, meetings)
     awaited = set(places(jobs, meets).tolist())
     for name in sorted({*where[~behind].tolist()}):

@@ -114,7 +114,7 @@ def worked(
         flights, versions = {i: t.flight for i, t in here.items()}, {i: t.round for i, t in here.items()}
         landing.compute(parts, state, flights, others, versions)
         for index, move in others.items():
-            state, readings[index], weighed[index] = landing.settle(
+            readings[index], weighed[index] = landing.settle(
                 parts, state, index, flights[index], move, versions[index]
             )
     if rounds_:

@@ -9,7 +9,9 @@ def fedasync(alpha: float = 0.6, rho: float = 0.005) -> Method:
     x+ = (1 - a) x + a y,   a = alpha s(t);   y: SGD on f + rho/2 ||y - x_start||^2
 
     s(t) is the run's `staleness`. Where several come in at once, their mean is y.
-    Xie, Koyejo and Gupta 2019, arXiv 1903.03934, Algorithm 1.
+    Xie, Koyejo and Gupta 2019, arXiv 1903.03934, Algorithm 1. Their t - tau counts the move that an
+    upload makes itself, so it is 1 for work on the newest model; our t is 0 there, and such work counts
+    fully. They halve alpha late in a run; ours stays.
     """
 
     def correct(grad: Vector, x: Vector, anchor: Vector, server: Vector, client: Vector) -> Vector:

@@ -10,7 +10,8 @@ def fedbuff(server_lr: float = 1.0) -> Method:
     x+ = x + server_lr/K sum_k s(t_k) (y_k - x_start_k)
 
     Every update counts the same, whatever rows it was made of; s(t) is the run's `staleness`, K its buffer.
-    Nguyen et al. 2022, arXiv 2106.06639, Algorithm 1.
+    Nguyen et al. 2022, arXiv 2106.06639, Algorithm 1, with their K = 10 and s(t) = 1/sqrt(1+t) by default;
+    t counts the server's moves since the client began. Their server may have momentum (`server_optimizer`).
     """
 
     def mix(weights: Vector, steps: Vector) -> Vector:

@@ -32,16 +32,17 @@ class Client(NamedTuple):
 def assign(client: Client, now: float, meetings: Mapping[int, Meeting]) -> tuple[int, int | None]:
     """Steps for a client that starts now, and the group that it meets with them; None: one of its own.
 
-    It joins the group that lets it take the most steps. Where none does, it takes the steps after which the
-    fastest of another group, once that one has met and its fastest client has taken all steps that it may,
-    would be back as well; so that they can meet then. Where there is no such number either: all it may.
-    Li et al. 2024, arXiv 2309.14675, Algorithm 1.
+    It joins the group that lets it take the most steps, the last made where several do. Where none does, it
+    takes the steps after which the fastest of another group, sent off with all steps that it may take when
+    that one is waited for no longer, would be back as well, so that they can meet then; no fewer than the
+    least. Where there is no such number, since it is too fast for all of them: all it may.
+    Li et al. 2024, arXiv 2309.14675, Algorithm 1; as in the authors' code (APPFL, its CompassScheduler),
+    but that their speed is all seconds of a round by its steps, smoothed, and ours has the link apart.
     """
-    joined = [(client.within(each.expected - now), -name) for name, each in meetings.items()]
+    joined = [(client.within(each.expected - now), name) for name, each in meetings.items()]
     fits = [(steps, name) for steps, name in joined if client.least <= steps <= client.most]
     if fits:
-        steps, name = max(fits)
-        return steps, -name
-    later = [client.within(m.expected + m.turn - now) for m in meetings.values() if m.expected > now]
-    best = max((steps for steps in later if steps <= client.most), default=0)
-    return (best if best >= client.least else client.most), None
+        return max(reversed(fits), key=lambda fit: fit[0])
+    later = [client.within(m.latest + m.turn - now) for m in meetings.values() if m.latest > now]
+    best = max((steps for steps in later if steps <= client.most), default=client.most)
+    return max(best, client.least), None

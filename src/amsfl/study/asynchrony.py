@@ -1,9 +1,9 @@
 """The asynchrony study: who waits for whom, on clients that come and go; time to 95% of the hold-out.
 
 Ten clients, Dirichlet 0.5, all under way at once, five profiles, clients that are always there and clients
-that come and go. A unit (one contestant) is one file: all its settings, seeds and, where it has to be told a
-learning rate and a number of steps, all of those. Such a contestant counts in each setting with the pair that
-was best there, over all seeds: tuned with hindsight, and all alike. AMSFL is told nothing.
+that come and go. A contestant has all settings and seeds and, where it has to be told a learning rate and a
+number of steps, all of those; a unit is what it does with one number of steps. It counts in each setting with
+the pair that was best there, over all seeds: tuned with hindsight, and all alike. AMSFL is told nothing.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from amsfl.data import Dataset
-from amsfl.federation import Own, RunConfig, make_config, run_batch
-from amsfl.record import locked, write_sealed
+from amsfl.federation import RunConfig, make_config
 from amsfl.study import units as units_
+from amsfl.study.units import Unit
 
 PROFILES = ("mild", "wild", "slow-big", "far", "wan")
 PRESENCE = ("always", "chain:4,2")  # there for 4 s, away for 2, on the mean
@@ -22,7 +22,6 @@ CLIENTS = 10
 RATES, STEPS = (0.1, 0.3, 1.0), (5, 20, 50)
 UPLOADS, WORK = 4_000, 60_000  # of a run, at most: clients' rounds, and their steps
 ROWS = 5000  # of the hold-out, in its random order
-CHUNK = 128  # trials at once
 BASE = "FedAvg, all"
 CONTESTANTS: dict[str, dict[str, Any]] = {
     BASE: {"method": "fedavg", "round_end": "all"},
@@ -36,11 +35,6 @@ CONTESTANTS: dict[str, dict[str, Any]] = {
     "AMSFL, buffer:2": {"method": "amsfl", "round_end": "buffer:2"},
     "AMSFL, buffer:5": {"method": "amsfl", "round_end": "buffer:5"},
 }
-
-
-class Unit(NamedTuple):
-    name: str
-    configs: list[RunConfig]
 
 
 class End(NamedTuple):
@@ -70,17 +64,19 @@ class Cell(NamedTuple):
 def units(seeds: Sequence[int], names: Sequence[str] | None = None) -> Iterator[Unit]:
     for name in names or CONTESTANTS:
         how = CONTESTANTS[name]
-        pairs = [{}] if how["method"] == "amsfl" else [{"lr": r, "steps": s} for r in RATES for s in STEPS]
-        yield Unit(
-            name,
-            [
-                _config(how | pair, profile, presence, seed)
-                for pair in pairs
-                for presence in PRESENCE
-                for profile in PROFILES
-                for seed in seeds
-            ],
-        )
+        told = {f"{name}, {s} steps": [{"lr": r, "steps": s} for r in RATES] for s in STEPS}
+        for unit, pairs in ({name: [{}]} if how["method"] == "amsfl" else told).items():
+            yield Unit(
+                unit,
+                {"name": name},
+                [
+                    _config(how | pair, profile, presence, seed)
+                    for pair in pairs
+                    for presence in PRESENCE
+                    for profile in PROFILES
+                    for seed in seeds
+                ],
+            )
 
 
 def _config(how: dict[str, Any], profile: str, presence: str, seed: int) -> RunConfig:
@@ -111,30 +107,10 @@ def run(
     todo: Sequence[Unit],
     watch: Callable[[str, int, int], None] | None = None,
 ) -> None:
-    """Run what is not there yet; a unit that was run with other settings is run again."""
+    """Run what is not there yet (study/units.py), judged by a part of the hold-out."""
     x, y = dataset.evals["holdout"]
     dataset = dataset._replace(evals={"holdout": (x[:ROWS], y[:ROWS])})
-    with locked(folder):
-        for number, unit in enumerate(todo):
-            file, settings = units_.file_of(folder, unit.name), units_.settings_of(dataset, unit.configs)
-            if units_.finished(file, settings):
-                continue
-            if watch:
-                watch(unit.name, number, len(todo))
-            ends: list[dict[str, Any]] = []
-            for part in _alike(unit.configs):
-                ends += [
-                    end(*each)._asdict() for each in zip(part, run_batch(part, Own(dataset)), strict=True)
-                ]
-            write_sealed(file, {"name": unit.name, "settings": settings, "ends": ends})
-
-
-def _alike(configs: Sequence[RunConfig]) -> Iterator[list[RunConfig]]:
-    """Batches: trials of equal steps, which end after equal rounds."""
-    for steps in sorted({each.steps for each in configs}):
-        mine = [each for each in configs if each.steps == steps]
-        for begin in range(0, len(mine), CHUNK):
-            yield mine[begin : begin + CHUNK]
+    units_.run(folder, dataset, todo, lambda config, result: end(config, result)._asdict(), watch)
 
 
 def end(config: RunConfig, result: Any) -> End:
@@ -147,10 +123,11 @@ def end(config: RunConfig, result: Any) -> End:
 
 
 def read(folder: Path) -> list[Cell]:
-    """Every finished contestant in every setting, in the contestants' order."""
-    order = list(CONTESTANTS)
-    found = sorted(units_.read(folder), key=lambda each: order.index(each["name"]))
-    return [cell for each in found for cell in cells(each["name"], [End(**one) for one in each["ends"]])]
+    """Every contestant in every setting, by the units that are finished, in the contestants' order."""
+    ends: dict[str, list[End]] = {name: [] for name in CONTESTANTS}
+    for unit in units_.read(folder):
+        ends[unit["name"]] += [End(**one) for one in unit["ends"]]
+    return [cell for name, mine in ends.items() for cell in cells(name, mine)]
 
 
 def cells(name: str, ends: Sequence[End]) -> Iterator[Cell]:

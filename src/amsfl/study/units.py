@@ -1,12 +1,13 @@
 """A study of units: each one batch of trials and one sealed file, so that a stopped study goes on."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from amsfl.data import Dataset
 from amsfl.federation import Own, Result, RunConfig, run_batch
-from amsfl.record import locked, read_sealed, write_sealed
+from amsfl.record import Busy, locked, read_sealed, write_sealed
 
 AGAIN = "remove it, and the study runs it again."
 
@@ -24,11 +25,14 @@ def run(
     end: Callable[[RunConfig, Result], Mapping[str, Any]],
     watch: Callable[[str, int, int], None] | None = None,
 ) -> None:
-    """Run what is not there yet; `end` says what is kept of a trial. Other settings: it is run again."""
+    """Run what is not there yet; `end` says what is kept of a trial. Other settings: it is run again.
+
+    A unit that another process works on is left to it: as many as there are cores may share a folder.
+    """
     holdout = dataset._replace(evals={"holdout": dataset.evals["holdout"]})
-    with locked(folder):
-        for number, unit in enumerate(todo):
-            file, settings = file_of(folder, unit.name), settings_of(dataset, unit.configs)
+    for number, unit in enumerate(todo):
+        file, settings = file_of(folder, unit.name), settings_of(dataset, unit.configs)
+        with suppress(Busy), locked(folder, f".{file.stem}-lock"):
             if finished(file, settings):
                 continue
             if watch:

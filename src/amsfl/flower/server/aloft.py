@@ -52,7 +52,9 @@ class Aloft:
         while True:
             free = self.door.meet(stand.seats)
             self._lost()
-            taken = self._taken(stand) if self._ready() else []
+            # who came while the server moved does not end a round that nobody was invited to
+            asked = self.end.asynchronous or self.invited == stand.round
+            taken = self._taken(stand) if asked and self._ready() else []
             if taken:
                 return self._came(stand, taken, began)
             if self.invited != stand.round or self.end.asynchronous or not self.jobs:
