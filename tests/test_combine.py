@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import amsfl
 from amsfl import combine, methods, protocol
 from amsfl.combine.cap import capped
+from amsfl.combine.weighted import between, middle
 from amsfl.core import Combine, Upload, UserError
 from amsfl.methods.base import upload
 
@@ -160,6 +161,27 @@ def test_numpy_and_jax_are_one(spec):
     ]
     for ours, theirs in zip(*map(jax.tree.leaves, both), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("clients", [17, 90])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_many_are_bisected_to_the_same_bits(clients, kind):
+    """Against sorted copies: numbers of either sign, equal ones and zeros, clients that do not count; the
+    median to the last bit on numpy and jax, the trimmed mean as the mean of what is left of the copies."""
+    rng = np.random.default_rng(clients)
+    vectors = (rng.normal(size=(clients, 300)) * 10.0 ** rng.integers(-6, 6, 300)).astype(kind)
+    vectors[:, :40] = vectors[:, :40].round()
+    counts = rng.integers(0, 4, clients)
+    counts[0] += counts.sum() % 2  # an even number of copies: of two middles the mean
+    copies, weights = np.sort(np.repeat(vectors, counts, axis=0), axis=0), (counts / counts.sum()).astype(kind)
+    half = len(copies) // 2
+    expected = (copies[half - 1] + copies[half]) / 2
+    np.testing.assert_array_equal(middle(vectors, weights), expected)
+    np.testing.assert_array_equal(jax.jit(middle)(vectors, weights), expected)
+    cut = len(copies) // 5
+    kept = between(vectors, weights, kind(cut / len(copies)), kind(1 - cut / len(copies)))
+    near = 1e-5 * np.abs(copies).max(0)
+    assert (np.abs((kept * vectors).sum(0) - copies[cut:-cut].mean(0)) <= near).all()
 
 
 def test_engines_agree():

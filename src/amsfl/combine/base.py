@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from amsfl.combine.levels import beside
 from amsfl.core import Combine, Upload, namespace
 from amsfl.core.records import Array
 
@@ -115,11 +116,6 @@ def alone(rows: Sequence[Array], weights: Array, origin: Callable[[], Array]) ->
 def each(by: Array) -> Callable[[], Array]:
     """Every row is its own client's still, times a number."""
     return lambda: namespace(by).eye(len(by), dtype=by.dtype) * by
-
-
-def beside(numbers: Array, part: Array) -> Array:
-    """One number a row, in a shape that multiplies the part's rows."""
-    return numbers.reshape(-1, *[1] * (part.ndim - 1))
 
 
 def one(weights: Array) -> Array:

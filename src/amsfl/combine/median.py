@@ -1,7 +1,7 @@
 """The coordinate-wise median."""
 
 from amsfl.combine.base import Left, alone, by_step
-from amsfl.combine.weighted import middle, middles
+from amsfl.combine.weighted import middle, middles, owners
 from amsfl.core import Combine, Upload
 from amsfl.core.records import Array
 
@@ -16,7 +16,12 @@ def median() -> Combine:
     """
 
     def rule(uploads: Upload, weights: Array) -> Left:
-        found = [middle(part, weights) for part in uploads]
-        return alone(found, weights, lambda: middles(uploads.delta, weights))
+        low, high = middles(uploads.delta, weights)
+
+        def origin() -> Array:
+            return sum(owners(uploads.delta, weights, found) for found in (low, high)) / 2
+
+        found = (low + high) / 2, middle(uploads.extra, weights), middle(uploads.delta_sq, weights)
+        return alone(found, weights, origin)
 
     return by_step("median", rule)

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
+from amsfl.combine.levels import beside, levels
 from amsfl.core import UserError, namespace
 from amsfl.core.records import Array
 
 SMALL = 1e-6  # weights are rounded: two that differ by less are equal
-FEW = 64  # rows that are counted, not sorted
 
 
 def doubted(rule: str, foes: float) -> Callable[[Array], Array]:
@@ -44,25 +44,6 @@ def cut(weights: Array, low: Array, high: Array) -> Array:
     return space.maximum(inside, zero)
 
 
-def ranks(values: Array, weights: Array) -> tuple[Array, Array]:
-    """Of each value the weight of all that are smaller, and of all up to it, along the first axis.
-
-    Few are counted, each against all: compilers sort columns many times slower than that. Of many that are
-    sorted, equal ones come one after another.
-    """
-    space = namespace(values)
-    shares = weights.reshape(-1, *[1] * (values.ndim - 1)) / weights.sum()
-    if len(values) <= FEW:
-        none = space.zeros_like(values)
-        below = [space.where(values < each, shares, none).sum(0) for each in values]
-        upto = [space.where(values <= each, shares, none).sum(0) for each in values]
-        return space.stack(below), space.stack(upto)
-    order = space.argsort(values, axis=0, stable=True)
-    sums = space.cumulative_sum(space.take(weights, order), axis=0) / weights.sum()
-    upto = space.take_along_axis(sums, space.argsort(order, axis=0, stable=True), axis=0)
-    return upto - shares, upto
-
-
 def middle(values: Array, weights: Array) -> Array:
     """The weighted median along the first axis; of two middles the mean.
 
@@ -75,30 +56,25 @@ def middle(values: Array, weights: Array) -> Array:
     Returns:
         One row.
     """
-    low, high = (namespace(values).min(some, axis=0) for some in _upper(values, weights))
+    low, high = middles(values, weights)
     return (low + high) / 2
 
 
-def middles(values: Array, weights: Array) -> Array:
-    """How much of each row [n] is in their median, on average over its coordinates."""
+def middles(values: Array, weights: Array) -> tuple[Array, Array]:
+    """The lower and the upper middle: the same where one value is the middle."""
     space = namespace(values)
-    rows = space.arange(len(values))[:, None]
-    low, high = (
-        space.astype(rows == space.argmin(some, axis=0), weights.dtype) for some in _upper(values, weights)
-    )
-    return ((low + high) / 2).mean(1)
+    (low,) = levels(values, weights, [0.5 - SMALL])
+    shares = beside(weights / weights.sum(), values)
+    upto = space.where(values <= low, shares, space.zeros_like(values)).sum(0)
+    above = space.where((values > low) & (shares > 0), values, space.zeros_like(values) + float("inf"))
+    return low, space.where(upto > 0.5 + SMALL, low, space.min(above, axis=0))
 
 
-def _upper(values: Array, weights: Array) -> tuple[Array, Array]:
-    """Values from the lower and from the upper middle on; those below them, and of no weight, infinite."""
+def owners(values: Array, weights: Array, found: Array) -> Array:
+    """How much of each row [n] is in a row of values found among them, on average over coordinates."""
     space = namespace(values)
-    _, upto = ranks(values, weights)
-    there = (weights > 0).reshape(-1, *[1] * (values.ndim - 1))
-    far = space.zeros_like(values) + float("inf")
-    return (
-        space.where((upto >= 0.5 - SMALL) & there, values, far),
-        space.where((upto > 0.5 + SMALL) & there, values, far),
-    )
+    mine = space.where(values == found, beside(weights, values), space.zeros_like(values))
+    return (mine / mine.sum(0)).mean(1)
 
 
 def between(values: Array, weights: Array, low: Array, high: Array) -> Array:
@@ -107,12 +83,22 @@ def between(values: Array, weights: Array, low: Array, high: Array) -> Array:
     Between two equal ranks (the middle of all) it is what lies around them.
     """
     space = namespace(values)
-    low, high = low - SMALL * (high - low < SMALL), high + SMALL * (high - low < SMALL)
-    below, upto = ranks(values, weights)
-    zero = space.zeros_like(upto)
-    inside = space.maximum(space.minimum(upto, zero + high) - space.maximum(below, zero + low), zero)
-    shares = weights.reshape(-1, *[1] * (values.ndim - 1)) / weights.sum()
-    kept = inside * shares / space.where(upto > below, upto - below, zero + 1)  # equals share alike
+    near = 2 * SMALL * (high - low < SMALL)
+    low, high = low - near, high + near
+    shares, none = beside(weights / weights.sum(), values), space.zeros_like(values)
+
+    def part(edge: Array) -> Array:
+        """Of a value at the edge, what lies between: equals share alike."""
+        below, upto = (space.where(some, shares, none).sum(0) for some in (values < edge, values <= edge))
+        inside = space.minimum(upto, none[0] + high) - space.maximum(below, none[0] + low)
+        return inside / (upto - below)
+
+    bottom, top = levels(values, weights, [low + SMALL, high - SMALL])
+    inside = space.where((values > bottom) & (values < top), shares, none)
+    ends = space.where(
+        values == bottom, part(bottom) * shares, space.where(values == top, part(top) * shares, none)
+    )
+    kept = inside + ends
     return kept / kept.sum(0)
 
 

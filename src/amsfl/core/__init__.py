@@ -5,7 +5,7 @@ from amsfl.core.optional import need
 from amsfl.core.records import Plan, Reading, Total, Upload
 from amsfl.core.registry import Kind, spelled
 from amsfl.core.scores import Score, score
-from amsfl.core.seams import Attack, Combine, Guard, Key, Parts, Transmit, namespace, scattered
+from amsfl.core.seams import Attack, Combine, Guard, Key, Parts, Transmit, namespace, repeated, scattered
 
 __all__ = [
     "Attack",
@@ -26,6 +26,7 @@ __all__ = [
     "namespace",
     "nearest",
     "need",
+    "repeated",
     "scattered",
     "score",
     "spelled",

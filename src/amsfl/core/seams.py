@@ -3,6 +3,7 @@
 Both work on numpy and on jax arrays alike: they ask an array for its own functions (`namespace`).
 """
 
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -120,3 +121,24 @@ def scattered(size: int, index: Array, values: Array) -> Array:
         return zeros.at[index].set(values)
     zeros[index] = values
     return zeros
+
+
+def repeated(times: int, body: Callable[[Any, Array], Array], carry: Array) -> Array:
+    """carry = body(turn, carry), so many times; the standard has no word for a loop, either.
+
+    A library that compiles gets one turn to compile, not all of them.
+
+    Args:
+        times: How often.
+        body: What a turn does; its number may be an array.
+        carry: What goes in first.
+
+    Returns:
+        What the last turn gave.
+    """
+    library = sys.modules[namespace(carry).__name__.partition(".")[0]]
+    if hasattr(library, "lax"):
+        return library.lax.fori_loop(0, times, body, carry)
+    for turn in range(times):
+        carry = body(turn, carry)
+    return carry
