@@ -173,7 +173,10 @@ def test_many_are_bisected_to_the_same_bits(clients, kind):
     vectors[:, :40] = vectors[:, :40].round()
     counts = rng.integers(0, 4, clients)
     counts[0] += counts.sum() % 2  # an even number of copies: of two middles the mean
-    copies, weights = np.sort(np.repeat(vectors, counts, axis=0), axis=0), (counts / counts.sum()).astype(kind)
+    copies, weights = (
+        np.sort(np.repeat(vectors, counts, axis=0), axis=0),
+        (counts / counts.sum()).astype(kind),
+    )
     half = len(copies) // 2
     expected = (copies[half - 1] + copies[half]) / 2
     np.testing.assert_array_equal(middle(vectors, weights), expected)
@@ -181,7 +184,7 @@ def test_many_are_bisected_to_the_same_bits(clients, kind):
     cut = len(copies) // 5
     kept = between(vectors, weights, kind(cut / len(copies)), kind(1 - cut / len(copies)))
     near = 1e-5 * np.abs(copies).max(0)
-    assert (np.abs((kept * vectors).sum(0) - copies[cut:-cut].mean(0)) <= near).all()
+    assert (np.abs((kept * vectors).sum(0) / kept.sum(0) - copies[cut:-cut].mean(0)) <= near).all()
 
 
 def test_engines_agree():

@@ -18,7 +18,7 @@ def trimmed(foes: float) -> Combine:
     def rule(uploads: Upload, weights: Array) -> Left:
         doubt = share(weights)
         kept = [between(part, weights, doubt, 1 - doubt) for part in uploads]
-        found = [(by * part).sum(0) for by, part in zip(kept, uploads, strict=True)]
-        return alone(found, weights, lambda: kept[0].mean(1))
+        found = [(by * part).sum(0) / by.sum(0) for by, part in zip(kept, uploads, strict=True)]
+        return alone(found, weights, lambda: kept[0] @ (1 / kept[0].sum(0)) / len(found[0]))
 
     return by_step(f"trimmed:{foes:g}", rule)

@@ -72,13 +72,12 @@ def middles(values: Array, weights: Array) -> tuple[Array, Array]:
 
 def owners(values: Array, weights: Array, found: Array) -> Array:
     """How much of each row [n] is in a row of values found among them, on average over coordinates."""
-    space = namespace(values)
-    mine = space.where(values == found, beside(weights, values), space.zeros_like(values))
-    return (mine / mine.sum(0)).mean(1)
+    hits = namespace(values).astype(values == found, weights.dtype)
+    return weights * (hits @ (1 / (weights @ hits))) / len(found)
 
 
 def between(values: Array, weights: Array, low: Array, high: Array) -> Array:
-    """How much of each value lies between two ranks, as shares of what does, along the first axis.
+    """How much of each value's weight lies between two ranks, along the first axis.
 
     Between two equal ranks (the middle of all) it is what lies around them.
     """
@@ -94,12 +93,8 @@ def between(values: Array, weights: Array, low: Array, high: Array) -> Array:
         return inside / (upto - below)
 
     bottom, top = levels(values, weights, [low + SMALL, high - SMALL])
-    inside = space.where((values > bottom) & (values < top), shares, none)
-    ends = space.where(
-        values == bottom, part(bottom) * shares, space.where(values == top, part(top) * shares, none)
-    )
-    kept = inside + ends
-    return kept / kept.sum(0)
+    ends = space.where(values == bottom, part(bottom), space.where(values == top, part(top), none))
+    return shares * space.where((values > bottom) & (values < top), none + 1, ends)
 
 
 def distances_sq(rows: Array) -> Array:
