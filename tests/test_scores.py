@@ -17,7 +17,8 @@ import amsfl
 from amsfl.core import UserError
 from amsfl.data.dataset import Dataset
 from amsfl.data.weights import class_weights
-from amsfl.engines import losses
+from amsfl.engines import losses, models, task
+from amsfl.engines.outputs import outputs
 from amsfl.federation.details import of_classes
 from amsfl.report import write
 
@@ -90,6 +91,17 @@ def test_auc_confusion_and_calibration_are_scikit_learns() -> None:
     assert rows.sum() == 200 and found["ece"] == pytest.approx((rows * np.abs(told - right)).sum() / 200)
     one = of_classes(logits, np.zeros(200, int))
     assert one["auc"] == [None, None, None] and one["macro_auc"] is None  # there is nothing to rank
+
+
+def test_rows_outputs_in_numpy_are_those_of_a_compiled_network() -> None:
+    data = own_data()
+    network = models.make("mlp:8", data.x.shape[1], len(data.classes))
+    job = task.make(data, network, [[np.arange(len(data.y))]], [0])
+    params = job.start()[0]
+    plain, compiled = outputs(job), outputs(job._replace(model=network._replace(layers=())))
+    for split, (x, _) in {None: (job.x, 0), **job.evals}.items():
+        assert plain(params, split).shape == (len(x), len(data.classes))
+        np.testing.assert_allclose(plain(params, split), compiled(params, split), rtol=1e-5, atol=1e-6)
 
 
 def test_a_run_tells_every_class_and_client(tmp_path: Path) -> None:

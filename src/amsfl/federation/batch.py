@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from amsfl.federation.config import RunConfig
+from amsfl.federation.details import looks
 from amsfl.federation.given import check_alike, make_config
 from amsfl.federation.interrupt import stoppable
 from amsfl.federation.keywords import RunKeywords
@@ -59,13 +60,15 @@ def run_batch(
                 if asked():
                     raise KeyboardInterrupt
         wall = (time.perf_counter() - started) / len(configs)
+        models = model_of(parts, state)
+        told = looks(parts, models)
         return [
             Result(
-                summarise(parts, trial, records[trial.index], wall, model),
+                summarise(parts, trial, records[trial.index], wall, seen),
                 records[trial.index],
                 model,
                 parts,
                 place=trial.index,
             )
-            for trial, model in zip(running, model_of(parts, state), strict=True)
+            for trial, model, seen in zip(running, models, told, strict=True)
         ]

@@ -5,6 +5,7 @@ import time
 import numpy as np
 
 from amsfl.engines import State
+from amsfl.federation.details import looks
 from amsfl.federation.flight import Flight
 from amsfl.federation.interrupt import stoppable
 from amsfl.federation.moves import Trial
@@ -48,7 +49,8 @@ def drive(
             if stop:
                 raise KeyboardInterrupt
     params = model_of(parts, state)[0]
-    summary = summarise(parts, trial, done, time.perf_counter() - started, params)
+    wall = time.perf_counter() - started
+    summary = summarise(parts, trial, done, wall, looks(parts, [params])[0])
     result = Result(summary, done, params, parts, best)
     if writer:
         writer.end(summary, model_files(result))

@@ -4,13 +4,14 @@ import sys
 from typing import Any
 
 from amsfl.federation import private
-from amsfl.federation.details import details
 from amsfl.federation.moves import Trial
 from amsfl.federation.setup import Parts, client_names
 from amsfl.record import RoundRecord, Summary
 
 
-def summarise(parts: Parts, trial: Trial, records: list[RoundRecord], wall: float, params: Any) -> Summary:
+def summarise(
+    parts: Parts, trial: Trial, records: list[RoundRecord], wall: float, details: dict[str, Any]
+) -> Summary:
     """The machine-readable end of a run. All that depends on the machine's speed is under `wall`."""
     config = parts.configs[trial.index]
     last: dict[str, Any] = next((r.metrics for r in reversed(records) if r.metrics), {})
@@ -36,7 +37,7 @@ def summarise(parts: Parts, trial: Trial, records: list[RoundRecord], wall: floa
         local_accuracy=trial.local if parts.data.classes else None,
         local_scores=None if parts.data.classes else trial.local,
         score=parts.score.name,
-        details=details(parts, trial.index, params) if config.details else {},
+        details=details,
         clock=config.clock,
         virtual_seconds=trial.seconds[config.clock],
         virtual_seconds_by_clock=trial.seconds,

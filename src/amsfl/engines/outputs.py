@@ -1,0 +1,51 @@
+"""What a model says of every row of a split, for whoever looks closer than `evaluate` does."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from amsfl.engines.models import tensors
+from amsfl.engines.task import Task
+from amsfl.portable.compute import logits
+
+Array = np.ndarray[Any, np.dtype[Any]]
+BLOCK = 4096  # rows at once
+
+
+def outputs(task: Task) -> Callable[[Array, str | None], Array]:
+    """f(params [dim], split) -> [rows, classes]; of the training rows where the split is None.
+
+    On a CPU dense networks are numpy's, so that nothing is compiled for one look. Elsewhere rows lie on the
+    device as long as somebody holds the function: fifty models look at them one after another.
+    """
+    layers = task.model.layers
+    dense = bool(layers) and all(part.kind in ("dense", "relu") for part in layers)
+
+    def rows(split: str | None) -> Array:
+        return task.x if split is None else task.evals[split][0]
+
+    def plain(params: Array, split: str | None) -> Array:
+        named, x = tensors(task.model, task.unravel(jnp.asarray(params))), rows(split)
+        return np.concatenate([logits(layers, named, x[at : at + BLOCK]) for at in range(0, len(x), BLOCK)])
+
+    @cache
+    def placed(split: str | None) -> jax.Array:
+        x = rows(split)
+        size = min(BLOCK, len(x))
+        return jnp.pad(jnp.asarray(x), ((0, -len(x) % size), (0, 0))).reshape(-1, size, x.shape[1])
+
+    @jax.jit
+    def whole(params: jax.Array, blocks: jax.Array) -> jax.Array:
+        model = task.unravel(params)
+        said: jax.Array = jax.lax.map(lambda x: task.model.apply(model, x), blocks)
+        return said
+
+    def compiled(params: Array, split: str | None) -> Array:
+        found: Array = np.asarray(whole(jnp.asarray(params), placed(split)))
+        return found.reshape(-1, found.shape[-1])[: len(rows(split))]
+
+    return plain if dense and jax.default_backend() == "cpu" else compiled
