@@ -29,11 +29,6 @@ class Batch(NamedTuple):
     upto: jax.Array  # float [blocks]
 
 
-def room_of(batch: int, rows: int) -> int:
-    """Rows looked at in one go: of forty batches one or two are larger."""
-    return min(rows, batch + 2 * int(np.ceil(batch**0.5)))
-
-
 def drawn(key: Any, step: Any, word: Any, size: Any, most: int) -> Batch:
     places = jnp.arange(-(-most // BLOCK) * BLOCK, dtype=jnp.uint32)
     inside = (places < size.astype(jnp.uint32)) & sampling.chosen(key, jnp.uint32(step), places, word)
@@ -56,9 +51,8 @@ def nth(batch: Batch, wanted: jax.Array) -> tuple[jax.Array, jax.Array]:
 def gradient(task: Task, clip: float, batch: int) -> Callable[..., Any]:
     """f(params, rows, key, step, word, noise) -> one private gradient; `rows` as engines.client has them."""
     most = int(task.shards.size.max())
-    room = room_of(batch, most)
-    apply, loss = task.model.apply, task.loss
-    summed = of_layers(loss) if apply is perceptron else of_any(apply, loss)
+    room = sampling.room(batch, most)
+    summed = summed_rows(task)
 
     def look(params: Any, rows: Any, key: Any, step: Any, word: Any, noise: Any) -> Any:
         batch_ = drawn(key, step, word, rows.size, most)
@@ -81,6 +75,12 @@ def gradient(task: Task, clip: float, batch: int) -> Callable[..., Any]:
         return jax.tree.map(lambda grad, extra: grad / expected + extra, grads, scaled)
 
     return look
+
+
+def summed_rows(task: Task) -> Callable[..., Any]:
+    """f(params, x, y, there, clip) -> the sum of the rows' gradients that are there, each cut."""
+    apply, loss = task.model.apply, task.loss
+    return of_layers(loss) if apply is perceptron else of_any(apply, loss)
 
 
 def factors(squares: jax.Array, there: jax.Array, clip: float) -> jax.Array:

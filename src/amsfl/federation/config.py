@@ -135,6 +135,34 @@ class Training(Settings):
     seed: int = Field(0, ge=0, lt=2**32, description="of partition, initial model and sampling")
     readings: bool = Field(False, description="GDA readings on record, for any method")
     eval_every: int = Field(1, ge=1, description="rounds between evaluations")
+    privacy: Literal["auto", "none", "record", "client"] = Field(
+        "auto",
+        description="record: rows clipped and noised at clients; client: deltas at the server; auto: by "
+        "epsilon",
+    )
+    epsilon: float | None = Field(
+        None, gt=0, le=1e6, description="privacy that a client's rows may lose in a run; see docs/privacy.md"
+    )
+    delta: float = Field(1e-5, gt=0, lt=1, description="chance that epsilon does not hold")
+    noise: float | None = Field(
+        None,
+        gt=0,
+        le=1e6,
+        description="of a private step, over the clipping norm; without it: each client's least for its "
+        "epsilon",
+    )
+    clip: float = Field(
+        1.0,
+        gt=0,
+        le=1e12,
+        description="norm that every row's gradient is cut to, if private; or every client's delta",
+    )
+    clip_quantile: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="share of clients whose deltas are to stay whole: their clip follows it; 0: it stays",
+    )
 
     @field_validator("clock")
     @classmethod
@@ -216,34 +244,6 @@ class Simulation(Settings):
     )
     class_weights: str = Field(
         "", description="balanced (by counts that sites can add up), or as in yes=5,no=1; '': all alike"
-    )
-    privacy: Literal["auto", "none", "record", "client"] = Field(
-        "auto",
-        description="record: rows clipped and noised at clients; client: deltas at the server; auto: by "
-        "epsilon",
-    )
-    epsilon: float | None = Field(
-        None, gt=0, le=1e6, description="privacy that a client's rows may lose in a run; see docs/privacy.md"
-    )
-    delta: float = Field(1e-5, gt=0, lt=1, description="chance that epsilon does not hold")
-    noise: float | None = Field(
-        None,
-        gt=0,
-        le=1e6,
-        description="of a private step, over the clipping norm; without it: each client's least for its "
-        "epsilon",
-    )
-    clip: float = Field(
-        1.0,
-        gt=0,
-        le=1e12,
-        description="norm that every row's gradient is cut to, if private; or every client's delta",
-    )
-    clip_quantile: float = Field(
-        0.0,
-        ge=0,
-        lt=1,
-        description="share of clients whose deltas are to stay whole: their clip follows it; 0: it stays",
     )
     engine: Literal["jax", "loop"] = Field("jax", description="jax, or loop: slow and talkative")
     precision: Literal["float32", "float64", "strict", "tf32", "bf16"] = Field(

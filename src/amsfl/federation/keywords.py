@@ -88,6 +88,18 @@ class TrainingKeywords(TypedDict, total=False):
     """GDA readings on record, for any method"""
     eval_every: int
     """rounds between evaluations"""
+    privacy: Literal["auto", "none", "record", "client"]
+    """record: rows clipped and noised at clients; client: deltas at the server; auto: by epsilon"""
+    epsilon: float | None
+    """privacy that a client's rows may lose in a run; see docs/privacy.md"""
+    delta: float
+    """chance that epsilon does not hold"""
+    noise: float | None
+    """of a private step, over the clipping norm; without it: each client's least for its epsilon"""
+    clip: float
+    """norm that every row's gradient is cut to, if private; or every client's delta"""
+    clip_quantile: float
+    """share of clients whose deltas are to stay whole: their clip follows it; 0: it stays"""
 
 
 class RunKeywords(TrainingKeywords, total=False):
@@ -115,18 +127,6 @@ class RunKeywords(TrainingKeywords, total=False):
     """what clients minimise: cross-entropy of classes, squared or absolute error of numbers"""
     class_weights: str
     """balanced (by counts that sites can add up), or as in yes=5,no=1; '': all alike"""
-    privacy: Literal["auto", "none", "record", "client"]
-    """record: rows clipped and noised at clients; client: deltas at the server; auto: by epsilon"""
-    epsilon: float | None
-    """privacy that a client's rows may lose in a run; see docs/privacy.md"""
-    delta: float
-    """chance that epsilon does not hold"""
-    noise: float | None
-    """of a private step, over the clipping norm; without it: each client's least for its epsilon"""
-    clip: float
-    """norm that every row's gradient is cut to, if private; or every client's delta"""
-    clip_quantile: float
-    """share of clients whose deltas are to stay whole: their clip follows it; 0: it stays"""
     engine: Literal["jax", "loop"]
     """jax, or loop: slow and talkative"""
     precision: Literal["float32", "float64", "strict", "tf32", "bf16"]

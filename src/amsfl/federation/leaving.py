@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
-from amsfl.federation.given import make_config
+from amsfl.federation.config import ServeConfig, Training
+from amsfl.federation.given import make_config, serve_config
 from amsfl.federation.planner import policy_of
 from amsfl.federation.private import is_private, of_clients
 from amsfl.federation.setup import Own, method_of, takes_readings
-from amsfl.privacy.leaves import Leaf, leaves
+from amsfl.privacy.leaves import Leaf, leaves, on_flower
 from amsfl.record import read_run
 
 FILES = (".csv", ".tsv", ".parquet")
@@ -15,10 +16,12 @@ FILES = (".csv", ".tsv", ".parquet")
 def leaves_of(folder: Path) -> list[Leaf]:
     """Every quantity, and what protected it; not for a method of your own, whose name alone is on record."""
     found = read_run(folder)
-    config = make_config(found.settings)
+    real = found.manifest.kind == "flower"
+    config: Training = serve_config(found.settings) if real else make_config(found.settings)
     counted = any(each.epsilon for each in found.rounds[:1]) and not of_clients(config)
     guarded = is_private(config) or counted
     method = method_of(config, Own(), config.clip if guarded else 0.0)
     reads = takes_readings(config, method, policy_of(config, method))
     table = config.data.endswith(FILES) and config.impute == "shared"
-    return leaves(method, reads, guarded, table, of_clients(config))
+    more = on_flower(reads, guarded, config.evaluate_clients) if isinstance(config, ServeConfig) else []
+    return leaves(method, reads, guarded, table, of_clients(config)) + more

@@ -9,17 +9,16 @@ from amsfl import methods, privacy, sampling
 from amsfl.clock import Profile, RoundEnd
 from amsfl.core import UserError
 from amsfl.engines.models import Model
-from amsfl.federation.config import ROUNDS, T_MAX, RunConfig
+from amsfl.federation.config import ROUNDS, T_MAX, RunConfig, ServeConfig, Training
 from amsfl.methods.base import average
 from amsfl.privacy import Ledger
-from amsfl.privacy.ledger import NOTHING
 from amsfl.schedule import Policy
 
 Array = np.ndarray[Any, np.dtype[Any]]
 USUAL = 1.0  # noise where nobody says, nor has a budget
 
 
-def is_private(config: RunConfig, profile: Profile | None = None) -> bool:
+def is_private(config: Training, profile: Profile | None = None) -> bool:
     """Whether clients clip and add noise: the settings say so, or a budget of epsilon implies it."""
     if config.privacy == "none" and config.epsilon is not None:
         raise UserError("An epsilon is given, and privacy 'none': leave one of them out.")
@@ -27,25 +26,13 @@ def is_private(config: RunConfig, profile: Profile | None = None) -> bool:
     return config.privacy == "record" or (config.privacy == "auto" and budget)
 
 
-def of_clients(config: RunConfig) -> bool:
+def of_clients(config: Training) -> bool:
     """Whether whole clients are kept private, by the server."""
     return config.privacy == "client"
 
 
 def column(profile: Profile) -> Array | None:
     return None if profile.sites is None else profile.sites.get("epsilon")
-
-
-def guarded(method: methods.Method, clip: float) -> methods.Method:
-    """A method whose clients clip their rows' gradients and add noise; readings then come from uploads."""
-    if method.looks:
-        names = ", ".join(name for name, _ in method.private)
-        way = f"leave its {names} as they then are" if names else "use fedavg, scaffold, feddyn or amsfl"
-        raise UserError(
-            f"{method.title or method.name} goes by losses or gradients as they are, which would tell of "
-            f"single rows; under privacy {way}."
-        )
-    return method._replace(clip=clip, extra_gradients=0.0 if method.readings else method.extra_gradients)
 
 
 def check_policy(policy: Policy) -> None:
@@ -56,8 +43,28 @@ def check_policy(policy: Policy) -> None:
         )
 
 
-def check_settings(config: RunConfig) -> None:
-    if config.class_weights == "balanced":
+def check(config: Training, method: methods.Method, policy: Policy, end: RoundEnd) -> None:
+    """Whether these parts of a run can be private at all, where they are to be."""
+    if method.clip:
+        check_settings(config)
+        check_policy(policy)
+        if end.asynchronous:
+            raise UserError(
+                "A server that waits for nobody would wait forever once clients have spent their privacy; "
+                "under privacy rounds end with all, a deadline or a quorum."
+            )
+    if of_clients(config):
+        check_clients(config, method, policy, end)
+    hidden = method.clip or of_clients(config)
+    if hidden and isinstance(config, ServeConfig) and config.evaluate_clients:
+        raise UserError(
+            "What clients score on their own rows would leave without noise; under privacy leave "
+            "evaluate_clients out, and give the server an evaluate function."
+        )
+
+
+def check_settings(config: Training) -> None:
+    if isinstance(config, RunConfig) and config.class_weights == "balanced":
         raise UserError(
             "Balanced class weights are made of every client's counts of classes, which would leave without "
             "noise; under privacy name the weights, as in --class-weights yes=5,no=1, or leave them out."
@@ -85,37 +92,51 @@ def check_rows_apart(model: Model, x: Array) -> None:
         )
 
 
+def budgets_of(config: Training, profile: Profile, clients: int) -> list[float] | None:
+    """Every client's epsilon at most: the table's, or one for all; None where nobody set any."""
+    own = column(profile)
+    if own is not None:
+        return [float(each) for each in own]
+    return None if config.epsilon is None else [config.epsilon] * clients
+
+
 def book(
-    config: RunConfig, policy: Policy, profile: Profile | None, rows: Array, numbers: int, part: float = 1.0
+    config: Training,
+    policy: Policy,
+    budgets: Sequence[float] | None,
+    rows: Array,
+    numbers: int,
+    part: float = 1.0,
 ) -> Ledger:
-    """The ledger of one trial; `rows` are its clients' own numbers of rows, `numbers` how many the model has.
+    """The ledger of one trial in which rows are private; `rows` are its clients' own numbers of rows,
+    `numbers` how many the model has.
 
     `part` of the rounds each client takes part in. Without a noise of the user's every client has its own,
-    by the steps that a run of so many rounds will ask of it.
+    by the steps that a run of so many rounds will ask of it. A budget of 0 is spent: no step is asked for.
     """
-    if of_clients(config):
-        return _of_rounds(config, part)
-    if not is_private(config, profile):
-        return NOTHING
+    able = [who for who in range(len(rows)) if budgets is None or budgets[who] > 0]
+    if not able:
+        raise UserError("Every client has spent its epsilon: none of them may take another step.")
     words = sampling.chance(config.batch, rows)
     sites = [privacy.Site(sampling.share(word), config.noise or USUAL, config.delta) for word in words]
-    own = None if profile is None else column(profile)
-    budgets = own.tolist() if own is not None else None
-    if budgets is None and config.epsilon is not None:
-        budgets = [config.epsilon] * len(sites)
     if budgets is None or config.noise is not None:
         return privacy.ledger(sites, budgets)
+    mine, limits = [sites[who] for who in able], [budgets[who] for who in able]
     rounds = config.rounds or ROUNDS
     steps = max(round(rounds * config.steps * part), 1)
-    if not policy.readings:
-        return privacy.lasting(sites, budgets, privacy.alike(sites, budgets, steps))
-    batches = np.minimum(rows, config.batch).astype(float)
-    most = rounds * max(config.steps, T_MAX)
-    spread = privacy.by_worth(sites, budgets, steps, rows / rows.sum(), batches, numbers, most)
+    if policy.readings:
+        own = rows[able]
+        batches = np.minimum(own, config.batch).astype(float)
+        most = rounds * max(config.steps, T_MAX)
+        found = privacy.by_worth(mine, limits, steps, own / own.sum(), batches, numbers, most)
+    else:
+        found = privacy.alike(mine, limits, steps)
+    spread = privacy.Spread(np.zeros(len(sites), np.int64), np.full(len(sites), USUAL))
+    spread.steps[able], spread.noise[able] = found
     return privacy.lasting(sites, budgets, spread)
 
 
-def _of_rounds(config: RunConfig, part: float) -> Ledger:
+def book_of_rounds(config: Training, part: float) -> Ledger:
     """The book of whole clients: a round is a step, a cohort's chance a row's."""
     site = privacy.Site(part, config.noise or USUAL, config.delta)
     if config.epsilon is None or config.noise is not None:
@@ -131,7 +152,7 @@ def used(ledger: Ledger, begun: Sequence[int], rounds: int) -> Sequence[int]:
     return [rounds] if ledger.whole else begun
 
 
-def check_clients(config: RunConfig, method: methods.Method, policy: Policy, end: RoundEnd) -> None:
+def check_clients(config: Training, method: methods.Method, policy: Policy, end: RoundEnd) -> None:
     """Whole clients are private only if nothing but their deltas moves the model, each once a round."""
     name, hint = method.title or method.name, "use fedavg, fedprox, fedavgm or fedadam"
     if method.vectors_up > 1 or method.vectors_down > 1 or method.mix is not average:
@@ -149,7 +170,8 @@ def check_clients(config: RunConfig, method: methods.Method, policy: Policy, end
             "How much one client moves a rule over all uploads, or FedExP's length, is not known; to keep "
             "whole clients private leave --combine and --extrapolation out."
         )
-    if end.kind != "all" or config.availability != "always":
+    away = isinstance(config, RunConfig) and config.availability != "always"
+    if end.kind != "all" or away:
         raise UserError(
             "Cohorts are drawn by chance alone, and nobody counts twice: to keep whole clients private, "
             "rounds end with all, and all clients are there (--availability always)."
@@ -157,7 +179,7 @@ def check_clients(config: RunConfig, method: methods.Method, policy: Policy, end
     check_settings(config)
 
 
-def check_goes_on(before: Mapping[str, Any], config: RunConfig, ledger: Ledger) -> None:
+def check_goes_on(before: Mapping[str, Any], config: Training, ledger: Ledger) -> None:
     """Noise that was chosen for so many rounds would be another one for more of them."""
     if ledger.budgets and config.noise is None and before["rounds"] != config.rounds:
         raise UserError(
@@ -167,11 +189,12 @@ def check_goes_on(before: Mapping[str, Any], config: RunConfig, ledger: Ledger) 
         )
 
 
-def remarks(config: RunConfig, method: methods.Method, ledger: Ledger, rows: Array) -> Iterator[str]:
+def remarks(config: Training, method: methods.Method, ledger: Ledger, rows: Array) -> Iterator[str]:
     """What a user of privacy should hear before a run, and who set its numbers in vain."""
-    if "clip_quantile" in config.model_fields_set and not method.guard:
+    whole = of_clients(config)
+    if "clip_quantile" in config.model_fields_set and not whole:
         yield "Setting 'clip_quantile' has no effect: it is of clients' deltas, with privacy 'client'."
-    if method.guard:
+    if whole:
         if config.delta * len(rows) >= 1:
             yield f"A delta of {config.delta:g} is not below 1/{len(rows)}, one over all clients; lower it."
         return
@@ -194,7 +217,7 @@ def remarks(config: RunConfig, method: methods.Method, ledger: Ledger, rows: Arr
 
 
 def allowance(
-    config: RunConfig, policy: Policy, ledger: Ledger, taken: Sequence[int], number: int, seconds: float
+    config: Training, policy: Policy, ledger: Ledger, taken: Sequence[int], number: int, seconds: float
 ) -> Array | None:
     """The most steps of every client in round `number` (from 0); None: nobody counts.
 
@@ -217,7 +240,7 @@ def spent(ledger: Ledger, taken: Sequence[int]) -> bool:
     return bool(ledger.budgets) and not ledger.left(taken).any()
 
 
-def progress(config: RunConfig, number: int, seconds: float) -> float:
+def progress(config: Training, number: int, seconds: float) -> float:
     """The part of a run that will be over after round `number`, as far as anybody can tell.
 
     By rounds where they are given; by seconds, with one more round like those before, where these are; a run

@@ -20,9 +20,7 @@ def remarks(
     if "lr" in given and method.own_rate:
         yield f"Setting 'lr' has no effect: {config.method} sets its own learning rate."
     chosen = not policy.steps or (policy.spends and config.budget is not None)
-    paced = (
-        isinstance(config, RunConfig) and method.clip and config.noise is None
-    )  # epsilon is spread by them
+    paced = method.clip and config.noise is None  # epsilon is spread by them
     if "steps" in given and chosen and not paced:
         yield f"Setting 'steps' has no effect: the policy {policy.name} chooses them."
     if config.budget is not None and not policy.limited:

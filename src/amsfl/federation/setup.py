@@ -18,6 +18,7 @@ from amsfl.federation.foes import Foes
 from amsfl.federation.limits import limits_of
 from amsfl.portable.network import check_rows, words
 from amsfl.privacy import Ledger
+from amsfl.privacy.ledger import NOTHING
 from amsfl.schedule import Policy
 
 
@@ -135,23 +136,15 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
     method = method._replace(attacks=cast.attacks)
     dtype = np.float64 if config.precision == "float64" else np.float32
     network = own.network or _named_network(config.model, dataset, bool(method.clip))
+    private.check(config, method, policy, end)
     if method.clip:
-        private.check_settings(config)
-        private.check_policy(policy)
         private.check_rows_apart(network, dataset.x)
     job = task.make(rows, network, partitions, [each.seed for each in configs], dtype, loss)
     job = job._replace(pieces=pieces_of(config, job, method))
-    if method.clip and end.asynchronous:
-        raise UserError(
-            "A server that waits for nobody would wait forever once clients have spent their privacy; under "
-            "privacy rounds end with all, a deadline or a quorum."
-        )
     part = (config.cohort or clients) / clients
     policies = [planner.policy_of(each, method, own.policy) for each in configs]
-    if private.of_clients(config):
-        private.check_clients(config, method, policy, end)
     books = [
-        private.book(*each, job.dim, part)
+        _book(*each, bool(method.clip), job.dim, part)
         for each in zip(configs, policies, profiles, job.shards.size, strict=True)
     ]
     if private.of_clients(config):
@@ -197,6 +190,23 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
         books,
         [weather_of(each, profile, names) for each, profile in zip(configs, profiles, strict=True)],
     )
+
+
+def _book(
+    config: RunConfig,
+    policy: Policy,
+    profile: clock.Profile,
+    rows: Any,
+    clipped: bool,
+    numbers: int,
+    part: float,
+) -> Ledger:
+    """One trial's book of privacy."""
+    if private.of_clients(config):
+        return private.book_of_rounds(config, part)
+    if not clipped:
+        return NOTHING
+    return private.book(config, policy, private.budgets_of(config, profile, len(rows)), rows, numbers, part)
 
 
 def pieces_of(config: RunConfig, job: task.Task, method: methods.Method) -> int:
@@ -264,7 +274,7 @@ def method_of(config: Training, own: Own, clip: float = 0.0) -> methods.Method:
         options = {**dict(method.private), **config.options}  # those are its defaults then
         method = methods.make(config.method, options, config.extrapolation)
     if clip:
-        method = private.guarded(method, clip)
+        method = privacy.clipped(method, clip)
     server = methods.server_optimizer(config.server_optimizer)
     if server:
         method = methods.optimize(method, server)

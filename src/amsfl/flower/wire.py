@@ -6,7 +6,8 @@ flat float32), `buffers` (arrays, by name, only for models that have some).
 Reply: `echo` (ConfigRecord: run, round, client), `upload` (arrays: delta, extra, or what the order's
 `transmit` encodes them to), `buffers`,
 `report` (MetricRecord: the reading, steps, rows, step_seconds, compute_seconds, lost_state; moved and skipped
-where a client's own optimizer moved it), `metrics` (MetricRecord, what else it wants known; may be missing).
+where a client's own optimizer moved it, taken under privacy), `metrics` (MetricRecord, what else it wants
+known; may be missing).
 An array that holds nothing is left out, and so is `buffers` where a model has none: whatever is missing is
 empty. Small arrays are bytes in a ConfigRecord, large ones an ArrayRecord: Flower sends every record in a
 request of its own and every array of an ArrayRecord in two, and those add up.
@@ -33,6 +34,8 @@ HEADERS = {
 }
 NOTHING = np.zeros(0, np.float32)
 SMALL = 1 << 20  # bytes: arrays that weigh less together travel within their record
+SPENT = "privacy is spent"  # how a site begins that may not take a further step
+PRIVATE = ("clip", "noise", "epsilon", "delta")  # fields of orders under privacy alone
 NUMBERS = "fiub"  # kinds of dtype that travel: floats, integers, truth
 
 
@@ -54,6 +57,10 @@ class Order(NamedTuple):
     transmit: str  # by name; "" for none
     readings: bool
     driven: bool = False  # some clients move by optimizers of their own: the method's form for those
+    clip: float = 0.0  # under privacy: the norm that every row's gradient is cut to; 0: there is none
+    noise: float = 0.0  # of every step, over that norm
+    epsilon: float = 0.0  # what this run may cost the client's rows; 0: no bound
+    delta: float = 0.0
 
 
 class Model(NamedTuple):
@@ -78,6 +85,7 @@ class Reply(NamedTuple):
     moved: float | None = None  # plain steps that its own optimizer's steps amount to; None: as many
     skipped: int = 0  # batches left out, whose loss was not finite
     metrics: dict[str, float] = {}  # of the client's own
+    taken: int = 0  # under privacy: steps of this run that the site has counted, lost ones as well
 
     @property
     def effective(self) -> float:
@@ -103,6 +111,8 @@ class Hello(NamedTuple):
     driven: bool = False  # it moves by an optimizer of its own
     leaves: tuple[Leaf, ...] = ()  # of the model, in its order: so that a file of it has names
     step_seconds: float = 0.0  # of one step, measured or known; 0: nobody knows
+    epsilon: float | None = None  # what its own budget of privacy has left; None: it has none of its own
+    open: str = ""  # why it cannot keep rows private, where that was asked; "": it can
 
 
 def pack_order(order: Order, model: Model) -> RecordDict:
@@ -120,7 +130,8 @@ def pack_orders(orders: Sequence[Order], model: Model) -> list[RecordDict]:
 
 
 def _fields(order: Order) -> ConfigRecord:
-    fields: dict[str, Any] = {key: value for key, value in order._asdict().items() if key != "options"}
+    left_out = ("options", *(() if order.clip else PRIVATE))
+    fields: dict[str, Any] = {key: value for key, value in order._asdict().items() if key not in left_out}
     return ConfigRecord(fields | {OPTION + key: float(value) for key, value in order.options.items()})
 
 
@@ -139,6 +150,7 @@ def pack_reply(reply: Reply) -> RecordDict:
     report |= {"step_seconds": float(reply.step_seconds), "compute_seconds": float(reply.compute_seconds)}
     report |= {} if reply.moved is None else {"moved": float(reply.moved)}
     report |= {"skipped": int(reply.skipped)} if reply.skipped else {}
+    report |= {"taken": int(reply.taken)} if reply.taken else {}
     echo: dict[str, Any] = {"run": reply.run, "round": reply.round, "client": reply.client}
     return records(
         echo=ConfigRecord(echo),
@@ -169,12 +181,15 @@ def unpack_reply(content: RecordDict) -> Reply:
         {str(key): float(value) for key, value in scalars(content, "metrics").items()}
         if "metrics" in content
         else {},
+        int(report.get("taken", 0)),
     )
 
 
 def pack_hello(hello: Hello) -> RecordDict:
     said: dict[str, Any] = {"name": hello.name, "rows": int(hello.rows), "driven": hello.driven}
     said |= {"step_seconds": float(hello.step_seconds)} if hello.step_seconds else {}
+    said |= {} if hello.epsilon is None else {"epsilon": float(hello.epsilon)}
+    said |= {"open": hello.open} if hello.open else {}
     return records(
         hello=ConfigRecord(said),
         model=laden({"anchor": hello.model}),
@@ -201,7 +216,15 @@ def unpack_hello(content: RecordDict) -> Hello:
     leaves = _leaves(scalars(content, "leaves")) if "leaves" in content else ()
     speed = float(hello.get("step_seconds", 0.0))
     return Hello(
-        str(hello["name"]), int(hello["rows"]), anchor, arrays(content, "buffers"), driven, leaves, speed
+        str(hello["name"]),
+        int(hello["rows"]),
+        anchor,
+        arrays(content, "buffers"),
+        driven,
+        leaves,
+        speed,
+        float(hello["epsilon"]) if "epsilon" in hello else None,
+        str(hello.get("open", "")),
     )
 
 

@@ -25,12 +25,48 @@ class Site(NamedTuple):
     delta: float
 
 
-@lru_cache(maxsize=100_000)
+class Event(NamedTuple):
+    """Steps that were taken, all with the same chance and noise."""
+
+    chance: float
+    noise: float
+    steps: int
+
+
 def epsilon(site: Site, steps: int) -> float:
-    """The least epsilon that so many steps keep at the site's delta."""
-    if not steps:
+    """The least epsilon that so many steps keep at the site's delta.
+
+    Args:
+        site: What an accountant must know of the client.
+        steps: How many it took.
+
+    Returns:
+        0 where it took none.
+    """
+    return composed((Event(site.chance, site.noise, steps),), site.delta)
+
+
+@lru_cache(maxsize=100_000)
+def composed(events: tuple[Event, ...], delta: float) -> float:
+    """The least epsilon of all these steps together, one run after another: each saw what came before.
+
+    Args:
+        events: What was done to the same rows.
+        delta: Chance that epsilon does not hold.
+
+    Returns:
+        0 where nothing was done.
+    """
+    fine = min((_fineness(each.chance, each.noise) for each in events), default=0.0)
+    losses = [
+        _one_step(each.chance, each.noise, fine).self_compose(each.steps) for each in events if each.steps
+    ]
+    if not losses:
         return 0.0
-    return float(_one_step(site.chance, site.noise).self_compose(steps).get_epsilon_for_delta(site.delta))
+    total = losses[0]
+    for each in losses[1:]:
+        total = total.compose(each)
+    return float(total.get_epsilon_for_delta(delta))
 
 
 def mark(steps: int) -> int:
@@ -91,8 +127,13 @@ def _noise_for(site: Site, budget: float, steps: int) -> float:
     return high
 
 
+def _fineness(chance: float, noise: float) -> float:
+    deviation = chance * expm1(min(1 / noise**2, 50.0)) ** 0.5
+    return float(min(max(FINENESS * deviation, 1e-4), 1e-2))
+
+
 @lru_cache(maxsize=1_000)
-def _one_step(chance: float, noise: float) -> Any:
+def _one_step(chance: float, noise: float, fine: float) -> Any:
     """The privacy loss of one step, both for a row more and for a row less."""
     try:
         from dp_accounting.pld import privacy_loss_distribution as loss
@@ -101,6 +142,4 @@ def _one_step(chance: float, noise: float) -> Any:
             "Differential privacy is counted by dp-accounting, which is not installed; type: "
             "pip install 'amsfl[privacy]'"
         ) from None
-    deviation = chance * expm1(min(1 / noise**2, 50.0)) ** 0.5
-    fine = min(max(FINENESS * deviation, 1e-4), 1e-2)
     return loss.from_gaussian_mechanism(noise, value_discretization_interval=fine, sampling_prob=chance)

@@ -20,9 +20,13 @@ class Leaf(NamedTuple):
     what: str
     when: str
     protected: str
+    fields: tuple[str, ...] = ()  # where it stands in a Flower message: record.key, or record.* for all keys
 
 
 BY_SERVER = "the server, which is trusted with it: cut, summed and noised before anybody else sees it"
+ORDERED = "nothing: the server ordered them"
+HARMLESS = "nothing: no row has a part in it"
+READING = tuple(f"report.{name}" for name in Reading._fields)
 
 
 def leaves(method: Method, readings: bool, private: bool, table: bool, clients: bool = False) -> list[Leaf]:
@@ -35,22 +39,63 @@ def leaves(method: Method, readings: bool, private: bool, table: bool, clients: 
             "how the model changed",
             "every round",
             way or (NOISED if private else BY_SERVER if clients else OPEN),
+            ("upload.*",),
         ),
     ]
     if method.vectors_up > 1:
-        found.append(Leaf("extra", "the method's second vector", "every round", DERIVED if private else OPEN))
+        extra = DERIVED if private else OPEN
+        found.append(Leaf("extra", "the method's second vector", "every round", extra, ("upload.*",)))
     if readings and not private:
         names = ", ".join(Reading._fields)
-        found.append(Leaf("reading", f"scalars of one minibatch: {names}", "every round", OPEN))
+        found.append(Leaf("reading", f"scalars of one minibatch: {names}", "every round", OPEN, READING))
     if readings and private:
         what = "its size and its way along the last global step; the server works them out of delta"
         found.append(Leaf("reading", what, "every round", DERIVED))
+    timed = ("report.step_seconds", "report.compute_seconds", "hello.step_seconds")
+    load = "nothing: data do not change it, load does"
+    count = ("report.steps", "report.taken")
+    size = "nothing: shares and epsilon go by it"
     found += [
-        Leaf("steps", "how many local steps were run", "every round", "nothing: the server ordered them"),
-        Leaf("seconds", "how long they took", "every round", "nothing: data do not change it, load does"),
-        Leaf("rows", "how many rows the client has", "once", "nothing: shares and epsilon go by it"),
+        Leaf("steps", "how many local steps were run", "every round", ORDERED, count),
+        Leaf("seconds", "how long they took", "every round", load, timed),
+        Leaf("rows", "how many rows the client has", "once", size, ("report.rows", "hello.rows")),
     ]
     if table:
         what = "sums over its rows by which a table's columns are filled and scaled (impute: shared)"
         found.append(Leaf("recipe", what, "once, before training", f"{OPEN}; not counted in epsilon"))
+    return found
+
+
+def on_flower(readings: bool, private: bool, scores: int) -> list[Leaf]:
+    """What travels besides through Flower; `scores`: every so many rounds clients score the model."""
+    every, once = "every round", "once"
+    name = ("hello.name", "hello.driven", "hello.open", "echo.*")
+    who = "what the client calls itself, of which make it is, which order it answers"
+    first = "the first model, drawn from a seed, and its layers' names"
+    left = "nothing: it follows from orders"
+    found = [
+        Leaf("name", who, every, HARMLESS, name),
+        Leaf("state", "whether it had lost its own state", every, HARMLESS, ("report.lost_state",)),
+        Leaf("model", first, once, HARMLESS, ("model.*", "leaves.*")),
+        Leaf("budget", "what its own epsilon has left", once, left, ("hello.epsilon",)),
+    ]
+    if private or not readings:
+        found.append(Leaf("zeros", "in a reading's place", every, HARMLESS, READING))
+    if private:
+        kept = "nothing: they go back as they came, and are not trained"
+        said = "what went wrong stays in the client's log: a sentence says that something did"
+        return [
+            *found,
+            Leaf("buffers", "arrays beside the model", every, kept, ("buffers.*",)),
+            Leaf("errors", "that a client's work failed", "when it does", said),
+        ]
+    own = "numbers of the client's own (on_step), how far its own optimizer went, batches left out"
+    found += [
+        Leaf("buffers", "running statistics beside the model", every, OPEN, ("buffers.*",)),
+        Leaf("metrics", own, every, OPEN, ("metrics.*", "report.moved", "report.skipped")),
+        Leaf("errors", "what went wrong at a client, as text", "when it does", OPEN),
+    ]
+    if scores:
+        what = "scores of the model on its own test rows"
+        found.append(Leaf("scores", what, f"every {scores} rounds", OPEN, ("scores.*",)))
     return found

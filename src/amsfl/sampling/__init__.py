@@ -55,6 +55,11 @@ def chance(batch: int, rows: Any) -> np.ndarray[Any, np.dtype[np.uint32]]:
     return (np.minimum(words, np.uint64(2**32)) - np.uint64(1)).astype(np.uint32)
 
 
+def room(batch: int, rows: int) -> int:
+    """Rows looked at in one go, where a batch has no fixed size: of forty batches one or two are larger."""
+    return min(rows, batch + 2 * int(np.ceil(batch**0.5)))
+
+
 def share(word: Any) -> float:
     """The chance that a word of `chance` stands for."""
     return (int(word) + 1) / 2**32

@@ -11,10 +11,12 @@ from flwr.clientapp import ClientApp
 from amsfl import methods, protocol, transmit
 from amsfl.core import Kind, Transmit, UserError, spelled
 from amsfl.flower import wire
-from amsfl.flower.client import kept, probe, work
+from amsfl.flower.client import hidden, kept, probe, work
+from amsfl.flower.client.book import Purse, check_open, site_name
 from amsfl.flower.client.task import Pace, Task
 from amsfl.flower.client.work import Trainer, drives
 from amsfl.methods import Method
+from amsfl.privacy import clipped
 
 MakeTrainer = Callable[[Context], Trainer]
 Own = Sequence[Method | Transmit]  # methods and transmissions that are not ours, found by their names
@@ -34,24 +36,46 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
 
     @app.query()
     def hello(message: Message, context: Context) -> Message:
-        trainer, ask = make(context), wire.scalars(message.content, "ask")
-        nothing: tuple[wire.Vector, wire.Buffers] = (np.zeros(0, np.float32), {})
-        model = trainer.start(int(ask["seed"])) if ask["model"] else nothing
-        node = context.node_config
-        name = node.get("client") or node.get("partition-id", context.node_id)
-        leaves = trainer.leaves() if ask["model"] and hasattr(trainer, "leaves") else ()
-        speed: Any = node.get("known-step-seconds", 0.0)
-        if not speed and ask.get("probe"):
-            speed = probe.step_seconds(trainer, int(ask["seed"]), int(ask["batch"]), pace_of(context))
-        hello = wire.Hello(str(name), trainer.rows, *model, drives(trainer), leaves, float(speed))
+        ask = wire.scalars(message.content, "ask")
+        purse = Purse(context)
+        clip = float(ask.get("clip", 0.0))
+        with hidden.silent(bool(clip)):
+            trainer = make(context)
+            nothing: tuple[wire.Vector, wire.Buffers] = (np.zeros(0, np.float32), {})
+            model = trainer.start(int(ask["seed"])) if ask["model"] else nothing
+            leaves = trainer.leaves() if ask["model"] and hasattr(trainer, "leaves") else ()
+        why = hidden.why_open(trainer) if clip else ""
+        speed: Any = context.node_config.get("known-step-seconds", 0.0)
+        if not speed and ask.get("probe") and not why:
+            given = int(ask["seed"]), int(ask["batch"]), pace_of(context), clip
+            speed = probe.step_seconds(trainer, *given)
+        hello = wire.Hello(
+            site_name(context),
+            trainer.rows,
+            *model,
+            drives(trainer),
+            leaves,
+            float(speed),
+            purse.left(),
+            why,
+        )
         return Message(wire.pack_hello(hello), reply_to=message)
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
         started = time.monotonic()
         order, model = wire.unpack_order(message.content)
-        trainer = make(context)
+        private = bool(order.clip)
+        if not private:
+            check_open(context, order.run)
+        with hidden.silent(private):
+            trainer = make(context)
         method = method_of(order, own)
+        purse = Purse(context) if private else None
+        if purse is not None:
+            hidden.check(trainer)
+            method = clipped(method, order.clip)
+            order = order._replace(steps=purse.allow(order, trainer.rows), readings=False)
         if order.driven or drives(trainer):
             method = methods.driven(method)
         fresh = protocol.fresh(method, model.anchor)
@@ -61,17 +85,20 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
         if driver:
             driver.recall(own_state)
         task = Task(order, pace_of(context), context.node_config)
-        done = work.run(trainer, order, model, method, client, memory, task)
+        look: Any = (lambda x, step: (0.0, hidden.gradient(trainer, order, x))) if private else None
+        with hidden.silent(private):
+            done = work.run(trainer, order, model, method, client, memory, task, look)
         after = driver.kept() if driver else None
         lost |= after is not None and not own_state.size and order.accepted != kept.NEVER
         left = [done.client, done.memory, mine[:0] if after is None else after]
+        taken = 0 if purse is None else purse.charge(order.run, done.steps)
         kept.save(context, order, mine, np.concatenate(left))
         reply = wire.Reply(
             order.run,
             order.round,
             order.client,
             done.parts,
-            trainer.buffers(),
+            model.buffers if private else trainer.buffers(),
             done.reading,
             done.steps,
             trainer.rows,
@@ -81,12 +108,14 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
             done.moved,
             done.skipped,
             done.metrics,
+            taken,
         )
         return Message(wire.pack_reply(reply), reply_to=message)
 
     @app.evaluate()
     def evaluate(message: Message, context: Context) -> Message:
         order, model = wire.unpack_order(message.content)
+        check_open(context, order.run)
         trainer = make(context)
         trainer.begin(order, model, method_of(order, own))
         found = trainer.evaluate(trainer.lift(model.anchor)) or {}

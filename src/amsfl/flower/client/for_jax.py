@@ -63,7 +63,9 @@ class JaxTrainer:
         if method.objective is not None:
             rows = self._batch(sampling.PROTOTYPES, method.objective.rows)
             self.teacher = self.program.teach(model.server, *rows)
-        if order.steps:  # compile before the clock runs
+        if order.clip:
+            self.clipped(model.anchor, np.zeros(1, np.int64), order.clip)
+        elif order.steps:  # compile before the clock runs
             self.program.grad(model.anchor, *self._batch(0, self.batch), self.teacher)
 
     def lift(self, vector: Vector) -> Any:
@@ -77,6 +79,21 @@ class JaxTrainer:
         return float(loss), np.asarray(grad)
 
     probe = gradient
+
+    def apart(self) -> None:
+        """Layers of ours treat every row by itself."""
+
+    def clipped(self, x: Any, places: Any, clip: float) -> Any:
+        """A minibatch has no fixed size under privacy, and a program has: it goes in turns."""
+        size = sampling.room(self.batch, self.rows)
+        total = np.zeros_like(x)
+        for begin in range(0, len(places), size):
+            picked = places[begin : begin + size]
+            rows = np.zeros(size, np.int64)
+            rows[: len(picked)] = picked
+            there = np.arange(size) < len(picked)
+            total += np.asarray(self.program.clipped(x, self.shard.x[rows], self.shard.y[rows], there, clip))
+        return total
 
     def buffers(self) -> Buffers:
         return {}
@@ -108,6 +125,7 @@ class Program(NamedTuple):
 
     start: Callable[[int], Vector]
     grad: Callable[..., Any]  # (x, rows, labels, teacher) -> loss, gradient
+    clipped: Callable[..., Any]  # (x, rows, labels, there, clip) -> the sum of their cut gradients
     teach: Callable[..., Any]  # (x, rows, labels) -> teacher
     logits: Callable[..., Any]  # (x, rows) -> logits
     layers: tuple[Any, ...]  # as a portable model has them
@@ -118,7 +136,7 @@ class Program(NamedTuple):
 def program(spec: str, features: int, classes: int, objective: Any) -> Program:
     from amsfl import methods
     from amsfl.data import Dataset
-    from amsfl.engines import losses, models, task
+    from amsfl.engines import losses, models, private, task
     from amsfl.engines.client import gradient
 
     import jax  # isort: skip  # after the engines, which set it up
@@ -130,6 +148,8 @@ def program(spec: str, features: int, classes: int, objective: Any) -> Program:
     job = task.make(nothing, models.make(spec, features, classes or 1), [[np.arange(1)]], [0])
     grad = gradient(job, methods.make("fedavg")._replace(objective=objective))
 
+    summed = private.summed_rows(job)
+
     def flat(x: Any, rows: Any, labels: Any, teacher: Any) -> Any:
         loss, tree = grad(job.unravel(x), rows, labels, teacher)
         return loss, ravel_pytree(tree)[0]
@@ -137,6 +157,7 @@ def program(spec: str, features: int, classes: int, objective: Any) -> Program:
     return Program(
         lambda seed: np.asarray(job._replace(seeds=(seed,)).start()[0], np.float32),
         jax.jit(flat),
+        jax.jit(lambda x, *rows: ravel_pytree(summed(job.unravel(x), *rows))[0]),
         jax.jit(lambda x, *rows: losses.teach(job.model.apply, job.unravel(x), *rows)),
         jax.jit(lambda x, rows: job.model.apply(job.unravel(x), rows)),
         job.model.layers,

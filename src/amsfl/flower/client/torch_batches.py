@@ -1,6 +1,6 @@
 """Batches of any make: pairs, longer tuples, dictionaries, with text or None among the tensors."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from amsfl.core import UserError
@@ -8,13 +8,18 @@ from amsfl.core import UserError
 
 def moved(batch: Any, device: Any) -> Any:
     """The same batch with its tensors on the device."""
+    return mapped(batch, lambda part: part.to(device))
+
+
+def mapped(batch: Any, change: Callable[[Any], Any]) -> Any:
+    """The same batch with its tensors changed."""
     if isinstance(batch, dict):
-        return {key: moved(part, device) for key, part in batch.items()}
+        return {key: mapped(part, change) for key, part in batch.items()}
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(moved(part, device) for part in batch))
+        return type(batch)(*(mapped(part, change) for part in batch))
     if isinstance(batch, tuple | list):
-        return [moved(part, device) for part in batch]
-    return batch.to(device) if hasattr(batch, "to") else batch
+        return [mapped(part, change) for part in batch]
+    return change(batch) if hasattr(batch, "to") else batch
 
 
 def rows(batch: Any) -> int:

@@ -9,7 +9,7 @@ import torch
 from flwr.app import Context
 
 from amsfl.core import UserError
-from amsfl.flower.client import optimizer_state, torch_batches
+from amsfl.flower.client import optimizer_state, torch_batches, torch_rows
 from amsfl.flower.client.pedometer import Pedometer
 from amsfl.flower.client.tally import Tally
 from amsfl.flower.client.task import NoMoreData, Task
@@ -81,6 +81,29 @@ class TorchTrainer(TorchModule):
         if self.first is NOTHING:
             self.first = self.held = self._draw()
         return self.untouched(lambda: self.slope(x, step, lambda: self.loss_of(self.first)))
+
+    def apart(self) -> None:
+        """See hidden.py."""
+        torch_rows.check_model(self.module)
+        torch_rows.check_loader(self.loader, self.rows)
+        if self.site.on_step is not None:
+            raise UserError(
+                "on_step hears of losses as they are, and what it returns would leave: under privacy leave "
+                "it out."
+            )
+        self.clipped(flat(self.trained), [0], 1.0)
+
+    def clipped(self, x: Any, places: Any, clip: float) -> Any:
+        """See hidden.py."""
+        self.put(x)
+        self.module.train()
+        held = self.loader.dataset
+
+        def draw(some: Any) -> Any:
+            rows = [held[int(place)] for place in some]
+            return torch_batches.moved(self.loader.collate_fn(rows), self.device)
+
+        return torch_rows.clipped_sum(self.module, self.loss_of, draw, places, clip)
 
     def told(self) -> dict[str, float]:
         """What on_step returned, the mean over steps."""

@@ -6,6 +6,7 @@ The vectors may be numpy arrays or torch tensors: a Trainer lifts the numpy ones
 and everything after that uses operators alone, as the methods do.
 """
 
+from collections.abc import Callable
 from math import isfinite
 from typing import Any, NamedTuple, Protocol
 
@@ -16,6 +17,8 @@ from amsfl.core import Parts, Reading, Upload, UserError
 from amsfl.flower.client.task import NoMoreData, Task
 from amsfl.flower.wire import Buffers, Model, Order, Vector
 from amsfl.methods import Method
+
+Look = Callable[[Any, int], tuple[float, Any]]  # loss and gradient at x of a minibatch by its number
 
 
 class Trainer(Protocol):
@@ -105,10 +108,13 @@ def run(
     client: Vector,
     memory: Vector,
     task: Task | None = None,
+    gradient: Look | None = None,
 ) -> Done:
     """All of the local work: the protocol's lines, timed.
 
     `client` is the method's client state and `memory` that of its transmissions; empty where it has none.
+    `gradient` stands in for the trainer's own, and then nothing else is asked of its rows: no reading, and no
+    numbers of its own.
     """
     task = task or Task(order)
     trainer.begin(order, model, method)
@@ -116,17 +122,24 @@ def run(
         trainer.lift(part) for part in (model.anchor, model.server, client, model.direction)
     )
     carry = protocol.begin(method, anchor, server, mine, order.lr, float(order.known))
+    look = gradient or trainer.gradient
     walked = Walked(None)
     if drives(trainer):
         carry, walked = _walked(trainer, carry, order.readings, task)
     else:
-        carry = _stepped(trainer, method, carry, order.readings, task)
+        stepped = None if gradient else getattr(trainer, "stepped", None)
+        carry = _stepped(look, stepped, method, carry, task)
+        if order.readings:
+            loss, grad = task.look(trainer.probe, carry.x, 0)
+            _check(method, loss)
+            carry = protocol.close(method, carry, loss, grad)
     upload, mine, taken = protocol.finish(method, carry, task.done, direction)
     lowered = Upload(trainer.lower(upload.delta), trainer.lower(upload.extra), float(upload.delta_sq))
     with np.errstate(over="ignore"):  # 32-bit words wrap around on purpose
         key = sampling.stream(*map(sampling.words, (order.seed, order.round, order.client)))
         parts, memory = protocol.sent(method.transmit, key, lowered, memory)
-    reading = Reading(*[0.0] * len(Reading._fields)) if taken is None else Reading(*map(float, taken))
+    told = taken if taken is not None and order.readings else [0.0] * len(Reading._fields)
+    reading = Reading(*map(float, told))
     return Done(
         parts,
         trainer.lower(mine),
@@ -136,18 +149,21 @@ def run(
         task.step_seconds,
         walked.moved,
         task.skipped,
-        trainer.told() if hasattr(trainer, "told") else {},
+        trainer.told() if hasattr(trainer, "told") and not gradient else {},
     )
 
 
 def _stepped(
-    trainer: Trainer, method: Method, carry: protocol.Carry, readings: bool, task: Task
+    look: Look,
+    stepped: Callable[[int, float], None] | None,
+    method: Method,
+    carry: protocol.Carry,
+    task: Task,
 ) -> protocol.Carry:
-    """The method's own steps along the trainer's gradients; its `stepped` hears of each, if it has one."""
-    stepped = getattr(trainer, "stepped", None)
+    """The method's own steps along these gradients; `stepped` hears of each."""
     for number in task:
         try:
-            loss, grad = trainer.gradient(carry.x, number)
+            loss, grad = look(carry.x, number)
         except NoMoreData:
             break
         if not isfinite(loss):
@@ -158,10 +174,6 @@ def _stepped(
         if stepped is not None:
             stepped(number, loss)
     _check_done(task)
-    if readings:
-        loss, grad = task.look(trainer.probe, carry.x, 0)
-        _check(method, loss)
-        carry = protocol.close(method, carry, loss, grad)
     return carry
 
 

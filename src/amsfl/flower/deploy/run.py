@@ -13,17 +13,18 @@ import tomli_w
 
 from amsfl import record
 from amsfl.core import Remark, UserError
-from amsfl.federation import Own, serve_config
+from amsfl.federation import Own, private, serve_config
 from amsfl.federation.ends import round_end_of
 from amsfl.federation.planner import policy_of
 from amsfl.federation.remarks import remarks
 from amsfl.federation.setup import client_names, load_data, method_of
 from amsfl.flower.deploy import certificates, orphans, own_app
 from amsfl.flower.deploy.processes import Federation, loopback
-from amsfl.flower.deploy.shards import checksum, deal
+from amsfl.flower.deploy.shards import checksum, deal, rows_of
 from amsfl.flower.deploy.speeds import RUN
 from amsfl.flower.server.app import LENGTH
 from amsfl.flower.server.door import NAME
+from amsfl.privacy.ledger import NOTHING
 from amsfl.record import Summary
 
 PROJECT: dict[str, Any] = {
@@ -130,12 +131,15 @@ def _ready_made(recipe: Recipe, home: Path, out: Path) -> Prepared:
     """Our own app, with the data dealt to files."""
     settings = recipe.settings
     config = serve_config({key: value for key, value in settings.items() if key not in RUN})
-    method = method_of(config, Own())
+    method = method_of(config, Own(), config.clip if private.is_private(config) else 0.0)
+    policy = policy_of(config, method)
     source = load_data(config)
     shards = deal(config, home / "shards", source)
     clients = len(shards)  # the data's own sites, where it has a column of them
-    round_end_of(config, method, config.cohort or clients)  # refused before anything starts
-    for line in remarks(config, method, policy_of(config, method), clients):
+    end = round_end_of(config, method, config.cohort or clients)  # refused before anything starts
+    private.check(config, method, policy, end)
+    own = private.remarks(config, method, NOTHING, rows_of(shards))
+    for line in (*remarks(config, method, policy, clients), *own):
         warnings.warn(line, Remark, stacklevel=2)
     _check_slowdowns(recipe, clients)
     write_app(home / "app", {**settings, "clients": clients, "out": str(out), "shards": str(home / "shards")})

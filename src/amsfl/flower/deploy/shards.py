@@ -63,6 +63,15 @@ def deal(config: Training, folder: Path, source: Dataset | None = None) -> list[
     return paths
 
 
+def rows_of(shards: list[Path]) -> Vector:
+    """How many rows each has."""
+    counts = []
+    for path in shards:
+        with np.load(path, allow_pickle=False) as file:
+            counts.append(len(file["y"]))
+    return np.array(counts)
+
+
 def checksum(folder: Path) -> str:
     """Of all rows that were dealt, whoever has them."""
     parts = []

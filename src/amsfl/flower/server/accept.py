@@ -7,7 +7,8 @@ import numpy as np
 from amsfl import protocol
 from amsfl.clock.ends import Worth
 from amsfl.combine import middle
-from amsfl.core import Parts, Upload
+from amsfl.core import Parts, Reading, Upload
+from amsfl.drift import of_upload
 from amsfl.flower import wire
 from amsfl.flower.server import checks
 from amsfl.flower.server.post import Arrival, gone
@@ -28,6 +29,7 @@ class Good(NamedTuple):
     at: float  # when it was pulled
     age: int = 0  # moves of the server since it began
     began: wire.Vector | None = None  # the model that it began from, where rounds do not wait for all
+    asked: int = 0  # steps that it was asked for
 
 
 def judge(
@@ -52,6 +54,8 @@ def judge(
             upload = protocol.received(method.transmit, parts)
     except Exception as error:  # strangers' bytes: whatever they break, only their sender is left out
         return f"unreadable: {error!r}"
+    if method.clip:
+        reply = reply._replace(reading=Reading(*map(float, of_upload(upload.delta, model.direction))))
     lr = order.lr if order.known else None
     why = checks.finite(upload)
     if why:
@@ -63,7 +67,7 @@ def judge(
     sizes = (checks.size(part, rate, reply.steps) for part, rate in moved)
     named = dict(zip(checks.PARTS, sizes, strict=True))
     at = arrival.sent.at + arrival.seconds
-    return Good(order.client, reply, upload, named, lr, arrival.seconds, at)
+    return Good(order.client, reply, upload, named, lr, arrival.seconds, at, asked=order.steps)
 
 
 def oversized(
@@ -90,18 +94,27 @@ def effective(good: list[Good]) -> Any:
     That is the client's word, so for each of its steps it is at most FAR times more or less than the others'.
     """
     steps = np.array([item.reply.steps for item in good], float)
+    if not good:
+        return steps
     each = np.array([item.reply.effective for item in good]) / steps
     middle = float(np.median(each))
     return steps * np.clip(each, middle / FAR, middle * FAR) if middle > 0 else steps
 
 
 def combine(
-    method: Method, model: wire.Model, good: list[Good], weights: Any, steps: Any, worth: Worth
+    method: Method,
+    model: wire.Model,
+    good: list[Good],
+    weights: Any,
+    steps: Any,
+    worth: Worth,
+    hidden: tuple[Any, Any] | None = None,
 ) -> tuple[wire.Vector, wire.Vector, wire.Buffers, dict[str, Any]]:
     """The next model, in float32 and in the clients' order, as the loop engine has it; what a rule made of
     the clients.
 
-    `worth` is what an upload counts by its age.
+    `worth` is what an upload counts by its age; `hidden` what keeps whole clients private (protocol.settle):
+    then the model moves by noise alone where nobody's work is there, since that nobody was there is a secret.
     """
     shares, counts = np.asarray(weights, np.float32), np.asarray(steps, np.float32)
     uploads = [
@@ -110,9 +123,13 @@ def combine(
         )
         for item in good
     ]
-    losses = np.array([item.reply.reading.loss for item in good], np.float32)
+    losses: Any = np.array([item.reply.reading.loss for item in good], np.float32)
+    if hidden is not None:
+        nothing, losses = np.zeros_like(model.anchor), None
+        uploads.append(Upload(nothing, nothing[:0], np.float32(0)))
+        shares, counts = (np.append(part, np.float32(0)) for part in (shares, counts))
     anchor, server, weighed = protocol.settle(
-        method, model.anchor, model.server, uploads, shares, counts, losses=losses
+        method, model.anchor, model.server, uploads, shares, counts, losses=losses, hidden=hidden
     )
     return (
         np.asarray(anchor, np.float32),

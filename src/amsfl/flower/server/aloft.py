@@ -50,7 +50,7 @@ class Aloft:
         """Until the server moves; None when nobody is there, or nothing good came for too long."""
         since = self.post.now()
         while True:
-            free = self.door.meet(stand.seats)
+            free = self.desk.purse.able(stand, self.door.meet(stand.seats))
             self._lost()
             # who came while the server moved does not end a round that nobody was invited to
             asked = self.end.asynchronous or self.invited == stand.round

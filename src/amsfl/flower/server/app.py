@@ -18,7 +18,7 @@ from amsfl.federation.config import Simulation
 from amsfl.flower import numbers
 from amsfl.flower.hasten import hasten
 from amsfl.flower.server.best import Form
-from amsfl.flower.server.progress import Evaluate, Progress, deciding_split, summary
+from amsfl.flower.server.progress import Evaluate, Progress, deciding_split
 from amsfl.flower.server.rounds import Server
 from amsfl.flower.wire import Buffers, Vector
 from amsfl.record import RoundRecord, read_manifest
@@ -91,7 +91,7 @@ def serve(
     with audience(config, say, trackers, out=where) as heard:
         server = Server(grid, config, evaluate, first, plan_by, where, heard.on_round, own, tell, force, form)
         stand, records = server.run(again)
-        heard.on_end(summary(config, stand, records, server.method.note))
+        heard.on_end(server.summary(stand, records))
     return stand, records
 
 

@@ -25,7 +25,7 @@ class Door:
     A name belongs to the node that said it first. Another node gets it when the first is gone; where nodes
     are `keyed` (Flower knows them by their keys, under the same id each time) it never does.
     `tell` hears of every refusal at once. Newcomers measure a step with minibatches of `batch` rows; 0:
-    nobody does.
+    nobody does. With `clip` it is a private step, and a client that cannot take one is not let in.
     """
 
     def __init__(
@@ -37,9 +37,10 @@ class Door:
         keyed: bool = False,
         tell: Callable[[dict[str, Any]], None] | None = None,
         batch: int = 0,
+        clip: float = 0.0,
     ):
         self.post, self.clients, self.seed, self.patience = post, clients, seed, patience
-        self.keyed, self.tell, self.batch = keyed, tell, batch
+        self.keyed, self.tell, self.batch, self.clip = keyed, tell, batch, clip
         self.speeds: dict[str, float] = {}  # seconds a step, as clients say when they come, by name
         self.strangers: set[int] = set()
         self.claims: dict[int, str] = {}  # nodes that wait for a name that another one holds
@@ -74,6 +75,8 @@ class Door:
                 if hello and any(hello.name == other.name for other in hellos.values()):
                     self.strangers.add(arrival.sent.node)
                     self.refuse(None, f"node {arrival.sent.node}: the name {hello.name!r} is taken")
+                elif hello and hello.open:
+                    raise UserError(f"Client {hello.name!r} cannot keep rows private. {short(hello.open)}")
                 elif hello and len(hellos) < self.clients:
                     hellos[arrival.sent.node] = hello
             self.post.sleep(self.post.poll)
@@ -114,6 +117,7 @@ class Door:
     def ask(self, nodes: list[int], model: bool = False, probe: bool = False) -> set[str]:
         """Who they are; with `probe` how long a step takes them, for which they have more time."""
         ask: dict[str, Any] = {"model": model, "seed": self.seed, "probe": probe, "batch": self.batch}
+        ask |= {"clip": self.clip} if self.clip else {}
         known = self.strangers | self.post.busy | self.claims.keys()
         fresh = [node for node in nodes if node not in known]
         letters = [(node, None, RecordDict({"ask": ConfigRecord(ask)})) for node in fresh]

@@ -31,6 +31,7 @@ class Ending:
         config = self.config
         over = stand.round >= config.last_round
         over |= config.seconds is not None and self.post.now() - began >= config.seconds
+        over |= self.desk.purse.spent(stand)
         scored = self.desk.method.model(stand.anchor, stand.server)
         metrics = self._scores(stand, scored, over)
         over |= best.judge(stand, scored, metrics, config)

@@ -24,6 +24,7 @@ def learn(
     good: list[Good],
     poll: float,
     worth: Worth,
+    hidden: tuple[Any, Any] | None = None,
 ) -> tuple[Reading, dict[str, Any]]:
     """The readings, and what a rule made of the clients.
 
@@ -31,12 +32,13 @@ def learn(
     """
     shares = roster.weights(stand.seats)[who]
     stand.anchor, stand.server, stand.buffers, weighed = combine(
-        method, model, good, shares, effective(good), worth
+        method, model, good, shares, effective(good), worth, hidden
     )
     stand.step = stand.anchor - model.anchor
-    columns = zip(*(item.reply.reading for item in good), strict=True)
+    columns = ([item.reply.reading[place] for item in good] for place in range(len(Reading._fields)))
     reading = Reading(*(np.array(column, float) for column in columns))
-    stand.memory = planner.learn(stand.memory, who, taken, reading)
+    if good:
+        stand.memory = planner.learn(stand.memory, who, taken, reading)
     for item in good:
         reply = item.reply
         stand.measured = costs.observe(

@@ -11,6 +11,7 @@ from amsfl.federation import ServeConfig
 from amsfl.federation.planner import Decision
 from amsfl.flower import wire
 from amsfl.flower.server.progress import Progress
+from amsfl.flower.server.purse import Purse
 from amsfl.methods import Method
 
 UNMEASURED = 300.0  # deadline of a round nobody can predict yet
@@ -23,10 +24,11 @@ STEPS = 0.2  # of a deadline is for steps, however long the rest is said to take
 class Desk:
     """Writes orders by the settings."""
 
-    def __init__(self, config: ServeConfig, method: Method, readings: bool):
-        self.config, self.method, self.readings = config, method, readings
+    def __init__(self, config: ServeConfig, method: Method, readings: bool, purse: Purse):
+        self.config, self.method, self.readings, self.purse = config, method, readings, purse
         # all of them: a client of another version, or of another make, may have other defaults
-        self.options = methods.options(config.method, config.options)
+        given = {**dict(method.private), **config.options} if method.clip else config.options
+        self.options = methods.options(config.method, given)
         self.driven = False  # whether clients move by optimizers of their own
 
     def fitted(
@@ -45,8 +47,10 @@ class Desk:
         return predicted(decision._replace(steps=steps), cohort, expected), room.tolist()
 
     def order(self, stand: Progress, who: int, steps: int, within: float, lr: float | None) -> wire.Order:
+        """An order that is about to be sent: its steps are in the book of privacy from here on."""
         config = self.config
-        return wire.Order(
+        stand.begun[who] += steps
+        order = wire.Order(
             stand.run,
             stand.round,
             stand.seats[who].accepted,
@@ -60,9 +64,10 @@ class Desk:
             config.method,
             self.options,
             config.transmit,
-            self.readings,
+            self.readings and not self.method.clip,  # then uploads tell all that may be known
             self.driven,
         )
+        return self.purse.terms(order)
 
     def question(self, stand: Progress, who: int) -> wire.Order:
         """An order to score, not to train: no method has a part in that."""
@@ -75,7 +80,7 @@ class Desk:
         nothing = model.anchor[:0]
         return model._replace(
             server=self.method.told(model.server, model.anchor),
-            direction=model.direction if self.readings else nothing,
+            direction=model.direction if self.readings and not self.method.clip else nothing,
         )
 
     def deadline(self, predicted: float | None, number: int = 0) -> float:

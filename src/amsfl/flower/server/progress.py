@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from amsfl.core.scores import usual
-from amsfl.federation import ServeConfig, facts
+from amsfl.federation import ServeConfig, facts, private
 from amsfl.federation.planner import Memory
 from amsfl.flower.server.checks import PARTS, Sizes
 from amsfl.flower.server.costs import Measured
 from amsfl.flower.server.roster import Seat
 from amsfl.flower.wire import Buffers, Leaf, Vector
 from amsfl.methods import Method
+from amsfl.privacy import Ledger
 from amsfl.record import Checkpoint, Manifest, Metrics, RoundRecord, RunWriter, Summary, plain, typed
 from amsfl.record.fingerprint import identity
 from amsfl.record.run_reader import TROUBLE as TROUBLE
@@ -40,6 +41,7 @@ class Progress:
     seconds: dict[str, float] = field(default_factory=lambda: {"sum": 0.0, "makespan": 0.0})
     elapsed: float = 0.0  # wall-clock seconds since the start, pauses between server lives left out
     steps: list[int] = field(default_factory=list)
+    begun: list[int] = field(default_factory=list)  # by client: steps that were asked for, as far as is known
     status: str = "running"
     reached: dict[str, float] | None = None
     sizes: dict[str, Sizes] = field(default_factory=lambda: {part: [] for part in PARTS})
@@ -112,8 +114,14 @@ def load(writer: RunWriter) -> tuple[Progress | None, list[RoundRecord]]:
     return Progress(**rest), records
 
 
-def summary(config: ServeConfig, stand: Progress, rounds: list[RoundRecord], note: str) -> Summary:
+def summary(
+    config: ServeConfig, stand: Progress, rounds: list[RoundRecord], note: str, book: Ledger
+) -> Summary:
     """summary.json, as a simulated run's."""
+    taken = private.used(book, stand.begun, stand.round)
+    spent = private.spent(book, taken)
+    over = f"Every client's epsilon was spent after {stand.round} rounds." if spent else ""
+    sites = ["every client"] if book.whole else [seat.name for seat in stand.seats]
     last: Metrics = {}
     for record in rounds:
         last = last | record.metrics  # not every split is scored in every round
@@ -121,7 +129,7 @@ def summary(config: ServeConfig, stand: Progress, rounds: list[RoundRecord], not
         method=config.method,
         data=config.data,
         synthetic=False,
-        note=note,
+        note=" ".join(filter(None, [note, over])),
         seed=stand.seed,
         status=stand.status,
         rounds=stand.round,
@@ -137,6 +145,8 @@ def summary(config: ServeConfig, stand: Progress, rounds: list[RoundRecord], not
         seconds_to_target=stand.reached["elapsed"] if stand.reached else None,
         rounds_to_target=int(stand.reached["rounds"]) if stand.reached else None,
         steps={seat.name: steps for seat, steps in zip(stand.seats, stand.steps, strict=True)},
+        epsilon=dict(zip(sites, book.spent(taken), strict=False)),
+        noise={name: site.noise for name, site in zip(sites, book.sites, strict=False)},
         bytes_up=sum(record.bytes_up for record in rounds),
         bytes_down=sum(record.bytes_down for record in rounds),
         refused=stand.refused,

@@ -16,11 +16,15 @@ class Seat(NamedTuple):
     node: int
     accepted: int = -1  # last round of which its work was taken
     driven: bool = False  # it moves by an optimizer of its own
+    epsilon: float | None = None  # what its own budget of privacy had left when it came; None: it has none
 
 
 def seat_all(hellos: dict[int, Hello]) -> list[Seat]:
     """Seats in order of names, numbers as numbers: client i of a simulation is partition-id i here."""
-    seats = [Seat(hello.name, hello.rows, node, driven=hello.driven) for node, hello in hellos.items()]
+    seats = [
+        Seat(hello.name, hello.rows, node, driven=hello.driven, epsilon=hello.epsilon)
+        for node, hello in hellos.items()
+    ]
     digits = all(seat.name.isdigit() for seat in seats)
     return sorted(seats, key=lambda seat: (int(seat.name) if digits else 0, seat.name))
 

@@ -15,9 +15,9 @@ from flwr.serverapp import Grid
 from amsfl import methods, protocol
 from amsfl.clock import Costs, staleness
 from amsfl.core import UserError
-from amsfl.federation import ServeConfig
+from amsfl.federation import ServeConfig, private
 from amsfl.federation.ends import in_flight, round_end_of
-from amsfl.federation.planner import Planner, planner, policy_of
+from amsfl.federation.planner import Decision, Planner, planner, policy_of
 from amsfl.federation.rounds import by_rule, counted
 from amsfl.federation.setup import Own, method_of, takes_readings
 from amsfl.flower import wire
@@ -32,7 +32,8 @@ from amsfl.flower.server.learn import learn, notes
 from amsfl.flower.server.orders import Desk
 from amsfl.flower.server.post import Post
 from amsfl.flower.server.progress import Evaluate, Progress
-from amsfl.record import RoundRecord, RunWriter, check_free, create, dumps, reopen
+from amsfl.flower.server.purse import Purse
+from amsfl.record import RoundRecord, RunWriter, Summary, check_free, create, dumps, reopen
 
 Watch = Callable[[RoundRecord], None]
 Tell = Callable[[str], None]
@@ -66,11 +67,14 @@ class Server:
         self.names: list[str] = []
         self.force = force
         own = own or Own()
-        self.method = method_of(config, own)
+        self.method = method_of(config, own, config.clip if private.is_private(config) else 0.0)
         policy = policy_of(config, self.method, own.policy)
         self.end = round_end_of(config, self.method, config.cohort or config.clients)
+        private.check(config, self.method, policy, self.end)
+        self.purse = Purse(config, policy)
         self.method, self.worth = in_flight(config, self.method, self.end), staleness(config.staleness)
-        self.desk = Desk(config, self.method, takes_readings(config, self.method, policy))
+        self.method = self.purse.guarded(self.method)
+        self.desk = Desk(config, self.method, takes_readings(config, self.method, policy), self.purse)
         self.post = Post(grid, self.config.poll)
         self.door = Door(
             self.post,
@@ -80,6 +84,7 @@ class Server:
             self.config.keyed,
             self._trouble,
             config.batch,
+            self.method.clip,
         )
         self.exchange = Exchange(config, self.desk, self.post, self.door)
         waits = self.end.kind == "all"
@@ -88,7 +93,11 @@ class Server:
         self.writer: RunWriter | None = None
         self.policy, self.plan_by = policy, plan_by
 
-    def _planner(self, seats: list[roster.Seat]) -> Planner:
+    def _planner(self, stand: Progress) -> Planner:
+        self.purse.open(stand.seats, stand.anchor.size)
+        return self.purse.paced(self._plain(stand.seats), stand)
+
+    def _plain(self, seats: list[roster.Seat]) -> Planner:
         weights = roster.weights(seats)
         if self.plan_by is not None:
             return self.plan_by(weights)
@@ -107,11 +116,13 @@ class Server:
         while stand.status == "running":
             record = self._round(stand, began)
             if record is None:
-                if self.post.now() - last_good > self.config.patience:
+                if self.purse.spent(stand):
+                    stand.status = "finished"
+                elif self.post.now() - last_good > self.config.patience:
                     stand.status = "abandoned"
                 self.post.sleep(self.config.poll)
                 continue
-            last_good = self.post.now()
+            last_good = self.post.now() if record.cohort else last_good
             records.append(record)
             if self.writer:
                 self.writer.append(record)
@@ -119,7 +130,7 @@ class Server:
             if self.watch:
                 self.watch(record)
         if self.writer:
-            summary = progress.summary(self.config, stand, records, self.method.note)
+            summary = self.summary(stand, records)
             self.writer.end(summary, best.files(self.config, stand, self.method, summary, self.form))
         if stand.status == "abandoned":
             raise UserError(
@@ -127,6 +138,10 @@ class Server:
                 + (f" ({self.door.refused[0]['reason']})" if self.door.refused else "")
                 + "; the record is kept: look at the SuperNodes, then run again with resume."
             )
+
+    def summary(self, stand: Progress, records: list[RoundRecord]) -> Summary:
+        """The run in numbers, as far as it came."""
+        return progress.summary(self.config, stand, records, self.method.note, self.purse.ledger)
 
     def _trouble(self, item: dict[str, Any]) -> None:
         """A refusal, said and written at once: the round that it belongs to may never end."""
@@ -155,7 +170,10 @@ class Server:
             return stand, records
         self.names = [seat.name for seat in stand.seats]
         self._drive(stand.seats)
-        self.planner = self._planner(stand.seats)
+        stand.begun = stand.begun or [*stand.steps]
+        self.planner = self._planner(stand)
+        if self.writer:
+            private.check_goes_on(self.writer.manifest.settings, self.config, self.purse.ledger)
         stand.status = "finished" if stand.round >= self.config.last_round else "running"
         if self.writer:
             self.writer.change(self.config.model_dump(), {}, stand.round)
@@ -178,13 +196,20 @@ class Server:
         first = self.door.first_model(seats) if given is None else wire.Hello("", 0, given, {})
         anchor, buffers = np.ascontiguousarray(first.model, np.float32), first.buffers
         server = np.asarray(self.method.init(anchor)[0], np.float32)
+        if self.purse.whole and buffers:
+            raise UserError(
+                "The model's buffers (running statistics) are averaged without noise; to keep whole clients "
+                "private use a model without them, with GroupNorm or LayerNorm."
+            )
         speeds = [self.door.speeds.get(seat.name, 0.0) for seat in seats]
-        self.planner = self._planner(seats)
+        plain = self._plain(seats)
         more = self.desk.readings * np.array(speeds)  # the reading's gradient, after the steps
         measured = costs.start(len(seats), speeds, (self.door.ping(seats) + more).tolist())
-        memory = self.planner.start()
+        memory = plain.start()
         stand = Progress(anchor, server, 0 * anchor, buffers, seats, memory, measured, self.config.seed)
-        stand.steps, stand.leaves = [0] * len(seats), list(first.leaves)
+        stand.steps, stand.begun = [0] * len(seats), [0] * len(seats)
+        stand.leaves = list(first.leaves)
+        self.planner = self._planner(stand)
         return stand
 
     def _round(self, stand: Progress, began: float) -> RoundRecord | None:
@@ -192,7 +217,8 @@ class Server:
         started, expected = self.post.now(), costs.costs(stand.measured)
         came = self.aloft.round(stand, self.planner, began) if self.aloft else self._whole(stand, expected)
         self.exchange.hear_late(stand)
-        if came is None or not came.good:
+        self.purse.heard(stand, self.door.refused)
+        if came is None or not (came.good or self.purse.whole):
             return None
         decision, model, cohort, kept, good, down, took, timeline = came
         taken = decision._replace(steps=np.array([item.reply.steps for item in good]))
@@ -206,13 +232,16 @@ class Server:
             good,
             self.config.poll,
             self.worth,
+            self.purse.hidden(stand),
         )
+        self.purse.count(stand, good)
         self.door.notes += notes(good)
         shares = roster.weights(stand.seats)[cohort[kept]]
         stand.refused += len(self.door.refused)
         spent = {"sum": float(sum(item.seconds for item in good)), "makespan": float(took)}
         stand.seconds = {key: stand.seconds[key] + spent[key] for key in spent}
-        metrics = self.ending.judge(stand, began) | scoring.training(good, stand.seats, self.door)
+        told = {} if self.purse.whole else scoring.training(good, stand.seats, self.door)
+        metrics = self.ending.judge(stand, began) | told
         sizes = [protocol.weight(part) for item in good for part in item.reply.parts.values()]
         mix = counted(self.method, shares, effective(good))
         record = RoundRecord(
@@ -231,6 +260,7 @@ class Server:
             {"seconds": self.post.now() - started, "elapsed": stand.elapsed},
             [share * self.worth(item.age) for share, item in zip(mix, good, strict=bool(mix))],
             by_rule(shares, weighed),
+            epsilon=self.purse.ledger.bounds(self.purse.used(stand)),
             **timeline,
         )
         self.door.refused, self.door.notes = [], []
@@ -239,12 +269,22 @@ class Server:
     def _whole(self, stand: Progress, expected: Costs) -> Came | None:
         """A round that waits for all, as long as a round waits."""
         here = self.door.meet(stand.seats)
-        cohort = roster.draw(stand.seats, here, self.config.cohort, self.config.seed, stand.round)
+        if self.purse.whole:
+            cohort = self.purse.drawn(stand, here)
+        else:
+            able = self.purse.able(stand, here)
+            cohort = roster.draw(stand.seats, able, self.config.cohort, self.config.seed, stand.round)
         self.exchange.hear_late(stand)
         if not len(cohort):
-            return None
+            return self._nobody(stand) if self.purse.whole else None
         planned = self.planner.decide(stand.memory, stand.round, cohort, expected)
         return self.exchange.round(stand, planned, cohort, expected)
+
+    def _nobody(self, stand: Progress) -> Came:
+        """A round of nobody, where chance alone says who is in."""
+        model = wire.Model(stand.anchor, stand.server, stand.step, stand.buffers)
+        nobody = np.zeros(0, int)
+        return Came(Decision(nobody, self.config.lr, 0.0, {}), model, nobody, [], [], 0.0, 0.0)
 
     def _explained(self, own: dict[str, Any]) -> dict[str, Any]:
         return own | {"refused": list(self.door.refused), "notes": list(self.door.notes)}
