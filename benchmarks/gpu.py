@@ -30,17 +30,24 @@ from amsfl.study.bench import LR, bench
 
 import jax  # isort: skip  # after amsfl, which sets it up
 
-SIZES = (1, 50, 400, 2000)
+SIZES = (2000, 1, 400, 50)
 CLIENTS, STEPS, BATCH, ROUNDS = 5, 20, 64, 20
 # the first runs in processes of its own, before this one takes the GPU
 PARTS = ("comparison", "jobs", "trials", "unequal", "precisions")
 compiling = {"seconds": 0.0, "programs": 0}
+longest: dict[str, float] = {}  # seconds of compiling by program
 
 
-def listen(event: str, seconds: float, **_: Any) -> None:
+def listen(event: str, seconds: float, fun_name: str = "", **_: Any) -> None:
     if event.startswith("/jax/core/compile/"):
         compiling["seconds"] += seconds
-        compiling["programs"] += event.endswith("backend_compile_duration")
+        if event.endswith("backend_compile_duration"):
+            compiling["programs"] += 1
+            longest[fun_name] = longest.get(fun_name, 0.0) + seconds
+
+
+def say(**what: Any) -> None:
+    print(json.dumps(what), file=sys.stderr, flush=True)
 
 
 def pace(data: Dataset, trials: int, steps: int = STEPS, unequal: bool = False) -> dict[str, Any]:
@@ -67,13 +74,15 @@ def pace(data: Dataset, trials: int, steps: int = STEPS, unequal: bool = False) 
         jax.block_until_ready(state)
         best = max(best, done / (time.perf_counter() - begun))
     spent = compiling["seconds"] - before["seconds"]
+    say(trials=trials, steps=steps, unequal=unequal, client_steps_per_second=best, compiling=spent)
     return {"client_steps_per_second": best, "rounds_at_once": engine.ahead, "compiling": spent}
 
 
-def comparison(data: Dataset, trials: int) -> dict[str, Any]:
-    """Every method of `amsfl reproduce`, all its trials at once, to the end of their runs."""
+def comparison(data: Dataset, trials: int, names: list[str]) -> dict[str, Any]:
+    """Methods of `amsfl reproduce`, all their trials at once, to the end of their runs."""
     study, found = read_study(REPRODUCE), {}
-    for name in study.methods:
+    for name in names:
+        longest.clear()
         before, begun = dict(compiling), time.perf_counter()
         seeds = [study.seed + trial for trial in range(trials)]
         results = run_trials(study.config(name), seeds, Own(data))
@@ -86,7 +95,8 @@ def comparison(data: Dataset, trials: int) -> dict[str, Any]:
             "rounds": sum(len(result.rounds) for result in results),
             "accuracy": float(np.mean([result.accuracy for result in results])),
         }
-        print(name, json.dumps(found[name]), file=sys.stderr, flush=True)
+        most = sorted(longest.items(), key=lambda each: -each[1])[:6]
+        say(method=name, **found[name], longest={key: round(each, 2) for key, each in most})
     return found
 
 
@@ -103,19 +113,34 @@ def precisions(data: Dataset, trials: int = 10) -> dict[str, Any]:
 
 
 def all_in(given: argparse.Namespace) -> dict[str, Any]:
-    """The comparison in processes of its own: from an empty cache, and from the one that this leaves."""
-    found = {}
+    """The comparison, all in: from an empty cache, and from the one that this leaves.
+
+    Every method has a process of its own, as parts of a study have, and all of them share the GPU: most of
+    what is left is compiling and planning, which cores can do at the same time.
+    """
+    found, names = {}, list(read_study(REPRODUCE).methods)
+    groups = [names[place :: given.processes] for place in range(min(given.processes, len(names)))]
     with tempfile.TemporaryDirectory() as cache:
         own = {"JAX_COMPILATION_CACHE_DIR": cache, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+        own["XLA_PYTHON_CLIENT_MEM_FRACTION"] = str(round(0.9 / len(groups), 3))
         for name in ("empty", "warm"):
             begun = time.perf_counter()
             command = [sys.executable, __file__, "--inner", "--trials", str(given.trials)]
             command += ["--data-dir", given.data_dir] if given.data_dir else []
-            done = subprocess.run(
-                command, env=os.environ | own, stdout=subprocess.PIPE, text=True, check=True
-            )
-            found[name] = {"seconds": time.perf_counter() - begun, "methods": json.loads(done.stdout)}
-            print(f"comparison, {name} cache: {found[name]['seconds']:.1f} s", file=sys.stderr, flush=True)
+            parts = [
+                subprocess.Popen(
+                    [*command, "--methods", ",".join(group)],
+                    env=os.environ | own,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
+                for group in groups
+            ]
+            told = [json.loads(part.communicate()[0]) for part in parts]
+            seconds = time.perf_counter() - begun
+            methods_ = {method: each for some in told for method, each in some.items()}
+            found[name] = {"seconds": seconds, "processes": len(groups), "methods": methods_}
+            say(comparison=name, seconds=seconds, processes=len(groups))
     return found
 
 
@@ -124,13 +149,15 @@ def main() -> None:
     parser.add_argument("--data-dir", help="folder with the NSL-KDD files")
     parser.add_argument("--trials", type=int, default=50, help="of each method in the paper's comparison")
     parser.add_argument("--only", default=",".join(PARTS), help=f"parts: {', '.join(PARTS)}")
-    parser.add_argument("--inner", action="store_true", help="the comparison alone, as JSON")
+    parser.add_argument("--processes", type=int, default=7, help="that share the comparison's methods")
+    parser.add_argument("--methods", default="fedavg", help="with --inner: those of this process")
+    parser.add_argument("--inner", action="store_true", help="a process's part of the comparison, as JSON")
     parser.add_argument("--out", type=Path, help="JSON to write")
     given = parser.parse_args()
     jax.monitoring.register_event_duration_secs_listener(listen)
     data = load("nslkdd", data_dir=given.data_dir)
     if given.inner:
-        print(json.dumps(comparison(data, given.trials)))
+        print(json.dumps(comparison(data, given.trials, given.methods.split(","))))
         return
     makers = {
         "jobs": lambda: (

@@ -7,12 +7,14 @@ import jax
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from amsfl import sampling
 from amsfl.data.dataset import Dataset
 from amsfl.engines import losses
 from amsfl.engines.models import Model
 
 Matrix = np.ndarray[Any, np.dtype[Any]]
 PAGE = 4096
+TOGETHER = 16  # first models that are drawn at once
 
 
 class Shards(NamedTuple):
@@ -52,8 +54,12 @@ class Task(NamedTuple):
     def start(self) -> Matrix:
         """Initial models, [trials, dim]: drawn in float32, so that they are the same in any precision."""
         with jax.enable_x64(False):
-            init = jax.jit(lambda key: ravel_pytree(self.model.init(key))[0])
-            return np.stack([np.asarray(init(jax.random.key(seed)), self.dtype) for seed in self.seeds])
+            init = jax.jit(jax.vmap(lambda seed: ravel_pytree(self.model.init(jax.random.key(seed)))[0]))
+            # so many at once: one program serves any number of trials
+            seeds = sampling.words(self.seeds)
+            room = np.resize(seeds, (-(-len(seeds) // TOGETHER), TOGETHER))
+            each = [init(some) for some in room]
+            return np.concatenate(each).astype(self.dtype)[: len(self.seeds)]
 
 
 def shard(trials: Sequence[Sequence[Matrix]]) -> Shards:
