@@ -21,8 +21,8 @@ from fluke.utils import FederationObserver  # noqa: E402
 
 
 class Steps(FastDataLoader):
-    def __init__(self, batches: Batches) -> None:
-        super().__init__(batches.x, batches.y, num_labels=5, batch_size=batches.batch)
+    def __init__(self, batches: Batches, labels: int) -> None:
+        super().__init__(batches.x, batches.y, num_labels=labels, batch_size=batches.batch)
         self.batches, self.n_batches = batches, batches.steps
 
     def __iter__(self):
@@ -43,11 +43,12 @@ def main() -> None:
     threads = pick_threads(job)
     FlukeENV().set_seed(0)
     FlukeENV().set_eval_cfg(server=False, locals=False, pre_fit=False, post_fit=False)
+    labels = len(job.weights[-1])  # the last layer's biases
     optimizer = OptimizerConfigurator({"name": torch.optim.SGD, "lr": job.lr})
     clients = [
         Client(
             index=i,
-            train_set=Steps(batches),
+            train_set=Steps(batches, labels),
             test_set=None,
             optimizer_cfg=optimizer,
             loss_fn=torch.nn.CrossEntropyLoss(),

@@ -1,9 +1,9 @@
-"""Dense layers whose gradients are products that XLA's CPU backend is good at.
+"""Dense layers whose gradients are products that the CPU is good at.
 
 The gradient of x W is x' d: a product with its left side turned, for which XLA has no fast kernel on the
-CPU (twice the time of x W itself, a third of a client step). Turned beforehand, at the cost of one small
-copy, all products of a step take the fast one: a client step of job A of benchmarks/ takes 0.81 of the time,
-one of job B 0.75.
+CPU (twice the time of x W itself, a third of a client step). Turned beforehand (products.py), at the cost of
+one small copy, all products of a step take the fast one: a client step of job A of benchmarks/ takes 0.81 of
+the time, one of job B 0.75. Those of large layers are a BLAS's, which copies nothing.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+
+from amsfl.engines.products import times
 
 
 class Layer(NamedTuple):
@@ -50,7 +52,7 @@ def perceptron(layers: tuple[Layer, ...], x: jax.Array) -> jax.Array:
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
 def product(x: jax.Array, weight: jax.Array, flipped: bool) -> jax.Array:
     """x W, with W [inputs, outputs] or flipped; its gradients are d W' and x' d."""
-    return x @ weight.T if flipped else x @ weight
+    return times(x, weight, turn_b=flipped, layer=weight.size)
 
 
 def _forward(x: jax.Array, weight: jax.Array, flipped: bool) -> tuple[jax.Array, Any]:
@@ -59,17 +61,13 @@ def _forward(x: jax.Array, weight: jax.Array, flipped: bool) -> tuple[jax.Array,
 
 def _backward(flipped: bool, kept: Any, d: jax.Array) -> tuple[jax.Array, jax.Array]:
     x, weight = kept
-    return d @ weight if flipped else d @ weight.T, turned_product(x, d, flipped)
+    return times(d, weight, turn_b=not flipped, layer=weight.size), turned_product(x, d, flipped)
 
 
 def turned_product(x: jax.Array, d: jax.Array, flipped: bool) -> jax.Array:
     """x' d, the gradient of W, or flipped as W is."""
-    return _laid_out(d.T) @ x if flipped else _laid_out(x.T) @ d
+    sides = (d, x) if flipped else (x, d)
+    return times(*sides, turn_a=True, layer=x.shape[1] * d.shape[1])
 
 
 product.defvjp(_forward, _backward)
-
-
-def _laid_out(side: jax.Array) -> jax.Array:
-    """As rows in memory on the CPU; elsewhere products take a turned side as it is."""
-    return jax.lax.optimization_barrier(side) if jax.default_backend() == "cpu" else side

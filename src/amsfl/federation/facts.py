@@ -11,7 +11,7 @@ import numpy as np
 from amsfl import clock
 from amsfl.core.version import VERSION
 from amsfl.data import Dataset
-from amsfl.engines import Scores, State, devices, metrics
+from amsfl.engines import Scores, State, devices, metrics, products
 from amsfl.engines.base import Errors
 from amsfl.federation.setup import Parts, client_names
 from amsfl.methods import Method
@@ -89,6 +89,8 @@ def machine(parts: Parts, first: State) -> dict[str, Any]:
     if parts.config.engine == "jax":
         mesh = devices.mesh()
         found |= {"device": mesh.devices.flat[0].device_kind, "devices": int(mesh.devices.size)}
+        blas = products.named(parts.task.model.layers) if parts.task.dtype == np.float32 else None
+        found |= {"products": blas} if blas else {}
     return found
 
 

@@ -1,0 +1,57 @@
+"""Products of two matrices, each turned or not: XLA's, or for large layers those of the BLAS that scipy has.
+
+XLA's products reach half the pace of a good BLAS on x86 and three quarters of it on Arm, and a turned left
+side has to be copied for them; a BLAS takes every side as it lies. A call of it from a compiled program
+(blas.py) costs some 15 microseconds, so small products stay XLA's.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from threading import Thread
+
+import jax
+import jax.numpy as jnp
+
+from amsfl.engines import blas
+from amsfl.portable.network import Part
+
+LAYER = 40_000  # weights from which a layer's products are BLAS's,
+LARGE = 8e6  # if they take so many multiplications and additions
+
+
+def times(
+    a: jax.Array, b: jax.Array, turn_a: bool = False, turn_b: bool = False, layer: int = 0
+) -> jax.Array:
+    """a b of two matrices, with a or b or both turned, for a layer of so many weights."""
+    arithmetic = 2 * a.size * b.shape[0 if turn_b else 1]
+    single = a.dtype == b.dtype == jnp.float32
+    if layer >= LAYER and arithmetic >= LARGE and single and library() is not None:
+        return blas.times(a, b, turn_a, turn_b)
+    return (_laid_out(a.T) if turn_a else a) @ (b.T if turn_b else b)
+
+
+def named(parts: Sequence[Part]) -> str | None:
+    """The BLAS that a network's rounding depends on; None where its products are all XLA's."""
+    sizes = [part.inputs * part.outputs * (9 if part.kind == "conv" else 1) for part in parts]
+    kinds = ("dense", "conv")
+    large = any(size >= LAYER and part.kind in kinds for size, part in zip(sizes, parts, strict=True))
+    return library() if large else None
+
+
+def library() -> str | None:
+    return _found() if jax.default_backend() == "cpu" else None
+
+
+@cache
+def _found() -> str | None:
+    """In a thread of its own: whoever asks may be in the middle of tracing a program."""
+    found: list[str | None] = []
+    thread = Thread(target=lambda: found.append(blas.library()))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def _laid_out(side: jax.Array) -> jax.Array:
+    """As rows in memory on the CPU; elsewhere products take a turned side as it is."""
+    return jax.lax.optimization_barrier(side) if jax.default_backend() == "cpu" else side
