@@ -14,12 +14,13 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[
 import amsfl
 from amsfl import data, methods
 from amsfl.core import UserError
-from amsfl.engines import models, task
+from amsfl.engines import Jobs, Starts, make, models, task
 from amsfl.federation import serve_config
 from amsfl.flower import Shard, jax_client
 from amsfl.flower.rehearsal import Rehearsal
 from amsfl.flower.server.rounds import Server
 from amsfl.record import read_run
+from amsfl.record.run_reader import load_checkpoint
 
 DIGITS = data.load("digits")
 PARTS = data.partition("dirichlet:0.5", DIGITS.y, 3, 0)
@@ -183,3 +184,51 @@ def test_real_nodes_of_different_speeds(tmp_path: Path) -> None:
     assert not any(record.plan["refused"] for record in rounds)
     for record in rounds:
         assert record.started < record.arrived and max(record.arrived) <= record.seconds["makespan"] + 1e-6
+
+
+def replayed(rounds: Any, steps: int) -> Any:
+    """FedAvg from a record alone: each upload from the model that its client began from, by the loop engine,
+    in shares of those who came, times 1/sqrt(1 + age)."""
+    engine, x = make("loop", TASK, methods.make("fedavg"), ALIKE["batch"]), TASK.start()[0]
+    nothing, held, numbers = np.zeros((1, 0)), [np.array(x)], dict[int, int]()
+    size = np.array([len(rows) for rows in PARTS])
+    for version, record in enumerate(rounds):
+        moved = held[-1].copy()
+        shares = size[record.cohort] / size[record.cohort].sum()
+        for who, age, share in zip(record.cohort, record.staleness, shares, strict=True):
+            numbers[who] = max(version - age, numbers.get(who, -1) + 1)
+            began = held[version - age][None]
+            jobs = Jobs(*(np.array([each]) for each in (0, who, steps, ALIKE["lr"], 1.0, numbers[who])))
+            delta = engine.work(Starts(began, nothing, nothing, nothing, 0 * began), jobs).upload.delta[0]
+            moved += share / np.sqrt(1 + age) * delta
+        held.append(moved)
+    return held[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ["quorum:2", "deadline:2.5"])
+def test_real_nodes_that_come_late_count_by_their_age(end: str, tmp_path: Path) -> None:
+    """Three SuperNodes, of which one takes twelve times as long: what it began with counts moves later. Who
+    comes when is the machine's affair; who belongs to which move, how old, and the model follow from that."""
+    from amsfl.flower.deploy.run import deploy
+
+    settings = {**ALIKE, "data": "digits", "steps": 5, "method": "fedavg", "round_end": end, "rounds": 10}
+    settings |= {"partition": "dirichlet:0.5", "poll": 0.05}
+    deploy(settings, tmp_path / "run", [1.0, 2.0, 12.0], 0.1, say=lambda line: None)
+    rounds = read_run(tmp_path / "run").rounds
+    moved = [0.0, *(record.seconds["makespan"] for record in rounds)]
+    for version, record in enumerate(rounds):
+        assert len(record.cohort) >= 2 or end.startswith("deadline")
+        for began, came, age in zip(record.started, record.arrived, record.staleness, strict=True):
+            assert began >= moved[version - age] - 1e-6  # after the move whose model it was given
+            assert began <= moved[version - age + 1] and came <= moved[version + 1] + 1e-6
+            assert came > moved[version] - 1.0  # and not kept back: the server was busy for less than that
+        if end.startswith("deadline") and len(record.cohort) < 3:  # somebody was still under way
+            assert moved[version + 1] - moved[version] >= 2.5
+    late = [
+        age for record in rounds for who, age in zip(record.cohort, record.staleness, strict=True) if who == 2
+    ]
+    assert late and max(late) >= 1 and not any(record.dropped for record in rounds)
+    found = load_checkpoint(tmp_path / "run", read_run(tmp_path / "run").manifest)
+    assert found is not None
+    np.testing.assert_allclose(found.arrays["anchor"][0], replayed(rounds, 5), rtol=2e-4, atol=2e-5)

@@ -45,6 +45,24 @@ def test_rounds_that_wait_for_all_by_hand() -> None:
     np.testing.assert_allclose(shares, [100 * 8 / 18, 100 * 4 / 18, 100 * 2 / 18, 100 * 4 / 18])
 
 
+def test_a_late_client_that_nobody_can_stop_is_at_work_and_not_away() -> None:
+    """Three rounds of 2 s: client 1 is late in the first and its reply comes in the second; in the third it
+    is late again, in a run that ends with it. Between, at 4 s, it is asked anew."""
+    late = [{"client": 1, "reason": "late: no reply within 2.0 s"}]
+    came = [{"client": 1, "reason": "late reply: work for round 1 came after 3.1 s"}]
+    planned = {"cohort": [0, 1]}
+    rounds = [
+        waited(1, 2.0, [2.0], [0], refused=late, planned=planned),
+        waited(2, 4.0, [2.0], [0], refused=came, planned={"cohort": [0]}),
+        waited(3, 6.0, [2.0], [0], refused=late, planned=planned),
+        waited(4, 8.0, [2.0], [0], planned={"cohort": [0]}),
+    ]
+    mine = sorted(span for span in spans(rounds, 2) if span.client == 1)
+    assert [(span.begin, span.end, span.kind) for span in mine] == [
+        (0.0, 2.0, "lost"), (2.0, 4.0, "lost"), (4.0, 6.0, "lost"), (6.0, 8.0, "lost"),
+    ]  # fmt: skip
+
+
 def test_who_is_under_way_is_not_away() -> None:
     """A quorum of two: client 2 begins in round 1 and comes in round 2, when it is one move old."""
     kept = {"steps": [1, 1], "plan": {"client_seconds": [1.0, 2.0]}}

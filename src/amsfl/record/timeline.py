@@ -7,6 +7,7 @@ from amsfl.record.schema import RoundRecord
 
 WORKED, STALE, LOST, AWAY = "worked", "stale", "lost", "away"
 GONE = "gone"  # how the reason begins of a real client that left, or could not be reached
+LATE, AT_LAST = "late: ", "late reply"  # of one that was not waited for any longer, and when it came at last
 
 
 class Span(NamedTuple):
@@ -31,6 +32,7 @@ def spans(rounds: Sequence[RoundRecord], clients: int, clock: str = "makespan") 
         Spans of work that the server took, of old and of lost work, and of absence.
     """
     found = [span for each in rounds for span in _work(each, clock)]
+    found += [span for nth in range(len(rounds)) for span in _overdue(rounds[nth:], found, clock)]
     busy = at_work(found)
     return found + [span for each in rounds for span in _absent(each, clients, busy, clock)]
 
@@ -58,10 +60,28 @@ def _work(each: RoundRecord, clock: str) -> Iterator[Span]:
         yield from (Span(who, opened, close, LOST) for who in left)
 
 
+def _overdue(rounds: Sequence[RoundRecord], found: Sequence[Span], clock: str) -> Iterator[Span]:
+    """Real clients cannot be stopped: who was late in the first of these rounds works on, for nothing, until
+    its reply is in, or to the end."""
+    close = rounds[0].seconds[clock]
+    for who in refused(rounds[0], LATE):
+        came = (each.seconds[clock] for each in rounds[1:] if who in refused(each, AT_LAST))
+        ends = [next(came, rounds[-1].seconds[clock])]
+        ends += [span.begin for span in found if span.client == who and span.begin >= close]  # asked again
+        end = min(ends)
+        if end > close:
+            yield Span(who, close, end, LOST)
+
+
+def refused(each: RoundRecord, why: str) -> set[int]:
+    """Real clients that were refused in this round for a reason that begins so."""
+    items = each.plan.get("refused", [])
+    return {int(i["client"]) for i in items if i["client"] is not None and i["reason"].startswith(why)}
+
+
 def gone(each: RoundRecord) -> set[int]:
     """Real clients that could not be reached in this round."""
-    items = each.plan.get("refused", [])
-    return {int(i["client"]) for i in items if i["client"] is not None and i["reason"].startswith(GONE)}
+    return refused(each, GONE)
 
 
 def absent(each: RoundRecord, clients: int, busy: Busy, clock: str = "makespan") -> set[int]:

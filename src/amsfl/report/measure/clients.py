@@ -9,7 +9,10 @@ from amsfl.report.measure.read import Series, Trial
 
 
 def count(series: Series) -> int:
-    return 1 + max((who for t in series.trials for r in t.rounds for who in r.cohort), default=-1)
+    """Clients that are on record, also those whose work was never of use."""
+    rounds = [each for trial in series.trials for each in trial.rounds]
+    lost = (int(who) for each in rounds for who, *_ in each.dropped)
+    return 1 + max((*(who for each in rounds for who in each.cohort), *lost), default=-1)
 
 
 def plans(series: Series) -> bool:

@@ -27,7 +27,7 @@ def time_spent(study: Study) -> Table | None:
     ]
     notes = [
         "Of the time of all clients together, from the start to the last round. Waiting: for the others, for "
-        "the server, or for a turn."
+        "the server, or for a turn; and what was still under way at the end, which is not on record."
     ]
     if aged:
         notes.append(

@@ -5,6 +5,7 @@ simulated one's are virtual. Everything is on one axis: seconds since the run be
 between two rounds included.
 """
 
+import bisect
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,7 +36,9 @@ class Seen(NamedTuple):
     names: tuple[str, ...]
     trips: list[Trip]
     moves: list[float]  # when the server had made each model, and done whatever else it does in a round
-    lags: list[float] | None  # of that what came after the last reply; None: rounds wait for all, see fit.py
+    lags: (
+        list[float] | None
+    )  # from what happened to what was sent then; None: rounds wait for all, see fit.py
     tried: list[list[int]]  # of each round: clients whose work came, or came to nothing
     failed: list[list[int]]
     away: list[list[int]]  # of each round: clients that could not be asked
@@ -82,8 +85,7 @@ def seen(run: RunRecord) -> Seen:
         names,
         [trip for each in run.rounds for trip in _trips(each, speeds, diagnostic)],
         [each.wall["elapsed"] if real else each.seconds["makespan"] for each in run.rounds],
-        [each.wall["elapsed"] - each.seconds["makespan"] for each in run.rounds] if apart and real
-        else [0.0 for _ in run.rounds] if apart else None,
+        _lags(run.rounds) if apart and real else [0.0 for _ in run.rounds] if apart else None,
         [[*each.cohort, *lost] for each, lost in zip(run.rounds, failed, strict=True)],
         failed,
         _away(run.rounds, clients if settings.get("cohort") in (None, clients) else 0),
@@ -92,6 +94,18 @@ def seen(run: RunRecord) -> Seen:
         settings.get("late") == "drop",
         [each.metrics.get("holdout") or each.metrics.get("clients") or {} for each in run.rounds],
     )  # fmt: skip
+
+
+def _lags(rounds: Sequence[RoundRecord]) -> list[float]:
+    """How long after the last move or arrival before them the round's clients were sent off: the server's own
+    time, which is part of nobody's trip."""
+    moved = [0.0, *(each.seconds["makespan"] for each in rounds)]
+    happened = sorted(moved + [came for each in rounds for came in each.arrived])
+
+    def since(began: float) -> float:
+        return began - happened[max(bisect.bisect_left(happened, began) - 1, 0)]
+
+    return [float(np.median([since(began) for began in each.started])) for each in rounds]
 
 
 def _trips(each: RoundRecord, speeds: Sequence[float] | None, diagnostic: bool) -> list[Trip]:
