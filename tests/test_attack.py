@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import amsfl
-from amsfl import attack, drift
+from amsfl import attack, combine, data, drift
+from amsfl.attack.backdoor import marked
 from amsfl.core import Reading, UserError
 from amsfl.federation import make_config
 from amsfl.federation.foes import cast
@@ -29,6 +30,64 @@ FOES, WORDS, EQUAL = np.array([0, 0, 0, 1]), np.arange(4, dtype=np.uint32), np.f
 def test_forged_uploads_by_hand(spec, sent):
     (found,) = attack.make(spec)
     np.testing.assert_allclose(found.forge(ROWS, FOES, WORDS, EQUAL)[3], sent)
+
+
+@pytest.mark.parametrize("spec", ["minmax:1", "minsum:1"])
+def test_attacks_that_hide_go_as_far_as_honest_clients_lie_apart(spec):
+    """To the letter of the paper: along the deviations from the mean, to where one more would show."""
+    rows, foes = np.random.default_rng(5).normal(size=(6, 7)), np.array([0, 0, 1, 0, 0, 1])
+    sent = attack.make(spec)[0].forge(rows, foes, np.arange(6, dtype=np.uint32), np.full(6, 1 / 6))[2]
+    true = rows[foes == 0]
+    mean, spread = true.mean(0), true.std(0)
+    apart = ((true[:, None] - true[None]) ** 2).sum(2)
+
+    def shows(scale):
+        far = ((mean - scale * spread - true) ** 2).sum(1)
+        return far.max() > apart.max() if spec == "minmax:1" else far.sum() > apart.sum(1).max()
+
+    (scale,) = np.unique(((mean - sent) / spread).round(9))
+    assert scale > 0 and not shows(scale * (1 - 1e-6)) and shows(scale * (1 + 1e-6))
+
+
+def test_who_forges_when():
+    """A sleeper from its round on, those who take turns every other round."""
+    foes = cast([make_config({"attack": "sleeper:1/3,turns:2"})], 6)
+    everybody = np.arange(6)[None]
+    (sleeper,) = np.flatnonzero(foes.who[0] == 1)
+    found = np.stack([foes.forging(number, np.array([[0]]), everybody)[0] for number in range(6)])
+    np.testing.assert_array_equal(found[:, sleeper] > 0, [False] * 3 + [True] * 3)
+    for each in np.flatnonzero(foes.who[0] == 2):
+        np.testing.assert_array_equal(found[:, each] > 0, (np.arange(6) + each) % 2 == 0)
+
+
+def test_a_backdoor_is_learned_beside_the_rest_and_a_rule_keeps_it_out():
+    """Marked rows of other classes: with one of eight marking them, and its upload sent tenfold, most are
+    called class 0; under a rule no more than where nobody attacks, give or take a tenth."""
+    whole = data.load("digits")
+    x, y = whole.evals["holdout"]
+    whole = whole._replace(evals={"holdout": (x, y), "marked": (marked(x[y != 0]), y[y != 0] * 0)})
+    common = {"clients": 8, "partition": "iid", "rounds": 12, "model": "softmax", "dataset": whole}
+    common |= {"method": "fedavg", "lr": 0.3, "engine": "loop"}
+    rule = "cap:0.13,clip,nnm:1,geomedian"
+    hit = {
+        (rule_, text): amsfl.run(**common, combine=rule_, attack=text).rounds[-1].metrics
+        for rule_, text in (("", "backdoor:1"), (rule, ""), (rule, "backdoor:1"))
+    }
+    won = {key: each["marked"]["accuracy"] for key, each in hit.items()}
+    assert won["", "backdoor:1"] > 0.5 and won[rule, "backdoor:1"] < won[rule, ""] + 0.1
+    assert hit[rule, "backdoor:1"]["holdout"]["accuracy"] > 0.85
+
+
+@pytest.mark.parametrize("name", [each for each in attack.names() if each not in ("gain", "drift", "loss")])
+def test_no_attack_stops_or_captures_a_run_of_amsfl_under_a_rule(name):
+    """Of eight equal clients one attacks: a finite model, and steps for it that an honest one might have."""
+    common = SMALL | {"dataset": own_data(600), "method": "amsfl", "clients": 8, "rounds": 4}
+    common |= {"partition": "iid", "engine": "loop", "combine": "cap:0.13,clip,nnm:1,geomedian"}
+    result = amsfl.run(**common, attack=f"{name}:1")
+    (liar,) = np.flatnonzero(result.parts.foes.who[0])
+    mine = sum(each.steps[each.cohort.index(liar)] for each in result.rounds)
+    assert np.isfinite(result.params).all()
+    assert mine < 0.35 * sum(sum(each.steps) for each in result.rounds)
 
 
 def test_noise_is_as_long_as_it_says_and_another_every_time():
@@ -127,6 +186,20 @@ def test_honest_readings_are_believed_as_they_are():
             np.testing.assert_allclose(ours, theirs, rtol=1e-12)
     few = Reading(*(field[:2] for field in said))
     np.testing.assert_array_equal(drift.plausible.believed(few), few)
+
+
+def test_as_many_may_lie_as_the_rule_doubts():
+    """Four of ten claim a thousandfold: where the rule doubts four, what they are planned by is the honest
+    best's and its bound, and rows what the cap lets count; where it names none, a fifth is doubted."""
+    sound, false = np.linspace(1, 2, 6), np.full(4, 2000.0)
+    given, plausible = np.concatenate([sound, false]), drift.plausible
+    told, silent = (plausible.doubt(combine.make(spec)) for spec in ("nnm:4,geomedian", "geomedian"))
+    assert told.rows(given).max() == pytest.approx(plausible.LARGER * 2) and silent.rows(given).max() == 2000
+    assert told.seconds(1 / given).min() == pytest.approx(1 / (plausible.BETTER * 2))
+    gain, fading = told.worth(given, given * 0 + 1)
+    assert gain.max() == pytest.approx(plausible.BETTER * 2) and (fading > 0).all()
+    capped = plausible.doubt(combine.make("cap:0.1,nnm:4,geomedian")).rows(given / given.sum())
+    np.testing.assert_allclose(capped, capped[0])
 
 
 LIES = ["", "readings:1", "seconds:1", "rows:1"]

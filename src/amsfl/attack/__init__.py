@@ -1,7 +1,9 @@
 """What clients of a simulation may do to a federation: one table for all."""
 
+from amsfl.attack.backdoor import backdoor
+from amsfl.attack.hidden import minmax, minsum, sleeper, turns
 from amsfl.attack.lies import drift, gain, labelflip, loss, readings, rows, seconds
-from amsfl.attack.uploads import alie, gaussian, ipm, mimic, signflip
+from amsfl.attack.uploads import alie, broken, gaussian, idle, ipm, mimic, signflip
 from amsfl.core import Attack, Kind, spelled
 
 ATTACKS: Kind[Attack] = Kind(
@@ -15,6 +17,13 @@ ATTACKS: Kind[Attack] = Kind(
         "alie": alie,
         "ipm": ipm,
         "mimic": mimic,
+        "minmax": minmax,
+        "minsum": minsum,
+        "sleeper": sleeper,
+        "turns": turns,
+        "backdoor": backdoor,
+        "idle": idle,
+        "broken": broken,
         "rows": rows,
         "gain": gain,
         "drift": drift,

@@ -9,7 +9,11 @@ from amsfl.core import Attack, Reading
 
 def labelflip(clients: float) -> Attack:
     """The client learns from rows whose class c is called C-1-c."""
-    return attack("labelflip", clients, None, labels=True)
+
+    def poison(x: Any, y: Any, classes: int) -> tuple[Any, Any]:
+        return x, (classes - 1 if classes else 0) - y
+
+    return attack("labelflip", clients, None, poison=poison)
 
 
 def rows(clients: float, strength: float = 1e6) -> Attack:

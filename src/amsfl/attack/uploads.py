@@ -42,6 +42,24 @@ def gaussian(clients: float, strength: float = 10.0) -> Attack:
     return attack("gaussian", clients, strength, forge=forge)
 
 
+def idle(clients: float) -> Attack:
+    """A free rider: the model that it was given comes back as it was."""
+
+    def forge(rows: Array, foes: Array, words: Array, weights: Array) -> Array:
+        return rows * 0
+
+    return attack("idle", clients, None, forge=forge)
+
+
+def broken(clients: float) -> Attack:
+    """What comes is no number."""
+
+    def forge(rows: Array, foes: Array, words: Array, weights: Array) -> Array:
+        return rows * 0 + float("nan")
+
+    return attack("broken", clients, None, forge=forge)
+
+
 def alie(clients: float, strength: float = 1.5) -> Attack:
     """A little is enough: the honest mean less `strength` deviations, hidden among honest uploads.
 

@@ -37,7 +37,13 @@ def chain(rules: Sequence[Combine]) -> Combine:
             steps = _lengths(steps, before, len(weights))
         return uploads, weights
 
-    return Combine(",".join(rule.name for rule in rules), apply, links=tuple(rules))
+    def counts(weights: Array) -> Array:
+        for rule in rules:
+            weights = weights if rule.counts is None else rule.counts(weights)
+        return weights
+
+    name, foes = ",".join(rule.name for rule in rules), max((rule.foes for rule in rules), default=0.0)
+    return Combine(name, apply, links=tuple(rules), foes=foes, counts=counts)
 
 
 def weighed(
@@ -70,7 +76,7 @@ def weighed(
     return uploads, weights, counts
 
 
-def by_step(name: str, rule: Rule) -> Combine:
+def by_step(name: str, rule: Rule, foes: float = 0.0) -> Combine:
     """A rule that judges clients by their mean step: one with many steps has gone far, not astray.
 
     Rows are divided by their steps before and multiplied after: by their own where all are left, else by the
@@ -79,6 +85,7 @@ def by_step(name: str, rule: Rule) -> Combine:
     Args:
         name: Of the rule.
         rule: What it does to rows and weights.
+        foes: How many clients it doubts, or below 1 which share; 0 where it does not say.
 
     Returns:
         A rule over a cohort's uploads.
@@ -100,7 +107,7 @@ def by_step(name: str, rule: Rule) -> Combine:
         left = judged(uploads, weights, steps)
         return left.rows, left.weights, left.origin()
 
-    return Combine(name, apply, trace)
+    return Combine(name, apply, trace, foes=foes)
 
 
 def mixed(uploads: Upload, shares: Array, weights: Array) -> Left:

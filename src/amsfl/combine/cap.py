@@ -19,7 +19,7 @@ def cap(share: float) -> Combine:
     def rule(uploads: Upload, weights: Array) -> Left:
         return Left(uploads, capped(weights, share), each(weights * 0 + 1))
 
-    return by_step(f"cap:{share:g}", rule)
+    return by_step(f"cap:{share:g}", rule)._replace(counts=lambda weights: capped(weights, share))
 
 
 def capped(weights: Array, share: float) -> Array:

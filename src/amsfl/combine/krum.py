@@ -21,7 +21,7 @@ def krum(foes: float) -> Combine:
         picked = space.astype(space.arange(len(weights)) == best, weights.dtype)
         return alone([part[best] for part in uploads], weights, lambda: picked)
 
-    return by_step(f"krum:{foes:g}", rule)
+    return by_step(f"krum:{foes:g}", rule, foes)
 
 
 def multikrum(foes: float) -> Combine:
@@ -37,7 +37,7 @@ def multikrum(foes: float) -> Combine:
         kept = cut(space.take(weights, order), 0.0, true)[space.argsort(order, stable=True)]
         return mixed(uploads, kept[None] / kept.sum(), one(weights))
 
-    return by_step(f"multikrum:{foes:g}", rule)
+    return by_step(f"multikrum:{foes:g}", rule, foes)
 
 
 def _scores(uploads: Upload, weights: Array, true: Array) -> Array:

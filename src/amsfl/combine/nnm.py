@@ -20,4 +20,4 @@ def nnm(foes: float) -> Combine:
         near = nearest(distances_sq(uploads.delta), weights, 1 - share(weights))
         return mixed(uploads, near / near.sum(1)[:, None], weights)
 
-    return by_step(f"nnm:{foes:g}", rule)
+    return by_step(f"nnm:{foes:g}", rule, foes)

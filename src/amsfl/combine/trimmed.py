@@ -21,4 +21,4 @@ def trimmed(foes: float) -> Combine:
         found = [(by * part).sum(0) / by.sum(0) for by, part in zip(kept, uploads, strict=True)]
         return alone(found, weights, lambda: kept[0] @ (1 / kept[0].sum(0)) / len(found[0]))
 
-    return by_step(f"trimmed:{foes:g}", rule)
+    return by_step(f"trimmed:{foes:g}", rule, foes)

@@ -7,6 +7,7 @@ docs/robust.md has what lies win before and after.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 FEW = 3  # of two clients none is in the middle
 FAR = 10.0  # times the median: as far as losses and norms are believed
 FAR_SQ = FAR**2  # squares of norms
-MOST = 0.75  # of a cohort, whose best sets what the rest may claim: a fifth may lie
+MOST = 0.75  # of a cohort, whose best sets what the rest may claim: a fifth may lie, or whom a rule doubts
 BETTER, LARGER = 1.5, 2.0  # than that: steps and speed, rows
 # A first model is flat, so a first stride by Polyak's rule is the longest of a run, tens of times what comes
 # after it. Honest clients outrun that; those who always push one way use it to drive a network in a round or
@@ -26,27 +27,37 @@ BETTER, LARGER = 1.5, 2.0  # than that: steps and speed, rows
 OPENING = 0.1
 
 
-def rows(weights: Any) -> Floats:
+def honest(clients: int, foes: float) -> float:
+    """The share of a cohort whose best is taken for honest: MOST, or less where more are doubted; half."""
+    doubted = np.ceil(foes * clients) if foes < 1 else foes
+    return float(np.clip((clients - 1 - doubted) / (clients - 1), 0.5, MOST))
+
+
+def rows(weights: Any, foes: float = 0.0) -> Floats:
     """Shares of the data: nobody has LARGER times more than all but the largest quarter."""
     given = np.asarray(weights, float)
-    return given if len(given) < FEW else np.minimum(given, LARGER * np.quantile(given, MOST))
+    if len(given) < FEW:
+        return given
+    return np.asarray(np.minimum(given, LARGER * np.quantile(given, honest(len(given), foes))))
 
 
-def seconds(step_seconds: Any) -> Floats:
+def seconds(step_seconds: Any, foes: float = 0.0) -> Floats:
     """Nobody is BETTER times as fast as all but the fastest quarter, nor FAR times slower than most."""
     given = np.asarray(step_seconds, float)
     if len(given) < FEW:
         return given
-    return np.asarray(np.clip(given, np.quantile(given, 1 - MOST) / BETTER, np.median(given) * FAR))
+    fastest = np.quantile(given, 1 - honest(len(given), foes))
+    return np.asarray(np.clip(given, fastest / BETTER, np.median(given) * FAR))
 
 
-def worth(gain: Floats, drift: Floats) -> tuple[Floats, Floats]:
+def worth(gain: Floats, drift: Floats, foes: float = 0.0) -> tuple[Floats, Floats]:
     """Gain and drift as a plan takes them: nobody's steps are worth BETTER times more, or fade so much less,
     than those of all but the best quarter. One who lies is planned as the best of the others are."""
     if len(gain) < FEW:
         return gain, drift
-    fading = np.maximum(drift / gain, np.quantile(drift / gain, 1 - MOST) / BETTER)
-    modest = np.minimum(gain, BETTER * np.quantile(gain, MOST))
+    most = honest(len(gain), foes)
+    fading = np.maximum(drift / gain, np.quantile(drift / gain, 1 - most) / BETTER)
+    modest = np.minimum(gain, BETTER * np.quantile(gain, most))
     return modest, modest * fading
 
 
@@ -83,13 +94,23 @@ class Doubt(NamedTuple):
     opening: float  # of the first round's own strides, that clients take
 
 
-WARY = Doubt(rows, seconds, worth, believed, OPENING)
 TRUSTING = Doubt(np.asarray, np.asarray, lambda gain, drift: (gain, drift), lambda reading: reading, 1.0)
 
 
 def doubt(rule: Any) -> Doubt:
-    """By whether a rule stands over the uploads."""
-    return TRUSTING if rule is None else WARY
+    """By whether a rule stands over the uploads, and how many clients it doubts."""
+    if rule is None:
+        return TRUSTING
+    foes = rule.foes
+
+    def counted(weights: Any) -> Floats:
+        """A plan goes by what will count: what is plausible, as the rule caps it."""
+        modest = rows(weights, foes)
+        if rule.counts is None:
+            return modest
+        return np.asarray(rule.counts(modest / modest.sum()) * modest.sum())
+
+    return Doubt(counted, partial(seconds, foes=foes), partial(worth, foes=foes), believed, OPENING)
 
 
 def _middle(values: Floats) -> float | None:

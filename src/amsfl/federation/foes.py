@@ -43,17 +43,29 @@ class Foes(NamedTuple):
         with np.errstate(over="ignore"):
             return np.asarray(sampling.stream(*map(sampling.words, (seed, number, cohort)))[1])
 
-    def false_labels(self, data: Dataset, partitions: list[list[Array]]) -> tuple[Dataset, list[list[Array]]]:
-        """The rows once more with false labels, for those clients that learn from them."""
-        lying = np.isin(self.who, [n for n, each in enumerate(self.attacks, 1) if each.labels])
-        if not lying.any():
+    def forging(self, number: int, trials: int | Array, cohort: Array) -> Array:
+        """Who of cohorts [..., n] forges its upload in this round, by the number of the attack."""
+        who: Array = self.who[trials, cohort]
+        for attacks, each in enumerate(self.attacks, 1):
+            if each.awake is not None:
+                who = np.where((who == attacks) & ~each.awake(number, cohort), 0, who)
+        return who
+
+    def false_rows(self, data: Dataset, partitions: list[list[Array]]) -> tuple[Dataset, list[list[Array]]]:
+        """The rows once more for every attack that learns from false ones, and clients' rows among them."""
+        xs, ys, shifts = [data.x], [data.y], np.zeros(len(self.attacks) + 1, int)
+        for number, each in enumerate(self.attacks, 1):
+            if each.poison is not None and (self.who == number).any():
+                shifts[number] = len(data.y) * len(xs)
+                x, y = each.poison(data.x, data.y, len(data.classes))
+                xs, ys = [*xs, x], [*ys, y]
+        if len(xs) == 1:
             return data, partitions
-        y = np.concatenate([data.y, (len(data.classes) - 1 if data.classes else 0) - data.y])
         shifted = [
-            [rows + len(data.y) * bool(lies) for rows, lies in zip(parts, mine, strict=True)]
-            for parts, mine in zip(partitions, lying, strict=True)
+            [rows + shift for rows, shift in zip(parts, shifts[mine], strict=True)]
+            for parts, mine in zip(partitions, self.who, strict=True)
         ]
-        return data._replace(x=np.concatenate([data.x, data.x]), y=y), shifted
+        return data._replace(x=np.concatenate(xs), y=np.concatenate(ys)), shifted
 
     def _factors(self, field: str) -> Array:
         return np.array([1.0, *(getattr(each, field) for each in self.attacks)])[self.who]

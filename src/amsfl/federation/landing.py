@@ -163,7 +163,7 @@ def settle(
     foes = None
     if method.attacks:
         words = parts.foes.words(parts.task.seeds[trial], version, clients)
-        foes = parts.foes.who[trial, clients], words
+        foes = parts.foes.forging(version, trial, clients), words
     reading = Reading(*table["reading"][jobs["place"]].T)
     losses = reading.loss if reading.grad_sq.any() else None  # where clients say it
     moved, fresh, weighed = protocol.settle(method, anchor, server, uploads, weights, steps, foes, losses)

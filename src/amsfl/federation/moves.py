@@ -151,4 +151,5 @@ def ordered(parts: Parts, cohorts: dict[int, Any], decisions: dict[int, Decision
     if not parts.foes.attacks:
         return orders
     words = [parts.foes.words(seed, number, who) for seed, who in zip(parts.task.seeds, cohort, strict=True)]
-    return orders._replace(foes=np.take_along_axis(parts.foes.who, cohort, axis=1), words=np.stack(words))
+    forging = parts.foes.forging(number, np.arange(shape[0])[:, None], cohort)
+    return orders._replace(foes=forging, words=np.stack(words))

@@ -132,7 +132,7 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
         for each, profile in zip(configs, profiles, strict=True)
     ]
     cast = foes.cast(configs, clients)
-    rows, partitions = cast.false_labels(dataset, partitions)
+    rows, partitions = cast.false_rows(dataset, partitions)
     method = method._replace(attacks=cast.attacks)
     dtype = np.float64 if config.precision == "float64" else np.float32
     network = own.network or _named_network(config.model, dataset, bool(method.clip))
