@@ -90,6 +90,9 @@ def test_settings_of_another_group_are_refused():
         make_config({"deadline": 3.0})
     with pytest.raises(UserError, match="'engine' is about simulations, and here real clients train"):
         serve_config({"engine": "loop"})
+    for key, value in {"loss": "absolute", "class_weights": "balanced"}.items():
+        with pytest.raises(UserError, match=rf"'{key}' says what simulated clients minimise.*leave it out"):
+            serve_config({key: value})
     with pytest.raises(UserError, match=r"Unknown setting 'learning_rat'"):
         serve_config({"learning_rat": 1})
     with pytest.raises(UserError, match="real clients work at once"):

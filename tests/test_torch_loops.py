@@ -455,6 +455,35 @@ def test_combinations_that_mean_nothing_are_refused_at_once() -> None:
 # -- whole loops ---------------------------------------------------------------------------------------
 
 
+LOADED, MODULE = DataLoader(TensorDataset(X[0], Y[0]), batch_size=8), torch.nn.Linear(4, 2)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"model": MODULE}, r"model is a Linear.*model=lambda: Net\(\)"),
+        ({"loader": LOADED}, "loader is a DataLoader.*lambda context"),
+        ({"optimizer": torch.optim.SGD(MODULE.parameters(), 0.1)}, "optimizer is a SGD.*lambda params, lr"),
+        ({"loader": lambda context: TensorDataset(X[0], Y[0])}, "a TensorDataset, which gives single rows"),
+        ({"optimizer": torch.optim.LBFGS}, "LBFGS takes its steps by a closure: use torch_loop_client"),
+        (
+            {"loss": torch.nn.CrossEntropyLoss(reduction="none")},
+            r"a tensor of shape \(8,\); return one number",
+        ),
+        ({"on_step": lambda step, loss, module: 0.5}, "a dictionary of numbers.*got 0.5"),
+    ],
+)
+def test_mistakes_of_a_first_try_are_sentences(given: dict[str, Any], why: str) -> None:
+    """However long a server has patience: where everybody fails at the start, it is the app."""
+    with pytest.raises(UserError, match=why):
+        served(torch_client(**{"model": linear, "loader": loader, **given}), patience=600.0)
+
+
+def test_a_list_of_batches_counts_its_own_rows() -> None:
+    app = torch_client(linear, lambda context: list(loader(context)))
+    assert [seat.rows for seat in served(app)[0].seats] == [24] * 3
+
+
 def trained(module: Any, task: Any) -> Any:
     optimizer = adam(module.parameters(), task.lr)
     for step in task:

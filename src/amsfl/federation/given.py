@@ -47,6 +47,9 @@ def checked(kind: type[Config], settings: Mapping[str, Any]) -> Config:
         raise UserError(f"Setting {where!r} is {_short(first['input'])}: {why}.") from None
 
 
+CLIENTS_OWN = ("loss", "class_weights")  # on real clients each app's own
+
+
 def check_alike(configs: Sequence[RunConfig]) -> None:
     """Trials of a batch share an engine: but for what is a trial's own, they must not differ."""
     if not configs:
@@ -65,6 +68,12 @@ def _stranger(key: str, kind: type[Settings]) -> str:
     """Why a setting is not one of these."""
     if key in Serving.model_fields:
         return f"Setting {key!r} is about real clients, and this is a simulation; leave it out."
+    if key in CLIENTS_OWN:
+        return (
+            f"Setting {key!r} says what simulated clients minimise; a real client's loss is its app's own, "
+            "as in torch_client(loss=...), and clients of `amsfl deploy --data` take the cross-entropy of "
+            "classes, the squared error of numbers; leave it out."
+        )
     if key in Simulation.model_fields:
         return f"Setting {key!r} is about simulations, and here real clients train; leave it out."
     return f"Unknown setting {_short(key)}{nearest(key[:SHOWN], kind.model_fields)}."

@@ -33,6 +33,7 @@ class Rehearsal(Grid):
             for place, config in enumerate(nodes)
         }
         self.posted: dict[str, Message] = {}
+        self.shown: set[str] = set()  # errors whose tracebacks were printed
         self.count = 0
 
     def get_node_ids(self) -> Iterable[int]:
@@ -53,12 +54,15 @@ class Rehearsal(Grid):
         return [self.answer(message) for message in due]
 
     def answer(self, message: Message) -> Message:
-        """What the node replies; an exception of the app becomes an error reply as in Flower. It is shown."""
+        """What the node replies; an exception of the app becomes an error as in Flower, and is shown once."""
         try:
             return self.app(message, self.contexts[message.metadata.dst_node_id])
         except Exception as error:
-            traceback.print_exc()
-            said = Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, f"{type(error).__name__}: {error}")
+            why = f"{type(error).__name__}: {error}"
+            if why not in self.shown:  # a server asks again and again
+                traceback.print_exc()
+            self.shown.add(why)
+            said = Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, why)
             return Message(said, reply_to=message)
 
     def set_run(self, run: Any) -> None:

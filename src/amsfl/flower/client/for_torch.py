@@ -68,6 +68,7 @@ def torch_client(
     Returns:
         The app that a pyproject.toml names as `clientapp`.
     """
+    _functions(model=model, loader=loader, test_loader=test_loader, optimizer=optimizer, schedule=schedule)
     _check(optimizer, precision, {"schedule": schedule, "clip": clip, "keep_optimizer": keep_optimizer})
 
     def make(context: Context) -> "Trainer":
@@ -112,6 +113,8 @@ def torch_loop_client(
         The app that a pyproject.toml names as `clientapp`.
     """
 
+    _functions(model=model, train=train, rows=rows, evaluate=evaluate, probe_loss=probe_loss)
+
     def make(context: Context) -> "Trainer":
         _has_torch()
         from amsfl.flower.client.torch_loop import Loop, LoopTrainer
@@ -119,6 +122,25 @@ def torch_loop_client(
         return LoopTrainer(Loop(model, train, rows, evaluate, probe_loss, device), context)
 
     return client_app(make, own)
+
+
+LIKE = {
+    "model": "lambda: Net()",
+    "loader": "lambda context: DataLoader(...)",
+    "test_loader": "lambda context: DataLoader(...)",
+    "optimizer": "lambda params, lr: torch.optim.SGD(params, lr)",
+    "schedule": "lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 100)",
+    "rows": "lambda context: 1000",
+}  # the others take a module first
+
+
+def _functions(**given: Any) -> None:
+    """Things in place of functions that make them: every site makes its own. (Modules can be called, too.)"""
+    for name, thing in given.items():
+        made = hasattr(thing, "state_dict") and not isinstance(thing, type)
+        if thing is not None and (made or not callable(thing)):
+            like = LIKE.get(name, "lambda module, ...: ...")
+            raise UserError(f"{name} is a {type(thing).__name__}; give a function: {name}={like}.")
 
 
 def _check(optimizer: Any, precision: str | None, with_it: dict[str, Any]) -> None:

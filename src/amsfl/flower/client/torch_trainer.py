@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import AbstractContextManager, nullcontext
+from inspect import signature
 from math import inf, isfinite
 from typing import Any, NamedTuple
 
@@ -59,7 +60,7 @@ class TorchTrainer(TorchModule):
     def __init__(self, site: Site, context: Context):
         super().__init__(site.model, site.device)
         self.site, self.context = site, context
-        self.loader = site.loader(context)
+        self.loader = batches(site.loader(context))
         self.rows = self._count()
         self.loss = site.loss or torch.nn.functional.cross_entropy
         self.means = Means()
@@ -136,12 +137,19 @@ class TorchTrainer(TorchModule):
         """Of a batch as the loader gave it, or on the device already."""
         batch = torch_batches.moved(batch, self.device)
         with self.autocast():
-            if self.site.batch_loss is not None:
-                return self.site.batch_loss(self.module, batch)
-            if torch_batches.labelled(batch):
-                return self.module(**batch).loss
-            inputs, targets = torch_batches.split(batch)
-            return self.loss(self.module(*inputs), targets)
+            loss = self._loss(batch)
+        if getattr(loss, "numel", lambda: 0)() != 1:
+            what = f"a tensor of shape {tuple(loss.shape)}" if hasattr(loss, "shape") else f"{loss!r}"
+            raise UserError(f"The loss of a batch is {what}; return one number, the mean over its rows.")
+        return loss
+
+    def _loss(self, batch: Any) -> Any:
+        if self.site.batch_loss is not None:
+            return self.site.batch_loss(self.module, batch)
+        if torch_batches.labelled(batch):
+            return self.module(**batch).loss
+        inputs, targets = torch_batches.split(batch)
+        return self.loss(self.module(*inputs), targets)
 
     def autocast(self) -> AbstractContextManager[Any]:
         if self.site.precision is None:
@@ -158,6 +166,8 @@ class TorchTrainer(TorchModule):
         given = self.site.rows
         if given is not None:
             return int(given(self.context) if callable(given) else given)
+        if isinstance(self.loader, list | tuple):
+            return sum(map(torch_batches.rows, self.loader))
         held = getattr(self.loader, "dataset", None)
         if not isinstance(held, Sized):
             raise UserError(
@@ -187,6 +197,18 @@ class TorchTrainer(TorchModule):
                 yield batch
 
 
+def batches(given: Any) -> Any:
+    """What a loader function returned; a data set has rows in place of batches (an iterable one may have)."""
+    from torch.utils.data import Dataset, IterableDataset
+
+    if isinstance(given, Dataset) and not isinstance(given, IterableDataset):
+        raise UserError(
+            f"loader(context) returned a {type(given).__name__}, which gives single rows: return batches, "
+            "DataLoader(dataset, batch_size=32, shuffle=True)."
+        )
+    return given
+
+
 class DrivenTrainer(TorchTrainer):
     """A Driver (see work.Driver): the user's optimizer moves the module itself."""
 
@@ -206,6 +228,7 @@ class DrivenTrainer(TorchTrainer):
         self.put(x)
         begun = flat(self.trained)  # as its own precision holds it
         optimizer = self.drive.optimizer(Trained(self.trained, self.module, task), task.lr)
+        _check_closure(optimizer)
         count = Pedometer(optimizer, task.lr)
         schedule = self.drive.schedule(optimizer) if self.drive.schedule else None
         scaler = torch.amp.GradScaler(self.device.type, enabled=self.site.precision == "float16")
@@ -247,6 +270,16 @@ class DrivenTrainer(TorchTrainer):
         return bool(scaler.get_scale() >= scale)
 
 
+def _check_closure(optimizer: Any) -> None:
+    """LBFGS and its like ask for the loss several times a step."""
+    asked = signature(optimizer.step).parameters.get("closure")
+    if asked is not None and asked.default is asked.empty:
+        raise UserError(
+            f"{type(optimizer).__name__} takes its steps by a closure: use torch_loop_client, whose training "
+            "function calls it as it likes, or another optimizer."
+        )
+
+
 class Means:
     """Means of what a user's functions return, by weight."""
 
@@ -255,6 +288,10 @@ class Means:
         self.weights: dict[str, float] = {}
 
     def add(self, found: Mapping[str, float], weight: float) -> None:
+        if not isinstance(found, Mapping):
+            raise UserError(
+                f"Metrics of your own are a dictionary of numbers, such as {{'recall': 0.9}}; got {found!r}."
+            )
         for name, value in found.items():
             self.sums[name] = self.sums.get(name, 0.0) + weight * float(value)
             self.weights[name] = self.weights.get(name, 0.0) + weight

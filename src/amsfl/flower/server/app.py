@@ -1,6 +1,6 @@
 """ServerApps: settings from Flower's run-config, the server's work from server.py."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +88,7 @@ def serve(
         raise UserError("To resume, say which record folder: out=FOLDER.")
     config = resumed(where, rest) if again and where else serve_config(rest)
     first = start(config) if callable(start) else start
-    with audience(config, say, trackers, out=where) as heard:
+    with audience(config, lambda record: say(record, server.names), trackers, out=where) as heard:
         server = Server(grid, config, evaluate, first, plan_by, where, heard.on_round, own, tell, force, form)
         stand, records = server.run(again)
         heard.on_end(server.summary(stand, records))
@@ -125,11 +125,12 @@ def merged(defaults: Mapping[str, Any], run_config: Mapping[str, Any]) -> dict[s
     return found
 
 
-def say(record: RoundRecord) -> None:
-    """One line a round in the ServerApp's log."""
+def say(record: RoundRecord, names: Sequence[str] = ()) -> None:
+    """One line a round in the ServerApp's log, with the clients' names."""
     told = spoken(deciding_split(record.metrics))
     score = f"{told}  " if told else ""
-    steps = " ".join(f"{who}:{count}" for who, count in zip(record.cohort, record.steps, strict=True))
+    called = [names[who] if who < len(names) else str(who) for who in record.cohort]
+    steps = " ".join(f"{name}:{count}" for name, count in zip(called, record.steps, strict=True))
     spent = record.round_seconds["makespan"]
     print(
         f"round {record.round}  {score}steps {steps}  "

@@ -63,6 +63,11 @@ class Door:
         hellos: dict[int, wire.Hello] = {}
         until = self.post.now() + self.patience
         while len(hellos) < self.clients:
+            if not hellos and len(self.strangers) >= self.clients:
+                raise UserError(
+                    f"None of {len(self.strangers)} clients could say who it is "
+                    f"({self.refused[0]['reason']}); mend the ClientApp, and try it in a Rehearsal first."
+                )
             if self.post.now() > until:
                 why = f" ({self.refused[0]['reason']})" if self.refused else ""
                 raise UserError(

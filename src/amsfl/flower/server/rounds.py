@@ -35,6 +35,7 @@ from amsfl.flower.server.progress import Evaluate, Progress
 from amsfl.flower.server.purse import Purse
 from amsfl.record import RoundRecord, RunWriter, Summary, check_free, create, dumps, reopen
 
+TRIES = 5  # of a first round at which every client raises
 Watch = Callable[[RoundRecord], None]
 Tell = Callable[[str], None]
 
@@ -112,13 +113,14 @@ class Server:
         return stand, records
 
     def _work(self, stand: Progress, records: list[RoundRecord]) -> None:
-        began, last_good = self.post.now() - stand.elapsed, self.post.now()
+        began, last_good, tries = self.post.now() - stand.elapsed, self.post.now(), 0
         while stand.status == "running":
             record = self._round(stand, began)
             if record is None:
+                tries += self._all_failed(stand)
                 if self.purse.spent(stand):
                     stand.status = "finished"
-                elif self.post.now() - last_good > self.config.patience:
+                elif self.post.now() - last_good > self.config.patience or tries >= TRIES:
                     stand.status = "abandoned"
                 self.post.sleep(self.config.poll)
                 continue
@@ -133,8 +135,11 @@ class Server:
             summary = self.summary(stand, records)
             self.writer.end(summary, best.files(self.config, stand, self.method, summary, self.form))
         if stand.status == "abandoned":
+            what = f"Every client failed in the first round, {tries} times in a row"
+            if tries < TRIES:
+                what = f"No good reply came for {self.config.patience:g} seconds after round {stand.round}"
             raise UserError(
-                f"No good reply came for {self.config.patience:g} seconds after round {stand.round}"
+                what
                 + (f" ({self.door.refused[0]['reason']})" if self.door.refused else "")
                 + "; the record is kept: look at the SuperNodes, then run again with resume."
             )
@@ -142,6 +147,11 @@ class Server:
     def summary(self, stand: Progress, records: list[RoundRecord]) -> Summary:
         """The run in numbers, as far as it came."""
         return progress.summary(self.config, stand, records, self.method.note, self.purse.ledger)
+
+    def _all_failed(self, stand: Progress) -> bool:
+        """Whether all clients raised, and none has ever taken a step: that is the app, not the weather."""
+        failed = {item["client"] for item in self.door.refused if item["reason"].startswith("failed: ")}
+        return stand.round == 0 and failed >= set(range(len(stand.seats)))
 
     def _trouble(self, item: dict[str, Any]) -> None:
         """A refusal, said and written at once: the round that it belongs to may never end."""

@@ -17,6 +17,7 @@ from amsfl.flower.server.roster import Seat, believed
 
 SHARES = ("accuracy", "macro_f1")  # scores that lie between 0 and 1
 OURS = ("loss", "mse", "mae", "rows", *SHARES)  # those that mean something to us; the others are a user's own
+NO_TEST_ROWS = "no client has test rows to score by: give clients a test_loader, or set evaluate_clients=0"
 MOST, LONGEST = 32, 64  # metrics of a user's own, and characters of their names
 
 
@@ -32,7 +33,7 @@ def ask(
     letters = [(stand.seats[order.client].node, order, content) for order, content in packed]
     deadline = desk.deadline(costs.scoring(stand.measured, who), stand.round - 1)
     ids = post.send(MessageType.EVALUATE, letters, desk.lifetime(deadline))
-    found: list[dict[str, float]] = []
+    found, none = list[dict[str, float]](), 0
     for arrival in post.collect(ids, deadline, quorum):
         order = arrival.sent.order
         if order is None or not any(order is ours for ours in orders):
@@ -44,6 +45,9 @@ def ask(
             continue
         stand.measured = costs.scored(stand.measured, order.client, arrival.seconds)
         found += [kept(scores, order.client, door)] if scores else []
+        none += not scores
+    if none and not found:
+        door.notes.append(NO_TEST_ROWS)
     return mean(found)
 
 
