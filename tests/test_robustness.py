@@ -14,6 +14,7 @@ from amsfl.report.measure.read import read
 from amsfl.report.tabulate.contents import tables
 from amsfl.study import robustness as study
 from amsfl.study.robustness import End
+from amsfl.study.units import Unit
 
 
 def test_the_worst_attack_is_the_worst_mean():
@@ -21,7 +22,8 @@ def test_the_worst_attack_is_the_worst_mean():
     ends = [End("", 0, 0.9, 3.0), End("", 1, 1.0, 5.0), End("alie", 0, 0.3, None), End("alie", 1, 0.9, 9.0)]
     ends += [End("ipm", 0, 0.5, 6.0), End("ipm", 1, 0.5, None)]
     row = study.row("FedAvg", 2, ends)
-    assert row == ("FedAvg", 2, pytest.approx(0.95), 0.5, "ipm", 4.0, None)
+    assert row[:-1] == ("FedAvg", 2, pytest.approx(0.95), 0.5, "ipm", 4.0, None)
+    assert "| FedAvg | 2 | 0.950 | 0.600 | 0.500 |" in study.as_markdown([row])
     assert "| FedAvg | 2 | 0.950 | 0.500 | ipm | 4.0 | never |" in study.as_markdown([row])
 
 
@@ -49,16 +51,16 @@ def test_a_study_goes_on(tmp_path):
     loop = {"engine": "loop", "model": "softmax", "clients": 4, "rounds": 2, "batch": 8, "steps": 1}
     common = loop | {"method": "fedavg", "combine": "median"}
     configs = [make_config(common | {"attack": each}) for each in ("", "signflip:1", "rows:1")]
-    unit, seen = study.Unit("FedAvg, median", 1, configs), []
+    unit, seen = Unit("FedAvg, median, 1 of 4", {"name": "FedAvg, median", "foes": 1}, configs), []
 
     def watch(name, number, total):
         seen.append(name)
 
     for _ in range(2):
         study.run(tmp_path, own_data(), [unit], watch)
-    assert seen == ["FedAvg, median, 1 of 10 attack"]
-    other = unit._replace(foes=2)
-    with locked(tmp_path, ".unit-fedavg--median-2-lock"):  # a second process that works on it
+    assert seen == ["FedAvg, median, 1 of 4"]
+    other = unit._replace(name="FedAvg, median, 2 of 4")
+    with locked(tmp_path, ".unit-fedavg--median--2-of-4-lock"):  # a second process that works on it
         study.run(tmp_path, own_data(), [other], watch)
     assert len(seen) == 1
     study.run(tmp_path, own_data(), [unit._replace(configs=configs[:2])], watch)

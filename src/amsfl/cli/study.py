@@ -70,6 +70,7 @@ def robustness(
     first_seed: Annotated[int, typer.Option(min=0, help="the first of them")] = 100,
     seconds: Annotated[float, typer.Option(min=1, help="virtual seconds of every run")] = 180,
     names: Annotated[str, typer.Option(help="only contestants whose names have this in them")] = "",
+    attacks: Annotated[str, typer.Option(help="these, with commas, in place of the study's nine")] = "",
     data: Annotated[str, typer.Option(help="digits, nslkdd or another of `amsfl data`")] = "digits",
     data_dir: Annotated[str | None, typer.Option(help="where the NSL-KDD files are")] = None,
     out: Annotated[Path, typer.Option(help="folder of the study")] = Path("results/robustness"),
@@ -100,7 +101,8 @@ def robustness(
             raise UserError(
                 f"No contestant has {names!r} in its name; there are {', '.join(work.CONTESTANTS)}."
             )
-        todo = list(work.units(range(first_seed, first_seed + seeds), counts, seconds, chosen))
+        which = [each.strip() for each in attacks.split(",") if each.strip()] or work.ATTACKS
+        todo = list(work.units(range(first_seed, first_seed + seeds), counts, seconds, chosen, which))
         work.run(out, dataset, todo, watch)
     rows = work.read(out)
     text = work.as_markdown(rows)

@@ -8,20 +8,19 @@ about rows more than an attacker's share.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from amsfl import attack
 from amsfl.core import Plan
 from amsfl.data import Dataset
-from amsfl.federation import Own, RunConfig, make_config, run_batch
-from amsfl.record import Busy, RoundRecord, locked, write_sealed
+from amsfl.federation import Own, RunConfig, make_config
+from amsfl.record import RoundRecord
 from amsfl.schedule import Policy, Problem, Signals
 from amsfl.schedule.optimise import as_plan
 from amsfl.study import units as units_
+from amsfl.study.units import Unit
 
 FOES = (1, 2, 3, 4)
 TARGET = 0.89
@@ -39,8 +38,17 @@ RULES = (
     "clip,nnm:{f},geomedian",
 )
 SAFE = RULES[-1]
-PARTS = ("gain", "drift", "loss")  # of the attack `readings`, which is all of them at once
-ATTACKS = tuple(each for each in attack.names() if each not in PARTS)
+ATTACKS = (
+    "signflip",
+    "gaussian",
+    "labelflip",
+    "alie",
+    "ipm",
+    "mimic",
+    "rows",
+    "readings",
+    "seconds",
+)
 UNEQUAL = f"1 to {MOST} steps"
 
 
@@ -73,16 +81,6 @@ def unequal() -> Policy:
     return Policy("unequal", plan, constant=True, steps=False)
 
 
-class Unit(NamedTuple):
-    name: str
-    foes: int
-    configs: list[RunConfig]
-
-    @property
-    def own(self) -> Own:
-        return Own(policy=unequal() if self.name.endswith(UNEQUAL) else None)
-
-
 class End(NamedTuple):
     """What is kept of a trial."""
 
@@ -102,20 +100,26 @@ class Row(NamedTuple):
     attack: str  # which that is
     seconds: float | None  # to 89% without an attack; None where not all seeds come there
     late: float | None  # and under that attack
+    each: dict[str, float]  # accuracy by attack; "": none
 
 
 def units(
-    seeds: Sequence[int], foes: Sequence[int], seconds: float, names: Sequence[str] | None = None
+    seeds: Sequence[int],
+    foes: Sequence[int],
+    seconds: float,
+    names: Sequence[str] | None = None,
+    attacks: Sequence[str] = ATTACKS,
 ) -> Iterator[Unit]:
     for count in foes:
         for name in names or CONTESTANTS:
             how = {k: v.format(f=count) for k, v in CONTESTANTS[name].items()}
             common = COMMON | how | {"seconds": seconds}
-            attacks = ["", *(f"{each}:{count}" for each in ATTACKS)]
+            specs = ["", *(f"{each}:{count}" for each in attacks)]
             yield Unit(
-                name,
-                count,
-                [make_config(common | {"attack": each, "seed": seed}) for each in attacks for seed in seeds],
+                f"{name}, {count} of {COMMON['clients']} attack",
+                {"name": name, "foes": count},
+                [make_config(common | {"attack": each, "seed": seed}) for each in specs for seed in seeds],
+                Own(policy=unequal() if name.endswith(UNEQUAL) else None),
             )
 
 
@@ -125,25 +129,8 @@ def run(
     todo: Sequence[Unit],
     watch: Callable[[str, int, int], None] | None = None,
 ) -> None:
-    """Run what is not there yet; a unit that was run with other settings is run again.
-
-    A unit that another process works on is left to it: as many as there are cores may share a folder.
-    """
-    holdout = dataset._replace(evals={"holdout": dataset.evals["holdout"]})
-    for number, unit in enumerate(todo):
-        file = units_.file_of(folder, f"{unit.name}-{unit.foes}")
-        settings = units_.settings_of(dataset, unit.configs)
-        with suppress(Busy), locked(folder, f".{file.stem}-lock"):
-            if units_.finished(file, settings):
-                continue
-            if watch:
-                watch(f"{unit.name}, {unit.foes} of {COMMON['clients']} attack", number, len(todo))
-            pairs = zip(
-                unit.configs, run_batch(unit.configs, unit.own._replace(dataset=holdout)), strict=True
-            )
-            ends = [end(config, result.rounds)._asdict() for config, result in pairs]
-            content = {"name": unit.name, "foes": unit.foes, "settings": settings, "ends": ends}
-            write_sealed(file, content)
+    """Run what is not there yet (study/units.py)."""
+    units_.run(folder, dataset, todo, lambda config, result: end(config, result.rounds)._asdict(), watch)
 
 
 def end(config: RunConfig, rounds: Sequence[RoundRecord]) -> End:
@@ -167,7 +154,9 @@ def row(name: str, foes: int, ends: Sequence[End]) -> Row:
         by_attack.setdefault(each.attack, []).append(each)
     mean = {which: float(np.mean([each.accuracy for each in some])) for which, some in by_attack.items()}
     worst = min((which for which in mean if which), key=lambda which: mean[which])
-    return Row(name, foes, mean[""], mean[worst], worst, _seconds(by_attack[""]), _seconds(by_attack[worst]))
+    return Row(
+        name, foes, mean[""], mean[worst], worst, _seconds(by_attack[""]), _seconds(by_attack[worst]), mean
+    )
 
 
 def as_markdown(rows: Sequence[Row]) -> str:
@@ -179,6 +168,12 @@ def as_markdown(rows: Sequence[Row]) -> str:
         times = (f"{s:.1f}" if s is not None else "never" for s in (each.seconds, each.late))
         cells = [each.name, str(each.foes), f"{each.honest:.3f}", f"{each.worst:.3f}", each.attack, *times]
         lines.append(f"| {' | '.join(cells)} |")
+    attacks = list(dict.fromkeys(which for each in rows for which in each.each if which))
+    lines += ["", f"| contestant | attackers | no attack | {' | '.join(attacks)} |"]
+    lines.append(f"| --- | ---: | ---: |{' ---: |' * len(attacks)}")
+    for each in rows:
+        found = (f"{each.each[which]:.3f}" if which in each.each else "" for which in ("", *attacks))
+        lines.append(f"| {each.name} | {each.foes} | {' | '.join(found)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -16,6 +16,7 @@ class Unit(NamedTuple):
     name: str  # its file's, and what is said while it runs
     about: dict[str, Any]  # what is kept of it beside the ends of its trials
     configs: list[RunConfig]
+    own: Own = Own()  # a policy or a method of its own; data are the study's
 
 
 def run(
@@ -37,7 +38,9 @@ def run(
                 continue
             if watch:
                 watch(unit.name, number, len(todo))
-            pairs = zip(unit.configs, run_batch(unit.configs, Own(holdout)), strict=True)
+            pairs = zip(
+                unit.configs, run_batch(unit.configs, unit.own._replace(dataset=holdout)), strict=True
+            )
             ends = [dict(end(config, result)) for config, result in pairs]
             write_sealed(file, {**unit.about, "settings": settings, "ends": ends})
 
