@@ -142,7 +142,7 @@ def test_mistakes_are_said_before_anything_starts(
     monkeypatch.chdir(tmp_path)
     Path("two.csv").write_text("step_seconds\n0.1\n0.4\n")
     Path("named.csv").write_text("client,step_seconds\na,0.1\nb,0.4\n")
-    assert in_order(Path("two.csv")) == ([1.0, 4.0], 0.1)
+    assert in_order(Path("two.csv")) == ([1.0, 4.0], 0.1, [])
     found = CliRunner().invoke(commands, ["deploy", str(mine), "--out", str(tmp_path / "out"), *flags])
     assert found.exit_code == 2 and sentence in " ".join(found.output.split())
 

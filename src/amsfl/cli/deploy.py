@@ -60,7 +60,7 @@ def deploy(
     asked |= {"resume": True} if resume else {"force": True} if force else {}
     asked |= {"track": track} if make(track) else {}  # one that is not there is said before anything starts
     quiet = (lambda line: None) if as_json else lambda line: typer.echo(plain(line))
-    slow = _numbers(slowdowns)
+    slow, spends = _numbers(slowdowns), list[dict[str, float]]()
     if run_config and app is None:
         raise UserError("--run-config is for an app of your own; name its folder: amsfl deploy APP.")
     if profile is not None:
@@ -68,10 +68,10 @@ def deploy(
             raise UserError(
                 "A profile says how slow each client is; leave --slowdowns and --step-seconds out."
             )
-        slow, step_seconds = in_order(profile) if app else handicaps(asked, profile)
+        slow, step_seconds, spends = in_order(profile) if app else handicaps(asked, profile)
     try:
         mine = str(app.expanduser().resolve()) if app else ""
-        recipe = Recipe(asked, slow, step_seconds, tls, app=mine, run_config=run_config)
+        recipe = Recipe(asked, slow, step_seconds, tls, app=mine, run_config=run_config, spends=spends)
         summary = launch(recipe, out, quiet)
     except KeyboardInterrupt:
         typer.echo(

@@ -8,7 +8,6 @@ import numpy as np
 from amsfl.clock.sites import Floats
 
 if TYPE_CHECKING:
-    from amsfl.clock.profile import Profile
     from amsfl.clock.time import Work
 
 MEGABYTE = 1e6
@@ -40,20 +39,20 @@ class Account(NamedTuple):
         return np.asarray(began + self.upload[cohort] if came else began)
 
 
-def accounts(profile: "Profile", job: "Work") -> dict[str, Account]:
-    """Megabytes always; joules and cost where the profile says what they are.
+def accounts(clients: int, known: Mapping[str, Floats], job: "Work") -> dict[str, Account]:
+    """Megabytes always; joules and cost where it is known what they are.
 
     Args:
-        profile: Of the clients.
+        clients: How many.
+        known: Joules of a step and of a megabyte, and a megabyte's cost, by their columns' names.
         job: What the method computes and sends.
 
     Returns:
         Accounts by name.
     """
-    none = np.zeros(profile.clients)
-    down, up = (np.full(profile.clients, each / MEGABYTE) for each in (job.bytes_down, job.bytes_up))
+    none = np.zeros(clients)
+    down, up = (np.full(clients, each / MEGABYTE) for each in (job.bytes_down, job.bytes_up))
     found = {"megabytes": Account(none, down, up)}
-    known = profile.spends
     if "joules_step" in known or "joules_mb" in known:
         step, each = known.get("joules_step", none), known.get("joules_mb", none)
         extra = step * job.extra_gradients

@@ -44,7 +44,7 @@ def costs(profile: Profile, job: Work) -> Costs:
     return Costs(
         profile.step_seconds * (1 + job.extra_per_step),
         profile.latency + transfer + profile.step_seconds * job.extra_gradients,
-        accounts(profile, job),
+        accounts(profile.clients, profile.spends, job),
     )
 
 

@@ -42,6 +42,18 @@ class Training(Settings):
     budget: float | None = Field(
         None, gt=0, le=1e12, description="seconds a round may take; without it: the most gain per second"
     )
+    budget_joules: float | None = Field(
+        None, gt=0, le=1e15, description="joules a round may take of all clients together; see docs/time.md"
+    )
+    budget_megabytes: float | None = Field(
+        None, gt=0, le=1e15, description="megabytes a round may send, up and down together"
+    )
+    joules: float | None = Field(
+        None, gt=0, le=1e18, description="stop after so many joules of all clients together"
+    )
+    megabytes: float | None = Field(
+        None, gt=0, le=1e18, description="stop after so many megabytes, up and down together"
+    )
     transmit: str = Field("", description="what is done to uploads before they are sent, as in topk:0.1,q8")
     combine: str = Field("", description="how the server joins uploads where it is no sum, as in median")
     extrapolation: float = Field(
@@ -218,18 +230,6 @@ class Simulation(Settings):
     availability: str = Field(
         "always",
         description="when clients are there: always, chain:600,60, day:86400,0.6, FILE.csv (client,from,to)",
-    )
-    budget_joules: float | None = Field(
-        None, gt=0, le=1e15, description="joules a round may take of all clients together; see docs/time.md"
-    )
-    budget_megabytes: float | None = Field(
-        None, gt=0, le=1e15, description="megabytes a round may send, up and down together"
-    )
-    joules: float | None = Field(
-        None, gt=0, le=1e18, description="stop after so many joules of all clients together"
-    )
-    megabytes: float | None = Field(
-        None, gt=0, le=1e18, description="stop after so many megabytes, up and down together"
     )
     jitter: float = Field(
         0.0, ge=0, le=10, description="sigma of the lognormal factor on a round's steps and on its link"

@@ -20,6 +20,14 @@ class TrainingKeywords(TypedDict, total=False):
     """a number of the policy's, as in steps=10"""
     budget: float | None
     """seconds a round may take; without it: the most gain per second"""
+    budget_joules: float | None
+    """joules a round may take of all clients together; see docs/time.md"""
+    budget_megabytes: float | None
+    """megabytes a round may send, up and down together"""
+    joules: float | None
+    """stop after so many joules of all clients together"""
+    megabytes: float | None
+    """stop after so many megabytes, up and down together"""
     transmit: str | Transmit
     """what is done to uploads before they are sent, as in topk:0.1,q8"""
     combine: str | Combine
@@ -109,14 +117,6 @@ class RunKeywords(TrainingKeywords, total=False):
     """how fast clients are: a name, FILE.csv, lognormal:0.02,0.8; see `amsfl profiles`"""
     availability: str
     """when clients are there: always, chain:600,60, day:86400,0.6, FILE.csv (client,from,to)"""
-    budget_joules: float | None
-    """joules a round may take of all clients together; see docs/time.md"""
-    budget_megabytes: float | None
-    """megabytes a round may send, up and down together"""
-    joules: float | None
-    """stop after so many joules of all clients together"""
-    megabytes: float | None
-    """stop after so many megabytes, up and down together"""
     jitter: float
     """sigma of the lognormal factor on a round's steps and on its link"""
     failure: float

@@ -1,37 +1,39 @@
-"""What a round may spend besides seconds, and whether a profile can say so: joules, megabytes."""
+"""What a round may spend besides seconds, if anybody can say so: joules, megabytes."""
 
 from collections.abc import Mapping
 
 import numpy as np
 
-from amsfl.clock import Costs, RoundEnd
+from amsfl.clock import RoundEnd
+from amsfl.clock.spending import Account
 from amsfl.core import UserError
-from amsfl.federation.config import RunConfig
+from amsfl.federation.config import Training
 from amsfl.schedule import Policy
 
 NAMES = ("joules", "megabytes")
 
 
 def limits_of(
-    config: RunConfig, costs: Costs, policy: Policy, cohort: int, end: RoundEnd
+    config: Training,
+    accounts: Mapping[str, Account],
+    policy: Policy,
+    cohort: int,
+    end: RoundEnd,
+    missing: str,
 ) -> dict[str, float]:
     """Every limit on a round by its name, if any cohort can keep to it; a server that does not wait has a
-    limit on what one move's clients spend.
+    limit on what one move's clients spend. `missing` says why joules may be unknown.
 
     Policies that do not look at a round's budget are not held to it: a remark says so.
     """
     for name in NAMES:
         asked = [flag for flag in (f"budget_{name}", name) if getattr(config, flag) is not None]
-        if asked and name not in costs.accounts:
-            raise UserError(
-                f"Setting {asked[0]!r} limits {name}, and the profile {config.profile!r} does not say what "
-                "clients spend; give it a table with the columns joules_step and joules_mb, or try --profile "
-                "battery."
-            )
+        if asked and name not in accounts:
+            raise UserError(f"Setting {asked[0]!r} limits {name}, and {missing}")
     given = {name: getattr(config, f"budget_{name}") for name in NAMES}
     found = {name: limit for name, limit in given.items() if limit is not None and policy.limited}
     for name, limit in found.items():
-        account, count = costs.accounts[name], end.enough if end.asynchronous else cohort
+        account, count = accounts[name], end.enough if end.asynchronous else cohort
         once = np.sort(account.per_step + account.per_round)[::-1][:count]
         most = float(once[0] * count if end.asynchronous else once.sum())
         if most > limit:
@@ -43,7 +45,7 @@ def limits_of(
     return found
 
 
-def over_limit(config: RunConfig, spent: Mapping[str, float]) -> str | None:
+def over_limit(config: Training, spent: Mapping[str, float]) -> str | None:
     """The name of what a run had so much of and has used up."""
     for name in NAMES:
         limit = getattr(config, name)

@@ -162,7 +162,10 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
     work = work_of(method, policy, job.dim)
     claimed = cast.claimed(job.shards.weights)
     costs, cohort = [clock.costs(profile, work) for profile in profiles], config.cohort or clients
-    limits = [limits_of(*each, cohort, end) for each in zip(configs, costs, policies, strict=True)]
+    limits = [
+        limits_of(each, cost.accounts, rule, cohort, end, _unsaid(each))
+        for each, cost, rule in zip(configs, costs, policies, strict=True)
+    ]
     stale, share = (worth, end.enough) if end.asynchronous else (None, None)
     return Parts(
         config,
@@ -291,6 +294,13 @@ def method_of(config: Training, own: Own, clip: float = 0.0) -> methods.Method:
 def takes_readings(config: Training, method: methods.Method, policy: Policy) -> bool:
     """Whether clients take GDA readings: the method, the policy or the user asks for them."""
     return method.readings or method.own_rate or policy.readings or policy.losses or config.readings
+
+
+def _unsaid(config: RunConfig) -> str:
+    return (
+        f"the profile {config.profile!r} does not say what clients spend; give it a table with the columns "
+        "joules_step and joules_mb, or try --profile battery."
+    )
 
 
 def work_of(method: methods.Method, policy: Policy, dim: int) -> clock.Work:

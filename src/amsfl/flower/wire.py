@@ -36,6 +36,7 @@ NOTHING = np.zeros(0, np.float32)
 SMALL = 1 << 20  # bytes: arrays that weigh less together travel within their record
 SPENT = "privacy is spent"  # how a site begins that may not take a further step
 PRIVATE = ("clip", "noise", "epsilon", "delta")  # fields of orders under privacy alone
+SPENDS = ("joules_step", "joules_mb", "cost_mb")  # as a profile's columns are called
 NUMBERS = "fiub"  # kinds of dtype that travel: floats, integers, truth
 
 
@@ -113,6 +114,9 @@ class Hello(NamedTuple):
     step_seconds: float = 0.0  # of one step, measured or known; 0: nobody knows
     epsilon: float | None = None  # what its own budget of privacy has left; None: it has none of its own
     open: str = ""  # why it cannot keep rows private, where that was asked; "": it can
+    spends: dict[
+        str, float
+    ] = {}  # joules of a step and of a megabyte, a megabyte's cost: what it says of them
 
 
 def pack_order(order: Order, model: Model) -> RecordDict:
@@ -190,6 +194,7 @@ def pack_hello(hello: Hello) -> RecordDict:
     said |= {"step_seconds": float(hello.step_seconds)} if hello.step_seconds else {}
     said |= {} if hello.epsilon is None else {"epsilon": float(hello.epsilon)}
     said |= {"open": hello.open} if hello.open else {}
+    said |= {name: float(value) for name, value in hello.spends.items()}
     return records(
         hello=ConfigRecord(said),
         model=laden({"anchor": hello.model}),
@@ -225,6 +230,7 @@ def unpack_hello(content: RecordDict) -> Hello:
         speed,
         float(hello["epsilon"]) if "epsilon" in hello else None,
         str(hello.get("open", "")),
+        {name: float(hello[name]) for name in SPENDS if name in hello},
     )
 
 

@@ -26,6 +26,7 @@ class Leaf(NamedTuple):
 BY_SERVER = "the server, which is trusted with it: cut, summed and noised before anybody else sees it"
 ORDERED = "nothing: the server ordered them"
 HARMLESS = "nothing: no row has a part in it"
+SPENDS = ("hello.joules_step", "hello.joules_mb", "hello.cost_mb")
 READING = tuple(f"report.{name}" for name in Reading._fields)
 
 
@@ -77,6 +78,13 @@ def on_flower(readings: bool, private: bool, scores: int) -> list[Leaf]:
         Leaf("name", who, every, HARMLESS, name),
         Leaf("state", "whether it had lost its own state", every, HARMLESS, ("report.lost_state",)),
         Leaf("model", first, once, HARMLESS, ("model.*", "leaves.*")),
+        Leaf(
+            "spends",
+            "joules of its steps and bytes, and what those cost, if it says so",
+            once,
+            HARMLESS,
+            SPENDS,
+        ),
         Leaf("budget", "what its own epsilon has left", once, left, ("hello.epsilon",)),
     ]
     if private or not readings:

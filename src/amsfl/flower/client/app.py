@@ -18,6 +18,7 @@ from amsfl.flower.client.work import Trainer, drives
 from amsfl.methods import Method
 from amsfl.privacy import clipped
 
+SPENDS = {name: name.replace("_", "-") for name in wire.SPENDS}  # as node-configs spell it
 MakeTrainer = Callable[[Context], Trainer]
 Own = Sequence[Method | Transmit]  # methods and transmissions that are not ours, found by their names
 
@@ -45,7 +46,8 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
             model = trainer.start(int(ask["seed"])) if ask["model"] else nothing
             leaves = trainer.leaves() if ask["model"] and hasattr(trainer, "leaves") else ()
         why = hidden.why_open(trainer) if clip else ""
-        speed: Any = context.node_config.get("known-step-seconds", 0.0)
+        node: Any = context.node_config
+        speed: Any = node.get("known-step-seconds", 0.0)
         if not speed and ask.get("probe") and not why:
             given = int(ask["seed"]), int(ask["batch"]), pace_of(context), clip
             speed = probe.step_seconds(trainer, *given)
@@ -58,6 +60,7 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
             float(speed),
             purse.left(),
             why,
+            {name: float(node[key]) for name, key in SPENDS.items() if key in node},
         )
         return Message(wire.pack_hello(hello), reply_to=message)
 

@@ -52,6 +52,7 @@ class Recipe(NamedTuple):
     dealt: str = ""  # checksum of the rows that were dealt
     app: str = ""  # the user's own Flower app; "": ours
     run_config: str = ""  # for keys of the user's app, as `flwr run` takes them
+    spends: list[dict[str, float]] = []  # noqa: RUF012 (nobody changes it); what each client's steps and bytes cost
 
 
 class Prepared(NamedTuple):
@@ -177,7 +178,10 @@ def _handicapped(nodes: Sequence[dict[str, Any]], recipe: Recipe) -> list[dict[s
     """Node-configs with the keys that our clients keep to (client.app.pace_of)."""
     slow = [float(each) for each in recipe.slowdowns] or [1.0] * len(nodes)
     least = {"step-seconds": float(recipe.step_seconds)}
-    return [node | {"slowdown": each} | least for node, each in zip(nodes, slow, strict=True)]
+    said = [flat(each) for each in recipe.spends] or [{}] * len(nodes)
+    return [
+        node | {"slowdown": each} | least | costs for node, each, costs in zip(nodes, slow, said, strict=True)
+    ]
 
 
 def _check_slowdowns(recipe: Recipe, clients: int) -> None:

@@ -16,11 +16,11 @@ from amsfl.clock import RoundEnd
 from amsfl.federation import ServeConfig
 from amsfl.federation.planner import Decision, Planner
 from amsfl.flower import wire
-from amsfl.flower.server import costs, roster
+from amsfl.flower.server import roster
 from amsfl.flower.server.accept import judge, oversized
 from amsfl.flower.server.door import Door
 from amsfl.flower.server.exchange import Came
-from amsfl.flower.server.landed import Job, Landed, came
+from amsfl.flower.server.landed import Job, Landed, Lost, came
 from amsfl.flower.server.orders import Desk, predicted
 from amsfl.flower.server.post import Arrival, Post
 from amsfl.flower.server.progress import Progress
@@ -39,7 +39,7 @@ class Aloft:
         self.apart = end.asynchronous and policy.readings  # each by what its own seconds are worth
         self.jobs: dict[int, Job] = {}  # by client
         self.landed: list[Landed] = []
-        self.dropped: list[tuple[int, float, float]] = []  # client, from, to: work of no use
+        self.dropped: list[Lost] = []  # work of no use
         self.numbers: dict[int, int] = {}  # the last order of each client: no minibatch is drawn twice
         self.accepted: dict[int, int] = {}  # the last one whose reply was good: its state goes on from there
         self.opened, self.invited, self.groups, self.down = 0.0, -1, 0, 0.0
@@ -74,7 +74,7 @@ class Aloft:
         verdict = judge(self.desk.method, order, job.model, arrival)
         if isinstance(verdict, str):
             self.door.refuse(order.client, verdict)
-            self.dropped.append((order.client, job.at, self.post.now()))
+            self.dropped.append(Lost(order.client, job.at, self.post.now(), order.steps))
         else:
             self.landed.append(Landed(job, verdict))
             self.accepted[order.client] = order.round
@@ -86,7 +86,7 @@ class Aloft:
         for who, job in [(who, job) for who, job in self.jobs.items() if job.node not in here]:
             del self.jobs[who]
             self.door.refuse(who, f"gone: no reply within {self.post.now() - job.at:.1f} s")
-            self.dropped.append((who, job.at, self.post.now()))
+            self.dropped.append(Lost(who, job.at, self.post.now(), job.order.steps))
 
     def _ready(self) -> bool:
         """As in federation/flight.py; for a quorum that does not come no longer than a round waits."""
@@ -106,7 +106,7 @@ class Aloft:
         for who, why in wild.items():
             self.door.refuse(who, why)
         for each in [each for each in some if each.good.place in wild]:
-            self.dropped.append((each.good.place, each.job.at, each.good.at))
+            self.dropped.append(Lost(each.good.place, each.job.at, each.good.at, each.good.reply.steps))
         good = [each for each in some if each.good.place not in wild]
         if self.end.asynchronous and wild:  # those that are left wait for others
             self.landed = [*good, *self.landed]
@@ -119,7 +119,7 @@ class Aloft:
             self.opened, self.invited = self.post.now(), stand.round
         model = wire.Model(stand.anchor, stand.server, stand.step, stand.buffers)
         who = self._drawn(stand, free)
-        expected = costs.costs(stand.measured)
+        expected = self.desk.expected(stand)
         limits = list[float]()
         for some in ([[each] for each in who] if self.apart else [who]) if len(who) else []:
             cohort = np.array(some, int)
@@ -185,11 +185,11 @@ class Aloft:
         down, self.down, self.dropped = self.down, 0.0, []
         return came(stand, taken, lost, moved, began, down)
 
-    def _left_behind(self, moved: float) -> Iterator[tuple[int, float, float]]:
+    def _left_behind(self, moved: float) -> Iterator[Lost]:
         """Under `late: drop`, all who are still under way: their replies will be refused."""
         if self.end.asynchronous or self.config.late != "drop":
             return
         for who, job in self.jobs.items():
             self.door.refuse(who, f"late: no reply within {moved - job.at:.1f} s")
-            yield who, job.at, moved
+            yield Lost(who, job.at, moved, job.order.steps)
         self.jobs.clear()

@@ -9,6 +9,7 @@ from flwr.app import ConfigRecord, MessageType, RecordDict
 from amsfl.core import UserError
 from amsfl.flower import wire
 from amsfl.flower.server import best, roster
+from amsfl.flower.server.meter import check_said
 from amsfl.flower.server.post import Arrival, Post, gone
 from amsfl.flower.server.roster import Seat
 
@@ -139,6 +140,7 @@ class Door:
             hello = wire.unpack_hello(message.content)
             if hello.rows < 1:
                 raise ValueError("it has no rows")
+            check_said(hello.spends)
             if not hello.name or len(hello.name) > NAME or not hello.name.isprintable():
                 raise ValueError(f"a name has 1 to {NAME} printable characters")
             return hello

@@ -7,6 +7,7 @@ import numpy as np
 from amsfl.core import UserError
 from amsfl.core.scores import usual
 from amsfl.federation import ServeConfig
+from amsfl.federation.limits import over_limit
 from amsfl.flower.server import best, progress, scoring
 from amsfl.flower.server.door import Door
 from amsfl.flower.server.orders import Desk
@@ -32,6 +33,7 @@ class Ending:
         over = stand.round >= config.last_round
         over |= config.seconds is not None and self.post.now() - began >= config.seconds
         over |= self.desk.purse.spent(stand)
+        over |= over_limit(config, stand.spent) is not None
         scored = self.desk.method.model(stand.anchor, stand.server)
         metrics = self._scores(stand, scored, over)
         over |= best.judge(stand, scored, metrics, config)
@@ -42,7 +44,7 @@ class Ending:
         stand.elapsed = self.post.now() - began
         score = usual(config.score, found)
         if score and score.met(found, config.target):
-            reached = {**stand.seconds, "elapsed": stand.elapsed, "rounds": stand.round}
+            reached = {**stand.seconds, **stand.spent, "elapsed": stand.elapsed, "rounds": stand.round}
             stand.reached = stand.reached or reached
             over |= config.stop_at_target
         stand.status = "finished" if over else "running"

@@ -29,6 +29,7 @@ class Came(NamedTuple):
     bytes_down: float
     seconds: float  # from the orders to the last reply, or to the end of waiting
     timeline: dict[str, Any] = {}  # noqa: RUF012 (nobody changes it); where rounds overlap, see landed.py
+    lost: list[tuple[int, int]] = []  # noqa: RUF012 (the same); clients, steps of work that came to nothing
 
 
 class Exchange:
@@ -59,7 +60,8 @@ class Exchange:
         over = max(item.at for item in good) if full else self.post.now()
         down = 4.0 * (sent.anchor.size + sent.server.size + sent.direction.size) * len(cohort)
         kept = [list(cohort).index(item.place) for item in good]
-        return Came(decision, model, cohort, kept, good, down, over - pushed)
+        lost = [(int(who), int(decision.steps[n])) for n, who in enumerate(cohort) if n not in kept]
+        return Came(decision, model, cohort, kept, good, down, over - pushed, {}, lost)
 
     def _collect(
         self, stand: Progress, ids: set[str], orders: list[wire.Order], model: wire.Model, deadline: float

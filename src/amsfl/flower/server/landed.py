@@ -30,10 +30,19 @@ class Landed(NamedTuple):
     good: Good
 
 
+class Lost(NamedTuple):
+    """Work that came to nothing."""
+
+    client: int
+    begin: float
+    end: float
+    steps: int
+
+
 def came(
     stand: Progress,
     taken: Sequence[Landed],
-    lost: Sequence[tuple[int, float, float]],
+    lost: Sequence[Lost],
     moved: float,
     began: float,
     down: float,
@@ -52,7 +61,7 @@ def came(
         "staleness": [item.age for item in good],
         "started": [job.at - began for job in jobs],
         "arrived": [item.at - began for item in good],
-        "dropped": [[who, begin - began, end - began] for who, begin, end in lost],
+        "dropped": [[each.client, each.begin - began, each.end - began] for each in lost],
     }
     return Came(
         Decision(steps, None if np.isnan(rates).any() else known, seconds, told),
@@ -63,4 +72,5 @@ def came(
         down,
         seconds,
         timeline,
+        [(each.client, each.steps) for each in lost],
     )

@@ -1,15 +1,18 @@
 """What a round asks of its clients, what of the model it sends them, and how long it waits."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from amsfl import methods
 from amsfl.clock import Costs, round_seconds
+from amsfl.clock.spending import Account
 from amsfl.drift import plausible
 from amsfl.federation import ServeConfig
 from amsfl.federation.planner import Decision
 from amsfl.flower import wire
+from amsfl.flower.server import costs
 from amsfl.flower.server.progress import Progress
 from amsfl.flower.server.purse import Purse
 from amsfl.methods import Method
@@ -30,6 +33,11 @@ class Desk:
         given = {**dict(method.private), **config.options} if method.clip else config.options
         self.options = methods.options(config.method, given)
         self.driven = False  # whether clients move by optimizers of their own
+        self.accounts: Mapping[str, Account] = {}  # what else clients spend (meter.py)
+
+    def expected(self, stand: Progress) -> Costs:
+        """What clients' steps and rounds cost, as far as it was measured or said."""
+        return costs.costs(stand.measured)._replace(accounts=self.accounts)
 
     def fitted(
         self, stand: Progress, decision: Decision, cohort: Any, expected: Costs, deadline: float

@@ -43,6 +43,7 @@ class Progress:
     steps: list[int] = field(default_factory=list)
     begun: list[int] = field(default_factory=list)  # by client: steps that were asked for, as far as is known
     status: str = "running"
+    spent: dict[str, float] = field(default_factory=dict)  # joules, megabytes, cost so far
     reached: dict[str, float] | None = None
     sizes: dict[str, Sizes] = field(default_factory=lambda: {part: [] for part in PARTS})
     refused: int = 0
@@ -150,6 +151,10 @@ def summary(
         bytes_up=sum(record.bytes_up for record in rounds),
         bytes_down=sum(record.bytes_down for record in rounds),
         refused=stand.refused,
+        joules=stand.spent.get("joules"),
+        cost=stand.spent.get("cost"),
+        joules_to_target=stand.reached.get("joules") if stand.reached else None,
+        megabytes_to_target=stand.reached.get("megabytes") if stand.reached else None,
         wall={
             "seconds": stand.elapsed,
             "client_steps_per_second": sum(stand.steps) / max(stand.elapsed, 1e-9),

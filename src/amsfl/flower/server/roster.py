@@ -17,12 +17,13 @@ class Seat(NamedTuple):
     accepted: int = -1  # last round of which its work was taken
     driven: bool = False  # it moves by an optimizer of its own
     epsilon: float | None = None  # what its own budget of privacy had left when it came; None: it has none
+    spends: dict[str, float] = {}  # noqa: RUF012 (nobody changes it); what it says that steps and bytes cost
 
 
 def seat_all(hellos: dict[int, Hello]) -> list[Seat]:
     """Seats in order of names, numbers as numbers: client i of a simulation is partition-id i here."""
     seats = [
-        Seat(hello.name, hello.rows, node, driven=hello.driven, epsilon=hello.epsilon)
+        Seat(hello.name, hello.rows, node, -1, hello.driven, hello.epsilon, hello.spends)
         for node, hello in hellos.items()
     ]
     digits = all(seat.name.isdigit() for seat in seats)

@@ -19,7 +19,7 @@ from amsfl.federation import ServeConfig, private
 from amsfl.federation.ends import in_flight, round_end_of
 from amsfl.federation.planner import Decision, Planner, planner, policy_of
 from amsfl.federation.rounds import by_rule, counted
-from amsfl.federation.setup import Own, method_of, takes_readings
+from amsfl.federation.setup import Own, method_of, takes_readings, work_of
 from amsfl.flower import wire
 from amsfl.flower.server import best, costs, progress, roster, scoring
 from amsfl.flower.server.accept import effective
@@ -29,6 +29,7 @@ from amsfl.flower.server.ending import Ending
 from amsfl.flower.server.exchange import Came, Exchange
 from amsfl.flower.server.explain import explain
 from amsfl.flower.server.learn import learn, notes
+from amsfl.flower.server.meter import Meter, check_asked
 from amsfl.flower.server.orders import Desk
 from amsfl.flower.server.post import Post
 from amsfl.flower.server.progress import Evaluate, Progress
@@ -92,6 +93,8 @@ class Server:
         self.aloft = None if waits else Aloft(config, self.desk, self.post, self.door, self.end, policy)
         self.ending = Ending(config, self.desk, self.post, self.door, evaluate)
         self.writer: RunWriter | None = None
+        self.meter = Meter(config, policy, self.end)
+        check_asked(config, self.purse.whole)
         self.policy, self.plan_by = policy, plan_by
 
     def _planner(self, stand: Progress) -> Planner:
@@ -102,8 +105,13 @@ class Server:
         weights = roster.weights(seats)
         if self.plan_by is not None:
             return self.plan_by(weights)
-        stale = self.worth if self.end.asynchronous else None
-        return planner(self.config, self.method, self.policy, weights, roster.believed(seats), stale)
+        stale, share = (self.worth, self.end.enough) if self.end.asynchronous else (None, None)
+        rows, limits = roster.believed(seats), self.meter.limits
+        return planner(self.config, self.method, self.policy, weights, rows, stale, limits, share)
+
+    def _metered(self, seats: list[roster.Seat], size: int) -> None:
+        self.door.notes += self.meter.open(seats, work_of(self.method, self.policy, size))
+        self.desk.accounts = self.meter.accounts
 
     def run(self, resume: bool = False) -> tuple[Progress, list[RoundRecord]]:
         """All rounds, until rounds, seconds or target say stop."""
@@ -181,6 +189,7 @@ class Server:
         self.names = [seat.name for seat in stand.seats]
         self._drive(stand.seats)
         stand.begun = stand.begun or [*stand.steps]
+        self._metered(stand.seats, stand.anchor.size)
         self.planner = self._planner(stand)
         if self.writer:
             private.check_goes_on(self.writer.manifest.settings, self.config, self.purse.ledger)
@@ -212,6 +221,7 @@ class Server:
                 "private use a model without them, with GroupNorm or LayerNorm."
             )
         speeds = [self.door.speeds.get(seat.name, 0.0) for seat in seats]
+        self._metered(seats, anchor.size)
         plain = self._plain(seats)
         more = self.desk.readings * np.array(speeds)  # the reading's gradient, after the steps
         measured = costs.start(len(seats), speeds, (self.door.ping(seats) + more).tolist())
@@ -224,13 +234,13 @@ class Server:
 
     def _round(self, stand: Progress, began: float) -> RoundRecord | None:
         """One round; None when nobody was there or nobody's work could be taken: then it is tried again."""
-        started, expected = self.post.now(), costs.costs(stand.measured)
+        started, expected = self.post.now(), self.desk.expected(stand)
         came = self.aloft.round(stand, self.planner, began) if self.aloft else self._whole(stand, expected)
         self.exchange.hear_late(stand)
         self.purse.heard(stand, self.door.refused)
         if came is None or not (came.good or self.purse.whole):
             return None
-        decision, model, cohort, kept, good, down, took, timeline = came
+        decision, model, cohort, kept, good, down, took, timeline, lost = came
         taken = decision._replace(steps=np.array([item.reply.steps for item in good]))
         reading, weighed = learn(
             stand,
@@ -250,9 +260,11 @@ class Server:
         stand.refused += len(self.door.refused)
         spent = {"sum": float(sum(item.seconds for item in good)), "makespan": float(took)}
         stand.seconds = {key: stand.seconds[key] + spent[key] for key in spent}
+        sizes = [protocol.weight(part) for item in good for part in item.reply.parts.values()]
+        bill = self.meter.bill(cohort[kept], taken.steps, lost, float(sum(sizes)) + down)
+        stand.spent = {name: stand.spent.get(name, 0.0) + each for name, each in bill.items()}
         told = {} if self.purse.whole else scoring.training(good, stand.seats, self.door)
         metrics = self.ending.judge(stand, began) | told
-        sizes = [protocol.weight(part) for item in good for part in item.reply.parts.values()]
         mix = counted(self.method, shares, effective(good))
         record = RoundRecord(
             stand.round,
@@ -266,10 +278,13 @@ class Server:
             float(sum(sizes)),
             down,
             {name: column.tolist() for name, column in reading._asdict().items() if self.desk.readings},
-            self._explained(explain(decision, cohort, kept, good, expected)),
+            self._explained(explain(decision, cohort, kept, good, expected))
+            | self.meter.each(cohort[kept], taken.steps),
             {"seconds": self.post.now() - started, "elapsed": stand.elapsed},
             [share * self.worth(item.age) for share, item in zip(mix, good, strict=bool(mix))],
             by_rule(shares, weighed),
+            joules=bill.get("joules"),
+            cost=bill.get("cost"),
             epsilon=self.purse.ledger.bounds(self.purse.used(stand)),
             **timeline,
         )
