@@ -44,14 +44,11 @@ def test_every_row_is_in_by_its_own_chance():
     """Counts over 2,000 batches: each row's near q, no pair of rows together more than by chance."""
     rows, steps = 50, 2000
     word = sampling.chance(10, rows)
+    inside = np.zeros((steps, rows), bool)
     with np.errstate(over="ignore"):
         key = sampling.stream(*map(sampling.words, (7, 3, 1)))
-        inside = np.stack(
-            [
-                sampling.chosen(key, sampling.words(step), np.arange(rows, dtype=np.uint32), word)
-                for step in range(steps)
-            ]
-        )
+        for step in range(steps):
+            inside[step, chosen(key, step, 10, rows)] = True
         noise = sampling.normal(key, sampling.words(0), np.arange(100_000, dtype=np.uint32))
     share = sampling.share(word)
     assert share == pytest.approx(0.2, abs=1e-9)
@@ -63,20 +60,42 @@ def test_every_row_is_in_by_its_own_chance():
     assert np.abs(together).max() < 5 / steps**0.5
     moments = [np.mean(noise.astype(float) ** power) for power in (1, 2, 3, 4)]
     assert moments == pytest.approx([0, 1, 0, 3], abs=0.06)
+    assert (np.abs(noise) > 3).mean() == pytest.approx(0.0027, abs=0.0006)
     assert sampling.share(sampling.chance(64, 3)) == 1.0  # fewer rows than the batch: all of them, always
+    assert chosen(key, 0, 64, 3).tolist() == [0, 1, 2]
+
+
+def chosen(key, step, batch, rows):
+    """The whole batch in one go."""
+    with np.errstate(over="ignore"):
+        places = np.arange(rows, dtype=np.uint32)
+        passed = sampling.gaps(key, sampling.words(step), places, sampling.digits(batch, rows))
+    inside = np.cumsum(passed.astype(np.int64) + 1) - 1
+    return inside[inside < rows]
+
+
+@pytest.mark.parametrize("batch, rows", [(1, 3), (64, 100), (64, 25_000), (1, 1_000_000)])
+def test_digits_make_the_gaps_of_coins(batch, rows):
+    """P(k rows are passed over) = q (1-q)^k, worked out from the digits' thresholds; never more than q."""
+    q = sampling.share(sampling.chance(batch, rows))
+    ones = sampling.digits(batch, rows) / 2**32
+    for k in (0, 1, 2, 5, 37):
+        bits = (k >> np.arange(len(ones))) & 1
+        found = np.prod(np.where(bits, ones, 1 - ones)) if k < 2 ** len(ones) else 0.0
+        assert found == pytest.approx(q * (1 - q) ** k, rel=1e-7, abs=1e-9)
+    assert np.prod(1 - ones) <= q
 
 
 def test_rows_are_found_in_turns_and_none_is_lost():
     """A batch larger than the room is taken in several turns."""
     key = jnp.uint32(3), jnp.uint32(5)
-    word = jnp.asarray(sampling.chance(40, 300))
-    batch = private.drawn(key, 2, word, jnp.int32(300), 500)
-    inside = sampling.chosen(key, jnp.uint32(2), jnp.arange(300, dtype=jnp.uint32), word)
-    found = []
-    for begin in range(0, 300, 16):
-        place, there = private.nth(batch, begin + jnp.arange(1, 17, dtype=jnp.float32))
-        found += np.asarray(place)[np.asarray(there)].tolist()
-    assert found == np.flatnonzero(inside).tolist()
+    thresholds = jnp.asarray(sampling.digits(40, 300))
+    found, begin, turn = [], jnp.int32(0), 0
+    while begin < 300:
+        place, begin = private.drawn(key, 2, turn, begin, 16, 500, thresholds)
+        found += np.asarray(place)[np.asarray(place) < 300].tolist()
+        turn += 1
+    assert turn > 2 and found == chosen(tuple(map(np.uint32, (3, 5))), 2, 40, 300).tolist()
 
 
 @pytest.mark.parametrize("spec", ["mlp:7", pytest.param("cnn", marks=pytest.mark.slow)])

@@ -22,20 +22,24 @@ def bench(
     repeat: Annotated[int, typer.Option(min=1, help="the best of so many counts")] = 3,
     rounds: Annotated[int | None, typer.Option(min=1, help="fewer or more rounds than the job's")] = None,
     combine: Annotated[str, typer.Option(help="a rule, held against the job without it; as in median")] = "",
+    private: Annotated[
+        bool, typer.Option("--private", help="private steps (clipped by row, noised) against plain ones")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON, nothing else")] = False,
 ) -> None:
     """Measure how many client steps a second the engine does."""
     from amsfl.study.bench import bench as measure
 
-    found = measure(job.upper(), data_dir, repeat, _process_start(), rounds, combine)
+    found = measure(job.upper(), data_dir, repeat, _process_start(), rounds, combine, private)
     if as_json:
         print_json(found)
         return
+    without = " and ".join(filter(None, [combine, "privacy" if private else ""]))
     typer.echo(
         f"job {found['job']} on {found['data']}: {found['client_steps_per_second']:,.0f} client steps a "
         f"second, accuracy {found['accuracy']:.3f}, {found['devices']} x {found['device']}, "
         f"{found['peak_mb']:.0f} MB"
-        + (f"; with {combine} {found['times']:.2f} times as long as without" if combine else "")
+        + (f"; {found['times']:.2f} times as long as without {without}" if without else "")
     )
 
 

@@ -80,9 +80,9 @@ def audit(
     rows = []
     for number, each in enumerate(todo):
         rows.append(each())
+        text = work.write(rows, out)  # what is done so far, whatever ends it
         line = f"{number + 1} of {len(todo)}: {rows[-1].name}, claimed {rows[-1].claimed:.2f}"
         screen(stderr=True).print(plain(f"{line}, proved {rows[-1].bound:.2f}"))
-    text = work.write(rows, out)
     screen(width=140).print(Markdown(text))
     typer.echo(f"{out / 'audit.md'}")
 

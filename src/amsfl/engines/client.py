@@ -40,7 +40,7 @@ class Job(NamedTuple):
     known: jax.Array
     key: tuple[jax.Array, jax.Array]
     rows: Rows
-    word: jax.Array  # under privacy: a row's chance (sampling.chance), and the noise of a step
+    word: jax.Array  # under privacy: a row's chance (sampling.digits), and the noise of a step
     noise: jax.Array
 
 

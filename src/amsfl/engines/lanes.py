@@ -60,7 +60,7 @@ class Lanes:
         shards = task.shards
         # replicated from the start: what arrives on one device would be copied, and compiled for, anew
         noise = np.zeros(shards.size.shape) if task.noise is None else task.noise
-        private = sampling.chance(batch, shards.size), noise.astype(task.dtype)
+        private = sampling.digits(batch, shards.size), noise.astype(task.dtype)
         fixed = Fixed(task.x, task.y, *shards, sampling.words(task.seeds), *private)
         self.fixed = devices.put(fixed, self.mesh, P())
         work = client.program(task, method, batch, readings)

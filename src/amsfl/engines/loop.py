@@ -192,8 +192,10 @@ class Loop:
         size, begin = int(task.shards.size[trial, who]), int(task.shards.start[trial, who])
         expected = dtype(min(size, self.batch))
         with np.errstate(over="ignore"):
-            word, at = sampling.chance(self.batch, size), sampling.words(step)
-            inside = np.flatnonzero(sampling.chosen(key, at, np.arange(size, dtype=np.uint32), word))
+            at, thresholds = sampling.words(step), sampling.digits(self.batch, size)
+            passed = sampling.gaps(key, at, np.arange(size, dtype=np.uint32), thresholds)
+            inside = np.cumsum(passed.astype(np.int64) + 1) - 1
+            inside = inside[inside < size]
             chance = sampling.normal(key, at, np.arange(task.dim, dtype=np.uint32)).astype(dtype)
         total, room = np.zeros(task.dim, dtype), min(size, self.batch)
         for first in range(0, len(inside), room):

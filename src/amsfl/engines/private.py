@@ -2,72 +2,58 @@
 
     g = (sum_{i in batch} grad_i min(1, clip/||grad_i||) + noise clip z) / b,   z standard normal,  b = q rows
 
-Every row is in the batch with chance q, whoever else is (sampling.chosen), so a batch has no fixed size. Rows
+Every row is in the batch with chance q, whoever else is (sampling.gaps), so a batch has no fixed size. Rows
 are taken `room` at a time, and again while some are left: nothing is ever cut off, so the sampling is exactly
 what the accountant is told. The expected batch b divides the sum: how many there were stays at home.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from amsfl import sampling
+from amsfl.core import UserError
 from amsfl.engines import losses
 from amsfl.engines.dense import Layer, flips, perceptron, product, turned_product
 from amsfl.engines.task import Task
 
-BLOCK = 64  # rows that are counted together
 
-
-class Batch(NamedTuple):
-    """Which rows are in: flags by blocks, and how many up to each block's end."""
-
-    flags: jax.Array  # float [blocks, BLOCK]
-    upto: jax.Array  # float [blocks]
-
-
-def drawn(key: Any, step: Any, word: Any, size: Any, most: int) -> Batch:
-    places = jnp.arange(-(-most // BLOCK) * BLOCK, dtype=jnp.uint32)
-    inside = (places < size.astype(jnp.uint32)) & sampling.chosen(key, jnp.uint32(step), places, word)
-    # without the barrier XLA draws them again for every use
-    flags = jax.lax.optimization_barrier(inside.reshape(-1, BLOCK).astype(jnp.float32))
-    return Batch(flags, jnp.cumsum(flags.sum(1)))
-
-
-def nth(batch: Batch, wanted: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The places of the wanted rows of a batch, counted from 1, and whether there are so many."""
-    last = len(batch.upto) - 1
-    block = jnp.minimum(jnp.searchsorted(batch.upto, wanted), last)
-    mine = batch.flags[block]
-    rest = wanted - (batch.upto[block] - mine.sum(1))
-    running = mine @ jnp.asarray(np.triu(np.ones((BLOCK, BLOCK), np.float32)))  # a sum: XLA's is slower
-    place = block * BLOCK + (running < rest[:, None]).sum(1)
-    return place, wanted <= batch.upto[last]
+def drawn(
+    key: Any, step: Any, turn: Any, begin: Any, room: int, most: int, thresholds: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """The places of a batch's next `room` rows from `begin` on, and where the next turn begins; nobody has
+    more than `most`."""
+    places = jnp.uint32(turn) * jnp.uint32(room) + jnp.arange(room, dtype=jnp.uint32)
+    passed = sampling.gaps(key, jnp.uint32(step), places, thresholds)
+    place = begin + jnp.cumsum(jnp.minimum(passed, most).astype(jnp.int32) + 1) - 1
+    return place, place[-1] + 1
 
 
 def gradient(task: Task, clip: float, batch: int) -> Callable[..., Any]:
-    """f(params, rows, key, step, word, noise) -> one private gradient; `rows` as engines.client has them."""
+    """f(params, rows, key, step, thresholds, noise) -> one private gradient; `rows` as engines.client has
+    them."""
     most = int(task.shards.size.max())
     room = sampling.room(batch, most)
     summed = summed_rows(task)
+    if (room + 1) * (most + 1) >= 2**31:
+        raise UserError(
+            f"A client has {most:,} rows, more than private batches of {batch} are drawn from: lower --batch."
+        )
 
-    def look(params: Any, rows: Any, key: Any, step: Any, word: Any, noise: Any) -> Any:
-        batch_ = drawn(key, step, word, rows.size, most)
-        total = batch_.upto[-1]
-
-        def more(state: tuple[Any, Any]) -> tuple[Any, Any]:
-            begin, grads = state
-            place, there = nth(batch_, begin + jnp.arange(1, room + 1, dtype=jnp.float32))
+    def look(params: Any, rows: Any, key: Any, step: Any, thresholds: Any, noise: Any) -> Any:
+        def more(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+            turn, begin, grads = state
+            place, further = drawn(key, step, turn, begin, room, most, thresholds)
+            there = place < rows.size
             row = rows.order[rows.trial, rows.start + jnp.minimum(place, rows.size - 1)]
             row = jax.lax.optimization_barrier(row)
             fresh = summed(params, rows.x[row], rows.y[row], there, clip)
-            return begin + room, jax.tree.map(jnp.add, grads, fresh)
+            return turn + 1, further, jax.tree.map(jnp.add, grads, fresh)
 
-        nothing = jnp.float32(0), jax.tree.map(jnp.zeros_like, params)
-        _, grads = jax.lax.while_loop(lambda state: state[0] < total, more, nothing)
+        nothing = jnp.int32(0), 0 * rows.size, jax.tree.map(jnp.zeros_like, params)
+        *_, grads = jax.lax.while_loop(lambda state: state[1] < rows.size, more, nothing)
         expected = jnp.minimum(rows.size, batch).astype(task.dtype)
         places = jnp.arange(task.dim, dtype=jnp.uint32)
         chance = jax.lax.optimization_barrier(sampling.normal(key, jnp.uint32(step), places))

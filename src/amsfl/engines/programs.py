@@ -28,7 +28,7 @@ class Fixed(NamedTuple):
     start: Any
     size: Any
     seeds: Any
-    words: Any  # a row's chance to be in a private minibatch, and its noise, [trials, clients]
+    words: Any  # by which rows are in a private minibatch (sampling.digits), and its noise, [trials, clients]
     noise: Any
 
 

@@ -2,6 +2,7 @@
 
 import resource
 import time
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,20 +40,24 @@ def bench(
     started: float | None = None,
     rounds: int | None = None,
     combine: str = "",
+    private: bool = False,
 ) -> dict[str, Any]:
     """One job on this machine. `started` is when the process began, for the start-up time.
 
-    With a rule, the job without it is measured in the same process, before it: `times` as long it takes.
+    With a rule, or with private steps, the job without them is measured in the same process, before it:
+    `times` as long it takes.
     """
     if name not in JOBS:
         raise UserError(f"Unknown job {name!r}{nearest(name, JOBS)}.")
     job = JOBS[name]._replace(rounds=rounds or JOBS[name].rounds)
     data = load(job.data, data_dir=data_dir)
     found = measure(job, data, repeat, started)
-    if combine:
+    more: dict[str, Any] = {"combine": combine} if combine else {}
+    more |= {"privacy": "record", "noise": 1.0} if private else {}
+    if more:
         plain = found["client_steps_per_second"]
-        found = measure(job, data, repeat, None, combine)
-        found |= {"combine": combine, "times": plain / found["client_steps_per_second"]}
+        found = measure(job, data, repeat, None, more)
+        found |= {**more, "times": plain / found["client_steps_per_second"]}
     return found | {"job": name, "data": data.name, "synthetic": data.synthetic}
 
 
@@ -64,9 +69,13 @@ def _further(engine: Any, state: Any, orders: list[Any], number: int) -> Any:
 
 
 def measure(
-    job: Job, data: Dataset, repeat: int, started: float | None = None, combine: str = ""
+    job: Job,
+    data: Dataset,
+    repeat: int,
+    started: float | None = None,
+    more: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Client steps a second over the rounds, and whether it really trained."""
+    """Client steps a second over the rounds, and whether it really trained; with `more` settings."""
     from amsfl.engines import Orders, metrics  # before jax, which it sets up
     from amsfl.federation import make_config
     from amsfl.federation.setup import Own, prepare
@@ -83,7 +92,7 @@ def measure(
             "batch": job.batch,
             "profile": "uniform",
             "model": job.model,
-            "combine": combine,
+            **(more or {}),
         }
     )
     parts = prepare(config, [0], Own(data))
