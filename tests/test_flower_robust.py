@@ -5,15 +5,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
+from typer.testing import CliRunner
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
 
 from amsfl import data
+from amsfl.cli.app import app as commands
 from amsfl.federation import serve_config
 from amsfl.flower import Shard, jax_client, wire
 from amsfl.flower.rehearsal import Rehearsal
 from amsfl.flower.server import costs
 from amsfl.flower.server.rounds import Server
+from amsfl.record import read_run
 from amsfl.report.measure.describe import describe
 from amsfl.report.measure.read import read
 from amsfl.report.tabulate.contents import tables
@@ -91,3 +95,82 @@ def test_seconds_that_nobody_sees_are_steps_where_clients_are_doubted() -> None:
     believed, doubted = (costs.observe(seen, 2, 10, 0.0, 25.0, 0.0, wary) for wary in (False, True))
     assert (believed.step[2], believed.rest[2]) == ([0.0], [25.0])
     np.testing.assert_allclose([doubted.step[2], doubted.rest[2]], [[2.0], [5.0]])
+
+
+PROJECT = """
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+[project]
+name = "strangers"
+version = "1.0.0"
+description = "tests"
+[tool.flwr.app]
+publisher = "tests"
+[tool.flwr.app.components]
+serverapp = "strangers.server:app"
+clientapp = "strangers.client:app"
+[tool.flwr.app.config]
+clients = 5
+"""
+SERVER = """
+from amsfl.flower import server_app
+
+app = server_app(method="fedavg", lr=0.5)
+"""
+STRANGERS = """
+import numpy as np
+from flwr.clientapp import ClientApp
+
+from amsfl.flower import NumpyTrainer, numpy_client, wire
+
+
+def make(context):
+    place = context.node_config["partition-id"]
+    goal = np.float32([1, 2, 3]) + np.float32(place) / 100
+    rows = 10**6 if place == 4 else 10
+    return NumpyTrainer(rows, np.zeros(3, np.float32), lambda x, step, order: (0.0, x - goal))
+
+
+class Strange(ClientApp):
+    honest = numpy_client(make)
+
+    def __call__(self, message, context):
+        answer = self.honest(message, context)
+        if message.metadata.message_type == "train" and context.node_config["partition-id"] == 4:
+            reply = wire.unpack_reply(answer.content)
+            answer.content = wire.pack_reply(reply._replace(parts={"delta": -3 * reply.parts["delta"]}))
+        return answer
+
+
+app = Strange()
+"""
+
+
+@pytest.mark.slow
+def test_a_lying_supernode_among_five_is_weighed_down_on_record_and_in_the_report(tmp_path: Path) -> None:
+    """Separate processes on loopback: four go to (1, 2, 3), give or take 0.03; the fifth claims a million
+    rows and turns its uploads round, thrice. Without a rule the same federation goes the other way."""
+    app = tmp_path / "app"
+    (app / "strangers").mkdir(parents=True)
+    (app / "pyproject.toml").write_text(PROJECT)
+    for name, text in {"__init__": "", "client": STRANGERS, "server": SERVER}.items():
+        (app / "strangers" / f"{name}.py").write_text(text)
+    found, common = {}, ["deploy", str(app), "--rounds", "3", "--steps", "3", "--json"]
+    for name, rule in {"ruled": ["--robust", "cap:0.2,multikrum:1"], "plain": []}.items():
+        result = CliRunner().invoke(commands, [*common, *rule, "--out", str(tmp_path / name)])
+        assert result.exit_code == 0, result.output
+        found[name] = read_run(tmp_path / name)
+    for record in found["ruled"].rounds:
+        counts = [
+            record.weighed[link][record.cohort.index(4)] for link in ("claimed", "cap:0.2", "multikrum:1")
+        ]
+        np.testing.assert_allclose(counts[1:], [0.2, 0], atol=1e-6)
+        assert counts[0] > 0.9, "a million rows, bounded by a hundred times the others'"
+    (table,) = (each for each in tables(describe(read([tmp_path / "ruled"]))) if each.name == "doubted")
+    liar = table.rows[4].values
+    assert (liar["low"], liar["link"]) == (3, "cap:0.2") and liar["counted"] < 1e-6 < liar["claimed"]
+    ruled, plain = (load_file(tmp_path / name / "model.safetensors") for name in found)
+    gone = 1 - 0.5 ** (3 * 3)  # halfway in every step
+    np.testing.assert_allclose(np.concatenate([*ruled.values()]), gone * np.array([1, 2, 3]), atol=0.05)
+    assert (np.concatenate([*plain.values()]) < 0).all()
