@@ -12,6 +12,7 @@ import pytest
 from amsfl import methods
 from amsfl.data import load
 from amsfl.engines import Orders, blas, dense, devices, models, products, task
+from amsfl.engines.convolution import convolved
 from amsfl.engines.lanes import Lanes
 
 LARGE = (48, 300, 320)  # rows, inputs, outputs
@@ -59,6 +60,28 @@ def test_gradients_loops_and_lanes_are_as_with_xla(by_blas, monkeypatch):
     monkeypatch.setattr(products, "library", lambda: None)
     assert calls(walk(), weight) == 0
     np.testing.assert_allclose(found, jax.jit(jax.vmap(walk()))(lanes), atol=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("channels", "side", "stride"), [(1, 6, 1), (3, 7, 2), (5, 6, 2), (5, 7, 2), (5, 6, 1)]
+)
+def test_convolutions_and_their_gradients_are_those_of_xla(channels, side, stride):
+    maps, weight = drawn(3, side, side, channels), drawn(9 * channels, 4)
+
+    def theirs(maps, weight):
+        kernels, axes = weight.reshape(3, 3, channels, 4), ("NHWC", "HWIO", "NHWC")
+        return jax.lax.conv_general_dilated(
+            maps, kernels, (stride, stride), ((1, 1), (1, 1)), dimension_numbers=axes
+        )
+
+    def ours(maps, weight):
+        return convolved(dense.Layer(weight, np.zeros(4, np.float32)), maps, stride)
+
+    (found, back), (expected, truth) = (jax.vjp(function, maps, weight) for function in (ours, theirs))
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    d = drawn(*expected.shape)
+    for slope, true in zip(jax.jit(back)(d), jax.jit(truth)(d), strict=True):
+        np.testing.assert_allclose(slope, true, atol=1e-4)
 
 
 def test_small_layers_and_double_precision_stay_with_xla():
