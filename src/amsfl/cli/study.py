@@ -8,11 +8,13 @@ from rich.markdown import Markdown
 
 from amsfl.cli.errors import friendly
 from amsfl.cli.screen import plain, screen
+from amsfl.cli.study_energy import energy
 from amsfl.cli.study_privacy import audit, privacy
 
 app = typer.Typer(
-    help="Studies: adaptivity, asynchrony, suite, robustness, privacy, audit.", no_args_is_help=True
+    help="Studies: adaptivity, asynchrony, energy, suite, robustness, privacy, audit.", no_args_is_help=True
 )
+app.command()(energy)
 app.command()(privacy)
 app.command()(audit)
 
