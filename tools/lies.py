@@ -13,6 +13,7 @@ import numpy as np
 
 import amsfl
 from amsfl import attack, data, methods
+from amsfl.attack.backdoor import TARGET, marked
 from amsfl.core import Reading
 from amsfl.engines import metrics, models, task
 from amsfl.engines.loop import Loop
@@ -23,15 +24,7 @@ from amsfl.flower.server.rounds import Server
 
 CLIENTS, ROUNDS, LIAR = 8, 12, 7
 RULE = "cap:0.13,clip,nnm:1,geomedian"
-SIMULATED = {
-    "nobody": "",
-    "rows": "rows:1",
-    "gain": "gain:1",
-    "drift": "drift:1",
-    "loss": "loss:1",
-    "seconds": "seconds:1",
-    "readings": "readings:1",
-}
+SIMULATED = {"nobody": ""} | {name: f"{name}:1" for name in attack.names()}
 
 
 class Damage(NamedTuple):
@@ -40,14 +33,25 @@ class Damage(NamedTuple):
     lr: float | None  # at the end
     accuracy: float
     refused: str = ""  # why, where a reply was
+    marked: float | None = None  # of rows with a backdoor's mark, what part is called its class
 
 
 def simulated(lie: str, rule: str) -> Damage:
     """AMSFL on digits, equal clients."""
-    told = {"data": "digits", "method": "amsfl", "clients": CLIENTS, "partition": "iid", "profile": "uniform"}
+    digits = data.load("digits")
+    x, y = digits.evals["holdout"]
+    digits.evals["marked"] = marked(x[y != TARGET]), np.full((y != TARGET).sum(), TARGET)
+    told = {
+        "dataset": digits,
+        "method": "amsfl",
+        "clients": CLIENTS,
+        "partition": "iid",
+        "profile": "uniform",
+    }
     result = amsfl.run(**told, rounds=ROUNDS, combine=rule, attack=SIMULATED[lie])
     liar = int(np.flatnonzero(result.parts.foes.who[0])[0]) if SIMULATED[lie] else LIAR
-    return damage(result.rounds, liar)
+    found = damage(result.rounds, liar)
+    return found._replace(marked=result.rounds[-1].metrics["marked"]["accuracy"])
 
 
 def damage(rounds: Any, liar: int) -> Damage:
@@ -145,9 +149,9 @@ def table(title: str, run: Callable[[str, str], Damage], lies: Any) -> None:
     print(f"\n{title}\n")
     print(
         "| lie of one in eight | its share of all steps, before | after | least steps of the others | after "
-        "| learning rate | after | accuracy | after | refused |"
+        "| learning rate | after | accuracy | after | marked rows taken in | after | refused |"
     )
-    print("| --- " + "| ---: " * 8 + "| --- |")
+    print("| --- " + "| ---: " * 10 + "| --- |")
     for lie in lies:
         before, after = run(lie, ""), run(lie, RULE)
         cells = [
@@ -155,6 +159,7 @@ def table(title: str, run: Callable[[str, str], Damage], lies: Any) -> None:
             *(str(each.least) for each in (before, after)),
             *("none" if each.lr is None else f"{each.lr:.3g}" for each in (before, after)),
             *(f"{each.accuracy:.3f}" for each in (before, after)),
+            *("" if each.marked is None else f"{each.marked:.2f}" for each in (before, after)),
             after.refused,
         ]
         print(f"| {lie} | {' | '.join(cells)} |", flush=True)

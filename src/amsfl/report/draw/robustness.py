@@ -1,4 +1,4 @@
-"""The robustness study as a picture: accuracy under the worst attack, by how many attack."""
+"""The robustness study as a picture: accuracy under the worst attack, a mark by how many attack."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,24 +25,29 @@ class Row(Protocol):
 
 
 def draw(rows: Sequence[Row], folder: Path) -> None:
-    """robustness.png and .svg: a line a contestant; at 0 its accuracy without an attack."""
+    """robustness.png and .svg: a line a contestant, a mark for every number of attackers; hollow: none."""
     if rows:
         save("robustness", "Under the worst attack", lambda: _figure(rows), folder)
 
 
 def _figure(rows: Sequence[Row]) -> "Figure":
-    figure, grid = canvas(4.2)
-    axes, keys = grid[0][0], []
+    from matplotlib.lines import Line2D
+
     names = list(dict.fromkeys(row.name for row in rows))
-    for place, name in enumerate(names):
-        mine = sorted((row for row in rows if row.name == name), key=lambda row: row.foes)
-        look = style.look(place)
-        x = [0, *(row.foes for row in mine)]
-        y = [mine[0].honest, *(row.worst for row in mine)]
-        keys += axes.plot(x, y, color=look.colour, marker=look.marker.code, ls=look.line, ms=4, lw=1.4)
-    axes.set_xticks(range(max(row.foes for row in rows) + 1))
-    axes.set_ylim(0, 1)
-    axes.set_xlabel("clients that attack")
-    axes.set_ylabel("accuracy under the worst attack")
-    legend(figure, keys, names)
+    counts = sorted({row.foes for row in rows})
+    looks = {foes: style.look(place) for place, foes in enumerate(counts)}
+    figure, grid = canvas(0.3 * len(names) + 1.3)
+    axes = grid[0][0]
+    for row in rows:
+        place, look = names.index(row.name), looks[row.foes]
+        axes.plot(row.honest, place, "o", color=style.INK, mfc="none", ms=5, mew=0.8)
+        axes.plot(row.worst, place, look.marker.code, color=look.colour, ms=6, mew=0)
+    axes.set_yticks(range(len(names)), names, fontsize=7)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.set_xlim(0, 1.01)
+    axes.set_xlabel("accuracy under the worst attack")
+    keys = [Line2D([], [], color=style.INK, marker="o", mfc="none", mew=0.8, ls="")]
+    keys += [Line2D([], [], color=look.colour, marker=look.marker.code, ls="") for look in looks.values()]
+    labels = ["nobody attacks", *(f"{foes} of ten" for foes in counts)]
+    legend(figure, keys, labels, columns=len(labels))
     return figure
