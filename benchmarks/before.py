@@ -45,7 +45,8 @@ def tree(before: str, folder: Path) -> Path:
 
 def paces(source: Path, job: str, given: argparse.Namespace) -> list[float]:
     """Client steps a second of every repetition of one turn."""
-    started = [sys.executable, "-m", "amsfl", "bench", "--job", job, "--repeat", str(given.repeat), "--json"]
+    command = [sys.executable, "-c", "from amsfl.cli import main; main()"]  # which every earlier one has
+    started = [*command, "bench", "--job", job, "--repeat", str(given.repeat), "--json"]
     started += ["--data-dir", str(Path(given.data_dir).resolve())] if given.data_dir else []
     env = os.environ | {"PYTHONPATH": str(source), "JAX_PLATFORMS": "cpu"}
     said = subprocess.run(started, check=True, capture_output=True, text=True, env=env, cwd=source.parent)

@@ -55,7 +55,7 @@ def by_torch(a: Any, b: Any, turn_a: bool, turn_b: bool) -> Callable[[], Any] | 
 
 
 def main() -> None:
-    name = products.library()
+    name = blas.library()
     print(f"BLAS: {name}; jax {jax.__version__}")
     print("forwards: x W; back: d W'; weights: x' d\n")
     print("| rows, inputs, outputs | product | XLA | BLAS | torch |\n| --- | --- | --- | --- | --- |")
