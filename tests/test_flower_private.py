@@ -275,7 +275,7 @@ def test_a_failure_under_privacy_tells_nothing_of_rows(capsys: Any) -> None:
         raise ValueError("patient Miller")
 
     grid = Tapped(jax_client(fails))
-    with pytest.raises(UserError, match="0 of 3 clients"):
+    with pytest.raises(UserError, match="None of 3 clients"):
         serve(grid, {**QUICK, "epsilon": 2.0, "patience": 0.1})
     assert grid.heard and all("Miller" not in message.error.reason for message in grid.heard)
     assert "Miller" in capsys.readouterr().err

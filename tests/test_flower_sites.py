@@ -24,6 +24,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 from amsfl import methods, record
 from amsfl.core import UserError
 from amsfl.federation import serve_config
+from amsfl.federation.planner import policy_of
 from amsfl.flower import NumpyTrainer, numpy_client, serve, wire
 from amsfl.flower.client import app as client_module
 from amsfl.flower.client import task as task_module
@@ -32,6 +33,7 @@ from amsfl.flower.deploy import run as deploying
 from amsfl.flower.rehearsal import Rehearsal
 from amsfl.flower.server import accept, checks, costs, late, orders, post, roster, scoring
 from amsfl.flower.server import rounds as server_module
+from amsfl.flower.server.purse import Purse
 from amsfl.record import read_run
 
 SETTINGS: dict[str, Any] = {"method": "fedavg", "rounds": 3, "clients": 3, "steps": 2, "lr": 0.1}
@@ -283,7 +285,8 @@ def test_claimed_rows_weigh_at_most_a_hundred_times_the_others() -> None:
 
 
 def test_deadlines_have_an_upper_bound() -> None:
-    desk = orders.Desk(serve_config(SETTINGS), methods.make("fedavg"), False)
+    config, method = serve_config(SETTINGS), methods.make("fedavg")
+    desk = orders.Desk(config, method, False, Purse(config, policy_of(config, method)))
     assert desk.deadline(1e9) == 86400 and desk.deadline(1.0) == 30 and desk.deadline(None) == 300
 
 
@@ -444,6 +447,32 @@ def test_scoring_takes_as_long_as_it_was_seen_to_take(monkeypatch: pytest.Monkey
     assert [record.cohort for record in records] == [[0, 1, 2]] * 3
     assert all(record.metrics["clients"]["rows"] == 60 for record in records)
     assert all(53 <= seconds < 54 for past in stand.measured.score for seconds in past)
+
+
+def test_the_next_orders_are_out_before_this_round_s_scores_are_in() -> None:
+    """Unless scores may end the run: the same rounds and models either way."""
+
+    class Watched(Rehearsal):
+        def push_messages(self, messages: Any) -> Any:
+            each = list(messages)
+            happened.extend({message.metadata.message_type for message in each} - {"query"})
+            return super().push_messages(each)
+
+    def judged(x: Any, buffers: Any) -> Any:
+        happened.append("judged")
+        return {"holdout": {"loss": float((x**2).sum())}}
+
+    settings = {**SETTINGS, "evaluate_clients": 1, "rounds": 3}
+    found = []
+    for more in ({}, {"stop_after": 100}):
+        happened = list[str]()
+        found.append((serve(Watched(CLIENT, nodes(3)), settings | more, judged), happened))
+    (ahead, early), (plain, late_) = found
+    assert early == [*["train", "evaluate"], *["train", "judged", "evaluate"] * 2, "judged"]
+    assert late_ == ["train", "evaluate", "judged"] * 3
+    np.testing.assert_array_equal(ahead[0].anchor, plain[0].anchor)
+    assert [each.metrics for each in ahead[1]] == [each.metrics for each in plain[1]]
+    assert [each.cohort for each in ahead[1]] == [[0, 1, 2]] * 3 and not ahead[0].refused
 
 
 # -- errors, names, scores -----------------------------------------------------------------------------

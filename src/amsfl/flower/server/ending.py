@@ -1,5 +1,6 @@
 """What a finished round is worth, and whether it was the last one."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,14 +29,18 @@ class Ending:
                 "function, or set evaluate_clients=1."
             )
 
-    def judge(self, stand: Progress, began: float) -> dict[str, dict[str, Any]]:
+    def judge(
+        self, stand: Progress, began: float, go_on: Callable[[], None] = lambda: None
+    ) -> dict[str, dict[str, Any]]:
+        """Scores by split. Where the run is not over `go_on` is called as soon as clients were asked: what it
+        sends them is behind the question, and they need not wait for the server's own scores."""
         config = self.config
         over = stand.round >= config.last_round
         over |= config.seconds is not None and self.post.now() - began >= config.seconds
         over |= self.desk.purse.spent(stand)
         over |= over_limit(config, stand.spent) is not None
         scored = self.desk.method.model(stand.anchor, stand.server)
-        metrics = self._scores(stand, scored, over)
+        metrics = self._scores(stand, scored, over, go_on)
         over |= best.judge(stand, scored, metrics, config)
         found = progress.deciding_split(metrics)
         if found and best.score(metrics, config) is None:
@@ -52,10 +57,16 @@ class Ending:
             stand.status = "diverged"
         return metrics
 
-    def _scores(self, stand: Progress, scored: Vector, over: bool) -> dict[str, dict[str, Any]]:
-        config, metrics = self.config, dict[str, dict[str, Any]]()
+    def _scores(
+        self, stand: Progress, scored: Vector, over: bool, go_on: Callable[[], None]
+    ) -> dict[str, dict[str, Any]]:
+        config, metrics, asked = self.config, dict[str, dict[str, Any]](), None
+        if config.evaluate_clients and (over or stand.round % config.evaluate_clients == 0):
+            asked = scoring.ask(self.post, self.desk, stand, scored)
+        if not over:
+            go_on()
         if self.evaluate and (over or stand.round % config.eval_every == 0):
             metrics |= scoring.checked(self.evaluate(scored, stand.buffers))
-        if config.evaluate_clients and (over or stand.round % config.evaluate_clients == 0):
-            metrics |= scoring.ask(self.post, self.door, self.desk, stand, scored, config.evaluate_quorum)
+        if asked is not None:
+            metrics |= scoring.hear(self.post, self.door, stand, asked, config.evaluate_quorum)
         return metrics

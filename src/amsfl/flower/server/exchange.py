@@ -32,13 +32,26 @@ class Came(NamedTuple):
     lost: list[tuple[int, int]] = []  # noqa: RUF012 (the same); clients, steps of work that came to nothing
 
 
+class Out(NamedTuple):
+    """Orders that are out."""
+
+    decision: Decision  # the plan as it was ordered
+    model: wire.Model
+    cohort: Any
+    orders: list[wire.Order]
+    ids: set[str]
+    deadline: float
+    pushed: float  # when
+    bytes_down: float
+
+
 class Exchange:
     """Plans go out as orders and come back as replies."""
 
     def __init__(self, config: ServeConfig, desk: Desk, post: Post, door: Door):
         self.config, self.desk, self.post, self.door = config, desk, post, door
 
-    def round(self, stand: Progress, planned: Decision, cohort: Any, expected: Costs) -> Came:
+    def send(self, stand: Progress, planned: Decision, cohort: Any, expected: Costs) -> Out:
         decision = predicted(planned, cohort, expected)
         model = wire.Model(stand.anchor, stand.server, stand.step, stand.buffers)
         known = any(seat.accepted >= 0 for seat in stand.seats)  # some compile in their first round
@@ -53,24 +66,27 @@ class Exchange:
         packed = zip(orders, wire.pack_orders(orders, sent), strict=True)
         letters = [(stand.seats[order.client].node, order, content) for order, content in packed]
         ids = self.post.send(MessageType.TRAIN, letters, self.desk.lifetime(deadline))
-        good = self._collect(stand, ids, orders, model, deadline)
+        down = 4.0 * (sent.anchor.size + sent.server.size + sent.direction.size) * len(cohort)
+        return Out(decision, model, cohort, orders, ids, deadline, pushed, down)
+
+    def hear(self, stand: Progress, out: Out) -> Came:
+        good = self._collect(stand, out)
         self.hear_late(stand)
         # a full round ends with its last reply, one that somebody missed when the server stopped waiting
-        full = good and len(good) == len(cohort)
+        full = good and len(good) == len(out.cohort)
         over = max(item.at for item in good) if full else self.post.now()
-        down = 4.0 * (sent.anchor.size + sent.server.size + sent.direction.size) * len(cohort)
-        kept = [list(cohort).index(item.place) for item in good]
-        lost = [(int(who), int(decision.steps[n])) for n, who in enumerate(cohort) if n not in kept]
-        return Came(decision, model, cohort, kept, good, down, over - pushed, {}, lost)
+        kept = [list(out.cohort).index(item.place) for item in good]
+        asked = zip(out.cohort, out.decision.steps, strict=True)
+        lost = [(int(who), int(steps)) for n, (who, steps) in enumerate(asked) if n not in kept]
+        spent = over - out.pushed
+        return Came(out.decision, out.model, out.cohort, kept, good, out.bytes_down, spent, {}, lost)
 
-    def _collect(
-        self, stand: Progress, ids: set[str], orders: list[wire.Order], model: wire.Model, deadline: float
-    ) -> list[Good]:
+    def _collect(self, stand: Progress, out: Out) -> list[Good]:
         """Replies of this round that pass every check, in seat order."""
         found: list[Good] = []
-        ours = {id(order) for order in orders}
+        ids, model, ours = out.ids, out.model, {id(order) for order in out.orders}
         wanted = protocol.travelling(self.desk.method, model.anchor.size)
-        for arrival in self.post.collect(ids, deadline, self.config.quorum):
+        for arrival in self.post.collect(ids, out.deadline, self.config.quorum):
             order = arrival.sent.order
             if order is None or id(order) not in ours:
                 self.door.stray(stand.seats, arrival)

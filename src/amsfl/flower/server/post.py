@@ -52,6 +52,8 @@ class Post:
     ):
         self.grid, self.poll, self.now, self.sleep = grid, poll, now, sleep
         self.waiting: dict[str, Sent] = {}
+        self.ahead: set[str] = set()  # messages of the next round: their replies wait for it
+        self.early: dict[str, Arrival] = {}  # and those that have come
 
     def nodes(self) -> set[int]:
         return {int(node) for node in self.grid.get_node_ids()}
@@ -85,6 +87,9 @@ class Post:
             sent = self.waiting.pop(message.metadata.reply_to_message_id, None)
             if sent is not None:
                 arrivals.append(Arrival(sent, message, self.now() - sent.at))
+                key = message.metadata.reply_to_message_id
+                if key in self.ahead:
+                    self.early[key] = arrivals.pop()
         return arrivals
 
     def collect(self, ids: set[str], deadline: float, quorum: float = 1.0) -> Iterator[Arrival]:
@@ -92,6 +97,8 @@ class Post:
 
         Whoever has not answered by then stays busy until it has.
         """
+        self.ahead -= ids
+        yield from [self.early.pop(key) for key in list(self.early) if key in ids]
         until, looked, spare = self.now() + deadline, self.now(), int((1 - quorum) * len(ids) + 1e-9)
         while len(open_ := ids & self.waiting.keys()) > spare:
             yield from self.pull()

@@ -13,7 +13,7 @@ import numpy as np
 from flwr.serverapp import Grid
 
 from amsfl import methods, protocol
-from amsfl.clock import Costs, staleness
+from amsfl.clock import staleness
 from amsfl.core import UserError
 from amsfl.federation import ServeConfig, private
 from amsfl.federation.ends import in_flight, round_end_of
@@ -26,7 +26,7 @@ from amsfl.flower.server.accept import effective
 from amsfl.flower.server.aloft import Aloft
 from amsfl.flower.server.door import Door
 from amsfl.flower.server.ending import Ending
-from amsfl.flower.server.exchange import Came, Exchange
+from amsfl.flower.server.exchange import Came, Exchange, Out
 from amsfl.flower.server.explain import explain
 from amsfl.flower.server.learn import learn, notes
 from amsfl.flower.server.meter import Meter, check_asked
@@ -95,6 +95,7 @@ class Server:
         self.writer: RunWriter | None = None
         self.meter = Meter(config, policy, self.end)
         check_asked(config, self.purse.whole)
+        self.ahead: Out | None = None  # orders of the next round that are out already
         self.policy, self.plan_by = policy, plan_by
 
     def _planner(self, stand: Progress) -> Planner:
@@ -235,7 +236,7 @@ class Server:
     def _round(self, stand: Progress, began: float) -> RoundRecord | None:
         """One round; None when nobody was there or nobody's work could be taken: then it is tried again."""
         started, expected = self.post.now(), self.desk.expected(stand)
-        came = self.aloft.round(stand, self.planner, began) if self.aloft else self._whole(stand, expected)
+        came = self.aloft.round(stand, self.planner, began) if self.aloft else self._whole(stand)
         self.exchange.hear_late(stand)
         self.purse.heard(stand, self.door.refused)
         if came is None or not (came.good or self.purse.whole):
@@ -264,7 +265,7 @@ class Server:
         bill = self.meter.bill(cohort[kept], taken.steps, lost, float(sum(sizes)) + down)
         stand.spent = {name: stand.spent.get(name, 0.0) + each for name, each in bill.items()}
         told = {} if self.purse.whole else scoring.training(good, stand.seats, self.door)
-        metrics = self.ending.judge(stand, began) | told
+        metrics = self.ending.judge(stand, began, self._next(stand)) | told
         mix = counted(self.method, shares, effective(good))
         record = RoundRecord(
             stand.round,
@@ -291,9 +292,16 @@ class Server:
         self.door.refused, self.door.notes = [], []
         return record
 
-    def _whole(self, stand: Progress, expected: Costs) -> Came | None:
-        """A round that waits for all, as long as a round waits."""
-        here = self.door.meet(stand.seats)
+    def _whole(self, stand: Progress) -> Came | None:
+        """A round that waits for all, as long as a round waits. Its orders may be out already."""
+        out, self.ahead = self.ahead, None
+        out = out or self._ordered(stand, self.door.meet(stand.seats))
+        if out is None:
+            return self._nobody(stand) if self.purse.whole else None
+        return self.exchange.hear(stand, out)
+
+    def _ordered(self, stand: Progress, here: set[int]) -> Out | None:
+        """Orders to a cohort of those who are here; None where there is none."""
         if self.purse.whole:
             cohort = self.purse.drawn(stand, here)
         else:
@@ -301,9 +309,29 @@ class Server:
             cohort = roster.draw(stand.seats, able, self.config.cohort, self.config.seed, stand.round)
         self.exchange.hear_late(stand)
         if not len(cohort):
-            return self._nobody(stand) if self.purse.whole else None
+            return None
+        expected = self.desk.expected(stand)
         planned = self.planner.decide(stand.memory, stand.round, cohort, expected)
-        return self.exchange.round(stand, planned, cohort, expected)
+        return self.exchange.send(stand, planned, cohort, expected)
+
+    def _next(self, stand: Progress) -> Callable[[], None]:
+        """Sends the next round's orders while this one's model is scored: plans do not go by scores.
+
+        Not where scores may end the run (the orders would be for nothing), where orders cost privacy, nor
+        where clients have state: a server that is killed before its record is written would lose theirs.
+        """
+        config, purse = self.config, self.purse
+        by_scores = bool(config.stop_after) or (config.target is not None and config.stop_at_target)
+        state = sum(part.size for part in protocol.fresh(self.method, stand.anchor))
+        if self.aloft or by_scores or purse.whole or purse.clip or state:
+            return lambda: None
+        here = self.door.meet(stand.seats)  # before they are asked for scores
+
+        def send() -> None:
+            self.ahead = self._ordered(stand, here)
+            self.post.ahead |= self.ahead.ids if self.ahead else set()
+
+        return send
 
     def _nobody(self, stand: Progress) -> Came:
         """A round of nobody, where chance alone says who is in."""

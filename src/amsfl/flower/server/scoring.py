@@ -1,6 +1,6 @@
-"""The clients' own scores of a model: one more exchange, as long as it was seen to take."""
+"""The clients' own scores of a model: one more question each, waited for as long as it was seen to take."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from flwr.app import MessageType
@@ -21,10 +21,16 @@ NO_TEST_ROWS = "no client has test rows to score by: give clients a test_loader,
 MOST, LONGEST = 32, 64  # metrics of a user's own, and characters of their names
 
 
-def ask(
-    post: Post, door: Door, desk: Desk, stand: Progress, scored: wire.Vector, quorum: float
-) -> dict[str, dict[str, Any]]:
-    """Every client that is free scores the new model on its own test rows."""
+class Asked(NamedTuple):
+    """Questions that are out."""
+
+    orders: list[wire.Order]
+    ids: set[str]
+    deadline: float
+
+
+def ask(post: Post, desk: Desk, stand: Progress, scored: wire.Vector) -> Asked:
+    """Every client that is free is to score the new model on its own test rows."""
     here = post.nodes() - post.busy
     model = wire.Model(scored, stand.server[:0], stand.step[:0], stand.buffers)
     who = [place for place, seat in enumerate(stand.seats) if seat.node in here]
@@ -32,11 +38,15 @@ def ask(
     packed = zip(orders, wire.pack_orders(orders, model), strict=True)
     letters = [(stand.seats[order.client].node, order, content) for order, content in packed]
     deadline = desk.deadline(costs.scoring(stand.measured, who), stand.round - 1)
-    ids = post.send(MessageType.EVALUATE, letters, desk.lifetime(deadline))
+    return Asked(orders, post.send(MessageType.EVALUATE, letters, desk.lifetime(deadline)), deadline)
+
+
+def hear(post: Post, door: Door, stand: Progress, asked: Asked, quorum: float) -> dict[str, dict[str, Any]]:
+    """Their scores, the mean by rows."""
     found, none = list[dict[str, float]](), 0
-    for arrival in post.collect(ids, deadline, quorum):
+    for arrival in post.collect(asked.ids, asked.deadline, quorum):
         order = arrival.sent.order
-        if order is None or not any(order is ours for ours in orders):
+        if order is None or not any(order is ours for ours in asked.orders):
             door.stray(stand.seats, arrival)
             continue
         scores = read(arrival, order)
