@@ -11,6 +11,7 @@ from jax.flatten_util import ravel_pytree
 from amsfl import protocol, sampling
 from amsfl.core import Upload
 from amsfl.engines import losses, private
+from amsfl.engines.cards import Told, Weighed
 from amsfl.engines.task import Task
 from amsfl.methods import Method
 from amsfl.protocol import Carry, Past
@@ -42,6 +43,24 @@ class Job(NamedTuple):
     rows: Rows
     word: jax.Array  # under privacy: a row's chance (sampling.digits), and the noise of a step
     noise: jax.Array
+
+
+class Begin(NamedTuple):
+    """The vectors that a job begins from."""
+
+    anchor: jax.Array
+    server: jax.Array  # what clients see of it
+    client: jax.Array
+    memory: jax.Array
+    direction: jax.Array
+
+
+def job(begin: Begin, card: tuple[Told, Weighed, Any], x: Any, y: Any, order: Any) -> Job:
+    """A job from its vectors, its card, and everybody's rows."""
+    told, weighed, chance = card
+    key = told.key.astype(jnp.uint32), told.other.astype(jnp.uint32)
+    rows = Rows(x, y, order, told.trial, told.start, told.size)
+    return Job(*begin, told.steps, weighed.lr, weighed.known, key, rows, chance, weighed.noise)
 
 
 class Done(NamedTuple):

@@ -21,6 +21,9 @@ import pooch
 FLAGS = {
     "xla_cpu_multi_thread_eigen": "false",  # matrix products of one step: too small to share between threads
     "xla_disable_hlo_passes": "cpu-parallel-task-assigner",  # and so are its elementwise loops
+    # a GPU's products by rule, not by what was fastest when the program was compiled: that took most of the
+    # compiling, and another start, which measures anew, came to other bits
+    "xla_gpu_autotune_level": "0",
 }
 if "jax" not in sys.modules:
     for name, value in FLAGS.items():

@@ -15,10 +15,10 @@ import numpy as np
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from amsfl import sampling
 from amsfl.core import Reading, UserError
 from amsfl.engines import client, devices
 from amsfl.engines.base import Done, Jobs, Starts
+from amsfl.engines.cards import Cards, Told, drawn
 from amsfl.engines.programs import Fixed
 from amsfl.engines.waves import Queue, shares
 
@@ -28,8 +28,11 @@ Local = Callable[[client.Job, Any], client.Done]
 class Flights:
     """work(starts, jobs) -> Done, on the host: jobs of 0 steps are left out, and their rows are zeros."""
 
-    def __init__(self, mesh: Mesh, workers: int, local: Local, lanes: int, fixed: Fixed, dtype: Any):
+    def __init__(
+        self, mesh: Mesh, workers: int, local: Local, lanes: int, fixed: Fixed, deal: Any, dtype: Any
+    ):
         self.mesh, self.workers, self.lanes, self.fixed, self.dtype = mesh, workers, lanes, fixed, dtype
+        self._deal = deal
         self._abreast = devices.abreast(program(mesh, local))
 
     def work(self, starts: Starts, jobs: Jobs) -> Done:
@@ -69,37 +72,22 @@ def _put(into: Any, of: Any, rows: Any) -> None:
 def program(mesh: Mesh, local: Local) -> Any:
     """jit of one worker's waves -> client.Done of all jobs, [devices, jobs, ...]; zeros where others work."""
 
-    def one(starts: Starts, fixed: Fixed, jobs: Jobs, job: jax.Array, longest: jax.Array) -> client.Done:
+    def one(begins: client.Begin, fixed: Fixed, cards: Cards, job: jax.Array, longest: Any) -> client.Done:
         place = jnp.maximum(job, 0)
-        trial, who = jobs.trial[place], jobs.client[place]
-        begin = client.Rows(
-            fixed.x, fixed.y, fixed.order, trial, fixed.start[trial, who], fixed.size[trial, who]
-        )
-        task = client.Job(
-            starts.anchor[place],
-            starts.server[place],
-            starts.client[place],
-            starts.memory[place],
-            starts.step[place],
-            jnp.where(job >= 0, jobs.steps[place], 0),
-            jobs.lr[place],
-            jobs.known[place],
-            sampling.stream(fixed.seeds[trial], jobs.number[place], who.astype(jnp.uint32)),
-            begin,
-            fixed.words[trial, who],
-            fixed.noise[trial, who],
-        )
-        return local(task, longest)
+        told, *rest = drawn(cards, place)
+        told = told._replace(steps=jnp.where(job >= 0, told.steps, 0))
+        begin = client.Begin(*(part[place] for part in begins))
+        return local(client.job(begin, (told, *rest), *fixed), longest)
 
-    def waves(starts: Starts, fixed: Fixed, jobs: Jobs, queue: Queue) -> client.Done:
-        count = jobs.steps.size
-        abreast = jax.vmap(partial(one, starts, fixed, jobs), in_axes=(0, None))
-        shape = jax.eval_shape(abreast, queue.jobs[0, 0], jobs.steps[0])
+    def waves(begins: client.Begin, fixed: Fixed, cards: Cards, queue: Queue) -> client.Done:
+        count, longest = len(cards.whole), Told(*cards.whole.T).steps
+        abreast = jax.vmap(partial(one, begins, fixed, cards), in_axes=(0, None))
+        shape = jax.eval_shape(abreast, queue.jobs[0, 0], longest[0])
         empty = jax.tree.map(lambda part: jnp.zeros((count, *part.shape[1:]), part.dtype), shape)
 
         def run(index: Any, found: client.Done) -> client.Done:
             job = queue.jobs[0, index]
-            done = abreast(job, jobs.steps[job[0]])  # the longest comes first
+            done = abreast(job, longest[job[0]])  # the longest comes first
             place = jnp.where(job >= 0, job, count)
             put: client.Done = jax.tree.map(
                 lambda into, part: into.at[place].set(part, mode="drop"), found, done
@@ -121,7 +109,7 @@ def program(mesh: Mesh, local: Local) -> Any:
         jax.shard_map(
             waves,
             mesh=mesh,
-            in_specs=(P(), P(), P(), Queue(spread, spread, spread)),
+            in_specs=(P(), P(), P(), Queue(spread, spread, spread, spread)),
             out_specs=spread,
         )
     )

@@ -7,13 +7,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from amsfl import protocol, sampling
 from amsfl.core import Reading
 from amsfl.engines import client, devices, programs, spans
 from amsfl.engines.base import Done, Jobs, Orders, Outcome, Scores, Starts, State, rows
+from amsfl.engines.cards import Cards, dealer
 from amsfl.engines.evaluate import evaluator
 from amsfl.engines.flights import Flights
 from amsfl.engines.memory import check_fits, copies, lane_bytes, room_for
@@ -59,10 +60,8 @@ class Lanes:
         check_fits(task, method, copies(self.mesh), cohort, self.workers)
         shards = task.shards
         # replicated from the start: what arrives on one device would be copied, and compiled for, anew
-        noise = np.zeros(shards.size.shape) if task.noise is None else task.noise
-        private = sampling.digits(batch, shards.size), noise.astype(task.dtype)
-        fixed = Fixed(task.x, task.y, *shards, sampling.words(task.seeds), *private)
-        self.fixed = devices.put(fixed, self.mesh, P())
+        self.fixed = devices.put(Fixed(task.x, task.y, shards.order), self.mesh, P())
+        self._seeds, self._deal = sampling.words(task.seeds), dealer(task, batch, bool(method.clip))
         work = client.program(task, method, batch, readings)
         kept = {deltas: programs.Kept(readings, deltas) for deltas in (False, True)}
         trials, clients = shards.size.shape
@@ -70,7 +69,9 @@ class Lanes:
         fit = partial(room_for, lane_bytes(task, method, batch), LANES)
         abreast = lanes or devices.default_lanes(self.mesh, trials * few, fit)
         abreast = abreast or width(-(-few // CORES), **_widths(task, batch))
-        self._flights = partial(Flights, self.mesh, self.workers, work, abreast, self.fixed, task.dtype)
+        self._flights = partial(
+            Flights, self.mesh, self.workers, work, abreast, self.fixed, self._deal, task.dtype
+        )
         lanes = lanes or devices.default_lanes(self.mesh, trials * (cohort or clients), fit)
         if lanes:
             slots, self._pack = 1, partial(shares, devices=self.mesh.size, lanes=lanes)
@@ -87,6 +88,8 @@ class Lanes:
         self._further = {key: programs.work(self.mesh, method, work, kept[key], slots, True) for key in kept}
         self._abreast: dict[Any, Any] = {}  # by the queues' widths: each compiles before its workers part
         self._settle = programs.settle(self.mesh, method, slots)
+        self._mix = jax.jit(programs.mixing(method), out_shardings=NamedSharding(self.mesh, P()))
+        self._mixed: tuple[Any, Any] = (None, None)
         self._model = jax.jit(lambda *parts: method.model(*map(rows, parts)))
         self._evaluate = evaluator(task, self.mesh, self.workers)
         self._packed: tuple[Any, list[list[Queue]]] = (None, [])
@@ -114,17 +117,16 @@ class Lanes:
         orders = self._typed(orders)
         queues, shape = [each for each in self._queues(orders.steps) if each], orders.steps.shape
         widths = tuple(queue.jobs.shape[2] for each in queues for queue in each)
+        cards, mix, seeds = self._cards(orders, number), self._share(orders), self._seeds
         if jax.process_count() > 1:  # one process may hand numpy arrays over as they are, which is quicker
-            orders = devices.put(orders, self.mesh, P())
+            orders, cards, seeds = devices.put((orders, cards, seeds), self.mesh, P())
             queues = devices.put(queues, self.mesh, P(devices.AXIS))
-        common = state, self.fixed, orders, sampling.words(number)
+        common = state, self.fixed, cards, mix
         found = self._side_by_side(keep, widths)((*common, each) for each in queues)
         if len(found) < self.workers:  # a plan of few waves; the sum is the same program all the same
             found += [self._nothing(keep, found[0])] * (self.workers - len(found))
         found = devices.within_reach(found, self.mesh)  # by the same name: the devices' own parts are let go
-        state, readings, deltas, weighed = self._settle(
-            state, orders, found, sampling.words(number), self.fixed.seeds
-        )
+        state, readings, deltas, weighed = self._settle(state, orders, found, sampling.words(number), seeds)
         fields = np.asarray(readings) if readings.size else np.zeros((len(Reading._fields), *shape))
         return state, Outcome(Reading(*fields), deltas if keep else None, weighed)
 
@@ -132,17 +134,17 @@ class Lanes:
         self, state: State, orders: Sequence[Orders], number: int, keep: bool = False
     ) -> tuple[State, list[Outcome]]:
         rounds = [self._typed(each) for each in orders]
-        queues = [self._queues(each.steps)[0][0] for each in rounds]
+        plans = [
+            spans.Plan(each, self._cards(each, number + nth), self._queues(each.steps)[0][0])
+            for nth, each in enumerate(rounds)
+        ]
         longest = self._length(rounds)
         if (keep, longest) not in self._spans:
             self._spans[keep, longest] = self._span(self._kept[keep], longest)
         spare = self.ahead - len(rounds)  # so that one program serves any number of rounds
-        given = [
-            jax.tree.map(lambda *parts: np.stack(parts), *each, *[each[-1]] * spare)
-            for each in (rounds, queues)
-        ]
+        given = jax.tree.map(lambda *parts: np.stack(parts), *plans, *[plans[-1]] * spare)
         past = self._spans[keep, longest](
-            state, self.fixed, *given, sampling.words(number), np.int32(len(rounds))
+            state, self.fixed, given, sampling.words(number), np.int32(len(rounds)), self._seeds
         )
         told = np.asarray(past.readings)
         if not told.size:
@@ -170,6 +172,18 @@ class Lanes:
         kinds = (np.int32, np.int32, floats, floats, floats, np.int32, np.uint32, floats)
         orders = Orders(*map(np.asarray, orders, kinds))
         return orders._replace(known=np.broadcast_to(orders.known, orders.lr.shape))
+
+    def _cards(self, orders: Orders, number: int) -> Cards:
+        return self._deal(orders.cohort, orders.steps, orders.lr[:, None], orders.known[:, None], number)
+
+    def _share(self, orders: Orders) -> Any:
+        """How much every upload counts; the last plan's is kept, as its queues are."""
+        before, mix = self._mixed
+        plan = np.stack([orders.weights, orders.steps])
+        if before is None or not np.array_equal(before, plan):
+            mix = self._mix(*devices.put((orders.weights, orders.steps), self.mesh, P()))
+            self._mixed = plan, mix
+        return mix
 
     def work(self, starts: Starts, jobs: Jobs) -> Done:
         self._aloft = self._aloft or self._flights()

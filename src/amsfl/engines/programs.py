@@ -13,23 +13,17 @@ from amsfl import protocol, sampling
 from amsfl.core import Reading, Total, Upload
 from amsfl.engines import client, devices
 from amsfl.engines.base import Orders, State
-from amsfl.engines.waves import Queue
+from amsfl.engines.cards import SURELY, Cards, drawn
+from amsfl.engines.waves import FEW, Queue
 from amsfl.methods import Method
-
-FEW = 16  # lanes whose uploads are added row by row
 
 
 class Fixed(NamedTuple):
-    """What never changes in a run, on every device once."""
+    """What never changes in a run, on every device once: the rows, and all trials' numbers of them."""
 
     x: Any
     y: Any
     order: Any
-    start: Any
-    size: Any
-    seeds: Any
-    words: Any  # by which rows are in a private minibatch (sampling.digits), and its noise, [trials, clients]
-    noise: Any
 
 
 class Kept(NamedTuple):
@@ -80,54 +74,39 @@ def working(
     A GPU runs a loop whose end is known ahead without asking after every turn whether that was the last one.
     """
 
-    def waves(state: State, fixed: Fixed, orders: Orders, number: jax.Array, queue: Queue, carry: Any) -> Any:
-        trials, cohort = orders.steps.shape
-        dtype = state.anchor.dtype
+    def waves(state: State, fixed: Fixed, cards: Cards, mix: jax.Array, queue: Queue, carry: Any) -> Any:
+        trials, jobs_ = len(state.anchor), len(mix)
         # taken from a single row, a model would be fused with its local work, which then rounds differently
         times = 2 if trials == 1 else 1
         anchors, servers = (jnp.concatenate([part] * times) for part in (state.anchor, state.server))
         everyone = trials * state.client.shape[1]
         clients, memories = (part.reshape(everyone, part.shape[2]) for part in (state.client, state.memory))
 
-        counts = jnp.maximum(orders.steps.astype(dtype), 1)
-        mix = jax.vmap(method.mix)(orders.weights, counts)
-
         def one(job: jax.Array, longest: Any) -> tuple[jax.Array, client.Done]:
-            used = job >= 0
-            trial, place = jnp.divmod(jnp.maximum(job, 0), cohort)
-            who = orders.cohort[trial, place]
-            rows = client.Rows(
-                fixed.x, fixed.y, fixed.order, trial, fixed.start[trial, who], fixed.size[trial, who]
-            )
-            key = sampling.stream(fixed.seeds[trial], number, who.astype(jnp.uint32))
-            mine = trial * state.client.shape[1] + who
-            task = client.Job(
+            used, place = job >= 0, jnp.maximum(job, 0)
+            told, *rest = drawn(cards, place)
+            trial, mine = told.trial, told.who
+            begin = client.Begin(
                 anchors[trial],
                 method.told(servers[trial], anchors[trial]),
                 clients[mine],
                 memories[mine],
                 state.step[trial],
-                jnp.where(used, orders.steps[trial, place], 0),
-                orders.lr[trial],
-                orders.known[trial],
-                key,
-                rows,
-                fixed.words[trial, who],
-                fixed.noise[trial, who],
             )
-            done = local(task, longest)
-            return jnp.where(used, mix[trial, place], 0), done
+            told = told._replace(steps=jnp.where(used, told.steps, 0))
+            done = local(client.job(begin, (told, *rest), *fixed), longest)
+            return jnp.where(used, mix[place], 0), done
 
-        jobs, places, lanes = queue.jobs[0], queue.slots[0], queue.jobs.shape[-1]
+        jobs, lanes = queue.jobs[0], queue.jobs.shape[-1]
         wave = jax.vmap(one, in_axes=(0, None)) if lanes > 1 else _alone(one)
-        accumulate = _add_rows if lanes <= FEW else _add_wave
+        accumulate, places = (_add_rows, queue.slots[0]) if lanes <= FEW else (_add_wave, queue.lanes[0])
 
         def run_wave(index: Any, found: Found) -> Found:
-            job = jobs[index]
-            most = orders.steps.ravel()[job[0]] if longest is None else longest  # the longest comes first
+            job = jax.lax.dynamic_index_in_dim(jobs, index, keepdims=False)
+            most = drawn(cards, job[0])[0].steps if longest is None else longest  # the longest comes first
             share, done = wave(job, most)
             # lanes of unused places write to one place past the end, which is dropped
-            place = jnp.where(job >= 0, job, trials * cohort)
+            place = jnp.where(job >= 0, job, jobs_)
 
             def put(whole: jax.Array, part: jax.Array) -> jax.Array:
                 return whole.at[place].set(part, mode="drop")
@@ -149,9 +128,7 @@ def working(
         count = queue.waves[0] if longest is None or len(jobs) > 1 else 1
         return jax.lax.fori_loop(0, count, run_wave, carry)
 
-    def once(
-        state: State, fixed: Fixed, orders: Orders, number: jax.Array, queue: Queue, *before: Found
-    ) -> Any:
+    def once(state: State, fixed: Fixed, cards: Cards, mix: jax.Array, queue: Queue, *before: Found) -> Any:
         """All waves inside a loop that goes round once.
 
         What stands outside of any loop XLA's CPU runtime hands to a pool of threads wherever it can, and they
@@ -160,11 +137,11 @@ def working(
         if before:
             carry = jax.tree.map(lambda part: part[0], before[0])
         else:
-            carry = jax.lax.pcast(_zeros(state, orders, kept, method, slots), devices.AXIS, to="varying")
+            carry = jax.lax.pcast(_zeros(state, len(mix), kept, method, slots), devices.AXIS, to="varying")
         # at most one, which the compiler does not know, or it would drop the loop
         times = jnp.minimum(queue.waves[0], 1) if longest is None else 1
         carry = jax.lax.fori_loop(
-            0, times, lambda _, carry: waves(state, fixed, orders, number, queue, carry), carry
+            0, times, lambda _, carry: waves(state, fixed, cards, mix, queue, carry), carry
         )
         return jax.tree.map(lambda part: part[None], carry)
 
@@ -172,9 +149,20 @@ def working(
     return jax.shard_map(
         once,
         mesh=mesh,
-        in_specs=(P(), P(), P(), P(), Queue(spread, spread, spread), *[spread] * further),
+        in_specs=(P(), P(), P(), P(), Queue(spread, spread, spread, spread), *[spread] * further),
         out_specs=spread,
     )
+
+
+def mixing(method: Method) -> Callable[[Any, Any], jax.Array]:
+    """mix(weights, steps) -> how much every job's upload counts, [jobs]."""
+
+    def mix(weights: jax.Array, steps: jax.Array) -> jax.Array:
+        counts = jnp.maximum(steps.astype(weights.dtype), 1)
+        shares: jax.Array = jax.vmap(method.mix)(weights, counts)
+        return shares.ravel()
+
+    return mix
 
 
 def settle(mesh: Mesh, method: Method, slots: int) -> Any:
@@ -257,24 +245,17 @@ def _add_rows(total: Upload, sent: Upload, share: jax.Array, slot: jax.Array) ->
     """Row by row in place: with few jobs at a time, touching all trials would cost more than the jobs."""
     for lane in range(len(share)):
         pairs = zip(total, sent, strict=True)
-        total = Upload(*(old.at[slot[lane]].add(share[lane] * new[lane]) for old, new in pairs))
+        total = Upload(*(old.at[slot[lane]].add(share[lane] * new[lane], mode=SURELY) for old, new in pairs))
     return total
 
 
-def _add_wave(total: Upload, sent: Upload, share: jax.Array, slot: jax.Array) -> Upload:
-    """A sum by matrix product has one order; a scatter with equal indices has none on a GPU.
-
-    In such a product 0 x NaN is NaN, so an upload that is not finite stays out of it, and its trial, and no
-    other, is told so by a NaN of its own.
-    """
-    whole = jnp.isfinite(sent.delta_sq) & jnp.isfinite(sent.extra).all(1)
-    member = jax.nn.one_hot(slot, len(total.delta_sq), dtype=share.dtype)
-    lost = jnp.where((member * (~whole & (share != 0))[:, None]).sum(0) > 0, jnp.nan, 0).astype(share.dtype)
-    add = partial(jnp.einsum, "lt,l...->t...", member * share[:, None], precision="highest")
+def _add_wave(total: Upload, sent: Upload, share: jax.Array, lanes: jax.Array) -> Upload:
+    """Every sum takes its own lanes, in order; a scatter with equal indices has no order on a GPU."""
+    there, lane = lanes >= 0, jnp.maximum(lanes, 0)
 
     def summed(old: jax.Array, new: jax.Array) -> jax.Array:
-        shape = (-1, *[1] * (new.ndim - 1))
-        return old + add(jnp.where(whole.reshape(shape), new, 0)) + lost.reshape(shape)
+        wide = (..., *[None] * (new.ndim - 1))
+        return old + jnp.where(there[wide], share[lane][wide] * new[lane], 0).sum(1)
 
     return Upload(*map(summed, total, sent))
 
@@ -292,9 +273,9 @@ def _in_order(part: jax.Array, slots: int) -> jax.Array:
     return total
 
 
-def _zeros(state: State, orders: Orders, kept: Kept, method: Method, slots: int) -> Found:
-    trials, cohort = orders.steps.shape
-    dtype, dim, jobs = state.anchor.dtype, state.anchor.shape[1], trials * cohort
+def _zeros(state: State, jobs: int, kept: Kept, method: Method, slots: int) -> Found:
+    trials, dim = state.anchor.shape
+    dtype = state.anchor.dtype
     one = jax.eval_shape(partial(_upload, method), state.anchor[0], state.server[0], state.client[0, 0])
 
     def uploads(count: int) -> Upload:

@@ -16,8 +16,9 @@ from jax.sharding import PartitionSpec as P
 from amsfl import protocol
 from amsfl.engines import client, devices
 from amsfl.engines.base import Orders, State
+from amsfl.engines.cards import Cards
 from amsfl.engines.memory import room_for
-from amsfl.engines.programs import Fixed, Kept, settlement, working
+from amsfl.engines.programs import Fixed, Kept, mixing, settlement, working
 from amsfl.engines.task import Task
 from amsfl.engines.waves import Queue
 from amsfl.methods import Method
@@ -25,6 +26,14 @@ from amsfl.methods import Method
 ROUNDS = 64  # in one call at most: dispatching it then takes a fiftieth of the time of the shortest rounds
 SHARE = 4  # one part in so many of the memory there is for work may hold the states after every round
 LENGTHS = 4  # programs at most for rounds of a length that is known ahead; further ones find out as they go
+
+
+class Plan(NamedTuple):
+    """A round as it is handed over, or several, [rounds, ...]."""
+
+    orders: Orders
+    cards: Cards
+    queue: Queue
 
 
 class Past(NamedTuple):
@@ -43,28 +52,31 @@ def program(
     kept: Kept,
     longest: int | None,
 ) -> Any:
-    """jit of `count` rounds: (state, fixed, orders, queues, first number, count) -> Past.
+    """jit of `count` rounds: (state, fixed, plans, first number, count, seeds) -> Past.
 
-    `orders` and `queues` have room for more rounds than `count`; so one program serves any number of them.
+    `plans` have room for more rounds than `count`; so one program serves any number of them.
     """
     work, settle = working(mesh, method, local, kept, 1, longest=longest), settlement(method, 1)
+    mixed = mixing(method)
 
-    def one(state: State, fixed: Fixed, orders: Orders, queue: Queue, number: jax.Array) -> Past:
+    def one(state: State, fixed: Fixed, plan: Plan, number: jax.Array, seeds: jax.Array) -> Past:
         # apart, as if they were called one after the other: fused with each other they would round otherwise
-        found = jax.lax.optimization_barrier(work(state, fixed, orders, number, queue))
-        return Past(*jax.lax.optimization_barrier(settle(state, orders, [found], number, fixed.seeds)))
+        apart: Callable[[Any], Any] = jax.lax.optimization_barrier
+        mix = apart(mixed(plan.orders.weights, plan.orders.steps))
+        found = apart(work(state, fixed, plan.cards, mix, plan.queue))
+        return Past(*apart(settle(state, plan.orders, [found], number, seeds)))
 
     def several(
-        state: State, fixed: Fixed, orders: Orders, queues: Queue, first: jax.Array, count: jax.Array
+        state: State, fixed: Fixed, plans: Plan, first: jax.Array, count: jax.Array, seeds: jax.Array
     ) -> Past:
-        room = orders.steps.shape[0]
-        shape = jax.eval_shape(one, state, fixed, _at(orders, 0), _at(queues, 0), first)
+        room = plans.orders.steps.shape[0]
+        shape = jax.eval_shape(one, state, fixed, _at(plans, 0), first, seeds)
         empty = jax.tree.map(lambda part: jnp.zeros((room, *part.shape), part.dtype), shape)
 
         def further(index: Any, now: tuple[State, Past]) -> tuple[State, Past]:
             before, past = now
             number = first + index.astype(jnp.uint32)
-            after = one(before, fixed, _at(orders, index), _at(queues, index), number)
+            after = one(before, fixed, _at(plans, index), number, seeds)
             put = jax.tree.map(lambda whole, part: whole.at[index].set(part), past, after)
             return after.state, put
 

@@ -14,7 +14,7 @@ from amsfl.engines.models import Model
 
 Matrix = np.ndarray[Any, np.dtype[Any]]
 PAGE = 4096
-TOGETHER = 16  # first models that are drawn at once
+TOGETHER = 16  # first models that are drawn in one call
 
 
 class Shards(NamedTuple):
@@ -54,8 +54,12 @@ class Task(NamedTuple):
     def start(self) -> Matrix:
         """Initial models, [trials, dim]: drawn in float32, so that they are the same in any precision."""
         with jax.enable_x64(False):
-            init = jax.jit(jax.vmap(lambda seed: ravel_pytree(self.model.init(jax.random.key(seed)))[0]))
-            # so many at once: one program serves any number of trials
+
+            def one(seed: jax.Array) -> jax.Array:
+                return ravel_pytree(self.model.init(jax.random.key(seed)))[0]
+
+            # so many in one call: one program serves any number of trials
+            init = jax.jit(lambda seeds: jax.lax.map(one, seeds))
             seeds = sampling.words(self.seeds)
             room = np.resize(seeds, (-(-len(seeds) // TOGETHER), TOGETHER))
             each = [init(some) for some in room]

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 CORES = 2  # that a trial's waves are packed for, however many there are
+FEW = 16  # lanes whose uploads are added row by row
 SLOTS = 8  # partial sums of a trial: as many cores can work on one trial at once
 
 
@@ -24,6 +25,7 @@ class Queue(NamedTuple):
     jobs: Any  # int32 [devices, capacity, lanes] job numbers, -1 for none
     slots: Any  # int32 [devices, capacity, lanes] which sum each job's upload is added to
     waves: Any  # int32 [devices] how many of the capacity are used
+    lanes: Any  # int32 [devices, capacity, sums, most] which lanes add to each sum, -1 for none; or no sums
 
 
 class Unit(NamedTuple):
@@ -51,7 +53,23 @@ def pack(steps: Any, devices: int, lanes: int) -> Queue:
     used = np.bincount(where, minlength=devices).astype(np.int32)
     for device in range(devices):
         jobs[device, : used[device]] = waves[where == device]
-    return Queue(jobs, np.maximum(jobs, 0) // np.shape(steps)[1], used)
+    slots = np.maximum(jobs, 0) // np.shape(steps)[1]
+    return Queue(jobs, slots, used, members(jobs, slots, *np.shape(steps)))
+
+
+def members(jobs: Any, slots: Any, sums: int, cohort: int) -> Any:
+    """Of every wave and sum, its lanes in order; none where lanes are few and go one by one."""
+    *waves, lanes = jobs.shape
+    if lanes <= FEW:
+        return np.zeros((*waves, 0, 0), np.int32)
+    found = np.full((*waves, sums, min(cohort, lanes)), -1, np.int32)
+    *place, lane = np.nonzero(jobs >= 0)
+    key = np.ravel_multi_index((*place, slots[(*place, lane)]), (*waves, sums))
+    order = np.argsort(key, kind="stable")
+    key = key[order]
+    nth = np.arange(len(key)) - np.searchsorted(key, key)  # among those of its sum
+    found.reshape(-1, found.shape[-1])[key, nth] = lane[order]
+    return found
 
 
 def dealt(arrays: Iterable[Any], workers: int) -> list[tuple[Any, ...]]:
@@ -120,7 +138,7 @@ def _queues(units: Sequence[Unit], shape: tuple[int, int]) -> list[Queue]:
         jobs, slots = np.full(room, -1, np.int32), np.zeros(room, np.int32)
         jobs[0, : len(rows)] = [wave for wave, _ in rows]
         slots[0, : len(rows)] = [[slot] * lanes for _, slot in rows]
-        queues.append(Queue(jobs, slots, np.array([len(rows)], np.int32)))
+        queues.append(Queue(jobs, slots, np.array([len(rows)], np.int32), members(jobs, slots, 0, 0)))
     return queues
 
 
