@@ -1,9 +1,14 @@
 """The SuperLink's own death: with `--database` it comes back to the nodes and keys that it knew.
 
+One of the nodes dies meanwhile, and whatever started it starts it again, as docs/flower.md says.
+
 A minute of process starts, so it is marked slow: `pytest --slow tests/test_flower_link.py`.
 """
 
+import os
+import shlex
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -13,6 +18,7 @@ import pytest
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
 
 from amsfl.federation import serve_config
+from amsfl.flower.deploy import orphans
 from amsfl.flower.deploy.processes import Federation, loopback
 from amsfl.flower.deploy.run import write_app
 from amsfl.flower.deploy.shards import deal
@@ -42,20 +48,23 @@ def test_a_superlink_that_is_killed_comes_back_and_the_run_goes_on(tmp_path: Pat
     write_app(tmp_path / "first", {**common, "rounds": 1000})
     write_app(tmp_path / "second", {**common, "rounds": 1000, "resume": True})
     with loopback(tmp_path / "flower", database=tmp_path / "superlink.db") as running:
-        for place, shard in enumerate(shards):
-            running.node(f"node-{place}", {"partition-id": place, "shard": str(shard)})
+        running.node("node-0", {"partition-id": 0, "shard": str(shards[0])})
+        config = f'partition-id=1 shard="{shards[1]}"'
+        given = ["--insecure", "--superlink", running.address, "--node-config", config]
+        node = shlex.join([sys.executable, "-m", "amsfl.flower.node", *given])
+        running.start("keeper", ["bash", "-c", f"while true; do {node}; sleep 1; done"])
         run = running.start("run", ["flwr", "run", str(tmp_path / "first"), "local", "--stream"])
         until(lambda: rounds(out) >= 2, running)
         running.end("superlink", signal.SIGKILL)
         run.wait(60)
         until(lambda: not _grows(out), running)  # the ServerApp went with it
-        before = rounds(out)
-        nodes = {name: process.pid for name, process in running.running.items() if name.startswith("node")}
+        before, (first, *_) = rounds(out), orphans.descendants(running.running["keeper"].pid)
+        os.kill(first, signal.SIGKILL)
         running.link()  # the same command, the same database
         running.start("again", ["flwr", "run", str(tmp_path / "second"), "local", "--stream"])
-        until(lambda: rounds(out) >= before + 2, running)
-        alive = {name for name in nodes if running.running[name].poll() is None}
-        assert alive == set(nodes), "the SuperNodes waited for it"
+        until(lambda: rounds(out) > before and read_run(out).rounds[-1].cohort == [0, 1], running)
+        assert running.running["node-0"].poll() is None, "it waited for the SuperLink"
+        assert first not in orphans.descendants(running.running["keeper"].pid)
     kept = [record.round for record in read_run(out).rounds]
     assert kept == list(range(1, len(kept) + 1))
 
