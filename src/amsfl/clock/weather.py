@@ -14,6 +14,7 @@ from amsfl.clock.sites import Floats
 from amsfl.core import UserError
 
 Array = np.ndarray[Any, np.dtype[Any]]
+SPELLS = 100_000  # of being there, in which a round must be done
 ROUND = 0xB0  # the stream of a round's luck
 
 
@@ -79,13 +80,18 @@ class Weather:
     def _through(self, client: int, t: float, seconds: float) -> float:
         """The end of so many seconds of presence."""
         assert self.window is not None
-        while True:
+        wanted = float(seconds)
+        for _ in range(SPELLS):
             begin, end = self.window(client, t)
             t = max(t, begin)
             if t + seconds <= end:
                 return t + float(seconds)
             seconds -= end - t
             t = end
+        raise UserError(
+            f"Client {client} has {wanted:.3g} seconds of work and did {wanted - seconds:.3g} of them in "
+            f"{SPELLS:,} spells of being there; let clients be there for longer at a time."
+        )
 
 
 def weather(

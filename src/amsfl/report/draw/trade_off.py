@@ -45,8 +45,9 @@ def _figure(rows: Sequence[Row]) -> "Figure":
         marker, at = "o" if row.reached else ">", (row.seconds, row.joules)
         axes.plot(*at, marker, color=look.colour, ms=7, mec=style.INK, mew=0.8)
         named.setdefault(at, []).append(row.name)
-    for at, names in named.items():
-        axes.annotate(", ".join(names), at, (7, 5), textcoords="offset points", fontsize=8)
+    for nth, (at, names) in enumerate(named.items()):
+        away = (7, 5 if nth % 2 else -12)  # neighbours may be close
+        axes.annotate(", ".join(names), at, away, textcoords="offset points", fontsize=8)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.margins(0.12)
