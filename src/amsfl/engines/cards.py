@@ -51,7 +51,8 @@ def drawn(cards: Cards, job: Array) -> tuple[Told, Weighed, Array]:
 
 
 def dealer(task: Task, batch: int, private: bool = False) -> Callable[..., Cards]:
-    """deal(who [trials, cohort], steps, lr [trials, 1 or cohort], known, number) -> Cards."""
+    """deal(who [trials, cohort], steps, lr [trials, 1 or cohort], known, number) -> Cards; with `trial`, of
+    jobs [jobs] that are any trials'."""
     shards, seeds = task.shards, sampling.words(task.seeds)
     clients = shards.size.shape[1]
     chances = sampling.digits(batch, shards.size)
@@ -59,8 +60,11 @@ def dealer(task: Task, batch: int, private: bool = False) -> Callable[..., Cards
         chances = chances[..., :0]
     noise = np.zeros(shards.size.shape) if task.noise is None else task.noise
 
-    def deal(who: Array, steps: Array, lr: Array, known: Array, number: Array) -> Cards:
-        trial = np.broadcast_to(np.arange(len(who), dtype=np.int32)[:, None], who.shape)
+    def deal(
+        who: Array, steps: Array, lr: Array, known: Array, number: Array, trial: Array | None = None
+    ) -> Cards:
+        if trial is None:
+            trial = np.broadcast_to(np.arange(len(who), dtype=np.int32)[:, None], who.shape)
         with np.errstate(over="ignore"):  # hashes do
             keys = sampling.stream(seeds[trial], sampling.words(number), sampling.words(who))
         place = trial, who

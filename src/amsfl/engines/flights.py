@@ -45,8 +45,10 @@ class Flights:
             for each in shares(jobs.steps[None], self.mesh.size, self.workers, self.lanes)
             if each[0].waves.any()
         ]
-        given = devices.put((starts, jobs), self.mesh, P())  # once for all workers
-        found = self._abreast((given[0], self.fixed, given[1], queue) for queue in queues)
+        cards = self._deal(jobs.client, jobs.steps, jobs.lr, jobs.known, jobs.number, jobs.trial)
+        # once for all workers
+        begins, cards = devices.put((client.Begin(*starts), cards), self.mesh, P())
+        found = self._abreast((begins, self.fixed, cards, queue) for queue in queues)
         return self._gathered(queues, found, count)
 
     def _gathered(self, queues: Sequence[Queue], found: Sequence[client.Done], count: int) -> Done:
