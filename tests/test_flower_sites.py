@@ -622,6 +622,17 @@ def test_what_a_killed_deployment_left_is_ended_by_its_own_ids(tmp_path: Path) -
             process.wait()
 
 
+def test_what_clients_were_refused_for_is_no_failure_of_the_run() -> None:
+    refused = "  refused client 2: failed: UserError: The loss was nan; ERROR : lower the learning rate.\n"
+    assert deploying.complaint(f"round 1  took 1 s\n{refused}round 2  took 1 s\n", False) is None
+    ours = "amsfl.core.errors.UserError: Every client failed (failed: UserError: no batch); mend it.\n"
+    assert deploying.complaint(refused + ours, False) == (
+        "Every client failed (failed: UserError: no batch); mend it."
+    )
+    for text, code in (("ERROR :     it fell over\n", False), ("nothing more\n", True)):
+        assert str(deploying.complaint(refused + text, code)).startswith("The run failed")
+
+
 def test_one_deployment_a_folder(tmp_path: Path) -> None:
     with record.locked(tmp_path, deploying.LOCK), pytest.raises(UserError, match="is being written by"):
         deploying.deploy({"data": "digits", "clients": 2}, tmp_path)

@@ -41,7 +41,8 @@ RECIPE = "deploy.json"  # in the record folder: how the deployment was started, 
 LOCK = ".amsfl-deploy-lock"  # one deployment a folder; the server in it holds the record's own
 AGAIN = (*LENGTH, "deadline")  # what may change when it goes on
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # Flower's levels have some
-OURS = ("round ", "  refused ")  # how the lines begin that are passed on
+REFUSED = "  refused "
+OURS = ("round ", REFUSED)  # how the lines begin that are passed on
 
 
 class Recipe(NamedTuple):
@@ -263,8 +264,18 @@ def follow(
                 break
             time.sleep(0.2)
     text = COLOUR.sub("", running.log("run").read_text(errors="replace"))
-    said = re.findall(r"UserError: (.+)", text)
-    if said:  # a sentence of ours, wherever it was raised
-        raise UserError(said[-1])
-    if process.returncode or re.search(r"\bERROR *:", text):
-        raise UserError(f"The run failed: {text[-1500:]}")
+    why = complaint(text, bool(process.returncode))
+    if why:
+        raise UserError(why)
+
+
+def complaint(text: str, failed: bool) -> str | None:
+    """Why a run failed, by its log; a sentence of ours, wherever the server raised it. What clients were
+    refused for is no failure of the run."""
+    lines = [line for line in text.splitlines() if not line.startswith(REFUSED)]
+    said = [line.partition("UserError: ")[2] for line in lines if "UserError: " in line]
+    if said:
+        return said[-1]
+    if failed or any(re.search(r"\bERROR *:", line) for line in lines):
+        return f"The run failed: {text[-1500:]}"
+    return None
