@@ -17,7 +17,8 @@ import amsfl
 from amsfl.core import UserError
 from amsfl.data.dataset import Dataset
 from amsfl.data.weights import class_weights
-from amsfl.engines import losses, models, task
+from amsfl.engines import devices, losses, models, task
+from amsfl.engines.evaluate import evaluator
 from amsfl.engines.outputs import outputs
 from amsfl.federation.details import of_classes
 from amsfl.report import write
@@ -102,6 +103,20 @@ def test_rows_outputs_in_numpy_are_those_of_a_compiled_network() -> None:
     for split, (x, _) in {None: (job.x, 0), **job.evals}.items():
         assert plain(params, split).shape == (len(x), len(data.classes))
         np.testing.assert_allclose(plain(params, split), compiled(params, split), rtol=1e-5, atol=1e-6)
+
+
+def test_splits_of_about_the_same_size_are_scored_by_one_program_to_the_same_bits() -> None:
+    data = unbalanced()
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(45, 2)).astype(np.float32), rng.integers(0, 2, 45).astype(np.int32)
+    data = data._replace(evals={**data.evals, "test": (x, y)})  # 45 rows beside 40: blocks of 6 and of 5
+    job = task.make(data, models.make("softmax", 2, 3), [[np.arange(120)]], [0])
+    both, model = evaluator(job, devices.mesh(1)), job.start()
+    for split, rows in job.evals.items():
+        alone = evaluator(job._replace(evals={split: rows}), devices.mesh(1))(model, split)
+        found = both(model, split)
+        assert found.loss == alone.loss and found.confusion.sum() == len(rows[1])
+        np.testing.assert_array_equal(found.confusion, alone.confusion)
 
 
 def test_a_run_tells_every_class_and_client(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from amsfl.engines.waves import dealt
 
 BLOCK = 4096  # rows at once: the widest activations stay in the cache
 BESIDE = 64  # models at once on a GPU; on a CPU they take turns
+SPARE = 1.25  # times its rows that a split may be padded to
 PARTS = 8  # blocks at least, so that as many workers have something to do
 
 
@@ -36,12 +37,13 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1) -> Callable[..., Scores]
         intermediate_bytes(lambda x, p: task.model.apply(task.unravel(p), x), row, params), BESIDE
     )
 
-    def shares(rows: tuple[Any, Any]) -> list[Any]:
-        """Each worker's rows, on each device its part: once, here, and not at every evaluation."""
-        blocks = _blocks(*rows, mesh.size * workers)
-        return [put(share, mesh, spread) for share in dealt(blocks, workers)]
-
-    splits = {name: shares(rows) for name, rows in task.evals.items()}
+    splits = {
+        # on each device its part: once, here, and not at every evaluation
+        name: [put(share, mesh, spread) for share in dealt(blocks, workers)]
+        for name, blocks in _alike(
+            {n: _blocks(*e, mesh.size * workers) for n, e in task.evals.items()}
+        ).items()
+    }
 
     def block_scores(params: Any, part: Any) -> tuple[jax.Array, jax.Array]:
         """Sums over a block: the loss, of numbers also absolute and squared errors; hits by class."""
@@ -121,6 +123,24 @@ def errors(task: Task, split: str, absolute: Any, squared: Any) -> Errors:
     """Mean errors of standardised numbers in the user's own units."""
     spread = float(np.var(np.asarray(task.evals[split][1], np.float64)))
     return Errors(absolute * task.unit, squared * task.unit**2, spread * task.unit**2)
+
+
+def _alike(splits: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
+    """Splits of about the same size as blocks of one shape, so that one program scores them all.
+
+    What is added is masked, and stands at the end of a block or after all others: sums stay as they are.
+    """
+    shapes = [mask.shape for _, _, mask, _ in splits.values()]
+    blocks, size = (max(sides) for sides in zip(*shapes, strict=True))
+
+    def padded(split: tuple[Any, ...]) -> tuple[Any, ...]:
+        x, y, mask, _ = split
+        if blocks * size > SPARE * mask.size:
+            return split
+        more = (0, blocks - len(mask)), (0, size - mask.shape[1])
+        return np.pad(x, (*more, (0, 0))), np.pad(y, more), np.pad(mask, more), np.arange(blocks)
+
+    return {name: padded(split) for name, split in splits.items()}
 
 
 def _blocks(x: Any, y: Any, devices: int) -> tuple[Any, ...]:
