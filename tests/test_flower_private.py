@@ -1,5 +1,8 @@
 """Differential privacy on real clients: what travels, who counts it, and who stops when."""
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -306,3 +309,30 @@ def test_whole_clients_are_cut_and_the_sum_is_noised(tmp_path: Path) -> None:
     stand, records = serve(Rehearsal(CLIENT, NODES), few, start=np.zeros(650, np.float32))
     assert len(records) == 4 and stand.anchor.any()
     assert records[-1].epsilon[0] <= 8
+
+
+@pytest.mark.slow
+def test_a_real_federation_is_private_and_a_site_stops(tmp_path: Path) -> None:
+    """SuperLink and SuperNodes, each with a budget of its own: one stops, and has little for a second run."""
+    table = "step_seconds,latency,epsilon\n0.001,0,4\n0.001,0,4\n0.001,0,0.7\n"
+    (tmp_path / "sites.csv").write_text(table)
+    words = "--data digits --model softmax --clients 3 --partition quantity:1 --method fedavg --steps 5"
+    more = "--batch 32 "
+    more += "--rounds 4 --lr 0.5 --noise 3 --profile sites.csv --out run --json"
+
+    def deployed(*extra: str) -> Any:
+        command = [sys.executable, "-m", "amsfl", "deploy", *words.split(), *more.split(), *extra]
+        ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+        assert not ended.returncode, ended.stdout + ended.stderr
+        return json.loads(ended.stdout)
+
+    summary = deployed()
+    rounds = read_run(tmp_path / "run").rounds
+    assert summary["metrics"]["holdout"]["accuracy"] > 0.2
+    assert 0 < summary["steps"]["2"] < 20 == summary["steps"]["0"]
+    assert summary["epsilon"]["2"] <= 0.7 and summary["epsilon"]["0"] <= 4
+    assert 2 in rounds[0].cohort and 2 not in rounds[-1].cohort
+    left = [leaf.name for leaf in leaves_of(tmp_path / "run")]
+    assert "zeros" in left and "scores" not in left
+    again = deployed("--force")
+    assert again["steps"]["2"] < summary["steps"]["2"]

@@ -69,6 +69,9 @@ def deploy(
                 "A profile says how slow each client is; leave --slowdowns and --step-seconds out."
             )
         slow, step_seconds, spends = in_order(profile) if app else handicaps(asked, profile)
+        if any("epsilon" in each for each in spends):  # budgets of the sites' own: as in a simulation
+            asked.setdefault("privacy", "record")
+            spends = [each | {key: asked[key] for key in ("delta",) if key in asked} for each in spends]
     try:
         mine = str(app.expanduser().resolve()) if app else ""
         recipe = Recipe(asked, slow, step_seconds, tls, app=mine, run_config=run_config, spends=spends)
@@ -94,6 +97,7 @@ def deploy(
         f"{summary.method}: {summary.rounds} rounds in {summary.wall['seconds']:.1f} s{score}"
         + (f", target {summary.target:g} after {reached:.1f} s" if reached is not None else "")
         + (f", {summary.refused} replies refused" if summary.refused else "")
+        + (f", epsilon {max(summary.epsilon.values()):.3g} at most" if summary.epsilon else "")
         + f"; steps by client {summary.steps}; record in {plain(str(out))}"
     )
 

@@ -129,7 +129,8 @@ def _noise_for(site: Site, budget: float, steps: int) -> float:
 
 def _fineness(chance: float, noise: float) -> float:
     deviation = chance * expm1(min(1 / noise**2, 50.0)) ** 0.5
-    return float(min(max(FINENESS * deviation, 1e-4), 1e-2))
+    # next to no noise has losses of 1/noise^2: a grid as fine as for others would take all memory
+    return float(max(min(max(FINENESS * deviation, 1e-4), 1e-2), 1e-4 / noise**2))
 
 
 @lru_cache(maxsize=1_000)

@@ -11,14 +11,14 @@ from amsfl.core import Remark, UserError
 from amsfl.federation import serve_config
 from amsfl.federation.setup import client_names, load_data
 
-SPENDS = {"joules_step", "joules_mb", "cost_mb"}
+SPENDS = {"joules_step", "joules_mb", "cost_mb", "epsilon"}
 RUN = ("resume", "force", "track")  # what is asked of one start, and is no setting of the run
 
 
 class Handicaps(NamedTuple):
     slowdowns: list[float]  # how many times slower than the fastest each client is
     step_seconds: float  # of the fastest one's step
-    spends: list[dict[str, float]] = []  # noqa: RUF012 (nobody changes it); what each says of joules and money
+    spends: list[dict[str, float]] = []  # noqa: RUF012 (nobody changes it); what each says of joules, money and privacy
 
 
 def handicaps(settings: Mapping[str, Any], path: Path) -> Handicaps:
