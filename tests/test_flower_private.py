@@ -185,6 +185,19 @@ def test_a_site_stops_and_the_run_goes_on(tmp_path: Path) -> None:
     assert again.seats[2].epsilon is not None and again.seats[2].epsilon < 0.2
 
 
+def test_a_run_goes_on_with_what_sites_have_counted(tmp_path: Path) -> None:
+    """With the sites' books it counts on; sites that lost theirs do nothing, and nothing is counted."""
+    nodes = [node | {"state-dir": str(tmp_path / "kept")} for node in NODES]
+    given = {**QUICK, "epsilon": 2.0, "noise": 3.0, "rounds": 2, "out": str(tmp_path / "run")}
+    first, _ = serve(Rehearsal(CLIENT, nodes), given)
+    longer = {"rounds": 3, "out": given["out"], "resume": True, "patience": 0.5}
+    with pytest.raises(UserError, match="lost its book"):
+        serve(Rehearsal(CLIENT, NODES), longer)
+    stand, records = serve(Rehearsal(CLIENT, nodes), longer)
+    assert first.begun == [8, 8, 8] and stand.begun == stand.steps == [12, 12, 12]
+    assert records[-1].epsilon[0] > records[-2].epsilon[0]
+
+
 def test_epsilon_of_two_runs_is_that_of_both_together() -> None:
     one, two = Event(0.1, 2.0, 30), Event(0.05, 1.5, 20)
     both = composed((one, two), 1e-5)
@@ -252,6 +265,9 @@ def test_a_site_does_not_trust_its_server(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="keeps its rows private"):
         check_open(context, "run")
     mine = order(batch=10, noise=2.0, epsilon=0.5)
+    for bad in ({"noise": 0.0}, {"noise": float("nan")}, {"delta": 1.0}, {"epsilon": -1.0}):
+        with pytest.raises(UserError, match="stay at home"):
+            Purse(context).allow(mine._replace(**bad), 100)
     purse = Purse(context)
     steps = purse.allow(mine._replace(steps=1000), 100)
     site = Site(sampling.share(sampling.chance(10, 100)), 2.0, 1e-5)

@@ -158,7 +158,7 @@ class Training(Settings):
     delta: float = Field(1e-5, gt=0, lt=1, description="chance that epsilon does not hold")
     noise: float | None = Field(
         None,
-        gt=0,
+        ge=1e-3,
         le=1e6,
         description="of a private step, over the clipping norm; without it: each client's least for its "
         "epsilon",

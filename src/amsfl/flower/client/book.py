@@ -26,6 +26,7 @@ from amsfl.record import read_sealed, write_sealed
 from amsfl.record.disk import make_folder, safe_name
 
 DELTA = 1e-5
+LEAST = 1e-3  # noise of an order, over its clipping norm
 IN_CONTEXT = "amsfl-privacy"
 
 
@@ -55,6 +56,11 @@ class Purse:
 
     def allow(self, order: Order, rows: int) -> int:
         """Steps that this order may have: as many as it asks for, fewer where privacy ends before."""
+        if not (order.noise >= LEAST and 0 < order.delta < 1 and order.epsilon >= 0):
+            raise UserError(
+                f"This order's noise, {order.noise:g}, is next to none, or its epsilon or delta is no such "
+                "number: this site's rows stay at home."
+            )
         agreed = Run(
             order.epsilon,
             order.delta,

@@ -14,6 +14,7 @@ from amsfl.flower.server import checks
 from amsfl.flower.server.post import Arrival, gone
 from amsfl.methods import Method
 
+FAILED = "failed"
 FAR = 10.0  # times the cohort's median
 
 
@@ -39,7 +40,7 @@ def judge(
     wanted = protocol.travelling(method, model.anchor.size) if wanted is None else wanted
     message = arrival.message
     if message.has_error():
-        return f"{'gone' if gone(message) else 'failed'}: {message.error.reason}"
+        return f"{'gone' if gone(message) else FAILED}: {message.error.reason}"
     try:
         reply = wire.unpack_reply(message.content)
         parts = {name: part for name, part in wanted.items() if not part.size} | reply.parts
@@ -68,6 +69,11 @@ def judge(
     named = dict(zip(checks.PARTS, sizes, strict=True))
     at = arrival.sent.at + arrival.seconds
     return Good(order.client, reply, upload, named, lr, arrival.seconds, at, asked=order.steps)
+
+
+def undone(order: wire.Order, verdict: str) -> int:
+    """Steps of the order that the client did not do, by its own word."""
+    return order.steps if verdict.startswith(FAILED) else 0
 
 
 def oversized(

@@ -17,7 +17,7 @@ from amsfl.federation import ServeConfig
 from amsfl.federation.planner import Decision, Planner
 from amsfl.flower import wire
 from amsfl.flower.server import roster
-from amsfl.flower.server.accept import judge, oversized
+from amsfl.flower.server.accept import judge, oversized, undone
 from amsfl.flower.server.door import Door
 from amsfl.flower.server.exchange import Came
 from amsfl.flower.server.landed import Job, Landed, Lost, came
@@ -73,7 +73,7 @@ class Aloft:
         del self.jobs[order.client]
         verdict = judge(self.desk.method, order, job.model, arrival)
         if isinstance(verdict, str):
-            self.door.refuse(order.client, verdict)
+            self.door.refuse(order.client, verdict, undone(order, verdict))
             self.dropped.append(Lost(order.client, job.at, self.post.now(), order.steps))
         else:
             self.landed.append(Landed(job, verdict))

@@ -46,13 +46,19 @@ class Door:
         self.strangers: set[int] = set()
         self.claims: dict[int, str] = {}  # nodes that wait for a name that another one holds
         self.refused: list[dict[str, Any]] = []
+        self.undone: list[tuple[int, int]] = []  # clients and steps of orders that came to nothing
         self.notes: list[str] = []
         self.late: list[Arrival] = []  # replies to orders of rounds that are over
         # where rounds do not wait for all: takes a reply, if it is one that somebody waits for
         self.landing: Callable[[Arrival], bool] = lambda arrival: False
 
-    def refuse(self, client: int | None, why: str) -> None:
-        """The same refusal of somebody who is asked again and again is told once a round."""
+    def refuse(self, client: int | None, why: str, undone: int = 0) -> None:
+        """The same refusal of somebody who is asked again and again is told once a round.
+
+        `undone`: steps of its order, where the client says itself that it did not do them.
+        """
+        if client is not None and undone:
+            self.undone.append((client, undone))
         item = {"client": client, "reason": short(why)}
         if item not in self.refused:
             self.refused.append(item)

@@ -11,7 +11,7 @@ from amsfl.federation import ServeConfig
 from amsfl.federation.planner import Decision
 from amsfl.flower import wire
 from amsfl.flower.server import late
-from amsfl.flower.server.accept import Good, judge, oversized
+from amsfl.flower.server.accept import Good, judge, oversized, undone
 from amsfl.flower.server.door import Door
 from amsfl.flower.server.orders import Desk, predicted
 from amsfl.flower.server.post import Post
@@ -93,7 +93,7 @@ class Exchange:
                 continue
             verdict = judge(self.desk.method, order, model, arrival, wanted)
             if isinstance(verdict, str):
-                self.door.refuse(order.client, verdict)
+                self.door.refuse(order.client, verdict, undone(order, verdict))
             else:
                 found.append(verdict)
         self._missing(ids)

@@ -114,8 +114,16 @@ class Purse:
             begun = stand.begun[who] - item.asked + item.reply.steps
             stand.begun[who] = max(begun, min(item.reply.taken, most))
 
-    def heard(self, stand: Progress, refused: Iterable[Mapping[str, Any]]) -> None:
-        """Why clients' work could not be taken: one that may take no further step is asked no more."""
+    def heard(
+        self,
+        stand: Progress,
+        refused: Iterable[Mapping[str, Any]],
+        undone: Iterable[tuple[int, int]],
+    ) -> None:
+        """Why clients' work could not be taken: what was not done told nothing, and one that may take no
+        further step is asked no more."""
+        for who, steps in undone:
+            stand.begun[who] -= steps
         for item in refused:
             who = item["client"]
             if who is not None and wire.SPENT in item["reason"] and self.ledger.budgets:

@@ -238,7 +238,8 @@ class Server:
         started, expected = self.post.now(), self.desk.expected(stand)
         came = self.aloft.round(stand, self.planner, began) if self.aloft else self._whole(stand)
         self.exchange.hear_late(stand)
-        self.purse.heard(stand, self.door.refused)
+        self.purse.heard(stand, self.door.refused, self.door.undone)
+        self.door.undone = []
         if came is None or not (came.good or self.purse.whole):
             return None
         decision, model, cohort, kept, good, down, took, timeline, lost = came
