@@ -44,7 +44,7 @@ def _figure(rows: Sequence[Row]) -> "Figure":
         axes.plot(row.worst, place, look.marker.code, color=look.colour, ms=6, mew=0)
     axes.set_yticks(range(len(names)), names, fontsize=7)
     axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.set_xlim(0, 1.01)
+    axes.set_xlim(-0.02, 1.02)
     axes.set_xlabel("accuracy under the worst attack")
     keys = [Line2D([], [], color=style.INK, marker="o", mfc="none", mew=0.8, ls="")]
     keys += [Line2D([], [], color=look.colour, marker=look.marker.code, ls="") for look in looks.values()]
