@@ -8,6 +8,7 @@ import pytest
 from federation_small import SMALL, own_data
 
 import amsfl
+from amsfl import study
 from amsfl.record import RoundRecord
 from amsfl.record.timeline import Span, spans
 from amsfl.report.measure import timeline
@@ -97,3 +98,19 @@ def test_a_report_shows_it(ends: dict[str, str], tmp_path: Path) -> None:
     assert (found.oldest > 0) == asynchronous
     if asynchronous:  # nobody waits; what is under way at the end came to nothing that is on record
         assert timeline.painted(source.series[0], "makespan", [0, 1, 2], 60)[0].any(1).sum() >= 2
+
+
+def test_a_study_of_rounds_that_do_not_wait_has_a_timeline(tmp_path: Path) -> None:
+    """Clients come and go, and nobody waits: each trial's rounds say who worked when, as a run's do."""
+    own = {key: value for key, value in SMALL.items() if key != "method"}
+    apart = own | {"clock": "makespan", "round_end": "buffer:2", "availability": "chain:2,1", "clients": 4}
+    data = own_data(evals=own_data().evals | {"test": own_data().evals["holdout"]})
+    plan = study.Study("s", "compare", 1, 7, "fedavg", apart, {"fedavg": {}, "fedbuff": {}})
+    assert plan._replace(run=own).config("fedavg").local_accuracy
+    assert not plan.config("fedbuff").local_accuracy
+    with study.start(tmp_path, plan, data) as home:
+        list(study.work(home, plan, data, study.pending(home, plan)))
+    series = read([tmp_path])[0].series
+    assert all(timeline.known(each) for each in series)
+    shares = timeline.shares(series[1], "makespan")
+    assert shares.working is not None and 0 < shares.working.mean <= 100

@@ -1,6 +1,7 @@
 """How a run's rounds end and what happens to clients on their way, if method, clock and cohort go with it."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from amsfl import clock, methods
@@ -29,6 +30,17 @@ def weather_of(config: RunConfig, profile: clock.Profile, names: Sequence[str]) 
     if not found.calm and config.local_accuracy:
         raise UserError("Clients' own models are scored where all come in; leave --local-accuracy out.")
     return found
+
+
+def whole_rounds(config: RunConfig, method: methods.Method) -> bool:
+    """Whether all of a cohort come in every round, on the newest model: only then their own are scored."""
+    quiet = config.model_copy(update={"local_accuracy": False})
+    end = round_end_of(quiet, method, config.cohort or config.clients)
+    calm = config.availability == "always" and not config.jitter and not config.failure
+    if calm and config.profile.endswith(".csv"):
+        columns = clock.read_sites(Path(config.profile)).columns
+        calm = not {"jitter", "failure", "on_seconds"} & {*columns}
+    return end.kind == "all" and calm
 
 
 def check_everyone(method: methods.Method, end: clock.RoundEnd, cohort: int, clients: int) -> None:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from amsfl.core import UserError, nearest
 from amsfl.data import Dataset
 from amsfl.federation import Own, RunConfig, make_config, read_toml
+from amsfl.federation.ends import whole_rounds
 from amsfl.federation.planner import policy_of
 from amsfl.federation.setup import method_of
 from amsfl.record import safe_name
@@ -19,7 +20,6 @@ CHUNK = 10  # trials that run as one batch and are saved together
 FIELDS = ("title", "kind", "trials", "seed", "reference", "run", "methods", "searched")
 FOR_ALL = {  # what a comparison needs, whatever its file says
     "stop_at_target": False,  # times to a target come from whole curves
-    "local_accuracy": True,
     "test_every": 10,  # KDDTest+ is read at the end; between, a glance is enough
     "readings": True,  # drift of every method, as a diagnostic; the clock does not charge for it
 }
@@ -28,6 +28,7 @@ ELSEWHERE = {  # settings of a run that stand in another place of a study's file
     "method": "an entry names its method",
     "seed": "a study's stands at the top of its file",
     "checkpoint_every": "a study keeps whole trials",
+    "local_accuracy": "every study has it where all clients come in",
 } | dict.fromkeys(FOR_ALL, "it is the same in every study")
 
 
@@ -49,7 +50,9 @@ class Study(NamedTuple):
 
     def config(self, entry: str) -> RunConfig:
         own = {"method": entry, **self.methods[entry]}
-        return make_config(self.run | own | self.own(entry).names() | FOR_ALL | {"seed": self.seed})
+        found = make_config(self.run | own | self.own(entry).names() | FOR_ALL | {"seed": self.seed})
+        whole = whole_rounds(found, method_of(found, self.own(entry)))
+        return found.model_copy(update={"local_accuracy": whole})
 
 
 def read_study(file: str | Path) -> Study:

@@ -151,7 +151,22 @@ def trimmed(record: RoundRecord, score: str = "accuracy") -> RoundRecord:
             for name in READINGS
             if name in record.readings
         },
+        **_apart(record),
     )
+
+
+def _apart(record: RoundRecord) -> dict[str, Any]:
+    """Who worked when, where clients do not all begin and end with the round: a report's timeline."""
+    if not record.started:
+        return {}
+    short = [[float(f"{value:.6g}") for value in column] for column in (record.started, record.arrived)]
+    return {
+        "round_seconds": record.round_seconds,
+        "staleness": record.staleness,
+        "started": short[0],
+        "arrived": short[1],
+        "dropped": record.dropped,
+    }
 
 
 def seen(record: RoundRecord, score: str) -> RoundRecord:
