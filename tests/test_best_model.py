@@ -13,9 +13,11 @@ from safetensors.numpy import load_file
 from amsfl import portable
 from amsfl.core import UserError
 from amsfl.federation import serve_config
+from amsfl.federation.planner import policy_of
 from amsfl.flower import NumpyTrainer, numpy_client, serve, wire
 from amsfl.flower.rehearsal import Rehearsal
 from amsfl.flower.server import best, orders
+from amsfl.flower.server.purse import Purse
 from amsfl.methods import make
 from amsfl.record import read_run
 
@@ -82,7 +84,8 @@ def test_settings_that_mean_nothing_are_sentences() -> None:
     for wrong in ("5,,6", "0", "5;6", "1e9"):
         with pytest.raises(UserError, match="seconds with commas between"):
             serve_config({"deadlines": wrong})
-    desk = orders.Desk(serve_config({"deadlines": "600,120,60"}), make("fedavg"), False)
+    config, method = serve_config({"deadlines": "600,120,60"}), make("fedavg")
+    desk = orders.Desk(config, method, False, Purse(config, policy_of(config, method)))
     assert [desk.deadline(1e6, number) for number in range(4)] == [600, 120, 60, 60]
     evaluate, _ = scored()
     _, records = serve(Rehearsal(CLIENT, NODES), {**SETTINGS, "rounds": 1, "judge_by": "auc"}, evaluate)

@@ -54,30 +54,36 @@ def dealer(task: Task, batch: int, private: bool = False) -> Callable[..., Cards
     """deal(who [trials, cohort], steps, lr [trials, 1 or cohort], known, number) -> Cards; with `trial`, of
     jobs [jobs] that are any trials'."""
     shards, seeds = task.shards, sampling.words(task.seeds)
-    clients = shards.size.shape[1]
+    trials, clients = shards.size.shape
     chances = sampling.digits(batch, shards.size)
-    if not private:
-        chances = chances[..., :0]
+    chances = chances.reshape(trials * clients, -1)[:, : None if private else 0]
     noise = np.zeros(shards.size.shape) if task.noise is None else task.noise
+    noise = noise.astype(task.dtype).ravel()
+    everybody = np.arange(trials * clients)
+    # what never changes, in one table: every round of short ones waits for its cards
+    known_ahead = np.stack([everybody // clients, everybody, shards.start.ravel(), shards.size.ravel()], 1)
+    known_ahead = known_ahead.astype(np.int32)
 
     def deal(
         who: Array, steps: Array, lr: Array, known: Array, number: Array, trial: Array | None = None
     ) -> Cards:
         if trial is None:
-            trial = np.broadcast_to(np.arange(len(who), dtype=np.int32)[:, None], who.shape)
+            trial = np.arange(len(who), dtype=np.int32)[:, None]
+        mine = (trial * clients + who).ravel()
         with np.errstate(over="ignore"):  # hashes do
             keys = sampling.stream(seeds[trial], sampling.words(number), sampling.words(who))
-        place = trial, who
-        told = Told(trial, trial * clients + who, shards.start[place], shards.size[place], steps, *keys)
-        weighed = Weighed(lr, known, noise[place])
-        return Cards(
-            np.stack([_bits(part).ravel() for part in told], 1),
-            np.stack([np.broadcast_to(part, who.shape).ravel() for part in weighed], 1).astype(task.dtype),
-            chances[place].reshape(who.size, chances.shape[-1]),
-        )
+        whole = np.empty((len(mine), len(Told._fields)), np.int32)
+        whole[:, :4] = known_ahead[mine]
+        for column, part in enumerate((steps, *keys), 4):
+            whole[:, column] = _bits(part).ravel()
+        real = np.empty((len(mine), len(Weighed._fields)), task.dtype)
+        for column, part in enumerate((lr, known)):
+            real[:, column] = np.broadcast_to(part, who.shape).ravel()
+        real[:, 2] = noise[mine]
+        return Cards(whole, real, chances[mine])
 
     return deal
 
 
 def _bits(part: Array) -> Array:
-    return part.view(np.int32) if part.dtype == np.uint32 else part.astype(np.int32)
+    return part.view(np.int32) if part.dtype == np.uint32 else part

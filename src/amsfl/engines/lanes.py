@@ -178,12 +178,14 @@ class Lanes:
 
     def _share(self, orders: Orders) -> Any:
         """How much every upload counts; the last plan's is kept, as its queues are."""
-        before, mix = self._mixed
+        before, _ = self._mixed
         plan = np.stack([orders.weights, orders.steps])
         if before is None or not np.array_equal(before, plan):
-            mix = self._mix(*devices.put((orders.weights, orders.steps), self.mesh, P()))
-            self._mixed = plan, mix
-        return mix
+            given = orders.weights, orders.steps
+            if jax.process_count() > 1:
+                given = devices.put(given, self.mesh, P())
+            self._mixed = plan, self._mix(*given)
+        return self._mixed[1]
 
     def work(self, starts: Starts, jobs: Jobs) -> Done:
         self._aloft = self._aloft or self._flights()

@@ -259,7 +259,6 @@ class Server:
         self.purse.count(stand, good)
         self.door.notes += notes(good)
         shares = roster.weights(stand.seats)[cohort[kept]]
-        stand.refused += len(self.door.refused)
         spent = {"sum": float(sum(item.seconds for item in good)), "makespan": float(took)}
         stand.seconds = {key: stand.seconds[key] + spent[key] for key in spent}
         sizes = [protocol.weight(part) for item in good for part in item.reply.parts.values()]
@@ -290,6 +289,7 @@ class Server:
             epsilon=self.purse.ledger.bounds(self.purse.used(stand)),
             **timeline,
         )
+        stand.refused += len(self.door.refused)  # now: what came late may be heard while the model is scored
         self.door.refused, self.door.notes = [], []
         return record
 
