@@ -143,7 +143,7 @@ def test_the_secret_is_read_once_and_is_no_file() -> None:
 
 def test_a_part_of_a_message_that_is_on_its_way_is_asked_for_again_soon() -> None:
     """Flower announces a message before its parts are there, and would sleep a second for the first."""
-    from flwr.supercore.inflatable.inflatable_utils import ObjectUnavailableError
+    from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, ObjectUnavailableError
     from flwr.superlink.grid import http_grid
     from flwr.supernode import start_client_internal as loop
 
@@ -151,7 +151,7 @@ def test_a_part_of_a_message_that_is_on_its_way_is_asked_for_again_soon() -> Non
         hasten(module)
         once = module.pull_objects  # type: ignore[attr-defined]
         hasten(module)
-        assert module.pull_objects is once  # type: ignore[attr-defined]
+        assert module.pull_objects.func is once.func  # type: ignore[attr-defined]
         tries = {"a": 0, "b": 0}
 
         def pull(key: str, tries: dict[str, int] = tries) -> bytes:
@@ -162,6 +162,14 @@ def test_a_part_of_a_message_that_is_on_its_way_is_asked_for_again_soon() -> Non
 
         assert once(["a", "b"], pull) == {"a": b"a", "b": b"b"} and tries == {"a": 3, "b": 3}
         assert once.keywords["initial_backoff"] < 0.1  # type: ignore[attr-defined]
+
+    def never(key: str) -> bytes:
+        raise ObjectUnavailableError(key)
+
+    hasten(http_grid, 0.1)
+    with pytest.raises(ObjectPullError, match="timeout"):  # its sender died
+        http_grid.pull_objects(["a"], never)
+    hasten(http_grid)
 
 
 def test_a_killed_deployment_s_temporary_folder_is_removed_and_nobody_else_s(tmp_path: Path) -> None:

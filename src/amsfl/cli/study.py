@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markdown import Markdown
 
 from amsfl.cli.errors import friendly
 from amsfl.cli.screen import plain, screen
+from amsfl.cli.study_end import present, watcher
 from amsfl.cli.study_energy import energy
 from amsfl.cli.study_privacy import audit, privacy
 
@@ -40,7 +40,6 @@ def adaptivity(
     Takes about an hour on two cores. Stop it with Ctrl-C and continue it with the same command.
     """
     from amsfl.data import load
-    from amsfl.record import dumps
     from amsfl.report.draw.speedups import draw
     from amsfl.study import adaptivity as work
     from amsfl.study import speedups
@@ -51,17 +50,10 @@ def adaptivity(
         if dataset.note:
             console.print(plain(dataset.note))
 
-        def watch(name: str, number: int, total: int) -> None:
-            console.print(f"{number + 1} of {total}: {name}")
-
-        work.run(out, dataset, range(first_seed, first_seed + seeds), ablations, watch)
+        work.run(out, dataset, range(first_seed, first_seed + seeds), ablations, watcher())
     rows = speedups.table(work.read(out))
     text = speedups.as_markdown(rows)
-    (out / "speedups.md").write_text(text, encoding="utf-8")
-    (out / "speedups.json").write_text(dumps([row._asdict() for row in rows], indent=1), encoding="utf-8")
-    draw(rows, out)
-    screen(width=140).print(Markdown(text))
-    typer.echo(f"{out / 'speedups.md'}, {out / 'speedups.png'}")
+    present(out, "speedups", [row._asdict() for row in rows], text, lambda: draw(rows, out))
 
 
 @app.command()
@@ -88,15 +80,11 @@ def robustness(
     from amsfl.report.draw.robustness import draw
     from amsfl.study import robustness as work
 
-    console = screen(stderr=True)
     counts = [int(each) for each in foes.split(",") if each.strip().isdigit() and 0 < int(each) < 10]
     if len(counts) != len(foes.split(",")):
         raise UserError(f"--foes is {foes!r}; give numbers from 1 to 9 with commas, as in 1,2.")
     if not only_report:
         dataset = load(data, data_dir=data_dir)
-
-        def watch(name: str, number: int, total: int) -> None:
-            console.print(plain(f"{number + 1} of {total}: {name}"))
 
         chosen = [each for each in work.CONTESTANTS if names.lower() in each.lower()]
         if not chosen:
@@ -105,13 +93,10 @@ def robustness(
             )
         which = [each.strip() for each in attacks.split(",") if each.strip()] or work.ATTACKS
         todo = list(work.units(range(first_seed, first_seed + seeds), counts, seconds, chosen, which))
-        work.run(out, dataset, todo, watch)
+        work.run(out, dataset, todo, watcher())
     rows = work.read(out)
     text = work.as_markdown(rows)
-    (out / "robustness.md").write_text(text, encoding="utf-8")
-    draw(rows, out)
-    screen(width=140).print(Markdown(text))
-    typer.echo(f"{out / 'robustness.md'}, {out / 'robustness.png'}")
+    present(out, "robustness", [row._asdict() for row in rows], text, lambda: draw(rows, out))
 
 
 @app.command()
@@ -132,30 +117,20 @@ def asynchrony(
     """
     from amsfl.core import UserError
     from amsfl.data import load
-    from amsfl.record import dumps
     from amsfl.report.draw.asynchrony import draw
     from amsfl.study import asynchrony as work
     from amsfl.study import asynchrony_table as tables
 
-    console = screen(stderr=True)
     if not only_report:
         names = [name for name in work.CONTESTANTS if only.lower() in name.lower()]
         if not names:
             raise UserError(f"No contestant has {only!r} in its name: {'; '.join(work.CONTESTANTS)}.")
         dataset = load(data, data_dir=data_dir)
 
-        def watch(name: str, number: int, total: int) -> None:
-            console.print(plain(f"{number + 1} of {total}: {name}"))
-
-        work.run(out, dataset, list(work.units(range(first_seed, first_seed + seeds), names)), watch)
+        work.run(out, dataset, list(work.units(range(first_seed, first_seed + seeds), names)), watcher())
     cells = work.read(out)
     text = tables.as_markdown(tables.table(cells))
-    (out / "asynchrony.md").write_text(text, encoding="utf-8")
-    every = [cell._asdict() for cell in cells]
-    (out / "asynchrony.json").write_text(dumps(every, indent=1), encoding="utf-8")
-    draw(cells, out)
-    screen(width=140).print(Markdown(text))
-    typer.echo(f"{out / 'asynchrony.md'}, {out / 'asynchrony.png'}")
+    present(out, "asynchrony", [cell._asdict() for cell in cells], text, lambda: draw(cells, out))
 
 
 @app.command()
@@ -176,7 +151,6 @@ def suite(
 
     Takes about an hour on two cores. Stop it with Ctrl-C and continue it with the same command.
     """
-    from amsfl.record import dumps
     from amsfl.report.draw.speedups import draw
     from amsfl.study import suite as work
     from amsfl.study import suite_cases, suite_score
@@ -194,9 +168,5 @@ def suite(
     text = suite_score.as_markdown(groups)
     if any(row.who != work.OURS for group in groups.values() for row in group):
         text += "\n" + suite_score.ablation(groups)
-    (out / "suite.md").write_text(text, encoding="utf-8")
     every = {title: [row._asdict() for row in group] for title, group in groups.items()}
-    (out / "suite.json").write_text(dumps(every, indent=1), encoding="utf-8")
-    draw(suite_score.dots(groups), out)
-    screen(width=140).print(Markdown(text))
-    typer.echo(f"{out / 'suite.md'}, {out / 'speedups.png'}")
+    present(out, "suite", every, text, lambda: draw(suite_score.dots(groups), out), "speedups")

@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markdown import Markdown
 
 from amsfl.cli.errors import friendly
-from amsfl.cli.screen import plain, screen
+from amsfl.cli.study_end import numbers, present, watcher
 
 
 @friendly
@@ -34,12 +33,10 @@ def energy(
     Stop it with Ctrl-C and continue it with the same command.
     """
     from amsfl.data import load
-    from amsfl.record import dumps
     from amsfl.report.draw.trade_off import draw
     from amsfl.study import energy as work
     from amsfl.study import units
 
-    console = screen(stderr=True)
     if not only_report:
         dataset = load(data, data_dir=data_dir)
         settings = {
@@ -47,26 +44,10 @@ def energy(
             "profile": profile, "rounds": rounds, "details": False,
         }  # fmt: skip
         least = work.limits(settings, dataset)  # says, too, whether the profile knows joules
-        asked: list[float | None] = [*_numbers(budgets), None] if budgets else least
-
-        def watch(name: str, number: int, total: int) -> None:
-            console.print(plain(f"{number + 1} of {total}: {name}"))
+        asked: list[float | None] = [*numbers("--budgets", budgets, "20,40,80"), None] if budgets else least
 
         todo = list(work.todo(settings, asked, range(first_seed, first_seed + seeds)))
-        units.run(out, dataset, todo, work.end, watch)
+        units.run(out, dataset, todo, work.end, watcher())
     rows = work.read(out)
     text = work.as_markdown(rows)
-    (out / "energy.md").write_text(text, encoding="utf-8")
-    (out / "energy.json").write_text(dumps([row._asdict() for row in rows], indent=1), encoding="utf-8")
-    draw(rows, out)
-    screen(width=140).print(Markdown(text))
-    typer.echo(f"{out / 'energy.md'}, {out / 'energy.png'}")
-
-
-def _numbers(given: str) -> list[float]:
-    from amsfl.core import UserError
-
-    try:
-        return [float(each) for each in given.split(",")]
-    except ValueError:
-        raise UserError(f"--budgets is {given!r}; give joules with commas, as in 20,40,80.") from None
+    present(out, "energy", [row._asdict() for row in rows], text, lambda: draw(rows, out))

@@ -8,6 +8,7 @@ from rich.markdown import Markdown
 
 from amsfl.cli.errors import friendly
 from amsfl.cli.screen import plain, screen
+from amsfl.cli.study_end import numbers, present, watcher
 
 
 @friendly
@@ -28,28 +29,19 @@ def privacy(
     Stop it with Ctrl-C and continue it with the same command.
     """
     from amsfl.data import load
-    from amsfl.record import dumps
     from amsfl.report.draw.privacy import draw
     from amsfl.study import privacy as work
     from amsfl.study import units
 
-    console = screen(stderr=True)
     if not only_report:
         dataset = load(data, data_dir=data_dir)
 
-        def watch(name: str, number: int, total: int) -> None:
-            console.print(plain(f"{number + 1} of {total}: {name}"))
-
         every = range(first_seed, first_seed + seeds)
-        todo = list(work.todo(every, _numbers(epsilons), rounds, model, partition))
-        units.run(out, dataset, todo, work.end, watch)
+        todo = list(work.todo(every, numbers("--epsilons", epsilons, "1,2,4"), rounds, model, partition))
+        units.run(out, dataset, todo, work.end, watcher())
     rows = work.read(out)
     text = work.as_markdown(rows)
-    (out / "privacy.md").write_text(text, encoding="utf-8")
-    (out / "privacy.json").write_text(dumps([row._asdict() for row in rows], indent=1), encoding="utf-8")
-    draw(rows, out)
-    screen(width=140).print(Markdown(text))
-    typer.echo(f"{out / 'privacy.md'}, {out / 'privacy.png'}")
+    present(out, "privacy", [row._asdict() for row in rows], text, lambda: draw(rows, out))
 
 
 @friendly
@@ -74,9 +66,8 @@ def audit(
     pool = load(data, data_dir=data_dir)
     if not pool.classes:
         raise UserError(f"The data {data!r} has no classes, and canaries are rows of a class.")
-    todo = list(
-        work.audits(pool, _numbers(epsilons), range(first_seed, first_seed + seeds), rounds, canaries)
-    )
+    claimed, every = numbers("--epsilons", epsilons, "1,2,4"), range(first_seed, first_seed + seeds)
+    todo = list(work.audits(pool, claimed, every, rounds, canaries))
     rows = []
     for number, each in enumerate(todo):
         rows.append(each())
@@ -85,12 +76,3 @@ def audit(
         screen(stderr=True).print(plain(f"{line}, proved {rows[-1].bound:.2f}"))
     screen(width=140).print(Markdown(text))
     typer.echo(f"{out / 'audit.md'}")
-
-
-def _numbers(given: str) -> list[float]:
-    from amsfl.core import UserError
-
-    try:
-        return [float(each) for each in given.split(",")]
-    except ValueError:
-        raise UserError(f"--epsilons is {given!r}; give numbers with commas, as in 1,2,4.") from None

@@ -11,9 +11,10 @@ FIRST, LONGEST = 0.03, 1.0  # seconds; each sleep is twice the one before (Flowe
 TRIES = 5000  # Flower's own 500 tries last over an hour; ours are to last as long
 
 
-def hasten(module: ModuleType) -> None:
-    """Let a module of Flower's that fetches messages ask again soon. It has no setting for it."""
+def hasten(module: ModuleType, at_most: float | None = None) -> None:
+    """Let a module of Flower's that fetches messages ask again soon, for `at_most` so many seconds: of who
+    died while it sent, parts never come. It has no setting for it."""
     fetch = getattr(module, "pull_objects")  # noqa: B009  (a name that the module only imports)
-    if not isinstance(fetch, partial):
-        soon = partial(fetch, initial_backoff=FIRST, backoff_cap=LONGEST, max_tries_per_object=TRIES)
-        setattr(module, "pull_objects", soon)  # noqa: B010
+    fetch = fetch.func if isinstance(fetch, partial) else fetch
+    soon = partial(fetch, initial_backoff=FIRST, backoff_cap=LONGEST, max_tries_per_object=TRIES)
+    setattr(module, "pull_objects", partial(soon, max_time=at_most) if at_most else soon)  # noqa: B010

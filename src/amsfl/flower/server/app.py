@@ -25,6 +25,7 @@ from amsfl.record import RoundRecord, read_manifest
 from amsfl.record.fingerprint import settings_now
 from amsfl.track import make
 
+UPLOAD = 30.0  # seconds that the parts of a reply may take at least, however soon the deadline
 LENGTH = ("rounds", "seconds", "target")  # what may change when a run goes on
 
 
@@ -78,7 +79,6 @@ def serve(
     Returns:
         Where the run stands at its end, and its rounds.
     """
-    hasten(http_grid)
     own, rest = brought(settings)
     rest |= own.names()
     out, again, force = rest.pop("out", None), bool(rest.pop("resume", False)), bool(rest.pop("force", False))
@@ -87,6 +87,7 @@ def serve(
     if again and where is None:
         raise UserError("To resume, say which record folder: out=FOLDER.")
     config = resumed(where, rest) if again and where else serve_config(rest)
+    hasten(http_grid, max(config.deadline, UPLOAD) if config.deadline else None)
     first = start(config) if callable(start) else start
     with audience(config, lambda record: say(record, server.names), trackers, out=where) as heard:
         server = Server(grid, config, evaluate, first, plan_by, where, heard.on_round, own, tell, force, form)

@@ -36,8 +36,10 @@ class Arrival(NamedTuple):
 
 
 def gone(message: Message) -> bool:
-    """Whether Flower answered in a node's place, whose heartbeat stopped; the node said nothing wrong."""
-    return message.has_error() and message.error.code == ErrorCode.NODE_UNAVAILABLE
+    """Whether Flower answered in a node's place: its heartbeat stopped, or it went while its reply was on its
+    way; the node said nothing wrong."""
+    lost = (ErrorCode.NODE_UNAVAILABLE, ErrorCode.MESSAGE_UNAVAILABLE)
+    return message.has_error() and message.error.code in lost
 
 
 class Post:
