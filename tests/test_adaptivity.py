@@ -86,6 +86,7 @@ def test_who_never_arrives_counts_against_itself():
     assert at97[1].mean == pytest.approx(4 / 20) and at97[1].missed == 1
 
 
+@pytest.mark.slow
 def test_the_study_in_miniature(tmp_path, monkeypatch):
     """Two units of real runs, interrupted between them and continued, then its table, picture and JSON."""
     data = load("nslkdd-synth")

@@ -82,6 +82,7 @@ def test_every_library_has_the_same_logits(spec: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(names["load"]()(torch.from_numpy(x)).numpy(), expected, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_transformer_by_its_name(tmp_path: Path) -> None:
     data, spec = rows("transformer:16-1-20"), "transformer:16-1-20"
     settings: dict[str, Any] = {"method": "fedavg", "clients": 2, "rounds": 1, "steps": 2, "engine": "loop"}

@@ -83,6 +83,7 @@ def test_compared_reported_and_checked(house):
     assert any(row["holds"] for row in verdicts)
 
 
+@pytest.mark.slow
 def test_served_through_a_real_federation(house, tmp_path):
     """Two rounds on a SuperLink and three SuperNodes: what travels weighs half, and the rule is followed."""
     pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
