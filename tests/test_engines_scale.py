@@ -120,7 +120,7 @@ def alone() -> dict[str, np.ndarray]:
         return train("scaffold", one) | run_whole()
 
 
-@pytest.mark.parametrize(("processes", "each"), [(1, 4), (2, 2)])
+@pytest.mark.parametrize(("processes", "each"), [pytest.param(1, 4, marks=pytest.mark.slow), (2, 2)])
 def test_devices_and_processes_do_not_change_the_result(tmp_path, alone, processes, each):
     for found in start(tmp_path, processes, each):
         assert found.pop("shape").tolist() == [processes * each, processes]
