@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from flower_project import project
 from typer.testing import CliRunner
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
@@ -17,25 +18,13 @@ from amsfl.flower.deploy import run as deploying
 from amsfl.flower.deploy.speeds import in_order
 from amsfl.record import read_run
 
-PROJECT = """
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-[project]
-name = "mine"
-version = "1.0.0"
-description = "tests"
-[tool.flwr.app]
-publisher = "tests"
-[tool.flwr.app.components]
-serverapp = "mine.server:app"
-clientapp = "mine.client:app"
-[tool.flwr.app.config]
+CONFIG = """\
 clients = 2
 rounds = 50
 scale = 1.0
 options.mu = 0.5
 """
+PROJECT = project("mine", "server:app", "client:app", CONFIG)
 CLIENT = """
     import numpy as np
     from amsfl.flower import NumpyTrainer, numpy_client

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flower_project import project
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
 
@@ -35,20 +36,7 @@ BATCH, LR = 16, 0.1
 STEPS = [[3, 1, 5], [2, 4, 1]]
 TWICE = ("scaffold",)  # its client state must have come back by the second round
 
-PROJECT = """
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-[project]
-name = "trial"
-version = "1.0.0"
-description = "tests"
-[tool.flwr.app]
-publisher = "tests"
-[tool.flwr.app.components]
-serverapp = "trial.app:server"
-clientapp = "trial.app:client"
-[tool.flwr.app.config]
+CONFIG = """\
 scene = "methods"
 folder = ""
 out = ""
@@ -56,6 +44,7 @@ resume = false
 rounds = 1
 deadline = 60.0
 """
+PROJECT = project("trial", "app:server", "app:client", CONFIG)
 
 APP = '''
 """Clients of softmax regression in numpy, on minibatches that the test has drawn; two methods through jax."""

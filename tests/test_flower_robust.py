@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flower_project import project
 from safetensors.numpy import load_file
 from typer.testing import CliRunner
 
@@ -97,22 +98,7 @@ def test_seconds_that_nobody_sees_are_steps_where_clients_are_doubted() -> None:
     np.testing.assert_allclose([doubted.step[2], doubted.rest[2]], [[2.0], [5.0]])
 
 
-PROJECT = """
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-[project]
-name = "strangers"
-version = "1.0.0"
-description = "tests"
-[tool.flwr.app]
-publisher = "tests"
-[tool.flwr.app.components]
-serverapp = "strangers.server:app"
-clientapp = "strangers.client:app"
-[tool.flwr.app.config]
-clients = 5
-"""
+PROJECT = project("strangers", "server:app", "client:app", "clients = 5\n")
 SERVER = """
 from amsfl.flower import server_app
 

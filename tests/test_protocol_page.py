@@ -14,6 +14,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[
 import plain_client
 
 from amsfl import methods
+from amsfl.clock.profile import SPENDING
 from amsfl.flower import NumpyTrainer, numpy_client, serve, wire
 from amsfl.flower.rehearsal import Rehearsal
 from amsfl.record.schema import RoundRecord
@@ -69,7 +70,7 @@ def test_its_scores_count() -> None:
 
 def test_the_page_names_every_field_and_every_method() -> None:
     for kind in (wire.Order, wire.Hello):
-        known = {*kind._fields, *wire.SPENDS} - {"options", "model", "buffers", "spends"}
+        known = {*kind._fields, *SPENDING} - {"options", "model", "buffers", "spends"}
         assert [field for field in known if f"`{field}`" not in PAGE and f".{field}`" not in PAGE] == []
     for field in (
         *wire.Reading._fields,

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
+from amsfl.clock.profile import SPENDING
 from amsfl.core import Parts, Reading
 
 Vector = np.ndarray[Any, np.dtype[Any]]
@@ -36,7 +37,6 @@ NOTHING = np.zeros(0, np.float32)
 SMALL = 1 << 20  # bytes: arrays that weigh less together travel within their record
 SPENT = "privacy is spent"  # how a site begins that may not take a further step
 PRIVATE = ("clip", "noise", "epsilon", "delta")  # fields of orders under privacy alone
-SPENDS = ("joules_step", "joules_mb", "cost_mb")  # as a profile's columns are called
 NUMBERS = "fiub"  # kinds of dtype that travel: floats, integers, truth
 
 
@@ -230,7 +230,7 @@ def unpack_hello(content: RecordDict) -> Hello:
         speed,
         float(hello["epsilon"]) if "epsilon" in hello else None,
         str(hello.get("open", "")),
-        {name: float(hello[name]) for name in SPENDS if name in hello},
+        {name: float(hello[name]) for name in SPENDING if name in hello},
     )
 
 

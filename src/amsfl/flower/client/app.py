@@ -9,6 +9,7 @@ from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
 from amsfl import methods, protocol, transmit
+from amsfl.clock.profile import SPENDING
 from amsfl.core import Kind, Transmit, UserError, spelled
 from amsfl.flower import wire
 from amsfl.flower.client import hidden, kept, probe, work
@@ -18,7 +19,7 @@ from amsfl.flower.client.work import Trainer, drives
 from amsfl.methods import Method
 from amsfl.privacy import clipped
 
-SPENDS = {name: name.replace("_", "-") for name in wire.SPENDS}  # as node-configs spell it
+SPENDS = {name: name.replace("_", "-") for name in SPENDING}  # as node-configs spell it
 MakeTrainer = Callable[[Context], Trainer]
 Own = Sequence[Method | Transmit]  # methods and transmissions that are not ours, found by their names
 

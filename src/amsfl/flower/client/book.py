@@ -11,6 +11,7 @@ ends with a Flower run. An unreadable book is no empty one.
 """
 
 import json
+from bisect import bisect_left
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -136,13 +137,7 @@ def check_open(context: Context, run: str) -> None:
 
 def most(asked: int, fits: Callable[[int], bool]) -> int:
     """The most steps up to `asked` that fit, by halving."""
-    if fits(asked):
-        return asked
-    low, high = 0, asked
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    return asked if fits(asked) else bisect_left(range(1, asked), True, key=lambda steps: not fits(steps))
 
 
 def site_name(context: Context) -> str:

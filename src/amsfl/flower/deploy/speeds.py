@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from amsfl.clock import read_sites
+from amsfl.clock.profile import SPENDING
 from amsfl.clock.sites import Sites
 from amsfl.core import Remark, UserError
 from amsfl.federation import serve_config
 from amsfl.federation.setup import client_names, load_data
 
-SPENDS = {"joules_step", "joules_mb", "cost_mb", "epsilon"}
+SPENDS = {*SPENDING, "epsilon"}
 RUN = ("resume", "force", "track")  # what is asked of one start, and is no setting of the run
 
 

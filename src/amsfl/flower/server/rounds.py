@@ -22,7 +22,7 @@ from amsfl.federation.rounds import by_rule, counted
 from amsfl.federation.setup import Own, method_of, takes_readings, work_of
 from amsfl.flower import wire
 from amsfl.flower.server import best, costs, progress, roster, scoring
-from amsfl.flower.server.accept import effective
+from amsfl.flower.server.accept import FAILED, effective
 from amsfl.flower.server.aloft import Aloft
 from amsfl.flower.server.door import Door
 from amsfl.flower.server.ending import Ending
@@ -159,7 +159,7 @@ class Server:
 
     def _all_failed(self, stand: Progress) -> bool:
         """Whether all clients raised, and none has ever taken a step: that is the app, not the weather."""
-        failed = {item["client"] for item in self.door.refused if item["reason"].startswith("failed: ")}
+        failed = {item["client"] for item in self.door.refused if item["reason"].startswith(f"{FAILED}: ")}
         return stand.round == 0 and failed >= set(range(len(stand.seats)))
 
     def _trouble(self, item: dict[str, Any]) -> None:

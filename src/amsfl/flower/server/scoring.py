@@ -8,7 +8,7 @@ from flwr.app import MessageType
 from amsfl.core import UserError
 from amsfl.flower import wire
 from amsfl.flower.server import costs
-from amsfl.flower.server.accept import Good
+from amsfl.flower.server.accept import FAILED, Good
 from amsfl.flower.server.door import Door
 from amsfl.flower.server.orders import Desk
 from amsfl.flower.server.post import Arrival, Post
@@ -86,7 +86,7 @@ def read(arrival: Arrival, order: wire.Order) -> dict[str, float] | str:
     """One client's scores (none where it has no test rows), or why they do not count."""
     message = arrival.message
     if message.has_error():
-        return f"failed: {message.error.reason}"
+        return f"{FAILED}: {message.error.reason}"
     try:
         echo = wire.scalars(message.content, "echo")
         scores = {str(key): float(v) for key, v in wire.scalars(message.content, "scores").items()}
