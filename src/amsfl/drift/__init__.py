@@ -1,7 +1,7 @@
 """Gradient-difference readings: gain and drift of clients, the learning rate they allow, what to believe."""
 
 from amsfl.drift import plausible
-from amsfl.drift.estimates import Estimates, coefficients, read, start, update
+from amsfl.drift.estimates import Estimates, coefficients, read, start, sum_of, update
 from amsfl.drift.gda import of_upload, reading
 from amsfl.drift.rate import Rate, next_rate
 
@@ -15,5 +15,6 @@ __all__ = [
     "read",
     "reading",
     "start",
+    "sum_of",
     "update",
 ]

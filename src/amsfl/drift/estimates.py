@@ -36,8 +36,12 @@ def start(clients: int) -> Estimates:
     return Estimates(np.full(clients, np.nan), np.full(clients, np.nan))
 
 
-def update(old: Estimates, cohort: Any, steps: Any, lr: float, reading: Reading, weights: Any) -> Estimates:
-    """Fold in one round's readings; absent clients and non-finite readings change nothing."""
+def update(old: Estimates, cohort: Any, steps: Any, lr: Any, reading: Reading, weights: Any) -> Estimates:
+    """Fold in one round's readings; absent clients and non-finite readings change nothing.
+
+    Many federations at once: memories [..., clients]; their cohorts and all that is theirs [..., n], lr, too,
+    where it is not one number.
+    """
     steps = np.asarray(steps, float)
     gain, kept = read(reading, steps, np.asarray(weights, float))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -47,15 +51,25 @@ def update(old: Estimates, cohort: Any, steps: Any, lr: float, reading: Reading,
 
 def read(reading: Reading, steps: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Relative gain and kept part R of every client, from one round's scalars alone."""
-    fields = Reading(*(np.asarray(field, float) for field in reading))
+    change, square, along = (
+        np.asarray(field, float) for field in (reading.grad_diff, reading.grad_sq, reading.delta_dir)
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
-        kept = np.clip(1 + fields.grad_diff / fields.grad_sq, *KEPT)
-        gain = fields.delta_dir / steps
+        kept = np.clip(1 + change / square, *KEPT)
+        gain = along / steps
         whole = np.isfinite(gain)  # what is known of uploads alone has no R
-        if not np.any(gain[whole]):  # no v yet
-            return np.where(whole, 1.0, np.nan), kept
-        mean = (weights * np.abs(gain))[whole].sum() / weights[whole].sum()
-        return np.where(whole, gain / mean, np.nan), kept
+        unknown = ~np.any(whole & (gain != 0), -1, keepdims=True)  # no v yet
+        mean = sum_of(weights * np.abs(gain), whole) / sum_of(weights, whole)
+        return np.where(whole, np.where(unknown, 1.0, gain / mean[..., None]), np.nan), kept
+
+
+def sum_of(values: Floats, some: Any) -> Floats:
+    """The last axis summed over `some` of it, as if the others were not there: zeros for them would round
+    otherwise."""
+    if some.all():
+        return np.asarray(values.sum(-1))
+    rows = zip(values.reshape(-1, values.shape[-1]), some.reshape(-1, some.shape[-1]), strict=True)
+    return np.array([row[here].sum() for row, here in rows]).reshape(values.shape[:-1])
 
 
 def coefficients(estimates: Estimates, cohort: Any, lr: float | None) -> tuple[Floats, Floats]:
@@ -65,17 +79,20 @@ def coefficients(estimates: Estimates, cohort: Any, lr: float | None) -> tuple[F
     """
     gain = BEFOREHAND + np.maximum(_filled(estimates.gain, 1.0)[cohort], 0.0)
     fading = _filled(estimates.fading * (1.0 if lr is None else lr), UNREAD)[cohort]
-    return gain, gain * np.clip(fading, *FADES)
+    return gain, gain * np.minimum(np.maximum(fading, FADES[0]), FADES[1])
 
 
 def _blend(old: Floats, cohort: Any, fresh: Floats) -> Floats:
-    here = old[cohort]
+    cohort = np.asarray(cohort)
+    here = np.take_along_axis(old, cohort, -1)
     mixed = np.where(np.isfinite(here), SMOOTHING * here + (1 - SMOOTHING) * fresh, fresh)
     result = old.copy()
-    result[cohort] = np.where(np.isfinite(fresh), mixed, here)
+    np.put_along_axis(result, cohort, np.where(np.isfinite(fresh), mixed, here), -1)
     return result
 
 
 def _filled(part: Floats, otherwise: float) -> Floats:
     seen = np.isfinite(part)
+    if seen.all():
+        return part
     return np.where(seen, part, part[seen].mean() if seen.any() else otherwise)

@@ -38,4 +38,4 @@ def next_rate(old: Rate, reading: Reading, weights: Any, opening: float = 1.0) -
     if old.lr is None:
         return Rate(opening * float(share @ (loss / square)), *fresh)
     mean = HALF * old.loss + (1 - HALF) * fresh[0], HALF * old.grad_sq + (1 - HALF) * fresh[1]
-    return Rate(float(np.clip(mean[0] / mean[1], LIMIT * old.lr, old.lr / LIMIT)), *mean)
+    return Rate(min(max(mean[0] / mean[1], LIMIT * old.lr), old.lr / LIMIT), *mean)

@@ -10,10 +10,10 @@ from amsfl import clock
 from amsfl.core import Reading
 from amsfl.drift import plausible
 from amsfl.engines import Orders, State
+from amsfl.federation import deciding, landing, learning, private, takeoff
 from amsfl.federation import flight as queue
-from amsfl.federation import landing, private, takeoff
+from amsfl.federation.desk import Decision, Heeded, Memory
 from amsfl.federation.flight import Flight, Move
-from amsfl.federation.planner import Decision, Memory
 from amsfl.federation.setup import Parts
 
 Reached = dict[str, float]
@@ -51,12 +51,25 @@ class Worked(NamedTuple):
     weighed: dict[int, dict[str, Any]]  # how much each of the cohort counts after each link of a rule
 
 
-def until_the_server_moves(parts: Parts, trial: Trial) -> Move:
+def agreed(parts: Parts, running: list[Trial]) -> dict[int, Decision]:
+    """What trials decide for the round that they begin, all of them together; of those in which it is certain
+    who begins it, and that they do so once: everybody is waited for and comes."""
+    sure = [t for t in running if parts.end.kind == "all" and parts.weather[t.index].calm]
+    asked = []
+    for trial in sure:
+        allowed = allowance(parts, trial)
+        who = takeoff.drawn(parts, trial.seed, trial.flight, trial.round, allowed)
+        asked.append(takeoff.asked(parts, trial.index, trial.memory, trial.round, who, allowed))
+    found = deciding.decide([parts.desks[trial.index] for trial in sure], asked)
+    return {trial.index: decision for trial, decision in zip(sure, found, strict=True)}
+
+
+def until_the_server_moves(parts: Parts, trial: Trial, ready: Decision | None = None) -> Move:
     flight, drop = trial.flight, parts.config.late == "drop"
 
     def invite(now: float) -> Any:
         allowed = allowance(parts, trial)
-        return takeoff.invited(parts, trial.index, trial.memory, flight, trial.round, now, allowed)
+        return takeoff.invited(parts, trial.index, trial.memory, flight, trial.round, now, allowed, ready)
 
     return queue.next_move(flight, trial.seconds["makespan"], trial.round, parts.end, drop, invite)
 
@@ -131,6 +144,24 @@ def worked(
         weighed |= {index: {name: part[index] for name, part in counts.items()} for index in rounds_}
         deltas = outcome.deltas
     return Worked(state, readings, deltas, weighed)
+
+
+def learnt(
+    parts: Parts,
+    running: list[Trial],
+    moves: dict[int, Move],
+    decisions: dict[int, Decision],
+    readings: dict[int, Reading],
+) -> None:
+    """Into every trial's memory what its round's readings say."""
+    told = [
+        Heeded(t.memory, who, decisions[t.index], parts.foes.told(t.index, who, readings[t.index]))
+        for t in running
+        for who in [moves[t.index].jobs["client"]]
+    ]
+    found = learning.learn([parts.desks[trial.index] for trial in running], told)
+    for trial, memory in zip(running, found, strict=True):
+        trial.memory = memory
 
 
 def ordered(parts: Parts, cohorts: dict[int, Any], decisions: dict[int, Decision], number: int) -> Orders:

@@ -17,10 +17,21 @@ from amsfl.engines import State, metrics
 from amsfl.federation import ahead, judging, private, takeoff
 from amsfl.federation import flight as queue
 from amsfl.federation.ahead import Leg
+from amsfl.federation.desk import start
 from amsfl.federation.details import ranked
 from amsfl.federation.flight import Flight, Move
 from amsfl.federation.limits import over_limit
-from amsfl.federation.moves import Trial, allowance, decided, spent, took, until_the_server_moves, worked
+from amsfl.federation.moves import (
+    Trial,
+    agreed,
+    allowance,
+    decided,
+    learnt,
+    spent,
+    took,
+    until_the_server_moves,
+    worked,
+)
 from amsfl.federation.setup import Parts
 from amsfl.methods import Method
 from amsfl.record import RoundRecord
@@ -29,8 +40,8 @@ from amsfl.record import RoundRecord
 def begin(parts: Parts) -> tuple[State, list[Trial]]:
     clients = parts.task.shards.size.shape[1]
     trials = [
-        Trial(index, seed, planner.start(), steps=[0] * clients)
-        for index, (seed, planner) in enumerate(zip(parts.task.seeds, parts.planners, strict=True))
+        Trial(index, seed, start(desk), steps=[0] * clients)
+        for index, (seed, desk) in enumerate(zip(parts.task.seeds, parts.desks, strict=True))
     ]
     return parts.engine.start(), trials
 
@@ -57,7 +68,7 @@ def rounds(
             states, readings, deltas, weighed = worked(parts, state, running, leg.moves, leg.decisions)
             for trial in running:
                 _advance(parts, trial, leg)
-                _learn(parts, trial, leg, readings[trial.index])
+            learnt(parts, running, leg.moves, leg.decisions, readings)
             legs, outcomes = (
                 [leg._replace(after={t.index: t for t in running})],
                 [(readings, deltas, weighed)],
@@ -95,7 +106,8 @@ def rounds(
 
 
 def _plan(parts: Parts, running: list[Trial]) -> Leg:
-    moves = {trial.index: until_the_server_moves(parts, trial) for trial in running}
+    ready = agreed(parts, running)
+    moves = {t.index: until_the_server_moves(parts, t, ready.get(t.index)) for t in running}
     return Leg(
         moves,
         {trial.index: decided(parts, trial, moves[trial.index]) for trial in running},
@@ -119,12 +131,6 @@ def _advance(parts: Parts, trial: Trial, leg: Leg) -> None:
         trial.status = "finished"
     trial.seconds["makespan"] = leg.moves[index].seconds  # the same, but for rounding
     queue.tidy(trial.flight, trial.round)
-
-
-def _learn(parts: Parts, trial: Trial, leg: Leg, reading: Reading) -> None:
-    cohort, decision = leg.cohorts[trial.index], leg.decisions[trial.index]
-    mine = parts.foes.told(trial.index, cohort, reading)
-    trial.memory = parts.planners[trial.index].learn(trial.memory, cohort, decision, mine)
 
 
 def _evaluate(

@@ -13,6 +13,7 @@ from amsfl.data.weights import class_weights
 from amsfl.engines import losses, memory, models, task
 from amsfl.federation import foes, judging, planner, private
 from amsfl.federation.config import RunConfig, Training
+from amsfl.federation.desk import Desk, desk
 from amsfl.federation.ends import check_everyone, in_flight, round_end_of, weather_of
 from amsfl.federation.foes import Foes
 from amsfl.federation.limits import limits_of
@@ -60,7 +61,7 @@ class Parts(NamedTuple):
     profiles: list[clock.Profile]
     costs: list[clock.Costs]
     work: clock.Work
-    planners: list[planner.Planner]
+    desks: list[Desk]  # what each trial plans by
     cohort: int
     weights: np.ndarray[Any, np.dtype[Any]]  # [trials, clients] shares of the data, as clients claim
     foes: Foes
@@ -179,7 +180,7 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
         costs,
         work,
         [
-            planner.planner(each, method, rule, weights, rows, stale, limit, share)
+            desk(each, method, rule, weights, rows, stale, limit, share)
             for each, rule, weights, rows, limit in zip(
                 configs, policies, claimed, job.shards.size, limits, strict=True
             )

@@ -1,9 +1,11 @@
 """What a run tells step rules of itself, round by round: weighted means of what clients report."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from amsfl import drift
 from amsfl.core import Reading
 from amsfl.schedule import Signals
 
@@ -36,22 +38,40 @@ class Heard(NamedTuple):
         )
 
 
-def heard(old: Heard, weights: Any, steps: Any, lr: float | None, seconds: float, reading: Reading) -> Heard:
-    """One round's readings folded in; what is not finite, or was not taken, leaves the old value."""
-    share = weights / weights.sum()
-    fields = Reading(*(np.asarray(field, float) for field in reading))
+def heard(
+    before: Sequence[Heard], weights: Any, steps: Any, lr: Any, seconds: Sequence[float], reading: Reading
+) -> list[Heard]:
+    """One round's readings folded in, of many federations at once, arrays [federations, clients].
+
+    What is not finite, or was not taken, leaves the old value; lr is NaN where nobody knew one.
+    """
+    share = weights / weights.sum(-1, keepdims=True)
+    loss, square, change, moved, along = (
+        np.asarray(field, float)
+        for field in (reading.loss, reading.grad_sq, reading.diff_sq, reading.delta_sq, reading.grad_diff)
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
-        along = -fields.grad_diff / (fields.grad_sq * steps * (np.nan if lr is None else lr))
         found = {
-            "loss": fields.loss,
-            "slope": np.sqrt(fields.grad_sq),
-            "curvature": np.sqrt(fields.diff_sq / fields.delta_sq),
-            "convexity": np.maximum(along, 0.0),
+            "loss": loss,
+            "slope": np.sqrt(square),
+            "curvature": np.sqrt(change / moved),
+            "convexity": np.maximum(-along / (square * steps * lr), 0.0),
         }
-    fresh = {}
-    for name, values in found.items():
-        whole = np.isfinite(values) & (values != 0)
-        if whole.any():
-            fresh[name] = float((share * values)[whole].sum() / share[whole].sum())
-    new = old._replace(spent=old.spent + seconds, previous=int(np.max(steps)), **fresh)
+        fresh = {}
+        for name, values in found.items():
+            whole = np.isfinite(values) & (values != 0)
+            mean = drift.sum_of(share * values, whole) / drift.sum_of(share, whole)
+            fresh[name] = [
+                each if some else None for each, some in zip(mean.tolist(), whole.any(-1), strict=True)
+            ]
+    most = np.max(steps, -1).tolist()
+    return [
+        _folded(old, spent, int(top), {name: part[place] for name, part in fresh.items()})
+        for place, (old, spent, top) in enumerate(zip(before, seconds, most, strict=True))
+    ]
+
+
+def _folded(old: Heard, seconds: float, most: int, fresh: dict[str, float | None]) -> Heard:
+    known = {name: value for name, value in fresh.items() if value is not None}
+    new = old._replace(spent=old.spent + seconds, previous=most, **known)
     return new if old.loss0 is not None else new._replace(loss0=new.loss)

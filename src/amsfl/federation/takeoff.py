@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from amsfl import clock, sampling
+from amsfl.federation import deciding
 from amsfl.federation import flight as queue
+from amsfl.federation.desk import Asked, Decision, Memory
 from amsfl.federation.flight import JOB, NOBODY, Flight
-from amsfl.federation.planner import Decision, Memory
 from amsfl.federation.setup import Parts
 from amsfl.schedule import compass
 
@@ -26,8 +27,10 @@ def invited(
     version: int,
     now: float,
     allowed: Array | None = None,
+    ready: Decision | None = None,
 ) -> Array:
-    """The jobs of all who start now, at the places that are free; `allowed`: every client's most steps."""
+    """The jobs of all who start now, at the places that are free; `allowed`: every client's most steps,
+    `ready`: what was decided for them already."""
     seed, weather = parts.task.seeds[trial], parts.weather[trial]
     here = None if weather.window is None else lambda client: weather.begin(client, now) <= now
     who = drawn(parts, seed, flight, version, allowed, here)
@@ -42,7 +45,7 @@ def invited(
     # each by what its own seconds are worth, or to a meeting of its own
     apart = parts.end.kind == "groups" or (parts.end.asynchronous and parts.policy.readings)
     for some in np.split(jobs, len(who)) if apart else [jobs]:
-        decision = _decision(parts, trial, memory, flight, version, some["client"], allowed)
+        decision = ready or _decision(parts, trial, memory, flight, version, some["client"], allowed)
         some["steps"], some["lr"] = decision.steps, np.nan if decision.lr is None else decision.lr
         some["group"], some["nth"] = flight.groups, np.arange(len(some))
         flight.told[flight.groups] = decision.explain | {"predicted_seconds": decision.predicted_seconds}
@@ -116,11 +119,16 @@ def _decision(
 def decide(
     parts: Parts, trial: int, memory: Memory, version: int, who: Array, allowed: Array | None = None
 ) -> Decision:
-    """The plan for these clients, by what they say of their speed."""
+    """The plan for these clients."""
+    return deciding.decide([parts.desks[trial]], [asked(parts, trial, memory, version, who, allowed)])[0]
+
+
+def asked(
+    parts: Parts, trial: int, memory: Memory, version: int, who: Array, allowed: Array | None = None
+) -> Asked:
+    """What it is decided by: what clients say of their speed."""
     costs = parts.foes.costs(trial, parts.costs[trial])
-    return parts.planners[trial].decide(
-        memory, version, who, costs, None if allowed is None else allowed[who]
-    )
+    return Asked(memory, version, who, costs, None if allowed is None else allowed[who])
 
 
 def drawn(

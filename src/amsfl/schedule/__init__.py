@@ -4,7 +4,7 @@ from amsfl.schedule import policy, problem
 plan = policy("price")(problem(weights, step_seconds, comm_seconds, gain, drift, budget=2.0))
 """
 
-from amsfl.schedule.check import T_MAX, problem
+from amsfl.schedule.check import T_MAX, problem, valued
 from amsfl.schedule.explain import WORDS, summary, table
 from amsfl.schedule.optimise import as_plan
 from amsfl.schedule.policy import Policy, Signals
@@ -39,6 +39,7 @@ __all__ = [
     "summary",
     "table",
     "utility",
+    "valued",
     "wang",
     "within",
     "worth",

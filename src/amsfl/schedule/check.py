@@ -1,6 +1,7 @@
 """Build a Problem from what a person or a round provides; every mistake is one sentence."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
@@ -74,6 +75,21 @@ def problem(
     )
     _feasible(made)
     return made
+
+
+def valued(known: Problem, gain: Any, drift: Any) -> Problem:
+    """The same problem with other gains and drifts, checked as `problem` checks them.
+
+    Args:
+        known: Of `problem`.
+        gain: Worth of a first step.
+        drift: How fast worth falls from step to step.
+
+    Returns:
+        The problem, for any policy.
+    """
+    names = known.clients
+    return replace(known, gain=column("gain", gain, names), drift=column("drift", drift, names))
 
 
 def column(name: str, values: Any, clients: Sequence[str], *, positive: bool = False) -> Floats:

@@ -1,16 +1,16 @@
 """From a solver for fixed limits to a plan, with a budget or without one.
 
 Without a budget U(t)/T(t), gain per second, is maximised. Under `sum` by Dinkelbach's iteration: with rate
-lambda charged for every second, t maximises U - lambda T; its own rate is the next lambda. Under `makespan`
-by a search over deadlines: all plans between two deadlines are worth at most bound(later)/earlier a second,
-which rules out most of them.
+lambda charged for every second, t maximises U - lambda T; its own rate is the next lambda (where nothing else
+is limited, unlimited.py). Under `makespan` by a search over deadlines: all plans between two deadlines are
+worth at most bound(later)/earlier a second, which rules out most of them.
 
 A plan's bound is on U within the budget; without a budget it is the best rate anybody could reach, times
 the plan's own seconds, so that gap/seconds certifies the rate.
 """
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from amsfl.schedule.lagrange import spent
 from amsfl.schedule.price import Answer
 from amsfl.schedule.price import solve as by_price
 from amsfl.schedule.problem import (
+    REASONS,
     Floats,
     Ints,
     Problem,
@@ -33,15 +34,17 @@ from amsfl.schedule.problem import (
     worth,
     worthless,
 )
+from amsfl.schedule.unlimited import plans, unlimited
 
 Solver = Callable[[Problem, Ints, Floats, Floats, Floats], Answer]
-REASONS = np.array(["budget", "rate", "cap", "drift"], object)
 DEADLINES = 64  # deadlines tried with an approximate solver and further resources
 EVENTS = 1024  # so few step endings are sorted rather than searched further
 
 
 def optimise(problem: Problem, solve: Solver = by_price, *, proven: bool = False) -> Plan:
     """The plan a solver leads to. `proven`: its bounds are its values, so search until nothing is better."""
+    if solve is by_price and unlimited(problem):
+        return plans([problem])[0]
     if problem.budget is None:
         steps, best = (_rate if problem.kind == "sum" else _deadline)(problem, solve, proven)
         return explained(problem, steps, best * seconds(problem, steps), rate(problem, steps))
@@ -49,6 +52,20 @@ def optimise(problem: Problem, solve: Solver = by_price, *, proven: bool = False
     answer = solve(problem, caps(problem), cost, room, np.zeros_like(problem.gain))
     price = float(answer.prices[0]) if problem.kind == "sum" else _slope(problem, answer.steps)
     return explained(problem, answer.steps, answer.bound, price)
+
+
+def optimise_all(problems: Sequence[Problem]) -> list[Plan]:
+    """`optimise` of every one; those without limits together."""
+    some: dict[tuple[str, int], list[int]] = {}
+    for place, each in enumerate(problems):
+        if unlimited(each):
+            some.setdefault((each.curve, each.weights.size), []).append(place)
+    found = {
+        place: plan
+        for places in some.values()
+        for place, plan in zip(places, plans([problems[place] for place in places]), strict=True)
+    }
+    return [found[place] if place in found else optimise(each) for place, each in enumerate(problems)]
 
 
 def explained(problem: Problem, steps: Ints, bound: float, price: float) -> Plan:

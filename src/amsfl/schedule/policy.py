@@ -1,6 +1,6 @@
 """What a policy is: a rule from numbers to steps, and what it wants to know."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from amsfl.core import Plan, UserError
@@ -41,6 +41,7 @@ class Policy(NamedTuple):
     steps: bool = True  # may look at the user's number of steps
     limited: bool = True  # keeps to a round's budget
     spends: bool = False  # spends a round's budget; without one it gets that of a round of equal steps
+    together: Callable[[Sequence[Problem], Sequence[Signals]], list[Plan]] | None = None  # many trials' plans
 
     def __call__(self, problem: Problem, signals: Signals | None = None) -> Plan:
         return self.plan(problem, signals or Signals())

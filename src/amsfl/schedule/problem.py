@@ -21,6 +21,7 @@ Kind = Literal["sum", "makespan"]
 
 TOLERANCE = 1e-9  # relative: 3 steps of 0.1 s fit a budget of 0.3 s, whatever binary fractions say
 TINY = float(np.finfo(np.float64).tiny)
+REASONS = np.array(["budget", "rate", "cap", "drift"], object)  # what stops a client, where worth decides
 
 
 @dataclass(frozen=True)

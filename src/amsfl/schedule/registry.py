@@ -1,5 +1,6 @@
 """Every policy by name. A factory's keyword parameters are the policy's settings."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -7,7 +8,7 @@ from amsfl.core import Kind, Plan
 from amsfl.schedule.aloft import alone
 from amsfl.schedule.exact import exact as solve_exactly
 from amsfl.schedule.greedy import solve as one_by_one
-from amsfl.schedule.optimise import optimise
+from amsfl.schedule.optimise import optimise, optimise_all
 from amsfl.schedule.policy import Policy, Signals
 from amsfl.schedule.problem import Problem
 from amsfl.schedule.rivals import adacomm, decaying, speed, wang
@@ -23,10 +24,17 @@ def price() -> Policy:
         The policy.
     """
 
-    def plan(problem: Problem, signals: Signals) -> Plan:
-        return optimise(problem) if signals.stale is None else alone(problem, signals)
+    return Policy("price", _by_price, readings=True, steps=False, together=_together)
 
-    return Policy("price", plan, readings=True, steps=False)
+
+def _by_price(problem: Problem, signals: Signals) -> Plan:
+    return optimise(problem) if signals.stale is None else alone(problem, signals)
+
+
+def _together(problems: Sequence[Problem], signals: Sequence[Signals]) -> list[Plan]:
+    if all(each.stale is None for each in signals):
+        return optimise_all(problems)
+    return [_by_price(*each) for each in zip(problems, signals, strict=True)]
 
 
 def greedy() -> Policy:
