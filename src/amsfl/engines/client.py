@@ -10,7 +10,7 @@ from jax.flatten_util import ravel_pytree
 
 from amsfl import protocol, sampling
 from amsfl.core import Upload
-from amsfl.engines import losses, private
+from amsfl.engines import kernel, losses, private
 from amsfl.engines.cards import Told, Weighed
 from amsfl.engines.task import Task
 from amsfl.methods import Method
@@ -142,25 +142,31 @@ def square(tree: Any) -> jax.Array:
 LEAVES = protocol.Layout(jax.tree.map, square)
 
 
-def program(task: Task, method: Method, batch: int, readings: bool) -> Callable[[Job, Any], Done]:
+def program(
+    task: Task, method: Method, batch: int, readings: bool, kernels: bool = False
+) -> Callable[[Job, Any], Done]:
     """The whole local round as one pure function of a Job and the most steps of any job beside it.
 
     Inside the loop parameters stay per-layer arrays, not one flat vector (a third faster on the CPU);
     `correct` is elementwise, so it is applied leaf by leaf. Lanes in lockstep all go through `longest` steps
     and move in their own only: a bound that they share is worth a tenth of the time against one for each.
     `longest` as a plain number says that everyone takes just so many steps: nobody has to be held back.
+    With `kernels` a GPU runs the loop as one kernel (kernel.py), vectors stay flat, and nobody waits.
     """
     grad = gradient(task, method)
     hidden = private.gradient(task, method.clip, batch) if method.clip else None
     twice = readings and not method.clip  # whether the first minibatch is looked at again at the end
 
+    walk = kernel.walker(task, method, batch, twice, LEAVES) if kernels else None
+    unravel = (lambda vector: vector) if kernels else task.unravel
+
     def leaves(vector: jax.Array, like: Any) -> Any:
         if vector.size:
-            return task.unravel(vector)
+            return unravel(vector)
         return jax.tree.map(lambda leaf: jnp.zeros(0, leaf.dtype), like)
 
     def run(job: Job, longest: Any) -> Done:
-        anchor = task.unravel(job.anchor)
+        anchor = unravel(job.anchor)
         teacher = teacher_of(task, method, job)
         server, client = leaves(job.server, anchor), leaves(job.client, anchor)
         carry = protocol.begin(method, anchor, server, client, job.lr, job.known, LEAVES)
@@ -194,15 +200,28 @@ def program(task: Task, method: Method, batch: int, readings: bool) -> Callable[
             def moves(number: Any) -> Any:
                 return jnp.where(alone, ~later | method.closing, number < job.steps)
 
-            step = partial(onwards, known=jnp.where(later, 1, job.known), moves=moves)
-            now = jax.lax.fori_loop(jnp.where(alone, 0, 1), jnp.where(alone, 1, longest), step, before.now)
+            known, first = jnp.where(later, 1, job.known), jnp.where(alone, 0, 1)
+            if walk is None:
+                step = partial(onwards, known=known, moves=moves)
+                now = jax.lax.fori_loop(first, jnp.where(alone, 1, longest), step, before.now)
+            else:
+                until = jnp.where(alone, 1, job.steps)
+                now = Walk(*walk(told(first, until, ~alone | moves(0)), *seen, before.now[:3], known))
             loss, slope = jax.tree.map(
                 partial(jnp.where, later), (before.loss, before.grad), (now.loss, now.grad)
             )
             return Read(now, loss, slope, before.now.x)
 
+        def told(first: Any, until: Any, moving: Any) -> kernel.Told:
+            rows = job.rows
+            return kernel.Told(rows.trial, rows.start, rows.size, *job.key, first, until, moving)
+
+        seen = kernel.Seen(job.anchor, job.server, job.client), job.rows[:3]
         if not twice:
-            x, past = jax.lax.fori_loop(0, longest, further, (carry.x, carry.past))
+            if walk is None:
+                x, past = jax.lax.fori_loop(0, longest, further, (carry.x, carry.past))
+            else:
+                x, past, _ = walk(told(0, job.steps, 1), *seen, (carry.x, carry.past, carry.lr), job.known)
             return sent(job, carry._replace(x=x, past=past))
         zero = 0 * job.lr, jax.tree.map(lambda leaf: 0 * leaf, anchor)  # on the devices that the job is on
         now = Walk(carry.x, carry.past, carry.lr, *zero)

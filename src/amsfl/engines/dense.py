@@ -56,7 +56,7 @@ def product(x: jax.Array, weight: jax.Array, flipped: bool) -> jax.Array:
 
 
 def _forward(x: jax.Array, weight: jax.Array, flipped: bool) -> tuple[jax.Array, Any]:
-    return product(x, weight, flipped), (x, weight)
+    return times(x, weight, turn_b=flipped, layer=weight.size), (x, weight)
 
 
 def _backward(flipped: bool, kept: Any, d: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -12,7 +12,7 @@ from jax.sharding import PartitionSpec as P
 
 from amsfl import protocol, sampling
 from amsfl.core import Reading
-from amsfl.engines import client, devices, programs, spans
+from amsfl.engines import client, devices, kernel, programs, spans
 from amsfl.engines.base import Done, Jobs, Orders, Outcome, Scores, Starts, State, rows
 from amsfl.engines.cards import Cards, dealer
 from amsfl.engines.evaluate import evaluator
@@ -38,7 +38,8 @@ class Lanes:
     `mesh` may span processes (jax.distributed): all of them make the same calls with the same values, and
     all hold the same results. `cohort`, the clients a round, sharpens the check that client state fits;
     `together`, the jobs that `work` is usually given of a trial, says how wide its waves are; `ahead`, how
-    many rounds `span` takes at most (a GPU: what there is memory for), which needs `lanes` and one worker.
+    many rounds `span` takes at most (a GPU: what there is memory for), which needs `lanes` and one worker;
+    `kernels`, whether a client's steps are one kernel (kernel.py), unless given where that serves.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Lanes:
         workers: int | None = None,
         together: int | None = None,
         ahead: int | None = None,
+        kernels: bool | None = None,
     ):
         self.task, self.method, self._readings = task, method, readings
         self.mesh = mesh or devices.mesh()
@@ -62,7 +64,9 @@ class Lanes:
         # replicated from the start: what arrives on one device would be copied, and compiled for, anew
         self.fixed = devices.put(Fixed(task.x, task.y, shards.order), self.mesh, P())
         self._seeds, self._deal = sampling.words(task.seeds), dealer(task, batch, bool(method.clip))
-        work = client.program(task, method, batch, readings)
+        gpu = self.mesh.local_devices[0].platform != "cpu"
+        self.kernels = kernel.serves(self.mesh, task, method, batch) if kernels is None else kernels
+        work = client.program(task, method, batch, readings, self.kernels)
         kept = {deltas: programs.Kept(readings, deltas) for deltas in (False, True)}
         trials, clients = shards.size.shape
         few = together or cohort or clients
@@ -79,8 +83,8 @@ class Lanes:
             slots = min(SLOTS, cohort or clients)
             self.workers = min(self.workers, trials * slots)  # more would find nothing to do
             self._pack = partial(by_trial, slots=slots, **_widths(task, batch))
-        gpu = self.mesh.local_devices[0].platform != "cpu" and jax.process_count() == 1
-        self.ahead = ahead or (spans.room(task, method, cohort or clients) if gpu else 1)
+        alone = gpu and jax.process_count() == 1
+        self.ahead = ahead or (spans.room(task, method, cohort or clients) if alone else 1)
         self._spans: dict[Any, Any] = {}  # by whether deltas are kept and by a length that is known ahead
         self._span = partial(spans.program, self.mesh, method, work)
         self._kept = kept
@@ -160,7 +164,7 @@ class Lanes:
         """The steps of every job of these rounds, where that is one number; a GPU gains from knowing it."""
         lengths = {int(steps) for each in rounds for steps in np.unique(each.steps[each.steps > 0])}
         known = {longest for _, longest in self._spans if longest}
-        if self._readings or len(lengths) > 1 or self.mesh.local_devices[0].platform == "cpu":
+        if self.kernels or self._readings or len(lengths) > 1 or self.mesh.local_devices[0].platform == "cpu":
             return None
         return lengths.pop() if lengths <= known or len(known) < spans.LENGTHS else None
 

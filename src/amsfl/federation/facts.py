@@ -91,6 +91,7 @@ def machine(parts: Parts, first: State) -> dict[str, Any]:
         found |= {"device": mesh.devices.flat[0].device_kind, "devices": int(mesh.devices.size)}
         blas = products.named(parts.task.model.layers) if parts.task.dtype == np.float32 else None
         found |= {"products": blas} if blas else {}
+        found |= {"kernels": True} if getattr(parts.engine, "kernels", False) else {}
     return found
 
 

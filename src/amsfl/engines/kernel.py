@@ -1,0 +1,155 @@
+"""A client's steps as one kernel of a GPU: its model stays in the registers of one processor from the first
+step to the last.
+
+XLA makes some thirty kernels of a step. Of a small network each is over before the next one has begun, and
+of thousands of clients abreast each reads and writes all their models: on an H200 one kernel for all steps
+runs 2,000 trials of the default network 3.5 times as fast (benchmarks/h200.md). Every client is a program of
+its own that fetches its minibatches by itself, so clients of unequal steps do not wait for each other. What a
+step is stays with `protocol` and the method: those lines are traced here as they are everywhere else.
+
+Sides of matrices are filled up with zeros to powers of two, 16 at least, as tensor cores want them. What is
+filled in stays zero: neither a row of zeros nor a unit that is never on has a gradient.
+"""
+
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from amsfl import protocol, sampling
+from amsfl.engines import losses
+from amsfl.engines.task import Task
+from amsfl.engines.tiles import Tiles, places, side
+from amsfl.methods import Method
+
+SWITCH = "AMSFL_KERNELS"  # 0 takes XLA's own; 1 takes these on GPUs and for methods that nobody has tried
+TRIED = ("9.0",)  # compute capabilities
+NUMBERS = 100_000  # of a model, its gradient, and a minibatch at every layer: with more, XLA's are as fast
+FEW = 40_000  # up to which four warps are faster than eight
+ROUNDED = (None, "default", "tensorfloat32", "BF16_BF16_F32")  # what tensor cores do; others are slow here
+NOWHERE = -1e30  # the logit of a class that was filled in
+
+
+class Told(NamedTuple):
+    """What a client is told in whole numbers: its rows, its chance, which steps to take, and if it moves."""
+
+    trial: Any
+    start: Any
+    size: Any
+    key: Any
+    other: Any
+    first: Any
+    last: Any
+    moving: Any
+
+
+class Seen(NamedTuple):
+    """Vectors of a model's size that a step reads; empty where a method has none."""
+
+    anchor: Any
+    server: Any
+    client: Any
+
+
+def serves(mesh: Mesh, task: Task, method: Method, batch: int) -> bool:
+    """Whether kernels are for these devices and for this task."""
+    device, asked = mesh.local_devices[0], os.environ.get(SWITCH, "")
+    if device.platform not in ("gpu", "cuda") or asked == "0":
+        return False
+    rules = (method.correct, method.stride, method.pace)
+    ours = all(rule is None or rule.__module__.startswith("amsfl.") for rule in rules)
+    known = ours and str(getattr(device, "compute_capability", "")) in TRIED
+    products = jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]  # made at run time
+    return (known or asked == "1") and products in ROUNDED and fits(task, method, batch)
+
+
+def fits(task: Task, method: Method, batch: int) -> bool:
+    """Whether a task's steps can be a kernel: of a small perceptron that tells classes apart."""
+    kinds = {part.kind for part in task.model.layers}
+    plain = method.objective is None and not method.clip and task.pieces == 1
+    known = bool(kinds) and kinds <= {"dense", "relu"} and task.loss is losses.surprise and task.classes > 1
+    return plain and known and task.dtype == np.float32 and numbers(task, batch) <= NUMBERS
+
+
+def numbers(task: Task, batch: int) -> int:
+    """Of a model and its gradient, filled up, and of what a minibatch is at every layer."""
+    named = [part for part in task.model.layers if part.name]
+    sides = [side(named[0].inputs), *(side(part.outputs) for part in named)]
+    return 2 * Tiles.of(task).numbers + side(batch) * sum(sides)
+
+
+def walker(
+    task: Task, method: Method, batch: int, looks: bool, layout: protocol.Layout
+) -> Callable[..., Any]:
+    """walk(told, seen, rows, now, known) -> now after the steps from told.first to before told.last.
+
+    `now` is (x, past, lr), its vectors flat; on the way they lie by `layout`. With `looks` the last
+    minibatch's loss and gradient come back beside it, and a step may find out its own longest length
+    (protocol.first).
+    """
+    from jax.experimental import pallas as pl  # only GPUs need it, and it takes a while
+    from jax.experimental.pallas import triton
+
+    tiles = Tiles.of(task)
+    step = protocol.first if looks else protocol.step
+    warps = 4 if numbers(task, batch) <= FEW else 8
+
+    def gradient(params: Any, x: Any, y: Any) -> tuple[Any, Any]:
+        def objective(params: Any) -> Any:
+            logits = task.model.apply(params, x)
+            rows = task.loss(jnp.where(places(logits.shape, 1) < task.classes, logits, NOWHERE), y)
+            return jnp.where(places(rows.shape, 0) < batch, rows, 0).sum() * (1 / batch)
+
+        return jax.value_and_grad(objective)(params)
+
+    def minibatch(told: Told, rows: Any, number: Any) -> tuple[Any, Any]:
+        x, y, order = rows
+        key = told.key.astype(jnp.uint32), told.other.astype(jnp.uint32)
+        each = jnp.arange(side(batch), dtype=jnp.uint32)
+        row = order[told.trial, told.start + sampling.draw(key, number.astype(jnp.uint32), each, told.size)]
+        shape = side(batch), side(x.shape[1])
+        column = places(shape, 1)
+        where = jax.lax.broadcast_in_dim(row, shape, (0,)), column
+        return triton.load(x.at[where], mask=column < x.shape[1], other=0), y[row]
+
+    def body(*refs: Any, given: Any, found: Any) -> None:
+        whole, known, seen, rows, (x, past, lr) = jax.tree.unflatten(given, refs[: given.num_leaves])
+        told = Told(*(whole[place] for place in range(len(Told._fields))))
+
+        def further(number: Any, now: Any) -> Any:
+            x, past, lr, *_ = now
+            loss, slope = gradient(x, *minibatch(told, rows, number))
+            # who has none asks for none
+            anchor, server, client = (x if part is None else tiles.read(part) for part in seen)
+            carry = protocol.Carry(anchor, server, client, x, lr, known[0], past=past)
+            then = step(method, carry, loss, slope, layout)
+            moved = jax.tree.map(partial(jnp.where, told.moving > 0), (then.x, then.past), (x, past))
+            return (*moved, then.lr, *((loss, slope) if looks else ()))
+
+        begin = jax.tree.map(tiles.read, (x, past, lr))
+        begin = (*begin, begin[2], begin[0]) if looks else begin
+        after = jax.lax.fori_loop(told.first, told.last, further, begin)
+        tiles.write(jax.tree.unflatten(found, refs[given.num_leaves :]), after)
+
+    def walk(told: Told, seen: Seen, rows: Any, now: Any, known: Any) -> Any:
+        whole = jnp.stack([jnp.asarray(part).astype(jnp.int32) for part in told])
+        asked = Seen(*(part if part.size else None for part in seen))
+        flat, given = jax.tree.flatten((whole, known[None], asked, rows, jax.tree.map(jnp.atleast_1d, now)))
+        after = (*now, now[2], now[0]) if looks else now
+        shapes, found = jax.tree.flatten(jax.eval_shape(partial(jax.tree.map, jnp.atleast_1d), after))
+        call = pl.pallas_call(
+            partial(body, given=given, found=found),
+            out_shape=shapes,
+            compiler_params=triton.CompilerParams(num_warps=warps, num_stages=1),
+            interpret=jax.default_backend() == "cpu",
+        )
+        return jax.tree.map(
+            lambda part, like: part.reshape(like.shape), jax.tree.unflatten(found, call(*flat)), after
+        )
+
+    return walk

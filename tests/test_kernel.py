@@ -1,0 +1,129 @@
+"""A client's steps as one kernel: what it computes, by jax's interpreter, and that a GPU can have it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from amsfl import methods
+from amsfl.data import load, partition
+from amsfl.engines import client, devices, kernel, losses, models, products, task
+from amsfl.methods import Method
+
+BATCH = 20  # neither this nor the network's sides are powers of two
+
+
+def all_methods(*few: str) -> list:
+    return [
+        name if name in few else pytest.param(name, marks=pytest.mark.slow) for name in methods.METHODS.table
+    ]
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load("digits")
+
+
+@pytest.fixture(autouse=True)
+def single():
+    """As runs in float32 have it."""
+    with jax.enable_x64(False):
+        yield
+
+
+def job_of(data, spec="mlp:24-12", **options):
+    parts = partition("dirichlet:0.5", data.y, 3, 0)
+    network = models.make(spec, data.x.shape[1], max(len(data.classes), 1))
+    return task.make(data, network, [parts], (0,), **options)
+
+
+def clients(job: task.Task, method: Method, steps: list[int]) -> client.Job:
+    """Jobs side by side, from states that are not zero."""
+    draw = np.random.default_rng(0).standard_normal
+
+    def near(vector: jax.Array) -> jax.Array:
+        return vector + jnp.asarray(0.02 * draw(vector.shape), jnp.float32)
+
+    count = len(steps)
+    anchor = near(jnp.asarray(job.start()[0]))
+    server, own = map(near, method.init(anchor))
+    vectors = anchor, method.told(server, anchor), own, anchor[:0], near(0 * anchor)
+    each = [jnp.broadcast_to(part, (count, *part.shape)) for part in vectors]
+    numbers = np.arange(count, dtype=np.uint32)
+    shards = job.shards
+    places = (jnp.zeros(count, jnp.int32), jnp.asarray(shards.start[0]), jnp.asarray(shards.size[0]))
+    rows = client.Rows(jnp.asarray(job.x), jnp.asarray(job.y), jnp.asarray(shards.order), *places)
+    known = jnp.full(count, 0.0 if method.own_rate else 1.0)
+    keys = jnp.asarray(7 + numbers), jnp.asarray(numbers)
+    empty = jnp.zeros((count, 0), jnp.uint32)
+    return client.Job(*each, jnp.asarray(steps), jnp.full(count, 0.1), known, keys, rows, empty, 0 * known)
+
+
+def lanes(job: client.Job) -> client.Job:
+    """What vmap is told: everybody's rows are not one for each lane."""
+    return jax.tree.map(lambda _: 0, job)._replace(rows=client.Rows(None, None, None, 0, 0, 0))
+
+
+@pytest.mark.parametrize("name", all_methods("scaffold", "amsfl"))  # states; readings
+def test_a_kernel_does_what_the_loop_does(digits, name):
+    job, method = job_of(digits), methods.make(name)
+    if not kernel.fits(job, method, BATCH):
+        assert name == "fedcsda"
+        return
+    told = clients(job, method, [1, 3, 6])
+    found = []
+    for kernels in (False, True):
+        run = client.program(job, method, BATCH, method.readings, kernels)
+        found.append(jax.jit(jax.vmap(run, in_axes=(lanes(told), None)))(told, jnp.int32(6)))
+    for ours, theirs in zip(*map(jax.tree.leaves, found), strict=True):
+        scale = np.abs(theirs).max(initial=1e-3)
+        np.testing.assert_allclose(ours, theirs, atol=2e-5 * scale, rtol=0)
+
+
+@pytest.mark.parametrize("name", all_methods("scaffold", "delta-sgd", "amsfl"))
+def test_a_gpu_can_have_it(digits, name, monkeypatch):
+    """As a program for one, made here: nothing in it that its compiler has no word for."""
+    job, method = job_of(digits), methods.make(name)
+    if not kernel.fits(job, method, BATCH):
+        assert name == "fedcsda"
+        return
+    told = clients(job, method, [1, 3, 6])
+    run = jax.vmap(client.program(job, method, BATCH, method.readings, True), in_axes=(lanes(told), None))
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(products, "library", lambda: None)
+    shapes = jax.tree.map(lambda part: jax.ShapeDtypeStruct(part.shape, part.dtype), told)
+    text = jax.jit(run).trace(shapes, 6).lower(lowering_platforms=("cuda",)).as_text()
+    assert text.count("__gpu$xla.gpu.triton") == 1  # a reading's three parts share one
+
+
+def test_who_has_kernels(digits, monkeypatch):
+    fedavg, plain = methods.make("fedavg"), job_of(digits)
+    assert kernel.fits(plain, fedavg, BATCH)
+    assert not kernel.serves(devices.mesh(), plain, fedavg, BATCH)  # no GPU here
+    assert not kernel.fits(plain, fedavg._replace(clip=1.0), BATCH)
+    assert not kernel.fits(job_of(digits, "cnn:4"), fedavg, BATCH)
+    assert not kernel.fits(job_of(digits, "mlp:256-128"), fedavg, BATCH)
+    assert not kernel.fits(plain, fedavg, 2048)
+    assert not kernel.fits(job_of(digits, dtype=np.float64), fedavg, BATCH)
+    assert not kernel.fits(job_of(digits, loss=losses.weighted([1.0] * 10)), fedavg, BATCH)
+
+    class Gpu:
+        platform, compute_capability = "gpu", "9.0"
+
+    class Mesh:
+        local_devices = (Gpu(),)
+
+    def asked() -> tuple[bool, bool]:
+        own = fedavg._replace(correct=lambda g, x, a, s, c: g)  # of somebody else's module
+        return tuple(kernel.serves(Mesh(), plain, each, BATCH) for each in (fedavg, own))
+
+    assert asked() == (True, False)
+    with jax.default_matmul_precision("highest"):
+        assert asked() == (False, False)
+    monkeypatch.setenv("AMSFL_KERNELS", "0")
+    assert asked() == (False, False)
+    monkeypatch.setattr(Gpu, "compute_capability", "8.0")
+    monkeypatch.delenv("AMSFL_KERNELS")
+    assert asked() == (False, False)
+    monkeypatch.setenv("AMSFL_KERNELS", "1")
+    assert asked() == (True, True)
