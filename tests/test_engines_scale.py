@@ -116,7 +116,7 @@ def alone() -> dict[str, np.ndarray]:
     """The same on one device of one process."""
     one = devices.mesh(1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(devices, "mesh", lambda: one)
+        patch.setattr(devices, "mesh", lambda parts=1: one)
         return train("scaffold", one) | run_whole()
 
 

@@ -19,16 +19,24 @@ def make(
     readings: bool = False,
     cohort: int | None = None,
     together: int | None = None,
+    parts: int = 1,
 ) -> Engine:
     """An engine by name; `cohort`, where not all clients take part, is what its memory is judged by.
 
-    `together` is how many jobs of a trial are usually computed at once where rounds end before all are in.
+    `together` is how many jobs of a trial are usually computed at once where rounds end before all are in,
+    `parts` how many devices share a model.
     """
     if name == "jax":
         from amsfl.engines.lanes import Lanes
 
-        return Lanes(task, method, batch, readings, cohort=cohort, together=together)
+        mesh = devices.mesh(parts=parts)
+        return Lanes(task, method, batch, readings, mesh=mesh, cohort=cohort, together=together)
     if name == "loop":
+        if parts > 1:
+            raise UserError(
+                "The loop engine has one device, so nobody shares a model; leave --shard-model out, or use "
+                "--engine jax."
+            )
         from amsfl.engines.loop import Loop
 
         return Loop(task, method, batch, readings)

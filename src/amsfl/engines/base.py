@@ -76,11 +76,22 @@ class Done(NamedTuple):
 
 class Engine(Protocol):
     ahead: int  # rounds at most that are worth planning before the first of them is run (`span`)
+    joint: (
+        bool  # whether no process has all of a state: then all of them have to ask for it (`kept`, `whole`)
+    )
 
     def start(self) -> State: ...
 
     def place(self, state: State) -> State:
         """A state from elsewhere (a checkpoint's numpy arrays) as this engine keeps it."""
+        ...
+
+    def kept(self, state: State) -> State:
+        """`place` backwards: numpy arrays."""
+        ...
+
+    def whole(self, models: Array) -> Array:
+        """Parameter vectors of this engine's as numpy arrays, layer after layer."""
         ...
 
     def round(self, state: State, orders: Orders, number: int, keep: bool = False) -> tuple[State, Outcome]:
@@ -109,7 +120,7 @@ class Engine(Protocol):
         ...
 
     def evaluate(self, models: Array, split: str, places: Sequence[int] | None = None) -> "Scores":
-        """Scores of [models, dim] parameter vectors, or of some of them, on one of the evaluation splits."""
+        """Scores of [models, dim] parameter vectors, this engine's or numpy's, or of some of them."""
         ...
 
 

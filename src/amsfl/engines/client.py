@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
 
 from amsfl import protocol, sampling
 from amsfl.core import Upload
@@ -234,7 +233,7 @@ def program(
 
     def sent(job: Job, carry: Carry) -> Done:
         x, *looks = (
-            part if part is None else ravel_pytree(part)[0]
+            part if part is None else task.ravel(part)
             for part in (carry.x, carry.grad, carry.end, carry.last)
         )
         flat = Carry(

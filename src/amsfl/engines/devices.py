@@ -9,7 +9,7 @@ benchmarks/). Virtual devices, one per core, wait for each other where threads n
 import os
 import sys
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any
@@ -33,9 +33,13 @@ if "jax" not in sys.modules:
 import jax  # noqa: E402
 from jax.sharding import Mesh, NamedSharding, PartitionSpec  # noqa: E402
 
+from amsfl.core import UserError  # noqa: E402
+
 Answer = tuple[int, Any, BaseException | None]  # whose, what, or what went wrong
 
 AXIS = "lanes"
+MODEL = "model"  # the axis of devices that share a model, a part of every layer on each
+PIECE = 2**24  # bytes of a shared array that are brought together on a device at once
 # A GPU's own graphs hold whole loops, so that the host is not asked after every turn if there is another one:
 # a step of five small clients on an H200 takes 33 microseconds instead of 48
 COMMANDS = (
@@ -73,9 +77,44 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def mesh(devices: int | None = None) -> Mesh:
-    """The devices that lanes are sharded over: all there are, of all processes, unless told otherwise."""
-    return Mesh(np.array(jax.devices()[:devices]), (AXIS,))
+def mesh(devices: int | None = None, parts: int = 1) -> Mesh:
+    """The devices that lanes are sharded over: all there are, of all processes, unless told otherwise.
+
+    A lane is one device, or `parts` of them that share each model between them.
+    """
+    there = jax.devices()[:devices]
+    if len(there) % parts:
+        raise UserError(
+            f"{len(there)} devices do not make groups of {parts} that share a model; start another number of "
+            "processes or devices, or change --shard-model."
+        )
+    return Mesh(np.array(there).reshape(-1, parts), (AXIS, MODEL))
+
+
+def lanes(mesh: Mesh) -> int:
+    """How many devices, or groups that share a model, work on jobs of their own."""
+    return int(mesh.shape[AXIS])
+
+
+def parts(mesh: Mesh) -> int:
+    """How many devices share a model."""
+    return int(mesh.shape[MODEL])
+
+
+def is_parted() -> bool:
+    """Whether what is being traced is a program in which devices share a model."""
+    return int(jax.sharding.get_abstract_mesh().shape.get(MODEL, 1)) > 1
+
+
+def held(array: jax.Array, spec: PartitionSpec) -> jax.Array:
+    """An array of which the compiler is told how it lies over devices that share a model."""
+    return jax.lax.with_sharding_constraint(array, spec) if is_parted() else array
+
+
+def sharded(function: Callable[..., Any], mesh: Mesh, in_specs: Any, out_specs: Any) -> Any:
+    """jax.shard_map over the lanes; within one, where devices share a model, the compiler parts the work."""
+    axes = {AXIS} if parts(mesh) > 1 else {AXIS, MODEL}
+    return jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, axis_names=axes)
 
 
 def jit(function: Callable[..., Any], mesh: Mesh, **options: Any) -> Any:
@@ -87,7 +126,9 @@ def jit(function: Callable[..., Any], mesh: Mesh, **options: Any) -> Any:
 def workers(mesh: Mesh) -> int:
     """Calls to have under way at once: on the CPU one per core that no device of its own uses."""
     local = mesh.local_devices
-    return max(1, min(cores() // len(local), WORKERS_AT_MOST)) if local[0].platform == "cpu" else 1
+    if local[0].platform != "cpu" or parts(mesh) > 1:  # who share a model must all make the same call
+        return 1
+    return max(1, min(cores() // len(local), WORKERS_AT_MOST))
 
 
 def abreast(program: Callable[..., Any]) -> Callable[[Iterable[tuple[Any, ...]]], list[Any]]:
@@ -158,6 +199,29 @@ def put(tree: Any, mesh: Mesh, spec: PartitionSpec) -> Any:
     return jax.tree.map(one, tree)
 
 
+def whole(array: Any) -> Any:
+    """An array on the host, whatever process or device holds which part of it; all processes have to ask.
+
+    What other processes hold comes piece by piece: nobody's device may have room for all of it.
+    """
+    if not isinstance(array, jax.Array) or array.is_fully_addressable or array.is_fully_replicated:
+        return np.asarray(array)
+    mesh = array.sharding.mesh  # type: ignore[attr-defined]  # of a NamedSharding
+    replicated, count = NamedSharding(mesh, PartitionSpec()), parts(mesh)
+    shape = (*array.shape[:-1], count, array.shape[-1] // count)
+    found = np.empty(shape, array.dtype)
+    step = max(1, PIECE // max(1, found[..., :1].nbytes))
+
+    @partial(jax.jit, static_argnums=2, out_shardings=replicated)
+    def piece(array: jax.Array, at: Any, size: int) -> jax.Array:
+        return jax.lax.dynamic_slice_in_dim(array.reshape(shape), at, size, axis=-1)
+
+    for at in range(0, shape[-1], step):
+        size = min(step, shape[-1] - at)
+        found[..., at : at + size] = piece(array, np.int32(at), size)
+    return found.reshape(array.shape)
+
+
 def within_reach(parts: Any, mesh: Mesh) -> Any:
     """What each device found, [devices, ...] and one part on each, where a program on all of them can sum it.
 
@@ -167,7 +231,7 @@ def within_reach(parts: Any, mesh: Mesh) -> Any:
     """
 
     local = mesh.local_devices
-    if mesh.size == 1 or len(local) < mesh.size or local[0].platform != "cpu":
+    if lanes(mesh) == 1 or len(local) < mesh.size or local[0].platform != "cpu":
         return parts
 
     def one(leaf: jax.Array) -> Any:
@@ -188,5 +252,5 @@ def default_lanes(mesh: Mesh, jobs: int, room: Callable[[], int]) -> int | None:
     Lanes without a job are worked through all the same, so there are no more than jobs.
     """
     if mesh.local_devices[0].platform != "cpu":
-        return min(room(), -(-jobs // mesh.size))
-    return None if mesh.size == 1 else 1
+        return min(room(), -(-jobs // lanes(mesh)))
+    return None if lanes(mesh) == 1 else 1

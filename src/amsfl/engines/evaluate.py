@@ -15,7 +15,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from amsfl.engines.base import Errors, Scores
-from amsfl.engines.devices import AXIS, abreast, put, summed, within_reach
+from amsfl.engines.devices import AXIS, abreast, lanes, put, sharded, summed, within_reach
 from amsfl.engines.memory import intermediate_bytes, room_for
 from amsfl.engines.task import Task
 from amsfl.engines.waves import dealt
@@ -23,11 +23,15 @@ from amsfl.engines.waves import dealt
 BLOCK = 4096  # rows at once: the widest activations stay in the cache
 BESIDE = 64  # models at once on a GPU; on a CPU they take turns
 SPARE = 1.25  # times its rows that a split may be padded to
+EVERYWHERE = P()
 PARTS = 8  # blocks at least, so that as many workers have something to do
 
 
-def evaluator(task: Task, mesh: Mesh, workers: int = 1) -> Callable[..., Scores]:
-    """evaluate(models [m, dim], split, places) -> Scores of the models at those places, of all if None."""
+def evaluator(task: Task, mesh: Mesh, workers: int = 1, spec: P = EVERYWHERE) -> Callable[..., Scores]:
+    """evaluate(models [m, dim], split, places) -> Scores of the models at those places, of all if None.
+
+    `spec` is how models lie.
+    """
     spread = P(AXIS)
     wide = mesh.local_devices[0].platform != "cpu"
     block = min(BLOCK, max(len(y) for _, y in task.evals.values()))
@@ -41,7 +45,7 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1) -> Callable[..., Scores]
         # on each device its part: once, here, and not at every evaluation
         name: [put(share, mesh, spread) for share in dealt(blocks, workers)]
         for name, blocks in _alike(
-            {n: _blocks(*e, mesh.size * workers) for n, e in task.evals.items()}
+            {n: _blocks(*e, lanes(mesh) * workers) for n, e in task.evals.items()}
         ).items()
     }
 
@@ -72,7 +76,7 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1) -> Callable[..., Scores]
         def one(model: jax.Array) -> tuple[jax.Array, jax.Array]:
             params = task.unravel(model)
             loss, cells = jax.lax.map(lambda part: block_scores(params, part), (x, y, mask))
-            blocks = len(place) * mesh.size * workers
+            blocks = len(place) * lanes(mesh) * workers
             return jnp.zeros((blocks, *loss.shape[1:]), loss.dtype).at[place].set(loss), cells.sum(0)
 
         if wide:
@@ -93,7 +97,7 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1) -> Callable[..., Scores]
         table = jnp.round(cells).astype(jnp.int32)
         return Scores(sums, table.reshape(-1, task.classes, task.classes) if task.classes else table)
 
-    counted = jax.shard_map(count, mesh=mesh, in_specs=(P(), P(), P(), *[spread] * 4), out_specs=spread)
+    counted = sharded(count, mesh, (P(), P(), P(), *[spread] * 4), spread)
     each = abreast(jax.jit(counted))
     together = jax.jit(score, out_shardings=NamedSharding(mesh, P()))
 
@@ -107,7 +111,7 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1) -> Callable[..., Scores]
         return sums, tables
 
     def evaluate(models: Any, split: str, places: Sequence[int] | None = None) -> Scores:
-        placed, places = put(models, mesh, P()), range(len(models)) if places is None else places
+        placed, places = put(models, mesh, spec), range(len(models)) if places is None else places
         room = min(beside, len(models)) if wide else len(models)
         turns = [some(placed, split, places[at : at + room], room) for at in range(0, len(places), room)]
         # all of them are under way before the first is waited for

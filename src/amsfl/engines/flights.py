@@ -42,7 +42,7 @@ class Flights:
         jobs = Jobs(*map(np.asarray, jobs, (np.int32, np.int32, np.int32, floats, floats, np.uint32)))
         queues = [
             each[0]
-            for each in shares(jobs.steps[None], self.mesh.size, self.workers, self.lanes)
+            for each in shares(jobs.steps[None], devices.lanes(self.mesh), self.workers, self.lanes)
             if each[0].waves.any()
         ]
         cards = self._deal(jobs.client, jobs.steps, jobs.lr, jobs.known, jobs.number, jobs.trial)
@@ -108,10 +108,5 @@ def program(mesh: Mesh, local: Local) -> Any:
 
     spread = P(devices.AXIS)
     return jax.jit(
-        jax.shard_map(
-            waves,
-            mesh=mesh,
-            in_specs=(P(), P(), P(), Queue(spread, spread, spread, spread)),
-            out_specs=spread,
-        )
+        devices.sharded(waves, mesh, (P(), P(), P(), Queue(spread, spread, spread, spread)), spread)
     )

@@ -23,6 +23,7 @@ from jax.sharding import Mesh
 
 from amsfl import protocol, sampling
 from amsfl.engines import losses
+from amsfl.engines.devices import parts
 from amsfl.engines.task import Task
 from amsfl.engines.tiles import Tiles, places, side
 from amsfl.methods import Method
@@ -59,7 +60,7 @@ class Seen(NamedTuple):
 def serves(mesh: Mesh, task: Task, method: Method, batch: int) -> bool:
     """Whether kernels are for these devices and for this task."""
     device, asked = mesh.local_devices[0], os.environ.get(SWITCH, "")
-    if device.platform not in ("gpu", "cuda") or asked == "0":
+    if device.platform not in ("gpu", "cuda") or asked == "0" or parts(mesh) > 1:
         return False
     rules = (method.correct, method.stride, method.pace)
     ours = all(rule is None or rule.__module__.startswith("amsfl.") for rule in rules)

@@ -12,7 +12,7 @@ from jax.sharding import PartitionSpec as P
 
 from amsfl import protocol, sampling
 from amsfl.core import Reading
-from amsfl.engines import client, devices, kernel, programs, spans
+from amsfl.engines import client, devices, kernel, layout, programs, spans
 from amsfl.engines.base import Done, Jobs, Orders, Outcome, Scores, Starts, State, rows
 from amsfl.engines.cards import Cards, dealer
 from amsfl.engines.evaluate import evaluator
@@ -56,10 +56,14 @@ class Lanes:
         ahead: int | None = None,
         kernels: bool | None = None,
     ):
-        self.task, self.method, self._readings = task, method, readings
         self.mesh = mesh or devices.mesh()
+        self.method, self._readings = method, readings
+        self._start, parts = task.start, devices.parts(self.mesh)
+        self.layout = layout.make(task, method, parts)
+        self.joint = parts > 1 and jax.process_count() > 1
         self.workers = workers or devices.workers(self.mesh)
         check_fits(task, method, copies(self.mesh), cohort, self.workers)
+        self.task = task = layout.laid_out(task, self.layout)
         shards = task.shards
         # replicated from the start: what arrives on one device would be copied, and compiled for, anew
         self.fixed = devices.put(Fixed(task.x, task.y, shards.order), self.mesh, P())
@@ -70,7 +74,7 @@ class Lanes:
         kept = {deltas: programs.Kept(readings, deltas) for deltas in (False, True)}
         trials, clients = shards.size.shape
         few = together or cohort or clients
-        fit = partial(room_for, lane_bytes(task, method, batch), LANES)
+        fit = partial(room_for, lane_bytes(task, method, batch) / parts, LANES)
         abreast = lanes or devices.default_lanes(self.mesh, trials * few, fit)
         abreast = abreast or width(-(-few // CORES), **_widths(task, batch))
         self._flights = partial(
@@ -78,44 +82,55 @@ class Lanes:
         )
         lanes = lanes or devices.default_lanes(self.mesh, trials * (cohort or clients), fit)
         if lanes:
-            slots, self._pack = 1, partial(shares, devices=self.mesh.size, lanes=lanes)
+            slots, self._pack = 1, partial(shares, devices=devices.lanes(self.mesh), lanes=lanes)
         else:
             slots = min(SLOTS, cohort or clients)
             self.workers = min(self.workers, trials * slots)  # more would find nothing to do
             self._pack = partial(by_trial, slots=slots, **_widths(task, batch))
         alone = gpu and jax.process_count() == 1
-        self.ahead = ahead or (spans.room(task, method, cohort or clients) if alone else 1)
+        self.ahead = ahead or (spans.room(task, self.layout, cohort or clients) if alone else 1)
         self._spans: dict[Any, Any] = {}  # by whether deltas are kept and by a length that is known ahead
-        self._span = partial(spans.program, self.mesh, method, work)
+        self._span = partial(spans.program, self.mesh, method, self.layout, work)
         self._kept = kept
-        self._work = {key: programs.work(self.mesh, method, work, kept[key], slots) for key in kept}
-        self._further = {key: programs.work(self.mesh, method, work, kept[key], slots, True) for key in kept}
+        common = self.mesh, method, self.layout
+        self._work = {key: programs.work(*common, work, kept[key], slots) for key in kept}
+        self._further = {key: programs.work(*common, work, kept[key], slots, True) for key in kept}
         self._abreast: dict[Any, Any] = {}  # by the queues' widths: each compiles before its workers part
-        self._settle = programs.settle(self.mesh, method, slots)
+        self._settle = programs.settle(*common, slots)
         self._mix = jax.jit(programs.mixing(method), out_shardings=NamedSharding(self.mesh, P()))
         self._mixed: tuple[Any, Any] = (None, None)
-        self._model = jax.jit(lambda *parts: method.model(*map(rows, parts)))
-        self._evaluate = evaluator(task, self.mesh, self.workers)
+        self._model = jax.jit(self._scored)
+        self._evaluate = evaluator(task, self.mesh, self.workers, self.layout.spec(1))
         self._packed: tuple[Any, list[list[Queue]]] = (None, [])
         self._zeros: dict[bool, Any] = {}  # what a worker without a queue found
         self._aloft: Flights | None = None
 
     def start(self) -> State:
-        anchor = self.task.start()
+        anchor = self._placed(self._start(), self.layout.specs().anchor)
         clients = self.task.shards.size.shape[1]
 
-        @jax.jit  # as one program: a second's fraction at every start, operation by operation
         def begin(anchor: jax.Array) -> State:
             server = jax.vmap(self.method.init)(anchor)[0]
             fresh = jax.vmap(partial(protocol.fresh, self.method))(anchor)
             client, memory = (jnp.repeat(part[:, None], clients, axis=1) for part in fresh)
+            server, client, memory = map(self.layout.folded, (server, client, memory))
             return State(anchor, server, client, memory, jnp.zeros_like(anchor))
 
-        return self.place(begin(anchor))
+        # as one program: a second's fraction at every start, operation by operation
+        found: State = jax.jit(begin, out_shardings=programs.after(self.mesh, self.layout)[0])(anchor)
+        return found
 
     def place(self, state: State) -> State:
-        placed: State = devices.put(state, self.mesh, P())
-        return placed
+        return State(*map(self._placed, state, self.layout.specs()))
+
+    def _placed(self, plain: Any, spec: P) -> Any:
+        return devices.put(self.layout.arranged(np.asarray(plain)), self.mesh, spec)
+
+    def kept(self, state: State) -> State:
+        return State(*map(self.layout.plain, map(devices.whole, state), self.layout.lengths))
+
+    def whole(self, models: Any) -> Any:
+        return self.layout.plain(devices.whole(models), self.layout.size)
 
     def round(self, state: State, orders: Orders, number: int, keep: bool = False) -> tuple[State, Outcome]:
         orders = self._typed(orders)
@@ -225,8 +240,15 @@ class Lanes:
     def models(self, state: State) -> Any:
         return self._model(state.anchor, state.server)
 
+    def _scored(self, anchor: jax.Array, server: jax.Array) -> jax.Array:
+        found: jax.Array = self.method.model(
+            rows(anchor), self.layout.opened(rows(server), self.layout.lengths.server)
+        )
+        return found
+
     def evaluate(self, models: Any, split: str, places: Sequence[int] | None = None) -> Scores:
-        return self._evaluate(models, split, places)
+        own = models if isinstance(models, jax.Array) else self.layout.arranged(np.asarray(models))
+        return self._evaluate(own, split, places)
 
 
 def _widths(task: Task, batch: int) -> dict[str, Any]:

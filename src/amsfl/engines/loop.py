@@ -22,7 +22,7 @@ from amsfl.methods import Method
 class Loop:
     """Engine (see base.Engine). Only gradients and logits come from jax; the rest is numpy to read."""
 
-    ahead = 1
+    ahead, joint = 1, False
 
     def __init__(self, task: Task, method: Method, batch: int, readings: bool = False):
         self.task, self.method, self.batch, self.readings = task, method, batch, readings
@@ -56,6 +56,11 @@ class Loop:
 
     def place(self, state: State) -> State:
         return State(*(np.asarray(part) for part in state))
+
+    kept = place
+
+    def whole(self, models: Any) -> Any:
+        return np.asarray(models)
 
     def round(self, state: State, orders: Orders, number: int, keep: bool = False) -> tuple[State, Outcome]:
         state = State(*(np.array(part) for part in state))

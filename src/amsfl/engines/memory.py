@@ -10,6 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from amsfl.core import UserError
+from amsfl.engines.devices import parts
 from amsfl.engines.task import Task
 from amsfl.methods import Method
 
@@ -24,10 +25,10 @@ def state_bytes(task: Task, method: Method) -> int:
     return int(trials * clients * probe.shape[0] * np.dtype(task.dtype).itemsize)
 
 
-def copies(mesh: Mesh) -> int:
-    """How often replicated state lies in one memory: virtual CPU devices share the machine's."""
+def copies(mesh: Mesh) -> float:
+    """How often state lies in one memory: virtual CPU devices share the machine's, others a model."""
     local = mesh.local_devices
-    return len(local) if local[0].platform == "cpu" else 1
+    return (len(local) if local[0].platform == "cpu" else 1) / parts(mesh)
 
 
 def intermediate_bytes(function: Callable[..., Any], *shapes: Any) -> int:
@@ -101,7 +102,7 @@ def available_bytes() -> int | None:
 
 
 def needed_bytes(
-    task: Task, method: Method, held: int = 1, cohort: int | None = None, workers: int = 1
+    task: Task, method: Method, held: float = 1, cohort: int | None = None, workers: int = 1
 ) -> int:
     """What a round holds of client state: everyone's (donated, so once), the cohort's with every worker, and
     those summed; `held` times that. A cohort that nobody named is everyone."""
@@ -110,7 +111,7 @@ def needed_bytes(
 
 
 def check_fits(
-    task: Task, method: Method, held: int = 1, cohort: int | None = None, workers: int = 1
+    task: Task, method: Method, held: float = 1, cohort: int | None = None, workers: int = 1
 ) -> None:
     """Refuse, with the numbers, client state that cannot fit."""
     need, have = needed_bytes(task, method, held, cohort, workers), available_bytes()

@@ -55,7 +55,7 @@ def gradient(task: Task, clip: float, batch: int) -> Callable[..., Any]:
         nothing = jnp.int32(0), 0 * rows.size, jax.tree.map(jnp.zeros_like, params)
         *_, grads = jax.lax.while_loop(lambda state: state[1] < rows.size, more, nothing)
         expected = jnp.minimum(rows.size, batch).astype(task.dtype)
-        places = jnp.arange(task.dim, dtype=jnp.uint32)
+        places = jnp.arange(task.dim, dtype=jnp.uint32) if task.places is None else task.places()
         chance = jax.lax.optimization_barrier(sampling.normal(key, jnp.uint32(step), places))
         scaled = task.unravel(chance.astype(task.dtype) * (noise * clip / expected))
         return jax.tree.map(lambda grad, extra: grad / expected + extra, grads, scaled)

@@ -4,7 +4,8 @@ On Arm, XLA's products reach 27 GFLOP/s where OpenBLAS reaches 33, and a turned 
 them; a BLAS takes every side as it lies. A call of it from a compiled program (blas.py) costs some 15
 microseconds, so small products stay XLA's. On x86 (a Xeon with AVX512) XLA reaches 110 to 140 and OpenBLAS
 80 to 120, so there all are XLA's. That is decided by the kind of processor and never by a clock: the same
-seed has to give the same bits. `python benchmarks/products.py` measures both.
+seed has to give the same bits. Where devices share a model, the compiler has to part its products: XLA's.
+`python benchmarks/products.py` measures both.
 """
 
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from amsfl.engines import blas
+from amsfl.engines.devices import is_parted
 from amsfl.portable.network import Part
 
 LAYER = 40_000  # weights from which a layer's products are BLAS's,
@@ -29,7 +31,7 @@ def times(
     """a b of two matrices, with a or b or both turned, for a layer of so many weights."""
     arithmetic = 2 * a.size * b.shape[0 if turn_b else 1]
     single = a.dtype == b.dtype == jnp.float32
-    if layer >= LAYER and arithmetic >= LARGE and single and library() is not None:
+    if layer >= LAYER and arithmetic >= LARGE and single and not is_parted() and library() is not None:
         return blas.times(a, b, turn_a, turn_b)
     return (_laid_out(a.T) if turn_a else a) @ (b.T if turn_b else b)
 

@@ -14,6 +14,7 @@ from amsfl.core import Reading, Total, Upload
 from amsfl.engines import client, devices
 from amsfl.engines.base import Orders, State
 from amsfl.engines.cards import SURELY, Cards, drawn
+from amsfl.engines.layout import Layout
 from amsfl.engines.waves import FEW, Queue
 from amsfl.methods import Method
 
@@ -47,6 +48,7 @@ class Found(NamedTuple):
 def work(
     mesh: Mesh,
     method: Method,
+    layout: Layout,
     local: Callable[[client.Job, Any], client.Done],
     kept: Kept,
     slots: int,
@@ -57,12 +59,13 @@ def work(
     Nobody waits for anybody in here; `settle` sums what workers and devices found. `further` takes as its
     last argument what was found before, and goes on from there.
     """
-    return devices.jit(working(mesh, method, local, kept, slots, further), mesh)
+    return devices.jit(working(mesh, method, layout, local, kept, slots, further), mesh)
 
 
 def working(
     mesh: Mesh,
     method: Method,
+    layout: Layout,
     local: Callable[[client.Job, Any], client.Done],
     kept: Kept,
     slots: int,
@@ -73,6 +76,8 @@ def working(
 
     A GPU runs a loop whose end is known ahead without asking after every turn whether that was the last one.
     """
+
+    sizes = layout.lengths
 
     def waves(state: State, fixed: Fixed, cards: Cards, mix: jax.Array, queue: Queue, carry: Any) -> Any:
         trials, jobs_ = len(state.anchor), len(mix)
@@ -88,13 +93,14 @@ def working(
             trial, mine = told.trial, told.who
             begin = client.Begin(
                 anchors[trial],
-                method.told(servers[trial], anchors[trial]),
-                clients[mine],
-                memories[mine],
+                method.told(layout.opened(servers[trial], sizes.server), anchors[trial]),
+                layout.opened(clients[mine], sizes.client),
+                layout.opened(memories[mine], sizes.memory),
                 state.step[trial],
             )
             told = told._replace(steps=jnp.where(used, told.steps, 0))
             done = local(client.job(begin, (told, *rest), *fixed), longest)
+            done = done._replace(client=layout.folded(done.client), memory=layout.folded(done.memory))
             return jnp.where(used, mix[place], 0), done
 
         jobs, lanes = queue.jobs[0], queue.jobs.shape[-1]
@@ -137,7 +143,9 @@ def working(
         if before:
             carry = jax.tree.map(lambda part: part[0], before[0])
         else:
-            carry = jax.lax.pcast(_zeros(state, len(mix), kept, method, slots), devices.AXIS, to="varying")
+            carry = jax.lax.pcast(
+                _zeros(state, len(mix), kept, method, layout, slots), devices.AXIS, to="varying"
+            )
         # at most one, which the compiler does not know, or it would drop the loop
         times = jnp.minimum(queue.waves[0], 1) if longest is None else 1
         carry = jax.lax.fori_loop(
@@ -146,12 +154,8 @@ def working(
         return jax.tree.map(lambda part: part[None], carry)
 
     spread = P(devices.AXIS)
-    return jax.shard_map(
-        once,
-        mesh=mesh,
-        in_specs=(P(), P(), P(), P(), Queue(spread, spread, spread, spread), *[spread] * further),
-        out_specs=spread,
-    )
+    given = P(), P(), P(), P(), Queue(spread, spread, spread, spread), *[spread] * further
+    return devices.sharded(once, mesh, given, spread)
 
 
 def mixing(method: Method) -> Callable[[Any, Any], jax.Array]:
@@ -165,13 +169,21 @@ def mixing(method: Method) -> Callable[[Any, Any], jax.Array]:
     return mix
 
 
-def settle(mesh: Mesh, method: Method, slots: int) -> Any:
+def settle(mesh: Mesh, method: Method, layout: Layout, slots: int) -> Any:
     """jit of what ends a round: all workers' and devices' parts summed, aggregated, put into the state."""
-    body = settlement(method, slots)
-    return jax.jit(body, donate_argnums=0, out_shardings=NamedSharding(mesh, P()))
+    body = settlement(method, layout, slots)
+    return jax.jit(body, donate_argnums=0, out_shardings=after(mesh, layout))
 
 
-def settlement(method: Method, slots: int) -> Callable[..., tuple[State, jax.Array, jax.Array]]:
+def after(mesh: Mesh, layout: Layout, lead: int = 0) -> Any:
+    """Where what a settlement returns lies; of several rounds, behind an axis more."""
+    specs = layout.specs(lead), P(), layout.spec(lead + 2), P()
+    return jax.tree.map(partial(NamedSharding, mesh), specs, is_leaf=lambda each: isinstance(each, P))
+
+
+def settlement(
+    method: Method, layout: Layout, slots: int
+) -> Callable[..., tuple[State, jax.Array, jax.Array]]:
     """`settle` before it is compiled."""
 
     def body(state: State, orders: Orders, parts: list[Any], number: jax.Array, seeds: jax.Array) -> Any:
@@ -181,7 +193,7 @@ def settlement(method: Method, slots: int) -> Callable[..., tuple[State, jax.Arr
         counts = jnp.maximum(steps, 1)
         foes = (orders.foes, orders.words) if method.attacks else None
         weighed: dict[str, jax.Array] = {}
-        before = state.server
+        before = layout.opened(state.server, layout.lengths.server)
         if not method.stacks:
             total = Upload(*(_in_order(part, slots) for part in found.total))
         else:
@@ -191,7 +203,7 @@ def settlement(method: Method, slots: int) -> Callable[..., tuple[State, jax.Arr
                 total, weighed = jax.vmap(partial(protocol.combined, method))(*each, foes)
             else:
                 rest = before, orders.largest, seeds, foes
-                total, before = jax.vmap(partial(_guarded, method, number))(*each, *rest)
+                total, before = jax.vmap(partial(_guarded, method, layout, number))(*each, *rest)
         shaped = found.readings.T.reshape(-1, trials, cohort)
         ran = orders.steps > 0
         losses = shaped[0] if len(shaped) else jnp.zeros_like(orders.weights)
@@ -199,7 +211,7 @@ def settlement(method: Method, slots: int) -> Callable[..., tuple[State, jax.Arr
         loss = jax.vmap(partial(protocol.mean_loss, method))(*there, foes)
         if method.guard is not None:  # no loss leaves a client, and a cohort may be empty
             loss = jnp.zeros_like(loss)
-        whole = Total(*total, loss)
+        whole = Total(layout.clean(total.delta), layout.clean(total.extra), total.delta_sq, loss)
         moved, server = jax.vmap(method.aggregate)(state.anchor, whole, orders.weights, counts, before)
         active = ran.any(1)[:, None]
         back = jnp.arange(trials)[:, None], jnp.where(ran, orders.cohort, state.client.shape[1])
@@ -209,7 +221,7 @@ def settlement(method: Method, slots: int) -> Callable[..., tuple[State, jax.Arr
 
         following = State(
             jnp.where(active, moved, state.anchor),
-            jnp.where(active, server, state.server),
+            jnp.where(active, layout.folded(server), state.server),
             remembered(state.client, found.clients),
             remembered(state.memory, found.memories),
             jnp.where(active, moved - state.anchor, state.step),
@@ -220,13 +232,21 @@ def settlement(method: Method, slots: int) -> Callable[..., tuple[State, jax.Arr
 
 
 def _guarded(
-    method: Method, number: Any, sent: Upload, weights: Any, counts: Any, server: Any, *rest: Any
+    method: Method,
+    layout: Layout,
+    number: Any,
+    sent: Upload,
+    weights: Any,
+    counts: Any,
+    server: Any,
+    *rest: Any,
 ) -> tuple[Upload, Any]:
     """The sum that keeps whole clients private; its noise is a hash of seed and round, as all chance is."""
     largest, seed, foes = rest
 
     def draw(size: int) -> Any:
-        places = jnp.arange(size, dtype=jnp.uint32)
+        beyond = layout.dim + jnp.arange(size - layout.size, dtype=jnp.uint32)
+        places = jnp.concatenate([layout.places(), beyond])
         return sampling.noise_of_round(seed, number, places).astype(server.dtype)
 
     return protocol.guarded(method, sent, weights, counts, server, (largest, draw), foes)
@@ -273,10 +293,11 @@ def _in_order(part: jax.Array, slots: int) -> jax.Array:
     return total
 
 
-def _zeros(state: State, jobs: int, kept: Kept, method: Method, slots: int) -> Found:
+def _zeros(state: State, jobs: int, kept: Kept, method: Method, layout: Layout, slots: int) -> Found:
     trials, dim = state.anchor.shape
-    dtype = state.anchor.dtype
-    one = jax.eval_shape(partial(_upload, method), state.anchor[0], state.server[0], state.client[0, 0])
+    dtype, lengths = state.anchor.dtype, layout.lengths
+    vectors = (jax.ShapeDtypeStruct((size,), dtype) for size in (dim, lengths.server, lengths.client))
+    one = jax.eval_shape(partial(_upload, method), *vectors)
 
     def uploads(count: int) -> Upload:
         return Upload(*(jnp.zeros((count, *part.shape), dtype) for part in one))

@@ -10,15 +10,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import Mesh
 
-from amsfl import protocol
 from amsfl.engines import client, devices
 from amsfl.engines.base import Orders, State
 from amsfl.engines.cards import Cards
+from amsfl.engines.layout import Layout
 from amsfl.engines.memory import room_for
-from amsfl.engines.programs import Fixed, Kept, mixing, settlement, working
+from amsfl.engines.programs import Fixed, Kept, after, mixing, settlement, working
 from amsfl.engines.task import Task
 from amsfl.engines.waves import Queue
 from amsfl.methods import Method
@@ -48,6 +47,7 @@ class Past(NamedTuple):
 def program(
     mesh: Mesh,
     method: Method,
+    layout: Layout,
     local: Callable[[client.Job, Any], client.Done],
     kept: Kept,
     longest: int | None,
@@ -56,7 +56,8 @@ def program(
 
     `plans` have room for more rounds than `count`; so one program serves any number of them.
     """
-    work, settle = working(mesh, method, local, kept, 1, longest=longest), settlement(method, 1)
+    work = working(mesh, method, layout, local, kept, 1, longest=longest)
+    settle = settlement(method, layout, 1)
     mixed = mixing(method)
 
     def one(state: State, fixed: Fixed, plan: Plan, number: jax.Array, seeds: jax.Array) -> Past:
@@ -83,7 +84,7 @@ def program(
         found: Past = jax.lax.fori_loop(0, count, further, (state, empty))[1]
         return found
 
-    placed = NamedSharding(mesh, P())
+    placed = Past(*after(mesh, layout, 1))
     if longest:
         return jax.jit(several, out_shardings=placed)
     return devices.jit(several, mesh, out_shardings=placed)
@@ -96,10 +97,10 @@ def _at(tree: Any, index: Any) -> Any:
 at = jax.jit(_at)
 
 
-def room(task: Task, method: Method, cohort: int) -> int:
+def room(task: Task, layout: Layout, cohort: int) -> int:
     """Rounds that a span may have, by the memory that the states after each of them take."""
     trials, clients = task.shards.size.shape
-    server, client = (part.size for part in jax.eval_shape(method.init, jnp.zeros(task.dim, task.dtype)))
-    memory = jax.eval_shape(lambda x: protocol.fresh(method, x)[1], jnp.zeros(task.dim, task.dtype)).size
-    numbers = 2 * task.dim + server + clients * (client + memory) + cohort * task.dim
-    return max(1, room_for(SHARE * trials * numbers * np.dtype(task.dtype).itemsize, ROUNDS))
+    own = layout.lengths
+    numbers = 2 * layout.size + own.server + clients * (own.client + own.memory) + cohort * layout.size
+    each = SHARE * trials * numbers * np.dtype(task.dtype).itemsize
+    return max(1, room_for(each / layout.parts, ROUNDS))

@@ -30,6 +30,11 @@ class Shards(NamedTuple):
         return np.asarray(self.size / self.size.sum(1, keepdims=True))
 
 
+def flat(tree: Any) -> jax.Array:
+    vector: jax.Array = ravel_pytree(tree)[0]
+    return vector
+
+
 class Task(NamedTuple):
     model: Model
     dim: int
@@ -45,6 +50,8 @@ class Task(NamedTuple):
     unit: float = 1.0  # of a predicted number: what 1 is in the user's own
     noise: Matrix | None = None  # [trials, clients] of a private step, in units of the clipping norm
     pieces: int = 1  # of a minibatch, whose gradients are taken one after another
+    ravel: Callable[[Any], jax.Array] = flat  # `unravel` backwards
+    places: Callable[[], Any] | None = None  # where a vector's numbers are in the plain order; None: there
 
     @property
     def scored(self) -> losses.Rows:
@@ -85,12 +92,12 @@ def make(
 ) -> Task:
     shape = jax.eval_shape(model.init, jax.random.key(0))
     zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, dtype), shape)
-    flat, unravel = ravel_pytree(zeros)
+    vector, unravel = ravel_pytree(zeros)
     label = np.int32 if data.classes else dtype
     evals = {name: (x.astype(dtype), y.astype(label)) for name, (x, y) in data.evals.items()}
     return Task(
         model,
-        flat.size,
+        vector.size,
         unravel,
         _on_pages(data.x, dtype),
         data.y.astype(label),

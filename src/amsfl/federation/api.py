@@ -75,10 +75,11 @@ def run(
             warnings.warn(line, Remark, stacklevel=2)
         state, trials = begin(parts)
         rehearse(parts, trials[0])
+        first = parts.engine.whole(state.anchor) if where or parts.engine.joint else None
         with ExitStack() as stack:
             writer = None
             if where:
-                writer = stack.enter_context(record.create(where, facts.manifest(parts, state), force))
+                writer = stack.enter_context(record.create(where, facts.manifest(parts, first), force))
             heard = stack.enter_context(audience(config, watch, trackers, progress, where))
             return drive(parts, state, trials[0], [], writer, heard)
 
@@ -119,7 +120,7 @@ def resume(
         book = parts.ledgers[0]
         private.check_goes_on(writer.manifest.settings, config, book)
         state, (trial,) = begin(parts)
-        machine = facts.machine(parts, state)
+        machine = facts.machine(parts, parts.engine.whole(state.anchor))
         fingerprint.check(writer.manifest, facts.made_from(parts), machine, anyway)
         done, best = writer.go_on(point), None
         if point:

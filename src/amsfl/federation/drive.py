@@ -36,11 +36,14 @@ def drive(
             done.append(fresh)
             best = better(best, parts, state, trial, fresh)
             stop = asked() and trial.status == "running"
+            due = stop or trial.round % parts.config.checkpoint_every == 0 or trial.status != "running"
+            # all processes that share a model have to be there when it is brought together
+            whole = parts.engine.kept(state) if due and (writer or parts.engine.joint) else None
             if writer:
                 writer.append(fresh)
-                if stop or trial.round % parts.config.checkpoint_every == 0 or trial.status != "running":
+                if whole:
                     arrays, told = kept(best)
-                    arrays |= {name: np.asarray(part) for name, part in state._asdict().items()}
+                    arrays |= whole._asdict()
                     arrays |= {TABLE + name: part for name, part in trial.flight.table.items()}
                     own = {"memory": trial.memory.dump(), "flight": trial.flight.dump()}
                     host = vars(trial) | own | told

@@ -11,7 +11,7 @@ import numpy as np
 from amsfl import clock
 from amsfl.core.version import VERSION
 from amsfl.data import Dataset
-from amsfl.engines import Scores, State, devices, metrics, products
+from amsfl.engines import Scores, devices, metrics, products
 from amsfl.engines.base import Errors
 from amsfl.federation.setup import Parts, client_names
 from amsfl.methods import Method
@@ -19,8 +19,8 @@ from amsfl.record import Manifest, MethodFacts
 from amsfl.record.fingerprint import identity, of_arrays
 
 
-def manifest(parts: Parts, first: State) -> Manifest:
-    """record.json of a new run; `first` is its state before any round."""
+def manifest(parts: Parts, first: Any) -> Manifest:
+    """record.json of a new run; `first` is its model before any round."""
     config, made = parts.config, made_from(parts)
     settings = config.model_dump()
     names = client_names(config, parts.data)
@@ -83,13 +83,15 @@ def layout(parts: Parts) -> list[str]:
     return [f"{jax.tree_util.keystr(path)} {leaf.shape}" for path, leaf in leaves]
 
 
-def machine(parts: Parts, first: State) -> dict[str, Any]:
+def machine(parts: Parts, first: Any) -> dict[str, Any]:
     """What else the bits of a run depend on; not on the cores of one machine (engines/waves.py)."""
-    found = versions() | {"first model": of_arrays(np.asarray(first.anchor))}
+    found = versions() | {"first model": of_arrays(first)}
     if parts.config.engine == "jax":
-        mesh = devices.mesh()
+        mesh, shared = devices.mesh(), parts.config.shard_model > 1
         found |= {"device": mesh.devices.flat[0].device_kind, "devices": int(mesh.devices.size)}
-        blas = products.named(parts.task.model.layers) if parts.task.dtype == np.float32 else None
+        found |= {"devices that share a model": parts.config.shard_model} if shared else {}
+        one = parts.task.dtype == np.float32 and not shared
+        blas = products.named(parts.task.model.layers) if one else None
         found |= {"products": blas} if blas else {}
         found |= {"kernels": True} if getattr(parts.engine, "kernels", False) else {}
     return found

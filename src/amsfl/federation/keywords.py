@@ -133,6 +133,8 @@ class RunKeywords(TrainingKeywords, total=False):
     """of all arithmetic; strict, tf32, bf16: products of float32 on GPUs (docs/scale.md)"""
     pieces: int | None
     """parts of a minibatch, one after another, for less memory; none: as a GPU's memory asks"""
+    shard_model: int
+    """devices that share a model, each with a part of every layer; see docs/scale.md"""
     local_accuracy: bool
     """score every client's own model at the end"""
     details: bool

@@ -185,7 +185,7 @@ def better(best: Best | None, parts: Parts, state: State, trial: Trial, fresh: R
 
 def model_of(parts: Parts, state: State) -> Array:
     """What is scored and what leaves, [trials, dim]."""
-    return np.asarray(parts.engine.models(state))
+    return np.asarray(parts.engine.whole(parts.engine.models(state)))
 
 
 def kept(best: Best | None) -> tuple[dict[str, Array], dict[str, Any]]:

@@ -154,7 +154,7 @@ def _evaluate(
             for nth, (leg, index) in enumerate(places):
                 found[leg][index][split] = metrics(scores, nth)
                 if parts.score.ranks:
-                    model = np.asarray(models[leg * count + index])
+                    model = parts.engine.whole(models[leg * count + index])
                     found[leg][index][split] |= ranked(parts, model, split)
     return found
 

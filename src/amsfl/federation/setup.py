@@ -159,7 +159,10 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
         job = job._replace(noise=np.array([[site.noise for site in book.sites] for book in books]))
     reads = takes_readings(config, method, policy)
     room = room_of(config.cohort, clients, method)
-    engine = engines.make(config.engine, job, method, config.batch, reads, room, end.enough or config.cohort)
+    together = end.enough or config.cohort
+    weather = [weather_of(each, profile, names) for each, profile in zip(configs, profiles, strict=True)]
+    check_shared(config, end, weather)
+    engine = engines.make(config.engine, job, method, config.batch, reads, room, together, config.shard_model)
     work = work_of(method, policy, job.dim)
     claimed = cast.claimed(job.shards.weights)
     costs, cohort = [clock.costs(profile, work) for profile in profiles], config.cohort or clients
@@ -192,7 +195,7 @@ def assemble(configs: Sequence[RunConfig], own: Own | None = None) -> Parts:
         worth,
         told,
         books,
-        [weather_of(each, profile, names) for each, profile in zip(configs, profiles, strict=True)],
+        weather,
     )
 
 
@@ -228,6 +231,15 @@ def pieces_of(config: RunConfig, job: task.Task, method: methods.Method) -> int:
             "--batch."
         )
     return config.pieces
+
+
+def check_shared(config: RunConfig, end: clock.RoundEnd, weather: Sequence[clock.Weather]) -> None:
+    if config.shard_model > 1 and not (end.kind == "all" and all(each.calm for each in weather)):
+        raise UserError(
+            "Where not all are waited for, or some fail or go, models under way lie on the host, where there "
+            "is no place for one that devices share; leave --shard-model out, or use --round-end all and "
+            "clients that stay."
+        )
 
 
 def room_of(cohort: int | None, clients: int, method: methods.Method) -> int | None:

@@ -11,11 +11,11 @@ from amsfl.core.scores import aimed
 from amsfl.record.schema import Array, Manifest
 from amsfl.record.text import checksum, dumps
 
-# What may change when a run goes on: how long it is, how often it is saved, where its data lies; and how a
-# server of real clients waits for them.
+# What may change when a run goes on: how long it is, how often it is saved, where its data lies, who shares
+# its model; and how a server of real clients waits for them.
 CHANGEABLE = (
     *("rounds", "seconds", "joules", "megabytes"),
-    *("score", "target", "stop_at_target", "checkpoint_every", "data_dir"),
+    *("score", "target", "stop_at_target", "checkpoint_every", "data_dir", "shard_model"),
     *("deadline", "poll", "norm_limit", "patience", "evaluate_clients"),
     *("quorum", "evaluate_quorum", "keyed", "deadlines", "stop_after", "judge_by"),
 )

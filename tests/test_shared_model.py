@@ -1,0 +1,192 @@
+"""A model that devices share: each has a part of every layer, and all end where one alone would.
+
+Run as a script, this file is one of the processes that the tests start.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import amsfl
+from amsfl import engines, methods
+from amsfl.core import UserError
+from amsfl.data import Dataset
+from amsfl.engines import Orders, devices, layout, models, task
+from amsfl.engines.lanes import Lanes
+from amsfl.engines.loop import Loop
+from amsfl.record.folder import read_manifest
+from amsfl.record.run_reader import load_checkpoint
+
+Found = dict[str, np.ndarray]
+LIMIT = 100
+OWN = {"model": "mlp:7-4", "steps": 3, "lr": 0.3}
+HIDDEN = OWN | {"method": "fedavg", "epsilon": 8.0, "delta": 1e-5}
+RUNS = {name: OWN | {"method": name} for name in methods.names() if name not in ("amsfl", "feddua")} | {
+    "readings": {"method": "amsfl", "model": "mlp:8", "local_accuracy": True, "seed": 1},
+    "rows": HIDDEN | {"privacy": "record"},
+    "whole": HIDDEN | {"privacy": "client", "cohort": 3},
+    "median": OWN | {"method": "fedavg", "combine": "median", "attack": "signflip:1"},
+    "optimizer": OWN | {"method": "scaffold", "server_optimizer": "adam", "cohort": 2},
+}
+
+
+def rows_of(count: int) -> Dataset:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, count).astype(np.int32)
+    x = rng.normal(size=(count, 6)) + y[:, None]
+    return Dataset("rows", x, y, {"holdout": (x[:50], y[:50])}, tuple("abc"), tuple("uvwxyz"))
+
+
+def held(state: engines.State) -> list[float]:
+    """How much of each of a state's vectors this process has."""
+    return [part.addressable_shards[0].data.size / part.size for part in state if part.size]
+
+
+def one_after_another(make: Callable[..., engines.Engine], folder: Path | None = None) -> Found:
+    """Two rounds of the engine itself; a reading, a score and what a checkpoint would hold of them."""
+    network = models.make("softmax", 6, 3)
+    job = task.make(rows_of(60), network, [np.arange(60).reshape(3, 20)], (0,), np.float64)
+    engine = make(job, methods.make("scaffold"), 8, readings=True)
+    state = engine.start()
+    first = held(state) if isinstance(engine, Lanes) else []
+    for number in range(2):
+        steps = np.array([[1 + number, 3, 2]])
+        orders = Orders(np.arange(3)[None], steps, np.array([0.4]), job.shards.weights)
+        state, outcome = engine.round(state, orders, number)
+    told = {"loss": engine.evaluate(engine.models(state), "holdout").loss, "held": first}
+    told |= engine.kept(state)._asdict() | {"reading": outcome.readings}
+    return {name: np.asarray(part) for name, part in told.items()}
+
+
+def whole_runs(parts: int, folder: Path | None = None) -> Found:
+    found: Found = {}
+    for name, settings in RUNS.items():
+        common = {"rounds": 3, "clients": 4, "precision": "float64", "details": False, "shard_model": parts}
+        out = folder and folder / name
+        run = amsfl.run(dataset=rows_of(200), out=out, **common | settings)
+        told = {
+            "params": run.params,
+            "losses": [each.metrics["holdout"]["loss"] for each in run.rounds],
+            "local": [*(run.summary.local_accuracy or {}).values()],
+            "held": held(run.parts.engine.start()),
+        }
+        found |= {f"{name}/{key}": np.asarray(part, float) for key, part in told.items()}
+    return found
+
+
+def work(rank: int, port: int, folder: Path, which: str) -> None:
+    jax.distributed.initialize(f"127.0.0.1:{port}", 2, rank, initialization_timeout=60)
+    if which == "engine":
+        found = one_after_another(
+            lambda *given, **more: Lanes(*given, **more, lanes=2, mesh=devices.mesh(parts=2))
+        )
+    else:
+        found = whole_runs(2, folder if rank == 0 else None)
+    np.savez(folder / f"{rank}.npz", **found)
+
+
+def start(folder: Path, which: str, limit: int) -> list[Found]:
+    """What both processes found; both are ended, whatever happens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    env = os.environ | {
+        "PYTHONPATH": str(Path(amsfl.__file__).parents[1]),
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=1",
+        "JAX_ENABLE_X64": "1",
+        "JAX_PLATFORMS": "cpu",
+    }
+    started = [
+        subprocess.Popen(
+            [sys.executable, __file__, str(rank), str(port), str(folder), which],
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    try:
+        for process in started:
+            said, _ = process.communicate(timeout=limit)
+            assert process.returncode == 0, said
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+    return [dict(np.load(folder / f"{rank}.npz")) for rank in range(2)]
+
+
+def alike(found: Found, expected: Found) -> None:
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        if name.endswith("held"):
+            assert found[name].size
+            assert (found[name] == 0.5).all(), name
+        else:
+            np.testing.assert_allclose(found[name], value, rtol=1e-8, atol=1e-11, err_msg=name)
+
+
+def test_two_processes_share_a_model_and_end_where_the_reference_does(tmp_path):
+    """Each has half of every vector of SCAFFOLD's: the model, both control variates, the last step."""
+    expected = one_after_another(Loop)
+    for found in start(tmp_path, "engine", LIMIT):
+        alike(found, expected)
+
+
+@pytest.mark.slow
+def test_every_method_trains_a_shared_model(tmp_path, monkeypatch):
+    """Whole runs, private and robust ones among them; the first process writes the records."""
+    one = devices.mesh(1)
+    monkeypatch.setattr(devices, "mesh", lambda parts=1: one)
+    expected = whole_runs(1)
+    for found in start(tmp_path, "runs", 6 * LIMIT):
+        alike(found, expected)
+    # a checkpoint is in the plain order, whoever shared the model; AMSFL's server has a', D', what is scored
+    point = load_checkpoint(tmp_path / "readings", read_manifest(tmp_path / "readings", "run"))
+    params = expected["readings/params"]
+    np.testing.assert_allclose(
+        point.arrays["server"][0, 2 * params.size : 3 * params.size], params, rtol=1e-8
+    )
+
+
+@pytest.mark.parametrize("parts", [2, 3, 4])
+def test_vectors_lie_otherwise_and_come_back(parts):
+    """A model of odd shapes: in parts of one size, and back to the bit; so does a state of several models."""
+    shapes = (6, 4), (4,), (3, 5), (), (7, 12, 2)
+    model = models.Model("odd", lambda key: [np.zeros(shape) for shape in shapes], lambda params, x: x)
+    job = task.make(rows_of(10), model, [np.arange(10).reshape(2, 5)], (0,), np.float64)
+    found = layout.make(job, methods.make("amsfl"), parts)
+    assert found.size % parts == 0
+    assert 0 <= found.size - job.dim < parts
+    length, draw = found.lengths.server, np.random.default_rng(0).normal
+    plain = draw(size=(2, 3 * job.dim + 7))
+    lying = found.arranged(plain)
+    assert lying.shape[-1] % parts == 0
+    np.testing.assert_array_equal(found.plain(lying, length), plain)
+    np.testing.assert_array_equal(found.folded(found.opened(lying, length)), lying)
+    numbers = np.arange(float(job.dim))
+    leaves = found.leaves(found.arranged(numbers))
+    np.testing.assert_array_equal(np.concatenate([leaf.ravel() for leaf in leaves]), numbers)
+    np.testing.assert_array_equal(jax.jit(found.places)(), found.arranged(numbers))
+
+
+def test_who_cannot_share_a_model_is_told_why():
+    few = {"dataset": rows_of(40), "model": "softmax", "rounds": 1, "clients": 2}
+    with pytest.raises(UserError, match="do not make groups of 1000 that share a model"):
+        amsfl.run(shard_model=1000, **few)
+    with pytest.raises(UserError, match="nobody shares a model; leave --shard-model out"):
+        amsfl.run(shard_model=2, engine="loop", **few)
+    with pytest.raises(UserError, match="use --round-end all and clients that stay"):
+        amsfl.run(shard_model=2, failure=0.1, **few)
+
+
+if __name__ == "__main__":
+    work(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4])
