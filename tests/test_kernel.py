@@ -111,7 +111,7 @@ def test_who_has_kernels(digits, monkeypatch):
         platform, compute_capability = "gpu", "9.0"
 
     class Mesh:
-        local_devices = (Gpu(),)
+        shape, local_devices = {"lanes": 1, "model": 1}, (Gpu(),)
 
     def asked() -> tuple[bool, bool]:
         own = fedavg._replace(correct=lambda g, x, a, s, c: g)  # of somebody else's module
