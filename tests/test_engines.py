@@ -336,7 +336,7 @@ def test_loop_names_client_round_and_step(digits):
 def test_metrics_by_hand():
     """Class 0: 3 of 4 right; class 1: 1 of 2; class 2 absent. F1: 6/(4+4) and 2/(2+2)."""
     table = np.array([[[3, 1, 0], [1, 1, 0], [0, 0, 0]]])
-    found = metrics(Scores(np.array([0.5]), table), 0)
+    found = metrics(Scores(np.array([0.5]), table))[0]
     assert found["accuracy"] == pytest.approx(4 / 6)
     assert found["recall"] == [0.75, 0.5, None]
     assert found["macro_f1"] == pytest.approx((0.75 + 0.5) / 2)
@@ -352,7 +352,7 @@ def test_evaluation_against_numpy(digits, engine):
         logits = x @ np.asarray(weight) + np.asarray(bias)
         likely = logits - np.log(np.exp(logits).sum(1, keepdims=True))
         assert scores.loss[index] == pytest.approx(-likely[np.arange(len(y)), y].mean())
-        assert metrics(scores, index)["accuracy"] == pytest.approx((logits.argmax(1) == y).mean())
+        assert metrics(scores)[index]["accuracy"] == pytest.approx((logits.argmax(1) == y).mean())
         assert scores.confusion[index].sum() == len(y)
 
 

@@ -73,6 +73,5 @@ def spent(told: Mapping[str, Account], came: tuple[Any, Any], lost: tuple[Any, A
     Returns:
         Totals by name.
     """
-    return {
-        name: float(each.of(*came).sum() + each.of(*lost, came=False).sum()) for name, each in told.items()
-    }
+    wasted = {name: each.of(*lost, came=False).sum() if len(lost[0]) else 0.0 for name, each in told.items()}
+    return {name: float(each.of(*came).sum() + wasted[name]) for name, each in told.items()}

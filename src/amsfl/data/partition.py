@@ -218,7 +218,8 @@ def _repaired(owner: IntArray, clients: int, rng: Rng) -> IntArray:
 
 
 def _groups(owner: IntArray, clients: int) -> list[IntArray]:
-    order = np.argsort(owner, kind="stable")
+    few = clients <= np.iinfo(np.uint16).max  # numpy counts small numbers, and compares large ones
+    order = np.argsort(owner.astype(np.uint16) if few else owner, kind="stable")
     ends = np.cumsum(np.bincount(owner, minlength=clients))
     return [order[end - size : end] for end, size in zip(ends, np.diff(ends, prepend=0), strict=True)]
 

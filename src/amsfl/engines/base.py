@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from amsfl import drift
 from amsfl.core import Reading, Upload
 
 Array = Any
@@ -143,31 +144,39 @@ class Scores(NamedTuple):
     errors: Errors | None = None  # of numbers, which have no confusion
 
 
-def metrics(scores: Scores, index: int) -> dict[str, Any]:
-    """Accuracy, loss, macro-F1 and precision, recall and F1 per class of one model; R² and errors of numbers.
+def metrics(scores: Scores) -> list[dict[str, Any]]:
+    """Of every model accuracy, loss and macro-F1, precision, recall and F1 by class; R² and errors of others.
 
     A class with no rows in the split has recall and F1 None and stays out of the mean F1; one that is never
     predicted has no precision.
     """
-    loss = float(scores.loss[index])
+    losses = np.asarray(scores.loss).tolist()
     if scores.errors is not None:
-        return _errors(scores.errors, index) | {"loss": loss}
-    table = np.asarray(scores.confusion[index], np.int64)
-    hits, true, guessed = np.diag(table), table.sum(1), table.sum(0)
+        return [_errors(scores.errors, index) | {"loss": loss} for index, loss in enumerate(losses)]
+    table = np.asarray(scores.confusion, np.int64)
+    hits, true, guessed = np.diagonal(table, axis1=-2, axis2=-1), table.sum(-1), table.sum(-2)
     there = true > 0
     f1 = 2 * hits / np.maximum(true + guessed, 1)
-    return {
-        "accuracy": float(hits.sum() / table.sum()),
-        "loss": loss,
-        "macro_f1": float(f1[there].mean()),
-        "recall": _shares(hits, true),
-        "precision": _shares(hits, guessed),
-        "f1": [float(each) if known else None for each, known in zip(f1, there, strict=True)],
-    }
+    with np.errstate(divide="ignore", invalid="ignore"):
+        columns = {
+            "accuracy": (hits.sum(-1) / table.sum((-2, -1))).tolist(),
+            "loss": losses,
+            "macro_f1": (drift.sum_of(f1, there) / there.sum(-1)).tolist(),
+            "recall": _known(hits / true, there),
+            "precision": _known(hits / guessed, guessed > 0),
+            "f1": _known(f1, there),
+        }
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def _shares(part: Array, whole: Array) -> list[float | None]:
-    return [float(a / b) if b else None for a, b in zip(part, whole, strict=True)]
+def _known(values: Array, known: Array) -> list[list[float | None]]:
+    """Numbers as a record has them, None where there is none."""
+    if known.all():
+        return list(values.tolist())
+    return [
+        [each if there else None for each, there in zip(*row, strict=True)]
+        for row in zip(values.tolist(), known.tolist(), strict=True)
+    ]
 
 
 def _errors(errors: Errors, index: int) -> dict[str, Any]:

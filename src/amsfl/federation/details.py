@@ -120,11 +120,11 @@ def _scores(parts: Parts, said: Array, y: Array) -> dict[str, Any]:
     """A client's few scores, as the splits have them."""
     if parts.task.classes:
         table = _table(y, said.argmax(1), parts.task.classes)
-        found, names = metrics(Scores(np.zeros(1), table[None]), 0), ("accuracy", "macro_f1")
+        found, names = metrics(Scores(np.zeros(1), table[None]))[0], ("accuracy", "macro_f1")
     else:
         off, unit = said[:, 0] - y, parts.task.unit
         errors = Errors(
             np.abs(off).mean()[None] * unit, (off**2).mean()[None] * unit**2, float(y.var()) * unit**2
         )
-        found, names = metrics(Scores(np.zeros(1), None, errors), 0), ("r2", "mae")
+        found, names = metrics(Scores(np.zeros(1), None, errors))[0], ("r2", "mae")
     return {name: found[name] for name in names}

@@ -118,12 +118,12 @@ def base(data: Dataset, y: Any) -> dict[str, Any]:
     if data.amount is not None:
         off = y.astype(np.float64) * data.amount.scale  # the mean itself is 0, standardised
         errors = Errors(np.abs(off).mean()[None], (off**2).mean()[None], float(off.var()))
-        found = metrics(Scores(np.zeros(1), None, errors), 0)
+        found = metrics(Scores(np.zeros(1), None, errors))[0]
     else:
         counts = np.bincount(y, minlength=len(data.classes))
         table = np.zeros((1, len(counts), len(counts)), np.int64)
         table[0, :, counts.argmax()] = counts
-        found = metrics(Scores(np.zeros(1), table), 0)
+        found = metrics(Scores(np.zeros(1), table))[0]
         found |= {"auc": [0.5] * len(counts), "macro_auc": 0.5}  # a constant ranks nothing
     # TOML has no None: what a constant has no value of is 0
     return {

@@ -103,6 +103,7 @@ class Move(NamedTuple):
     jobs: Array
     seconds: float
     dropped: Array
+    whole: bool = False  # one full cohort that has just begun from the newest model: a synchronous round
 
 
 Invite = Callable[[float], Array]
@@ -122,15 +123,22 @@ def next_move(flight: Flight, now: float, version: int, end: RoundEnd, drop: boo
                 f"Round {version + 1}: {HOPELESS:,} clients in a row came to nothing; lower --failure, or "
                 "the profile's."
             )
-    taken = flight.landed[chosen]
+    taken = _some(flight.landed, chosen)
     late = flight.jobs[: len(flight.jobs) * (drop and not end.asynchronous)].copy()
     late["arrives"] = now
     move = Move(in_order(taken), now, joined(flight.dropped, late))
-    over = meeting.places(taken, flight.meets).tolist()
-    flight.meetings = {name: each for name, each in flight.meetings.items() if name not in over}
-    flight.landed, flight.dropped = flight.landed[~chosen], NOBODY.copy()
+    if flight.meetings:
+        over = meeting.places(taken, flight.meets).tolist()
+        flight.meetings = {name: each for name, each in flight.meetings.items() if name not in over}
+    flight.landed, flight.dropped = _some(flight.landed, ~chosen), NOBODY
     flight.jobs = flight.jobs[len(late) :]
     return move
+
+
+def _some(jobs: Array, chosen: Array) -> Array:
+    """Those of them; all and none, as most often, without a copy."""
+    count = np.count_nonzero(chosen)
+    return jobs[chosen] if 0 < count < len(jobs) else jobs if count else NOBODY
 
 
 def _chosen(flight: Flight, now: float, end: RoundEnd) -> Array:
@@ -158,9 +166,8 @@ def _next_instant(flight: Flight, now: float, end: RoundEnd) -> float:
     Of those who come at one moment the lower client is first, as a synchronous cohort is summed.
     """
     if end.kind == "all":  # nothing happens until the last of them
-        flight.jobs, here = NOBODY.copy(), flight.jobs[np.argsort(flight.jobs["arrives"], kind="stable")]
-        flight.landed = joined(flight.landed, here[~here["lost"]])
-        flight.dropped = joined(flight.dropped, here[here["lost"]])
+        flight.jobs, here = NOBODY, flight.jobs[flight.jobs["arrives"].argsort(kind="stable")]
+        _land(flight, here)
         return float(here["arrives"][-1])
     then = float(flight.jobs["arrives"].min())
     closing = flight.opened + end.seconds
@@ -172,14 +179,20 @@ def _next_instant(flight: Flight, now: float, end: RoundEnd) -> float:
     come = flight.jobs["arrives"] == then
     here = in_order(flight.jobs[come])
     flight.jobs = flight.jobs[~come]
-    flight.landed = joined(flight.landed, here[~here["lost"]])
-    flight.dropped = joined(flight.dropped, here[here["lost"]])
+    _land(flight, here)
     return then
+
+
+def _land(flight: Flight, here: Array) -> None:
+    """They are in, or the server learns that they came to nothing."""
+    lost = here["lost"]
+    flight.landed = joined(flight.landed, _some(here, ~lost))
+    flight.dropped = joined(flight.dropped, _some(here, lost))
 
 
 def in_order(jobs: Array) -> Array:
     """By client; of one client's the first begun is first."""
-    return jobs[np.lexsort((jobs["number"], jobs["client"]))] if len(jobs) > 1 else jobs.copy()
+    return jobs[np.lexsort((jobs["number"], jobs["client"]))]
 
 
 def joined(*parts: Array) -> Array:
@@ -214,6 +227,9 @@ def numbers(flight: Flight, clients: Array, version: int) -> Array:
 def tidy(flight: Flight, version: int) -> None:
     """After a move: numbers below the server's own say nothing any more, nor do old reasons."""
     flight.numbers = {who: number for who, number in flight.numbers.items() if number >= version}
+    if not len(flight.jobs) and not len(flight.landed):
+        flight.told, flight.meets = {}, {}
+        return
     alive = set(under_way(flight)["group"].tolist())
     flight.told = {group: told for group, told in flight.told.items() if group in alive}
     flight.meets = {group: where for group, where in flight.meets.items() if group in alive}
@@ -238,4 +254,4 @@ def _lists(part: Any) -> bool:
 def alike(column: Array) -> bool:
     """Whether all entries are the same; NaN is the same as NaN."""
     first = column[0]
-    return bool(((column == first) | ((column != column) & (first != first))).all())
+    return bool((column == first).all() or (first != first and (column != column).all()))

@@ -27,6 +27,8 @@ class Foes(NamedTuple):
 
     def costs(self, trial: int, costs: Costs) -> Costs:
         """What steps take by what clients say; what travels is seen by the server."""
+        if not self.attacks:
+            return costs
         return costs._replace(step_seconds=costs.step_seconds * self._factors("seconds")[trial])
 
     def told(self, trial: int, cohort: Array, reading: Reading) -> Reading:

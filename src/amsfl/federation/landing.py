@@ -21,14 +21,12 @@ BEGAN, CAME = ("anchor", "server", "step"), Upload._fields
 FEW = 64  # jobs for which no smaller program is worth compiling
 
 
-def whole(parts: Parts, move: Move, version: int) -> bool:
-    """Whether a move takes one full cohort that has just begun from the newest model: a synchronous round."""
+def seen(parts: Parts, move: Move, version: int) -> Move:
+    """The move, and whether it takes one full cohort that has just begun from the newest model."""
     jobs = move.jobs
-    fresh = (
-        (jobs["number"] == version).all() and (jobs["version"] == version).all() and not jobs["done"].any()
-    )
+    fresh = (jobs["number"] == version) & (jobs["version"] == version) & ~jobs["done"]
     full = len(jobs) == parts.cohort or parts.method.guard is not None  # whose cohorts have no fixed size
-    return bool(full and fresh and alike(jobs["lr"]))
+    return move._replace(whole=bool(full and fresh.all() and alike(jobs["lr"])))
 
 
 def on_host(state: State) -> State:
@@ -45,6 +43,8 @@ def _ours(part: Any) -> bool:
 def remember(parts: Parts, state: State, trial: int, flight: Flight, version: int) -> None:
     """Before the server moves: what is still to be computed keeps the model that it began from."""
     left = under_way(flight)
+    if not len(left):
+        return
     _begin(parts, state, trial, flight, left[~left["done"] & ~left["lost"] & (left["version"] == version)])
 
 

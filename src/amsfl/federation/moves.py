@@ -71,7 +71,8 @@ def until_the_server_moves(parts: Parts, trial: Trial, ready: Decision | None = 
         allowed = allowance(parts, trial)
         return takeoff.invited(parts, trial.index, trial.memory, flight, trial.round, now, allowed, ready)
 
-    return queue.next_move(flight, trial.seconds["makespan"], trial.round, parts.end, drop, invite)
+    move = queue.next_move(flight, trial.seconds["makespan"], trial.round, parts.end, drop, invite)
+    return landing.seen(parts, move, trial.round)
 
 
 def allowance(parts: Parts, trial: Trial) -> Any:
@@ -85,15 +86,15 @@ def decided(parts: Parts, trial: Trial, move: Move) -> Decision:
     """What was decided for those who came, whenever that was."""
     told = dict(queue.reasons(trial.flight, move.jobs))
     lr, predicted = move.jobs["lr"], told.pop("predicted_seconds")
-    if not landing.whole(parts, move, trial.round):
+    if not move.whole:
         predicted = move.seconds - trial.seconds["makespan"]
-    known: Any = float(lr[0]) if queue.alike(lr) else lr
+    known: Any = float(lr[0]) if move.whole or queue.alike(lr) else lr
     return Decision(move.jobs["steps"], None if np.isnan(lr).any() else known, predicted, told)
 
 
 def took(parts: Parts, trial: Trial, move: Move) -> dict[str, float]:
     """This move's share of the time by both clocks; one after another, clients' own seconds add up."""
-    if landing.whole(parts, move, trial.round) and parts.weather[trial.index].calm:
+    if move.whole and parts.weather[trial.index].calm:
         return clock.round_seconds(parts.costs[trial.index], move.jobs["client"], move.jobs["steps"])
     work = queue.joined(move.jobs, move.dropped)
     lasted = move.seconds - trial.seconds["makespan"]
@@ -117,7 +118,7 @@ def worked(
     for trial in running:
         landing.remember(parts, state, trial.index, trial.flight, trial.round)
     here = {t.index: t for t in running}
-    rounds_ = {i: move for i, move in moves.items() if landing.whole(parts, move, here[i].round)}
+    rounds_ = {i: move for i, move in moves.items() if move.whole}
     others = {i: move for i, move in moves.items() if i not in rounds_}
     readings: dict[int, Reading] = {}
     weighed: dict[int, dict[str, Any]] = {}

@@ -121,8 +121,9 @@ def _advance(parts: Parts, trial: Trial, leg: Leg) -> None:
     trial.round += 1
     trial.spent = {name: trial.spent.get(name, 0.0) + each for name, each in leg.bills[index].items()}
     trial.seconds = {name: trial.seconds[name] + each for name, each in leg.times[index].items()}
-    for who, steps in zip(leg.cohorts[index], leg.decisions[index].steps, strict=True):
-        trial.steps[who] += int(steps)
+    jobs = leg.moves[index].jobs
+    for who, steps in zip(jobs["client"].tolist(), jobs["steps"].tolist(), strict=True):
+        trial.steps[who] += steps
     out_of_time = config.seconds is not None and trial.seconds[config.clock] >= config.seconds
     used_up = over_limit(config, trial.spent) is not None
     book = parts.ledgers[index]
@@ -151,8 +152,8 @@ def _evaluate(
     for split, places in asked.items():
         if places:
             scores = parts.engine.evaluate(models, split, [leg * count + index for leg, index in places])
-            for nth, (leg, index) in enumerate(places):
-                found[leg][index][split] = metrics(scores, nth)
+            for (leg, index), each in zip(places, metrics(scores), strict=True):
+                found[leg][index][split] = each
                 if parts.score.ranks:
                     model = parts.engine.whole(models[leg * count + index])
                     found[leg][index][split] |= ranked(parts, model, split)
@@ -195,11 +196,7 @@ def _local_scores(
     before = state.anchor[trial.index] - state.step[trial.index]
     own = before + deltas
     return {
-        split: [
-            usual.of(metrics(scores, place))
-            for scores in [parts.engine.evaluate(own, split)]
-            for place in range(len(cohort))
-        ]
+        split: [usual.of(each) for each in metrics(parts.engine.evaluate(own, split))[: len(cohort)]]
         for split in parts.task.evals
     }
 
@@ -216,7 +213,7 @@ def _record(
     move, decision = leg.moves[trial.index], leg.decisions[trial.index]
     took, bill = leg.times[trial.index], leg.bills[trial.index]
     found = scores.get(trial.index, {})
-    taken = np.any(reading.grad_sq)  # all zero when none were taken
+    taken = reading.grad_sq.any()  # all zero when none were taken
     readings = {name: part.tolist() for name, part in reading._asdict().items()} if taken else {}
     jobs, sent = move.jobs, len(move.jobs)
     ages = (trial.round - 1 - jobs["version"]).tolist()
@@ -239,7 +236,7 @@ def _record(
         found,
         jobs["client"].tolist(),
         jobs["steps"].tolist(),
-        None if decision.lr is None else float(np.mean(decision.lr)),
+        float(np.mean(decision.lr)) if isinstance(decision.lr, np.ndarray) else decision.lr,
         parts.work.bytes_up * sent,
         parts.work.bytes_down * (sent + len(move.dropped)),
         readings,

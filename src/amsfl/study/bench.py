@@ -124,7 +124,7 @@ def measure(
                 startup = time.time() - started if started else None
         jax.block_until_ready(state)
         rates.append(job.rounds * job.cohort * job.steps / (time.perf_counter() - begun))
-    accuracy = metrics(parts.engine.evaluate(state.anchor, "holdout"), 0)["accuracy"]
+    accuracy = metrics(parts.engine.evaluate(state.anchor, "holdout"))[0]["accuracy"]
     return {
         "client_steps_per_second": max(rates[1:]),
         "each": rates[1:],

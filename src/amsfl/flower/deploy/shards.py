@@ -119,7 +119,7 @@ def scorer(
             likely = logits - top - np.log(np.exp(logits - top).sum(1, keepdims=True))
             table = np.zeros((1, classes, classes), np.int64)
             np.add.at(table, (0, y, logits.argmax(1)), 1)
-            found[split] = metrics(Scores(np.array([-likely[np.arange(len(y)), y].mean()]), table), 0)
+            found[split] = metrics(Scores(np.array([-likely[np.arange(len(y)), y].mean()]), table))[0]
             if asked is not None and asked.ranks:
                 ranked = of_classes(logits, y)
                 found[split] |= {name: ranked[name] for name in ("auc", "macro_auc")}
