@@ -279,7 +279,7 @@ def test_equal_jobs_have_the_best_of_all_widths(jobs):
     assert costs[found] == min(costs.values())
 
 
-@pytest.mark.parametrize("name", ["fedavg", "amsfl"])
+@pytest.mark.parametrize("name", [pytest.param("fedavg", marks=pytest.mark.slow), "amsfl"])
 def test_neither_cores_nor_neighbours_change_a_bit(digits, name):
     """One worker and three; by itself and among two more trials; equal steps (lanes) and wild ones."""
     method, found = methods.make(name), {}
