@@ -84,6 +84,13 @@ def test_convolutions_and_their_gradients_are_those_of_xla(channels, side, strid
         np.testing.assert_allclose(slope, true, atol=1e-4)
 
 
+@pytest.mark.parametrize("wide, narrow", [(50, 3), (3, 50), (40, 40)])
+def test_whichever_side_is_turned_the_product_is_the_same(wide, narrow):
+    a, b = drawn(64, wide), drawn(64, narrow)
+    found = jax.jit(partial(products.times, turn_a=True))(a, b)
+    np.testing.assert_allclose(found, a.T.astype(np.float64) @ b, atol=1e-4)
+
+
 def test_small_layers_and_double_precision_stay_with_xla():
     x, weight = drawn(5000, 122), drawn(122, 64)
     assert calls(lambda x: dense.product(x, weight, False), x) == 0

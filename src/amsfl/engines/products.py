@@ -33,6 +33,8 @@ def times(
     single = a.dtype == b.dtype == jnp.float32
     if layer >= LAYER and arithmetic >= LARGE and single and not is_parted() and library() is not None:
         return blas.times(a, b, turn_a, turn_b)
+    if turn_a and not turn_b and a.size > b.size + a.shape[1] * b.shape[1] and jax.default_backend() == "cpu":
+        return _laid_out(_laid_out(b.T) @ a).T  # the other side and the product are less to turn
     return (_laid_out(a.T) if turn_a else a) @ (b.T if turn_b else b)
 
 
