@@ -28,6 +28,9 @@ FLAGS = {
     # a GPU's products by rule, not by what was fastest when the program was compiled: that took most of the
     # compiling, and another start, which measures anew, came to other bits
     "xla_gpu_autotune_level": "0",
+    # and by NVIDIA's rule: XLA's own kernels for products, chosen unmeasured, made a transformer's step three
+    # times as long (job D of benchmarks/ on an H200)
+    "xla_gpu_enable_triton_gemm": "false",
 }
 if "jax" not in sys.modules:
     for name, value in FLAGS.items():
