@@ -142,12 +142,13 @@ def memory_of(name: str, cohort: int, lanes: int = 3, workers: int = 1) -> tuple
         np.ones(1, np.float32),
     )
     state, work = engine.start(), engine._work[False]
-    arguments = state, engine.fixed, engine._cards(orders, 0), engine._share(orders), pack(steps, 2, lanes)
+    given = engine._cards(orders, 0), engine._share(orders), pack(steps, 2, lanes)
+    arguments = engine.constants, state, engine.fixed, *given
     shapes = jax.eval_shape(work, *arguments)
     found = jax.tree.map(lambda leaf: np.zeros((1, *leaf.shape[1:]), leaf.dtype), shapes)
     programs = (
         work.lower(*arguments),
-        engine._settle.lower(state, orders, [found] * workers, np.uint32(0), engine._seeds),
+        engine._settle.lower(engine.constants, state, orders, [found] * workers, np.uint32(0), engine._seeds),
     )
     return job, [program.compile().memory_analysis() for program in programs]
 

@@ -8,6 +8,7 @@ import pytest
 from amsfl import methods
 from amsfl.data import load, partition
 from amsfl.engines import client, devices, kernel, losses, models, products, task
+from amsfl.engines.constants import family, opened
 from amsfl.methods import Method
 
 BATCH = 20  # neither this nor the network's sides are powers of two
@@ -88,11 +89,12 @@ def test_a_gpu_can_have_it(digits, name, monkeypatch):
         assert name == "fedcsda"
         return
     told = clients(job, method, [1, 3, 6])
-    run = jax.vmap(client.program(job, method, BATCH, method.readings, True), in_axes=(lanes(told), None))
+    kin, axes = family(method, job.dim, job.dtype), (lanes(told), None)  # its numbers are handed over, too
+    run = opened(kin, lambda one: jax.vmap(client.program(job, one, BATCH, one.readings, True), axes))
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     monkeypatch.setattr(products, "library", lambda: None)
     shapes = jax.tree.map(lambda part: jax.ShapeDtypeStruct(part.shape, part.dtype), told)
-    text = jax.jit(run).trace(shapes, 6).lower(lowering_platforms=("cuda",)).as_text()
+    text = jax.jit(run).trace(kin.values, shapes, 6).lower(lowering_platforms=("cuda",)).as_text()
     assert text.count("__gpu$xla.gpu.triton") == 1  # a reading's three parts share one
 
 

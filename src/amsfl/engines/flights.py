@@ -19,21 +19,30 @@ from amsfl.core import Reading, UserError
 from amsfl.engines import client, devices
 from amsfl.engines.base import Done, Jobs, Starts
 from amsfl.engines.cards import Cards, Told, drawn
-from amsfl.engines.programs import Fixed
+from amsfl.engines.constants import Family, opened
+from amsfl.engines.programs import Fixed, Local
 from amsfl.engines.waves import Queue, shares
-
-Local = Callable[[client.Job, Any], client.Done]
 
 
 class Flights:
     """work(starts, jobs) -> Done, on the host: jobs of 0 steps are left out, and their rows are zeros."""
 
     def __init__(
-        self, mesh: Mesh, workers: int, local: Local, lanes: int, fixed: Fixed, deal: Any, dtype: Any
+        self,
+        mesh: Mesh,
+        workers: int,
+        kin: Family,
+        local: Local,
+        lanes: int,
+        fixed: tuple[Any, Fixed],
+        deal: Any,
+        dtype: Any,
     ):
-        self.mesh, self.workers, self.lanes, self.fixed, self.dtype = mesh, workers, lanes, fixed, dtype
+        self.mesh, self.workers, self.lanes, self.dtype = mesh, workers, lanes, dtype
+        self.constants, self.fixed = fixed
         self._deal = deal
-        self._abreast = devices.abreast(program(mesh, local))
+        build = opened(kin, lambda method: program(mesh, local(method)))
+        self._abreast = devices.abreast(jax.jit(build))
 
     def work(self, starts: Starts, jobs: Jobs) -> Done:
         if jax.process_count() > 1:
@@ -48,7 +57,7 @@ class Flights:
         cards = self._deal(jobs.client, jobs.steps, jobs.lr, jobs.known, jobs.number, jobs.trial)
         # once for all workers
         begins, cards = devices.put((client.Begin(*starts), cards), self.mesh, P())
-        found = self._abreast((begins, self.fixed, cards, queue) for queue in queues)
+        found = self._abreast((self.constants, begins, self.fixed, cards, queue) for queue in queues)
         return self._gathered(queues, found, count)
 
     def _gathered(self, queues: Sequence[Queue], found: Sequence[client.Done], count: int) -> Done:
@@ -71,8 +80,8 @@ def _put(into: Any, of: Any, rows: Any) -> None:
     into[rows] = of[rows]
 
 
-def program(mesh: Mesh, local: Local) -> Any:
-    """jit of one worker's waves -> client.Done of all jobs, [devices, jobs, ...]; zeros where others work."""
+def program(mesh: Mesh, local: Callable[[client.Job, Any], client.Done]) -> Any:
+    """One worker's waves -> client.Done of all jobs, [devices, jobs, ...]; zeros where others work."""
 
     def one(begins: client.Begin, fixed: Fixed, cards: Cards, job: jax.Array, longest: Any) -> client.Done:
         place = jnp.maximum(job, 0)
@@ -107,6 +116,4 @@ def program(mesh: Mesh, local: Local) -> Any:
         return whole
 
     spread = P(devices.AXIS)
-    return jax.jit(
-        devices.sharded(waves, mesh, (P(), P(), P(), Queue(spread, spread, spread, spread)), spread)
-    )
+    return devices.sharded(waves, mesh, (P(), P(), P(), Queue(spread, spread, spread, spread)), spread)

@@ -23,6 +23,7 @@ from jax.sharding import Mesh
 
 from amsfl import protocol, sampling
 from amsfl.engines import losses
+from amsfl.engines.constants import handed
 from amsfl.engines.devices import parts
 from amsfl.engines.task import Task
 from amsfl.engines.tiles import Tiles, places, side
@@ -97,6 +98,7 @@ def walker(
     from jax.experimental.pallas import triton
 
     tiles = Tiles.of(task)
+    values, made = handed(method)
     step = protocol.first if looks else protocol.step
     warps = 4 if numbers(task, batch) <= FEW else 8
 
@@ -119,7 +121,8 @@ def walker(
         return triton.load(x.at[where], mask=column < x.shape[1], other=0), y[row]
 
     def body(*refs: Any, given: Any, found: Any) -> None:
-        whole, known, seen, rows, (x, past, lr) = jax.tree.unflatten(given, refs[: given.num_leaves])
+        whole, known, seen, rows, (x, past, lr), own = jax.tree.unflatten(given, refs[: given.num_leaves])
+        rules = made([value[0] for value in own])
         told = Told(*(whole[place] for place in range(len(Told._fields))))
 
         def further(number: Any, now: Any) -> Any:
@@ -128,7 +131,7 @@ def walker(
             # who has none asks for none
             anchor, server, client = (x if part is None else tiles.read(part) for part in seen)
             carry = protocol.Carry(anchor, server, client, x, lr, known[0], past=past)
-            then = step(method, carry, loss, slope, layout)
+            then = step(rules, carry, loss, slope, layout)
             moved = jax.tree.map(partial(jnp.where, told.moving > 0), (then.x, then.past), (x, past))
             return (*moved, then.lr, *((loss, slope) if looks else ()))
 
@@ -140,7 +143,8 @@ def walker(
     def walk(told: Told, seen: Seen, rows: Any, now: Any, known: Any) -> Any:
         whole = jnp.stack([jnp.asarray(part).astype(jnp.int32) for part in told])
         asked = Seen(*(part if part.size else None for part in seen))
-        flat, given = jax.tree.flatten((whole, known[None], asked, rows, jax.tree.map(jnp.atleast_1d, now)))
+        ways, own = jax.tree.map(jnp.atleast_1d, (now, values))
+        flat, given = jax.tree.flatten((whole, known[None], asked, rows, ways, own))
         after = (*now, now[2], now[0]) if looks else now
         shapes, found = jax.tree.flatten(jax.eval_shape(partial(jax.tree.map, jnp.atleast_1d), after))
         call = pl.pallas_call(

@@ -15,6 +15,7 @@ from amsfl.core import Reading
 from amsfl.engines import client, devices, kernel, layout, programs, spans
 from amsfl.engines.base import Done, Jobs, Orders, Outcome, Scores, Starts, State, rows
 from amsfl.engines.cards import Cards, dealer
+from amsfl.engines.constants import family, opened
 from amsfl.engines.evaluate import evaluator
 from amsfl.engines.flights import Flights
 from amsfl.engines.memory import check_fits, copies, lane_bytes, room_for
@@ -67,10 +68,12 @@ class Lanes:
         shards = task.shards
         # replicated from the start: what arrives on one device would be copied, and compiled for, anew
         self.fixed = devices.put(Fixed(task.x, task.y, shards.order), self.mesh, P())
+        self._kin = kin = family(method, task.dim, task.dtype)
+        self.constants = devices.put(kin.values, self.mesh, P())
         self._seeds, self._deal = sampling.words(task.seeds), dealer(task, batch, bool(method.clip))
         gpu = self.mesh.local_devices[0].platform != "cpu"
         self.kernels = kernel.serves(self.mesh, task, method, batch) if kernels is None else kernels
-        work = client.program(task, method, batch, readings, self.kernels)
+        work = partial(client.program, task, batch=batch, readings=readings, kernels=self.kernels)
         kept = {deltas: programs.Kept(readings, deltas) for deltas in (False, True)}
         trials, clients = shards.size.shape
         few = together or cohort or clients
@@ -78,7 +81,15 @@ class Lanes:
         abreast = lanes or devices.default_lanes(self.mesh, trials * few, fit)
         abreast = abreast or width(-(-few // CORES), **_widths(task, batch))
         self._flights = partial(
-            Flights, self.mesh, self.workers, work, abreast, self.fixed, self._deal, task.dtype
+            Flights,
+            self.mesh,
+            self.workers,
+            kin,
+            work,
+            abreast,
+            (self.constants, self.fixed),
+            self._deal,
+            task.dtype,
         )
         lanes = lanes or devices.default_lanes(self.mesh, trials * (cohort or clients), fit)
         if lanes:
@@ -90,14 +101,14 @@ class Lanes:
         alone = gpu and jax.process_count() == 1
         self.ahead = ahead or (spans.room(task, self.layout, cohort or clients) if alone else 1)
         self._spans: dict[Any, Any] = {}  # by whether deltas are kept and by a length that is known ahead
-        self._span = partial(spans.program, self.mesh, method, self.layout, work)
+        self._span = partial(spans.program, self.mesh, kin, self.layout, work)
         self._kept = kept
-        common = self.mesh, method, self.layout
+        common = self.mesh, kin, self.layout
         self._work = {key: programs.work(*common, work, kept[key], slots) for key in kept}
         self._further = {key: programs.work(*common, work, kept[key], slots, True) for key in kept}
         self._abreast: dict[Any, Any] = {}  # by the queues' widths: each compiles before its workers part
         self._settle = programs.settle(*common, slots)
-        self._mix = jax.jit(programs.mixing(method), out_shardings=NamedSharding(self.mesh, P()))
+        self._mix = jax.jit(opened(kin, programs.mixing), out_shardings=NamedSharding(self.mesh, P()))
         self._mixed: tuple[Any, Any] = (None, None)
         self._model = jax.jit(self._scored)
         self._evaluate = evaluator(task, self.mesh, self.workers, self.layout.spec(1))
@@ -109,15 +120,19 @@ class Lanes:
         anchor = self._placed(self._start(), self.layout.specs().anchor)
         clients = self.task.shards.size.shape[1]
 
-        def begin(anchor: jax.Array) -> State:
-            server = jax.vmap(self.method.init)(anchor)[0]
-            fresh = jax.vmap(partial(protocol.fresh, self.method))(anchor)
-            client, memory = (jnp.repeat(part[:, None], clients, axis=1) for part in fresh)
-            server, client, memory = map(self.layout.folded, (server, client, memory))
-            return State(anchor, server, client, memory, jnp.zeros_like(anchor))
+        def begin(method: Method) -> Any:
+            def of(anchor: jax.Array) -> State:
+                server = jax.vmap(method.init)(anchor)[0]
+                fresh = jax.vmap(partial(protocol.fresh, method))(anchor)
+                client, memory = (jnp.repeat(part[:, None], clients, axis=1) for part in fresh)
+                server, client, memory = map(self.layout.folded, (server, client, memory))
+                return State(anchor, server, client, memory, jnp.zeros_like(anchor))
+
+            return of
 
         # as one program: a second's fraction at every start, operation by operation
-        found: State = jax.jit(begin, out_shardings=programs.after(self.mesh, self.layout)[0])(anchor)
+        placed = programs.after(self.mesh, self.layout)[0]
+        found: State = jax.jit(opened(self._kin, begin), out_shardings=placed)(self.constants, anchor)
         return found
 
     def place(self, state: State) -> State:
@@ -140,12 +155,13 @@ class Lanes:
         if jax.process_count() > 1:  # one process may hand numpy arrays over as they are, which is quicker
             orders, cards, seeds = devices.put((orders, cards, seeds), self.mesh, P())
             queues = devices.put(queues, self.mesh, P(devices.AXIS))
-        common = state, self.fixed, cards, mix
+        common = self.constants, state, self.fixed, cards, mix
         found = self._side_by_side(keep, widths)((*common, each) for each in queues)
         if len(found) < self.workers:  # a plan of few waves; the sum is the same program all the same
             found += [self._nothing(keep, found[0])] * (self.workers - len(found))
         found = devices.within_reach(found, self.mesh)  # by the same name: the devices' own parts are let go
-        state, readings, deltas, weighed = self._settle(state, orders, found, sampling.words(number), seeds)
+        given = orders, found, sampling.words(number), seeds
+        state, readings, deltas, weighed = self._settle(self.constants, state, *given)
         fields = np.asarray(readings) if readings.size else np.zeros((len(Reading._fields), *shape))
         return state, Outcome(Reading(*fields), deltas if keep else None, weighed)
 
@@ -163,7 +179,13 @@ class Lanes:
         spare = self.ahead - len(rounds)  # so that one program serves any number of rounds
         given = jax.tree.map(lambda *parts: np.stack(parts), *plans, *[plans[-1]] * spare)
         past = self._spans[keep, longest](
-            state, self.fixed, given, sampling.words(number), np.int32(len(rounds)), self._seeds
+            self.constants,
+            state,
+            self.fixed,
+            given,
+            sampling.words(number),
+            np.int32(len(rounds)),
+            self._seeds,
         )
         told = np.asarray(past.readings)
         if not told.size:
@@ -203,7 +225,7 @@ class Lanes:
             given = orders.weights, orders.steps
             if jax.process_count() > 1:
                 given = devices.put(given, self.mesh, P())
-            self._mixed = plan, self._mix(*given)
+            self._mixed = plan, self._mix(self.constants, *given)
         return self._mixed[1]
 
     def work(self, starts: Starts, jobs: Jobs) -> Done:

@@ -14,9 +14,12 @@ from amsfl.core import Reading, Total, Upload
 from amsfl.engines import client, devices
 from amsfl.engines.base import Orders, State
 from amsfl.engines.cards import SURELY, Cards, drawn
+from amsfl.engines.constants import Family, opened
 from amsfl.engines.layout import Layout
 from amsfl.engines.waves import FEW, Queue
 from amsfl.methods import Method
+
+Local = Callable[[Method], Callable[[client.Job, Any], client.Done]]  # a client's round by a method
 
 
 class Fixed(NamedTuple):
@@ -47,9 +50,9 @@ class Found(NamedTuple):
 
 def work(
     mesh: Mesh,
-    method: Method,
+    kin: Family,
     layout: Layout,
-    local: Callable[[client.Job, Any], client.Done],
+    local: Local,
     kept: Kept,
     slots: int,
     further: bool = False,
@@ -59,7 +62,11 @@ def work(
     Nobody waits for anybody in here; `settle` sums what workers and devices found. `further` takes as its
     last argument what was found before, and goes on from there.
     """
-    return devices.jit(working(mesh, method, layout, local, kept, slots, further), mesh)
+
+    def build(method: Method) -> Any:
+        return working(mesh, method, layout, local(method), kept, slots, further)
+
+    return devices.jit(opened(kin, build), mesh)
 
 
 def working(
@@ -169,10 +176,10 @@ def mixing(method: Method) -> Callable[[Any, Any], jax.Array]:
     return mix
 
 
-def settle(mesh: Mesh, method: Method, layout: Layout, slots: int) -> Any:
+def settle(mesh: Mesh, kin: Family, layout: Layout, slots: int) -> Any:
     """jit of what ends a round: all workers' and devices' parts summed, aggregated, put into the state."""
-    body = settlement(method, layout, slots)
-    return jax.jit(body, donate_argnums=0, out_shardings=after(mesh, layout))
+    body = opened(kin, partial(settlement, layout=layout, slots=slots))
+    return jax.jit(body, donate_argnums=1, out_shardings=after(mesh, layout))
 
 
 def after(mesh: Mesh, layout: Layout, lead: int = 0) -> Any:

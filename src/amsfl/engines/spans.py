@@ -5,6 +5,7 @@ between two rounds of five small clients took longer than the rounds.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -12,12 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from amsfl.engines import client, devices
+from amsfl.engines import devices
 from amsfl.engines.base import Orders, State
 from amsfl.engines.cards import Cards
+from amsfl.engines.constants import Family, opened
 from amsfl.engines.layout import Layout
 from amsfl.engines.memory import room_for
-from amsfl.engines.programs import Fixed, Kept, after, mixing, settlement, working
+from amsfl.engines.programs import Fixed, Kept, Local, after, mixing, settlement, working
 from amsfl.engines.task import Task
 from amsfl.engines.waves import Queue
 from amsfl.methods import Method
@@ -44,22 +46,26 @@ class Past(NamedTuple):
     weighed: dict[str, jax.Array]
 
 
-def program(
-    mesh: Mesh,
-    method: Method,
-    layout: Layout,
-    local: Callable[[client.Job, Any], client.Done],
-    kept: Kept,
-    longest: int | None,
-) -> Any:
-    """jit of `count` rounds: (state, fixed, plans, first number, count, seeds) -> Past.
+def program(mesh: Mesh, kin: Family, layout: Layout, local: Local, kept: Kept, longest: int | None) -> Any:
+    """jit of `count` rounds: (constants, state, fixed, plans, first number, count, seeds) -> Past.
 
     `plans` have room for more rounds than `count`; so one program serves any number of them.
     """
-    work = working(mesh, method, layout, local, kept, 1, longest=longest)
+    whole = opened(kin, partial(_several, mesh, layout, local, kept, longest))
+    placed = Past(*after(mesh, layout, 1))
+    if longest:
+        return jax.jit(whole, out_shardings=placed)
+    return devices.jit(whole, mesh, out_shardings=placed)
+
+
+def _several(
+    mesh: Mesh, layout: Layout, local: Local, kept: Kept, longest: int | None, method: Method
+) -> Callable[..., Past]:
+    work = working(mesh, method, layout, local(method), kept, 1, longest=longest)
     settle = settlement(method, layout, 1)
     mixed = mixing(method)
 
+    @jax.jit  # so that asking for its shapes and calling it trace it once
     def one(state: State, fixed: Fixed, plan: Plan, number: jax.Array, seeds: jax.Array) -> Past:
         # apart, as if they were called one after the other: fused with each other they would round otherwise
         apart: Callable[[Any], Any] = jax.lax.optimization_barrier
@@ -84,10 +90,7 @@ def program(
         found: Past = jax.lax.fori_loop(0, count, further, (state, empty))[1]
         return found
 
-    placed = Past(*after(mesh, layout, 1))
-    if longest:
-        return jax.jit(several, out_shardings=placed)
-    return devices.jit(several, mesh, out_shardings=placed)
+    return several
 
 
 def _at(tree: Any, index: Any) -> Any:

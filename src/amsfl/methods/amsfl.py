@@ -31,9 +31,10 @@ def amsfl(
     Loizou et al. 2021, arXiv 2002.10542 (stochastic Polyak steps, capped).
     """
     pace = Pace(bool(secant), momentum, averaging, shrinking)
+    more = int(bool(closing))
 
     def mix(weights: Vector, steps: Vector) -> Vector:
-        share, done = average(weights, steps), (steps + bool(closing)) ** balance
+        share, done = average(weights, steps), (steps + more) ** balance
         return share / done * (share * done).sum()
 
     def stride(loss: Any, grad_sq: Any) -> Any:

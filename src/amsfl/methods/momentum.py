@@ -50,6 +50,7 @@ def accelerated(method: Method, pace: Pace) -> Method:
     """
     if not any(pace):
         return method
+    averages = bool(pace.averaging)
 
     def init(x: Vector) -> tuple[Vector, Vector]:
         _, client = method.init(x)
@@ -69,7 +70,7 @@ def accelerated(method: Method, pace: Pace) -> Method:
         m = (old.number + AHEAD) / (old.number + AHEAD + FADING)
         m = clip(m, 0.0, pace.momentum)
         p = pace.averaging
-        mean = old.mean + p / (old.number + p) * (x - old.mean) if p else x
+        mean = old.mean + p / (old.number + p) * (x - old.mean) if averages else x
         following = x + m * (x - before)
         return following, joined(anchor, delta, mean, s, *sums, old.number + 1, loss0, loss)
 
