@@ -92,8 +92,8 @@ def mesh(devices: int | None = None, parts: int = 1) -> Mesh:
     there = jax.devices()[:devices]
     if len(there) % parts:
         raise UserError(
-            f"{len(there)} devices do not make groups of {parts} that share a model; start another number of "
-            "processes or devices, or change --shard-model."
+            f"Each {parts} devices are to share a model, and the number of devices is {len(there)}; start "
+            "another number of processes or devices, or change --shard-model."
         )
     return Mesh(np.array(there).reshape(-1, parts), (AXIS, MODEL))
 
@@ -229,7 +229,7 @@ def whole(array: Any) -> Any:
     return found.reshape(array.shape)
 
 
-def within_reach(parts: Any, mesh: Mesh) -> Any:
+def within_reach(found: Any, mesh: Mesh) -> Any:
     """What each device found, [devices, ...] and one part on each, where a program on all of them can sum it.
 
     Virtual CPU devices of one process meet on the host, as [1, ...]: XLA's own sum between them needs threads
@@ -238,14 +238,14 @@ def within_reach(parts: Any, mesh: Mesh) -> Any:
     """
 
     local = mesh.local_devices
-    if lanes(mesh) == 1 or len(local) < mesh.size or local[0].platform != "cpu":
-        return parts
+    if lanes(mesh) == 1 or parts(mesh) > 1 or len(local) < mesh.size or local[0].platform != "cpu":
+        return found
 
     def one(leaf: jax.Array) -> Any:
         first, *rest = (np.asarray(shard.data) for shard in leaf.addressable_shards)
         return sum(rest, start=first)
 
-    return jax.tree.map(one, parts)
+    return jax.tree.map(one, found)
 
 
 def summed(parts: list[Any]) -> Any:

@@ -59,7 +59,7 @@ class Lanes:
     ):
         self.mesh = mesh or devices.mesh()
         self.method, self._readings = method, readings
-        self._start, parts = task.start, devices.parts(self.mesh)
+        parts = devices.parts(self.mesh)
         self.layout = layout.make(task, method, parts)
         self.joint = parts > 1 and jax.process_count() > 1
         self.workers = workers or devices.workers(self.mesh)
@@ -117,7 +117,10 @@ class Lanes:
         self._aloft: Flights | None = None
 
     def start(self) -> State:
-        anchor = self._placed(self._start(), self.layout.specs().anchor)
+        if self.layout.parts > 1:
+            anchor = layout.first_models(self.task, self.layout, self.mesh)
+        else:
+            anchor = devices.put(self.task.start(), self.mesh, P())
         clients = self.task.shards.size.shape[1]
 
         def begin(method: Method) -> Any:

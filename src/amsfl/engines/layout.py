@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from amsfl import protocol
+from amsfl import protocol, sampling
 from amsfl.core import namespace
 from amsfl.engines import devices
 from amsfl.engines.base import State
@@ -184,6 +185,20 @@ def laid_out(task: Task, layout: Layout) -> Task:
         return task.loss(devices.held(outputs, P()), y)
 
     return task._replace(dim=layout.size, unravel=unravel, ravel=ravel, places=layout.places, loss=loss)
+
+
+def first_models(task: Task, layout: Layout, mesh: Mesh) -> jax.Array:
+    """Task.start as it lies here: a device draws its own part, since nobody may have room for the whole."""
+    with jax.enable_x64(False):
+
+        def one(seed: jax.Array) -> Any:
+            return layout.vector(jax.tree.leaves(task.model.init(jax.random.key(seed))))
+
+        drawn = jax.jit(
+            lambda seeds: jax.lax.map(one, seeds), out_shardings=NamedSharding(mesh, layout.spec(1))
+        )
+        models: jax.Array = drawn(sampling.words(task.seeds))
+    return models.astype(task.dtype)
 
 
 def parted_axis(shape: tuple[int, ...], parts: int) -> int | None:
