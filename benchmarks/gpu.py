@@ -78,13 +78,13 @@ def pace(data: Dataset, trials: int, steps: int = STEPS, unequal: bool = False) 
     return {"client_steps_per_second": best, "rounds_at_once": engine.ahead, "compiling": spent}
 
 
-def comparison(data: Dataset, trials: int, names: list[str]) -> dict[str, Any]:
-    """Methods of `amsfl reproduce`, all their trials at once, to the end of their runs."""
+def comparison(data: Dataset, trials: range, names: list[str]) -> dict[str, Any]:
+    """Methods of `amsfl reproduce`, all of these trials at once, to the end of their runs."""
     study, found = read_study(REPRODUCE), {}
     for name in names:
         longest.clear()
         before, begun = dict(compiling), time.perf_counter()
-        seeds = [study.seed + trial for trial in range(trials)]
+        seeds = [study.seed + trial for trial in trials]
         results = run_trials(study.config(name), seeds, Own(data))
         took = time.perf_counter() - begun
         compiled = {key: compiling[key] - before[key] for key in compiling}
@@ -115,32 +115,43 @@ def precisions(data: Dataset, trials: int = 10) -> dict[str, Any]:
 def all_in(given: argparse.Namespace) -> dict[str, Any]:
     """The comparison, all in: from an empty cache, and from the one that this leaves.
 
-    Every method has a process of its own, as parts of a study have, and all of them share the GPU: most of
-    what is left is compiling and planning, which cores can do at the same time.
+    Methods have processes of their own, as parts of a study have, and all of them share the GPU: most of what
+    is left is compiling and planning, which cores can do at the same time. With more processes than methods,
+    each method's trials are parted as well.
     """
     found, names = {}, list(read_study(REPRODUCE).methods)
     groups = [names[place :: given.processes] for place in range(min(given.processes, len(names)))]
+    each = -(-given.trials // max(1, given.processes // len(names)))
+    parts = [
+        (",".join(group), begin, min(each, given.trials - begin))
+        for begin in range(0, given.trials, each)
+        for group in groups
+    ]
     with tempfile.TemporaryDirectory() as cache:
         own = {"JAX_COMPILATION_CACHE_DIR": cache, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
-        own["XLA_PYTHON_CLIENT_MEM_FRACTION"] = str(round(0.9 / len(groups), 3))
+        own["XLA_PYTHON_CLIENT_MEM_FRACTION"] = str(round(0.9 / len(parts), 3))
         for name in ("empty", "warm"):
             begun = time.perf_counter()
-            command = [sys.executable, __file__, "--inner", "--trials", str(given.trials)]
+            command = [sys.executable, __file__, "--inner"]
             command += ["--data-dir", given.data_dir] if given.data_dir else []
-            parts = [
+            running = [
                 subprocess.Popen(
-                    [*command, "--methods", ",".join(group)],
+                    [*command, "--methods", group, "--first", str(first), "--trials", str(count)],
                     env=os.environ | own,
                     stdout=subprocess.PIPE,
                     text=True,
                 )
-                for group in groups
+                for group, first, count in parts
             ]
-            told = [json.loads(part.communicate()[0]) for part in parts]
+            told = [json.loads(part.communicate()[0]) for part in running]
             seconds = time.perf_counter() - begun
-            methods_ = {method: each for some in told for method, each in some.items()}
-            found[name] = {"seconds": seconds, "processes": len(groups), "methods": methods_}
-            say(comparison=name, seconds=seconds, processes=len(groups))
+            methods_ = {
+                f"{method} from {first}" if first else method: took
+                for (_, first, _), some in zip(parts, told, strict=True)
+                for method, took in some.items()
+            }
+            found[name] = {"seconds": seconds, "processes": len(parts), "methods": methods_}
+            say(comparison=name, seconds=seconds, processes=len(parts))
     return found
 
 
@@ -151,13 +162,15 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(PARTS), help=f"parts: {', '.join(PARTS)}")
     parser.add_argument("--processes", type=int, default=7, help="that share the comparison's methods")
     parser.add_argument("--methods", default="fedavg", help="with --inner: those of this process")
+    parser.add_argument("--first", type=int, default=0, help="with --inner: the first of its trials")
     parser.add_argument("--inner", action="store_true", help="a process's part of the comparison, as JSON")
     parser.add_argument("--out", type=Path, help="JSON to write")
     given = parser.parse_args()
     jax.monitoring.register_event_duration_secs_listener(listen)
     data = load("nslkdd", data_dir=given.data_dir)
     if given.inner:
-        print(json.dumps(comparison(data, given.trials, given.methods.split(","))))
+        trials = range(given.first, given.first + given.trials)
+        print(json.dumps(comparison(data, trials, given.methods.split(","))))
         return
     makers = {
         "jobs": lambda: (
