@@ -95,23 +95,21 @@ def _one_by_one(maps: jax.Array, weight: jax.Array, stride: int) -> jax.Array:
 def _spread(slopes: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     """Gradients of patches with stride 2, added up where they came from.
 
-    Along one axis, place p of the padded map is seen by patch p/2 as its first and by patch p/2 - 1 as its
-    third where p is even, and by one patch as its second where p is odd. As sums of shifted halves this takes
-    half the time of what jax makes of `patches` (maps with gaps, one for each of nine).
+    Along one axis, an even place is seen by one patch as its second, and an odd one by a patch as its third
+    and by the next as its first. As sums of halves this takes half the time of what jax makes of `patches`
+    (maps with gaps, one for each of nine).
     """
     rows, height, width, channels = shape
     nine = slopes.reshape(*slopes.shape[:3], 3, 3, channels)
     halves = _halves(nine, 1, 3)  # [rows, height, 2, width, 3, channels]
     quarters = _halves(halves, 3, 4)  # [rows, height, 2, width, 2, channels]
     whole = quarters.reshape(rows, 2 * quarters.shape[1], 2 * quarters.shape[3], channels)
-    return whole[:, 1 : height + 1, 1 : width + 1]
+    return whole[:, :height, :width]
 
 
 def _halves(slopes: jax.Array, axis: int, taps: int) -> jax.Array:
-    """Even and odd places along an axis, from its patches' three taps: one place more, and a new axis."""
+    """Even and odd places along an axis, from its patches' three taps, as a new axis."""
     first, second, third = (jax.lax.index_in_dim(slopes, tap, taps, keepdims=False) for tap in range(3))
-
-    def padded(part: jax.Array, before: int) -> jax.Array:
-        return jnp.pad(part, [(before, 1 - before) if at == axis else (0, 0) for at in range(part.ndim)])
-
-    return jnp.stack([padded(first, 0) + padded(third, 1), padded(second, 0)], axis + 1)
+    after = jax.lax.slice_in_dim(first, 1, None, axis=axis)
+    after = jnp.pad(after, [(0, int(at == axis)) for at in range(first.ndim)])
+    return jnp.stack([second, after + third], axis + 1)
