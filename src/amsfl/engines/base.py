@@ -120,6 +120,10 @@ class Engine(Protocol):
         """What is scored and kept of a trial, [trials, dim] (Method.model), in each of `span`'s states."""
         ...
 
+    def own(self, state: State, deltas: Array, trial: int) -> Array:
+        """A trial's clients' own models, [cohort, dim], after the round that left this state and deltas."""
+        ...
+
     def evaluate(self, models: Array, split: str, places: Sequence[int] | None = None) -> "Scores":
         """Scores of [models, dim] parameter vectors, this engine's or numpy's, or of some of them."""
         ...
@@ -128,6 +132,10 @@ class Engine(Protocol):
 def rows(part: Array) -> Array:
     """[..., n] as [rows, n]: the states of several rounds are so many more."""
     return part.reshape(int(np.prod(part.shape[:-1])), part.shape[-1])
+
+
+def own_models(anchor: Array, step: Array, deltas: Array, trial: Any) -> Array:
+    return (anchor[trial] - step[trial]) + deltas[trial]
 
 
 class Errors(NamedTuple):

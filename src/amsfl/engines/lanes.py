@@ -13,7 +13,7 @@ from jax.sharding import PartitionSpec as P
 from amsfl import protocol, sampling
 from amsfl.core import Reading
 from amsfl.engines import client, devices, kernel, layout, programs, spans
-from amsfl.engines.base import Done, Jobs, Orders, Outcome, Scores, Starts, State, rows
+from amsfl.engines.base import Done, Jobs, Orders, Outcome, Scores, Starts, State, own_models, rows
 from amsfl.engines.cards import Cards, dealer
 from amsfl.engines.constants import family, opened
 from amsfl.engines.evaluate import evaluator
@@ -110,7 +110,7 @@ class Lanes:
         self._settle = programs.settle(*common, slots)
         self._mix = jax.jit(opened(kin, programs.mixing), out_shardings=NamedSharding(self.mesh, P()))
         self._mixed: tuple[Any, Any] = (None, None)
-        self._model = jax.jit(self._scored)
+        self._model, self._own = jax.jit(self._scored), jax.jit(own_models)
         self._evaluate = evaluator(task, self.mesh, self.workers, self.layout.spec(1))
         self._packed: tuple[Any, list[list[Queue]]] = (None, [])
         self._zeros: dict[bool, Any] = {}  # what a worker without a queue found
@@ -264,6 +264,9 @@ class Lanes:
 
     def models(self, state: State) -> Any:
         return self._model(state.anchor, state.server)
+
+    def own(self, state: State, deltas: Any, trial: int) -> Any:
+        return self._own(state.anchor, state.step, deltas, np.int32(trial))
 
     def _scored(self, anchor: jax.Array, server: jax.Array) -> jax.Array:
         found: jax.Array = self.method.model(

@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 from amsfl import protocol, sampling
 from amsfl.core import Reading, Upload, UserError
 from amsfl.engines import losses
-from amsfl.engines.base import Done, Jobs, Orders, Outcome, Scores, Starts, State, rows
+from amsfl.engines.base import Done, Jobs, Orders, Outcome, Scores, Starts, State, own_models, rows
 from amsfl.engines.client import gradient
 from amsfl.engines.evaluate import errors
 from amsfl.engines.task import Task
@@ -222,6 +222,9 @@ class Loop:
 
     def models(self, state: State) -> Any:
         return self.method.model(rows(state.anchor), rows(state.server))
+
+    def own(self, state: State, deltas: Any, trial: int) -> Any:
+        return own_models(state.anchor, state.step, deltas, trial)
 
     def evaluate(self, models: Any, split: str, places: Sequence[int] | None = None) -> Scores:
         x, y = self.task.evals[split]

@@ -36,7 +36,7 @@ def outputs(task: Task) -> Callable[[Array, str | None], Array]:
     def placed(split: str | None) -> jax.Array:
         x = rows(split)
         size = min(BLOCK, len(x))
-        return jnp.pad(jnp.asarray(x), ((0, -len(x) % size), (0, 0))).reshape(-1, size, x.shape[1])
+        return jnp.asarray(np.pad(x, ((0, -len(x) % size), (0, 0))).reshape(-1, size, x.shape[1]))
 
     @jax.jit
     def whole(params: jax.Array, blocks: jax.Array) -> jax.Array:
@@ -45,7 +45,7 @@ def outputs(task: Task) -> Callable[[Array, str | None], Array]:
         return said
 
     def compiled(params: Array, split: str | None) -> Array:
-        found: Array = np.asarray(whole(jnp.asarray(params), placed(split)))
+        found: Array = np.asarray(whole(params, placed(split)))
         return found.reshape(-1, found.shape[-1])[: len(rows(split))]
 
     return plain if dense and jax.default_backend() == "cpu" else compiled

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
@@ -90,14 +91,12 @@ def make(
     loss: losses.Rows | None = None,
     noise: Matrix | None = None,
 ) -> Task:
-    shape = jax.eval_shape(model.init, jax.random.key(0))
-    zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, dtype), shape)
-    vector, unravel = ravel_pytree(zeros)
+    dim, unravel = _measured(model, dtype)
     label = np.int32 if data.classes else dtype
     evals = {name: (x.astype(dtype), y.astype(label)) for name, (x, y) in data.evals.items()}
     return Task(
         model,
-        vector.size,
+        dim,
         unravel,
         _on_pages(data.x, dtype),
         data.y.astype(label),
@@ -110,6 +109,21 @@ def make(
         1.0 if data.amount is None else data.amount.scale,
         noise,
     )
+
+
+def _measured(model: Model, dtype: Any) -> tuple[int, Callable[[jax.Array], Any]]:
+    """How many numbers a model has, and the way from a vector back to its shapes; nothing is computed, for
+    which a GPU would load a program an operation."""
+    known: list[Callable[[jax.Array], Any]] = []
+
+    def vector() -> jax.Array:
+        shapes = jax.eval_shape(model.init, jax.random.key(0))
+        zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, dtype), shapes)
+        found, unravel = ravel_pytree(zeros)
+        known.append(unravel)
+        return found
+
+    return jax.eval_shape(vector).size, known[0]
 
 
 def _on_pages(values: Matrix, dtype: Any) -> Matrix:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from amsfl.engines import Scores, devices, metrics
+from amsfl.engines import Scores, Task, devices, metrics
 from amsfl.engines.base import Errors
 from amsfl.engines.outputs import outputs
 from amsfl.federation.setup import Parts, client_names, precision
@@ -44,16 +44,11 @@ def details(
             split: of_classes(_wide(forward(params, split)), np.asarray(y))
             for split, (_, y) in task.evals.items()
         }
-    shards = task.shards
-    rows = [
-        shards.order[trial, start : start + size]
-        for start, size in zip(shards.start[trial], shards.size[trial], strict=True)
-    ]
-    said, y = forward(params, None), np.asarray(task.y)
-    names = client_names(parts.configs[trial], parts.data) or tuple(map(str, range(len(rows))))
+    order, sizes = task.shards.order[trial], task.shards.size[trial].tolist()
+    names = client_names(parts.configs[trial], parts.data) or tuple(map(str, range(len(sizes))))
+    own = (_by_client if task.classes else _errors_by_client)(task, forward(params, None), order, sizes)
     found["clients"] = {
-        name: {"rows": len(mine), **_scores(parts, _wide(said[mine]), y[mine])}
-        for name, mine in zip(names, rows, strict=True)
+        name: {"rows": size, **scores} for name, size, scores in zip(names, sizes, own, strict=True)
     }
     return found
 
@@ -73,16 +68,16 @@ def of_classes(said: Array, y: Array) -> dict[str, Any]:
     """Confusion (true class by predicted one), one-against-rest AUC a class, and how sure is how right."""
     chances = np.exp(said - said.max(1, keepdims=True))
     chances /= chances.sum(1, keepdims=True)
-    guess, sure = chances.argmax(1), chances.max(1)
-    table = _table(y, guess, said.shape[1])
-    each = [auc(y == place, chances[:, place]) for place in range(said.shape[1])]
+    columns = np.ascontiguousarray(chances.T)  # numpy is quicker along many rows than across few classes
+    guess, sure = chances.argmax(1), columns.max(0)
+    table = _table(y, guess, len(columns))
+    each = [auc(y == place, column) for place, column in enumerate(columns)]
     known = [value for value in each if value is not None]
-    place = np.minimum((sure * BINS).astype(int), BINS - 1)
-    curve = [
-        [float(sure[here].mean()), float((guess == y)[here].mean()), int(here.sum())]
-        for here in (place == number for number in range(BINS))
-        if here.any()
-    ]
+    place = np.clip((sure * BINS).astype(int), -1, BINS - 1) + 1  # 0: not a number
+    order = np.argsort(place.astype(np.uint8), kind="stable")
+    ends = np.cumsum(np.bincount(place, minlength=BINS + 1))[:-1]
+    bins = zip(*(np.split(part[order], ends)[1:] for part in (sure, guess == y)), strict=True)
+    curve = [[float(told.mean()), float(right.mean()), len(told)] for told, right in bins if len(told)]
     return {
         "confusion": table.tolist(),
         "auc": each,
@@ -102,7 +97,9 @@ def auc(positive: Array, score: Array) -> float | None:
     if not len(yes) or not len(no):
         return None
     few, many = (yes, no) if len(yes) <= len(no) else (no, yes)
-    below = np.searchsorted(many, few, "left").sum() + np.searchsorted(many, few, "right").sum()
+    left = np.searchsorted(many, few)
+    tied = many[np.minimum(left, len(many) - 1)] == few
+    below = 2 * left.sum() + (np.searchsorted(many, few[tied], "right") - left[tied]).sum()
     pairs = len(yes) * len(no)
     return float((below / 2 if few is yes else pairs - below / 2) / pairs)
 
@@ -116,15 +113,25 @@ def _table(y: Array, guess: Array, classes: int) -> Array:
     return np.bincount(y * classes + guess, minlength=classes**2).reshape(classes, classes)
 
 
-def _scores(parts: Parts, said: Array, y: Array) -> dict[str, Any]:
-    """A client's few scores, as the splits have them."""
-    if parts.task.classes:
-        table = _table(y, said.argmax(1), parts.task.classes)
-        found, names = metrics(Scores(np.zeros(1), table[None]))[0], ("accuracy", "macro_f1")
-    else:
-        off, unit = said[:, 0] - y, parts.task.unit
+def _by_client(task: Task, said: Array, order: Array, sizes: list[int]) -> list[dict[str, Any]]:
+    """Clients' few scores, as the splits have them; `order`: all rows, one client's after another's."""
+    cells = task.classes**2
+    cell = (np.asarray(task.y, np.int64) * task.classes + said.argmax(1))[order]
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    tables = np.bincount(owner * cells + cell, minlength=len(sizes) * cells)
+    scores = Scores(np.zeros(len(sizes)), tables.reshape(-1, task.classes, task.classes))
+    return [{name: each[name] for name in ("accuracy", "macro_f1")} for each in metrics(scores)]
+
+
+def _errors_by_client(task: Task, said: Array, order: Array, sizes: list[int]) -> list[dict[str, Any]]:
+    """The same where numbers are predicted."""
+    found = []
+    for mine in np.split(order, np.cumsum(sizes)[:-1]):
+        y = np.asarray(task.y)[mine]
+        off, unit = _wide(said[mine])[:, 0] - y, task.unit
         errors = Errors(
             np.abs(off).mean()[None] * unit, (off**2).mean()[None] * unit**2, float(y.var()) * unit**2
         )
-        found, names = metrics(Scores(np.zeros(1), None, errors))[0], ("r2", "mae")
-    return {name: found[name] for name in names}
+        (each,) = metrics(Scores(np.zeros(1), None, errors))
+        found.append({name: each[name] for name in ("r2", "mae")})
+    return found

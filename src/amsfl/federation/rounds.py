@@ -185,18 +185,15 @@ def _finish(
             if config.stop_at_target:
                 trial.status = "finished"
         if trial.status == "finished" and deltas is not None:
-            trial.local = _local_scores(parts, state, trial, deltas[trial.index], cohorts[trial.index])
+            own = parts.engine.own(state, deltas, trial.index)
+            trial.local = _local_scores(parts, own, len(cohorts[trial.index]))
 
 
-def _local_scores(
-    parts: Parts, state: State, trial: Trial, deltas: Any, cohort: Any
-) -> dict[str, list[float | None]]:
+def _local_scores(parts: Parts, own: Any, cohort: int) -> dict[str, list[float | None]]:
     """ACC_Ci of the paper (R² of numbers): client i's own model after its steps, on the global splits."""
     usual = score("", parts.data.classes)
-    before = state.anchor[trial.index] - state.step[trial.index]
-    own = before + deltas
     return {
-        split: [usual.of(each) for each in metrics(parts.engine.evaluate(own, split))[: len(cohort)]]
+        split: [usual.of(each) for each in metrics(parts.engine.evaluate(own, split))[:cohort]]
         for split in parts.task.evals
     }
 
