@@ -4,10 +4,12 @@ Run as a script, this file is one of the processes that the tests start.
 """
 
 import os
+import re
 import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from math import prod
 from pathlib import Path
 
 import jax
@@ -152,6 +154,35 @@ def test_every_method_trains_a_shared_model(tmp_path, monkeypatch):
     np.testing.assert_allclose(
         point.arrays["server"][0, 2 * params.size : 3 * params.size], params, rtol=1e-8
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["amsfl", "fedadam"])
+def test_no_weights_are_sent(method):
+    """In a step and at its server's move at most what a layer makes of a minibatch; a client's begin, too."""
+    network, batch = models.make("mlp:128-96", 6, 3), 4
+    job = task.make(rows_of(40), network, [np.arange(40).reshape(2, 20)], (0,), np.float64)
+    own = methods.make(method)
+    engine = Lanes(job, own, batch, own.readings, lanes=1, mesh=devices.mesh(2, parts=2))
+    orders = engine._typed(Orders(np.arange(2)[None], np.full((1, 2), 3), np.ones(1), job.shards.weights))
+    state, queue = engine.start(), engine._queues(orders.steps)[0][0]
+    given = engine.constants, state, engine.fixed, engine._cards(orders, 0), engine._share(orders), queue
+    work = engine._work[False].lower(*given).compile()
+    found = jax.tree.map(
+        lambda leaf, placed: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=placed),
+        jax.eval_shape(engine._work[False], *given),
+        work.output_shardings,
+    )
+    rest = orders, [found], np.uint32(0), engine._seeds
+    settle = engine._settle.lower(engine.constants, state, *rest).compile()
+    for program in (work, settle):
+        sent = re.findall(r"= (.*?) (?:all-\w+|collective-permute|reduce-scatter)\(", program.as_text())
+        assert sent
+        sizes = [
+            prod(map(int, filter(None, each.split(","))))
+            for each in re.findall(r"\[([\d,]*)\]", " ".join(sent))
+        ]
+        assert max(sizes) <= batch * 128 < 6 * 128
 
 
 @pytest.mark.parametrize("parts", [2, 3, 4])

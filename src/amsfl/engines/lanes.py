@@ -37,10 +37,12 @@ class Lanes:
     Without `lanes` a GPU takes many, one by one go those on several CPU devices, and on one CPU device every
     trial has the cheapest packing of its own plan (waves.by_trial).
     `mesh` may span processes (jax.distributed): all of them make the same calls with the same values, and
-    all hold the same results. `cohort`, the clients a round, sharpens the check that client state fits;
-    `together`, the jobs that `work` is usually given of a trial, says how wide its waves are; `ahead`, how
-    many rounds `span` takes at most (a GPU: what there is memory for), which needs `lanes` and one worker;
-    `kernels`, whether a client's steps are one kernel (kernel.py), unless given where that serves.
+    all hold the same results, but for vectors of a model's size where devices share models (layout.py): each
+    has its part, and `kept` and `whole` put them together.
+    `cohort`, the clients a round, sharpens the check that client state fits; `together`, the jobs that `work`
+    is usually given of a trial, says how wide its waves are; `ahead`, how many rounds `span` takes at most (a
+    GPU: what there is memory for), which needs `lanes` and one worker; `kernels`, whether a client's steps
+    are one kernel (kernel.py), unless given where that serves.
     """
 
     def __init__(
