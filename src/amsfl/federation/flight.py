@@ -199,7 +199,7 @@ def joined(*parts: Array) -> Array:
     """One after another, as bytes: numpy compares such records field by field, and that takes longer."""
     some = [part for part in parts if len(part)]
     if len(some) < 2:
-        return some[0] if some else NOBODY.copy()
+        return some[0] if some else NOBODY
     return np.concatenate([np.ascontiguousarray(part).view(f"V{JOB.itemsize}") for part in some]).view(JOB)
 
 

@@ -224,7 +224,8 @@ def _record(
         account = parts.costs[trial.index].accounts["joules"]
         plan["client_joules"] = account.of(jobs["client"], jobs["steps"]).tolist()
     book = parts.ledgers[trial.index]
-    mix = counted(parts.method, parts.weights[trial.index, jobs["client"]], jobs["steps"])
+    weights, worth = parts.weights[trial.index, jobs["client"]], {age: parts.worth(age) for age in set(ages)}
+    mix = counted(parts.method, weights, jobs["steps"])
     return RoundRecord(
         trial.round,
         dict(trial.seconds),
@@ -239,8 +240,8 @@ def _record(
         readings,
         plan,
         {"seconds": wall},
-        [share * parts.worth(age) for share, age in zip(mix, ages, strict=bool(mix))],
-        weighed=by_rule(parts.weights[trial.index, jobs["client"]], weighed),
+        [share * worth[age] for share, age in zip(mix, ages, strict=bool(mix))],
+        weighed=by_rule(weights, weighed),
         joules=bill.get("joules"),
         cost=bill.get("cost"),
         epsilon=book.bounds(private.used(book, trial.begun, trial.round)),

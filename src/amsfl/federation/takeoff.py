@@ -41,7 +41,7 @@ def invited(
     taken = {*queue.under_way(flight)["place"].tolist()}
     free = (place for place in range(parts.places) if place not in taken)
     jobs["client"], jobs["version"], jobs["started"] = who, version, started
-    jobs["number"], jobs["place"] = queue.numbers(flight, who, version), [next(free) for _ in who]
+    jobs["number"], jobs["place"] = queue.numbers(flight, who, version), list(islice(free, len(who)))
     # each by what its own seconds are worth, or to a meeting of its own
     apart = parts.end.kind == "groups" or (parts.end.asynchronous and parts.policy.readings)
     for some in np.split(jobs, len(who)) if apart else [jobs]:
