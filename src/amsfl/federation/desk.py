@@ -94,7 +94,9 @@ def desk(
     """Of a policy; `weights` are all clients' shares of the data, `rows` how many they have."""
     own = np.floor(PASSES * np.broadcast_to(np.asarray(rows, float), len(weights)) / config.batch)
     limits, doubt = np.clip(own, FEWEST, T_MAX), plausible.doubt(method.combine)
-    return Desk(config, method, policy, weights, limits, doubt, stale, spend or {}, share, {})
+    return Desk(
+        config, method, policy, weights, limits, doubt, stale, {} if spend is None else spend, share, {}
+    )
 
 
 def start(desk: Desk) -> Memory:
