@@ -90,7 +90,7 @@ def test_a_gpu_can_have_it(digits, name, monkeypatch):
         return
     told = clients(job, method, [1, 3, 6])
     kin, axes = family(method, job.dim, job.dtype), (lanes(told), None)  # its numbers are handed over, too
-    run = opened(kin, lambda one: jax.vmap(client.program(job, one, BATCH, one.readings, True), axes))
+    run = opened("run", kin, lambda one: jax.vmap(client.program(job, one, BATCH, one.readings, True), axes))
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     monkeypatch.setattr(products, "library", lambda: None)
     shapes = jax.tree.map(lambda part: jax.ShapeDtypeStruct(part.shape, part.dtype), told)

@@ -38,12 +38,16 @@ def family(method: Method, dim: int, dtype: Any) -> Family:
     return Family(values, lambda vector: _with(method, free, vector))
 
 
-def opened(kin: Family, build: Callable[[Method], Callable[..., Any]]) -> Callable[..., Any]:
-    """The program that `build` makes of a method; its first argument is the method's values."""
+def opened(name: str, kin: Family, build: Callable[[Method], Callable[..., Any]]) -> Callable[..., Any]:
+    """The program that `build` makes of a method; its first argument is the method's values.
+
+    `name` is what profiles and logs of the compiler call it.
+    """
 
     def program(constants: Any, *arguments: Any) -> Any:
         return build(kin.made(constants))(*arguments)
 
+    program.__name__ = name
     return program
 
 

@@ -15,7 +15,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from amsfl.engines.base import Errors, Scores
-from amsfl.engines.devices import AXIS, abreast, lanes, put, sharded, summed, within_reach
+from amsfl.engines.devices import AXIS, abreast, lanes, put, quickly, sharded, summed, within_reach
 from amsfl.engines.memory import intermediate_bytes, room_for
 from amsfl.engines.task import Task
 from amsfl.engines.waves import dealt
@@ -99,7 +99,7 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1, spec: P = EVERYWHERE) ->
 
     counted = sharded(count, mesh, (P(), P(), P(), *[spread] * 4), spread)
     each = abreast(jax.jit(counted))
-    together = jax.jit(score, out_shardings=NamedSharding(mesh, P()))
+    together = quickly(score, mesh, out_shardings=NamedSharding(mesh, P()))
 
     def some(models: Any, split: str, places: Sequence[int], room: int) -> tuple[Any, Any]:
         """Sums of losses and tables of so many models that there is room for."""

@@ -41,7 +41,7 @@ class Flights:
         self.mesh, self.workers, self.lanes, self.dtype = mesh, workers, lanes, dtype
         self.constants, self.fixed = fixed
         self._deal = deal
-        build = opened(kin, lambda method: program(mesh, local(method)))
+        build = opened("flights", kin, lambda method: program(mesh, local(method)))
         self._abreast = devices.abreast(jax.jit(build))
 
     def work(self, starts: Starts, jobs: Jobs) -> Done:

@@ -110,7 +110,9 @@ class Lanes:
         self._further = {key: programs.work(*common, work, kept[key], slots, True) for key in kept}
         self._abreast: dict[Any, Any] = {}  # by the queues' widths: each compiles before its workers part
         self._settle = programs.settle(*common, slots)
-        self._mix = jax.jit(opened(kin, programs.mixing), out_shardings=NamedSharding(self.mesh, P()))
+        self._mix = devices.quickly(
+            opened("mix", kin, programs.mixing), self.mesh, out_shardings=NamedSharding(self.mesh, P())
+        )
         self._mixed: tuple[Any, Any] = (None, None)
         self._model, self._own = jax.jit(self._scored), jax.jit(own_models)
         self._evaluate = evaluator(task, self.mesh, self.workers, self.layout.spec(1))
@@ -137,7 +139,9 @@ class Lanes:
 
         # as one program: a second's fraction at every start, operation by operation
         placed = programs.after(self.mesh, self.layout)[0]
-        found: State = jax.jit(opened(self._kin, begin), out_shardings=placed)(self.constants, anchor)
+        found: State = devices.quickly(opened("begin", self._kin, begin), self.mesh, out_shardings=placed)(
+            self.constants, anchor
+        )
         return found
 
     def place(self, state: State) -> State:

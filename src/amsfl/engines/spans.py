@@ -51,7 +51,7 @@ def program(mesh: Mesh, kin: Family, layout: Layout, local: Local, kept: Kept, l
 
     `plans` have room for more rounds than `count`; so one program serves any number of them.
     """
-    whole = opened(kin, partial(_several, mesh, layout, local, kept, longest))
+    whole = opened("span", kin, partial(_several, mesh, layout, local, kept, longest))
     placed = Past(*after(mesh, layout, 1))
     if longest:
         return jax.jit(whole, out_shardings=placed)

@@ -10,7 +10,7 @@ from jax.flatten_util import ravel_pytree
 
 from amsfl import sampling
 from amsfl.data.dataset import Dataset
-from amsfl.engines import losses
+from amsfl.engines import devices, losses
 from amsfl.engines.models import Model
 
 Matrix = np.ndarray[Any, np.dtype[Any]]
@@ -67,7 +67,7 @@ class Task(NamedTuple):
                 return ravel_pytree(self.model.init(jax.random.key(seed)))[0]
 
             # so many in one call: one program serves any number of trials
-            init = jax.jit(lambda seeds: jax.lax.map(one, seeds))
+            init = devices.quickly(lambda seeds: jax.lax.map(one, seeds))
             seeds = sampling.words(self.seeds)
             room = np.resize(seeds, (-(-len(seeds) // TOGETHER), TOGETHER))
             each = [init(some) for some in room]
