@@ -79,7 +79,7 @@ def call(tmp_path, monkeypatch):
         raise typer.Exit(0)
 
     first = SimpleNamespace(anchor=np.zeros(1))
-    engine = SimpleNamespace(start=lambda: first, place=begins, round=begins, ahead=1)
+    engine = SimpleNamespace(start=lambda: first, place=begins, round=begins, whole=np.asarray, ahead=1)
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")

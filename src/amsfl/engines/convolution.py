@@ -27,15 +27,8 @@ def kernels(inputs: int, outputs: int, key: jax.Array) -> Layer:
 
 def convolved(layer: Layer, maps: jax.Array, stride: int) -> jax.Array:
     """[rows, height, width, channels] -> the same with other channels, edges padded by one."""
-    on_cpu = jax.default_backend() == "cpu"  # elsewhere the compiler's own gradients are the faster ones
-    found: jax.Array = (_applied if on_cpu else _as_product)(maps, layer.weight, stride) + layer.bias
+    found: jax.Array = _applied(maps, layer.weight, stride) + layer.bias
     return found
-
-
-def _as_product(maps: jax.Array, weight: jax.Array, stride: int) -> jax.Array:
-    seen = patches(maps, stride)
-    found: jax.Array = product(_flat(seen), weight, False)
-    return found.reshape(*seen.shape[:3], -1)
 
 
 def patches(maps: jax.Array, stride: int) -> jax.Array:
@@ -52,7 +45,7 @@ def _applied(maps: jax.Array, weight: jax.Array, stride: int) -> jax.Array:
 
 
 def _forward(maps: jax.Array, weight: jax.Array, stride: int) -> tuple[jax.Array, Any]:
-    if maps.shape[-1] <= FEW:
+    if maps.shape[-1] <= FEW and jax.default_backend() == "cpu":
         return _one_by_one(maps, weight, stride), (maps, None, weight)
     seen = patches(maps, stride)
     found: jax.Array = product(_flat(seen), weight, False)

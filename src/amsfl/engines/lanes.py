@@ -92,6 +92,7 @@ class Lanes:
             (self.constants, self.fixed),
             self._deal,
             task.dtype,
+            self.layout.size,
         )
         lanes = lanes or devices.default_lanes(self.mesh, trials * (cohort or clients), fit)
         if lanes:

@@ -66,7 +66,7 @@ def work(
     def build(method: Method) -> Any:
         return working(mesh, method, layout, local(method), kept, slots, further)
 
-    return devices.jit(opened("work", kin, build), mesh)
+    return devices.jit(opened("work", kin, build), mesh, layout.size)
 
 
 def working(

@@ -55,7 +55,7 @@ def program(mesh: Mesh, kin: Family, layout: Layout, local: Local, kept: Kept, l
     placed = Past(*after(mesh, layout, 1))
     if longest:
         return jax.jit(whole, out_shardings=placed)
-    return devices.jit(whole, mesh, out_shardings=placed)
+    return devices.jit(whole, mesh, layout.size, out_shardings=placed)
 
 
 def _several(
