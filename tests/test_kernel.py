@@ -106,7 +106,8 @@ def test_who_has_kernels(digits, monkeypatch):
     assert not kernel.fits(job_of(digits, "cnn:4"), fedavg, BATCH)
     assert not kernel.fits(job_of(digits, "mlp:256-128"), fedavg, BATCH)
     assert not kernel.fits(plain, fedavg, 2048)
-    assert not kernel.fits(job_of(digits, dtype=np.float64), fedavg, BATCH)
+    with jax.enable_x64(True):
+        assert not kernel.fits(job_of(digits, dtype=np.float64), fedavg, BATCH)
     assert not kernel.fits(job_of(digits, loss=losses.weighted([1.0] * 10)), fedavg, BATCH)
 
     class Gpu:

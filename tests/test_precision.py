@@ -9,7 +9,8 @@ import amsfl
 from amsfl import methods
 from amsfl.core import UserError
 from amsfl.data import partition
-from amsfl.engines import devices, memory, models, task
+from amsfl.engines import memory, models, task
+from amsfl.engines.threads import abreast
 from amsfl.federation import make_config
 from amsfl.federation.setup import pieces_of, precision
 
@@ -24,8 +25,8 @@ def test_products_are_as_the_run_says_in_every_thread(name, products):
         return jax.config.jax_default_matmul_precision
 
     with precision(make_config({"precision": name})):
-        threads = devices.abreast(seen)
-        assert threads([(), (), ()]) == threads([(), (), ()]) == [products] * 3
+        each = abreast(seen)
+        assert each([(), (), ()]) == each([(), (), ()]) == [products] * 3
     assert seen() is None
 
 

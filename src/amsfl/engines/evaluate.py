@@ -15,9 +15,10 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from amsfl.engines.base import Errors, Scores
-from amsfl.engines.devices import AXIS, abreast, lanes, put, quickly, sharded, summed, within_reach
+from amsfl.engines.devices import AXIS, lanes, put, quickly, sharded, summed, within_reach
 from amsfl.engines.memory import intermediate_bytes, room_for
 from amsfl.engines.task import Task
+from amsfl.engines.threads import abreast
 from amsfl.engines.waves import dealt
 
 BLOCK = 4096  # rows at once: the widest activations stay in the cache

@@ -16,7 +16,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from amsfl.core import Reading, UserError
-from amsfl.engines import client, devices
+from amsfl.engines import client, devices, threads
 from amsfl.engines.base import Done, Jobs, Starts
 from amsfl.engines.cards import Cards, Told, drawn
 from amsfl.engines.constants import Family, opened
@@ -43,7 +43,7 @@ class Flights:
         self.constants, self.fixed = fixed
         self._deal = deal
         build = opened("flights", kin, lambda method: program(mesh, local(method)))
-        self._abreast = devices.abreast(jax.jit(build, compiler_options=devices.vectors(mesh, numbers)))
+        self._abreast = threads.abreast(jax.jit(build, compiler_options=devices.vectors(mesh, numbers)))
 
     def work(self, starts: Starts, jobs: Jobs) -> Done:
         if jax.process_count() > 1:

@@ -12,7 +12,7 @@ from jax.sharding import PartitionSpec as P
 
 from amsfl import protocol, sampling
 from amsfl.core import Reading
-from amsfl.engines import client, devices, kernel, layout, programs, spans
+from amsfl.engines import client, devices, kernel, layout, programs, spans, threads
 from amsfl.engines.base import Done, Jobs, Orders, Outcome, Scores, Starts, State, own_models, rows
 from amsfl.engines.cards import Cards, dealer
 from amsfl.engines.constants import family, opened
@@ -252,7 +252,7 @@ class Lanes:
 
     def _side_by_side(self, keep: bool, widths: tuple[int, ...]) -> Any:
         if (keep, widths) not in self._abreast:
-            self._abreast[keep, widths] = devices.abreast(partial(self._through, keep))
+            self._abreast[keep, widths] = threads.abreast(partial(self._through, keep))
         return self._abreast[keep, widths]
 
     def _through(self, keep: bool, *arguments: Any) -> Any:

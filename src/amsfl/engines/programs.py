@@ -16,6 +16,7 @@ from amsfl.engines.base import Orders, State
 from amsfl.engines.cards import Cards, drawn
 from amsfl.engines.constants import Family, opened
 from amsfl.engines.layout import Layout
+from amsfl.engines.sums import add_rows, add_wave, in_order
 from amsfl.engines.waves import FEW, Queue
 from amsfl.methods import Method
 
@@ -112,7 +113,7 @@ def working(
 
         jobs, lanes = queue.jobs[0], queue.jobs.shape[-1]
         wave = jax.vmap(one, in_axes=(0, None)) if lanes > 1 else _alone(one)
-        accumulate, places = (_add_rows, queue.slots[0]) if lanes <= FEW else (_add_wave, queue.lanes[0])
+        accumulate, places = (add_rows, queue.slots[0]) if lanes <= FEW else (add_wave, queue.lanes[0])
 
         def run_wave(index: Any, found: Found) -> Found:
             job = jax.lax.dynamic_index_in_dim(jobs, index, keepdims=False)
@@ -202,7 +203,7 @@ def settlement(
         weighed: dict[str, jax.Array] = {}
         before = layout.opened(state.server, layout.lengths.server)
         if not method.stacks:
-            total = Upload(*(_in_order(part, slots) for part in found.total))
+            total = Upload(*(in_order(part, slots) for part in found.total))
         else:
             stacked = Upload(*(part.reshape(trials, cohort, *part.shape[1:]) for part in found.uploads))
             each = stacked, orders.weights, counts
@@ -268,49 +269,8 @@ def _alone(one: Callable[..., Any]) -> Callable[..., Any]:
     return wave
 
 
-def _add_rows(total: Upload, sent: Upload, share: jax.Array, slot: jax.Array) -> Upload:
-    """Row by row in place: with few jobs at a time, touching all trials would cost more than the jobs.
-
-    A CPU's is a loop: written out for every lane it was a tenth of the compiling.
-    """
-
-    def one(lane: Any, total: Upload) -> Upload:
-        def added(old: jax.Array, new: jax.Array) -> jax.Array:
-            row = jax.lax.dynamic_index_in_dim(old, slot[lane], keepdims=False)
-            fresh: jax.Array = jax.lax.dynamic_update_index_in_dim(
-                old, row + share[lane] * new[lane], slot[lane], 0
-            )
-            return fresh
-
-        return Upload(*map(added, total, sent))
-
-    written_out = jax.default_backend() != "cpu"
-    found: Upload = jax.lax.fori_loop(0, len(share), one, total, unroll=written_out)
-    return found
-
-
-def _add_wave(total: Upload, sent: Upload, share: jax.Array, lanes: jax.Array) -> Upload:
-    """Every sum takes its own lanes, in order; a scatter with equal indices has no order on a GPU."""
-    there, lane = lanes >= 0, jnp.maximum(lanes, 0)
-
-    def summed(old: jax.Array, new: jax.Array) -> jax.Array:
-        wide = (..., *[None] * (new.ndim - 1))
-        return old + jnp.where(there[wide], share[lane][wide] * new[lane], 0).sum(1)
-
-    return Upload(*map(summed, total, sent))
-
-
 def _upload(method: Method, anchor: jax.Array, server: jax.Array, client: jax.Array) -> Upload:
     return method.report(anchor, anchor, 1, 1.0, method.told(server, anchor), client)[0]
-
-
-def _in_order(part: jax.Array, slots: int) -> jax.Array:
-    """A trial's slots added up one after another: a reduction would leave the order to the compiler."""
-    each = part.reshape(len(part) // slots, slots, *part.shape[1:])
-    total = each[:, 0]
-    for slot in range(1, slots):
-        total = total + each[:, slot]
-    return total
 
 
 def _zeros(state: State, jobs: int, kept: Kept, method: Method, layout: Layout, slots: int) -> Found:

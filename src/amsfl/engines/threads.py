@@ -1,0 +1,60 @@
+"""Calls of compiled programs side by side, each in a thread of its own."""
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any
+
+import jax
+
+Answer = tuple[int, Any, BaseException | None]  # whose, what, or what went wrong
+
+
+def abreast(program: Callable[..., Any]) -> Callable[[Iterable[tuple[Any, ...]]], list[Any]]:
+    """The function over many argument lists at once, each in a thread of its own; jax lets go of the GIL.
+
+    The first time they take turns, so that one compilation serves them all.
+    """
+    compiled = False
+
+    def call(many: Iterable[tuple[Any, ...]]) -> list[Any]:
+        nonlocal compiled
+        first, *others = many
+        if not compiled:
+            compiled = True
+            return [program(*arguments) for arguments in (first, *others)]
+        answers: SimpleQueue[Answer] = SimpleQueue()
+        # which jax keeps for each thread
+        products = jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]  # made at run time
+        kept = bool(jax.config.read("jax_enable_x64")), products
+        for place, arguments in enumerate(others):
+            _helper(place).put((program, arguments, place, answers, kept))
+        found = [program(*first), *others]
+        for _ in others:
+            place, result, error = answers.get()
+            if error is not None:
+                raise error
+            found[1 + place] = result
+        return found
+
+    return call
+
+
+@cache
+def _helper(number: int) -> "SimpleQueue[Any]":
+    """Where a thread of its own waits for calls: a plain queue, which wakes it in half a pool's time."""
+    calls: SimpleQueue[Any] = SimpleQueue()
+
+    def work() -> None:
+        while True:
+            program, arguments, place, answers, (wide, products) = calls.get()
+            try:
+                with jax.enable_x64(wide), jax.default_matmul_precision(products):
+                    answers.put((place, program(*arguments), None))
+            except BaseException as error:  # the caller's to raise
+                answers.put((place, None, error))
+            del program, arguments, answers  # or the last round's arrays stay until the next one
+
+    Thread(target=work, name=f"amsfl-{number}", daemon=True).start()
+    return calls
