@@ -3,17 +3,14 @@
 Run as a script, this file is one of the processes that the tests start.
 """
 
-import os
-import socket
-import subprocess
 import sys
-from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from joined import found_by
 
 import amsfl
 from amsfl import methods
@@ -69,46 +66,12 @@ def run_whole() -> dict[str, np.ndarray]:
     return {"run/params": result.params, "run/accuracy": np.array([result.accuracy, *local])}
 
 
-def work(rank: int, processes: int, port: int, out: str) -> None:
+def work(rank: int, port: int, out: str, processes: int) -> None:
     if processes > 1:
         jax.distributed.initialize(f"127.0.0.1:{port}", processes, rank, initialization_timeout=60)
     found = train("scaffold") | run_whole()
     shape = np.array([len(jax.devices()), jax.process_count()])
     np.savez(out, shape=shape, **found)
-
-
-def start(folder: Path, processes: int, each: int) -> list[dict[str, np.ndarray]]:
-    """What every process found; all are ended, whatever happens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    env = os.environ | {
-        "PYTHONPATH": str(Path(amsfl.__file__).parents[1]),
-        "XLA_FLAGS": f"--xla_force_host_platform_device_count={each}",
-        "JAX_ENABLE_X64": "1",
-        "JAX_PLATFORMS": "cpu",
-        "JAX_COMPILATION_CACHE_DIR": str(folder / "jax"),
-    }
-    files = [folder / f"{rank}.npz" for rank in range(processes)]
-    started = [
-        subprocess.Popen(
-            [sys.executable, __file__, str(rank), str(processes), str(port), str(file)],
-            env=env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank, file in enumerate(files)
-    ]
-    try:
-        for process in started:
-            said, _ = process.communicate(timeout=LIMIT)
-            assert process.returncode == 0, said
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
-    return [dict(np.load(file)) for file in files]
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +85,10 @@ def alone() -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize(("processes", "each"), [pytest.param(1, 4, marks=pytest.mark.slow), (2, 2)])
 def test_devices_and_processes_do_not_change_the_result(tmp_path, alone, processes, each):
-    for found in start(tmp_path, processes, each):
+    cache = str(tmp_path / "jax")
+    for found in found_by(
+        __file__, tmp_path, processes, LIMIT, str(processes), devices=each, JAX_COMPILATION_CACHE_DIR=cache
+    ):
         assert found.pop("shape").tolist() == [processes * each, processes]
         assert found.keys() == alone.keys()
         for key, value in alone.items():
@@ -222,4 +188,4 @@ def test_packing_is_list_scheduling(steps, count, lanes):
 
 
 if __name__ == "__main__":
-    work(*(int(word) for word in sys.argv[1:4]), sys.argv[4])
+    work(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4]))

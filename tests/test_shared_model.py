@@ -3,10 +3,7 @@
 Run as a script, this file is one of the processes that the tests start.
 """
 
-import os
 import re
-import socket
-import subprocess
 import sys
 from collections.abc import Callable
 from math import prod
@@ -15,6 +12,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from joined import found_by
 
 import amsfl
 from amsfl import engines, methods
@@ -82,45 +80,13 @@ def whole_runs(parts: int, folder: Path | None = None) -> Found:
     return found
 
 
-def work(rank: int, port: int, folder: Path, which: str) -> None:
+def work(rank: int, port: int, file: Path, which: str) -> None:
     jax.distributed.initialize(f"127.0.0.1:{port}", 2, rank, initialization_timeout=60)
     if which == "engine":
         found = two_rounds(lambda *given, **more: Lanes(*given, **more, lanes=1, mesh=devices.mesh(parts=2)))
     else:
-        found = whole_runs(2, folder if rank == 0 else None)
-    np.savez(folder / f"{rank}.npz", **found)
-
-
-def start(folder: Path, which: str, limit: int) -> list[Found]:
-    """What both processes found; both are ended, whatever happens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    env = os.environ | {
-        "PYTHONPATH": str(Path(amsfl.__file__).parents[1]),
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=1",
-        "JAX_ENABLE_X64": "1",
-        "JAX_PLATFORMS": "cpu",
-    }
-    started = [
-        subprocess.Popen(
-            [sys.executable, __file__, str(rank), str(port), str(folder), which],
-            env=env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    try:
-        for process in started:
-            said, _ = process.communicate(timeout=limit)
-            assert process.returncode == 0, said
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
-    return [dict(np.load(folder / f"{rank}.npz")) for rank in range(2)]
+        found = whole_runs(2, file.parent if rank == 0 else None)
+    np.savez(file, **found)
 
 
 def alike(found: Found, expected: Found) -> None:
@@ -136,7 +102,7 @@ def alike(found: Found, expected: Found) -> None:
 def test_two_processes_share_a_model_and_end_where_the_reference_does(tmp_path):
     """Each has half of every vector of SCAFFOLD's: the model, both control variates, the last step."""
     expected = two_rounds(Loop)
-    for found in start(tmp_path, "engine", LIMIT):
+    for found in found_by(__file__, tmp_path, 2, LIMIT, "engine"):
         alike(found, expected)
 
 
@@ -146,7 +112,7 @@ def test_every_method_trains_a_shared_model(tmp_path, monkeypatch):
     one = devices.mesh(1)
     monkeypatch.setattr(devices, "mesh", lambda parts=1: one)
     expected = whole_runs(1)
-    for found in start(tmp_path, "runs", 6 * LIMIT):
+    for found in found_by(__file__, tmp_path, 2, 6 * LIMIT, "runs"):
         alike(found, expected)
     # a checkpoint is in the plain order, whoever shared the model; AMSFL's server has a', D', what is scored
     point = load_checkpoint(tmp_path / "readings", read_manifest(tmp_path / "readings", "run"))

@@ -58,15 +58,7 @@ def _backward(stride: int, kept: Any, d: jax.Array) -> tuple[jax.Array, jax.Arra
     slopes = product(_flat(d), weight, True).reshape(seen.shape)
     collect = jax.linear_transpose(partial(patches, stride=stride), maps)
     back = _spread(slopes, maps.shape) if stride == 2 else collect(slopes)[0]
-    return back, _smaller_turned(_flat(seen), _flat(d))
-
-
-def _smaller_turned(x: jax.Array, d: jax.Array) -> jax.Array:
-    """x' d: what kernels see of wide maps is far larger than d."""
-    if d.size >= x.size:
-        return turned_product(x, d, False)
-    found: jax.Array = jax.lax.optimization_barrier(turned_product(d, x, False))  # or XLA would turn x itself
-    return found.T
+    return back, turned_product(_flat(seen), _flat(d), False)
 
 
 _applied.defvjp(_forward, _backward)

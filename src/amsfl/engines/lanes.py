@@ -295,7 +295,7 @@ def _widths(task: Task, batch: int) -> dict[str, Any]:
     Where calls hardly count, lanes only crowd each other out of the cache: jobs C, E and F take about
     1.15 times as long among five as alone.
     """
-    shapes = jax.tree.leaves(jax.eval_shape(task.unravel, jax.ShapeDtypeStruct((task.dim,), task.dtype)))
+    shapes = jax.tree.leaves(task.shapes)
     convolves = any(leaf.ndim > 2 for leaf in shapes)
     forward = max(2 * task.dim, arithmetic(task.model.layers))
     overhead = min(1.0, CALLS / (3 * batch * forward))

@@ -153,8 +153,7 @@ class Layout(NamedTuple):
 
 
 def make(task: Task, method: Method, parts: int = 1) -> Layout:
-    flat = jax.ShapeDtypeStruct((task.dim,), task.dtype)
-    leaves, structure = jax.tree.flatten(jax.eval_shape(task.unravel, flat))
+    leaves, structure = jax.tree.flatten(task.shapes)
     shapes = tuple(leaf.shape for leaf in leaves)
     size = sum(prod(shape) for shape in shapes if parted_axis(shape, parts) is not None)
     size += -(-(task.dim - size) // parts) * parts

@@ -73,7 +73,7 @@ def pieces(task: Task, method: Method, batch: int) -> int:
 
 def lane_bytes(task: Task, method: Method, batch: int) -> int:
     """What a client that is at work takes: its vectors, and all that a step makes on its way."""
-    params = jax.eval_shape(task.unravel, jax.ShapeDtypeStruct((task.dim,), task.dtype))
+    params = task.shapes
     rows = batch // task.pieces
     x = jax.ShapeDtypeStruct((rows, *task.x.shape[1:]), task.dtype)
     y = jax.ShapeDtypeStruct((rows,), task.y.dtype)

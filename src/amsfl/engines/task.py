@@ -55,6 +55,11 @@ class Task(NamedTuple):
     places: Callable[[], Any] | None = None  # where a vector's numbers are in the plain order; None: there
 
     @property
+    def shapes(self) -> Any:
+        """The network's arrays, without their numbers."""
+        return jax.eval_shape(self.unravel, jax.ShapeDtypeStruct((self.dim,), self.dtype))
+
+    @property
     def scored(self) -> losses.Rows:
         """The loss that evaluations tell: of classes the plain cross-entropy, whatever weights train by."""
         return losses.surprise if self.classes else self.loss

@@ -19,8 +19,7 @@ class Tiles(NamedTuple):
 
     @classmethod
     def of(cls, task: Task) -> "Tiles":
-        like = jax.eval_shape(task.unravel, jax.ShapeDtypeStruct((task.dim,), task.dtype))
-        leaves, tree = jax.tree.flatten(like)
+        leaves, tree = jax.tree.flatten(task.shapes)
         return cls(tuple(leaf.shape for leaf in leaves), tree)
 
     @property
