@@ -17,6 +17,7 @@ from amsfl.core import UserError
 from amsfl.record import disk
 
 LOCK = ".amsfl-lock"
+PATIENCE = 20  # looks at a lock that says nothing yet, a hundredth of a second apart
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # file systems that have none
 
 try:
@@ -101,11 +102,16 @@ def me() -> str:
 
 
 def holder_text(path: Path) -> str:
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        text = ""
-    return text.removeprefix("amsfl: ")[:200] or "another process"
+    """Who holds it. Whoever has just taken it is about to write that, and is given a moment for it."""
+    for _ in range(PATIENCE):
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace").strip()
+        except OSError:
+            break
+        if text:
+            return text.removeprefix("amsfl: ")[:200]
+        time.sleep(0.01)
+    return "another process"
 
 
 def holder(folder: Path, name: str = LOCK) -> str | None:
