@@ -93,7 +93,7 @@ def test_a_lock_that_was_taken_this_moment(tmp_path):
     with Lock(tmp_path) as first:
         written = first.path.read_text()
         os.truncate(first.path, 0)
-        later = threading.Timer(0.05, first.path.write_text, [written])
+        later = threading.Timer(0.02, first.path.write_text, [written])
         later.start()
         with pytest.raises(Busy, match=f"is being written by process {os.getpid()} on"):
             Lock(tmp_path)
