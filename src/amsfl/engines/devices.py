@@ -41,6 +41,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec  # noqa: E402
 
 from amsfl.core import UserError  # noqa: E402
 
+Options = dict[str, str | bool]  # of the compiler
 AXIS = "lanes"
 MODEL = "model"  # the axis of devices that share a model, a part of every layer on each
 PIECE = 2**24  # bytes of a shared array that are brought together on a device at once
@@ -60,9 +61,9 @@ GRAPHS = {
     "xla_gpu_enable_command_buffer": ",".join(COMMANDS),
     "xla_gpu_graph_min_graph_size": "1",
 }
-LIGHTLY = {"xla_backend_optimization_level": "1"}  # a first model takes half the time to compile: same bits
+# a first model takes a third of the time to compile: same bits
+LIGHTLY: Options = {"xla_backend_optimization_level": "1", "xla_cpu_use_fusion_emitters": False}
 X86 = ("x86_64", "AMD64")
-LARGE = 30_000  # numbers of a model whose step is arithmetic, not calls
 WORKERS_AT_MOST = 16  # each holds a sum of its own, and all of these meet at the end of a round
 
 
@@ -124,22 +125,27 @@ def sharded(function: Callable[..., Any], mesh: Mesh, in_specs: Any, out_specs: 
     return jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, axis_names=axes)
 
 
-def jit(function: Callable[..., Any], mesh: Mesh, numbers: int, **options: Any) -> Any:
-    """jax.jit of a program whose loops end when their data says so, for a model of so many numbers."""
+def jit(function: Callable[..., Any], mesh: Mesh, light: bool, **options: Any) -> Any:
+    """jax.jit of a program whose loops end when their data says so, of a model whose step is light or not."""
     gpu = mesh.local_devices[0].platform in ("gpu", "cuda")
-    return jax.jit(function, compiler_options=GRAPHS if gpu else vectors(mesh, numbers), **options)
+    return jax.jit(function, compiler_options=GRAPHS if gpu else polish(mesh, light), **options)
 
 
-def vectors(mesh: Mesh, numbers: int) -> dict[str, str] | None:
-    """What the compiler is told of a CPU's vectors, for a model of so many numbers.
+def polish(mesh: Mesh, light: bool) -> Options:
+    """How a CPU's program of clients' steps is compiled: light ones are calls more than arithmetic.
 
-    XLA keeps to 256 bits unless asked; with 512, where a processor has them, the steps of two workers on a
-    Xeon take 0.72 (job D of benchmarks/), 0.82 (F) and 0.98 (C) of the time. Small models were not tried.
+    Light ones take a fifth less time to compile at LLVM's second level than at the third, and as long to run,
+    to the bit; job C of benchmarks/, which is not light, would take 1.3 times as long.
+    For others XLA keeps to vectors of 256 bits unless asked; with 512, where a processor has them, the steps
+    of two workers on a Xeon take 0.72 (job D), 0.82 (F) and 0.98 (C) of the time.
     """
-    name = "xla_cpu_prefer_vector_width"
-    there = mesh.local_devices[0].platform == "cpu" and machine() in X86
-    asked = name in os.environ.get("XLA_FLAGS", "")  # by the user, who then decides
-    return {name: "512"} if there and numbers >= LARGE and not asked else None
+    wanted: Options = {"xla_backend_optimization_level": "2"} if light else {}
+    if machine() in X86 and not light:
+        wanted = {"xla_cpu_prefer_vector_width": "512"}
+    if mesh.local_devices[0].platform != "cpu":
+        return {}
+    given = os.environ.get("XLA_FLAGS", "")  # by the user, who then decides
+    return {name: value for name, value in wanted.items() if name not in given}
 
 
 def quickly(function: Callable[..., Any], mesh: Mesh | None = None, **options: Any) -> Any:

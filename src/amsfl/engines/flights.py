@@ -37,13 +37,13 @@ class Flights:
         fixed: tuple[Any, Fixed],
         deal: Any,
         dtype: Any,
-        numbers: int,
+        light: bool,
     ):
         self.mesh, self.workers, self.lanes, self.dtype = mesh, workers, lanes, dtype
         self.constants, self.fixed = fixed
         self._deal = deal
         build = opened("flights", kin, lambda method: program(mesh, local(method)))
-        self._abreast = threads.abreast(jax.jit(build, compiler_options=devices.vectors(mesh, numbers)))
+        self._abreast = threads.abreast(jax.jit(build, compiler_options=devices.polish(mesh, light)))
 
     def work(self, starts: Starts, jobs: Jobs) -> Done:
         if jax.process_count() > 1:

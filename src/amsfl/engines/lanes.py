@@ -81,7 +81,9 @@ class Lanes:
         few = together or cohort or clients
         fit = partial(room_for, lane_bytes(task, method, batch) / parts, LANES)
         abreast = lanes or devices.default_lanes(self.mesh, trials * few, fit)
-        abreast = abreast or width(-(-few // CORES), **_widths(task, batch))
+        widths = _widths(task, batch)
+        light = widths["widest"] > 1
+        abreast = abreast or width(-(-few // CORES), **widths)
         self._flights = partial(
             Flights,
             self.mesh,
@@ -92,7 +94,7 @@ class Lanes:
             (self.constants, self.fixed),
             self._deal,
             task.dtype,
-            self.layout.size,
+            light,
         )
         lanes = lanes or devices.default_lanes(self.mesh, trials * (cohort or clients), fit)
         if lanes:
@@ -100,15 +102,15 @@ class Lanes:
         else:
             slots = min(SLOTS, cohort or clients)
             self.workers = min(self.workers, trials * slots)  # more would find nothing to do
-            self._pack = partial(by_trial, slots=slots, **_widths(task, batch))
+            self._pack = partial(by_trial, slots=slots, **widths)
         alone = gpu and jax.process_count() == 1
         self.ahead = ahead or (spans.room(task, self.layout, cohort or clients) if alone else 1)
         self._spans: dict[Any, Any] = {}  # by whether deltas are kept and by a length that is known ahead
-        self._span = partial(spans.program, self.mesh, kin, self.layout, work)
+        self._span = partial(spans.program, self.mesh, kin, self.layout, work, light)
         self._kept = kept
         common = self.mesh, kin, self.layout
-        self._work = {key: programs.work(*common, work, kept[key], slots) for key in kept}
-        self._further = {key: programs.work(*common, work, kept[key], slots, True) for key in kept}
+        self._work = {key: programs.work(*common, work, kept[key], slots, light) for key in kept}
+        self._further = {key: programs.work(*common, work, kept[key], slots, light, True) for key in kept}
         self._abreast: dict[Any, Any] = {}  # by the queues' widths: each compiles before its workers part
         self._settle = programs.settle(*common, slots)
         self._mix = devices.quickly(

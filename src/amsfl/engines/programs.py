@@ -56,6 +56,7 @@ def work(
     local: Local,
     kept: Kept,
     slots: int,
+    light: bool,
     further: bool = False,
 ) -> Any:
     """jit of one worker's local work: every device goes through its waves -> what it found, [devices, ...].
@@ -67,7 +68,7 @@ def work(
     def build(method: Method) -> Any:
         return working(mesh, method, layout, local(method), kept, slots, further)
 
-    return devices.jit(opened("work", kin, build), mesh, layout.size)
+    return devices.jit(opened("work", kin, build), mesh, light)
 
 
 def working(
@@ -180,7 +181,7 @@ def mixing(method: Method) -> Callable[[Any, Any], jax.Array]:
 def settle(mesh: Mesh, kin: Family, layout: Layout, slots: int) -> Any:
     """jit of what ends a round: all workers' and devices' parts summed, aggregated, put into the state."""
     body = opened("settle", kin, partial(settlement, layout=layout, slots=slots))
-    return jax.jit(body, donate_argnums=1, out_shardings=after(mesh, layout))
+    return devices.quickly(body, mesh, donate_argnums=1, out_shardings=after(mesh, layout))
 
 
 def after(mesh: Mesh, layout: Layout, lead: int = 0) -> Any:

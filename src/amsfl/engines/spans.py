@@ -46,7 +46,9 @@ class Past(NamedTuple):
     weighed: dict[str, jax.Array]
 
 
-def program(mesh: Mesh, kin: Family, layout: Layout, local: Local, kept: Kept, longest: int | None) -> Any:
+def program(
+    mesh: Mesh, kin: Family, layout: Layout, local: Local, light: bool, kept: Kept, longest: int | None
+) -> Any:
     """jit of `count` rounds: (constants, state, fixed, plans, first number, count, seeds) -> Past.
 
     `plans` have room for more rounds than `count`; so one program serves any number of them.
@@ -55,7 +57,7 @@ def program(mesh: Mesh, kin: Family, layout: Layout, local: Local, kept: Kept, l
     placed = Past(*after(mesh, layout, 1))
     if longest:
         return jax.jit(whole, out_shardings=placed)
-    return devices.jit(whole, mesh, layout.size, out_shardings=placed)
+    return devices.jit(whole, mesh, light, out_shardings=placed)
 
 
 def _several(
