@@ -29,7 +29,7 @@ def outputs(task: Task) -> Callable[[Array, str | None], Array]:
         return task.x if split is None else task.evals[split][0]
 
     def plain(params: Array, split: str | None) -> Array:
-        named, x = tensors(task.model, task.unravel(jnp.asarray(params))), rows(split)
+        named, x = tensors(task.model, task.arrays(np.asarray(params))), rows(split)
         return np.concatenate([logits(layers, named, x[at : at + BLOCK]) for at in range(0, len(x), BLOCK)])
 
     @cache

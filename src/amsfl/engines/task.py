@@ -59,6 +59,13 @@ class Task(NamedTuple):
         """The network's arrays, without their numbers."""
         return jax.eval_shape(self.unravel, jax.ShapeDtypeStruct((self.dim,), self.dtype))
 
+    def arrays(self, vector: Matrix) -> Any:
+        """The network's arrays of a vector on the host, numpy's: nothing is compiled for them."""
+        shapes, tree = jax.tree.flatten(self.shapes)
+        ends = np.cumsum([leaf.size for leaf in shapes])[:-1]
+        leaves = zip(np.split(vector, ends), shapes, strict=True)
+        return jax.tree.unflatten(tree, [part.reshape(leaf.shape) for part, leaf in leaves])
+
     @property
     def scored(self) -> losses.Rows:
         """The loss that evaluations tell: of classes the plain cross-entropy, whatever weights train by."""

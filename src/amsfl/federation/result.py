@@ -136,9 +136,8 @@ class Result(NamedTuple):
 
 def named(parts: Parts, params: Array) -> Tensors:
     """A flat vector's tensors by name, float32."""
-    import jax.numpy as jnp
 
-    found = tensors(parts.task.model, parts.task.unravel(jnp.asarray(params)))
+    found = tensors(parts.task.model, parts.task.arrays(np.asarray(params)))
     return {name: np.asarray(part, np.float32) for name, part in found.items()}
 
 
