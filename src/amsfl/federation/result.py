@@ -136,7 +136,6 @@ class Result(NamedTuple):
 
 def named(parts: Parts, params: Array) -> Tensors:
     """A flat vector's tensors by name, float32."""
-
     found = tensors(parts.task.model, parts.task.arrays(np.asarray(params)))
     return {name: np.asarray(part, np.float32) for name, part in found.items()}
 
