@@ -26,7 +26,7 @@ def lowered(engine) -> tuple[str, str]:
     [[queue, *_], *_] = engine._queues(orders.steps)
     given = state, engine.fixed, engine._cards(orders, 0), engine._share(orders), queue
     work = engine._work[False].lower(engine.constants, *given)
-    found = [work.out_info] * engine.workers
+    found = [work.out_info[0]] * engine.workers
     settle = engine._settle.lower(engine.constants, state, orders, found, np.uint32(0), engine._seeds)
     return work.as_text(), settle.as_text()
 

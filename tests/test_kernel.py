@@ -9,6 +9,7 @@ from amsfl import methods
 from amsfl.data import load, partition
 from amsfl.engines import client, devices, kernel, losses, models, products, task
 from amsfl.engines.constants import family, opened
+from amsfl.engines.job import Job, Rows
 from amsfl.methods import Method
 
 BATCH = 20  # neither this nor the network's sides are powers of two
@@ -38,7 +39,7 @@ def job_of(data, spec="mlp:24-12", **options):
     return task.make(data, network, [parts], (0,), **options)
 
 
-def clients(job: task.Task, method: Method, steps: list[int]) -> client.Job:
+def clients(job: task.Task, method: Method, steps: list[int]) -> Job:
     """Jobs side by side, from states that are not zero."""
     draw = np.random.default_rng(0).standard_normal
 
@@ -53,16 +54,16 @@ def clients(job: task.Task, method: Method, steps: list[int]) -> client.Job:
     numbers = np.arange(count, dtype=np.uint32)
     shards = job.shards
     places = (jnp.zeros(count, jnp.int32), jnp.asarray(shards.start[0]), jnp.asarray(shards.size[0]))
-    rows = client.Rows(jnp.asarray(job.x), jnp.asarray(job.y), jnp.asarray(shards.order), *places)
+    rows = Rows(jnp.asarray(job.x), jnp.asarray(job.y), jnp.asarray(shards.order), *places)
     known = jnp.full(count, 0.0 if method.own_rate else 1.0)
     keys = jnp.asarray(7 + numbers), jnp.asarray(numbers)
     empty = jnp.zeros((count, 0), jnp.uint32)
-    return client.Job(*each, jnp.asarray(steps), jnp.full(count, 0.1), known, keys, rows, empty, 0 * known)
+    return Job(*each, jnp.asarray(steps), jnp.full(count, 0.1), known, keys, rows, empty, 0 * known)
 
 
-def lanes(job: client.Job) -> client.Job:
+def lanes(job: Job) -> Job:
     """What vmap is told: everybody's rows are not one for each lane."""
-    return jax.tree.map(lambda _: 0, job)._replace(rows=client.Rows(None, None, None, 0, 0, 0))
+    return jax.tree.map(lambda _: 0, job)._replace(rows=Rows(None, None, None, 0, 0, 0))
 
 
 @pytest.mark.parametrize("name", all_methods("scaffold", "amsfl"))  # states; readings
@@ -74,7 +75,7 @@ def test_a_kernel_does_what_the_loop_does(digits, name):
     told = clients(job, method, [1, 3, 6])
     found = []
     for kernels in (False, True):
-        run = client.program(job, method, BATCH, method.readings, kernels)
+        run = client.program(job, method, BATCH, method.readings, kernels).whole
         found.append(jax.jit(jax.vmap(run, in_axes=(lanes(told), None)))(told, jnp.int32(6)))
     for ours, theirs in zip(*map(jax.tree.leaves, found), strict=True):
         scale = np.abs(theirs).max(initial=1e-3)
@@ -90,7 +91,9 @@ def test_a_gpu_can_have_it(digits, name, monkeypatch):
         return
     told = clients(job, method, [1, 3, 6])
     kin, axes = family(method, job.dim, job.dtype), (lanes(told), None)  # its numbers are handed over, too
-    run = opened("run", kin, lambda one: jax.vmap(client.program(job, one, BATCH, one.readings, True), axes))
+    run = opened(
+        "run", kin, lambda one: jax.vmap(client.program(job, one, BATCH, one.readings, True).whole, axes)
+    )
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     monkeypatch.setattr(products, "library", lambda: None)
     shapes = jax.tree.map(lambda part: jax.ShapeDtypeStruct(part.shape, part.dtype), told)

@@ -134,7 +134,7 @@ def test_no_weights_are_sent(method):
     state, queue = engine.start(), engine._queues(orders.steps)[0][0]
     given = engine.constants, state, engine.fixed, engine._cards(orders, 0), engine._share(orders), queue
     work = engine._work[False].lower(*given).compile()
-    found = jax.tree.map(
+    found, _ = jax.tree.map(
         lambda leaf, placed: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=placed),
         jax.eval_shape(engine._work[False], *given),
         work.output_shardings,

@@ -8,65 +8,11 @@ import jax
 import jax.numpy as jnp
 
 from amsfl import protocol, sampling
-from amsfl.core import Upload
 from amsfl.engines import kernel, losses, private
-from amsfl.engines.cards import Told, Weighed
+from amsfl.engines.job import Done, Job, batch_of
 from amsfl.engines.task import Task
 from amsfl.methods import Method
 from amsfl.protocol import Carry, Past
-
-
-class Rows(NamedTuple):
-    """The training rows on the device, and where this client's are."""
-
-    x: jax.Array
-    y: jax.Array
-    order: jax.Array  # all trials' row numbers; a slice of one trial would be copied for every job
-    trial: jax.Array
-    start: jax.Array
-    size: jax.Array
-
-
-class Job(NamedTuple):
-    """All that one client's round depends on."""
-
-    anchor: jax.Array
-    server: jax.Array
-    client: jax.Array
-    memory: jax.Array
-    direction: jax.Array
-    steps: jax.Array
-    lr: jax.Array
-    known: jax.Array
-    key: tuple[jax.Array, jax.Array]
-    rows: Rows
-    word: jax.Array  # under privacy: a row's chance (sampling.digits), and the noise of a step
-    noise: jax.Array
-
-
-class Begin(NamedTuple):
-    """The vectors that a job begins from."""
-
-    anchor: jax.Array
-    server: jax.Array  # what clients see of it
-    client: jax.Array
-    memory: jax.Array
-    direction: jax.Array
-
-
-def job(begin: Begin, card: tuple[Told, Weighed, Any], x: Any, y: Any, order: Any) -> Job:
-    """A job from its vectors, its card, and everybody's rows."""
-    told, weighed, chance = card
-    key = told.key.astype(jnp.uint32), told.other.astype(jnp.uint32)
-    rows = Rows(x, y, order, told.trial, told.start, told.size)
-    return Job(*begin, told.steps, weighed.lr, weighed.known, key, rows, chance, weighed.noise)
-
-
-class Done(NamedTuple):
-    upload: Upload
-    client: jax.Array
-    memory: jax.Array
-    reading: jax.Array  # the fields of a Reading as one vector (one write, not nine); empty when not taken
 
 
 class Walk(NamedTuple):
@@ -86,14 +32,6 @@ class Read(NamedTuple):
     loss: jax.Array
     grad: Any
     end: Any
-
-
-def batch_of(rows: Rows, key: tuple[Any, Any], step: Any, size: int) -> tuple[jax.Array, jax.Array]:
-    places = jnp.arange(size, dtype=jnp.uint32)
-    picked = sampling.draw(key, jnp.uint32(step), places, rows.size)
-    # without the barrier XLA draws a row's number again for each of its columns: 1.13 and 1.2 times the time
-    row = jax.lax.optimization_barrier(rows.order[rows.trial, rows.start + picked])
-    return rows.x[row], rows.y[row]
 
 
 def gradient(task: Task, method: Method) -> Callable[..., tuple[jax.Array, Any]]:
@@ -141,15 +79,25 @@ def square(tree: Any) -> jax.Array:
 LEAVES = protocol.Layout(jax.tree.map, square)
 
 
-def program(
-    task: Task, method: Method, batch: int, readings: bool, kernels: bool = False
-) -> Callable[[Job, Any], Done]:
-    """The whole local round as one pure function of a Job and the most steps of any job beside it.
+class Local(NamedTuple):
+    """A client's round in three parts, pure functions of its Job, so that it can be laid aside in between."""
+
+    begin: Callable[[Job], Any]  # a client before its first step
+    go: Callable[..., Any]  # (job, client, first, until) -> the client after those steps
+    end: Callable[[Job, Any], Done]
+
+    def whole(self, job: Job, longest: Any) -> Done:
+        """All of it, where nobody beside it takes more than `longest` steps."""
+        return self.end(job, self.go(job, self.begin(job), 0, longest))
+
+
+def program(task: Task, method: Method, batch: int, readings: bool, kernels: bool = False) -> Local:
+    """The local round as jax runs it.
 
     Inside the loop parameters stay per-layer arrays, not one flat vector (a third faster on the CPU);
-    `correct` is elementwise, so it is applied leaf by leaf. Lanes in lockstep all go through `longest` steps
-    and move in their own only: a bound that they share is worth a tenth of the time against one for each.
-    `longest` as a plain number says that everyone takes just so many steps: nobody has to be held back.
+    `correct` is elementwise, so it is applied leaf by leaf. Lanes in lockstep all go as far as the longest
+    and move in their own steps only: a bound that they share is worth a tenth of the time against one for
+    each. `until` as a plain number says that everyone takes just so many steps: nobody has to be held back.
     With `kernels` a GPU runs the loop as one kernel (kernel.py), vectors stay flat, and nobody waits.
     """
     grad = gradient(task, method)
@@ -164,11 +112,21 @@ def program(
             return unravel(vector)
         return jax.tree.map(lambda leaf: jnp.zeros(0, leaf.dtype), like)
 
-    def run(job: Job, longest: Any) -> Done:
+    def received(job: Job) -> Carry:
         anchor = unravel(job.anchor)
-        teacher = teacher_of(task, method, job)
         server, client = leaves(job.server, anchor), leaves(job.client, anchor)
-        carry = protocol.begin(method, anchor, server, client, job.lr, job.known, LEAVES)
+        return protocol.begin(method, anchor, server, client, job.lr, job.known, LEAVES)
+
+    def begin(job: Job) -> Any:
+        carry = received(job)
+        if not twice:
+            return carry.x, carry.past
+        zero = 0 * job.lr, jax.tree.map(lambda leaf: 0 * leaf, carry.x)  # on the devices that the job is on
+        return Read(Walk(carry.x, carry.past, carry.lr, *zero), *zero, carry.x)
+
+    def go(job: Job, before: Any, first: Any, until: Any) -> Any:
+        carry = received(job)
+        teacher = teacher_of(task, method, job)
 
         def look(x: Any, number: Any) -> tuple[jax.Array, Any]:
             if hidden is not None:  # no loss leaves
@@ -178,7 +136,7 @@ def program(
         def further(number: Any, now: tuple[Any, Past | None]) -> Any:
             x, past = now
             then = protocol.step(method, carry._replace(x=x, past=past), *look(x, number), LEAVES)
-            if isinstance(longest, int):
+            if isinstance(until, int):
                 return then.x, then.past
             return jax.tree.map(partial(jnp.where, number < job.steps), (then.x, then.past), now)
 
@@ -199,55 +157,35 @@ def program(
             def moves(number: Any) -> Any:
                 return jnp.where(alone, ~later | method.closing, number < job.steps)
 
-            known, first = jnp.where(later, 1, job.known), jnp.where(alone, 0, 1)
+            known, begun = jnp.where(later, 1, job.known), jnp.where(alone, 0, least(first))
             if walk is None:
                 step = partial(onwards, known=known, moves=moves)
-                now = jax.lax.fori_loop(first, jnp.where(alone, 1, longest), step, before.now)
+                now = jax.lax.fori_loop(begun, jnp.where(alone, 1, until), step, before.now)
             else:
-                until = jnp.where(alone, 1, job.steps)
-                now = Walk(*walk(told(first, until, ~alone | moves(0)), *seen, before.now[:3], known))
+                end = jnp.where(alone, 1, job.steps)
+                now = Walk(*walk(told(begun, end, ~alone | moves(0)), *seen, before.now[:3], known))
             loss, slope = jax.tree.map(
                 partial(jnp.where, later), (before.loss, before.grad), (now.loss, now.grad)
             )
             return Read(now, loss, slope, before.now.x)
 
-        def told(first: Any, until: Any, moving: Any) -> kernel.Told:
+        def told(begun: Any, end: Any, moving: Any) -> kernel.Told:
             rows = job.rows
-            return kernel.Told(rows.trial, rows.start, rows.size, *job.key, first, until, moving)
+            return kernel.Told(rows.trial, rows.start, rows.size, *job.key, begun, end, moving)
 
         seen = kernel.Seen(job.anchor, job.server, job.client), job.rows[:3]
-        if not twice:
-            if walk is None:
-                x, past = jax.lax.fori_loop(0, longest, further, (carry.x, carry.past))
-            else:
-                x, past, _ = walk(told(0, job.steps, 1), *seen, (carry.x, carry.past, carry.lr), job.known)
-            return sent(job, carry._replace(x=x, past=past))
-        zero = 0 * job.lr, jax.tree.map(lambda leaf: 0 * leaf, anchor)  # on the devices that the job is on
-        now = Walk(carry.x, carry.past, carry.lr, *zero)
-        found = jax.lax.fori_loop(0, 3, part, Read(now, *zero, anchor))
-        x, past, lr, _, last = found.now
-        carry = carry._replace(
-            x=x, past=past, lr=lr, loss=found.loss, grad=found.grad, end=found.end, last=last
-        )
-        return sent(job, carry)
+        if twice:
+            return jax.lax.fori_loop(*parts_of(job, first, until), part, before)
+        if walk is None:
+            return jax.lax.fori_loop(first, until, further, before)
+        return walk(told(0, job.steps, 1), *seen, (*before, carry.lr), job.known)[:2]
 
-    def sent(job: Job, carry: Carry) -> Done:
-        x, *looks = (
-            part if part is None else task.ravel(part)
-            for part in (carry.x, carry.grad, carry.end, carry.last)
-        )
-        flat = Carry(
-            job.anchor,
-            job.server,
-            job.client,
-            x,
-            carry.lr,
-            carry.known,
-            carry.loss,
-            looks[0],
-            looks[1],
-            looks[2],
-        )
+    def end(job: Job, now: Any) -> Done:
+        flat = Carry(job.anchor, job.server, job.client, None, job.lr, job.known)
+        if twice:
+            first, at, last = map(task.ravel, (now.grad, now.end, now.now.grad))
+            flat = flat._replace(lr=now.now.lr, loss=now.loss, grad=first, end=at, last=last)
+        flat = flat._replace(x=task.ravel(now.now.x if twice else now[0]))
         # jobs of 0 steps only fill a wave; their report is discarded but must not divide by zero
         steps = jnp.maximum(job.steps, 1).astype(job.anchor.dtype)
         upload, client, reading = protocol.finish(method, flat, steps, job.direction)
@@ -255,4 +193,16 @@ def program(
         told = job.anchor[:0] if reading is None or not readings else jnp.stack(reading)
         return Done(upload, client, memory, told)
 
-    return run
+    return Local(begin, go, end)
+
+
+def least(first: Any) -> Any:
+    """Where the steps after the first one begin, of those from `first` on."""
+    return max(first, 1) if isinstance(first, int) else jnp.maximum(first, 1)
+
+
+def parts_of(job: Job, first: Any, until: Any) -> tuple[Any, Any]:
+    """Which parts of a client's way these steps belong to; the last look is taken with the last step."""
+    if isinstance(first, int):
+        return 0, 3
+    return jnp.where(first > 0, 1, 0), jnp.where(until < job.steps, 2, 3)

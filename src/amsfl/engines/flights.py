@@ -5,7 +5,7 @@ of them the server takes together is known only when it moves. Every wave is equ
 go along), so a job's bits depend on nothing beside it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,8 @@ from amsfl.engines import client, devices, threads
 from amsfl.engines.base import Done, Jobs, Starts
 from amsfl.engines.cards import Cards, Told, drawn
 from amsfl.engines.constants import Family, opened
+from amsfl.engines.job import Begin, make_job
+from amsfl.engines.job import Done as Ended
 from amsfl.engines.programs import Fixed, Local
 from amsfl.engines.waves import Queue, shares
 
@@ -57,11 +59,11 @@ class Flights:
         ]
         cards = self._deal(jobs.client, jobs.steps, jobs.lr, jobs.known, jobs.number, jobs.trial)
         # once for all workers
-        begins, cards = devices.put((client.Begin(*starts), cards), self.mesh, P())
+        begins, cards = devices.put((Begin(*starts), cards), self.mesh, P())
         found = self._abreast((self.constants, begins, self.fixed, cards, queue) for queue in queues)
         return self._gathered(queues, found, count)
 
-    def _gathered(self, queues: Sequence[Queue], found: Sequence[client.Done], count: int) -> Done:
+    def _gathered(self, queues: Sequence[Queue], found: Sequence[Ended], count: int) -> Done:
         """Every job's row from whoever worked on it."""
         parts = [jax.tree.map(np.asarray, each) for each in found]
         whole = jax.tree.map(lambda part: np.zeros((count, *part.shape[2:]), part.dtype), parts[0])
@@ -81,40 +83,38 @@ def _put(into: Any, of: Any, rows: Any) -> None:
     into[rows] = of[rows]
 
 
-def program(mesh: Mesh, local: Callable[[client.Job, Any], client.Done]) -> Any:
-    """One worker's waves -> client.Done of all jobs, [devices, jobs, ...]; zeros where others work."""
+def program(mesh: Mesh, local: client.Local) -> Any:
+    """One worker's waves -> Ended of all jobs, [devices, jobs, ...]; zeros where others work."""
 
-    def one(begins: client.Begin, fixed: Fixed, cards: Cards, job: jax.Array, longest: Any) -> client.Done:
+    def one(begins: Begin, fixed: Fixed, cards: Cards, job: jax.Array, longest: Any) -> Ended:
         place = jnp.maximum(job, 0)
         told, *rest = drawn(cards, place)
         told = told._replace(steps=jnp.where(job >= 0, told.steps, 0))
-        begin = client.Begin(*(part[place] for part in begins))
-        return local(client.job(begin, (told, *rest), *fixed), longest)
+        begin = Begin(*(part[place] for part in begins))
+        return local.whole(make_job(begin, (told, *rest), *fixed), longest)
 
-    def waves(begins: client.Begin, fixed: Fixed, cards: Cards, queue: Queue) -> client.Done:
+    def waves(begins: Begin, fixed: Fixed, cards: Cards, queue: Queue) -> Ended:
         count, longest = len(cards.whole), Told(*cards.whole.T).steps
         abreast = jax.vmap(partial(one, begins, fixed, cards), in_axes=(0, None))
         shape = jax.eval_shape(abreast, queue.jobs[0, 0], longest[0])
         empty = jax.tree.map(lambda part: jnp.zeros((count, *part.shape[1:]), part.dtype), shape)
 
-        def run(index: Any, found: client.Done) -> client.Done:
+        def run(index: Any, found: Ended) -> Ended:
             job = queue.jobs[0, index]
             done = abreast(job, longest[job[0]])  # the longest comes first
             place = jnp.where(job >= 0, job, count)
-            put: client.Done = jax.tree.map(
-                lambda into, part: into.at[place].set(part, mode="drop"), found, done
-            )
+            put: Ended = jax.tree.map(lambda into, part: into.at[place].set(part, mode="drop"), found, done)
             return put
 
-        def once(_: Any, found: client.Done) -> client.Done:
-            all_of_it: client.Done = jax.lax.fori_loop(0, queue.waves[0], run, found)
+        def once(_: Any, found: Ended) -> Ended:
+            all_of_it: Ended = jax.lax.fori_loop(0, queue.waves[0], run, found)
             return all_of_it
 
         begin = jax.lax.pcast(empty, devices.AXIS, to="varying")
         # in a loop that goes round once: see programs.work
         found = jax.lax.fori_loop(0, jnp.minimum(queue.waves[0], 1), once, begin)
-        whole: client.Done = jax.tree.map(lambda part: part[None], found)
+        whole: Ended = jax.tree.map(lambda part: part[None], found)
         return whole
 
     spread = P(devices.AXIS)
-    return devices.sharded(waves, mesh, (P(), P(), P(), Queue(spread, spread, spread, spread)), spread)
+    return devices.sharded(waves, mesh, (P(), P(), P(), Queue(*[spread] * len(Queue._fields))), spread)

@@ -12,7 +12,7 @@ from jax.sharding import PartitionSpec as P
 
 from amsfl import protocol, sampling
 from amsfl.core import Reading
-from amsfl.engines import client, devices, kernel, layout, programs, spans, threads
+from amsfl.engines import client, devices, kernel, layout, programs, settling, spans, threads
 from amsfl.engines.base import Done, Jobs, Orders, Outcome, Scores, Starts, State, own_models, rows
 from amsfl.engines.cards import Cards, dealer
 from amsfl.engines.constants import family, opened
@@ -21,7 +21,7 @@ from amsfl.engines.flights import Flights
 from amsfl.engines.memory import check_fits, copies, lane_bytes, room_for
 from amsfl.engines.programs import Fixed
 from amsfl.engines.task import Task
-from amsfl.engines.waves import CORES, SLOTS, Queue, by_trial, shares, width
+from amsfl.engines.waves import CORES, SLOTS, Queue, by_trial, laid_aside, shares, width
 from amsfl.methods import Method
 from amsfl.portable.network import arithmetic
 
@@ -102,7 +102,8 @@ class Lanes:
         else:
             slots = min(SLOTS, cohort or clients)
             self.workers = min(self.workers, trials * slots)  # more would find nothing to do
-            self._pack = partial(by_trial, slots=slots, **widths)
+            self._pack = partial(by_trial, slots=slots, **widths, parted=not light)
+        self._parted = not (lanes or light)  # whether a client's steps may be parted between workers
         alone = gpu and jax.process_count() == 1
         self.ahead = ahead or (spans.room(task, self.layout, cohort or clients) if alone else 1)
         self._spans: dict[Any, Any] = {}  # by whether deltas are kept and by a length that is known ahead
@@ -111,10 +112,11 @@ class Lanes:
         common = self.mesh, kin, self.layout
         self._work = {key: programs.work(*common, work, kept[key], slots, light) for key in kept}
         self._further = {key: programs.work(*common, work, kept[key], slots, light, True) for key in kept}
+        self._begin = {key: programs.nothing(*common, work, kept[key], slots) for key in kept}
         self._abreast: dict[Any, Any] = {}  # by the queues' widths: each compiles before its workers part
-        self._settle = programs.settle(*common, slots)
+        self._settle = settling.settle(*common, slots)
         self._mix = devices.quickly(
-            opened("mix", kin, programs.mixing), self.mesh, out_shardings=NamedSharding(self.mesh, P())
+            opened("mix", kin, settling.mixing), self.mesh, out_shardings=NamedSharding(self.mesh, P())
         )
         self._mixed: tuple[Any, Any] = (None, None)
         self._model, self._own = jax.jit(self._scored), jax.jit(own_models)
@@ -141,7 +143,7 @@ class Lanes:
             return of
 
         # as one program: a second's fraction at every start, operation by operation
-        placed = programs.after(self.mesh, self.layout)[0]
+        placed = settling.after(self.mesh, self.layout)[0]
         found: State = devices.quickly(opened("begin", self._kin, begin), self.mesh, out_shardings=placed)(
             self.constants, anchor
         )
@@ -162,12 +164,12 @@ class Lanes:
     def round(self, state: State, orders: Orders, number: int, keep: bool = False) -> tuple[State, Outcome]:
         orders = self._typed(orders)
         queues, shape = [each for each in self._queues(orders.steps) if each], orders.steps.shape
-        widths = tuple(queue.jobs.shape[2] for each in queues for queue in each)
+        widths = () if self._parted else tuple(queue.jobs.shape[2] for each in queues for queue in each)
         cards, mix, seeds = self._cards(orders, number), self._share(orders), self._seeds
         if jax.process_count() > 1:  # one process may hand numpy arrays over as they are, which is quicker
             orders, cards, seeds = devices.put((orders, cards, seeds), self.mesh, P())
             queues = devices.put(queues, self.mesh, P(devices.AXIS))
-        common = self.constants, state, self.fixed, cards, mix
+        common = self.constants, state, self.fixed, cards, mix, threads.Hands(laid_aside(*queues))
         found = self._side_by_side(keep, widths)((*common, each) for each in queues)
         if len(found) < self.workers:  # a plan of few waves; the sum is the same program all the same
             found += [self._nothing(keep, found[0])] * (self.workers - len(found))
@@ -258,11 +260,17 @@ class Lanes:
         return self._abreast[keep, widths]
 
     def _through(self, keep: bool, *arguments: Any) -> Any:
-        """One worker's queues, one after another."""
-        *common, (queue, *others) = arguments
-        found = self._work[keep](*common, queue)
-        for other in others:
-            found = self._further[keep](*common, other, found)
+        """One worker's queues, one after another; clients that are laid aside go from hand to hand."""
+        *common, hands, queues = arguments
+        begin, *further = [None, *queues] if self._parted else queues
+        found, aside = self._begin[keep](*common) if begin is None else self._work[keep](*common, begin)
+        with hands.promised(laid_aside(queues)):
+            for queue in further:
+                if queue.taken is not None:
+                    aside = hands.take(queue.taken)
+                found, aside = self._further[keep](*common, queue, found, aside)
+                if queue.laid_aside is not None:
+                    hands.give(queue.laid_aside, aside)
         return found
 
     def _nothing(self, keep: bool, like: Any) -> Any:

@@ -19,7 +19,8 @@ from amsfl.engines.cards import Cards
 from amsfl.engines.constants import Family, opened
 from amsfl.engines.layout import Layout
 from amsfl.engines.memory import room_for
-from amsfl.engines.programs import Fixed, Kept, Local, after, mixing, settlement, working
+from amsfl.engines.programs import Fixed, Kept, Local, working
+from amsfl.engines.settling import after, mixing, settlement
 from amsfl.engines.task import Task
 from amsfl.engines.waves import Queue
 from amsfl.methods import Method
@@ -72,7 +73,7 @@ def _several(
         # apart, as if they were called one after the other: fused with each other they would round otherwise
         apart: Callable[[Any], Any] = jax.lax.optimization_barrier
         mix = apart(mixed(plan.orders.weights, plan.orders.steps))
-        found = apart(work(state, fixed, plan.cards, mix, plan.queue))
+        found, _ = apart(work(state, fixed, plan.cards, mix, plan.queue))
         return Past(*apart(settle(state, plan.orders, [found], number, seeds)))
 
     def several(
