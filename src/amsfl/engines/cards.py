@@ -13,6 +13,8 @@ from amsfl import sampling
 from amsfl.engines.task import Task
 
 Array = Any
+AHEAD = 32  # rounds whose streams are drawn at once,
+AHEAD_AT_MOST = 2**20  # if they are not more words than that
 SURELY = "promise_in_bounds"  # of places that cannot lie outside: nothing is compiled to check them
 
 
@@ -50,10 +52,38 @@ def drawn(cards: Cards, job: Array) -> tuple[Told, Weighed, Array]:
     return Told(*whole), Weighed(*real), chance
 
 
+class Streams:
+    """Every client's two key words by round; where the same clients come again, of many rounds at once.
+
+    Numpy takes as long for five words as for a hundred, and every round of short ones waits for its own.
+    """
+
+    def __init__(self, seeds: Array):
+        self._seeds = seeds
+        self._of: tuple[bytes, bytes] | None = None
+        self._first, self._keys = 0, np.zeros((2, 0), np.uint32)
+
+    def __call__(self, who: Array, trial: Array, number: Array) -> Array:
+        """[2, *who's shape]"""
+        if np.ndim(number):  # each of its own round
+            return self._drawn(who, trial, sampling.words(number))
+        of = who.tobytes(), trial.tobytes()
+        nth = int(number) - self._first
+        if of != self._of or not 0 <= nth < self._keys.shape[1]:
+            many = min(AHEAD, max(1, AHEAD_AT_MOST // max(1, who.size))) if of == self._of else 1
+            rounds = sampling.words(int(number) + np.arange(many)).reshape(-1, *[1] * who.ndim)
+            self._of, self._first, self._keys, nth = of, int(number), self._drawn(who, trial, rounds), 0
+        return self._keys[:, nth]
+
+    def _drawn(self, who: Array, trial: Array, rounds: Array) -> Array:
+        with np.errstate(over="ignore"):  # hashes do
+            return np.stack(sampling.stream(self._seeds[trial], rounds, sampling.words(who)))
+
+
 def dealer(task: Task, batch: int, private: bool = False) -> Callable[..., Cards]:
     """deal(who [trials, cohort], steps, lr [trials, 1 or cohort], known, number) -> Cards; with `trial`, of
     jobs [jobs] that are any trials'."""
-    shards, seeds = task.shards, sampling.words(task.seeds)
+    shards, streams = task.shards, Streams(sampling.words(task.seeds))
     trials, clients = shards.size.shape
     chances = sampling.digits(batch, shards.size)
     chances = chances.reshape(trials * clients, -1)[:, : None if private else 0]
@@ -63,19 +93,26 @@ def dealer(task: Task, batch: int, private: bool = False) -> Callable[..., Cards
     # what never changes, in one table: every round of short ones waits for its cards
     known_ahead = np.stack([everybody // clients, everybody, shards.start.ravel(), shards.size.ravel()], 1)
     known_ahead = known_ahead.astype(np.int32)
+    last: tuple[Any, Any] = None, None  # a plan, and its cards but for the streams: many never change
 
     def deal(
         who: Array, steps: Array, lr: Array, known: Array, number: Array, trial: Array | None = None
     ) -> Cards:
+        nonlocal last
         if trial is None:
             trial = np.arange(len(who), dtype=np.int32)[:, None]
+        plan = tuple(part.tobytes() for part in (who, steps, lr, known, trial))
+        if plan != last[0]:
+            last = plan, blank(who, steps, lr, known, trial)
+        cards: Cards = last[1]
+        whole = cards.whole.copy()  # what a program was given is its own
+        whole[:, 5:] = streams(who, trial, number).reshape(2, -1).T.view(np.int32)
+        return cards._replace(whole=whole)
+
+    def blank(who: Array, steps: Array, lr: Array, known: Array, trial: Array) -> Cards:
         mine = (trial * clients + who).ravel()
-        with np.errstate(over="ignore"):  # hashes do
-            keys = sampling.stream(seeds[trial], sampling.words(number), sampling.words(who))
         whole = np.empty((len(mine), len(Told._fields)), np.int32)
-        whole[:, :4] = known_ahead[mine]
-        for column, part in enumerate((steps, *keys), 4):
-            whole[:, column] = _bits(part).ravel()
+        whole[:, :4], whole[:, 4] = known_ahead[mine], steps.ravel()
         real = np.empty((len(mine), len(Weighed._fields)), task.dtype)
         for column, part in enumerate((lr, known)):
             real[:, column] = np.broadcast_to(part, who.shape).ravel()
@@ -83,7 +120,3 @@ def dealer(task: Task, batch: int, private: bool = False) -> Callable[..., Cards
         return Cards(whole, real, chances[mine])
 
     return deal
-
-
-def _bits(part: Array) -> Array:
-    return part.view(np.int32) if part.dtype == np.uint32 else part
