@@ -30,7 +30,7 @@ class Read(NamedTuple):
 
     now: Walk
     loss: jax.Array
-    grad: Any
+    grad: jax.Array  # flat: what is chosen layer by layer is compiled layer by layer
     end: Any
 
 
@@ -121,8 +121,8 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
         carry = received(job)
         if not twice:
             return carry.x, carry.past
-        zero = 0 * job.lr, jax.tree.map(lambda leaf: 0 * leaf, carry.x)  # on the devices that the job is on
-        return Read(Walk(carry.x, carry.past, carry.lr, *zero), *zero, carry.x)
+        nothing = job.lr, carry.x  # in place of looks that the first part takes: zeros would be more code
+        return Read(Walk(carry.x, carry.past, carry.lr, *nothing), job.lr, job.anchor, carry.x)
 
     def go(job: Job, before: Any, first: Any, until: Any) -> Any:
         carry = received(job)
@@ -164,9 +164,8 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
             else:
                 end = jnp.where(alone, 1, job.steps)
                 now = Walk(*walk(told(begun, end, ~alone | moves(0)), *seen, before.now[:3], known))
-            loss, slope = jax.tree.map(
-                partial(jnp.where, later), (before.loss, before.grad), (now.loss, now.grad)
-            )
+            looked = before.loss, before.grad
+            loss, slope = jax.tree.map(partial(jnp.where, later), looked, (now.loss, task.ravel(now.grad)))
             return Read(now, loss, slope, before.now.x)
 
         def told(begun: Any, end: Any, moving: Any) -> kernel.Told:
@@ -183,8 +182,8 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
     def end(job: Job, now: Any) -> Done:
         flat = Carry(job.anchor, job.server, job.client, None, job.lr, job.known)
         if twice:
-            first, at, last = map(task.ravel, (now.grad, now.end, now.now.grad))
-            flat = flat._replace(lr=now.now.lr, loss=now.loss, grad=first, end=at, last=last)
+            at, last = map(task.ravel, (now.end, now.now.grad))
+            flat = flat._replace(lr=now.now.lr, loss=now.loss, grad=now.grad, end=at, last=last)
         flat = flat._replace(x=task.ravel(now.now.x if twice else now[0]))
         # jobs of 0 steps only fill a wave; their report is discarded but must not divide by zero
         steps = jnp.maximum(job.steps, 1).astype(job.anchor.dtype)
