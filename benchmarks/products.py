@@ -1,5 +1,6 @@
 """The products of a client step of large layers, one thread: XLA's, those of scipy's BLAS as the engine
-calls it, and torch's where it is installed, in GFLOP a second.
+calls it, and torch's where it is installed, in GFLOP a second; and how long those of a whole step of jobs D
+and F take at the best pace of each: nobody's step is shorter.
 
     python benchmarks/products.py
 """
@@ -29,18 +30,29 @@ SHAPES = [
     (64, 122, 256),
     (64, 122, 1024),
     (64, 1024, 512),
+    (1024, 512, 128),
 ]
+BLOCK = [(1024, 128, 384), (1024, 128, 128), (1024, 128, 512), (1024, 512, 128)]  # of D's transformer
+ALL, FIRST = ("forwards", "back", "weights"), ("forwards", "weights")  # nobody asks for an input's gradient
+STEPS = {
+    "D": [(shape, ALL) for shape in 2 * BLOCK],
+    "F": [((64, 122, 1024), FIRST), ((64, 1024, 512), ALL)],
+}
 
 
-def pace(function: Callable[[], Any], arithmetic: float, seconds: float = 0.3) -> float:
-    """By processor time, which others on the machine disturb less; the best of many."""
+def pace(function: Callable[[], Any], arithmetic: float, seconds: float = 0.6) -> float:
+    """By processor time, which others on the machine disturb less; the best of many turns.
+
+    A turn is long enough for systems that count processor time in hundredths of a second.
+    """
     function()
+    turn = max(1, round(0.05 * 30e9 / arithmetic))
     best, end = np.inf, time.perf_counter() + seconds
     while time.perf_counter() < end:
         begun = time.process_time()
-        for _ in range(4):
+        for _ in range(turn):
             function()
-        best = min(best, (time.process_time() - begun) / 4)
+        best = min(best, (time.process_time() - begun) / turn)
     return arithmetic / best / 1e9
 
 
@@ -60,6 +72,7 @@ def main() -> None:
     print("forwards: x W; back: d W'; weights: x' d\n")
     print("| rows, inputs, outputs | product | XLA | BLAS | torch |\n| --- | --- | --- | --- | --- |")
     draw = np.random.default_rng(0).standard_normal
+    paces: dict[Any, float] = {}
     for rows, inputs, outputs in SHAPES:
         x, w, d = (
             draw(shape).astype(np.float32) for shape in ((rows, inputs), (inputs, outputs), (rows, outputs))
@@ -80,8 +93,18 @@ def main() -> None:
             if (torch := by_torch(a, b, *turns)) is not None:
                 timed["torch"] = torch
             told = {way: pace(f, 2.0 * rows * inputs * outputs) for way, f in timed.items()}
+            paces[(rows, inputs, outputs), what] = max(told.values())
             cells = [f"{told[way]:.1f}" if way in told else "" for way in ("XLA", "BLAS", "torch")]
             print(f"| {rows}, {inputs}, {outputs} | {what} | {' | '.join(cells)} |", flush=True)
+    print()
+    for job, layers in STEPS.items():
+        each = [
+            (2e-9 * rows * inputs * outputs, paces[(rows, inputs, outputs), what])
+            for (rows, inputs, outputs), whats in layers
+            for what in whats
+        ]
+        work, best = sum(part for part, _ in each), sum(part / pace_ for part, pace_ in each)
+        print(f"The products of a step of {job}: {work:.2f} GFLOP, {1e3 * best:.1f} ms by the best of these.")
 
 
 if __name__ == "__main__":
