@@ -3,6 +3,7 @@
 import atexit
 import os
 import shutil
+import signal
 import tempfile
 
 import pytest
@@ -14,6 +15,10 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     atexit.register(shutil.rmtree, CACHE, ignore_errors=True)
     os.environ["JAX_COMPILATION_CACHE_DIR"] = CACHE
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # a shell's background jobs ignore Ctrl-C, and all that they start does, too; tests press it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import hypothesis
 import jax

@@ -262,10 +262,12 @@ class Lanes:
     def _through(self, keep: bool, *arguments: Any) -> Any:
         """One worker's queues, one after another; clients that are laid aside go from hand to hand."""
         *common, hands, queues = arguments
-        begin, *further = [None, *queues] if self._parted else queues
-        found, aside = self._begin[keep](*common) if begin is None else self._work[keep](*common, begin)
         with hands.promised(laid_aside(queues)):
-            for queue in further:
+            if self._parted:  # whole clients and parts of one are the same program's
+                (found, aside), rest = self._begin[keep](*common), queues
+            else:
+                (found, aside), rest = self._work[keep](*common, queues[0]), queues[1:]
+            for queue in rest:
                 if queue.taken is not None:
                     aside = hands.take(queue.taken)
                 found, aside = self._further[keep](*common, queue, found, aside)

@@ -39,7 +39,7 @@ class Queue(NamedTuple):
     @property
     def taken(self) -> int | None:
         """The job that another worker has begun; its queue holds nothing else."""
-        return int(self.jobs[0, 0, 0]) if self.first.any() else None
+        return int(self.jobs[0, 0, 0]) if self.first.size and self.first[0, 0] > 0 else None
 
     @property
     def laid_aside(self) -> int | None:
@@ -107,7 +107,7 @@ def by_trial(
     """Every worker's queues, one a width, widest first; a trial has so many slots.
 
     `overhead` steps of one lane come on top of a step of any width. With `parted`, where all go one by one, a
-    job may be begun by one worker and ended by another; those who only wait for nobody come first.
+    job may be begun by one worker and ended by another; those who wait for nobody come first.
     """
     steps = np.asarray(steps)
     units = [
@@ -126,8 +126,8 @@ def by_trial(
 def _evened(mine: list[list[Unit]], loads: list[float], steps: Any) -> list[list[Queue]]:
     """Those with most to do and those with least, pair by pair: half of what they differ by changes hands.
 
-    It is what comes first of the last job: begun at the start of the round by the one and ended by the other
-    at its end, at most as late as that one would have begun it.
+    It is the beginning of a job, which the one takes at the start of the round and the other ends as its
+    last: never so much that the other would have to wait for it.
     """
     queue = partial(_queue, shape=steps.shape, lanes=1, parted=True)
     rows = [[(wave, unit.slot) for unit in units for wave in unit.waves] for units in mine]
