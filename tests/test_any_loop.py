@@ -58,8 +58,7 @@ def test_a_client_has_at_most_twenty_lines_and_learns(name: str) -> None:
         assert scores[-1]["loss"] < scores[0]["loss"]
     if name == "lora":
         assert stand.anchor.size < 2000  # of 37,860: adapters and the head
-    # steps follow from seconds, so a busy machine takes fewer
-    assert max(score.get("accuracy", score.get("right", 0.0)) for score in scores) > 0.5
+    assert max(score.get("accuracy", score.get("right", 0.0)) for score in scores) > 0.6
 
 
 @pytest.mark.slow

@@ -157,7 +157,7 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
             def moves(number: Any) -> Any:
                 return jnp.where(alone, ~later | method.closing, number < job.steps)
 
-            known, begun = jnp.where(later, 1, job.known), jnp.where(alone, 0, least(first))
+            known, begun = jnp.where(later, 1, job.known), jnp.where(alone, 0, jnp.maximum(first, 1))
             if walk is None:
                 step = partial(onwards, known=known, moves=moves)
                 now = jax.lax.fori_loop(begun, jnp.where(alone, 1, until), step, before.now)
@@ -193,11 +193,6 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
         return Done(upload, client, memory, told)
 
     return Local(begin, go, end)
-
-
-def least(first: Any) -> Any:
-    """Where the steps after the first one begin, of those from `first` on."""
-    return max(first, 1) if isinstance(first, int) else jnp.maximum(first, 1)
 
 
 def parts_of(job: Job, first: Any, until: Any) -> tuple[Any, Any]:

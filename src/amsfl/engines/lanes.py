@@ -122,7 +122,6 @@ class Lanes:
         self._model, self._own = jax.jit(self._scored), jax.jit(own_models)
         self._evaluate = evaluator(task, self.mesh, self.workers, self.layout.spec(1))
         self._packed: tuple[Any, list[list[Queue]]] = (None, [])
-        self._zeros: dict[bool, Any] = {}  # what a worker without a queue found
         self._aloft: Flights | None = None
 
     def start(self) -> State:
@@ -169,10 +168,10 @@ class Lanes:
         if jax.process_count() > 1:  # one process may hand numpy arrays over as they are, which is quicker
             orders, cards, seeds = devices.put((orders, cards, seeds), self.mesh, P())
             queues = devices.put(queues, self.mesh, P(devices.AXIS))
-        common = self.constants, state, self.fixed, cards, mix, threads.Hands(laid_aside(*queues))
-        found = self._side_by_side(keep, widths)((*common, each) for each in queues)
+        common, hands = (self.constants, state, self.fixed, cards, mix), threads.Hands(laid_aside(*queues))
+        found = self._side_by_side(keep, widths)((*common, hands, each) for each in queues)
         if len(found) < self.workers:  # a plan of few waves; the sum is the same program all the same
-            found += [self._nothing(keep, found[0])] * (self.workers - len(found))
+            found += [self._begin[keep](*common)[0]] * (self.workers - len(found))
         found = devices.within_reach(found, self.mesh)  # by the same name: the devices' own parts are let go
         given = orders, found, sampling.words(number), seeds
         state, readings, deltas, weighed = self._settle(self.constants, state, *given)
@@ -274,12 +273,6 @@ class Lanes:
                 if queue.laid_aside is not None:
                     hands.give(queue.laid_aside, aside)
         return found
-
-    def _nothing(self, keep: bool, like: Any) -> Any:
-        if keep not in self._zeros:
-            zeros = jax.tree.map(jnp.zeros_like, like)
-            self._zeros[keep] = devices.put(zeros, self.mesh, P(devices.AXIS))
-        return self._zeros[keep]
 
     def models(self, state: State) -> Any:
         return self._model(state.anchor, state.server)

@@ -17,7 +17,7 @@ from amsfl.core import UserError
 from amsfl.record import disk
 
 LOCK = ".amsfl-lock"
-PATIENCE = 20  # looks at a lock that says nothing yet, a hundredth of a second apart
+PATIENCE = 100  # looks at a lock that says nothing yet, a hundredth of a second apart
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # file systems that have none
 
 try:
