@@ -52,12 +52,15 @@ def pace(repeat: int, data_dir: str | None) -> dict[str, Any]:
 
 def _federation(data: Any, settings: dict[str, Any]) -> Any:
     """A function that runs all rounds from the start and returns the client steps that came in."""
-    from amsfl.federation import make_config
-    from amsfl.federation.rounds import begin, rounds
-    from amsfl.federation.setup import Own, assemble
+    from amsfl.settings.custom import CustomParts
+    from amsfl.simulation import make_config
+    from amsfl.simulation.rounds import begin, rounds
+    from amsfl.simulation.setup import assemble
 
     last = settings["rounds"]
-    parts = assemble([make_config(settings | {"rounds": last + 1})], Own(data))  # the end would evaluate
+    parts = assemble(
+        [make_config(settings | {"rounds": last + 1})], CustomParts(data)
+    )  # the end would evaluate
 
     def run() -> int:
         state, trials = begin(parts)
@@ -98,11 +101,12 @@ def one(clients: int, moves: int) -> dict[str, Any]:
     weather = {"availability": "chain:20,5", "jitter": 0.3, "failure": 0.02}
     settings = {"clients": clients, "model": "softmax", "partition": "iid", "rounds": moves, **weather}
     marks: dict[str, float] = {}
-    from amsfl.federation import make_config
-    from amsfl.federation.rounds import begin, rounds
-    from amsfl.federation.setup import Own, assemble
+    from amsfl.settings.custom import CustomParts
+    from amsfl.simulation import make_config
+    from amsfl.simulation.rounds import begin, rounds
+    from amsfl.simulation.setup import assemble
 
-    parts = assemble([make_config(JOB | WAYS["asynchronous"] | settings)], Own(data))
+    parts = assemble([make_config(JOB | WAYS["asynchronous"] | settings)], CustomParts(data))
     state, trials = begin(parts)
     began = 0.0
     for state, _ in rounds(parts, state, trials):  # noqa: B007, B020 (the state moves on)

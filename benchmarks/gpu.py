@@ -22,9 +22,9 @@ import numpy as np
 from amsfl import methods
 from amsfl.data import Dataset, load, partition
 from amsfl.engines import Orders, models, task
-from amsfl.engines.lanes import Lanes
-from amsfl.federation import Own, run_trials
-from amsfl.federation.setup import precision
+from amsfl.engines.jax_engine import Lanes
+from amsfl.simulation import CustomParts, run_trials
+from amsfl.simulation.setup import precision
 from amsfl.study import REPRODUCE, read_study
 from amsfl.study.bench import LR, bench
 
@@ -85,7 +85,7 @@ def comparison(data: Dataset, trials: range, names: list[str]) -> dict[str, Any]
         longest.clear()
         before, begun = dict(compiling), time.perf_counter()
         seeds = [study.seed + trial for trial in trials]
-        results = run_trials(study.config(name), seeds, Own(data))
+        results = run_trials(study.config(name), seeds, CustomParts(data))
         took = time.perf_counter() - begun
         compiled = {key: compiling[key] - before[key] for key in compiling}
         found[name] = {
@@ -107,7 +107,7 @@ def precisions(data: Dataset, trials: int = 10) -> dict[str, Any]:
         config = study.config("fedavg").model_copy(update={"precision": name})
         with precision(config):
             found[name] = pace(data, 2000)
-        results = run_trials(config, list(range(trials)), Own(data))
+        results = run_trials(config, list(range(trials)), CustomParts(data))
         found[name]["accuracy"] = [result.accuracy for result in results]
     return found
 

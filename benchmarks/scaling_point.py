@@ -17,7 +17,7 @@ devices.configure()  # before anything starts jax
 
 import jax  # noqa: E402
 
-from amsfl import federation, methods  # noqa: E402
+from amsfl import methods, simulation  # noqa: E402
 from amsfl.data import Dataset  # noqa: E402
 from amsfl.engines import Engine, Orders, make, models, task  # noqa: E402
 
@@ -106,7 +106,7 @@ def run(job: Job) -> Job:
 
     names = ("clients", "cohort", "steps", "batch", "rounds", "method")
     begun = time.perf_counter()
-    result = federation.run(
+    result = simulation.run(
         dataset=rows_of(job),
         partition="iid",
         model=f"mlp:{job['hidden']}",

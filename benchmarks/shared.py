@@ -44,7 +44,7 @@ def work(given: argparse.Namespace) -> None:
     from amsfl import methods
     from amsfl.data import Dataset
     from amsfl.engines import Orders, models, task
-    from amsfl.engines.lanes import Lanes
+    from amsfl.engines.jax_engine import Lanes
 
     rng = np.random.default_rng(0)
     y = rng.integers(0, 4, ROWS).astype(np.int32)

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from amsfl.federation.config import Serving, Simulation, Training
+from amsfl.settings.definitions import Serving, Simulation, Training
 
 
 def words(text: str) -> list[str]:

@@ -9,9 +9,9 @@ import amsfl
 from amsfl import methods
 from amsfl.data import partition
 from amsfl.engines import Orders, devices, models, task
-from amsfl.engines.lanes import Lanes
-from amsfl.engines.loop import Loop
-from amsfl.federation import Own, ahead, run_batch
+from amsfl.engines.jax_engine import Lanes
+from amsfl.engines.loop_engine import Loop
+from amsfl.simulation import CustomParts, lookahead, run_batch
 
 
 def told(result):
@@ -33,7 +33,7 @@ def far_sighted(monkeypatch):
     def see():
         monkeypatch.setattr(Loop, "ahead", 5)
         monkeypatch.setattr(Loop, "span", counted)
-        monkeypatch.setattr(ahead, "next_time", lambda parts, running, seconds: 5)
+        monkeypatch.setattr(lookahead, "next_time", lambda parts, running, seconds: 5)
         return spans
 
     return see
@@ -62,9 +62,9 @@ def test_trials_that_end_one_by_one_are_the_same(far_sighted):
         for seed in range(3)
     ]
     trials = [each | {"stop_at_target": True} for each in trials]
-    before = run_batch(trials, Own(own_data()))
+    before = run_batch(trials, CustomParts(own_data()))
     far_sighted()
-    assert [*map(told, before)] == [*map(told, run_batch(trials, Own(own_data())))]
+    assert [*map(told, before)] == [*map(told, run_batch(trials, CustomParts(own_data())))]
 
 
 def test_a_stopped_run_goes_on_with_the_same_bits(far_sighted, tmp_path):

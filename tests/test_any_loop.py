@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
 
 from amsfl.flower import serve
-from amsfl.flower.rehearsal import Rehearsal
+from amsfl.flower.in_process import Rehearsal
 
 HERE = Path(__file__).parents[1] / "examples" / "any-loop"
 NEEDS = {"lora": ["torch", "transformers", "peft"], "scikit": []}

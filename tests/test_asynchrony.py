@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from federation_small import SMALL, own_data
 
-from amsfl.federation import make_config
 from amsfl.record import locked
+from amsfl.simulation import make_config
 from amsfl.study import asynchrony as study
 from amsfl.study import units as units_
 from amsfl.study.asynchrony import BASE, PRESENCE, PROFILES, Cell, End

@@ -10,8 +10,8 @@ import amsfl
 from amsfl import attack, combine, data, drift
 from amsfl.attack.backdoor import marked
 from amsfl.core import Reading, UserError
-from amsfl.federation import make_config
-from amsfl.federation.foes import cast
+from amsfl.simulation import make_config
+from amsfl.simulation.attackers import cast
 
 ROWS = np.array([[1.0, 2.0], [3.0, 0.0], [5.0, 5.0], [9.0, 9.0]])
 FOES, WORDS, EQUAL = np.array([0, 0, 0, 1]), np.arange(4, dtype=np.uint32), np.full(4, 0.25)

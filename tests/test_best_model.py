@@ -12,14 +12,14 @@ from safetensors.numpy import load_file
 
 from amsfl import portable
 from amsfl.core import UserError
-from amsfl.federation import serve_config
-from amsfl.federation.planner import policy_of
-from amsfl.flower import NumpyTrainer, numpy_client, serve, wire
-from amsfl.flower.rehearsal import Rehearsal
-from amsfl.flower.server import best, orders
-from amsfl.flower.server.purse import Purse
+from amsfl.flower import NumpyTrainer, messages, numpy_client, serve
+from amsfl.flower.in_process import Rehearsal
+from amsfl.flower.server import best_model, orders
+from amsfl.flower.server.privacy_budget import Purse
 from amsfl.methods import make
+from amsfl.planning.planner import policy_of
 from amsfl.record import read_run
+from amsfl.simulation import serve_config
 
 SETTINGS: dict[str, Any] = {"method": "fedavg", "rounds": 6, "clients": 2, "steps": 1, "lr": 0.5}
 SETTINGS |= {"poll": 0.001, "patience": 20.0}
@@ -72,8 +72,8 @@ def test_what_the_best_is_judged_by(by: str, want: int) -> None:
     stand, _ = serve(Rehearsal(CLIENT, NODES), {**SETTINGS, "rounds": 4, "judge_by": by}, evaluate)
     assert stand.best_round == want
     config = serve_config({})
-    assert best.score({"clients": {"mse": 2.0}}, config) == -2 and best.score({}, config) is None
-    assert best.score({"clients": {"mae": 2.0, "r2": 0.5}}, serve_config({"score": "mae"})) == -2
+    assert best_model.score({"clients": {"mse": 2.0}}, config) == -2 and best_model.score({}, config) is None
+    assert best_model.score({"clients": {"mae": 2.0, "r2": 0.5}}, serve_config({"score": "mae"})) == -2
 
 
 def test_settings_that_mean_nothing_are_sentences() -> None:
@@ -93,10 +93,10 @@ def test_settings_that_mean_nothing_are_sentences() -> None:
 
 
 def test_names_that_do_not_fit_are_not_kept() -> None:
-    Leaf = wire.Leaf
+    Leaf = messages.Leaf
     whole = (Leaf("a", (2, 3)), Leaf("b", ()), Leaf("tied", (2, 3), "a"))
-    assert best.check(whole, 7) is None
-    named = best.named(list(whole), np.arange(7), {"count": np.array(3)})
+    assert best_model.check(whole, 7) is None
+    named = best_model.named(list(whole), np.arange(7), {"count": np.array(3)})
     assert named["b"] == 6 and named["tied"].tolist() == [[0, 1, 2], [3, 4, 5]] and named["count"] == 3
     for leaves, size in (
         (whole, 8),
@@ -106,9 +106,9 @@ def test_names_that_do_not_fit_are_not_kept() -> None:
         ((Leaf("a", (3,)), Leaf("b", (3,), "c")), 3),
         ((Leaf("a", (-1,)), Leaf("b", (-1,))), -2),
     ):
-        assert best.check(leaves, size)
-    hello = wire.Hello("0", 5, np.zeros(7, np.float32), {}, True, whole)
-    back = wire.unpack_hello(wire.pack_hello(hello))
+        assert best_model.check(leaves, size)
+    hello = messages.Hello("0", 5, np.zeros(7, np.float32), {}, True, whole)
+    back = messages.unpack_hello(messages.pack_hello(hello))
     assert back.leaves == whole and back.driven
 
 

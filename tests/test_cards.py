@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from amsfl import sampling
 from amsfl.data import load, partition
 from amsfl.engines import models, task
-from amsfl.engines.cards import AHEAD, Streams, Told, dealer
+from amsfl.engines.job_table import AHEAD, Streams, Told, dealer
 
 SEEDS = sampling.words([3, 2**32 - 1])
 COHORTS = [np.array([[0, 2], [1, 3]]), np.array([[1, 2], [0, 3]])]

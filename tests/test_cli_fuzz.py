@@ -26,7 +26,7 @@ from amsfl.cli.plan import read as read_clients
 from amsfl.clock.profile import read_profile
 from amsfl.core import UserError
 from amsfl.data import load
-from amsfl.federation import make_config, read_toml
+from amsfl.simulation import make_config, read_toml
 from amsfl.study import read_study
 
 SECONDS = 30  # nothing that is refused may take longer

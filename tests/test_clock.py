@@ -8,7 +8,7 @@ import pytest
 from amsfl import clock, methods, schedule
 from amsfl.cli.plan import read as read_clients
 from amsfl.core import Remark, UserError
-from amsfl.federation import setup
+from amsfl.simulation import setup
 
 DIM = 10_117  # MLP 122-64-32-5, what the built-in tables are about
 
@@ -25,7 +25,7 @@ TABLES = {
 
 
 def work_of(name: str, dim: int = DIM) -> clock.Work:
-    """What federation/setup.py charges for a method."""
+    """What simulation/setup.py charges for a method."""
     method = methods.make(name)
     return setup.work_of(method, schedule.policy(method.policy), dim)
 

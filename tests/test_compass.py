@@ -12,7 +12,7 @@ from federation_small import SMALL, own_data
 import amsfl
 from amsfl import methods
 from amsfl.core import UserError
-from amsfl.schedule.compass import Client, Meeting, assign
+from amsfl.schedule.fedcompass import Client, Meeting, assign
 
 DATA = own_data(120)
 COMMON = SMALL | {

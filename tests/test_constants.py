@@ -7,9 +7,10 @@ from federation_small import SMALL, own_data
 from amsfl import methods
 from amsfl.engines import Orders
 from amsfl.engines.constants import family
-from amsfl.federation import make_config
-from amsfl.federation.setup import Own, prepare
 from amsfl.methods import Method
+from amsfl.settings.custom import CustomParts
+from amsfl.simulation import make_config
+from amsfl.simulation.setup import prepare
 
 ORDERS = Orders(np.arange(3)[None], np.array([[2, 1, 2]]), np.array([0.1]), np.full((1, 3), 1 / 3))
 
@@ -17,7 +18,7 @@ ORDERS = Orders(np.arange(3)[None], np.array([[2, 1, 2]]), np.array([0.1]), np.f
 def engine_of(method: Method):
     settings = {key: value for key, value in SMALL.items() if key not in ("engine", "dataset")}
     settings |= {"clients": 3, "engine": "jax"}
-    return prepare(make_config(settings), [0], Own(own_data(), method=method)).engine
+    return prepare(make_config(settings), [0], CustomParts(own_data(), method=method)).engine
 
 
 def lowered(engine) -> tuple[str, str]:

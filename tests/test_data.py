@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from amsfl.core import UserError
 from amsfl.data import catalogue, load, nslkdd
 from amsfl.data.dataset import split, stream
-from amsfl.data.schema import CLASSES, FEATURES, NUMERIC, VOCABULARY, encode
-from amsfl.data.synth import KINDS, NOTE, SHARES, generate
+from amsfl.data.nslkdd_schema import CLASSES, FEATURES, NUMERIC, VOCABULARY, encode
+from amsfl.data.nslkdd_synth import KINDS, NOTE, SHARES, generate
 
 
 @settings(max_examples=60, deadline=None)

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amsfl.core import UserError
-from amsfl.data import describe, load, load_table, reading
-from amsfl.data.cells import days
-from amsfl.data.fit import wishes
-from amsfl.data.reading import from_frame
-from amsfl.data.recipe import Column, Recipe, doubts, encode
-from amsfl.data.sums import mean_and_deviation, median
-from amsfl.record import plain, typed
+from amsfl.data import describe, load, load_table, read_table
+from amsfl.data.cell_values import days
+from amsfl.data.column_types import wishes
+from amsfl.data.federated_statistics import mean_and_deviation, median
+from amsfl.data.preprocessing import Column, Recipe, doubts, encode
+from amsfl.data.read_table import from_frame
+from amsfl.record import from_plain, plain
 
 PARTS = st.lists(
     st.lists(st.integers(-(10**6), 10**6).map(lambda n: n / 1000), max_size=9), min_size=1, max_size=5
@@ -165,7 +165,7 @@ def test_rows_without_a_label_are_left_out(tmp_path: Path) -> None:
 def test_a_recipe_is_data(tmp_path: Path) -> None:
     column = Column("a", "number", "comma", "1,5", {"s": "2"}, shift=0.1, scale=3.0, low=-1.0)
     recipe = Recipe((column, Column("b", "words", words=("u", "v"))), "y", "site", {"id": "why"}, ("said",))
-    assert typed(Recipe, plain(recipe)) == recipe
+    assert from_plain(Recipe, plain(recipe)) == recipe
 
 
 def sheet(path: Path, text: str) -> str:
@@ -196,9 +196,9 @@ def test_what_spreadsheets_do_to_numbers(tmp_path: Path) -> None:
     assert load_table({"a": ["P1", "P2"] * 9, "label": ["x", "y"] * 9}).recipe.columns[0].read == "words"
     priced = load_table({"price": ["$1.50", "$-2", ""] * 30, "label": ["5%", "9%"] * 45})
     assert priced.x.shape == (72, 1) and priced.classes == ("5%", "9%")
-    new = reading.from_frame({"price": ["$1.50", "-2"]})
+    new = read_table.from_frame({"price": ["$1.50", "-2"]})
     np.testing.assert_allclose(
-        *(encode(priced.recipe, each) for each in (new, reading.from_frame({"price": [1.5, -2]})))
+        *(encode(priced.recipe, each) for each in (new, read_table.from_frame({"price": [1.5, -2]})))
     )
     assert load_table(
         {"a": ["s1", "s2"] * 9, "client": ["s1", "s2"] * 9, "label": ["x", "y", "x"] * 6}
@@ -237,7 +237,7 @@ def test_new_rows_may_lack_what_training_rows_had() -> None:
     """Gaps and words that no training row had are predicted, and said."""
     table = {"age": range(40), "ward": ["A", "B"] * 20, "label": ["x", "y"] * 20}
     recipe = load_table(table).recipe
-    new = reading.from_frame({"age": ["-", 5, 1e9], "ward": ["B", "Z", ""]})
+    new = read_table.from_frame({"age": ["-", 5, 1e9], "ward": ["B", "Z", ""]})
     x = encode(recipe, new)
     np.testing.assert_array_equal(x[:, 1:], [[0, 1], [0, 0], [1, 0]])
     assert abs(x[0, 0]) < 0.2 and x[2, 0] == 10  # the median, and the cut

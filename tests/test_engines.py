@@ -12,12 +12,12 @@ from amsfl.core import Reading, UserError
 from amsfl.data import load, partition
 from amsfl.drift import reading
 from amsfl.engines import Orders, devices, losses, make, metrics, models, task
-from amsfl.engines.base import Scores
+from amsfl.engines.contract import Scores
 from amsfl.engines.convolution import convolved
 from amsfl.engines.dense import Layer, turned
-from amsfl.engines.lanes import Lanes
+from amsfl.engines.jax_engine import Lanes
 from amsfl.engines.memory import check_fits, state_bytes
-from amsfl.engines.waves import by_trial, pack, width
+from amsfl.engines.packing import by_trial, pack, width
 
 CLIENTS, COHORT, TRIALS, BATCH = 6, 4, 2, 8
 

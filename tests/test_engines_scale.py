@@ -17,9 +17,9 @@ from amsfl import methods
 from amsfl.core import UserError
 from amsfl.data import Dataset
 from amsfl.engines import Orders, devices, models, task
-from amsfl.engines.lanes import Lanes
+from amsfl.engines.jax_engine import Lanes
 from amsfl.engines.memory import check_fits, copies, needed_bytes, state_bytes
-from amsfl.engines.waves import pack
+from amsfl.engines.packing import pack
 
 CLIENTS, COHORT, BATCH, ROUNDS, LIMIT = 12, 7, 8, 4, 120
 

@@ -7,7 +7,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import amsfl
-from amsfl.federation.estimator import FederatedClassifier, FederatedRegressor
+from amsfl.simulation.estimator import FederatedClassifier, FederatedRegressor
 
 # one client and a linear model: the checks are about the interface, and fit some sixty times
 TINY: dict[str, Any] = {"rounds": 4, "clients": 1, "model": "softmax", "method": "fedavg"}

@@ -247,7 +247,7 @@ def test_studies_have_a_run_a_trial(tmp_path):
 
 def test_servers_of_real_clients_have_trackers(tmp_path):
     flower = pytest.importorskip("amsfl.flower", reason="Flower is not installed")
-    rehearsal = pytest.importorskip("amsfl.flower.rehearsal", reason="Flower is not installed")
+    rehearsal = pytest.importorskip("amsfl.flower.in_process", reason="Flower is not installed")
     data, opened = own_data(), []
 
     def shard(context):

@@ -7,8 +7,8 @@ import pytest
 
 from amsfl import clock, drift, methods, schedule
 from amsfl.core import Reading, UserError
-from amsfl.federation import make_config
-from amsfl.federation.planner import T_MAX, Memory, planner, policy_of
+from amsfl.planning.planner import T_MAX, Memory, planner, policy_of
+from amsfl.simulation import make_config
 
 WEIGHTS = np.array([0.4, 0.1, 0.2, 0.2, 0.1])
 COSTS = clock.Costs(np.array([0.01, 0.015, 0.02, 0.012, 0.03]), np.array([0.05, 0.05, 0.1, 0.05, 0.15]))

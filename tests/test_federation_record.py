@@ -13,9 +13,9 @@ from safetensors.numpy import load_file
 import amsfl
 from amsfl.core import DiskError, UserError
 from amsfl.data import load
-from amsfl.federation import make_config
 from amsfl.record import dumps, read_manifest, read_run
 from amsfl.record.run_reader import load_checkpoint
+from amsfl.simulation import make_config
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,11 @@ from amsfl import clock, methods, schedule
 from amsfl.clock import RoundEnd
 from amsfl.core import UserError
 from amsfl.engines import Jobs, Starts, make
-from amsfl.engines.lanes import Lanes
-from amsfl.federation import landing, make_config
-from amsfl.federation.flight import JOB, Flight, Move, next_move
-from amsfl.federation.setup import Own, precision, prepare
+from amsfl.engines.jax_engine import Lanes
+from amsfl.settings.custom import CustomParts
+from amsfl.simulation import collect, make_config
+from amsfl.simulation.event_queue import JOB, Flight, Move, next_move
+from amsfl.simulation.setup import precision, prepare
 
 DATA = own_data(120)
 COMMON = SMALL | {"clock": "makespan", "steps": 3, "clients": 5}
@@ -139,7 +140,7 @@ def test_asynchronous_runs_against_a_heap(tmp_path: Path, count, staleness):
     changes = {"profile": str(path), "round_end": f"buffer:{count}", "staleness": staleness, "rounds": 15}
     config = make_config(COMMON | changes)
     with precision(config):
-        parts = prepare(config, [0], Own(dataset=DATA))
+        parts = prepare(config, [0], CustomParts(dataset=DATA))
         x, now = buffered(parts, config.steps, count, 15, clock.staleness(staleness))
     found = run(**changes)
     np.testing.assert_allclose(found.params, x, rtol=1e-12, atol=1e-13)
@@ -188,7 +189,7 @@ def starts_and_jobs(parts, places=11, seed=3):
 
 
 def test_work_is_the_same_for_any_threads_and_for_both_engines():
-    parts = prepare(make_config(COMMON | {"precision": "float32"}), [0, 1], Own(dataset=DATA))
+    parts = prepare(make_config(COMMON | {"precision": "float32"}), [0, 1], CustomParts(dataset=DATA))
     starts, jobs = starts_and_jobs(parts)
     args = (parts.task, parts.method, 16, True)
     found = [Lanes(*args, workers=count, together=4).work(starts, jobs) for count in (1, 2, 4)]
@@ -240,16 +241,16 @@ def test_methods_say_what_they_do_with_stale_work():
 
 def settled(method, deltas, ages, starts, anchor, weights):
     """The anchor after one move, by landing.settle's own path."""
-    parts = prepare(make_config(COMMON | {"method": method}), [0], Own(dataset=DATA))
+    parts = prepare(make_config(COMMON | {"method": method}), [0], CustomParts(dataset=DATA))
     state = parts.engine.start()._replace(anchor=anchor[None])
     parts = parts._replace(weights=np.array([weights]))
     jobs = np.zeros(len(deltas), JOB)
     jobs["client"], jobs["place"], jobs["steps"] = *[np.arange(len(deltas))] * 2, 3
     jobs["version"] = 10 - np.array(ages)
-    flight = Flight(table=landing._empty(parts, state))
+    flight = Flight(table=collect._empty(parts, state))
     flight.table["anchor"][: len(deltas)], flight.table["delta"][: len(deltas)] = starts, deltas
-    state = landing.on_host(state)
-    landing.settle(parts, state, 0, flight, Move(jobs, 0.0, jobs[:0]), 10)
+    state = collect.on_host(state)
+    collect.settle(parts, state, 0, flight, Move(jobs, 0.0, jobs[:0]), 10)
     return state.anchor[0]
 
 

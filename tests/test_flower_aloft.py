@@ -15,12 +15,12 @@ import amsfl
 from amsfl import data, methods
 from amsfl.core import UserError
 from amsfl.engines import Jobs, Starts, make, models, task
-from amsfl.federation import serve_config
 from amsfl.flower import Shard, jax_client
-from amsfl.flower.rehearsal import Rehearsal
-from amsfl.flower.server.rounds import Server
+from amsfl.flower.in_process import Rehearsal
+from amsfl.flower.server.server import Server
 from amsfl.record import read_run
 from amsfl.record.run_reader import load_checkpoint
+from amsfl.simulation import serve_config
 
 DIGITS = data.load("digits")
 PARTS = data.partition("dirichlet:0.5", DIGITS.y, 3, 0)

@@ -12,12 +12,12 @@ import amsfl
 from amsfl import data
 from amsfl.core import UserError
 from amsfl.engines import models, task
-from amsfl.federation import serve_config
 from amsfl.flower import Shard, jax_client
+from amsfl.flower.deploy.handicaps import in_order
 from amsfl.flower.deploy.run import Prepared, Recipe, _handicapped
-from amsfl.flower.deploy.speeds import in_order
-from amsfl.flower.rehearsal import Rehearsal
-from amsfl.flower.server.rounds import Server
+from amsfl.flower.in_process import Rehearsal
+from amsfl.flower.server.server import Server
+from amsfl.simulation import serve_config
 
 DIGITS = data.load("digits")
 PARTS = data.partition("dirichlet:0.5", DIGITS.y, 3, 0)

@@ -17,12 +17,12 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
 
-from amsfl.federation import serve_config
-from amsfl.flower.deploy import orphans
+from amsfl.flower.deploy import leftovers
 from amsfl.flower.deploy.processes import Federation, loopback
 from amsfl.flower.deploy.run import write_app
 from amsfl.flower.deploy.shards import deal
 from amsfl.record import holds_record, read_run
+from amsfl.simulation import serve_config
 
 SETTINGS: dict[str, Any] = {"method": "fedavg", "data": "digits", "model": "softmax", "clients": 2, "lr": 0.5}
 
@@ -58,13 +58,13 @@ def test_a_superlink_that_is_killed_comes_back_and_the_run_goes_on(tmp_path: Pat
         running.end("superlink", signal.SIGKILL)
         run.wait(60)
         until(lambda: not _grows(out), running)  # the ServerApp went with it
-        before, (first, *_) = rounds(out), orphans.descendants(running.running["keeper"].pid)
+        before, (first, *_) = rounds(out), leftovers.descendants(running.running["keeper"].pid)
         os.kill(first, signal.SIGKILL)
         running.link()  # the same command, the same database
         running.start("again", ["flwr", "run", str(tmp_path / "second"), "local", "--stream"])
         until(lambda: rounds(out) > before and read_run(out).rounds[-1].cohort == [0, 1], running)
         assert running.running["node-0"].poll() is None, "it waited for the SuperLink"
-        assert first not in orphans.descendants(running.running["keeper"].pid)
+        assert first not in leftovers.descendants(running.running["keeper"].pid)
     kept = [record.round for record in read_run(out).rounds]
     assert kept == list(range(1, len(kept) + 1))
 

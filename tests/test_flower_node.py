@@ -14,10 +14,10 @@ import pytest
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
 
 from amsfl.core import UserError
-from amsfl.flower.deploy import orphans
-from amsfl.flower.hasten import hasten
-from amsfl.flower.node import keeper, supernode
-from amsfl.flower.node.keeper import Keeper, Worker
+from amsfl.flower.deploy import leftovers
+from amsfl.flower.node import supernode, worker_pool
+from amsfl.flower.node.worker_pool import Keeper, Worker
+from amsfl.flower.polling import hasten
 
 # a worker in all but the work: it answers every line, with what it has seen so far, and dies when told to
 FAKE = """
@@ -89,7 +89,7 @@ def test_idle_workers_are_ended(kept: Any, monkeypatch: pytest.MonkeyPatch) -> N
     kept.give(1, {"token": "a"}).join()
     kept.tidy()
     assert kept.workers
-    monkeypatch.setattr(keeper, "IDLE", -1.0)
+    monkeypatch.setattr(worker_pool, "IDLE", -1.0)
     kept.tidy()
     assert not kept.workers and not kept.made[0].alive
 
@@ -176,10 +176,10 @@ def test_a_killed_deployment_s_temporary_folder_is_removed_and_nobody_else_s(tmp
     out, mine, other = (tmp_path / name for name in ("out", "mine", "other"))
     for folder in (out, mine, other):
         folder.mkdir()
-    orphans.note_folder(out, mine)
+    leftovers.note_folder(out, mine)
     (mine / "rows.npz").write_text("rows")
-    assert orphans.remove_folder(out) and not mine.exists()
-    assert not orphans.remove_folder(out)  # nothing is written down any more
-    orphans.note_folder(out, other)
-    (other / orphans.MARK).write_text("somebody else")
-    assert not orphans.remove_folder(out) and other.exists()
+    assert leftovers.remove_folder(out) and not mine.exists()
+    assert not leftovers.remove_folder(out)  # nothing is written down any more
+    leftovers.note_folder(out, other)
+    (other / leftovers.MARK).write_text("somebody else")
+    assert not leftovers.remove_folder(out) and other.exists()

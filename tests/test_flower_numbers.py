@@ -21,12 +21,12 @@ from amsfl import methods, portable
 from amsfl.cli.app import app
 from amsfl.core import UserError
 from amsfl.data import load
-from amsfl.federation import serve_config
 from amsfl.flower import Shard, evaluator, jax_client, serve, sklearn_client
-from amsfl.flower.client.for_jax import JaxTrainer
+from amsfl.flower.client.jax_client import JaxTrainer
 from amsfl.flower.deploy.shards import deal, first_model, form, own_shard, scorer
-from amsfl.flower.rehearsal import Rehearsal
+from amsfl.flower.in_process import Rehearsal
 from amsfl.record import read_run
+from amsfl.simulation import serve_config
 
 ROUNDS = {"method": "fedavg", "steps": 3, "rounds": 4, "lr": 0.1, "batch": 16, "seed": 0}
 QUICK = {"patience": 20.0, "poll": 0.001}

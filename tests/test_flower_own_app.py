@@ -13,9 +13,9 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[
 
 from amsfl.cli.app import app as commands
 from amsfl.core import UserError
-from amsfl.flower.deploy import own_app
 from amsfl.flower.deploy import run as deploying
-from amsfl.flower.deploy.speeds import in_order
+from amsfl.flower.deploy import user_app
+from amsfl.flower.deploy.handicaps import in_order
 from amsfl.record import read_run
 
 CONFIG = """\
@@ -55,33 +55,33 @@ def mine(tmp_path: Path) -> Path:
 
 def test_what_is_no_app_is_a_sentence(mine: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no pyproject.toml"):
-        own_app.read(tmp_path)
+        user_app.read(tmp_path)
     (mine / "mine" / "client.py").write_text("other = 1\n")
     with pytest.raises(UserError, match=r"mine\.client:app as its clientapp, but mine.client has no app"):
-        own_app.read(mine)
+        user_app.read(mine)
     (mine / "mine" / "client.py").write_text("from other import app\n__all__ = ['app']\n")
-    assert own_app.read(mine).config["clients"] == 2
+    assert user_app.read(mine).config["clients"] == 2
     (mine / "mine" / "client.py").write_text("app, more = 1, 2\n")
     with pytest.raises(UserError, match=r"write `app = ...`, on its own"):
-        own_app.read(mine)
+        user_app.read(mine)
     (mine / "mine" / "client.py").write_text("app =\n")
     with pytest.raises(UserError, match=r"not Python that can be read"):
-        own_app.read(mine)
+        user_app.read(mine)
     (mine / "mine" / "client.py").unlink()
     (mine / "pyproject.toml").write_text(PROJECT.replace("mine.client", "mime.client"))
     with pytest.raises(UserError, match=r"there is no module mime.client"):
-        own_app.read(mine)
+        user_app.read(mine)
     (mine / "pyproject.toml").write_text("[project]\nname = 'x'\nversion = '1'\n")
     with pytest.raises(UserError, match=r"no Flower app that can be run"):
-        own_app.read(mine)
+        user_app.read(mine)
     (mine / "pyproject.toml").write_text("[[[")
     found = CliRunner().invoke(commands, ["deploy", str(mine), "--out", str(tmp_path / "out")])
     assert found.exit_code == 2 and "no Flower app" in found.output and "Traceback" not in found.output
 
 
 def test_the_copy_is_what_flower_bundles_with_the_settings_in_it(mine: Path, tmp_path: Path) -> None:
-    app = own_app.read(mine)
-    own_app.copy(app, tmp_path / "copy", {"rounds": 3, "evaluate-clients": 1, "scale": 2.0})
+    app = user_app.read(mine)
+    user_app.copy(app, tmp_path / "copy", {"rounds": 3, "evaluate-clients": 1, "scale": 2.0})
     config = tomllib.loads((tmp_path / "copy" / "pyproject.toml").read_text())["tool"]["flwr"]["app"][
         "config"
     ]
@@ -94,24 +94,24 @@ def test_the_copy_is_what_flower_bundles_with_the_settings_in_it(mine: Path, tmp
     }
     assert (tmp_path / "copy" / "mine" / "client.py").read_text() == textwrap.dedent(CLIENT)
     assert not (tmp_path / "copy" / "rows.npz").exists()
-    assert own_app.read(tmp_path / "copy").config == config, "the copy is an app itself"
+    assert user_app.read(tmp_path / "copy").config == config, "the copy is an app itself"
     assert "rounds = 50" in (mine / "pyproject.toml").read_text(), "the user's own stays as it is"
 
 
 def test_how_many_clients_and_which_keys(mine: Path) -> None:
-    app = own_app.read(mine)
-    assert own_app.clients(app, {}, {}) == 2
-    assert own_app.clients(app, {}, {"clients": 4}) == 4
-    assert own_app.clients(app, {"clients": 3}, {}) == 3
+    app = user_app.read(mine)
+    assert user_app.clients(app, {}, {}) == 2
+    assert user_app.clients(app, {}, {"clients": 4}) == 4
+    assert user_app.clients(app, {"clients": 3}, {}) == 3
     with pytest.raises(UserError, match=r"--clients 3"):
-        own_app.clients(app._replace(config={}), {}, {})
-    assert own_app.known(app, own_app.parse("scale=3.5")) == {"scale": 3.5}
-    assert own_app.parse('shards="/a b" on=true') == {"shards": "/a b", "on": True}
+        user_app.clients(app._replace(config={}), {}, {})
+    assert user_app.known(app, user_app.parse("scale=3.5")) == {"scale": 3.5}
+    assert user_app.parse('shards="/a b" on=true') == {"shards": "/a b", "on": True}
     with pytest.raises(UserError, match=r"no scal; its keys are: clients, options.mu, rounds, scale"):
-        own_app.known(app, {"scal": 1})
+        user_app.known(app, {"scal": 1})
     for wrong in ("scale", "scale=[", "nowhere.toml"):
         with pytest.raises(UserError, match=r"run-config is written as"):
-            own_app.parse(wrong)
+            user_app.parse(wrong)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
 
-from amsfl.flower.deploy import orphans
+from amsfl.flower.deploy import leftovers
 from amsfl.flower.deploy.certificates import Keys
 from amsfl.flower.deploy.processes import answers, wait
 from amsfl.flower.ports import free_port
@@ -82,7 +82,7 @@ class Shell:
 
     def end(self) -> None:
         for process in self.started[::-1]:
-            family = [process.pid, *orphans.descendants(process.pid)] if process.poll() is None else []
+            family = [process.pid, *leftovers.descendants(process.pid)] if process.poll() is None else []
             for pid in family:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)

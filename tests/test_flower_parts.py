@@ -17,17 +17,17 @@ from flwr.app import Context, RecordDict
 from amsfl import methods, protocol
 from amsfl.core import Reading, UserError
 from amsfl.drift import reading
-from amsfl.flower import serve, wire
-from amsfl.flower.client import kept
+from amsfl.flower import messages, serve
+from amsfl.flower.client import method_state
 from amsfl.flower.client.app import method_of
 from amsfl.flower.deploy import certificates
 from amsfl.flower.deploy import run as deploying
-from amsfl.flower.rehearsal import Rehearsal
-from amsfl.flower.server import checks, costs, roster
+from amsfl.flower.in_process import Rehearsal
+from amsfl.flower.server import clients, costs, reply_checks
 from amsfl.flower.server.app import merged
 
 ROOT = Path(__file__).parents[1]
-ORDER = wire.Order("run", 3, 2, 1, 7, 60.0, 0.05, True, 16, 11, "fedprox", {"mu": 0.25}, "", True)
+ORDER = messages.Order("run", 3, 2, 1, 7, 60.0, 0.05, True, 16, 11, "fedprox", {"mu": 0.25}, "", True)
 
 
 def bits(count: int) -> Any:
@@ -36,17 +36,17 @@ def bits(count: int) -> Any:
 
 def test_orders_and_replies_survive_the_wire() -> None:
     buffers = {"bn.mean": bits(4), "bn.count": np.array(3, np.int64)}
-    model = wire.Model(bits(9), bits(9)[:0], bits(9), buffers)
-    content = wire.pack_order(ORDER, model)
-    order, arrived = wire.unpack_order(content)
+    model = messages.Model(bits(9), bits(9)[:0], bits(9), buffers)
+    content = messages.pack_order(ORDER, model)
+    order, arrived = messages.unpack_order(content)
     assert order == ORDER and method_of(order, ()).name == "fedprox"
     for mine, theirs in zip(model[:3], arrived[:3], strict=True):
         np.testing.assert_array_equal(mine, theirs)
     count = arrived.buffers["bn.count"]
     assert count == 3 and count.dtype == np.int64 and count.shape == ()
     parts = {"delta": bits(9), "extra": bits(9)[:0]}
-    reply = wire.Reply("run", 3, 1, parts, buffers, Reading(*range(9)), 7, 100, 0.25, 2.5, False)
-    back = wire.unpack_reply(wire.pack_reply(reply))
+    reply = messages.Reply("run", 3, 1, parts, buffers, Reading(*range(9)), 7, 100, 0.25, 2.5, False)
+    back = messages.unpack_reply(messages.pack_reply(reply))
     assert back.reading == reply.reading and back[6:] == reply[6:]
     assert set(back.parts) == {"delta"} and "server" not in content["model"]  # nothing empty travels
     upload = protocol.received(None, parts | back.parts)
@@ -55,10 +55,10 @@ def test_orders_and_replies_survive_the_wire() -> None:
 
 def test_every_message_has_its_own_records() -> None:
     """Flower does not copy: with one shared RecordDict every client would get the last one's steps."""
-    model = wire.Model(bits(3), bits(3)[:0], bits(3)[:0], {})
-    first, second = wire.pack_orders([ORDER._replace(steps=steps) for steps in (1, 2)], model)
+    model = messages.Model(bits(3), bits(3)[:0], bits(3)[:0], {})
+    first, second = messages.pack_orders([ORDER._replace(steps=steps) for steps in (1, 2)], model)
     assert first is not second and first["order"] is not second["order"]
-    assert wire.unpack_order(first)[0].steps == 1
+    assert messages.unpack_order(first)[0].steps == 1
     assert first["model"] is second["model"]  # a hundred clients, one copy of the model
 
 
@@ -100,20 +100,20 @@ def test_costs_before_anything_was_measured_are_usable() -> None:
 
 
 def test_the_bound_is_a_multiple_of_the_usual() -> None:
-    assert checks.size(2 * bits(8), 0.1, 4) == pytest.approx(checks.size(bits(8), 0.1, 1))
-    assert checks.too_large(9.9, 1.0, 10) is None
-    assert "more than 10 times the usual 1" in str(checks.too_large(10.1, 1.0, 10))
-    assert checks.size(bits(8), None, 4) == pytest.approx(np.linalg.norm(bits(8)) / 2)
+    assert reply_checks.size(2 * bits(8), 0.1, 4) == pytest.approx(reply_checks.size(bits(8), 0.1, 1))
+    assert reply_checks.too_large(9.9, 1.0, 10) is None
+    assert "more than 10 times the usual 1" in str(reply_checks.too_large(10.1, 1.0, 10))
+    assert reply_checks.size(bits(8), None, 4) == pytest.approx(np.linalg.norm(bits(8)) / 2)
 
 
 def test_seats_are_in_order_of_numbers_and_kept_by_name() -> None:
-    hello = {node: wire.Hello(name, 10, bits(0), {}) for node, name in ((7, "10"), (5, "2"), (6, "0"))}
-    seats = roster.seat_all(hello)
+    hello = {node: messages.Hello(name, 10, bits(0), {}) for node, name in ((7, "10"), (5, "2"), (6, "0"))}
+    seats = clients.seat_all(hello)
     assert [seat.name for seat in seats] == ["0", "2", "10"]
-    assert roster.place_of(seats, "10") == 2 and roster.place_of(seats, "3") is None
-    assert roster.draw(seats, {5, 6}, None, 0, 0).tolist() == [0, 1]
+    assert clients.place_of(seats, "10") == 2 and clients.place_of(seats, "3") is None
+    assert clients.draw(seats, {5, 6}, None, 0, 0).tolist() == [0, 1]
     for number in range(20):  # somebody away is replaced, so that two always work
-        assert len(roster.draw(seats, {5, 6}, 2, 0, number)) == 2
+        assert len(clients.draw(seats, {5, 6}, 2, 0, number)) == 2
 
 
 @pytest.mark.parametrize("keep", ["context", "file"])
@@ -126,18 +126,20 @@ def test_client_state_settles_on_what_the_server_accepted(keep: str, tmp_path: P
     fresh, first, second = np.zeros(3, np.float32), np.ones(3, np.float32), np.full(3, 2, np.float32)
     here = context()
     order = ORDER._replace(accepted=-1, round=0)
-    assert kept.settle(kept.load(here, order), order, fresh)[1] is False  # nothing was promised yet
-    kept.save(here, order, fresh, first)
+    assert (
+        method_state.settle(method_state.load(here, order), order, fresh)[1] is False
+    )  # nothing was promised yet
+    method_state.save(here, order, fresh, first)
     taken = ORDER._replace(accepted=0, round=1)
     here = context() if keep == "file" else here  # a new Flower run: only the file is left
-    mine, lost = kept.settle(kept.load(here, taken), taken, fresh)
+    mine, lost = method_state.settle(method_state.load(here, taken), taken, fresh)
     assert not lost and (mine == first).all()
-    kept.save(here, taken, mine, second)
+    method_state.save(here, taken, mine, second)
     refused = ORDER._replace(accepted=0, round=2)  # the server never took round 1
-    mine, lost = kept.settle(kept.load(here, refused), refused, fresh)
+    mine, lost = method_state.settle(method_state.load(here, refused), refused, fresh)
     assert not lost and (mine == first).all()
     elsewhere = ORDER._replace(accepted=0, round=2, run="another")
-    mine, lost = kept.settle(kept.load(here, elsewhere), elsewhere, fresh)
+    mine, lost = method_state.settle(method_state.load(here, elsewhere), elsewhere, fresh)
     assert lost and (mine == fresh).all()
 
 
@@ -262,7 +264,7 @@ def test_torch_and_numpy_clients_agree_for_every_method(name: str) -> None:
         return NumpyTrainer(10, np.zeros(15, np.float32), gradient)
 
     from amsfl import drift
-    from amsfl.federation.planner import Decision, Memory, Planner
+    from amsfl.planning.planner import Decision, Memory, Planner
 
     nothing = Memory(drift.Rate(), drift.start(0))
 

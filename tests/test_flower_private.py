@@ -16,15 +16,24 @@ from flwr.clientapp import ClientApp
 
 from amsfl import data, methods, sampling
 from amsfl.core import UserError
-from amsfl.federation.leaving import leaves_of
-from amsfl.flower import NumpyTrainer, Shard, evaluator, jax_client, numpy_client, serve, torch_client, wire
-from amsfl.flower.client import hidden
-from amsfl.flower.client.book import Purse, check_open
-from amsfl.flower.client.for_jax import JaxTrainer
-from amsfl.flower.rehearsal import Rehearsal
-from amsfl.flower.wire import Model, Order
-from amsfl.privacy import Event, Site, chance, clipped, composed, epsilon
+from amsfl.flower import (
+    NumpyTrainer,
+    Shard,
+    evaluator,
+    jax_client,
+    messages,
+    numpy_client,
+    serve,
+    torch_client,
+)
+from amsfl.flower.client import private_steps
+from amsfl.flower.client.jax_client import JaxTrainer
+from amsfl.flower.client.privacy_ledger import Purse, check_open
+from amsfl.flower.in_process import Rehearsal
+from amsfl.flower.messages import Model, Order
+from amsfl.privacy import Event, Site, composed, epsilon, system_random, with_clipping
 from amsfl.record import read_run, read_sealed
+from amsfl.simulation.recorded_disclosure import leaves_of
 
 DIGITS = data.load("digits")
 PARTS = data.partition("quantity:1", DIGITS.y, 3, 0)
@@ -58,7 +67,7 @@ class Tapped(Rehearsal):
         for message in self.heard:
             for name, record in message.content.items():
                 vectors = name in ("upload", "buffers", "model")
-                read = wire.arrays(message.content, name) if vectors else record
+                read = messages.arrays(message.content, name) if vectors else record
                 for key, value in read.items():
                     found.setdefault(f"{name}.{key}", []).append(value)
         return found
@@ -104,12 +113,12 @@ def torch_app(norm: bool = False, **more: Any) -> ClientApp:
 def trainer_of(app: ClientApp, place: int) -> Any:
     """The trainer that a torch_client's app makes, caught where it is asked whether it can."""
     caught: list[Any] = []
-    before, hidden.why_open = hidden.why_open, lambda trainer: caught.append(trainer) or ""
+    before, private_steps.why_open = private_steps.why_open, lambda trainer: caught.append(trainer) or ""
     try:
         grid = Tapped(app, [{"partition-id": place}])
         serve(grid, {**QUICK, "clients": 1, "epsilon": 8.0, "rounds": 1, "steps": 1})
     finally:
-        hidden.why_open = before
+        private_steps.why_open = before
     return caught[0]
 
 
@@ -119,10 +128,10 @@ def test_clients_cut_every_row_as_by_hand() -> None:
     x = np.linspace(-0.1, 0.1, 650, dtype=np.float32)
     want = clipped_by_hand(x, DIGITS.x[rows], DIGITS.y[rows], 0.1) / len(rows)
     ours = JaxTrainer(Shard(DIGITS.x[rows], DIGITS.y[rows], 10, "softmax"))
-    ours.begin(order(), Model(x, x[:0], x[:0], {}), clipped(methods.make("fedavg"), 0.1))
-    np.testing.assert_allclose(hidden.gradient(ours, order(), x), want, atol=1e-6)
+    ours.begin(order(), Model(x, x[:0], x[:0], {}), with_clipping(methods.make("fedavg"), 0.1))
+    np.testing.assert_allclose(private_steps.gradient(ours, order(), x), want, atol=1e-6)
     theirs = trainer_of(torch_app(), 1)
-    found = hidden.gradient(theirs, order(), theirs.lift(x))
+    found = private_steps.gradient(theirs, order(), theirs.lift(x))
     np.testing.assert_allclose(theirs.lower(found), want, atol=1e-6)
 
 
@@ -131,16 +140,16 @@ def test_noise_is_as_large_as_ordered_and_nobodys_seed() -> None:
     ours = JaxTrainer(Shard(DIGITS.x[rows], DIGITS.y[rows], 10, "softmax"))
     ours.batch, ours.program = 2000, ours._compiled(None)
     x = np.zeros(650, np.float32)
-    still = hidden.gradient(ours, order(), x)
-    moved = np.concatenate([hidden.gradient(ours, order(noise=3.0), x) - still for _ in range(8)])
+    still = private_steps.gradient(ours, order(), x)
+    moved = np.concatenate([private_steps.gradient(ours, order(noise=3.0), x) - still for _ in range(8)])
     moved *= len(rows) / (3.0 * 0.1)
     assert moved.std() == pytest.approx(1, abs=0.05) and abs(moved.mean()) < 0.07
     assert len({*moved.tolist()}) > 5000
-    drawn = np.concatenate([chance.chosen(int(sampling.chance(10, 100)), 100) for _ in range(2000)])
+    drawn = np.concatenate([system_random.chosen(int(sampling.chance(10, 100)), 100) for _ in range(2000)])
     counts = np.bincount(drawn, minlength=100)
     assert counts.mean() == pytest.approx(200, abs=5) and counts.std() == pytest.approx(180**0.5, rel=0.35)
-    tails = np.abs(chance.normal(100_000))
-    assert (tails > 3).mean() == pytest.approx(0.0027, abs=0.001) and len(chance.normal(7)) == 7
+    tails = np.abs(system_random.normal(100_000))
+    assert (tails > 3).mean() == pytest.approx(0.0027, abs=0.001) and len(system_random.normal(7)) == 7
 
 
 @pytest.mark.parametrize("method", ["fedavg", "amsfl"])

@@ -25,7 +25,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[
 
 from amsfl import data, methods, sampling
 from amsfl.engines import Orders, models, task
-from amsfl.engines.loop import Loop
+from amsfl.engines.loop_engine import Loop
 from amsfl.flower.deploy import certificates
 from amsfl.flower.deploy import run as deploying
 from amsfl.flower.deploy.processes import Federation, loopback
@@ -84,7 +84,7 @@ def plain(context):
 
 
 def through_jax(context):
-    from amsfl.flower.client.for_jax import JaxTrainer, Shard
+    from amsfl.flower.client.jax_client import JaxTrainer, Shard
 
     held = load(context)
     return JaxTrainer(Shard(held["x"], held["y"], 10, "softmax"))
@@ -141,10 +141,10 @@ server = ServerApp()
 @server.main()
 def main(grid, context):
     from amsfl import drift, methods
-    from amsfl.federation import serve_config
-    from amsfl.federation.planner import Decision, Memory, Planner
+    from amsfl.simulation import serve_config
+    from amsfl.planning.planner import Decision, Memory, Planner
     from amsfl.flower.server.app import merged, say, serve
-    from amsfl.flower.server.rounds import Server
+    from amsfl.flower.server.server import Server
 
     folder = Path(context.run_config["folder"])
     (folder / "server.pid").write_text(str(os.getpid()))

@@ -16,13 +16,13 @@ from flwr.common.constant import ErrorCode
 from amsfl import data, drift, methods
 from amsfl.core import UserError
 from amsfl.engines import Orders, models, task
-from amsfl.engines.loop import Loop
-from amsfl.federation import serve_config
-from amsfl.federation.planner import Decision, Memory, Planner, planner, policy_of
-from amsfl.flower import NumpyTrainer, Shard, jax_client, numpy_client, serve, wire
-from amsfl.flower.rehearsal import Rehearsal
-from amsfl.flower.server.rounds import Server
+from amsfl.engines.loop_engine import Loop
+from amsfl.flower import NumpyTrainer, Shard, jax_client, messages, numpy_client, serve
+from amsfl.flower.in_process import Rehearsal
+from amsfl.flower.server.server import Server
+from amsfl.planning.planner import Decision, Memory, Planner, planner, policy_of
 from amsfl.record import read_run
+from amsfl.simulation import serve_config
 
 DIGITS = data.load("digits")
 PARTS = data.partition("dirichlet:0.5", DIGITS.y, 3, 0)
@@ -125,7 +125,7 @@ class Tampering(Rehearsal):
 
 def arrays(content: Any, **parts: Any) -> None:
 
-    content["upload"] = wire.pack_arrays({**wire.arrays(content, "upload"), **parts})
+    content["upload"] = messages.pack_arrays({**messages.arrays(content, "upload"), **parts})
 
 
 def poison(kind: str) -> Any:
@@ -136,7 +136,7 @@ def poison(kind: str) -> Any:
             seen[0] = dict(content)
         if number != 1:
             return
-        delta = wire.arrays(content, "upload")["delta"]
+        delta = messages.arrays(content, "upload")["delta"]
         if kind == "nan":
             arrays(content, delta=np.where(np.arange(delta.size) == 7, np.nan, delta).astype(np.float32))
         elif kind == "shape":

@@ -13,15 +13,15 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[
 
 from amsfl import data
 from amsfl.cli.app import app as commands
-from amsfl.federation import serve_config
-from amsfl.flower import Shard, jax_client, wire
-from amsfl.flower.rehearsal import Rehearsal
+from amsfl.flower import Shard, jax_client, messages
+from amsfl.flower.in_process import Rehearsal
 from amsfl.flower.server import costs
-from amsfl.flower.server.rounds import Server
+from amsfl.flower.server.server import Server
 from amsfl.record import read_run
 from amsfl.report.measure.describe import describe
 from amsfl.report.measure.read import read
 from amsfl.report.tabulate.contents import tables
+from amsfl.simulation import serve_config
 
 DIGITS = data.load("digits")
 PARTS = data.partition("iid", DIGITS.y, 5, 0)
@@ -53,12 +53,12 @@ class Strangers(Rehearsal):
         node, answer = message.metadata.dst_node_id, super().answer(message)
         if message.metadata.message_type != "train" or answer.has_error() or node < 1003:
             return answer
-        reply = wire.unpack_reply(answer.content)
+        reply = messages.unpack_reply(answer.content)
         if node == 1004:
             false = {"delta": -3 * reply.parts["delta"]}
         else:
             false = {"delta": reply.parts["delta"] * (np.nan if reply.round == 1 else 1)}
-        answer.content = wire.pack_reply(reply._replace(parts=reply.parts | false))
+        answer.content = messages.pack_reply(reply._replace(parts=reply.parts | false))
         return answer
 
 
@@ -79,7 +79,7 @@ def test_record_and_report_say_who_was_refused_or_weighed_down_and_why(tmp_path:
 
 def test_running_statistics_are_a_middle_where_clients_are_doubted() -> None:
     from amsfl import combine, methods
-    from amsfl.flower.server.accept import _buffer
+    from amsfl.flower.server.replies import _buffer
 
     parts, equal = [np.full(2, value, np.float32) for value in (1, 2, 9e9)], np.full(3, 1 / 3, np.float32)
     method = methods.make("fedavg")

@@ -23,18 +23,27 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 
 from amsfl import methods, record
 from amsfl.core import UserError
-from amsfl.federation import serve_config
-from amsfl.federation.planner import policy_of
-from amsfl.flower import NumpyTrainer, numpy_client, serve, wire
+from amsfl.flower import NumpyTrainer, messages, numpy_client, serve
 from amsfl.flower.client import app as client_module
-from amsfl.flower.client import task as task_module
-from amsfl.flower.deploy import certificates, orphans
+from amsfl.flower.client import step_loop as task_module
+from amsfl.flower.deploy import certificates, leftovers
 from amsfl.flower.deploy import run as deploying
-from amsfl.flower.rehearsal import Rehearsal
-from amsfl.flower.server import accept, checks, costs, late, orders, post, roster, scoring
-from amsfl.flower.server import rounds as server_module
-from amsfl.flower.server.purse import Purse
+from amsfl.flower.in_process import Rehearsal
+from amsfl.flower.server import (
+    client_scores,
+    clients,
+    costs,
+    late_replies,
+    orders,
+    replies,
+    reply_checks,
+    transport,
+)
+from amsfl.flower.server import server as server_module
+from amsfl.flower.server.privacy_budget import Purse
+from amsfl.planning.planner import policy_of
 from amsfl.record import read_run
+from amsfl.simulation import serve_config
 
 SETTINGS: dict[str, Any] = {"method": "fedavg", "rounds": 3, "clients": 3, "steps": 2, "lr": 0.1}
 SETTINGS |= {"poll": 0.001, "patience": 20.0, "clock": "makespan"}
@@ -98,30 +107,30 @@ def zipped() -> Array:
 def test_sizes_are_held_against_the_bytes_before_memory_is_taken() -> None:
     for part in (claimed((10**13,)), claimed((10**13, 0, 5), b"x"), claimed((-1,)), zipped()):
         with pytest.raises(ValueError):
-            wire.numbers(part.data)
+            messages.numbers(part.data)
     for value in (
         np.array(3, np.int64),
         np.asfortranarray(RNG.normal(size=(2, 3))),
         np.zeros((0, 7), np.int8),
     ):
-        found = wire.numbers(Array(value).data)
+        found = messages.numbers(Array(value).data)
         assert found.dtype == value.dtype and found.flags.writeable
         np.testing.assert_array_equal(found, value)
 
 
 def test_small_arrays_travel_within_their_record_and_large_ones_by_flower_s_own_way() -> None:
     parts = {"delta": RNG.normal(size=(3, 4)), "count": np.array(7)}
-    large = parts | {"rest": np.zeros(wire.SMALL, np.int8)}
+    large = parts | {"rest": np.zeros(messages.SMALL, np.int8)}
     for sent, kind in ((parts, ConfigRecord), (large, ArrayRecord)):
-        record = wire.pack_arrays(sent)
+        record = messages.pack_arrays(sent)
         assert isinstance(record, kind)
-        found = wire.arrays(RecordDict({"upload": record}), "upload")
+        found = messages.arrays(RecordDict({"upload": record}), "upload")
         assert found.keys() == sent.keys()
         for name, part in sent.items():
             np.testing.assert_array_equal(found[name], part)
     for wrong in (ConfigRecord({"delta": "text"}), MetricRecord({"delta": 1.0})):
         with pytest.raises(TypeError, match="holds no arrays"):
-            wire.arrays(RecordDict({"upload": wrong}), "upload")
+            messages.arrays(RecordDict({"upload": wrong}), "upload")
 
 
 ZIPPED, CLAIMED = zipped(), claimed((10**13,))
@@ -151,7 +160,7 @@ def mutate(content: Any, rng: Any) -> None:
         ]
         content[name] = swapped[rng.integers(3)]
     elif name == "upload":
-        parts: dict[str, Any] = {key: Array(part) for key, part in wire.arrays(content, name).items()}
+        parts: dict[str, Any] = {key: Array(part) for key, part in messages.arrays(content, name).items()}
         key = [*parts, "more"][rng.integers(len(parts) + 1)]
         old = parts.get(key, Array(np.ones(4, np.float32)))
         values = [1e30, np.nan, 1e3, -1.0]
@@ -172,18 +181,18 @@ def mutate(content: Any, rng: Any) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_two_thousand_mutated_replies_are_refused_with_a_reason_or_harmless() -> None:
     rng, grid, method = np.random.default_rng(7), Rehearsal(CLIENT, nodes(1)), methods.make("amsfl")
-    order = wire.Order("run", 0, -1, 0, 1, 9.0, 0.1, True, 4, 0, "amsfl", {}, "", True)
+    order = messages.Order("run", 0, -1, 0, 1, 9.0, 0.1, True, 4, 0, "amsfl", {}, "", True)
     zero = np.zeros(4, np.float32)
-    model = wire.Model(zero, zero[:0], zero, {})
+    model = messages.Model(zero, zero[:0], zero, {})
     refused, measured = 0, costs.start(1)
-    asked = Message(wire.pack_order(order, model), 1000, "train")
-    honest = wire.unpack_reply(grid.answer(asked).content)
+    asked = Message(messages.pack_order(order, model), 1000, "train")
+    honest = messages.unpack_reply(grid.answer(asked).content)
     for _ in range(2000):
-        reply = Message(wire.pack_reply(honest), reply_to=asked)
+        reply = Message(messages.pack_reply(honest), reply_to=asked)
         mutate(reply.content, rng)
-        arrival = post.Arrival(post.Sent(1000, "train", order, 0.0), reply, 5.0)
-        verdict = accept.judge(method, order, model, arrival)
-        measured = late.learn(measured, arrival, 0.2)  # the same reply after its round
+        arrival = transport.Arrival(transport.Sent(1000, "train", order, 0.0), reply, 5.0)
+        verdict = replies.judge(method, order, model, arrival)
+        measured = late_replies.learn(measured, arrival, 0.2)  # the same reply after its round
         if isinstance(verdict, str):
             refused += 1
         else:
@@ -280,7 +289,7 @@ def test_claimed_seconds_are_held_against_the_servers_clock() -> None:
 def test_claimed_rows_weigh_at_most_a_hundred_times_the_others() -> None:
     grid = Changed(lying("hello", "rows", 10**12, "query"), CLIENT, nodes(3))
     stand, records = serve(grid, SETTINGS)
-    np.testing.assert_allclose(roster.weights(stand.seats), np.array([1, 1, 100]) / 102)
+    np.testing.assert_allclose(clients.weights(stand.seats), np.array([1, 1, 100]) / 102)
     assert "client 2 says it has 1000000000000 rows" in records[0].plan["notes"][0]
 
 
@@ -297,20 +306,20 @@ def test_by_the_bound_one_step_and_sixty_four_are_both_honest() -> None:
     """Walks of t steps of length lr: straight on t, at random sqrt(t), back and forth 1. None jumps."""
     lr = 0.1
     walks = [(t, length) for t in (1, 8, 64) for length in (1.0, t**0.5, float(t))]
-    sizes = [checks.size(np.array([lr * length]), lr, t) for t, length in walks]
+    sizes = [reply_checks.size(np.array([lr * length]), lr, t) for t, length in walks]
     assert max(sizes) / min(sizes) == pytest.approx(64)  # the worst pair: one walks in circles, one straight
-    single = checks.size(np.array([lr]), lr, 1)
-    assert all(checks.too_large(single, size, 10) is None for size in sizes)
-    assert checks.usual([], [1.0, 99.0]) == 1 and checks.usual([], [5.0]) == 0
-    assert checks.usual([[2.0], [3.0, 0.1]], [99.0, 1.0, 1.0]) == 3
+    single = reply_checks.size(np.array([lr]), lr, 1)
+    assert all(reply_checks.too_large(single, size, 10) is None for size in sizes)
+    assert reply_checks.usual([], [1.0, 99.0]) == 1 and reply_checks.usual([], [5.0]) == 0
+    assert reply_checks.usual([[2.0], [3.0, 0.1]], [99.0, 1.0, 1.0]) == 3
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_a_wild_delta_is_refused_in_the_first_round(count: int) -> None:
     def change(kind: str, node: int, content: Any) -> None:
         if kind == "train" and node == 1:
-            delta = wire.arrays(content, "upload")["delta"]
-            content["upload"] = wire.pack_arrays({"delta": delta * np.float32(1e6), "extra": delta[:0]})
+            delta = messages.arrays(content, "upload")["delta"]
+            content["upload"] = messages.pack_arrays({"delta": delta * np.float32(1e6), "extra": delta[:0]})
 
     stand, records = serve(Changed(change, CLIENT, nodes(count)), {**SETTINGS, "clients": count})
     assert all(1 not in record.cohort for record in records)
@@ -337,7 +346,9 @@ def test_wild_buffers_are_refused_in_the_first_round(name: str) -> None:
 
     def change(kind: str, node: int, content: Any) -> None:
         if kind == "train" and node == 1:
-            content["buffers"] = wire.pack_arrays({**wire.arrays(content, "buffers"), name: wild[name]})
+            content["buffers"] = messages.pack_arrays(
+                {**messages.arrays(content, "buffers"), name: wild[name]}
+            )
 
     stand, records = serve(Changed(change, numpy_client(make), nodes(2)), {**SETTINGS, "clients": 2})
     assert [record.cohort for record in records] == [[0]] * 3
@@ -358,7 +369,7 @@ class Clocked(Rehearsal):
         theirs = SimpleNamespace(monotonic=lambda: self.local, sleep=partial(self.wait, "local"))
         monkeypatch.setattr(task_module, "time", theirs)
         monkeypatch.setattr(client_module, "time", theirs)
-        ours = partial(post.Post, now=lambda: self.now, sleep=partial(self.wait, "now"))
+        ours = partial(transport.Post, now=lambda: self.now, sleep=partial(self.wait, "now"))
         monkeypatch.setattr(server_module, "Post", ours)
 
     def wait(self, which: str, seconds: float) -> None:
@@ -555,7 +566,7 @@ def test_scores_outside_their_range_are_errors() -> None:
     reasons = [item["reason"] for record in records for item in record.plan["refused"]]
     assert reasons[0] == "no score: accuracy 15.7 does not lie between 0 and 1"
     good = {"holdout": {"accuracy": 0.9, "recall": [0.5, 1.0], "macro_f1": 1.0}}
-    assert scoring.checked(good) == good
+    assert client_scores.checked(good) == good
     with pytest.raises(UserError, match=r"evaluate gave accuracy 15.7 .*\(holdout\)"):
         serve(Rehearsal(CLIENT, nodes(3)), SETTINGS, lambda *_: {"holdout": {"accuracy": 15.7}})
 
@@ -587,9 +598,11 @@ def test_client_state_is_its_owners_alone_and_stays_in_its_folder(tmp_path: Path
     files = list(where.iterdir())
     assert len(files) == 3 and all(path.stat().st_mode & 0o077 == 0 for path in files)
     grid = Rehearsal(CLIENT, [{"partition-id": 0, "state-dir": str(where)}])
-    order = wire.Order("../../away", 0, -1, 0, 1, 9.0, 0.1, True, 4, 0, "scaffold", {}, "", False)
+    order = messages.Order("../../away", 0, -1, 0, 1, 9.0, 0.1, True, 4, 0, "scaffold", {}, "", False)
     zero = np.zeros(4, np.float32)
-    reply = grid.answer(Message(wire.pack_order(order, wire.Model(zero, zero, zero[:0], {})), 1000, "train"))
+    reply = grid.answer(
+        Message(messages.pack_order(order, messages.Model(zero, zero, zero[:0], {})), 1000, "train")
+    )
     assert reply.has_error() and "cannot name a folder" in reply.error.reason
     assert not list(tmp_path.parent.glob("away*"))
 
@@ -602,20 +615,20 @@ def test_what_a_killed_deployment_left_is_ended_by_its_own_ids(tmp_path: Path) -
     other = subprocess.Popen([sys.executable, "-c", sleep])
     try:
         book, until = tmp_path / "book.json", time.monotonic() + 30
-        orphans.note(book, {"superlink": left.pid, "node": other.pid})
-        while not orphans.descendants(left.pid) and time.monotonic() < until:
+        leftovers.note(book, {"superlink": left.pid, "node": other.pid})
+        while not leftovers.descendants(left.pid) and time.monotonic() < until:
             time.sleep(0.01)
-        (child,) = orphans.descendants(left.pid)
+        (child,) = leftovers.descendants(left.pid)
         held = record.read_sealed(book, "")
         held["node"][1] += 1  # began at another time: not the process that was written down
         record.write_sealed(book, held)
-        assert orphans.end(book) == ["superlink"] and not book.exists()
+        assert leftovers.end(book) == ["superlink"] and not book.exists()
         assert left.wait(30) == -signal.SIGKILL and other.poll() is None
-        while orphans.began(child) and time.monotonic() < until:
+        while leftovers.began(child) and time.monotonic() < until:
             time.sleep(0.01)
         state = Path(f"/proc/{child}/stat")
         assert not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] == "Z"
-        assert orphans.end(book) == []
+        assert leftovers.end(book) == []
     finally:
         for process in (left, other):
             process.kill()
@@ -653,7 +666,7 @@ def test_force_replaces_a_finished_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("task", ["classes", "binary", "regression", "pixels"])
 def test_scores_follow_the_task(task: str) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'amsfl[torch]'")
-    from amsfl.flower.client.tally import Tally
+    from amsfl.flower.client.score_sums import Tally
 
     tally = Tally()
     if task == "classes":
@@ -693,7 +706,7 @@ import sys
 import numpy as np
 from flwr.app import Message
 from amsfl.flower import NumpyTrainer, numpy_client, torch_client, wire
-from amsfl.flower.rehearsal import Rehearsal
+from amsfl.flower.in_process import Rehearsal
 {make}
 grid = Rehearsal(app, [{{"partition-id": 0}}])
 zero = np.zeros({6 if kind == "torch" else 2}, np.float32)

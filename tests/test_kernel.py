@@ -7,7 +7,7 @@ import pytest
 
 from amsfl import methods
 from amsfl.data import load, partition
-from amsfl.engines import client, devices, kernel, losses, models, products, task
+from amsfl.engines import client_program, devices, kernel, losses, models, products, task
 from amsfl.engines.constants import family, opened
 from amsfl.engines.job import Job, Rows
 from amsfl.methods import Method
@@ -75,7 +75,7 @@ def test_a_kernel_does_what_the_loop_does(digits, name):
     told = clients(job, method, [1, 3, 6])
     found = []
     for kernels in (False, True):
-        run = client.program(job, method, BATCH, method.readings, kernels).whole
+        run = client_program.program(job, method, BATCH, method.readings, kernels).whole
         found.append(jax.jit(jax.vmap(run, in_axes=(lanes(told), None)))(told, jnp.int32(6)))
     for ours, theirs in zip(*map(jax.tree.leaves, found), strict=True):
         scale = np.abs(theirs).max(initial=1e-3)
@@ -92,7 +92,9 @@ def test_a_gpu_can_have_it(digits, name, monkeypatch):
     told = clients(job, method, [1, 3, 6])
     kin, axes = family(method, job.dim, job.dtype), (lanes(told), None)  # its numbers are handed over, too
     run = opened(
-        "run", kin, lambda one: jax.vmap(client.program(job, one, BATCH, one.readings, True).whole, axes)
+        "run",
+        kin,
+        lambda one: jax.vmap(client_program.program(job, one, BATCH, one.readings, True).whole, axes),
     )
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     monkeypatch.setattr(products, "library", lambda: None)

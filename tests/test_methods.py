@@ -473,19 +473,19 @@ def test_an_optimizer_takes_the_place_of_amsfls_own_server():
 
 
 def test_server_optimizers_are_one_and_over_methods_that_are_none():
-    from amsfl.federation import Own, make_config
-    from amsfl.federation.setup import method_of
+    from amsfl.simulation import CustomParts, make_config
+    from amsfl.simulation.setup import method_of
 
     for name in ("fedadam", "fedavgm", "fedyogi", "feddua"):
         with pytest.raises(UserError, match="is a server's optimizer itself"):
-            method_of(make_config({"method": name, "server_optimizer": "adam"}), Own())
+            method_of(make_config({"method": name, "server_optimizer": "adam"}), CustomParts())
     with pytest.raises(UserError, match="2 server optimizers"):
-        method_of(make_config({"method": "fedavg", "server_optimizer": "adam,yogi"}), Own())
+        method_of(make_config({"method": "fedavg", "server_optimizer": "adam,yogi"}), CustomParts())
     with pytest.raises(UserError, match="Unknown server optimizer 'sgd'"):
-        method_of(make_config({"method": "fedavg", "server_optimizer": "sgd"}), Own())
-    planned = method_of(make_config({"method": "amsfl-steps", "server_optimizer": "yogi"}), Own())
+        method_of(make_config({"method": "fedavg", "server_optimizer": "sgd"}), CustomParts())
+    planned = method_of(make_config({"method": "amsfl-steps", "server_optimizer": "yogi"}), CustomParts())
     assert planned.driven.aggregate is not make("amsfl-steps").driven.aggregate
-    private = method_of(make_config({"method": "amsfl", "server_optimizer": "yogi"}), Own(), clip=0.5)
+    private = method_of(make_config({"method": "amsfl", "server_optimizer": "yogi"}), CustomParts(), clip=0.5)
     assert private.clip == 0.5
 
 

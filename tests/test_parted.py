@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from amsfl import methods
 from amsfl.data import load, partition
-from amsfl.engines import Orders, devices, models, task, threads
-from amsfl.engines.lanes import Lanes
-from amsfl.engines.waves import WHOLE, by_trial
+from amsfl.engines import Orders, devices, models, task, worker_threads
+from amsfl.engines.jax_engine import Lanes
+from amsfl.engines.packing import WHOLE, by_trial
 
 CLIENTS, BATCH, HEAVY = 5, 32, "mlp:400-100"  # a network whose step is arithmetic
 
@@ -85,7 +85,7 @@ def test_a_parted_client_has_the_bits_of_a_whole_one(name):
 
 
 def test_who_waits_for_somebody_that_failed_hears_of_it():
-    hands = threads.Hands([3])
+    hands = worker_threads.Hands([3])
 
     def call(gives):
         if not gives:
@@ -93,7 +93,7 @@ def test_who_waits_for_somebody_that_failed_hears_of_it():
         with hands.promised([3]):
             raise ValueError("no such luck")
 
-    each = threads.abreast(lambda gives: call(gives) if gives is not None else None)
+    each = worker_threads.abreast(lambda gives: call(gives) if gives is not None else None)
     assert each([(None,), (None,)]) == [None, None]  # the first time they take turns
     with pytest.raises(ValueError, match="no such luck"):
         each([(False,), (True,)])

@@ -15,10 +15,10 @@ from amsfl import portable, record
 from amsfl.cli.app import app
 from amsfl.core import DiskError, UserError
 from amsfl.data import load
-from amsfl.data.reading import from_frame
-from amsfl.data.recipe import encode
-from amsfl.data.schema import COLUMNS, NUMERIC, VOCABULARY, Rows, recipe
-from amsfl.data.schema import encode as encode_rows
+from amsfl.data.nslkdd_schema import COLUMNS, NUMERIC, VOCABULARY, Rows, recipe
+from amsfl.data.nslkdd_schema import encode as encode_rows
+from amsfl.data.preprocessing import encode
+from amsfl.data.read_table import from_frame
 from amsfl.engines.models import make
 from amsfl.portable.network import shapes
 

@@ -10,9 +10,9 @@ from amsfl import methods
 from amsfl.core import UserError
 from amsfl.data import partition
 from amsfl.engines import memory, models, task
-from amsfl.engines.threads import abreast
-from amsfl.federation import make_config
-from amsfl.federation.setup import pieces_of, precision
+from amsfl.engines.worker_threads import abreast
+from amsfl.simulation import make_config
+from amsfl.simulation.setup import pieces_of, precision
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ from dp_accounting import pld
 import amsfl
 from amsfl import sampling
 from amsfl.core import Remark, UserError
-from amsfl.engines import losses, models, private
-from amsfl.federation.leaving import leaves_of
+from amsfl.engines import losses, models, private_gradients
 from amsfl.privacy import Site, accounting, epsilon, steps_within
+from amsfl.simulation.recorded_disclosure import leaves_of
 
 SMALL = {"data": "digits", "model": "softmax", "batch": 32, "lr": 0.5, "steps": 3, "rounds": 2, "noise": 3.0}
 
@@ -92,7 +92,7 @@ def test_rows_are_found_in_turns_and_none_is_lost():
     thresholds = jnp.asarray(sampling.digits(40, 300))
     found, begin, turn = [], jnp.int32(0), 0
     while begin < 300:
-        place, begin = private.drawn(key, 2, turn, begin, 16, 500, thresholds)
+        place, begin = private_gradients.drawn(key, 2, turn, begin, 16, 500, thresholds)
         found += np.asarray(place)[np.asarray(place) < 300].tolist()
         turn += 1
     assert turn > 2 and found == chosen(tuple(map(np.uint32, (3, 5))), 2, 40, 300).tolist()
@@ -106,7 +106,9 @@ def test_clipped_sums_are_those_of_rows_one_by_one(spec):
     params = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), model.init(jax.random.key(1)))
     there = jnp.array([True, True, False, True, True, True])
     loss = losses.surprise
-    summed = private.of_layers(loss) if spec != "cnn" else private.of_any(model.apply, loss)
+    summed = (
+        private_gradients.of_layers(loss) if spec != "cnn" else private_gradients.of_any(model.apply, loss)
+    )
     found = summed(params, x, y, there, 0.5)
     expected = jax.tree.map(jnp.zeros_like, params)
     for row in np.flatnonzero(there):

@@ -9,8 +9,8 @@ from federation_small import own_data
 import amsfl
 from amsfl import methods
 from amsfl.core import Upload, UserError
-from amsfl.federation.leaving import leaves_of
 from amsfl.privacy import guarded
+from amsfl.simulation.recorded_disclosure import leaves_of
 
 GIVEN = {"method": "fedavg", "model": "softmax", "clients": 12, "cohort": 6, "rounds": 3, "batch": 8}
 GIVEN |= {"steps": 2, "privacy": "client", "epsilon": 8.0, "partition": "quantity:1", "delta": 1e-3}

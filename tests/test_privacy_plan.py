@@ -6,10 +6,10 @@ from federation_small import own_data
 
 import amsfl
 from amsfl.core import UserError
-from amsfl.federation import make_config
 from amsfl.privacy import Site, alike, by_worth, epsilon, noise_for
-from amsfl.privacy.spread import APART, weighed
+from amsfl.privacy.budget_plan import APART, weighed
 from amsfl.report.draw.privacy import draw
+from amsfl.simulation import make_config
 from amsfl.study import privacy as study
 from amsfl.study import units
 from amsfl.study.privacy import End

@@ -13,7 +13,7 @@ from amsfl import methods
 from amsfl.data import load
 from amsfl.engines import Orders, blas, dense, devices, models, products, task
 from amsfl.engines.convolution import convolved
-from amsfl.engines.lanes import Lanes
+from amsfl.engines.jax_engine import Lanes
 
 LARGE = (48, 300, 320)  # rows, inputs, outputs
 

@@ -5,9 +5,9 @@ import pytest
 from federation_small import own_data
 
 from amsfl import methods, protocol
-from amsfl.federation import Own, make_config
-from amsfl.federation.setup import assemble
 from amsfl.methods.operators import clip, least
+from amsfl.simulation import CustomParts, make_config
+from amsfl.simulation.setup import assemble
 
 
 @pytest.mark.parametrize("small", [1e-7, 0.003, 0.0299, 1 / 16 + 1e-4])
@@ -38,7 +38,7 @@ def test_the_first_stride_is_the_longest_of_a_round_without_lr():
 def test_drawn_profiles_follow_each_trials_own_seed():
     """In a batch as alone."""
     settings = {"method": "fedavg", "model": "softmax", "clients": 4, "profile": "lognormal:0.02,0.8"}
-    own = Own(own_data())
+    own = CustomParts(own_data())
     configs = [make_config(settings | own.names() | {"seed": seed}) for seed in (0, 1)]
     both, alone = assemble(configs, own), assemble(configs[1:], own)
     np.testing.assert_array_equal(both.costs[1].step_seconds, alone.costs[0].step_seconds)

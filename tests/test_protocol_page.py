@@ -15,8 +15,8 @@ import plain_client
 
 from amsfl import methods
 from amsfl.clock.profile import SPENDING
-from amsfl.flower import NumpyTrainer, numpy_client, serve, wire
-from amsfl.flower.rehearsal import Rehearsal
+from amsfl.flower import NumpyTrainer, messages, numpy_client, serve
+from amsfl.flower.in_process import Rehearsal
 from amsfl.record.schema import RoundRecord
 
 ROOT = Path(__file__).parents[1]
@@ -69,11 +69,11 @@ def test_its_scores_count() -> None:
 
 
 def test_the_page_names_every_field_and_every_method() -> None:
-    for kind in (wire.Order, wire.Hello):
+    for kind in (messages.Order, messages.Hello):
         known = {*kind._fields, *SPENDING} - {"options", "model", "buffers", "spends"}
         assert [field for field in known if f"`{field}`" not in PAGE and f".{field}`" not in PAGE] == []
     for field in (
-        *wire.Reading._fields,
+        *messages.Reading._fields,
         "steps",
         "rows",
         "step_seconds",

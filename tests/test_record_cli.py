@@ -14,8 +14,8 @@ from amsfl import record, study
 from amsfl.cli.app import app
 from amsfl.core import UserError
 from amsfl.data import load
-from amsfl.federation import facts
 from amsfl.record.lock import Lock
+from amsfl.simulation import provenance
 
 QUICK = ["--data", "digits", "--model", "softmax", "--method", "fedavg", "--engine", "loop", "--steps", "2"]
 
@@ -149,8 +149,8 @@ def test_another_machine_is_said_and_goes_on_record(call, monkeypatch):
     """A jax of another version need not give the same bits: refused, unless the user says so."""
     settings = SMALL | {"checkpoint_every": 1}
     amsfl.run(data="digits", out="a", **settings)
-    was = facts.versions()
-    monkeypatch.setattr(facts, "versions", lambda: was | {"jax": "9.9"})
+    was = provenance.versions()
+    monkeypatch.setattr(provenance, "versions", lambda: was | {"jax": "9.9"})
     refused(
         call("resume", "a", "--rounds", 6),
         r"began with jax '[\d.]+' and would continue with '9\.9'.*--anyway",

@@ -10,7 +10,7 @@ from torture import everything, flips
 
 from amsfl import record
 from amsfl.core import DiskError, UserError
-from amsfl.record import FORMAT, RoundRecord, Summary, folder, study, text
+from amsfl.record import FORMAT, RoundRecord, Summary, folder, sealed_text, study
 from amsfl.record.fingerprint import check, of_arrays, settings_now
 
 
@@ -74,7 +74,7 @@ def test_another_format_is_refused(tmp_path):
     found = json.loads(path.read_text())
     del found["crc"]
     for other in (FORMAT - 1, FORMAT + 1, None, "2"):
-        path.write_bytes(text.seal(found | {"format": other}))
+        path.write_bytes(sealed_text.seal(found | {"format": other}))
         for reader in (record.read_run, resume, record.verify):
             with pytest.raises(DiskError, match=f"has format {other!r}, and this amsfl reads and writes"):
                 reader(tmp_path / "run")
@@ -209,11 +209,11 @@ def test_a_record_and_back(tmp_path):
     """Every field through JSON; what is not finite is null, and a checkpoint's is kept to the bit."""
     full = RoundRecord(1, {"sum": 1.0}, {"sum": 1.0}, 2.0, {"h": {"a": 1.0}}, [0], [3], None, 1.0, 2.0,
                        {"loss": [0.5]}, {"why": ["cap"]}, {"seconds": 0.1}, [1.0])  # fmt: skip
-    line, _ = text.seal_line(full._asdict(), 7)
-    assert RoundRecord.of(text.unseal_lines(line, 7).rows[0]) == full
-    assert "NaN" not in text.dumps([float("nan"), float("inf")])
+    line, _ = sealed_text.seal_line(full._asdict(), 7)
+    assert RoundRecord.of(sealed_text.unseal_lines(line, 7).rows[0]) == full
+    assert "NaN" not in sealed_text.dumps([float("nan"), float("inf")])
     far = {"a": [float("inf"), -float("inf"), 1.5], "b": {"c": None}}
-    assert text.from_exact(json.loads(text.dumps(text.exact(far)))) == far
+    assert sealed_text.from_exact(json.loads(sealed_text.dumps(sealed_text.exact(far)))) == far
     numbers = __import__("numpy").zeros((2, 3))
     assert of_arrays(numbers) != of_arrays(numbers.T.copy()) != of_arrays(numbers.astype("f4"))
     run(tmp_path / "run")

@@ -172,7 +172,7 @@ INTERRUPTED = """
 import os, signal, sys
 from amsfl.cli.app import app
 
-import amsfl.federation.drive as drive
+import amsfl.simulation.run_trial as drive
 real = drive.rounds
 
 def rounds(*arguments):

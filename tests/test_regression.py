@@ -20,7 +20,7 @@ from amsfl.core.scores import NUMBERS, check_target, score
 from amsfl.data import describe, load, load_table
 from amsfl.data.dataset import Dataset, strata
 from amsfl.engines.models import tensors
-from amsfl.federation.facts import base
+from amsfl.simulation.provenance import base
 from amsfl.study import COMPARE, able, read_study
 
 NUMBER = {**SMALL, "lr": 0.1, "precision": "float32"}

@@ -6,12 +6,12 @@ from federation_small import SMALL, own_data
 
 import amsfl
 from amsfl import schedule
-from amsfl.federation import make_config
 from amsfl.record import locked
 from amsfl.report.draw.robustness import draw
 from amsfl.report.measure.describe import describe
 from amsfl.report.measure.read import read
 from amsfl.report.tabulate.contents import tables
+from amsfl.simulation import make_config
 from amsfl.study import robustness as study
 from amsfl.study.robustness import End
 from amsfl.study.units import Unit

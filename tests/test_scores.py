@@ -15,13 +15,13 @@ from sklearn.utils.class_weight import compute_class_weight
 
 import amsfl
 from amsfl.core import UserError
+from amsfl.data.class_weights import class_weights
 from amsfl.data.dataset import Dataset
-from amsfl.data.weights import class_weights
 from amsfl.engines import devices, losses, models, task
 from amsfl.engines.evaluate import evaluator
 from amsfl.engines.outputs import outputs
-from amsfl.federation.details import of_classes
 from amsfl.report import write
+from amsfl.simulation.detailed_scores import of_classes
 
 
 def unbalanced(rows: int = 120, **changes: Any) -> Dataset:

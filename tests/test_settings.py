@@ -11,16 +11,16 @@ from typer.main import get_command
 
 import amsfl
 from amsfl.cli.app import app
-from amsfl.cli.opening import NOT_OF_STUDIES
+from amsfl.cli.study_options import NOT_OF_STUDIES
 from amsfl.core import Combine, Remark, Transmit, UserError
-from amsfl.federation import Own, make_config, serve_config
-from amsfl.federation.config import ROUNDS_TO_TARGET, RunConfig, ServeConfig, Serving, Simulation, Training
-from amsfl.federation.keywords import RunKeywords, ServeKeywords
-from amsfl.federation.planner import policy_of
-from amsfl.federation.remarks import remarks
 from amsfl.methods import Method, make
+from amsfl.planning.planner import policy_of
 from amsfl.record.fingerprint import CHANGEABLE
 from amsfl.schedule import Policy
+from amsfl.settings.definitions import ROUNDS_TO_TARGET, RunConfig, ServeConfig, Serving, Simulation, Training
+from amsfl.settings.keywords import RunKeywords, ServeKeywords
+from amsfl.settings.remarks import remarks
+from amsfl.simulation import CustomParts, make_config, serve_config
 from amsfl.study.settings import ELSEWHERE, FOR_ALL
 
 ROOT = Path(__file__).parents[1]
@@ -176,7 +176,7 @@ def test_an_object_and_a_name_for_it_are_one_too_many():
 
 def test_a_batch_takes_dicts_and_refuses_what_it_cannot_honour():
     trials = [{**SMALL, "seed": seed, "rounds": 1} for seed in (0, 1)]
-    results = amsfl.run_batch(trials, Own(own_data()))
+    results = amsfl.run_batch(trials, CustomParts(own_data()))
     assert [result.summary.seed for result in results] == [0, 1]
     with pytest.raises(UserError, match="Trial 1 has batch 8, the first one 16"):
         amsfl.run_batch([trials[0], trials[1] | {"batch": 8}])

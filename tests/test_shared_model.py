@@ -19,8 +19,8 @@ from amsfl import engines, methods
 from amsfl.core import UserError
 from amsfl.data import Dataset
 from amsfl.engines import Orders, devices, layout, models, task
-from amsfl.engines.lanes import Lanes
-from amsfl.engines.loop import Loop
+from amsfl.engines.jax_engine import Lanes
+from amsfl.engines.loop_engine import Loop
 from amsfl.record.folder import read_manifest
 from amsfl.record.run_reader import load_checkpoint
 

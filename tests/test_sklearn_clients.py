@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from amsfl.core import UserError
 from amsfl.flower import serve, sklearn_client
-from amsfl.flower.rehearsal import Rehearsal
+from amsfl.flower.in_process import Rehearsal
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(3, 40, 4)).astype(np.float32)

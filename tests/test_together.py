@@ -8,15 +8,15 @@ import pytest
 
 from amsfl import clock, drift, methods, schedule
 from amsfl.core import Reading
-from amsfl.federation import make_config
-from amsfl.federation.deciding import decide
-from amsfl.federation.desk import Asked, Heeded, desk, start
-from amsfl.federation.learning import learn
-from amsfl.federation.planner import policy_of
+from amsfl.planning.context import Asked, Heeded, desk, start
+from amsfl.planning.decisions import decide
+from amsfl.planning.learning import learn
+from amsfl.planning.planner import policy_of
 from amsfl.schedule.optimise import _rate as one_by_one
 from amsfl.schedule.optimise import explained, optimise, optimise_all
 from amsfl.schedule.price import solve
 from amsfl.schedule.problem import rate, seconds
+from amsfl.simulation import make_config
 
 
 def bits(found: object) -> object:

@@ -19,11 +19,11 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from amsfl import drift, methods
 from amsfl.core import UserError
-from amsfl.federation.planner import Decision, Memory, Planner
 from amsfl.flower import serve, torch_client, torch_loop_client
 from amsfl.flower.client import optimizer_state
-from amsfl.flower.client.pedometer import Pedometer
-from amsfl.flower.rehearsal import Rehearsal
+from amsfl.flower.client.step_equivalents import Pedometer
+from amsfl.flower.in_process import Rehearsal
+from amsfl.planning.planner import Decision, Memory, Planner
 from amsfl.record import read_run
 from amsfl.report.measure.read import read
 from amsfl.report.write.folder import compose

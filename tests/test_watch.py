@@ -12,7 +12,7 @@ from browser import view
 
 import amsfl
 from amsfl import record
-from amsfl.record import RoundRecord, follow, text
+from amsfl.record import RoundRecord, sealed_text, tail
 from amsfl.report.live.follow import Follower
 from amsfl.report.live.serve import Server
 
@@ -87,7 +87,7 @@ def test_a_line_that_is_not_whole_is_waited_for(tmp_path):
         writer.append(record_small.one_round(1))
         follower = Follower(tmp_path)
         cursor = follower.news("")["cursor"]
-        line, _ = text.seal_line(record_small.one_round(2)._asdict(), writer.crc)
+        line, _ = sealed_text.seal_line(record_small.one_round(2)._asdict(), writer.crc)
         with (tmp_path / "rounds.jsonl").open("ab") as file:
             file.write(line[:40])
             file.flush()
@@ -123,15 +123,15 @@ def test_lines_that_took_the_place_of_others_are_read_again(tmp_path):
     def written(rows):
         crc, lines = 5, []
         for row in rows:
-            line, crc = text.seal_line(row, crc)
+            line, crc = sealed_text.seal_line(row, crc)
             lines.append(line)
         (tmp_path / "x.jsonl").write_bytes(b"".join(lines))
 
     written([{"n": 1}, {"n": 2}])
-    first = follow.sealed(tmp_path, "x.jsonl", follow.Tail(5), 5)
+    first = tail.sealed(tmp_path, "x.jsonl", tail.Tail(5), 5)
     assert [row["n"] for row in first.rows] == [1, 2]
     written([{"n": 3}, {"n": 4}, {"n": 5}])
-    again = follow.sealed(tmp_path, "x.jsonl", first.tail, 5)
+    again = tail.sealed(tmp_path, "x.jsonl", first.tail, 5)
     assert again.anew and [row["n"] for row in again.rows] == [3, 4, 5]
 
 

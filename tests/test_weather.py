@@ -9,8 +9,8 @@ from federation_small import SMALL, own_data
 
 import amsfl
 from amsfl import clock
-from amsfl.clock.presence import chain, day, presence
-from amsfl.clock.weather import Weather, _luck
+from amsfl.clock.availability import chain, day, presence
+from amsfl.clock.conditions import Weather, _luck
 from amsfl.core import UserError
 
 DATA = own_data(120)

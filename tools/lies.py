@@ -16,11 +16,11 @@ from amsfl import attack, data, methods
 from amsfl.attack.backdoor import TARGET, marked
 from amsfl.core import Reading
 from amsfl.engines import metrics, models, task
-from amsfl.engines.loop import Loop
-from amsfl.federation import serve_config
-from amsfl.flower import Shard, jax_client, wire
-from amsfl.flower.rehearsal import Rehearsal
-from amsfl.flower.server.rounds import Server
+from amsfl.engines.loop_engine import Loop
+from amsfl.flower import Shard, jax_client, messages
+from amsfl.flower.in_process import Rehearsal
+from amsfl.flower.server.server import Server
+from amsfl.simulation import serve_config
 
 CLIENTS, ROUNDS, LIAR = 8, 12, 7
 RULE = "cap:0.13,clip,nnm:1,geomedian"
@@ -82,15 +82,15 @@ class Lying(Rehearsal):
 def in_hello(**changes: Any) -> Lie:
     def lie(kind: str, answer: Any) -> None:
         if kind == "query":
-            answer.content = wire.pack_hello(wire.unpack_hello(answer.content)._replace(**changes))
+            answer.content = messages.pack_hello(messages.unpack_hello(answer.content)._replace(**changes))
 
     return lie
 
 
-def in_reply(change: Callable[[wire.Reply], wire.Reply]) -> Lie:
+def in_reply(change: Callable[[messages.Reply], messages.Reply]) -> Lie:
     def lie(kind: str, answer: Any) -> None:
         if kind == "train":
-            answer.content = wire.pack_reply(change(wire.unpack_reply(answer.content)))
+            answer.content = messages.pack_reply(change(messages.unpack_reply(answer.content)))
 
     return lie
 

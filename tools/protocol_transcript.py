@@ -10,8 +10,8 @@ import numpy as np
 from flwr.app import Message
 
 from amsfl.flower import NumpyTrainer, numpy_client, serve
-from amsfl.flower.rehearsal import Rehearsal
-from amsfl.flower.wire import arrays
+from amsfl.flower.in_process import Rehearsal
+from amsfl.flower.messages import arrays
 
 PAGE = Path(__file__).parents[1] / "docs" / "protocol.md"
 START, END = "<!-- transcript -->\n", "<!-- end -->"

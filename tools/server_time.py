@@ -13,7 +13,7 @@ import numpy as np
 from flwr.app import Message
 
 from amsfl.flower import NumpyTrainer, numpy_client, serve
-from amsfl.flower.rehearsal import Rehearsal
+from amsfl.flower.in_process import Rehearsal
 
 
 class Timed(Rehearsal):

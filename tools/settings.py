@@ -1,6 +1,6 @@
 """What is made from the definitions of settings: `python tools/settings.py` writes both files anew.
 
-- src/amsfl/federation/keywords.py: keywords of `amsfl.run` and `server_app` for editors and type checkers
+- src/amsfl/settings/keywords.py: keywords of `amsfl.run` and `server_app` for editors and type checkers
 - docs/settings.md: the page for people
 """
 
@@ -11,10 +11,10 @@ from typing import Any, get_args, get_origin
 from annotated_types import Ge, Gt, Le, Lt
 
 from amsfl.cli.flags import flag
-from amsfl.federation.config import RunConfig, ServeConfig, Serving, Settings, Simulation, Training
+from amsfl.settings.definitions import RunConfig, ServeConfig, Serving, Settings, Simulation, Training
 
 ROOT = Path(__file__).parents[1]
-KEYWORDS, PAGE = ROOT / "src/amsfl/federation/keywords.py", ROOT / "docs/settings.md"
+KEYWORDS, PAGE = ROOT / "src/amsfl/settings/keywords.py", ROOT / "docs/settings.md"
 BOUNDS = {Ge: ("from", "ge"), Gt: ("above", "gt"), Le: ("to", "le"), Lt: ("below", "lt")}
 
 
@@ -29,7 +29,7 @@ from amsfl.schedule import Policy
 OBJECTS = {"method": "Method", "policy": "Policy", "combine": "Combine", "transmit": "Transmit"}
 INTRODUCTION = """# Settings
 
-Every setting has one definition, in `src/amsfl/federation/config.py`. From it come the flags of `amsfl run`,
+Every setting has one definition, in `src/amsfl/settings/definitions.py`. From it come flags of `amsfl run`,
 `compare`, `reproduce`, `deploy` and `plan`, the keys of TOML files (`--config`) and of Flower's run-config,
 the keywords of `amsfl.run` and `server_app`, and this page (`python tools/settings.py`). Values out of
 bounds, unknown names and settings of another group are refused with a sentence; one that is given and has no

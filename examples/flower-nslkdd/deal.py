@@ -6,8 +6,8 @@ Writes shard-0.npz ... (one for each site) and server.npz (hold-out and KDDTest+
 import argparse
 from pathlib import Path
 
-from amsfl.federation import make_config
 from amsfl.flower.deploy.shards import deal
+from amsfl.simulation import make_config
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--clients", type=int, default=5)

@@ -16,10 +16,10 @@ from amsfl.core.version import VERSION as __version__
 if TYPE_CHECKING:
     from amsfl.data import Dataset
     from amsfl.engines.models import Model
-    from amsfl.federation import Result, resume, run, run_batch
-    from amsfl.federation.estimator import FederatedClassifier, FederatedRegressor
     from amsfl.methods import Method
     from amsfl.schedule import Policy
+    from amsfl.simulation import Result, resume, run, run_batch
+    from amsfl.simulation.estimator import FederatedClassifier, FederatedRegressor
     from amsfl.study.sweep import sweep
 
 __all__ = [
@@ -39,13 +39,13 @@ __all__ = [
 
 _HOMES = {
     "Dataset": "amsfl.data",
-    "FederatedClassifier": "amsfl.federation.estimator",
-    "FederatedRegressor": "amsfl.federation.estimator",
+    "FederatedClassifier": "amsfl.simulation.estimator",
+    "FederatedRegressor": "amsfl.simulation.estimator",
     "Method": "amsfl.methods",
     "Model": "amsfl.engines.models",
     "Policy": "amsfl.schedule",
     "sweep": "amsfl.study.sweep",
-} | dict.fromkeys(("Result", "resume", "run", "run_batch"), "amsfl.federation")
+} | dict.fromkeys(("Result", "resume", "run", "run_batch"), "amsfl.simulation")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,8 +1,8 @@
 """What clients of a simulation may do to a federation: one table for all."""
 
 from amsfl.attack.backdoor import backdoor
-from amsfl.attack.hidden import minmax, minsum, sleeper, turns
-from amsfl.attack.lies import drift, gain, labelflip, loss, readings, rows, seconds
+from amsfl.attack.false_reports import drift, gain, labelflip, loss, readings, rows, seconds
+from amsfl.attack.stealthy import minmax, minsum, sleeper, turns
 from amsfl.attack.uploads import alie, broken, gaussian, idle, ipm, mimic, signflip
 from amsfl.core import Attack, Kind, spelled
 

@@ -3,7 +3,7 @@
 
 def main() -> None:
     from amsfl.cli.app import app
-    from amsfl.cli.screen import any_terminal
+    from amsfl.cli.output import any_terminal
 
     any_terminal()
     app()

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from amsfl.cli.errors import friendly
-from amsfl.cli.screen import print_json
+from amsfl.cli.output import print_json
 
 
 @friendly

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from amsfl.cli.errors import friendly
-from amsfl.cli.screen import plain, print_json, screen
+from amsfl.cli.output import plain, print_json, screen
 from amsfl.core import UserError
 
 if TYPE_CHECKING:

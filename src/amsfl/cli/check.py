@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from amsfl.cli.errors import friendly
-from amsfl.cli.screen import plain, print_json, screen
+from amsfl.cli.output import plain, print_json, screen
 
 VERDICT = {True: ("holds", "green"), False: ("fails", "red"), None: ("cannot be told", "dim")}
 
@@ -45,7 +45,7 @@ def check(
 
 
 def _leaves(folder: Path, as_json: bool) -> None:
-    from amsfl.federation.leaving import leaves_of
+    from amsfl.simulation.recorded_disclosure import leaves_of
 
     found = leaves_of(folder)
     if as_json:

@@ -7,11 +7,11 @@ import typer
 
 from amsfl.cli import flags
 from amsfl.cli.errors import friendly
+from amsfl.cli.output import plain, print_json
 from amsfl.cli.run import Track
-from amsfl.cli.screen import plain, print_json
 from amsfl.core import UserError
 from amsfl.core.scores import spoken
-from amsfl.federation.config import Serving, Training
+from amsfl.settings.definitions import Serving, Training
 
 
 @friendly
@@ -51,9 +51,9 @@ def deploy(
     clients made by amsfl.flower are as slow as asked; others find slowdown and step-seconds in their
     node-config.
     """
+    from amsfl.flower.deploy.handicaps import handicaps, in_order
     from amsfl.flower.deploy.run import Recipe, launch
-    from amsfl.flower.deploy.speeds import handicaps, in_order
-    from amsfl.flower.server.progress import deciding_split
+    from amsfl.flower.server.state import deciding_split
     from amsfl.track import make
 
     asked = dict(settings) if app else {"data": Training.model_fields["data"].default, **settings}

@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import typer
 
-from amsfl.cli.screen import plain
+from amsfl.cli.output import plain
 from amsfl.core import Remark, UserError
 
 P = ParamSpec("P")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from amsfl.cli.errors import friendly
-from amsfl.cli.screen import plain
+from amsfl.cli.output import plain
 from amsfl.core import UserError, nearest
 
 EXAMPLES = ("messy",)

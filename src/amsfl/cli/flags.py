@@ -10,7 +10,7 @@ import typer
 from pydantic.fields import FieldInfo
 
 from amsfl.core import UserError
-from amsfl.federation.config import Serving, Settings, Simulation, Training
+from amsfl.settings.definitions import Serving, Settings, Simulation, Training
 
 Command = Callable[..., None]
 SPELLED = {"combine": "--robust"}  # how people look for it who fear false clients

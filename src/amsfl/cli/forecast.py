@@ -9,10 +9,10 @@ import typer
 
 from amsfl.cli import flags
 from amsfl.cli.errors import friendly
-from amsfl.cli.opening import NOT_OF_STUDIES, names_of
-from amsfl.cli.screen import plain, print_json, screen
+from amsfl.cli.output import plain, print_json, screen
+from amsfl.cli.study_options import NOT_OF_STUDIES, names_of
 from amsfl.core import UserError
-from amsfl.federation.config import Simulation, Training
+from amsfl.settings.definitions import Simulation, Training
 
 if TYPE_CHECKING:
     from amsfl.study.forecast import Forecast, Row
@@ -49,10 +49,10 @@ def forecast(
     Every way is simulated on the table's clock, with several seeds; of learning rates the best counts, with
     hindsight. Stop it with Ctrl-C and continue it with the same command.
     """
-    from amsfl.federation import make_config
-    from amsfl.federation.setup import load_data
     from amsfl.record import write_atomically
     from amsfl.report.write.forecast import write
+    from amsfl.simulation import make_config
+    from amsfl.simulation.setup import load_data
     from amsfl.study import forecast as work
 
     console = screen(stderr=True)

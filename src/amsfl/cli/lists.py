@@ -8,9 +8,9 @@ from rich.table import Table
 
 from amsfl.cli import flags
 from amsfl.cli.errors import friendly
-from amsfl.cli.screen import plain, screen
+from amsfl.cli.output import plain, screen
 from amsfl.core import Kind
-from amsfl.federation.config import Training
+from amsfl.settings.definitions import Training
 
 
 @friendly

@@ -10,13 +10,13 @@ from rich.table import Table
 
 from amsfl.cli import flags
 from amsfl.cli.errors import friendly
-from amsfl.cli.screen import plain, print_json, screen
+from amsfl.cli.output import plain, print_json, screen
 from amsfl.core import Plan, Remark, UserError
-from amsfl.federation.config import Simulation, Training
+from amsfl.settings.definitions import Simulation, Training
 
 if TYPE_CHECKING:
     from amsfl import schedule
-    from amsfl.federation import RunConfig
+    from amsfl.simulation import RunConfig
 
 OPTIONAL = {"weight": 1.0, "gain": 1.0, "drift": None, "joules_step": None, "joules_mb": None}
 COLUMNS = ("client", "weight", "step_seconds", "comm_seconds", "gain", "drift", "joules_step", "joules_mb")
@@ -51,7 +51,7 @@ def plan(
     less than the one before it. There is no method here, so the policy auto is price.
     """
     from amsfl import schedule
-    from amsfl.federation import make_config
+    from amsfl.simulation import make_config
 
     config = make_config(settings)
     table = read(clients)

@@ -36,7 +36,7 @@ def predict(
 
 def _kept(rows: Path, keep: str) -> dict[str, list[str]]:
     """The columns asked for, as the file has them."""
-    from amsfl.data.reading import read
+    from amsfl.data.read_table import read
 
     names = [name.strip() for name in keep.split(",") if name.strip()]
     there = read(str(rows)).columns if names else {}

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from amsfl.cli.screen import plain, screen, watched
+from amsfl.cli.output import plain, screen, watched
 from amsfl.core.scores import usual
 from amsfl.record import RoundRecord
 
 if TYPE_CHECKING:
-    from amsfl.federation import Training
+    from amsfl.simulation import Training
 
 
 @contextmanager

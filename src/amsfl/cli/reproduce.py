@@ -6,12 +6,12 @@ from typing import Annotated, Any
 import typer
 
 from amsfl.cli import flags
-from amsfl.cli.carry import Course, announce, carry_out
 from amsfl.cli.errors import friendly
-from amsfl.cli.opening import NOT_OF_STUDIES, Config, Methods, Quiet, Trials, opened, searched
 from amsfl.cli.run import Track
-from amsfl.federation import make_config
-from amsfl.federation.config import Simulation, Training
+from amsfl.cli.study_execution import Course, announce, carry_out
+from amsfl.cli.study_options import NOT_OF_STUDIES, Config, Methods, Quiet, Trials, opened, searched
+from amsfl.settings.definitions import Simulation, Training
+from amsfl.simulation import make_config
 
 Force = Annotated[bool, typer.Option(help="start anew where the folder holds a study with other settings")]
 Tune = Annotated[

@@ -9,11 +9,11 @@ import typer
 
 from amsfl.cli import flags
 from amsfl.cli.errors import friendly
+from amsfl.cli.output import described, plain, print_json, screen
 from amsfl.cli.progress import watching
-from amsfl.cli.screen import described, plain, print_json, screen
 from amsfl.core.scores import spoken
-from amsfl.federation.config import ROUNDS_AT_MOST, Simulation, Training
 from amsfl.record.fingerprint import CHANGEABLE
+from amsfl.settings.definitions import ROUNDS_AT_MOST, Simulation, Training
 
 if TYPE_CHECKING:
     from amsfl.record import Summary
@@ -40,14 +40,14 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Train one federated model on a virtual clock and leave a record of every round."""
-    from amsfl import federation
+    from amsfl import simulation
 
-    settings = flags.merged(federation.read_toml(config) if config else {}, settings)
-    checked = federation.make_config(settings)
+    settings = flags.merged(simulation.read_toml(config) if config else {}, settings)
+    checked = simulation.make_config(settings)
     where = out or new_folder(checked)
     with watching(checked, as_json) as watch:
         result = _interruptible(
-            lambda: federation.run(
+            lambda: simulation.run(
                 out=where,
                 force=force,
                 watch=watch,
@@ -72,13 +72,13 @@ def resume(
     as_json: Json = False,
 ) -> None:
     """Continue a run that was stopped, longer if you like; it ends with the same bits as one that was not."""
-    from amsfl import federation, record
+    from amsfl import record, simulation
     from amsfl.record.fingerprint import settings_now
 
-    config = federation.make_config(settings_now(record.read_manifest(folder, "run"), settings))
+    config = simulation.make_config(settings_now(record.read_manifest(folder, "run"), settings))
     with watching(config, as_json) as watch:
         result = _interruptible(
-            lambda: federation.resume(folder, watch=watch, anyway=anyway, track=track, **settings), folder
+            lambda: simulation.resume(folder, watch=watch, anyway=anyway, track=track, **settings), folder
         )
     _print(result.summary, folder, as_json)
 

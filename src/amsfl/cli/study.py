@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from amsfl.cli.errors import friendly
-from amsfl.cli.screen import plain, screen
+from amsfl.cli.output import plain, screen
 from amsfl.cli.study_end import present, watcher
 from amsfl.cli.study_energy import energy
 from amsfl.cli.study_privacy import audit, privacy

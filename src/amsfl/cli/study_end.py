@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from rich.markdown import Markdown
 
-from amsfl.cli.screen import plain, screen
+from amsfl.cli.output import plain, screen
 from amsfl.core import UserError
 
 

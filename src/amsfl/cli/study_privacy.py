@@ -7,7 +7,7 @@ import typer
 from rich.markdown import Markdown
 
 from amsfl.cli.errors import friendly
-from amsfl.cli.screen import plain, screen
+from amsfl.cli.output import plain, screen
 from amsfl.cli.study_end import numbers, present, watcher
 
 

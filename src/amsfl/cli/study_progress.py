@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from amsfl.cli.screen import plain, screen, watched
+from amsfl.cli.output import plain, screen, watched
 from amsfl.record import RoundRecord
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import typer
 
 from amsfl.cli import flags
 from amsfl.cli.errors import friendly
-from amsfl.cli.opening import NOT_OF_STUDIES, Config, Methods, Quiet, Trials, opened, searched
-from amsfl.federation.config import Simulation, Training
+from amsfl.cli.study_options import NOT_OF_STUDIES, Config, Methods, Quiet, Trials, opened, searched
+from amsfl.settings.definitions import Simulation, Training
 
 
 @friendly

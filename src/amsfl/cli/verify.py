@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from amsfl.cli.errors import friendly
-from amsfl.cli.screen import plain, print_json
+from amsfl.cli.output import plain, print_json
 
 
 @friendly

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from amsfl.cli.errors import friendly
-from amsfl.cli.screen import plain, screen
+from amsfl.cli.output import plain, screen
 
 
 @friendly

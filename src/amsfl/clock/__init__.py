@@ -1,11 +1,11 @@
 """Virtual time: how fast clients are, and what a round costs."""
 
-from amsfl.clock.ends import RoundEnd, round_end, staleness
+from amsfl.clock.conditions import Weather, weather
 from amsfl.clock.profile import BUILT_IN, Profile, profile, read_profile
+from amsfl.clock.round_end import RoundEnd, round_end, staleness
+from amsfl.clock.round_time import CLOCKS, Costs, Work, check_clock, client_seconds, costs, round_seconds
 from amsfl.clock.sites import COLUMNS, Sites, read_sites
 from amsfl.clock.spending import Account, spent
-from amsfl.clock.time import CLOCKS, Costs, Work, check_clock, client_seconds, costs, round_seconds
-from amsfl.clock.weather import Weather, weather
 
 __all__ = [
     "BUILT_IN",

@@ -44,7 +44,7 @@ SPENT: dict[str, dict[str, list[float]]] = {
 }
 SPENDING = ("joules_step", "joules_mb", "cost_mb")
 LINKS = ("latency", "up_mbps", "down_mbps")
-LUCK = ("jitter", "failure", "on_seconds", "off_seconds")  # clock/weather.py takes them from the table
+LUCK = ("jitter", "failure", "on_seconds", "off_seconds")  # clock/conditions.py takes them from the table
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from amsfl.clock.cells import cells
+from amsfl.clock.csv_lines import cells
 from amsfl.core import UserError, nearest
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]

@@ -8,7 +8,7 @@ import numpy as np
 from amsfl.clock.sites import Floats
 
 if TYPE_CHECKING:
-    from amsfl.clock.time import Work
+    from amsfl.clock.round_time import Work
 
 MEGABYTE = 1e6
 

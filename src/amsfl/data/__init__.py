@@ -4,14 +4,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from amsfl.core import UserError, nearest
+from amsfl.data.column_types import wishes
 from amsfl.data.dataset import Amount, Dataset, FloatArray, IntArray
 from amsfl.data.digits import load_digits
-from amsfl.data.fit import wishes
-from amsfl.data.made_up import IMAGES, TEXTS, load_images, load_texts
+from amsfl.data.generated import IMAGES, TEXTS, load_images, load_texts
 from amsfl.data.nslkdd import Unavailable, load_nslkdd, whereabouts
+from amsfl.data.nslkdd_synth import NOTE, ROWS, TEST_ROWS, load_synth
 from amsfl.data.partition import Holdings, partition, summary
-from amsfl.data.reading import ENDINGS, is_table
-from amsfl.data.synth import NOTE, ROWS, TEST_ROWS, load_synth
+from amsfl.data.read_table import ENDINGS, is_table
 from amsfl.data.table import describe, load_table
 
 __all__ = [

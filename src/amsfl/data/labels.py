@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from amsfl.core import UserError, nearest
-from amsfl.data import cells as text
-from amsfl.data import sums
+from amsfl.data import cell_values as text
+from amsfl.data import federated_statistics
 from amsfl.data.dataset import Amount, IntArray, Labels
-from amsfl.data.reading import Table
+from amsfl.data.read_table import Table
 
 TASKS = ("auto", "classification", "regression")
 MOST_CLASSES = 20  # different whole numbers that are classes unless somebody says otherwise
@@ -56,7 +56,7 @@ def codes(cells: Sequence[str]) -> tuple[IntArray, tuple[str, ...]]:
 
 def standard(parts: Sequence[npt.NDArray[np.float64]]) -> Amount:
     """Mean and deviation of all sites' values, from sums alone; a constant keeps its unit."""
-    mean, deviation = sums.mean_and_deviation(parts)
+    mean, deviation = federated_statistics.mean_and_deviation(parts)
     largest = max(float(np.abs(part).max(initial=0.0)) for part in parts)
     return Amount(mean, deviation if deviation > FLAT * largest else 1.0)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from amsfl.core import UserError
 from amsfl.data.dataset import Dataset, split
-from amsfl.data.schema import (
+from amsfl.data.nslkdd_schema import (
     BINARY,
     CLASSES,
     COLUMNS,

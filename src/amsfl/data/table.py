@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from amsfl.core import UserError
+from amsfl.data.column_types import Rows, Wishes, fit
 from amsfl.data.dataset import Dataset, IntArray, split
-from amsfl.data.fit import Rows, Wishes, fit
 from amsfl.data.labels import codes, labelled, standard, standardised
-from amsfl.data.reading import Table, from_frame, read
-from amsfl.data.recipe import Recipe, encode
+from amsfl.data.preprocessing import Recipe, encode
+from amsfl.data.read_table import Table, from_frame, read
 from amsfl.data.units import without_units
 
 LABELS = ("label", "target", "class", "y")
@@ -33,7 +33,7 @@ def load_table(
 
     Words become one-hot columns, numbers and dates are standardised, gaps are filled; whatever that takes is
     fitted to the training pool (never the hold-out), from sums that clients of a real federation can add up
-    before the first round without showing a row (data/sums.py). A label of many different numbers is
+    before the first round without showing a row (data/federated_statistics.py). A label of many numbers is
     predicted as a number, standardised by such sums, too; `task` says otherwise (data/labels.py).
 
     Args:
@@ -42,7 +42,7 @@ def load_table(
         client_column: Column of a row's owner; by default one of the usual names.
         holdout: Share of rows to judge by.
         seed: Of the split.
-        wish: How columns are to be read, from `amsfl.data.fit.wishes`.
+        wish: How columns are to be read, from `amsfl.data.column_types.wishes`.
         task: `auto`, `classification` or `regression`: what the label is.
 
     Returns:

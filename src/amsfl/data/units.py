@@ -3,8 +3,8 @@
 import re
 from collections.abc import Collection, Sequence
 
-from amsfl.data.cells import numbers, spelling
-from amsfl.data.reading import Table
+from amsfl.data.cell_values import numbers, spelling
+from amsfl.data.read_table import Table
 
 MONEY = ("€", "$", "£", "¥", "EUR", "USD", "GBP", "CHF")  # before or behind
 BEHIND = (

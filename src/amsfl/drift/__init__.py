@@ -1,6 +1,6 @@
 """Gradient-difference readings: gain and drift of clients, the learning rate they allow, what to believe."""
 
-from amsfl.drift import plausible
+from amsfl.drift import plausibility
 from amsfl.drift.estimates import Estimates, coefficients, read, start, sum_of, update
 from amsfl.drift.gda import of_upload, reading
 from amsfl.drift.rate import Rate, next_rate
@@ -11,7 +11,7 @@ __all__ = [
     "coefficients",
     "next_rate",
     "of_upload",
-    "plausible",
+    "plausibility",
     "read",
     "reading",
     "start",

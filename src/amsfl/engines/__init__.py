@@ -2,7 +2,7 @@
 
 from amsfl.core import UserError, nearest
 from amsfl.engines import devices
-from amsfl.engines.base import Done, Engine, Jobs, Orders, Outcome, Scores, Starts, State, metrics
+from amsfl.engines.contract import Done, Engine, Jobs, Orders, Outcome, Scores, Starts, State, metrics
 from amsfl.engines.task import Task
 from amsfl.methods import Method
 
@@ -27,7 +27,7 @@ def make(
     `parts` how many devices share a model.
     """
     if name == "jax":
-        from amsfl.engines.lanes import Lanes
+        from amsfl.engines.jax_engine import Lanes
 
         mesh = devices.mesh(parts=parts)
         return Lanes(task, method, batch, readings, mesh=mesh, cohort=cohort, together=together)
@@ -37,7 +37,7 @@ def make(
                 "The loop engine has one device, so nobody shares a model; leave --shard-model out, or use "
                 "--engine jax."
             )
-        from amsfl.engines.loop import Loop
+        from amsfl.engines.loop_engine import Loop
 
         return Loop(task, method, batch, readings)
     raise UserError(f"Unknown engine {name!r}{nearest(name, ENGINES)}.")

@@ -14,12 +14,12 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from amsfl.engines.base import Errors, Scores
+from amsfl.engines.contract import Errors, Scores
 from amsfl.engines.devices import AXIS, lanes, put, quickly, sharded, summed, within_reach
 from amsfl.engines.memory import intermediate_bytes, room_for
+from amsfl.engines.packing import dealt
 from amsfl.engines.task import Task
-from amsfl.engines.threads import abreast
-from amsfl.engines.waves import dealt
+from amsfl.engines.worker_threads import abreast
 
 BLOCK = 4096  # rows at once: the widest activations stay in the cache
 BESIDE = 64  # models at once on a GPU; on a CPU they take turns

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from amsfl import sampling
 from amsfl.core import Upload
-from amsfl.engines.cards import Told, Weighed
+from amsfl.engines.job_table import Told, Weighed
 
 
 class Rows(NamedTuple):

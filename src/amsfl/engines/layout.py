@@ -18,7 +18,7 @@ from jax.sharding import PartitionSpec as P
 from amsfl import protocol, sampling
 from amsfl.core import namespace
 from amsfl.engines import devices
-from amsfl.engines.base import State
+from amsfl.engines.contract import State
 from amsfl.engines.task import Task
 from amsfl.methods import Method
 

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from amsfl.flower.client.app import NumpyTrainer, client_app, numpy_client
-    from amsfl.flower.client.for_jax import Shard, jax_client
-    from amsfl.flower.client.for_sklearn import sklearn_client
-    from amsfl.flower.client.for_torch import torch_client, torch_loop_client
+    from amsfl.flower.client.jax_client import Shard, jax_client
+    from amsfl.flower.client.sklearn_client import sklearn_client
+    from amsfl.flower.client.torch_client import torch_client, torch_loop_client
     from amsfl.flower.server.app import evaluator, serve, server_app
 
 _PLACES = {
     "server.app": ("evaluator", "serve", "server_app"),
     "client.app": ("NumpyTrainer", "client_app", "numpy_client"),
-    "client.for_jax": ("Shard", "jax_client"),
-    "client.for_sklearn": ("sklearn_client",),
-    "client.for_torch": ("torch_client", "torch_loop_client"),
+    "client.jax_client": ("Shard", "jax_client"),
+    "client.sklearn_client": ("sklearn_client",),
+    "client.torch_client": ("torch_client", "torch_loop_client"),
 }
 __all__ = [
     "NumpyTrainer",

@@ -3,7 +3,7 @@
 from typing import Any
 
 from amsfl.methods.base import Method, Vector, average
-from amsfl.methods.momentum import Pace, accelerated
+from amsfl.methods.server_step import Pace, accelerated
 
 
 def amsfl(
@@ -15,13 +15,13 @@ def amsfl(
     averaging: float = 20.0,
     shrinking: float = 0.005,
 ) -> Method:
-    """Every client has its own number of steps, planned by what a second is worth (federation/planner.py).
+    """Every client has its own number of steps, planned by what a second is worth (planning/planner.py).
 
     y <- y - min(lr, polyak loss/||g||^2) g;   then one step more along the reading's own gradient
     D = sum_i u_i (y_i - a),   u_i = w_i tau_i^-balance sum_j w_j tau_j^balance,   tau = steps + 1
     x+ = a + s D;   a+ = x+ + m (x+ - x);   what is scored: the mean of the x, weighing late ones more
 
-    s is the server's secant step and m Nesterov's momentum, up to `momentum` (methods/momentum.py). Each
+    s is the server's secant step and m Nesterov's momentum, up to `momentum` (methods/server_step.py). Each
     part has a switch: polyak=0 takes lr as it is, closing=0 discards the reading's gradient, balance=0
     averages plainly and balance=1 as FedNova does, secant=0 leaves s at 1, momentum=0 and averaging=0
     leave a and the scored model at x. All off, this is the paper's method: FedAvg's arithmetic with

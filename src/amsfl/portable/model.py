@@ -13,14 +13,14 @@ from safetensors.numpy import save as save_tensors
 
 from amsfl.core import DiskError, Remark, UserError
 from amsfl.data.dataset import Amount
-from amsfl.data.reading import from_frame, read
-from amsfl.data.recipe import Recipe, doubts, encode
+from amsfl.data.preprocessing import Recipe, doubts, encode
+from amsfl.data.read_table import from_frame, read
 from amsfl.portable.card import card
 from amsfl.portable.compute import logits
 from amsfl.portable.network import Array, Part, Tensors, shapes
-from amsfl.record import Damaged, plain, typed
+from amsfl.record import Damaged, from_plain, plain
 from amsfl.record.run_reader import ABOUT_MODEL, BEST, CARD, MODEL
-from amsfl.record.text import seal, unseal
+from amsfl.record.sealed_text import seal, unseal
 
 FILES = {"last": MODEL, "best": BEST}
 BLOCK = 4096  # rows at once
@@ -195,9 +195,11 @@ def load(folder: str | Path, which: str = "last") -> PortableModel:
         if sha256(content).hexdigest() != found["sha256"][path.name]:
             raise Damaged(f"{path.name} was changed")
         tensors = load_tensors(content)
-        layers = tuple(typed(Part, {"many": 0} | part) for part in found["layers"])  # older files lack it
-        recipe = None if found["recipe"] is None else typed(Recipe, found["recipe"])
-        amount = None if found.get("amount") is None else typed(Amount, found["amount"])
+        layers = tuple(
+            from_plain(Part, {"many": 0} | part) for part in found["layers"]
+        )  # older files lack it
+        recipe = None if found["recipe"] is None else from_plain(Recipe, found["recipe"])
+        amount = None if found.get("amount") is None else from_plain(Amount, found["amount"])
         wrong = [name for name, shape in shapes(layers).items() if tensors[name].shape != shape]
         if wrong:
             raise Damaged(f"{wrong[0]} has another shape than {ABOUT_MODEL} says")

@@ -1,10 +1,10 @@
 """What clients' rows tell, and how much of that may be told: the accountant and the list of what leaves."""
 
 from amsfl.privacy.accounting import Event, Site, composed, epsilon, noise_for, steps_within
-from amsfl.privacy.clipped import clipped
-from amsfl.privacy.guard import guarded
+from amsfl.privacy.budget_plan import Spread, alike, by_worth
+from amsfl.privacy.client_level import guarded
 from amsfl.privacy.ledger import UNLIMITED, Ledger, lasting, ledger
-from amsfl.privacy.spread import Spread, alike, by_worth
+from amsfl.privacy.record_level import with_clipping
 
 __all__ = [
     "UNLIMITED",
@@ -14,7 +14,6 @@ __all__ = [
     "Spread",
     "alike",
     "by_worth",
-    "clipped",
     "composed",
     "epsilon",
     "guarded",
@@ -22,4 +21,5 @@ __all__ = [
     "ledger",
     "noise_for",
     "steps_within",
+    "with_clipping",
 ]

@@ -7,7 +7,7 @@ import numpy as np
 
 from amsfl.core import UserError
 from amsfl.privacy.accounting import Site, epsilon, mark, noise_for, steps_within
-from amsfl.privacy.spread import Spread
+from amsfl.privacy.budget_plan import Spread
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 UNLIMITED = 2**62

@@ -5,6 +5,7 @@ from amsfl.record.folder import MANIFEST, holds_record, read_manifest, read_seal
 from amsfl.record.lock import Busy, locked
 from amsfl.record.outputs import publish
 from amsfl.record.parts import check_cut, holds_parts, part_folder, read_study
+from amsfl.record.plain_data import from_plain, plain
 from amsfl.record.run import RunWriter, check_free, create, reopen
 from amsfl.record.run_reader import read_run
 from amsfl.record.schema import (
@@ -20,9 +21,8 @@ from amsfl.record.schema import (
     TrialRecord,
     flat,
 )
+from amsfl.record.sealed_text import Damaged, dumps
 from amsfl.record.study import StudyWriter
-from amsfl.record.text import Damaged, dumps
-from amsfl.record.typed import plain, typed
 from amsfl.record.verify import verify
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "create",
     "dumps",
     "flat",
+    "from_plain",
     "holds_parts",
     "holds_record",
     "locked",
@@ -58,7 +59,6 @@ __all__ = [
     "read_study",
     "reopen",
     "safe_name",
-    "typed",
     "verify",
     "write_atomically",
     "write_sealed",

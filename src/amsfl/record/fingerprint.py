@@ -9,7 +9,7 @@ import numpy as np
 from amsfl.core import UserError
 from amsfl.core.scores import aimed
 from amsfl.record.schema import Array, Manifest
-from amsfl.record.text import checksum, dumps
+from amsfl.record.sealed_text import checksum, dumps
 
 # What may change when a run goes on: how long it is, how often it is saved, where its data lies, who shares
 # its model; and how a server of real clients waits for them.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from amsfl.core import DiskError, UserError
-from amsfl.record import disk, text
+from amsfl.record import disk, sealed_text
 from amsfl.record.lock import Lock
 from amsfl.record.schema import FORMAT, Manifest, MethodFacts
 
@@ -37,17 +37,17 @@ def read_manifest(folder: Path, *kinds: str) -> Manifest:
     with disk.sentences("read", path):
         content = path.read_bytes()
     try:
-        found = text.loads(content)
+        found = sealed_text.loads(content)
         if found.get("format") != FORMAT:
             raise DiskError(
                 f"The record in {str(folder)!r} has format {found.get('format')!r}, and this amsfl reads and "
                 f"writes format {FORMAT}: use the amsfl that wrote it ({found.get('version', 'unknown')}), "
                 "or start a new one in another folder."
             )
-        found = text.unseal(content)
+        found = sealed_text.unseal(content)
         methods = {entry: MethodFacts(**facts) for entry, facts in found.pop("methods").items()}
         manifest = Manifest(**found, methods=methods)
-    except (text.Damaged, TypeError, KeyError, AttributeError) as bad:
+    except (sealed_text.Damaged, TypeError, KeyError, AttributeError) as bad:
         raise DiskError(
             f"{str(path)!r} is damaged ({bad}); what is in the folder cannot be told without it: start a new "
             "record in another folder."
@@ -61,7 +61,7 @@ def read_manifest(folder: Path, *kinds: str) -> Manifest:
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     plain = manifest._asdict()
     plain["methods"] = {entry: facts._asdict() for entry, facts in manifest.methods.items()}
-    disk.write_atomically(folder / MANIFEST, text.seal(plain))
+    disk.write_atomically(folder / MANIFEST, sealed_text.seal(plain))
 
 
 def check_free(folder: Path, files: Iterable[str], kinds: Sequence[str], force: bool) -> Manifest | None:
@@ -125,8 +125,8 @@ def read_settings(
     with disk.sentences("read", path):
         content = path.read_bytes()
     try:
-        return text.unseal_toml(content, manifest.identity)
-    except text.Damaged as bad:
+        return sealed_text.unseal_toml(content, manifest.identity)
+    except sealed_text.Damaged as bad:
         raise damaged(path, why(content) or bad, then) from None
 
 
@@ -135,11 +135,11 @@ def read_sealed(path: Path, then: str, start: int = 0) -> dict[str, Any]:
     with disk.sentences("read", path):
         content = path.read_bytes()
     try:
-        return text.unseal(content, start)
-    except text.Damaged as bad:
+        return sealed_text.unseal(content, start)
+    except sealed_text.Damaged as bad:
         raise damaged(path, bad, then) from None
 
 
 def write_sealed(path: Path, value: dict[str, Any], start: int = 0) -> None:
     """JSON that notices when it was changed, whole or not at all."""
-    disk.write_atomically(path, text.seal(value, start))
+    disk.write_atomically(path, sealed_text.seal(value, start))

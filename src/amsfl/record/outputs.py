@@ -5,7 +5,7 @@ from pathlib import Path
 from zlib import crc32
 
 from amsfl.core import DiskError, UserError
-from amsfl.record import disk, text
+from amsfl.record import disk, sealed_text
 from amsfl.record.lock import locked
 
 LISTED = "report.json"
@@ -42,8 +42,8 @@ def listed(where: Path) -> dict[str, str]:
     with disk.sentences("read", path):
         content = path.read_bytes()
     try:
-        return {str(name): str(crc) for name, crc in text.unseal(content)["files"].items()}
-    except (text.Damaged, KeyError, AttributeError) as bad:
+        return {str(name): str(crc) for name, crc in sealed_text.unseal(content)["files"].items()}
+    except (sealed_text.Damaged, KeyError, AttributeError) as bad:
         raise DiskError(
             f"{str(path)!r} is damaged ({bad}); remove it and the report, then run 'amsfl report' again."
         ) from None
@@ -60,4 +60,4 @@ def changed(where: Path) -> list[str]:
 
 
 def _list(where: Path, files: dict[str, str]) -> None:
-    disk.write_atomically(where / LISTED, text.seal({"files": files}))
+    disk.write_atomically(where / LISTED, sealed_text.seal({"files": files}))

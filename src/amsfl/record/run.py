@@ -13,7 +13,7 @@ from typing import Any
 from safetensors.numpy import save as save_tensors
 
 from amsfl.core import DiskError
-from amsfl.record import disk, folder, text
+from amsfl.record import disk, folder, sealed_text
 from amsfl.record.lock import Lock
 from amsfl.record.run_reader import (
     CONFIG,
@@ -58,7 +58,7 @@ class RunWriter:
 
     def append(self, record: RoundRecord) -> None:
         """One more line. Not yet on the disk: that is a checkpoint's business."""
-        line, crc = text.seal_line(record._asdict(), self.crc)
+        line, crc = sealed_text.seal_line(record._asdict(), self.crc)
         with disk.sentences("written", self.where / ROUNDS, self._again):
             disk.write_all(self._rounds(), line)
         self.crc = crc
@@ -71,7 +71,7 @@ class RunWriter:
             "round": point.round,
             "arrays": name,
             "sha256": sha256(content).hexdigest(),
-            "host": text.exact(point.host),
+            "host": sealed_text.exact(point.host),
         }
         with disk.sentences("written", self.where / ROUNDS, self._again):
             os.fsync(self._rounds())  # a power cut must not leave fewer rounds than this
@@ -176,4 +176,4 @@ def _entered(where: Path, lock: Lock) -> RunWriter:
 
 
 def _write_config(where: Path, manifest: Manifest) -> None:
-    disk.write_atomically(where / CONFIG, text.seal_toml(config_of(manifest), manifest.identity))
+    disk.write_atomically(where / CONFIG, sealed_text.seal_toml(config_of(manifest), manifest.identity))

@@ -8,7 +8,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 
 from amsfl.core import DiskError
-from amsfl.record import disk, folder, text
+from amsfl.record import disk, folder, sealed_text
 from amsfl.record.schema import Checkpoint, Manifest, RoundRecord, RunRecord, Summary
 
 CONFIG, ROUNDS, POINTER, SUMMARY = "config.toml", "rounds.jsonl", "checkpoint.json", "summary.json"
@@ -66,8 +66,8 @@ def config_of(manifest: Manifest) -> dict[str, Any]:
 def _edited(content: bytes, manifest: Manifest) -> str:
     """Which settings somebody changed, where that can be told."""
     try:
-        found = text.toml(content)
-    except text.Damaged:
+        found = sealed_text.toml(content)
+    except sealed_text.Damaged:
         return ""
     was = manifest.settings
     changed = [key for key in sorted(found.keys() | was.keys()) if found.get(key) != was.get(key)]
@@ -82,23 +82,23 @@ def _put_back(where: Path) -> str:
     )
 
 
-def lines(where: Path, manifest: Manifest, at_most: int | None = None) -> text.Lines:
+def lines(where: Path, manifest: Manifest, at_most: int | None = None) -> sealed_text.Lines:
     """What of rounds.jsonl is whole."""
     path = where / ROUNDS
     if not disk.there(path):
-        return text.Lines([], manifest.identity, 0)
+        return sealed_text.Lines([], manifest.identity, 0)
     with disk.sentences("read", path):
         content = path.read_bytes()
-    return text.unseal_lines(content, manifest.identity, at_most)
+    return sealed_text.unseal_lines(content, manifest.identity, at_most)
 
 
-def records(where: Path, found: text.Lines) -> list[RoundRecord]:
+def records(where: Path, found: sealed_text.Lines) -> list[RoundRecord]:
     """The lines as records, if none of them is damaged."""
     try:
         if found.bad:
-            raise text.Damaged(found.bad)
+            raise sealed_text.Damaged(found.bad)
         return [RoundRecord.of(row) for row in found.rows]
-    except (text.Damaged, TypeError) as bad:
+    except (sealed_text.Damaged, TypeError) as bad:
         raise folder.damaged(where / ROUNDS, bad, restart(where)) from None
 
 
@@ -121,7 +121,7 @@ def load_checkpoint(where: Path, manifest: Manifest) -> Checkpoint | None:
     if sha256(content).hexdigest() != found["sha256"]:
         raise folder.damaged(path, "its checksum does not fit", restart(where))
     try:
-        return Checkpoint(found["round"], load_tensors(content), text.from_exact(found["host"]))
+        return Checkpoint(found["round"], load_tensors(content), sealed_text.from_exact(found["host"]))
     except SafetensorError as bad:
         raise folder.damaged(path, bad, restart(where)) from None
 

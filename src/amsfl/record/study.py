@@ -7,7 +7,7 @@ from typing import Any
 from zlib import crc32
 
 from amsfl.core import UserError
-from amsfl.record import disk, folder, text
+from amsfl.record import disk, folder, sealed_text
 from amsfl.record.lock import Lock
 from amsfl.record.schema import Manifest, RoundRecord, StudyRecord, Summary, TrialRecord
 
@@ -38,7 +38,7 @@ class StudyWriter:
             return
         row = {"entry": entry, "trial": trial, "round": _short(record)}
         with suppress(OSError):
-            line, crc = text.seal_line(row, self.crc)
+            line, crc = sealed_text.seal_line(row, self.crc)
             disk.append(self.where / RUNNING, line)
             self.crc = crc
 
@@ -73,7 +73,7 @@ class StudyWriter:
             folder.write_manifest(self.where, self.manifest)
         lines, crc = [], _start(self.manifest, name)
         for trial in trials:
-            line, crc = text.seal_line(_row(trial), crc)
+            line, crc = sealed_text.seal_line(_row(trial), crc)
             lines.append(line)
         disk.make_folder(path.parent)
         disk.write_atomically(path, b"".join(lines))
@@ -99,7 +99,7 @@ def enter(where: Path, lock: Lock) -> StudyWriter:
 
 
 def write_settings(where: Path, manifest: Manifest) -> None:
-    disk.write_atomically(where / SETTINGS, text.seal_toml(manifest.settings, manifest.identity))
+    disk.write_atomically(where / SETTINGS, sealed_text.seal_toml(manifest.settings, manifest.identity))
 
 
 def read_study(where: Path) -> StudyRecord:
@@ -134,14 +134,14 @@ def read_trials(where: Path, manifest: Manifest, name: str) -> list[TrialRecord]
     with disk.sentences("read", path):
         content = path.read_bytes()
     try:
-        lines = text.unseal_lines(content, _start(manifest, name))
+        lines = sealed_text.unseal_lines(content, _start(manifest, name))
         trials = [_trial(row) for row in lines.rows]
         if lines.bad:
-            raise text.Damaged(lines.bad)
+            raise sealed_text.Damaged(lines.bad)
         if not trials or lines.end != len(content) or name != _name(entry, trials[0].trial, trials[-1].trial):
-            raise text.Damaged("lines are missing at its end")
+            raise sealed_text.Damaged("lines are missing at its end")
         return trials
-    except (text.Damaged, TypeError, KeyError) as bad:
+    except (sealed_text.Damaged, TypeError, KeyError) as bad:
         then = "remove it, and the study's command runs these trials again."
         raise folder.damaged(path, bad, then) from None
 

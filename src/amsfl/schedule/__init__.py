@@ -4,13 +4,13 @@ from amsfl.schedule import policy, problem
 plan = policy("price")(problem(weights, step_seconds, comm_seconds, gain, drift, budget=2.0))
 """
 
-from amsfl.schedule.check import T_MAX, problem, valued
+from amsfl.schedule.build import T_MAX, problem, valued
 from amsfl.schedule.explain import WORDS, summary, table
 from amsfl.schedule.optimise import as_plan
 from amsfl.schedule.policy import Policy, Signals
 from amsfl.schedule.problem import Problem, Resource, rate, seconds, utility, within, worth
+from amsfl.schedule.published_rules import adacomm, decaying, speed, wang
 from amsfl.schedule.registry import POLICIES, exact, greedy, names, policy, price
-from amsfl.schedule.rivals import adacomm, decaying, speed, wang
 from amsfl.schedule.simple import fill, fixed, printed
 
 __all__ = [

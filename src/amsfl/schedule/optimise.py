@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from amsfl.core import Plan
+from amsfl.schedule.gain_rate import plans, unlimited
 from amsfl.schedule.lagrange import spent
 from amsfl.schedule.price import Answer
 from amsfl.schedule.price import solve as by_price
@@ -34,7 +35,6 @@ from amsfl.schedule.problem import (
     worth,
     worthless,
 )
-from amsfl.schedule.unlimited import plans, unlimited
 
 Solver = Callable[[Problem, Ints, Floats, Floats, Floats], Answer]
 DEADLINES = 64  # deadlines tried with an approximate solver and further resources

@@ -5,13 +5,13 @@ from functools import partial
 from typing import Any
 
 from amsfl.core import Kind, Plan
-from amsfl.schedule.aloft import alone
+from amsfl.schedule.asynchronous import alone
 from amsfl.schedule.exact import exact as solve_exactly
 from amsfl.schedule.greedy import solve as one_by_one
 from amsfl.schedule.optimise import optimise, optimise_all
 from amsfl.schedule.policy import Policy, Signals
 from amsfl.schedule.problem import Problem
-from amsfl.schedule.rivals import adacomm, decaying, speed, wang
+from amsfl.schedule.published_rules import adacomm, decaying, speed, wang
 from amsfl.schedule.simple import fill, fixed, printed
 
 

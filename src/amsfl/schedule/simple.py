@@ -6,7 +6,7 @@ from itertools import count
 import numpy as np
 
 from amsfl.core import Plan, UserError
-from amsfl.schedule.check import MOST_STEPS
+from amsfl.schedule.build import MOST_STEPS
 from amsfl.schedule.lagrange import spent
 from amsfl.schedule.optimise import as_plan
 from amsfl.schedule.policy import Policy, Signals, whole

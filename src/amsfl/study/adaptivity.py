@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from amsfl import clock, schedule
 from amsfl.data import Dataset
-from amsfl.federation import Own, RunConfig, make_config, run_batch
-from amsfl.federation.setup import work_of
 from amsfl.record import locked, read_sealed, write_sealed
+from amsfl.simulation import CustomParts, RunConfig, make_config, run_batch
+from amsfl.simulation.setup import work_of
 
 ALPHAS = (0.1, 0.5)
 PROFILES = ("mild", "wild", "slow-big", "far", "wan")
@@ -99,7 +99,7 @@ def run(
             paths: list[dict[str, Any]] = []
             for begin in range(0, len(unit.configs), CHUNK):
                 part = unit.configs[begin : begin + CHUNK]
-                for config, result in zip(part, run_batch(part, Own(dataset)), strict=True):
+                for config, result in zip(part, run_batch(part, CustomParts(dataset)), strict=True):
                     paths.append(_path(config, result.rounds)._asdict())
             write_sealed(_file(folder, unit.name), {"name": unit.name, "paths": paths})
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from amsfl.data import Dataset
-from amsfl.federation import RunConfig, make_config
+from amsfl.simulation import RunConfig, make_config
 from amsfl.study import units as units_
 from amsfl.study.units import Unit
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from amsfl import data
 from amsfl.data import Dataset
-from amsfl.federation import Own, RunConfig, make_config, run_batch
 from amsfl.privacy.audit import Guesses, guess, lower_bound
 from amsfl.record import dumps
+from amsfl.simulation import CustomParts, RunConfig, make_config, run_batch
 
 LOUD = 5.0  # what a canary has in its column: its gradient is then cut to the clipping norm at first
 COMMON = {"model": "softmax", "clients": 5, "batch": 32, "steps": 10, "lr": 0.5, "partition": "column"}
@@ -95,7 +95,7 @@ def audit(
     found = planted(pool, canaries, COMMON["clients"], "quantity:1", seed)  # type: ignore[arg-type]
     told = COMMON | how | {"seed": seed, "rounds": rounds, "eval_every": rounds, "details": False}
     config: RunConfig = make_config(told if "privacy" in how else told | {"epsilon": epsilon})
-    (result,) = run_batch([config], Own(found.dataset))
+    (result,) = run_batch([config], CustomParts(found.dataset))
     task = result.parts.task
     params = task.unravel(result.params)  # type: ignore[arg-type]  # a numpy vector does as well
     guesses: Guesses = guess(scores(found, lambda rows: task.model.apply(params, rows)), found.inside)

@@ -77,8 +77,9 @@ def measure(
 ) -> dict[str, Any]:
     """Client steps a second over the rounds, and whether it really trained; with `more` settings."""
     from amsfl.engines import Orders, metrics  # before jax, which it sets up
-    from amsfl.federation import make_config
-    from amsfl.federation.setup import Own, prepare
+    from amsfl.settings.custom import CustomParts
+    from amsfl.simulation import make_config
+    from amsfl.simulation.setup import prepare
 
     import jax  # isort: skip
 
@@ -95,7 +96,7 @@ def measure(
             **(more or {}),
         }
     )
-    parts = prepare(config, [0], Own(data))
+    parts = prepare(config, [0], CustomParts(data))
     rng = np.random.default_rng(0)
     steps, lr = np.full((1, job.cohort), job.steps), np.array([LR])
     weights = parts.task.shards.weights

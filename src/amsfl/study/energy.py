@@ -12,8 +12,8 @@ import numpy as np
 
 from amsfl.core import UserError
 from amsfl.data import Dataset
-from amsfl.federation import Own, Result, RunConfig, make_config
-from amsfl.federation.setup import prepare
+from amsfl.simulation import CustomParts, Result, RunConfig, make_config
+from amsfl.simulation.setup import prepare
 from amsfl.study import units
 from amsfl.study.units import Unit
 
@@ -51,7 +51,7 @@ class Row(NamedTuple):
 def limits(settings: dict[str, Any], dataset: Dataset) -> list[float | None]:
     """Multiples of the least that a round can spend, rounded to three digits, and none."""
     config = make_config({**settings, "seed": 0})
-    account = prepare(config, [0], Own(dataset)).costs[0].accounts.get("joules")
+    account = prepare(config, [0], CustomParts(dataset)).costs[0].accounts.get("joules")
     if account is None:
         raise UserError(
             f"The profile {config.profile!r} does not say what clients spend; give a table with the columns "

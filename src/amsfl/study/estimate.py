@@ -3,8 +3,8 @@
 import time
 
 from amsfl.data import Dataset
-from amsfl.federation import RunConfig, run_trials
 from amsfl.record import StudyWriter
+from amsfl.simulation import RunConfig, run_trials
 from amsfl.study.run import Unit
 from amsfl.study.settings import Study
 

@@ -15,11 +15,11 @@ import numpy as np
 from amsfl import clock, methods
 from amsfl.core import DiskError, UserError
 from amsfl.data import Dataset
-from amsfl.federation import Own, RunConfig, make_config, run_batch
-from amsfl.federation.ends import round_end_of
-from amsfl.federation.planner import policy_of
-from amsfl.federation.setup import client_names, load_data
+from amsfl.planning.planner import policy_of
 from amsfl.record import dumps, read_sealed, write_sealed
+from amsfl.settings.round_ends import round_end_of
+from amsfl.simulation import CustomParts, RunConfig, make_config, run_batch
+from amsfl.simulation.setup import client_names, load_data
 
 PATIENCE = 10.0
 ROUNDS = 300  # at most
@@ -166,7 +166,7 @@ def _run(unit: Unit, dataset: Dataset, best: float) -> list[Row]:
     planned = not policy_of(unit.trials[0], method).steps
     limit = None if planned or not np.isfinite(best) else PATIENCE * best
     trials = [each.model_copy(update={"seconds": limit}) for each in unit.trials]
-    summaries = [result.summary for result in run_batch(trials, Own(dataset=dataset))]
+    summaries = [result.summary for result in run_batch(trials, CustomParts(dataset=dataset))]
     rows: dict[tuple[int, float], Row] = {}
     for config, summary in zip(trials, summaries, strict=True):
         fresh = Row(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from amsfl.federation import Result, RunConfig, make_config
+from amsfl.simulation import Result, RunConfig, make_config
 from amsfl.study import units
 from amsfl.study.units import Unit
 

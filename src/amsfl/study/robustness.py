@@ -15,10 +15,10 @@ import numpy as np
 
 from amsfl.core import Plan
 from amsfl.data import Dataset
-from amsfl.federation import Own, RunConfig, make_config
 from amsfl.record import RoundRecord
 from amsfl.schedule import Policy, Problem, Signals
 from amsfl.schedule.optimise import as_plan
+from amsfl.simulation import CustomParts, RunConfig, make_config
 from amsfl.study import units as units_
 from amsfl.study.units import Unit
 
@@ -119,7 +119,7 @@ def units(
                 f"{name}, {count} of {COMMON['clients']} attack",
                 {"name": name, "foes": count},
                 [make_config(common | {"attack": each, "seed": seed}) for each in specs for seed in seeds],
-                Own(policy=unequal() if name.endswith(UNEQUAL) else None),
+                CustomParts(policy=unequal() if name.endswith(UNEQUAL) else None),
             )
 
 

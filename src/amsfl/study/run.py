@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from amsfl.core import UserError, score
 from amsfl.data import Dataset
-from amsfl.federation import run_trials
-from amsfl.federation.audience import begun
 from amsfl.record import RoundRecord, StudyWriter
+from amsfl.simulation import run_trials
+from amsfl.simulation.observers import begun
 from amsfl.study import store
 from amsfl.study.settings import CHUNK, Study
 from amsfl.track import Begun, Given, Told, make, tracking

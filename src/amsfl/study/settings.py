@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 from amsfl.core import UserError, nearest
 from amsfl.data import Dataset
-from amsfl.federation import Own, RunConfig, make_config, read_toml
-from amsfl.federation.ends import whole_rounds
-from amsfl.federation.planner import policy_of
-from amsfl.federation.setup import method_of
+from amsfl.planning.planner import policy_of
 from amsfl.record import safe_name
+from amsfl.settings.round_ends import whole_rounds
+from amsfl.simulation import CustomParts, RunConfig, make_config, read_toml
+from amsfl.simulation.setup import method_of
 
 HERE = Path(__file__).parent
 REPRODUCE, COMPARE = HERE / "reproduce.toml", HERE / "compare.toml"
@@ -42,11 +42,11 @@ class Study(NamedTuple):
     reference: str  # the entry that the others are tested against
     run: dict[str, Any]  # settings of `amsfl run` for everybody
     methods: dict[str, dict[str, Any]]  # entry -> its own settings; `method` is the entry's name if absent
-    objects: dict[str, Own] = {}  # noqa: RUF012 (never changed) entry -> what of it is an object, not a name
+    objects: dict[str, CustomParts] = {}  # noqa: RUF012 (never changed) entry -> what of it is an object, not a name
     searched: dict[str, Any] = {}  # noqa: RUF012 (never changed) entry -> what tune.py tried and found
 
-    def own(self, entry: str) -> Own:
-        return self.objects.get(entry, Own())
+    def own(self, entry: str) -> CustomParts:
+        return self.objects.get(entry, CustomParts())
 
     def config(self, entry: str) -> RunConfig:
         own = {"method": entry, **self.methods[entry]}

@@ -6,11 +6,11 @@ from typing import Any
 from amsfl import clock
 from amsfl.core import UserError
 from amsfl.data import Dataset
-from amsfl.federation import Own, Result, facts
-from amsfl.federation.setup import client_names, method_of
 from amsfl.record import Manifest, RoundRecord, StudyWriter, TrialRecord, folder
 from amsfl.record import study as on_disk
-from amsfl.record.text import checksum
+from amsfl.record.sealed_text import checksum
+from amsfl.simulation import CustomParts, Result, provenance
+from amsfl.simulation.setup import client_names, method_of
 from amsfl.study.settings import Study
 
 PLACES = ("data_dir",)  # where the user keeps things: no part of a study, and of no use elsewhere
@@ -83,15 +83,18 @@ def searched(where: Path) -> dict[str, Any]:
 
 
 def manifest(study: Study, dataset: Dataset) -> Manifest:
-    settings, made = described(study, dataset), facts.of_data(dataset)
+    settings, made = described(study, dataset), provenance.of_data(dataset)
     return Manifest(
         kind="study",
         identity=checksum([{k: v for k, v in settings.items() if k not in FREE}, made]),
         files=[],
         settings=settings,
-        methods={entry: facts.of_method(method_of(study.config(entry), Own())) for entry in study.methods},
+        methods={
+            entry: provenance.of_method(method_of(study.config(entry), CustomParts()))
+            for entry in study.methods
+        },
         made_from=made,
-        machine=facts.versions(),
+        machine=provenance.versions(),
     )
 
 
@@ -113,7 +116,7 @@ def described(study: Study, dataset: Dataset) -> dict[str, Any]:
         "trials": study.trials,
         "seed": study.seed,
         "reference": study.reference,
-        **facts.about(dataset, speeds, names),
+        **provenance.about(dataset, speeds, names),
         "run": shared,
         "methods": {
             entry: {key: value for key, value in settings.items() if key not in shared}

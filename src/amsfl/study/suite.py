@@ -13,8 +13,8 @@ import numpy as np
 
 from amsfl import clock
 from amsfl.data import Dataset
-from amsfl.federation import Own, Result, RunConfig, make_config, run_batch
 from amsfl.record import locked, read_sealed, write_sealed
+from amsfl.simulation import CustomParts, Result, RunConfig, make_config, run_batch
 from amsfl.study.adaptivity import CHUNK, PARTS, RATES, STEPS, WORK
 from amsfl.study.suite_cases import CASES, Case
 
@@ -98,7 +98,7 @@ def _done(unit: Unit, data: Dataset) -> dict[str, Any]:
     tracks = []
     for begin in range(0, len(unit.configs), CHUNK):
         part = unit.configs[begin : begin + CHUNK]
-        results = run_batch(part, Own(data))
+        results = run_batch(part, CustomParts(data))
         tracks += [_track(unit, *pair)._asdict() for pair in zip(part, results, strict=True)]
     truth = np.bincount(data.evals["holdout"][1])
     majority = float(truth.max() / truth.sum())

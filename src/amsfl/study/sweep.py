@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amsfl.core import UserError, need
 from amsfl.data import Dataset
-from amsfl.data.reading import Frame
+from amsfl.data.read_table import Frame
 from amsfl.engines.models import Model
-from amsfl.federation import Own, Result, RunConfig, facts, make_config, run_batch
-from amsfl.federation.brought import brought, table_of
-from amsfl.federation.given import OWN_OF_A_TRIAL
-from amsfl.federation.progress import line
-from amsfl.federation.setup import load_data
 from amsfl.record import dumps, flat, locked, read_sealed, write_sealed
+from amsfl.settings.custom import brought, table_of
+from amsfl.settings.parse import OWN_OF_A_TRIAL
+from amsfl.simulation import CustomParts, Result, RunConfig, make_config, provenance, run_batch
+from amsfl.simulation.progress import line
+from amsfl.simulation.setup import load_data
 
 if TYPE_CHECKING:
     import pandas
@@ -33,7 +33,7 @@ class Run(NamedTuple):
     place: int
     swept: dict[str, Any]
     config: RunConfig
-    own: Own
+    own: CustomParts
 
 
 def sweep(
@@ -174,7 +174,11 @@ def _loaded(runs: Sequence[Run]) -> dict[str, Dataset]:
 
 def _name(run: Run, data: Dataset) -> str:
     """The same for the same settings, data and versions: such a run need not be run again."""
-    made = [run.config.model_dump(mode="json", exclude={"data_dir"}), facts.of_data(data), facts.versions()]
+    made = [
+        run.config.model_dump(mode="json", exclude={"data_dir"}),
+        provenance.of_data(data),
+        provenance.versions(),
+    ]
     return sha256(dumps(made).encode()).hexdigest()[:24]
 
 

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 from amsfl.core import UserError, nearest
 from amsfl.data import Dataset
 from amsfl.data.dataset import split
-from amsfl.federation import Result, RunConfig, facts, run_batch
-from amsfl.federation.planner import policy_of
-from amsfl.federation.setup import method_of
-from amsfl.record.text import checksum
+from amsfl.planning.planner import policy_of
+from amsfl.record.sealed_text import checksum
+from amsfl.simulation import Result, RunConfig, provenance, run_batch
+from amsfl.simulation.setup import method_of
 from amsfl.study.settings import Study
 
 APART = 1_000_003  # added to a study's seeds: the search's own partition, first model and sampling
@@ -58,7 +58,7 @@ def tuned(
     if level == "none":
         return study
     apart = _apart(dataset, study.seed)
-    rows = facts.of_data(apart)
+    rows = provenance.of_data(apart)
     methods, searched = dict(study.methods), {}
     for entry in study.methods:
         keys = [key for key in needed(study, entry) if key not in fixed]

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from amsfl.data import Dataset
-from amsfl.federation import Own, Result, RunConfig, run_batch
 from amsfl.record import Busy, locked, read_sealed, write_sealed
+from amsfl.simulation import CustomParts, Result, RunConfig, run_batch
 
 AGAIN = "remove it, and the study runs it again."
 
@@ -16,7 +16,7 @@ class Unit(NamedTuple):
     name: str  # its file's, and what is said while it runs
     about: dict[str, Any]  # what is kept of it beside the ends of its trials
     configs: list[RunConfig]
-    own: Own = Own()  # a policy or a method of its own; data are the study's
+    own: CustomParts = CustomParts()  # a policy or a method of its own; data are the study's
 
 
 def run(

@@ -17,7 +17,7 @@ from amsfl.record import (
     read_sealed,
     write_sealed,
 )
-from amsfl.record.text import checksum
+from amsfl.record.sealed_text import checksum
 from amsfl.theory.check import check_run
 from amsfl.theory.claim import ClaimResult
 from amsfl.theory.problems import average, build, spread

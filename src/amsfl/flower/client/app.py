@@ -11,13 +11,13 @@ from flwr.clientapp import ClientApp
 from amsfl import methods, protocol, transmit
 from amsfl.clock.profile import SPENDING
 from amsfl.core import Kind, Transmit, UserError, spelled
-from amsfl.flower import wire
-from amsfl.flower.client import hidden, kept, probe, work
-from amsfl.flower.client.book import Purse, check_open, site_name
-from amsfl.flower.client.task import Pace, Task
-from amsfl.flower.client.work import Trainer, drives
+from amsfl.flower import messages
+from amsfl.flower.client import local_round, method_state, private_steps, step_timing
+from amsfl.flower.client.local_round import Trainer, drives
+from amsfl.flower.client.privacy_ledger import Purse, check_open, site_name
+from amsfl.flower.client.step_loop import Pace, Task
 from amsfl.methods import Method
-from amsfl.privacy import clipped
+from amsfl.privacy import with_clipping
 
 SPENDS = {name: name.replace("_", "-") for name in SPENDING}  # as node-configs spell it
 MakeTrainer = Callable[[Context], Trainer]
@@ -38,21 +38,21 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
 
     @app.query()
     def hello(message: Message, context: Context) -> Message:
-        ask = wire.scalars(message.content, "ask")
+        ask = messages.scalars(message.content, "ask")
         purse = Purse(context)
         clip = float(ask.get("clip", 0.0))
-        with hidden.silent(bool(clip)):
+        with private_steps.silent(bool(clip)):
             trainer = make(context)
-            nothing: tuple[wire.Vector, wire.Buffers] = (np.zeros(0, np.float32), {})
+            nothing: tuple[messages.Vector, messages.Buffers] = (np.zeros(0, np.float32), {})
             model = trainer.start(int(ask["seed"])) if ask["model"] else nothing
             leaves = trainer.leaves() if ask["model"] and hasattr(trainer, "leaves") else ()
-        why = hidden.why_open(trainer) if clip else ""
+        why = private_steps.why_open(trainer) if clip else ""
         node: Any = context.node_config
         speed: Any = node.get("known-step-seconds", 0.0)
         if not speed and ask.get("probe") and not why:
             given = int(ask["seed"]), int(ask["batch"]), pace_of(context), clip
-            speed = probe.step_seconds(trainer, *given)
-        hello = wire.Hello(
+            speed = step_timing.step_seconds(trainer, *given)
+        hello = messages.Hello(
             site_name(context),
             trainer.rows,
             *model,
@@ -63,41 +63,41 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
             why,
             {name: float(node[key]) for name, key in SPENDS.items() if key in node},
         )
-        return Message(wire.pack_hello(hello), reply_to=message)
+        return Message(messages.pack_hello(hello), reply_to=message)
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
         started = time.monotonic()
-        order, model = wire.unpack_order(message.content)
+        order, model = messages.unpack_order(message.content)
         private = bool(order.clip)
         if not private:
             check_open(context, order.run)
-        with hidden.silent(private):
+        with private_steps.silent(private):
             trainer = make(context)
         method = method_of(order, own)
         purse = Purse(context) if private else None
         if purse is not None:
-            hidden.check(trainer)
-            method = clipped(method, order.clip)
+            private_steps.check(trainer)
+            method = with_clipping(method, order.clip)
             order = order._replace(steps=purse.allow(order, trainer.rows), readings=False)
         if order.driven or drives(trainer):
             method = methods.driven(method)
         fresh = protocol.fresh(method, model.anchor)
-        mine, lost = kept.settle(kept.load(context, order), order, np.concatenate(fresh))
+        mine, lost = method_state.settle(method_state.load(context, order), order, np.concatenate(fresh))
         client, memory, own_state = np.split(mine, np.cumsum([len(part) for part in fresh]))
         driver: Any = trainer if drives(trainer) else None
         if driver:
             driver.recall(own_state)
         task = Task(order, pace_of(context), context.node_config)
-        look: Any = (lambda x, step: (0.0, hidden.gradient(trainer, order, x))) if private else None
-        with hidden.silent(private):
-            done = work.run(trainer, order, model, method, client, memory, task, look)
+        look: Any = (lambda x, step: (0.0, private_steps.gradient(trainer, order, x))) if private else None
+        with private_steps.silent(private):
+            done = local_round.run(trainer, order, model, method, client, memory, task, look)
         after = driver.kept() if driver else None
-        lost |= after is not None and not own_state.size and order.accepted != kept.NEVER
+        lost |= after is not None and not own_state.size and order.accepted != method_state.NEVER
         left = [done.client, done.memory, mine[:0] if after is None else after]
         taken = 0 if purse is None else purse.charge(order.run, done.steps)
-        kept.save(context, order, mine, np.concatenate(left))
-        reply = wire.Reply(
+        method_state.save(context, order, mine, np.concatenate(left))
+        reply = messages.Reply(
             order.run,
             order.round,
             order.client,
@@ -114,11 +114,11 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
             done.metrics,
             taken,
         )
-        return Message(wire.pack_reply(reply), reply_to=message)
+        return Message(messages.pack_reply(reply), reply_to=message)
 
     @app.evaluate()
     def evaluate(message: Message, context: Context) -> Message:
-        order, model = wire.unpack_order(message.content)
+        order, model = messages.unpack_order(message.content)
         check_open(context, order.run)
         trainer = make(context)
         trainer.begin(order, model, method_of(order, own))
@@ -130,7 +130,7 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
     return app
 
 
-def method_of(order: wire.Order, own: Own) -> Method:
+def method_of(order: messages.Order, own: Own) -> Method:
     """What the order names: the client's own, else one that is installed here. Never a file by its path."""
     links = [name for name, _ in spelled(order.transmit)]
     strange = _unknown(methods.METHODS, [order.method]), _unknown(transmit.TRANSMITS, links)
@@ -190,14 +190,14 @@ class NumpyTrainer:
     def __init__(
         self,
         rows: int,
-        start: wire.Vector,
-        gradient: Callable[[wire.Vector, int, wire.Order], tuple[float, wire.Vector]],
-        evaluate: Callable[[wire.Vector], dict[str, float]] | None = None,
+        start: messages.Vector,
+        gradient: Callable[[messages.Vector, int, messages.Order], tuple[float, messages.Vector]],
+        evaluate: Callable[[messages.Vector], dict[str, float]] | None = None,
     ):
         self.rows, self._start, self._gradient, self._evaluate = rows, start, gradient, evaluate
-        self.order: wire.Order | None = None
+        self.order: messages.Order | None = None
 
-    def start(self, seed: int) -> tuple[wire.Vector, wire.Buffers]:
+    def start(self, seed: int) -> tuple[messages.Vector, messages.Buffers]:
         """The first model, where the server asks this client for one.
 
         Args:
@@ -208,7 +208,7 @@ class NumpyTrainer:
         """
         return np.asarray(self._start, np.float32), {}
 
-    def begin(self, order: wire.Order, model: wire.Model, method: Method) -> None:
+    def begin(self, order: messages.Order, model: messages.Model, method: Method) -> None:
         """Called once before the steps of a round.
 
         Args:
@@ -220,7 +220,7 @@ class NumpyTrainer:
             raise UserError(f"Method {method.name!r} changes the loss itself; only jax_client can run it.")
         self.order = order
 
-    def lift(self, vector: wire.Vector) -> Any:
+    def lift(self, vector: messages.Vector) -> Any:
         """A flat vector as this trainer computes with it.
 
         Args:
@@ -231,7 +231,7 @@ class NumpyTrainer:
         """
         return vector
 
-    def lower(self, vector: Any) -> wire.Vector:
+    def lower(self, vector: Any) -> messages.Vector:
         """Back to what travels.
 
         Args:
@@ -258,7 +258,7 @@ class NumpyTrainer:
 
     probe = gradient
 
-    def buffers(self) -> wire.Buffers:
+    def buffers(self) -> messages.Buffers:
         """Arrays that are averaged and not trained.
 
         Returns:

@@ -13,7 +13,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save
 
 from amsfl.core import UserError
-from amsfl.flower.wire import Vector
+from amsfl.flower.messages import Vector
 
 PLAIN = (bool, int, float, str, type(None))
 

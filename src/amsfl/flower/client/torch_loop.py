@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 from flwr.app import Context
 
 from amsfl.core import UserError
-from amsfl.flower.client.task import Task
+from amsfl.flower.client.local_round import Walked
+from amsfl.flower.client.step_loop import Task
 from amsfl.flower.client.torch_module import TorchModule, flat
-from amsfl.flower.client.work import Walked
-from amsfl.flower.wire import Vector
+from amsfl.flower.messages import Vector
 
 
 class Loop(NamedTuple):

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from amsfl.core import UserError
-from amsfl.flower.wire import Buffers, Leaf, Model, Order, Vector
+from amsfl.flower.messages import Buffers, Leaf, Model, Order, Vector
 from amsfl.methods import Method
 
 Found = TypeVar("Found")

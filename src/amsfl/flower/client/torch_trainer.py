@@ -11,12 +11,12 @@ from flwr.app import Context
 
 from amsfl.core import UserError
 from amsfl.flower.client import optimizer_state, torch_batches, torch_rows
-from amsfl.flower.client.pedometer import Pedometer
-from amsfl.flower.client.tally import Tally
-from amsfl.flower.client.task import NoMoreData, Task
+from amsfl.flower.client.local_round import Walked
+from amsfl.flower.client.score_sums import Tally
+from amsfl.flower.client.step_equivalents import Pedometer
+from amsfl.flower.client.step_loop import NoMoreData, Task
 from amsfl.flower.client.torch_module import TorchModule, flat
-from amsfl.flower.client.work import Walked
-from amsfl.flower.wire import Model, Order, Vector
+from amsfl.flower.messages import Model, Order, Vector
 from amsfl.methods import Method
 
 NOTHING = object()

@@ -23,7 +23,7 @@ from typing import Any
 import tomli_w
 
 from amsfl.core import UserError
-from amsfl.flower.deploy import orphans
+from amsfl.flower.deploy import leftovers
 from amsfl.flower.deploy.certificates import Keys, trust
 from amsfl.flower.ports import free_port
 
@@ -83,7 +83,7 @@ class Federation:
                 start_new_session=True,  # its own group, and Ctrl-C is ours to handle
             )
             if self.book:
-                orphans.note(self.book, {who: process.pid for who, process in self.running.items()})
+                leftovers.note(self.book, {who: process.pid for who, process in self.running.items()})
         return self.running[name]
 
     def environment(self) -> dict[str, str]:
@@ -116,7 +116,7 @@ class Federation:
     def end(self, name: str, number: int = signal.SIGTERM, grace: float = 5.0) -> None:
         """End one process with its children: asked first, then made to."""
         process = self.running.pop(name)
-        children = orphans.descendants(process.pid)
+        children = leftovers.descendants(process.pid)
         for sign in (number, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGCONT)

@@ -13,25 +13,25 @@ import tomli_w
 
 from amsfl import record
 from amsfl.core import Remark, UserError
-from amsfl.federation import Own, private, serve_config
-from amsfl.federation.ends import round_end_of
-from amsfl.federation.planner import policy_of
-from amsfl.federation.remarks import remarks
-from amsfl.federation.setup import client_names, load_data, method_of
-from amsfl.flower.deploy import certificates, orphans, own_app
+from amsfl.flower.deploy import certificates, leftovers, user_app
+from amsfl.flower.deploy.handicaps import RUN
 from amsfl.flower.deploy.processes import Federation, loopback
 from amsfl.flower.deploy.shards import checksum, deal, rows_of
-from amsfl.flower.deploy.speeds import RUN
 from amsfl.flower.server.app import LENGTH
-from amsfl.flower.server.door import NAME
+from amsfl.flower.server.registration import NAME
+from amsfl.planning.planner import policy_of
 from amsfl.privacy.ledger import NOTHING
 from amsfl.record import Summary
+from amsfl.settings.remarks import remarks
+from amsfl.settings.round_ends import round_end_of
+from amsfl.simulation import CustomParts, privacy_settings, serve_config
+from amsfl.simulation.setup import client_names, load_data, method_of
 
 PROJECT: dict[str, Any] = {
     "build-system": {"requires": ["hatchling"], "build-backend": "hatchling.build"},
     "project": {"name": "amsfl-deploy", "version": "1.0.0", "description": "A local federation"},
 }
-MODULE = """from amsfl.flower.deploy.ready_made import client, server
+MODULE = """from amsfl.flower.deploy.builtin_app import client, server
 
 __all__ = ["client", "server"]
 """
@@ -95,9 +95,9 @@ def launch(
     killed deployment of this folder left running is ended first.
     """
     with record.locked(out, LOCK):
-        for name in orphans.end(out / orphans.BOOK):
+        for name in leftovers.end(out / leftovers.BOOK):
             say(f"Ended {name}, which a killed deployment had left running")
-        if orphans.remove_folder(out.resolve()):
+        if leftovers.remove_folder(out.resolve()):
             say("Removed the temporary folder that a killed deployment had left")
         return _launch(recall(out, recipe) if recipe.settings.get("resume") else recipe, out, say, started)
 
@@ -107,14 +107,14 @@ def _launch(
 ) -> Summary | None:
     home = Path(tempfile.mkdtemp(prefix="amsfl-"))
     try:
-        orphans.note_folder(out.resolve(), home)
+        leftovers.note_folder(out.resolve(), home)
         prepared = (_own if recipe.app else _ready_made)(recipe, home, out.resolve())
         if recipe.dealt not in ("", prepared.dealt):
             raise UserError("The deployment began with other data or another partition; go on with those.")
         remember(out, recipe._replace(dealt=prepared.dealt))
         clients = len(prepared.nodes)
         keys = certificates.make(home / "keys", clients) if recipe.tls else None
-        with loopback(home / "flower", keys, out.resolve() / orphans.BOOK) as running:
+        with loopback(home / "flower", keys, out.resolve() / leftovers.BOOK) as running:
             say(f"SuperLink on {running.address}{' with TLS' if keys else ''}, {clients} SuperNodes")
             for place, node in enumerate(_handicapped(prepared.nodes, recipe)):
                 if keys:
@@ -124,7 +124,7 @@ def _launch(
                 started(running)
             follow(running, prepared.app, say, ("",) if recipe.app else OURS)
     finally:
-        orphans.remove_folder(out.resolve())
+        leftovers.remove_folder(out.resolve())
         shutil.rmtree(home, ignore_errors=True)
     return record.read_run(out).summary if record.holds_record(out) else None
 
@@ -133,14 +133,14 @@ def _ready_made(recipe: Recipe, home: Path, out: Path) -> Prepared:
     """Our own app, with the data dealt to files."""
     settings = recipe.settings
     config = serve_config({key: value for key, value in settings.items() if key not in RUN})
-    method = method_of(config, Own(), config.clip if private.is_private(config) else 0.0)
+    method = method_of(config, CustomParts(), config.clip if privacy_settings.is_private(config) else 0.0)
     policy = policy_of(config, method)
     source = load_data(config)
     shards = deal(config, home / "shards", source)
     clients = len(shards)  # the data's own sites, where it has a column of them
     end = round_end_of(config, method, config.cohort or clients)  # refused before anything starts
-    private.check(config, method, policy, end)
-    own = private.remarks(config, method, NOTHING, rows_of(shards))
+    privacy_settings.check(config, method, policy, end)
+    own = privacy_settings.remarks(config, method, NOTHING, rows_of(shards))
     for line in (*remarks(config, method, policy, clients), *own):
         warnings.warn(line, Remark, stacklevel=2)
     _check_slowdowns(recipe, clients)
@@ -161,13 +161,13 @@ def _sayable(names: Sequence[str]) -> Sequence[str]:
 
 def _own(recipe: Recipe, home: Path, out: Path) -> Prepared:
     """The user's app, which finds its data itself: by `partition-id`, and by keys of its run-config."""
-    app = own_app.read(Path(recipe.app))
-    extra = own_app.known(app, own_app.parse(recipe.run_config))
-    clients = own_app.clients(app, recipe.settings, extra)
+    app = user_app.read(Path(recipe.app))
+    extra = user_app.known(app, user_app.parse(recipe.run_config))
+    clients = user_app.clients(app, recipe.settings, extra)
     serve_config({k: v for k, v in recipe.settings.items() if k not in RUN} | {"clients": clients})
     _check_slowdowns(recipe, clients)
     settings = {**recipe.settings, "clients": clients, "out": str(out)}
-    own_app.copy(app, home / "app", flat(settings) | extra)
+    user_app.copy(app, home / "app", flat(settings) | extra)
     return Prepared(home / "app", [_node(place, out) for place in range(clients)])
 
 
@@ -219,7 +219,9 @@ def recall(out: Path, asked: Recipe) -> Recipe:
 
 
 def _recipe(out: Path) -> Recipe:
-    return record.typed(Recipe, record.read_sealed(out / RECIPE, "choose another --out, or move it away."))
+    return record.from_plain(
+        Recipe, record.read_sealed(out / RECIPE, "choose another --out, or move it away.")
+    )
 
 
 def write_app(where: Path, settings: dict[str, Any]) -> None:

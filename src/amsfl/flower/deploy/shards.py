@@ -12,16 +12,16 @@ from amsfl.core import UserError
 from amsfl.core import score as score_of
 from amsfl.core.scores import usual
 from amsfl.data import Amount, Dataset
-from amsfl.data.recipe import Recipe
-from amsfl.federation import Own, Training
-from amsfl.federation.setup import client_names, load_data, method_of, scheme
-from amsfl.flower import numbers
-from amsfl.flower.client.for_jax import Shard, program
-from amsfl.flower.server.best import Form
-from amsfl.flower.wire import Buffers, Vector
+from amsfl.data.preprocessing import Recipe
+from amsfl.flower import regression_scores
+from amsfl.flower.client.jax_client import Shard, program
+from amsfl.flower.messages import Buffers, Vector
+from amsfl.flower.server.best_model import Form
 from amsfl.portable import PortableModel
-from amsfl.record import read_sealed, typed, write_sealed
+from amsfl.record import from_plain, read_sealed, write_sealed
 from amsfl.record.fingerprint import of_arrays
+from amsfl.simulation import CustomParts, Training
+from amsfl.simulation.setup import client_names, load_data, method_of, scheme
 
 FORM = "form.json"  # beside the splits: what of the data a model's file needs
 
@@ -33,7 +33,7 @@ def deal(config: Training, folder: Path, source: Dataset | None = None) -> list[
     """
     source = load_data(config) if source is None else source
     score_of(config.score, source.classes)  # a score that this label cannot have is said here
-    if not source.classes and method_of(config, Own()).objective is not None:
+    if not source.classes and method_of(config, CustomParts()).objective is not None:
         raise UserError(
             f"Method {config.method!r} learns from a teacher's classes, and the label of {source.name} is an "
             "amount; use another --method, or make each value a class: --task classification."
@@ -99,7 +99,7 @@ def scorer(
     """Server-side evaluation on server.npz: accuracy, loss, macro-F1 and recall, or R² and errors of amounts,
     as in simulation."""
     from amsfl.engines import Scores, metrics
-    from amsfl.federation.details import of_classes
+    from amsfl.simulation.detailed_scores import of_classes
 
     with np.load(folder / "server.npz", allow_pickle=False) as file:
         parts = {name: file[name] for name in file.files if "." in name}
@@ -113,7 +113,7 @@ def scorer(
             x, y = parts[f"{split}.x"], parts[f"{split}.y"]
             logits = np.asarray(program(model, x.shape[1], classes, None).logits(params, x), np.float64)
             if not classes:
-                found[split] = numbers.judged(logits, y, unit)
+                found[split] = regression_scores.judged(logits, y, unit)
                 continue
             top = logits.max(1, keepdims=True)
             likely = logits - top - np.log(np.exp(logits - top).sum(1, keepdims=True))
@@ -134,8 +134,8 @@ def form(folder: Path, model: str) -> Form | None:
         return None
     said = read_sealed(folder / FORM, "deal the data again.")
     network = program(model, len(said["features"]), len(said["classes"]), None)
-    recipe = None if said["recipe"] is None else typed(Recipe, said["recipe"])
-    amount = None if said["amount"] is None else typed(Amount, said["amount"])
+    recipe = None if said["recipe"] is None else from_plain(Recipe, said["recipe"])
+    amount = None if said["amount"] is None else from_plain(Amount, said["amount"])
     classes, features = (tuple(said[name]) for name in ("classes", "features"))
     like = PortableModel(network.layers, {}, classes, features, recipe, amount=amount)
     return Form(like, network.tensors)

@@ -160,7 +160,7 @@ def round_(node: dict[str, Any], make: Callable[[], Any] | None = None) -> Findi
     """One round in this process, with this site's own rows as the only client."""
     from amsfl.flower import jax_client, serve
     from amsfl.flower.deploy.shards import own_shard
-    from amsfl.flower.rehearsal import Rehearsal
+    from amsfl.flower.in_process import Rehearsal
 
     settings = {"method": "amsfl", "clients": 1, "rounds": 1, "poll": 0.01, "patience": 0.5}
     heard = io.StringIO()

@@ -16,8 +16,8 @@ import time
 from collections.abc import Sequence
 
 from amsfl.core import UserError
-from amsfl.flower.hasten import hasten
-from amsfl.flower.node.keeper import Keeper
+from amsfl.flower.node.worker_pool import Keeper
+from amsfl.flower.polling import hasten
 from amsfl.flower.ports import free_port
 
 IDLE = 3.0  # Flower's own sleep where there was no message

@@ -11,18 +11,18 @@ from flwr.superlink.grid import http_grid
 
 from amsfl.core import UserError
 from amsfl.core.scores import spoken
-from amsfl.federation import ServeConfig, serve_config
-from amsfl.federation.audience import audience
-from amsfl.federation.brought import brought
-from amsfl.federation.config import Simulation
-from amsfl.flower import numbers
-from amsfl.flower.hasten import hasten
-from amsfl.flower.server.best import Form
-from amsfl.flower.server.progress import Evaluate, Progress, deciding_split
-from amsfl.flower.server.rounds import Server
-from amsfl.flower.wire import Buffers, Vector
+from amsfl.flower import regression_scores
+from amsfl.flower.messages import Buffers, Vector
+from amsfl.flower.polling import hasten
+from amsfl.flower.server.best_model import Form
+from amsfl.flower.server.server import Server
+from amsfl.flower.server.state import Evaluate, Progress, deciding_split
 from amsfl.record import RoundRecord, read_manifest
 from amsfl.record.fingerprint import settings_now
+from amsfl.settings.custom import brought
+from amsfl.settings.definitions import Simulation
+from amsfl.simulation import ServeConfig, serve_config
+from amsfl.simulation.observers import audience
 from amsfl.track import make
 
 UPLOAD = 30.0  # seconds that the parts of a reply may take at least, however soon the deadline
@@ -161,8 +161,8 @@ def evaluator(apply: Callable[[Vector, Any], Any], splits: Mapping[str, tuple[An
         found: dict[str, dict[str, Any]] = {}
         for name, (x, y) in splits.items():
             logits = np.asarray(apply(params, x), np.float64)
-            if numbers.are_numbers(y):
-                found[name] = numbers.judged(logits, y)
+            if regression_scores.are_numbers(y):
+                found[name] = regression_scores.judged(logits, y)
                 continue
             top = logits.max(1, keepdims=True)
             likely = logits - top - np.log(np.exp(logits - top).sum(1, keepdims=True))

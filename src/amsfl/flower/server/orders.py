@@ -8,14 +8,14 @@ import numpy as np
 from amsfl import methods
 from amsfl.clock import Costs, round_seconds
 from amsfl.clock.spending import Account
-from amsfl.drift import plausible
-from amsfl.federation import ServeConfig
-from amsfl.federation.planner import Decision
-from amsfl.flower import wire
+from amsfl.drift import plausibility
+from amsfl.flower import messages
 from amsfl.flower.server import costs
-from amsfl.flower.server.progress import Progress
-from amsfl.flower.server.purse import Purse
+from amsfl.flower.server.privacy_budget import Purse
+from amsfl.flower.server.state import Progress
 from amsfl.methods import Method
+from amsfl.planning.planner import Decision
+from amsfl.simulation import ServeConfig
 
 UNMEASURED = 300.0  # deadline of a round nobody can predict yet
 AT_LEAST = 30.0  # an automatic deadline: starting a client's process alone takes seconds
@@ -54,18 +54,18 @@ class Desk:
         steps = np.minimum(decision.steps, most).astype(int)
         return predicted(decision._replace(steps=steps), cohort, expected), room.tolist()
 
-    def order(self, stand: Progress, who: int, steps: int, within: float, lr: float | None) -> wire.Order:
+    def order(self, stand: Progress, who: int, steps: int, within: float, lr: float | None) -> messages.Order:
         """An order that is about to be sent: its steps are in the book of privacy from here on."""
         config = self.config
         stand.begun[who] += steps
-        order = wire.Order(
+        order = messages.Order(
             stand.run,
             stand.round,
             stand.seats[who].accepted,
             who,
             steps,
             within,
-            plausible.doubt(self.method.combine).opening if lr is None else lr,
+            plausibility.doubt(self.method.combine).opening if lr is None else lr,
             lr is not None,
             config.batch,
             config.seed,
@@ -77,13 +77,13 @@ class Desk:
         )
         return self.purse.terms(order)
 
-    def question(self, stand: Progress, who: int) -> wire.Order:
+    def question(self, stand: Progress, who: int) -> messages.Order:
         """An order to score, not to train: no method has a part in that."""
         return self.order(stand, who, 0, 0.0, self.config.lr)._replace(
             method="fedavg", options={}, transmit="", driven=False
         )
 
-    def sent(self, model: wire.Model) -> wire.Model:
+    def sent(self, model: messages.Model) -> messages.Model:
         """What of the model travels: the method's server state only where clients work with it."""
         nothing = model.anchor[:0]
         return model._replace(

@@ -4,7 +4,7 @@ import numpy as np
 
 from amsfl.report.draw.client_lines import FEW, draw_lines, ink_legend
 from amsfl.report.draw.drawing import Drawn, canvas, legend, name
-from amsfl.report.draw.heat import heat_map
+from amsfl.report.draw.step_map import heat_map
 from amsfl.report.measure import clients
 from amsfl.report.measure.measures import Measured
 from amsfl.report.measure.subject import Study

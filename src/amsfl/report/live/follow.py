@@ -8,18 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from amsfl.core import Score, UserError
-from amsfl.record import (
-    Manifest,
-    RoundRecord,
-    Summary,
-    folder,
-    follow,
-    parts,
-    read_manifest,
-    run_reader,
-    study,
-)
-from amsfl.report.live import sites, track, words
+from amsfl.record import Manifest, RoundRecord, Summary, folder, parts, read_manifest, run_reader, study, tail
+from amsfl.report.live import page_text, sites, track
 from amsfl.report.live.track import Latest
 
 AT_MOST = 2000  # events of one answer: a phone takes a long record in parts
@@ -37,10 +27,10 @@ class Follower:
         self.generation += 1
         self.manifest = manifest
         self.events: list[Event] = []
-        self.lines = self.trouble = follow.Tail(0)
+        self.lines = self.trouble = tail.Tail(0)
         if manifest:
             study_of_many = manifest.kind == "study"
-            self.lines = follow.Tail(study.running_start(manifest) if study_of_many else manifest.identity)
+            self.lines = tail.Tail(study.running_start(manifest) if study_of_many else manifest.identity)
         self.files: set[str] = set()  # of a study's finished trials, those that were read
         self.trials: dict[tuple[str, int], Latest] = {}
         self.latest: Latest | None = None
@@ -60,12 +50,12 @@ class Follower:
             "anew": anew,
             "more": upto < len(self.events),
             "events": self.events[known:upto],
-            "state": words.state(self.where, self.manifest, self.latest, self.summary, self.said),
+            "state": page_text.state(self.where, self.manifest, self.latest, self.summary, self.said),
         }
         if anew:
-            found["head"] = words.head(self.where, self.manifest)
+            found["head"] = page_text.head(self.where, self.manifest)
         if self.manifest:
-            found["scores"] = words.scores(self.manifest, self.scores, self.main)
+            found["scores"] = page_text.scores(self.manifest, self.scores, self.main)
         if self.manifest and self.latest and (anew or self.moved > known):
             found["sites"] = sites.sites(self.manifest, self.latest)
         return found
@@ -102,7 +92,7 @@ class Follower:
         # the end before the rounds: those of an ended run are all there
         ended = run_reader.read_summary(self.where, manifest)
         while True:
-            found = follow.sealed(self.where, run_reader.ROUNDS, self.lines, manifest.identity)
+            found = tail.sealed(self.where, run_reader.ROUNDS, self.lines, manifest.identity)
             if found.anew:
                 self._begin(manifest)
             self.lines = found.tail
@@ -116,7 +106,7 @@ class Follower:
                 f"{run_reader.ROUNDS}: {self.lines.bad}. Waiting for it; see 'amsfl verify {self.where}'."
             )
         if run_reader.TROUBLE in manifest.files:
-            told = follow.plain(self.where, run_reader.TROUBLE, self.trouble)
+            told = tail.plain(self.where, run_reader.TROUBLE, self.trouble)
             self.trouble = told.tail
             self.events += [{"trouble": sites.trouble(manifest, row)} for row in told.rows]
 
@@ -130,7 +120,7 @@ class Follower:
                         self._round(manifest, trial.entry, trial.trial, each)
         if study.RUNNING not in manifest.files:
             return
-        found = follow.sealed(self.where, study.RUNNING, self.lines, study.running_start(manifest))
+        found = tail.sealed(self.where, study.RUNNING, self.lines, study.running_start(manifest))
         self.lines = found.tail
         for row in found.rows:
             self._round(manifest, str(row["entry"]), int(row["trial"]), RoundRecord.of(row["round"]))

@@ -2,7 +2,7 @@
 
 from amsfl.core import Score, UserError
 from amsfl.core.scores import check_target, recorded
-from amsfl.report.measure import about, alike
+from amsfl.report.measure import about, comparable
 from amsfl.report.measure.measures import Measured, measure
 from amsfl.report.measure.notes import notes
 from amsfl.report.measure.read import Series, Source
@@ -22,7 +22,7 @@ def describe(sources: list[Source], target: float | None = None, score: str | No
     names = list(dict.fromkeys(shown(entry.name) for entry in data))
     seconds = [one.settings.get("seconds") for one in series]
     found = _placed([measure(one, told, goal) for one in series], [source.reference for source in sources])
-    unlike = alike.differences(sources, target)
+    unlike = comparable.differences(sources, target)
     study = Study(
         title=f"{len(sources)} records side by side" if several else shown(first.title),
         found=found,

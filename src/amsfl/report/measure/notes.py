@@ -3,7 +3,7 @@
 from amsfl.core import Score
 from amsfl.core.scores import NUMBERS
 from amsfl.report.measure.about import judged
-from amsfl.report.measure.alike import choices
+from amsfl.report.measure.comparable import choices
 from amsfl.report.measure.measures import Measured
 from amsfl.report.measure.read import Series, Trial
 from amsfl.report.measure.subject import Study

@@ -7,7 +7,7 @@ import numpy as np
 
 from amsfl.clock import Weather
 from amsfl.clock.sites import Floats
-from amsfl.federation import flight as queue
+from amsfl.simulation import event_queue as queue
 
 if TYPE_CHECKING:
     from amsfl.study.calibration.fit import Fitted

@@ -14,9 +14,9 @@ import numpy as np
 
 from amsfl.clock import RoundEnd
 from amsfl.core import UserError
-from amsfl.federation.ends import round_end_on_record
 from amsfl.record import RoundRecord, RunRecord, read_run
 from amsfl.record.timeline import GONE, absent, at_work, spans
+from amsfl.settings.round_ends import round_end_on_record
 
 LATE = "late"  # how the reasons begin of those who were slow
 FEWEST = 3  # rounds that say anything

@@ -1,0 +1,107 @@
+"""How commands of a study begin: their shared flags, its file with what was typed, the data, the search."""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from amsfl.cli.output import described, plain, screen
+from amsfl.core import UserError
+
+if TYPE_CHECKING:
+    from amsfl.data import Dataset
+    from amsfl.study import Study
+
+# a study has several methods, each with its options; the rest it sets for all, or has no use for
+NOT_OF_STUDIES = (
+    "method",
+    "options",
+    "stop_at_target",
+    "local_accuracy",
+    "test_every",
+    "readings",
+    "checkpoint_every",
+)
+Trials = Annotated[
+    int | None, typer.Option(help="trials of every method: 5 for a first look, 50 as in the paper")
+]
+Methods = Annotated[
+    str | None, typer.Option(help="methods with commas between, as in fedavg,amsfl; all if not given")
+]
+Config = Annotated[
+    str | None, typer.Option(help="a study's TOML file, or a built-in one: reproduce, same-lr, compare")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="no estimate, no bar; only where the report is")]
+
+
+def opened(
+    built_in: str,
+    settings: Mapping[str, Any],
+    methods: str | None,
+    trials: int | None,
+    config: str | None,
+    quiet: bool,
+) -> "tuple[Study, Dataset]":
+    """The study and its data, told about on standard error.
+
+    Where `amsfl compare` was told no methods, those that cannot learn from the data are left out.
+    """
+    from amsfl import study
+    from amsfl.simulation.setup import load_data
+
+    plan = study.with_changes(study.read_study(config or built_in), names_of(methods), trials, settings)
+    console = screen(stderr=True)
+    dataset = load_data(plan.config(plan.reference))
+    if dataset.note:
+        console.print(plain(dataset.note), style="yellow")
+    if not quiet:
+        described(dataset)
+    if built_in == "compare" and methods is None and config is None:
+        plan, said = study.able(plan, dataset)
+        for line in said:
+            console.print(plain(line))
+    return plan, dataset
+
+
+def names_of(methods: str | None) -> list[str] | None:
+    if methods is None:
+        return None
+    found = [name.strip() for name in methods.split(",") if name.strip()]
+    if not found:
+        raise UserError(f"--methods {methods!r} names no method; write for example --methods fedavg,amsfl.")
+    return found
+
+
+def searched(
+    plan: "Study",
+    dataset: "Dataset",
+    level: str,
+    fixed: Collection[str],
+    quiet: bool,
+    out: Path | None = None,
+    part: str = "",
+) -> "Study":
+    """The study with what a search finds for it; what is on record of one is not searched again."""
+    from amsfl import study
+
+    console = screen(stderr=True)
+    worth = study.trials_worth(plan, level, fixed)
+    if worth and part:
+        raise UserError(
+            "Parts of a study must agree on what was searched: search once with 'amsfl tune', then give each "
+            "part --config tuned.toml --tune none. Or search nothing: --tune none."
+        )
+    if worth and not quiet:
+        console.print(f"Learning rate and steps are searched first, at most {worth:.0f} trials' work.")
+    known = study.searched(out) if out else {}
+
+    def watch(entry: str) -> None:
+        if not quiet:
+            console.print(f"  searching for {plain(entry)} ...")
+
+    try:
+        return study.tuned(plan, dataset, level, fixed, known, watch)
+    except KeyboardInterrupt:
+        console.print("amsfl: stopped before the first trial; --tune none searches nothing.")
+        raise typer.Exit(130) from None

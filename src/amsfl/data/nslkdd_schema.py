@@ -1,0 +1,143 @@
+"""The NSL-KDD schema and its encoder: 41 raw columns become 122 numbers in [0, 1].
+
+Nothing is fitted. A federated client cannot see the ranges of the others, so the vocabularies and ranges
+are written down here: they are those of the KDD Cup 1999 data from which NSL-KDD was drawn.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from amsfl.core import UserError
+from amsfl.data.dataset import FloatArray, IntArray
+from amsfl.data.preprocessing import Column, Recipe
+
+Words = npt.NDArray[np.str_]
+
+# LOG and LINEAR hold the largest value of a column; all others are fractions or flags, from 0 to 1.
+_COLUMNS = (
+    "duration protocol_type service flag src_bytes dst_bytes land wrong_fragment urgent hot "
+    "num_failed_logins logged_in num_compromised root_shell su_attempted num_root num_file_creations "
+    "num_shells num_access_files num_outbound_cmds is_host_login is_guest_login count srv_count "
+    "serror_rate srv_serror_rate rerror_rate srv_rerror_rate same_srv_rate diff_srv_rate "
+    "srv_diff_host_rate dst_host_count dst_host_srv_count dst_host_same_srv_rate dst_host_diff_srv_rate "
+    "dst_host_same_src_port_rate dst_host_srv_diff_host_rate dst_host_serror_rate "
+    "dst_host_srv_serror_rate dst_host_rerror_rate dst_host_srv_rerror_rate"
+)
+LOG = {
+    "duration": 58_329,
+    "src_bytes": 1_379_963_888,
+    "dst_bytes": 1_309_937_401,
+    "hot": 101,
+    "num_compromised": 7_479,
+    "num_root": 7_468,
+    "num_file_creations": 100,
+    "num_shells": 5,
+    "num_access_files": 9,
+    "count": 511,
+    "srv_count": 511,
+}
+LINEAR = {
+    "wrong_fragment": 3,
+    "urgent": 14,
+    "num_failed_logins": 5,
+    "su_attempted": 2,
+    "dst_host_count": 255,
+    "dst_host_srv_count": 255,
+}
+_VOCABULARY = {
+    "protocol_type": "icmp tcp udp",
+    "service": (
+        "IRC X11 Z39_50 aol auth bgp courier csnet_ns ctf daytime discard domain domain_u echo eco_i ecr_i "
+        "efs exec finger ftp ftp_data gopher harvest hostnames http http_2784 http_443 http_8001 imap4 "
+        "iso_tsap klogin kshell ldap link login mtp name netbios_dgm netbios_ns netbios_ssn netstat nnsp "
+        "nntp ntp_u other pm_dump pop_2 pop_3 printer private red_i remote_job rje shell smtp sql_net ssh "
+        "sunrpc supdup systat telnet tftp_u tim_i time urh_i urp_i uucp uucp_path vmnet whois"
+    ),
+    "flag": "OTH REJ RSTO RSTOS0 RSTR S0 S1 S2 S3 SF SH",
+}
+COLUMNS = tuple(_COLUMNS.split())
+VOCABULARY = {name: tuple(words.split()) for name, words in _VOCABULARY.items()}  # sorted, for _lookup
+NUMERIC = tuple(name for name in COLUMNS if name not in VOCABULARY)
+FEATURES = (*NUMERIC, *(f"{name}={word}" for name, words in VOCABULARY.items() for word in words))
+
+# Attack families as Tavallaee et al. 2009 (doi 10.1109/CISDA.2009.5356528) group them.
+ATTACKS = {
+    "normal": "normal",
+    "dos": "back land neptune pod smurf teardrop apache2 udpstorm processtable worm mailbomb",
+    "probe": "satan ipsweep nmap portsweep mscan saint",
+    "r2l": (
+        "guess_passwd ftp_write imap phf multihop warezmaster warezclient spy xlock xsnoop snmpguess "
+        "snmpgetattack httptunnel sendmail named"
+    ),
+    "u2r": "buffer_overflow loadmodule rootkit perl sqlattack xterm ps",
+}
+CLASSES = tuple(ATTACKS)
+BINARY = ("normal", "attack")
+
+
+def recipe() -> Recipe:
+    """The same encoding as data, for tables of new rows whose columns have the schema's names."""
+    tops = LOG | LINEAR
+    numbers = [
+        Column(
+            name,
+            "number",
+            "point",
+            log=name in LOG,
+            scale=float(np.log1p(tops[name])) if name in LOG else float(tops.get(name, 1)),
+            low=0.0,
+            high=1.0,
+        )
+        for name in NUMERIC
+    ]
+    words = [Column(name, "words", words=known) for name, known in VOCABULARY.items()]
+    return Recipe((*numbers, *words), label="class")
+
+
+class Rows(NamedTuple):
+    """Raw records, as the files hold them."""
+
+    numeric: FloatArray  # [rows, 38], columns of NUMERIC
+    words: Words  # [rows, 3], columns of VOCABULARY
+    attack: Words  # [rows], 'normal' or an attack's name
+
+
+def encode(rows: Rows) -> FloatArray:
+    """The 122 features: numeric columns scaled into [0, 1], then the one-hot words (unknown: all zeros)."""
+    x = np.zeros((len(rows.numeric), len(FEATURES)), np.float32)
+    top = np.array([(LOG | LINEAR).get(name, 1) for name in NUMERIC], np.float32)
+    heavy = [i for i, name in enumerate(NUMERIC) if name in LOG]
+    scaled = rows.numeric / top
+    scaled[:, heavy] = np.log1p(rows.numeric[:, heavy]) / np.log1p(top[heavy])
+    np.clip(scaled, 0, 1, out=x[:, : len(NUMERIC)])
+    start = len(NUMERIC)
+    for words, known in zip(rows.words.T, VOCABULARY.values(), strict=True):
+        place, found = _lookup(words, known)
+        x[np.flatnonzero(found), start + place[found]] = 1
+        start += len(known)
+    return x
+
+
+def labels(rows: Rows, binary: bool = False) -> IntArray:
+    """Class of every row: five families, or normal against attack."""
+    family = {name: i for i, names in enumerate(ATTACKS.values()) for name in names.split()}
+    known = sorted(family)
+    place, found = _lookup(rows.attack, known)
+    if not found.all():
+        row = int(np.argmin(found))
+        raise UserError(
+            f"Row {row + 1} is labelled {str(rows.attack[row])!r}, which is no attack of NSL-KDD; "
+            "check that column 42 holds the attack's name."
+        )
+    y = np.array([family[name] for name in known], np.int32)[place]
+    return np.minimum(y, 1) if binary else y
+
+
+def _lookup(words: Words, known: Sequence[str]) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+    """Index of each word in a sorted vocabulary, and whether it is there at all."""
+    table = np.array(known)
+    place = np.minimum(np.searchsorted(table, words), len(table) - 1)
+    return place, table[place] == words

@@ -1,0 +1,202 @@
+"""One client's round as jax runs it: the protocol's lines over per-layer arrays, inside a loop."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from amsfl import protocol, sampling
+from amsfl.engines import kernel, losses, private_gradients
+from amsfl.engines.job import Done, Job, batch_of
+from amsfl.engines.task import Task
+from amsfl.methods import Method
+from amsfl.protocol import Carry, Past
+
+
+class Walk(NamedTuple):
+    """A client on its way: the model, what its next step looks back at, and the latest look."""
+
+    x: Any
+    past: Past | None
+    lr: jax.Array
+    loss: jax.Array
+    grad: Any
+
+
+class Read(NamedTuple):
+    """A client that is read: its walk, the first look, and where the last part of the way began."""
+
+    now: Walk
+    loss: jax.Array
+    grad: jax.Array  # flat: what is chosen layer by layer is compiled layer by layer
+    end: Any
+
+
+def gradient(task: Task, method: Method) -> Callable[..., tuple[jax.Array, Any]]:
+    """value_and_grad of the method's objective: f(params, x, y, teacher)."""
+    apply, loss, rule = task.model.apply, task.loss, method.objective
+
+    def objective(params: Any, x: jax.Array, y: jax.Array, teacher: Any) -> jax.Array:
+        if rule is None:
+            return loss(apply(params, x), y).mean()
+        return losses.distilled(apply, loss, rule, teacher, params, x, y)
+
+    whole = jax.value_and_grad(objective)
+    if task.pieces == 1:
+        return whole
+
+    def piecewise(params: Any, x: jax.Array, y: jax.Array, teacher: Any) -> tuple[jax.Array, Any]:
+        """The mean over equal pieces, one after another: only one at a time takes memory."""
+        parts = jax.tree.map(lambda rows: rows.reshape(task.pieces, -1, *rows.shape[1:]), (x, y))
+
+        def further(total: Any, part: Any) -> Any:
+            return jax.tree.map(jnp.add, total, whole(params, *part, teacher)), None
+
+        shapes = jax.eval_shape(whole, params, *jax.tree.map(lambda rows: rows[0], parts), teacher)
+        nothing = jax.tree.map(lambda part: jnp.zeros(part.shape, part.dtype) + 0 * x.ravel()[0], shapes)
+        total = jax.lax.scan(further, nothing, parts)[0]
+        mean: tuple[jax.Array, Any] = jax.tree.map(lambda part: part / task.pieces, total)
+        return mean
+
+    return piecewise
+
+
+def teacher_of(task: Task, method: Method, job: Job) -> Any:
+    if method.objective is None:
+        return ()
+    x, y = batch_of(job.rows, job.key, sampling.PROTOTYPES, method.objective.rows)
+    return losses.teach(task.model.apply, task.unravel(job.server), x, y)
+
+
+def square(tree: Any) -> jax.Array:
+    """Squared norm of a tree of arrays."""
+    total: jax.Array = sum((leaf * leaf).sum() for leaf in jax.tree.leaves(tree))
+    return total
+
+
+LEAVES = protocol.Layout(jax.tree.map, square)
+
+
+class Local(NamedTuple):
+    """A client's round in three parts, pure functions of its Job, so that it can be laid aside in between."""
+
+    begin: Callable[[Job], Any]  # a client before its first step
+    go: Callable[..., Any]  # (job, client, first, until) -> the client after those steps
+    end: Callable[[Job, Any], Done]
+
+    def whole(self, job: Job, longest: Any) -> Done:
+        """All of it, where nobody beside it takes more than `longest` steps."""
+        return self.end(job, self.go(job, self.begin(job), 0, longest))
+
+
+def program(task: Task, method: Method, batch: int, readings: bool, kernels: bool = False) -> Local:
+    """The local round as jax runs it.
+
+    Inside the loop parameters stay per-layer arrays, not one flat vector (a third faster on the CPU);
+    `correct` is elementwise, so it is applied leaf by leaf. Lanes in lockstep all go as far as the longest
+    and move in their own steps only: a bound that they share is worth a tenth of the time against one for
+    each. `until` as a plain number says that everyone takes just so many steps: nobody has to be held back.
+    With `kernels` a GPU runs the loop as one kernel (kernel.py), vectors stay flat, and nobody waits.
+    """
+    grad = gradient(task, method)
+    hidden = private_gradients.gradient(task, method.clip, batch) if method.clip else None
+    twice = readings and not method.clip  # whether the first minibatch is looked at again at the end
+
+    walk = kernel.walker(task, method, batch, twice, LEAVES) if kernels else None
+    unravel = (lambda vector: vector) if kernels else task.unravel
+
+    def leaves(vector: jax.Array, like: Any) -> Any:
+        if vector.size:
+            return unravel(vector)
+        return jax.tree.map(lambda leaf: jnp.zeros(0, leaf.dtype), like)
+
+    def received(job: Job) -> Carry:
+        anchor = unravel(job.anchor)
+        server, client = leaves(job.server, anchor), leaves(job.client, anchor)
+        return protocol.begin(method, anchor, server, client, job.lr, job.known, LEAVES)
+
+    def begin(job: Job) -> Any:
+        carry = received(job)
+        if not twice:
+            return carry.x, carry.past
+        nothing = job.lr, carry.x  # in place of looks that the first part takes: zeros would be more code
+        return Read(Walk(carry.x, carry.past, carry.lr, *nothing), job.lr, job.anchor, carry.x)
+
+    def go(job: Job, before: Any, first: Any, until: Any) -> Any:
+        carry = received(job)
+        teacher = teacher_of(task, method, job)
+
+        def look(x: Any, number: Any) -> tuple[jax.Array, Any]:
+            if hidden is not None:  # no loss leaves
+                return jnp.zeros((), task.dtype), hidden(x, job.rows, job.key, number, job.word, job.noise)
+            return grad(x, *batch_of(job.rows, job.key, number, batch), teacher)
+
+        def further(number: Any, now: tuple[Any, Past | None]) -> Any:
+            x, past = now
+            then = protocol.step(method, carry._replace(x=x, past=past), *look(x, number), LEAVES)
+            if isinstance(until, int):
+                return then.x, then.past
+            return jax.tree.map(partial(jnp.where, number < job.steps), (then.x, then.past), now)
+
+        def onwards(number: Any, now: Walk, known: Any, moves: Any) -> Walk:
+            at = carry._replace(x=now.x, past=now.past, lr=now.lr, known=known)
+            loss, slope = look(now.x, number)
+            then = protocol.first(method, at, loss, slope, LEAVES)  # as any other where an lr is known
+            x, past = jax.tree.map(partial(jnp.where, moves(number)), (then.x, then.past), (now.x, now.past))
+            return Walk(x, past, then.lr, loss, slope)
+
+        def part(which: Any, before: Read) -> Read:
+            """The first step, all others, or the first minibatch once more: the network's code is here once.
+
+            Three copies of it took twice as long to compile.
+            """
+            alone, later = which != 1, which > 0
+
+            def moves(number: Any) -> Any:
+                return jnp.where(alone, ~later | method.closing, number < job.steps)
+
+            known, begun = jnp.where(later, 1, job.known), jnp.where(alone, 0, jnp.maximum(first, 1))
+            if walk is None:
+                step = partial(onwards, known=known, moves=moves)
+                now = jax.lax.fori_loop(begun, jnp.where(alone, 1, until), step, before.now)
+            else:
+                end = jnp.where(alone, 1, job.steps)
+                now = Walk(*walk(told(begun, end, ~alone | moves(0)), *seen, before.now[:3], known))
+            looked = before.loss, before.grad
+            loss, slope = jax.tree.map(partial(jnp.where, later), looked, (now.loss, task.ravel(now.grad)))
+            return Read(now, loss, slope, before.now.x)
+
+        def told(begun: Any, end: Any, moving: Any) -> kernel.Told:
+            rows = job.rows
+            return kernel.Told(rows.trial, rows.start, rows.size, *job.key, begun, end, moving)
+
+        seen = kernel.Seen(job.anchor, job.server, job.client), job.rows[:3]
+        if twice:
+            return jax.lax.fori_loop(*parts_of(job, first, until), part, before)
+        if walk is None:
+            return jax.lax.fori_loop(first, until, further, before)
+        return walk(told(0, job.steps, 1), *seen, (*before, carry.lr), job.known)[:2]
+
+    def end(job: Job, now: Any) -> Done:
+        flat = Carry(job.anchor, job.server, job.client, None, job.lr, job.known)
+        if twice:
+            at, last = map(task.ravel, (now.end, now.now.grad))
+            flat = flat._replace(lr=now.now.lr, loss=now.loss, grad=now.grad, end=at, last=last)
+        flat = flat._replace(x=task.ravel(now.now.x if twice else now[0]))
+        # jobs of 0 steps only fill a wave; their report is discarded but must not divide by zero
+        steps = jnp.maximum(job.steps, 1).astype(job.anchor.dtype)
+        upload, client, reading = protocol.finish(method, flat, steps, job.direction)
+        upload, memory = protocol.delivered(method.transmit, job.key, upload, job.memory)
+        told = job.anchor[:0] if reading is None or not readings else jnp.stack(reading)
+        return Done(upload, client, memory, told)
+
+    return Local(begin, go, end)
+
+
+def parts_of(job: Job, first: Any, until: Any) -> tuple[Any, Any]:
+    """Which parts of a client's way these steps belong to; the last look is taken with the last step."""
+    if isinstance(first, int):
+        return 0, 3
+    return jnp.where(first > 0, 1, 0), jnp.where(until < job.steps, 2, 3)

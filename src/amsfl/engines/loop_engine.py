@@ -1,0 +1,249 @@
+"""The reference engine: numpy, one client and one step at a time, and it says where things go wrong."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from amsfl import protocol, sampling
+from amsfl.core import Reading, Upload, UserError
+from amsfl.engines import losses
+from amsfl.engines.client_program import gradient
+from amsfl.engines.contract import Done, Jobs, Orders, Outcome, Scores, Starts, State, own_models, rows
+from amsfl.engines.evaluate import errors
+from amsfl.engines.task import Task
+from amsfl.methods import Method
+
+
+class Loop:
+    """Engine (see base.Engine). Only gradients and logits come from jax; the rest is numpy to read."""
+
+    ahead, joint = 1, False
+
+    def __init__(self, task: Task, method: Method, batch: int, readings: bool = False):
+        self.task, self.method, self.batch, self.readings = task, method, batch, readings
+        grad = gradient(task, method)
+
+        def flat_grad(x: jax.Array, rows: jax.Array, labels: jax.Array, teacher: Any) -> Any:
+            loss, tree = grad(task.unravel(x), rows, labels, teacher)
+            return loss, ravel_pytree(tree)[0]
+
+        def each_grad(x: jax.Array, rows: jax.Array, labels: jax.Array) -> Any:
+            def one(row: jax.Array, label: jax.Array) -> Any:
+                return flat_grad(x, row[None], label[None], ())[1]
+
+            return jax.vmap(one)(rows, labels)
+
+        self._grad = jax.jit(flat_grad)
+        self._each = jax.jit(each_grad)
+        self._logits = jax.jit(lambda x, rows: task.model.apply(task.unravel(x), rows))
+        self._teach = jax.jit(lambda x, *rows: losses.teach(task.model.apply, task.unravel(x), *rows))
+
+    def start(self) -> State:
+        anchor = self.task.start()
+        clients = self.task.shards.size.shape[1]
+
+        def everyone(parts: Sequence[Any]) -> Any:
+            return np.stack([np.stack([part] * clients) for part in parts])
+
+        server = np.stack([self.method.init(x)[0] for x in anchor])
+        client, memory = zip(*(protocol.fresh(self.method, x) for x in anchor), strict=True)
+        return State(anchor, server, everyone(client), everyone(memory), np.zeros_like(anchor))
+
+    def place(self, state: State) -> State:
+        return State(*(np.asarray(part) for part in state))
+
+    kept = place
+
+    def whole(self, models: Any) -> Any:
+        return np.asarray(models)
+
+    def round(self, state: State, orders: Orders, number: int, keep: bool = False) -> tuple[State, Outcome]:
+        state = State(*(np.array(part) for part in state))
+        shape = np.shape(orders.steps)
+        readings = Reading(*(np.zeros(shape, self.task.dtype) for _ in Reading._fields))
+        deltas = np.zeros((*shape, self.task.dim), self.task.dtype) if keep else None
+        weighed: dict[str, Any] = {}
+        for trial in range(shape[0]):
+            if np.any(orders.steps[trial] > 0):
+                counts = self._trial(trial, state, orders, number, readings, deltas)
+                for name, mine in counts.items():
+                    weighed.setdefault(name, np.zeros(shape, self.task.dtype))[trial] = mine
+        return state, Outcome(readings, deltas, weighed)
+
+    def _trial(
+        self, trial: int, state: State, orders: Orders, number: int, readings: Reading, deltas: Any
+    ) -> dict[str, Any]:
+        """One trial's round, written into the fresh copies of `round`; what a rule made of the clients."""
+        dtype, uploads = self.task.dtype, []
+        anchor, server = state.anchor[trial].copy(), state.server[trial].copy()
+        told, lr = self.method.told(server, anchor), orders.lr[trial]
+        known = np.broadcast_to(orders.known, np.shape(orders.lr))[trial]
+        for place, who in enumerate(orders.cohort[trial]):
+            start = Starts(
+                anchor, told, state.client[trial, who], state.memory[trial, who], state.step[trial]
+            )
+            if not orders.steps[trial, place]:  # nobody is at this place
+                uploads.append(Upload(*(0 * part for part in self._sent_nothing(anchor))))
+                continue
+            job = Jobs(trial, who, orders.steps[trial, place], lr, known, number)
+            upload, state.client[trial, who], state.memory[trial, who], taken = self._local(start, job)
+            for field, value in zip(readings, taken or (), strict=taken is not None):
+                field[trial, place] = value
+            if deltas is not None:
+                deltas[trial, place] = upload.delta
+            uploads.append(upload)
+        weights = np.asarray(orders.weights[trial], dtype)
+        steps = np.asarray(orders.steps[trial]).astype(dtype)
+        foes = None
+        if self.method.attacks:
+            foes = np.asarray(orders.foes)[trial], np.asarray(orders.words)[trial]
+        losses = readings.loss[trial] if self.readings else None
+        hidden = None
+        if self.method.guard is not None:
+            hidden = dtype(np.asarray(orders.largest)[trial]), partial(self._drawn, trial, number)
+        moved, fresh, weighed = protocol.settle(
+            self.method, anchor, server, uploads, weights, np.maximum(steps, 1), foes, losses, hidden
+        )
+        state.anchor[trial], state.server[trial], state.step[trial] = moved, fresh, moved - anchor
+        return weighed
+
+    def span(
+        self, state: State, orders: Sequence[Orders], number: int, keep: bool = False
+    ) -> tuple[State, list[Outcome]]:
+        states, outcomes = [], []
+        for nth, each in enumerate(orders):
+            state, outcome = self.round(state, each, number + nth, keep)
+            states.append(state)
+            outcomes.append(outcome)
+        return State(*map(np.stack, zip(*states, strict=True))), outcomes
+
+    def at(self, states: State, index: int) -> State:
+        return State(*(part[index] for part in states))
+
+    def _drawn(self, trial: int, number: int, size: int) -> Any:
+        """The server's own noise, where it keeps whole clients private."""
+        seed, number_ = sampling.words(self.task.seeds[trial]), sampling.words(number)
+        with np.errstate(over="ignore"):
+            found = sampling.noise_of_round(seed, number_, np.arange(size, dtype=np.uint32))
+        return found.astype(self.task.dtype)
+
+    def _sent_nothing(self, x: Any) -> Upload:
+        server, client = self.method.init(x)
+        return self.method.report(x, x, 1, 1.0, self.method.told(server, x), client)[0]
+
+    def work(self, starts: Starts, jobs: Jobs) -> Done:
+        shape = np.shape(jobs.steps)
+        none = Upload(*(np.zeros((*shape, *part.shape), self.task.dtype) for part in self._empty(starts)))
+        readings = Reading(*(np.zeros(shape, self.task.dtype) for _ in Reading._fields))
+        done = Done(none, np.array(starts.client), np.array(starts.memory), readings)
+        for where in np.flatnonzero(jobs.steps):
+            start, job = Starts(*(part[where] for part in starts)), Jobs(*(part[where] for part in jobs))
+            upload, done.client[where], done.memory[where], taken = self._local(start, job)
+            for into, part in zip(
+                (*done.upload, *(readings if taken else ())), (*upload, *(taken or ())), strict=True
+            ):
+                into[where] = part
+        return done
+
+    def _empty(self, starts: Starts) -> Upload:
+        """An upload of nothing, for its shapes."""
+        anchor, server, client = starts.anchor[0], starts.server[0], starts.client[0]
+        return self.method.report(anchor, anchor, 1, 1.0, server, client)[0]
+
+    def _local(self, start: Starts, job: Jobs) -> tuple[Upload, Any, Any, Reading | None]:
+        """One client's round: what it sends, its state and its memory afterwards, and the reading."""
+        method, dtype = self.method, self.task.dtype
+        trial, who, number = int(job.trial), int(job.client), int(job.number)
+        with np.errstate(over="ignore"):  # 32-bit words wrap around on purpose
+            key = sampling.stream(*map(sampling.words, (self.task.seeds[trial], number, who)))
+        teacher: Any = ()
+        if method.objective is not None:
+            rows = self._rows(trial, who, key, sampling.PROTOTYPES, method.objective.rows)
+            teacher = self._teach(start.server, *rows)
+
+        def look(x: Any, step: int) -> tuple[Any, Any]:
+            if method.clip:
+                return dtype(0), self._hidden(x, trial, who, key, step)
+            loss, grad = self._grad(x, *self._rows(trial, who, key, step, self.batch), teacher)
+            loss, grad = np.asarray(loss), np.asarray(grad)
+            if not np.isfinite(grad).all():
+                raise UserError(
+                    f"Client {who}, round {number + 1}, step {step + 1}: the gradient is not finite; "
+                    "lower --lr, or look at this client's rows."
+                )
+            return loss, grad
+
+        lr, known = dtype(job.lr), dtype(job.known)
+        carry = protocol.begin(method, start.anchor, start.server, start.client, lr, known)
+        carry = protocol.first(method, carry, *look(carry.x, 0))
+        for step in range(1, int(job.steps)):
+            carry = protocol.step(method, carry, *look(carry.x, step))
+        if self.readings and not method.clip:
+            carry = protocol.close(method, carry, *look(carry.x, 0))
+        upload, client, taken = protocol.finish(method, carry, dtype(job.steps), start.step)
+        with np.errstate(over="ignore"):
+            upload, memory = protocol.delivered(method.transmit, key, upload, start.memory)
+        return upload, client, memory, taken if self.readings else None
+
+    def _hidden(self, x: Any, trial: int, who: int, key: Any, step: int) -> Any:
+        """One private gradient (engines/private_gradients.py), row by row."""
+        task, clip, dtype = self.task, self.method.clip, self.task.dtype
+        assert task.noise is not None
+        size, begin = int(task.shards.size[trial, who]), int(task.shards.start[trial, who])
+        expected = dtype(min(size, self.batch))
+        with np.errstate(over="ignore"):
+            at, thresholds = sampling.words(step), sampling.digits(self.batch, size)
+            passed = sampling.gaps(key, at, np.arange(size, dtype=np.uint32), thresholds)
+            inside = np.cumsum(passed.astype(np.int64) + 1) - 1
+            inside = inside[inside < size]
+            chance = sampling.normal(key, at, np.arange(task.dim, dtype=np.uint32)).astype(dtype)
+        total, room = np.zeros(task.dim, dtype), min(size, self.batch)
+        for first in range(0, len(inside), room):
+            some = np.resize(inside[first : first + room], room)  # one shape: one compilation
+            rows = task.shards.order[trial, begin + some]
+            each = np.asarray(self._each(x, task.x[rows], task.y[rows]))[: len(inside) - first]
+            norms = np.sqrt((each * each).sum(1))
+            whole = np.isfinite(norms)
+            total += (each[whole] * (clip / np.maximum(norms[whole], clip))[:, None]).sum(0, dtype=dtype)
+        return (total + task.noise[trial, who].astype(dtype) * dtype(clip) * chance) / expected
+
+    def _rows(self, trial: int, who: int, key: Any, step: int, size: int) -> tuple[Any, Any]:
+        shards = self.task.shards
+        places = np.arange(size, dtype=np.uint32)
+        with np.errstate(over="ignore"):
+            picked = sampling.draw(key, sampling.words(step), places, shards.size[trial, who])
+        row = shards.order[trial, shards.start[trial, who] + picked]
+        return self.task.x[row], self.task.y[row]
+
+    def models(self, state: State) -> Any:
+        return self.method.model(rows(state.anchor), rows(state.server))
+
+    def own(self, state: State, deltas: Any, trial: int) -> Any:
+        return own_models(state.anchor, state.step, deltas, trial)
+
+    def evaluate(self, models: Any, split: str, places: Sequence[int] | None = None) -> Scores:
+        x, y = self.task.evals[split]
+        losses_, tables, found = [], [], []
+        models = np.asarray(models)
+        for model in models if places is None else models[np.asarray(places)]:
+            logits = np.asarray(self._logits(model, x))
+            if not self.task.classes:
+                losses_.append(
+                    np.asarray(self.task.scored(jnp.asarray(logits), jnp.asarray(y))).mean(dtype=np.float64)
+                )
+                error = logits[:, 0].astype(np.float64) - y
+                found.append((np.abs(error).mean(), (error**2).mean()))
+                continue
+            likely = logits - jnp.asarray(jax.nn.logsumexp(logits, axis=-1, keepdims=True))
+            losses_.append(-np.take_along_axis(np.asarray(likely), y[:, None], 1).mean())
+            table = np.zeros((self.task.classes, self.task.classes), np.int64)
+            np.add.at(table, (y, logits.argmax(-1)), 1)
+            tables.append(table)
+        if not self.task.classes:
+            return Scores(np.array(losses_), None, errors(self.task, split, *np.array(found).T))
+        return Scores(np.array(losses_), np.stack(tables))

@@ -1,0 +1,113 @@
+"""The compiled program that ends a round: what all workers found, summed, aggregated, put into the state."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from amsfl import protocol, sampling
+from amsfl.core import Total, Upload
+from amsfl.engines import devices
+from amsfl.engines.constants import Family, opened
+from amsfl.engines.contract import Orders, State
+from amsfl.engines.layout import Layout
+from amsfl.engines.sums import in_order
+from amsfl.methods import Method
+
+
+def mixing(method: Method) -> Callable[[Any, Any], jax.Array]:
+    """mix(weights, steps) -> how much every job's upload counts, [jobs]."""
+
+    def mix(weights: jax.Array, steps: jax.Array) -> jax.Array:
+        counts = jnp.maximum(steps.astype(weights.dtype), 1)
+        shares: jax.Array = jax.vmap(method.mix)(weights, counts)
+        return shares.ravel()
+
+    return mix
+
+
+def settle(mesh: Mesh, kin: Family, layout: Layout, slots: int) -> Any:
+    """jit of what ends a round: all workers' and devices' parts summed, aggregated, put into the state."""
+    body = opened("settle", kin, partial(settlement, layout=layout, slots=slots))
+    return devices.quickly(body, mesh, donate_argnums=1, out_shardings=after(mesh, layout))
+
+
+def after(mesh: Mesh, layout: Layout, lead: int = 0) -> Any:
+    """Where what a settlement returns lies; of several rounds, behind an axis more."""
+    specs = layout.specs(lead), P(), layout.spec(lead + 2), P()
+    return jax.tree.map(partial(NamedSharding, mesh), specs, is_leaf=lambda each: isinstance(each, P))
+
+
+def settlement(
+    method: Method, layout: Layout, slots: int
+) -> Callable[..., tuple[State, jax.Array, jax.Array]]:
+    """`settle` before it is compiled."""
+
+    def body(state: State, orders: Orders, parts: list[Any], number: jax.Array, seeds: jax.Array) -> Any:
+        trials, cohort = orders.steps.shape
+        steps = orders.steps.astype(state.anchor.dtype)
+        found = devices.summed(parts)
+        counts = jnp.maximum(steps, 1)
+        foes = (orders.foes, orders.words) if method.attacks else None
+        weighed: dict[str, jax.Array] = {}
+        before = layout.opened(state.server, layout.lengths.server)
+        if not method.stacks:
+            total = Upload(*(in_order(part, slots) for part in found.total))
+        else:
+            stacked = Upload(*(part.reshape(trials, cohort, *part.shape[1:]) for part in found.uploads))
+            each = stacked, orders.weights, counts
+            if method.guard is None:
+                total, weighed = jax.vmap(partial(protocol.combined, method))(*each, foes)
+            else:
+                rest = before, orders.largest, seeds, foes
+                total, before = jax.vmap(partial(_guarded, method, layout, number))(*each, *rest)
+        shaped = found.readings.T.reshape(-1, trials, cohort)
+        ran = orders.steps > 0
+        losses = shaped[0] if len(shaped) else jnp.zeros_like(orders.weights)
+        there = jnp.where(ran, losses, 0), jnp.where(ran, orders.weights, 0)
+        loss = jax.vmap(partial(protocol.mean_loss, method))(*there, foes)
+        if method.guard is not None:  # no loss leaves a client, and a cohort may be empty
+            loss = jnp.zeros_like(loss)
+        whole = Total(layout.clean(total.delta), layout.clean(total.extra), total.delta_sq, loss)
+        moved, server = jax.vmap(method.aggregate)(state.anchor, whole, orders.weights, counts, before)
+        active = ran.any(1)[:, None]
+        back = jnp.arange(trials)[:, None], jnp.where(ran, orders.cohort, state.client.shape[1])
+
+        def remembered(old: jax.Array, fresh: jax.Array) -> jax.Array:
+            return old.at[back].set(fresh.reshape(trials, cohort, -1), mode="drop")
+
+        following = State(
+            jnp.where(active, moved, state.anchor),
+            jnp.where(active, layout.folded(server), state.server),
+            remembered(state.client, found.clients),
+            remembered(state.memory, found.memories),
+            jnp.where(active, moved - state.anchor, state.step),
+        )
+        return following, shaped, found.deltas.reshape(trials, cohort, -1), weighed
+
+    return body
+
+
+def _guarded(
+    method: Method,
+    layout: Layout,
+    number: Any,
+    sent: Upload,
+    weights: Any,
+    counts: Any,
+    server: Any,
+    *rest: Any,
+) -> tuple[Upload, Any]:
+    """The sum that keeps whole clients private; its noise is a hash of seed and round, as all chance is."""
+    largest, seed, foes = rest
+
+    def draw(size: int) -> Any:
+        beyond = layout.dim + jnp.arange(size - layout.size, dtype=jnp.uint32)
+        places = jnp.concatenate([layout.places(), beyond])
+        return sampling.noise_of_round(seed, number, places).astype(server.dtype)
+
+    return protocol.guarded(method, sent, weights, counts, server, (largest, draw), foes)

@@ -1,0 +1,202 @@
+"""A client's round, whatever computes its gradients: the steps asked for, and the GDA reading.
+
+A client that cannot do them in the time it is given does fewer and says so: it is never late for its steps.
+
+The vectors may be numpy arrays or torch tensors: a Trainer lifts the numpy ones that came over the wire
+and everything after that uses operators alone, as the methods do.
+"""
+
+from collections.abc import Callable
+from math import isfinite
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from amsfl import protocol, sampling
+from amsfl.core import Parts, Reading, Upload, UserError
+from amsfl.flower.client.step_loop import NoMoreData, Task
+from amsfl.flower.messages import Buffers, Model, Order, Vector
+from amsfl.methods import Method
+
+Look = Callable[[Any, int], tuple[float, Any]]  # loss and gradient at x of a minibatch by its number
+
+
+class Trainer(Protocol):
+    """What a client brings. `gradient` is all that most need to think about."""
+
+    rows: int  # how many it trains on: its weight
+
+    def start(self, seed: int) -> tuple[Vector, Buffers]:
+        """Initial parameters, flat float32, and buffers by name; asked of one client, once."""
+        ...
+
+    def begin(self, order: Order, model: Model, method: Method) -> None:
+        """A round begins: load buffers, seed the minibatches."""
+        ...
+
+    def lift(self, vector: Vector) -> Any:
+        """A flat numpy vector as this trainer computes with it."""
+        ...
+
+    def lower(self, vector: Any) -> Vector: ...
+
+    def gradient(self, x: Any, step: int) -> tuple[float, Any]:
+        """Loss and gradient at x of the round's minibatch `step`; the same number, the same minibatch."""
+        ...
+
+    def probe(self, x: Any, step: int) -> tuple[float, Any] | None:
+        """The same for the reading: it must leave buffers and random streams as they were.
+
+        None only from a Driver without gradients: then there are no readings of it."""
+        ...
+
+    def buffers(self) -> Buffers: ...
+
+    def evaluate(self, x: Any) -> dict[str, float] | None:
+        """loss, accuracy and rows on local test data, and numbers of its own; None without any.
+
+        What else should be known of a round's training, `told() -> dict[str, float]` may say.
+        """
+        ...
+
+
+class Walked(NamedTuple):
+    """Where a client's own optimizer came to."""
+
+    x: Any  # the model, lifted
+    moved: float | None = None  # plain steps that its steps amount to; None: as many
+
+
+class Driver(Trainer, Protocol):
+    """A Trainer that moves by an optimizer of its own. Its `gradient` is never asked for."""
+
+    def walk(self, x: Any, task: Task) -> Walked:
+        """Take task.steps steps from x, fewer where they do not fit: `for step in task`."""
+        ...
+
+    def recall(self, state: Vector) -> None:
+        """What it kept of the round before; empty where there is nothing."""
+        ...
+
+    def kept(self) -> Vector | None:
+        """What it keeps for the next round; None where it keeps nothing."""
+        ...
+
+
+def drives(trainer: Trainer) -> bool:
+    """Whether the client moves by an optimizer of its own."""
+    return hasattr(trainer, "walk")
+
+
+class Done(NamedTuple):
+    parts: Parts  # what goes up
+    client: Vector  # the method's client state
+    memory: Vector  # what is remembered of transmissions
+    reading: Reading
+    steps: int  # that were run
+    step_seconds: float
+    moved: float | None
+    skipped: int
+    metrics: dict[str, float]
+
+
+def run(
+    trainer: Trainer,
+    order: Order,
+    model: Model,
+    method: Method,
+    client: Vector,
+    memory: Vector,
+    task: Task | None = None,
+    gradient: Look | None = None,
+) -> Done:
+    """All of the local work: the protocol's lines, timed.
+
+    `client` is the method's client state and `memory` that of its transmissions; empty where it has none.
+    `gradient` stands in for the trainer's own, and then nothing else is asked of its rows: no reading, and no
+    numbers of its own.
+    """
+    task = task or Task(order)
+    trainer.begin(order, model, method)
+    anchor, server, mine, direction = (
+        trainer.lift(part) for part in (model.anchor, model.server, client, model.direction)
+    )
+    carry = protocol.begin(method, anchor, server, mine, order.lr, float(order.known))
+    look = gradient or trainer.gradient
+    walked = Walked(None)
+    if drives(trainer):
+        carry, walked = _walked(trainer, carry, order.readings, task)
+    else:
+        stepped = None if gradient else getattr(trainer, "stepped", None)
+        carry = _stepped(look, stepped, method, carry, task)
+        if order.readings:
+            loss, grad = task.look(trainer.probe, carry.x, 0)
+            _check(method, loss)
+            carry = protocol.close(method, carry, loss, grad)
+    upload, mine, taken = protocol.finish(method, carry, task.done, direction)
+    lowered = Upload(trainer.lower(upload.delta), trainer.lower(upload.extra), float(upload.delta_sq))
+    with np.errstate(over="ignore"):  # 32-bit words wrap around on purpose
+        key = sampling.stream(*map(sampling.words, (order.seed, order.round, order.client)))
+        parts, memory = protocol.sent(method.transmit, key, lowered, memory)
+    told = taken if taken is not None and order.readings else [0.0] * len(Reading._fields)
+    reading = Reading(*map(float, told))
+    return Done(
+        parts,
+        trainer.lower(mine),
+        memory,
+        reading,
+        task.done,
+        task.step_seconds,
+        walked.moved,
+        task.skipped,
+        trainer.told() if hasattr(trainer, "told") and not gradient else {},
+    )
+
+
+def _stepped(
+    look: Look,
+    stepped: Callable[[int, float], None] | None,
+    method: Method,
+    carry: protocol.Carry,
+    task: Task,
+) -> protocol.Carry:
+    """The method's own steps along these gradients; `stepped` hears of each."""
+    for number in task:
+        try:
+            loss, grad = look(carry.x, number)
+        except NoMoreData:
+            break
+        if not isfinite(loss):
+            task.leave_out(loss)
+            continue
+        _check(method, loss)
+        carry = (protocol.step if number else protocol.first)(method, carry, loss, grad)
+        if stepped is not None:
+            stepped(number, loss)
+    _check_done(task)
+    return carry
+
+
+def _walked(trainer: Any, carry: protocol.Carry, readings: bool, task: Task) -> tuple[protocol.Carry, Walked]:
+    """The client's own steps, and one minibatch's gradient at both ends of them."""
+    before = trainer.probe(carry.x, 0) if readings else None  # None, too, of those who have no gradients
+    walked = trainer.walk(carry.x, task)
+    _check_done(task)
+    carry = carry._replace(x=walked.x, end=walked.x)
+    if before is not None:
+        after = task.look(trainer.probe, carry.x, 0)
+        carry = carry._replace(loss=before[0], grad=before[1], last=after[1])
+    return carry, walked
+
+
+def _check(method: Method, loss: float) -> None:
+    if method.stride is not None and loss < 0:
+        raise UserError(
+            f"The loss is {loss:g}; {method.name} takes the length of its steps from it, so it must "
+            "not be below zero: add a constant to it, or choose a method with an lr, such as fedavg."
+        )
+
+
+def _check_done(task: Task) -> None:
+    if not task.done:
+        raise UserError("There was no batch to step by: this client's rows are at their end, or it has none.")

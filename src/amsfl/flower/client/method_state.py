@@ -1,0 +1,81 @@
+"""A client's own method state (SCAFFOLD's c_i, FedDyn's g_i), which must agree with what the server took.
+
+An upload can come late or be refused after the client has moved its state on, and a killed server runs
+a round again. So a client keeps two: the state that the server last accepted, and the pending one of its
+latest work. The next order says which round was accepted, and the client settles on that one.
+It lives in Flower's context, which ends with a Flower run; with `state-dir` in the node-config also in a
+file, which outlives the run, so that a resumed server finds its clients as it left them.
+"""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from flwr.app import ConfigRecord, Context
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as save_tensors
+
+from amsfl.flower.messages import Order, Vector, arrays, pack_arrays, scalars
+from amsfl.record.disk import make_folder, safe_name, write_atomically
+from amsfl.record.fingerprint import of_arrays
+
+NEVER = -1
+
+
+class Held(NamedTuple):
+    run: str
+    settled: int  # round of the accepted state
+    pending: int
+    accepted: Vector
+    latest: Vector
+
+
+def settle(held: Held | None, order: Order, fresh: Vector) -> tuple[Vector, bool]:
+    """The state to work from, and whether it was lost: held by nobody though the server counts on it."""
+    if held is not None and held.run == order.run:
+        if order.accepted == held.pending != NEVER:
+            return held.latest, False
+        if order.accepted == held.settled:
+            return held.accepted, False
+    return fresh, bool(fresh.size) and order.accepted != NEVER
+
+
+def load(context: Context, order: Order) -> Held | None:
+    if "amsfl" in context.state and context.state["amsfl"]["run"] == order.run:
+        fields, parts = scalars(context.state, "amsfl"), arrays(context.state, "amsfl-state")
+        return Held(order.run, int(fields["settled"]), int(fields["pending"]), **parts)
+    path = _path(context, order)
+    return _read(path, order.run) if path and path.exists() else None
+
+
+def save(context: Context, order: Order, before: Vector, after: Vector) -> None:
+    """`before` belongs to the accepted round, `after` to this one."""
+    fields: dict[str, Any] = {"run": order.run, "settled": order.accepted, "pending": order.round}
+    context.state["amsfl"] = ConfigRecord(fields)
+    context.state["amsfl-state"] = pack_arrays({"accepted": before, "latest": after})
+    path = _path(context, order)
+    if path and after.size:
+        make_folder(path.parent)
+        parts = {"accepted": np.ascontiguousarray(before), "latest": np.ascontiguousarray(after)}
+        notes = {key: str(value) for key, value in fields.items()} | {"crc": of_arrays(*parts.values())}
+        write_atomically(path, save_tensors(parts, notes), 0o600)  # as near to the rows as a gradient is
+
+
+def _path(context: Context, order: Order) -> Path | None:
+    folder: Any = context.node_config.get("state-dir")
+    if not folder:
+        return None
+    # the run's name comes from the server: it must not lead out of the folder
+    return Path(str(folder)).expanduser() / f"{safe_name(order.run, 'The run')}-{order.client}.safetensors"
+
+
+def _read(path: Path, run: str) -> Held | None:
+    try:
+        with safe_open(path, "numpy") as file:
+            notes = file.metadata()
+            parts = {name: file.get_tensor(name) for name in ("accepted", "latest")}
+        if notes["crc"] != of_arrays(parts["accepted"], parts["latest"]):
+            return None
+        return Held(run, int(notes["settled"]), int(notes["pending"]), **parts)
+    except (OSError, SafetensorError, KeyError, ValueError, TypeError):
+        return None  # unreadable is lost: the reply says so, and the run goes on

@@ -1,0 +1,218 @@
+"""scikit-learn models with `partial_fit` as clients: their coefficients travel, their own rule moves them."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from flwr.app import Context
+from flwr.clientapp import ClientApp
+
+from amsfl.core import UserError
+from amsfl.flower.client.app import Own, client_app
+from amsfl.flower.client.local_round import Walked
+from amsfl.flower.client.step_loop import Task
+from amsfl.flower.messages import Buffers, Leaf, Model, Order, Vector
+from amsfl.flower.regression_scores import errors
+from amsfl.methods import Method
+
+GOOD = "SGDClassifier, SGDRegressor, Perceptron, PassiveAggressiveClassifier, MLPClassifier or MLPRegressor"
+
+
+def sklearn_client(
+    model: Callable[[], Any],
+    rows: Callable[[Context], tuple[Any, Any]],
+    classes: Sequence[Any] | None = None,
+    test_rows: Callable[[Context], tuple[Any, Any]] | None = None,
+    metrics: Callable[[Any, Any, Any], Mapping[str, float]] | None = None,
+    own: Own = (),
+) -> ClientApp:
+    """A ClientApp from an estimator with partial_fit. A step is one partial_fit on a minibatch (the server's
+    `batch`).
+
+    Args:
+        model: Makes the estimator.
+        rows: `rows(context)` returns this site's X and y.
+        classes: All that there are anywhere, which classifiers need: a site may not have seen each of them.
+        test_rows: `test_rows(context)` returns X and y to score by.
+        metrics: `metrics(model, X, y)` returns numbers of your own on the test rows.
+        own: Methods and transmissions of your own; the server's order names which to use.
+
+    Returns:
+        The app that a pyproject.toml names as `clientapp`.
+    """
+    given = Given(model, rows, None if classes is None else np.asarray(classes), test_rows, metrics)
+    _check(model(), given.classes)
+    return client_app(lambda context: SklearnTrainer(given, context), own)
+
+
+class Given(NamedTuple):
+    """What sklearn_client was given; see there."""
+
+    model: Callable[[], Any]
+    rows: Callable[[Context], tuple[Any, Any]]
+    classes: Vector | None
+    test_rows: Callable[[Context], tuple[Any, Any]] | None
+    metrics: Callable[[Any, Any, Any], Mapping[str, float]] | None
+
+
+class SklearnTrainer:
+    """A Driver (see work.Driver). There are no gradients: AMSFL plans by seconds alone."""
+
+    def __init__(self, given: Given, context: Context):
+        self.given, self.context = given, context
+        self.x, self.y = _rows(given.rows(context), given.classes)
+        self.rows = self.x.shape[0]
+        if not self.rows:
+            raise UserError("This client has no rows.")
+        self.model: Any = None
+        self.state: Vector = np.zeros(0, np.float32)
+
+    def start(self, seed: int) -> tuple[Vector, Buffers]:
+        """A linear model begins at 0, a network as it is after this client's first minibatch."""
+        self._allocate(seed, 64)
+        flat = self.lower(_flat(self.model))
+        return (flat if hasattr(self.model, "coefs_") else 0 * flat), {}
+
+    def leaves(self) -> tuple[Leaf, ...]:
+        parts = _parts(self.model)
+        if not hasattr(self.model, "coefs_"):
+            names = ["coef_", "intercept_"]
+        else:
+            names = [f"{kind}.{k}" for kind in ("coefs_", "intercepts_") for k in range(len(parts) // 2)]
+        return tuple(Leaf(name, part.shape) for name, part in zip(names, parts, strict=True))
+
+    def begin(self, order: Order, model: Model, method: Method) -> None:
+        self.random = np.random.default_rng([order.seed, order.round, order.client])
+        self._allocate(int(self.random.integers(2**31)), order.batch)
+
+    def lift(self, vector: Vector) -> Any:
+        return np.asarray(vector, np.float32)
+
+    def lower(self, vector: Any) -> Vector:
+        return np.asarray(vector, np.float32)
+
+    def gradient(self, x: Any, step: int) -> tuple[float, Any]:
+        raise UserError("A scikit-learn model gives no gradients; partial_fit takes its steps itself.")
+
+    def probe(self, x: Any, step: int) -> None:
+        return None
+
+    def buffers(self) -> Buffers:
+        return {}
+
+    def recall(self, state: Vector) -> None:
+        self.state = state
+
+    def kept(self) -> Vector | None:
+        """Where the learning rate's schedule stands: begun anew each round, it would never fall."""
+        return np.array([getattr(self.model, "t_", 1.0)], np.float32)
+
+    def walk(self, x: Any, task: Task) -> Walked:
+        _put(self.model, x)
+        if self.state.size and hasattr(self.model, "t_"):
+            self.model.t_ = type(self.model.t_)(self.state[0])
+        picks = self._picks(task.batch)
+        for _ in task:
+            self._fit(next(picks))
+        return Walked(self.lower(_flat(self.model)))
+
+    def evaluate(self, x: Any) -> dict[str, float] | None:
+        if self.given.test_rows is None:
+            return None
+        _put(self.model, x)
+        rows, targets = _rows(self.given.test_rows(self.context), self.given.classes)
+        found = {**_scores(self.model, rows, targets), "rows": float(len(targets))}
+        return (
+            found
+            if self.given.metrics is None
+            else {**self.given.metrics(self.model, rows, targets), **found}
+        )
+
+    def _allocate(self, seed: int, batch: int) -> None:
+        """A model with coefficients: scikit-learn makes them when it first sees rows."""
+        self.model = self.given.model()
+        if self.model.get_params().get("random_state", 0) is None:
+            self.model.set_params(random_state=seed)
+        self._fit(np.arange(min(batch, self.rows)))
+        if hasattr(self.model, "t_"):
+            self.model.t_ = type(self.model.t_)(0 if hasattr(self.model, "coefs_") else 1)
+        if hasattr(self.model, "_optimizer"):
+            del self.model._optimizer  # a network's moments begin anew each round
+        _check_coefficients(self.model)
+
+    def _fit(self, picked: Vector) -> None:
+        more = {} if self.given.classes is None else {"classes": self.given.classes}
+        self.model.partial_fit(self.x[picked], self.y[picked], **more)
+
+    def _picks(self, batch: int) -> Iterator[Vector]:
+        """Minibatches without an end, every row once before any comes again."""
+        batch, left = min(batch, self.rows), np.zeros(0, int)
+        while True:
+            if len(left) < batch:
+                left = np.concatenate([left, self.random.permutation(self.rows)])
+            yield left[:batch]
+            left = left[batch:]
+
+
+def _scores(model: Any, rows: Any, targets: Any) -> dict[str, float]:
+    from sklearn.base import is_classifier
+    from sklearn.metrics import log_loss
+
+    told = model.predict(rows)
+    if not is_classifier(model):
+        return {name: value for name, value in errors(told, targets).items() if name != "loss"}
+    found = {"accuracy": float(np.mean(told == targets))}
+    if hasattr(model, "predict_proba"):
+        found["loss"] = float(log_loss(targets, model.predict_proba(rows), labels=model.classes_))
+    return found
+
+
+def _parts(model: Any) -> list[Vector]:
+    """The arrays that are averaged, in place."""
+    if hasattr(model, "coefs_"):
+        return [*model.coefs_, *model.intercepts_]
+    return [model.coef_, model.intercept_]
+
+
+def _flat(model: Any) -> Vector:
+    return np.concatenate([np.ravel(part) for part in _parts(model)])
+
+
+def _put(model: Any, x: Vector) -> None:
+    place = 0
+    for part in _parts(model):
+        part[...] = x[place : place + part.size].reshape(part.shape)
+        place += part.size
+
+
+def _rows(given: tuple[Any, Any], classes: Vector | None) -> tuple[Any, Vector]:
+    x, y = given
+    x, y = (x.tocsr() if hasattr(x, "tocsr") else np.asarray(x)), np.asarray(y)
+    strange = [] if classes is None else sorted({str(label) for label in np.setdiff1d(y, classes)})
+    if strange:
+        raise UserError(f"The label {strange[0]!r} is not among the classes that this client was given.")
+    return x, y
+
+
+def _check(model: Any, classes: Vector | None) -> None:
+    from sklearn.base import is_classifier
+
+    name = type(model).__name__
+    if not hasattr(model, "partial_fit"):
+        raise UserError(f"{name} has no partial_fit, so that it cannot be trained step by step: use {GOOD}.")
+    if is_classifier(model) and classes is None:
+        raise UserError(f"{name} is a classifier: say which classes there are, at all sites: classes=[0, 1].")
+    if not is_classifier(model) and classes is not None:
+        raise UserError(f"{name} has no classes; leave classes out.")
+    if model.get_params().get("average"):
+        raise UserError(
+            f"{name} with average keeps two models, of which one would travel; leave average out."
+        )
+
+
+def _check_coefficients(model: Any) -> None:
+    linear = hasattr(model, "coef_") and hasattr(model, "intercept_")
+    if not hasattr(model, "coefs_") and not linear:
+        raise UserError(
+            f"{type(model).__name__} has no coefficients whose average would be a model; use {GOOD}."
+        )

@@ -1,0 +1,37 @@
+"""How long one step takes, by a step that leads nowhere: so that the first plan need not guess."""
+
+from math import inf
+from typing import Any
+
+from amsfl import methods
+from amsfl.flower.client import private_steps
+from amsfl.flower.client.local_round import Trainer, drives
+from amsfl.flower.client.step_loop import Pace, Task
+from amsfl.flower.messages import Model, Order
+
+LONG = 5.0  # seconds; after a first step of that length, in which some compile, there is no second
+
+
+def step_seconds(trainer: Trainer, seed: int, batch: int, pace: Pace, clip: float = 0.0) -> float:
+    """Seconds; 0 where nobody knows: the client moves by an optimizer of its own, or the step failed.
+
+    Then the first order fails as well, and the server hears why. With `clip` it is a private step.
+    """
+    if drives(trainer):
+        return 0.0
+    order = Order("probe", 0, -1, 0, 2, inf, 1.0, True, batch, seed, "fedavg", {}, "", False)
+    task = Task(order, pace)
+    order = order._replace(clip=clip)
+
+    def look(x: Any, step: int) -> Any:
+        return private_steps.gradient(trainer, order, x) if clip else trainer.gradient(x, step)
+
+    try:
+        x, buffers = trainer.start(seed)
+        trainer.begin(order, Model(x, x[:0], x[:0], buffers), methods.make("fedavg"))
+        task.look(look, trainer.lift(x), 0)
+        if task.timed[0] < LONG:
+            task.look(look, trainer.lift(x), 1)
+    except Exception:  # whatever users' code raises
+        return 0.0
+    return task.step_seconds

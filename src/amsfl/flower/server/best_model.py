@@ -1,0 +1,101 @@
+"""The best model so far: by which score, when to stop for want of a better one, and what of it leaves."""
+
+from collections.abc import Callable, Mapping
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from amsfl.core.scores import usual
+from amsfl.core.version import VERSION
+from amsfl.flower.messages import Buffers, Leaf, Vector
+from amsfl.flower.server.state import Progress, deciding_split
+from amsfl.methods import Method
+from amsfl.portable import PortableModel
+from amsfl.portable.model import files as model_files
+from amsfl.record import Summary
+from amsfl.simulation import ServeConfig, best_round
+
+
+class Form(NamedTuple):
+    """What a server that knows the network itself says of it: then its file runs without clients' code."""
+
+    like: PortableModel  # layers, classes, features, preprocessing; its tensors are not looked at
+    tensors: Callable[[Vector], Mapping[str, Vector]]  # a flat vector's, by the names that the layers have
+
+
+MOST, LONGEST = 100_000, 300  # names of tensors, and characters of one
+
+
+def judged_by(found: Mapping[str, Any], config: ServeConfig) -> tuple[str, bool]:
+    """The name of the score that rounds are compared by, and whether more of it is better; "" for none."""
+    return best_round.judged_by(found, config.judge_by, usual(config.score, found))
+
+
+def score(metrics: Mapping[str, dict[str, Any]], config: ServeConfig) -> float | None:
+    """What rounds are compared by, more is better; None where this round has none."""
+    found = deciding_split(dict(metrics))
+    return best_round.worth(found, config.judge_by, usual(config.score, found))
+
+
+def judge(stand: Progress, scored: Vector, metrics: Mapping[str, Any], config: ServeConfig) -> bool:
+    """Keep the model if it is the best so far; whether there was no better one for too long."""
+    enough = best_round.judge(stand, score(metrics, config), config.stop_after)
+    if stand.best_round == stand.round:
+        stand.best, stand.best_buffers = np.array(scored), {k: v.copy() for k, v in stand.buffers.items()}
+    return enough
+
+
+def check(leaves: tuple[Leaf, ...], size: int) -> str | None:
+    """Why these names are not those of a model of that size, if they are not."""
+    names = [leaf.name for leaf in leaves]
+    if len(names) > MOST or len({*names}) < len(names):
+        return f"{len(names)} tensors, some of one name" if len(names) <= MOST else f"{len(names)} tensors"
+    if not all(0 < len(name) <= LONGEST and name.isprintable() for name in names):
+        return f"a tensor's name has 1 to {LONGEST} printable characters"
+    own = {leaf.name: leaf.shape for leaf in leaves if not leaf.alias}
+    if any(leaf.alias and own.get(leaf.alias) != leaf.shape for leaf in leaves):
+        return "a tensor is tied to one that is not there"
+    if sum(prod(shape) for shape in own.values()) != size or any(min(s, default=0) < 0 for s in own.values()):
+        return "the tensors' shapes do not add up to the model"
+    return None
+
+
+def named(leaves: list[Leaf], flat: Vector, buffers: Buffers) -> dict[str, Vector]:
+    """A state_dict: parameters by name, tied ones under each of theirs, and buffers."""
+    if not leaves:
+        return {"parameters": flat, **buffers}
+    found, place = dict[str, Vector](), 0
+    for leaf in leaves:
+        if not leaf.alias:
+            found[leaf.name] = flat[place : place + prod(leaf.shape)].reshape(leaf.shape)
+            place += prod(leaf.shape)
+    return found | {leaf.name: found[leaf.alias] for leaf in leaves if leaf.alias} | buffers
+
+
+def files(
+    config: ServeConfig, stand: Progress, method: Method, summary: Summary, form: Form | None = None
+) -> dict[str, bytes]:
+    """What of a federation's folder leaves: the last model and the best, by name, and a card."""
+    about: dict[str, Any] = {
+        "title": method.title or method.name,
+        "data": config.data,
+        "model": config.model if form else "own",
+        "version": VERSION,
+        "rounds": stand.round,
+        "clients": len(stand.seats),
+        "metrics": summary.metrics,
+        "notes": [summary.note] if summary.note else [],
+        "settings": config.model_dump(exclude_none=True, exclude={"data_dir"}),
+    }
+    if stand.best_score is not None:
+        name, larger = judged_by(deciding_split(summary.metrics), config)
+        worth = stand.best_score if larger else -stand.best_score
+        about |= {"score": name, "best": {"round": stand.best_round, "score": worth}}
+    models = [(method.model(stand.anchor, stand.server), stand.buffers)]
+    models += [(stand.best, stand.best_buffers)] if stand.best_score is not None else []
+    like = form.like if form else PortableModel((), {}, (), ())
+    last, *best = (
+        dict(form.tensors(flat)) if form else named(stand.leaves, flat, buffers) for flat, buffers in models
+    )
+    return model_files(like._replace(tensors=last, about=about), best[0] if best else None)

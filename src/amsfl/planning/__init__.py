@@ -1,0 +1,1 @@
+"""Who does how many steps this round: the planner's context, decisions and memory."""

@@ -1,0 +1,110 @@
+"""What planners remember, decide and go by: records of numbers, so that checkpoints and real servers keep a
+memory the same way."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from amsfl import drift
+from amsfl.clock import Costs
+from amsfl.core import Reading
+from amsfl.drift import plausibility
+from amsfl.methods import Method
+from amsfl.planning.signals import Heard
+from amsfl.schedule import Policy
+from amsfl.settings.definitions import T_MAX, Training
+
+Ints = np.ndarray[Any, np.dtype[Any]]
+
+PASSES = 3  # over a client's own rows, in one round: more of them teach it its rows by heart
+FEWEST = 2  # steps that the smallest client may take
+
+
+class Memory(NamedTuple):
+    """All that a planner remembers."""
+
+    rate: drift.Rate
+    estimates: drift.Estimates
+    heard: Heard = Heard()
+
+    def dump(self) -> dict[str, dict[str, Any]]:
+        """As JSON holds it: None where a client was never read."""
+        parts = {name: part._asdict() for name, part in self._asdict().items()}
+        parts["estimates"] = {key: _plain(column) for key, column in parts["estimates"].items()}
+        return parts
+
+    @classmethod
+    def load(cls, parts: dict[str, dict[str, Any]]) -> "Memory":
+        columns = {key: np.array(column, float) for key, column in parts["estimates"].items()}
+        return cls(drift.Rate(**parts["rate"]), drift.Estimates(**columns), Heard(**parts["heard"]))
+
+
+class Decision(NamedTuple):
+    steps: Ints  # one per client of the cohort
+    lr: float | None  # None: nobody knows one yet, and every client's first step is its longest
+    predicted_seconds: float
+    explain: dict[str, Any]
+
+
+class Desk(NamedTuple):
+    """What a planner plans by: the settings, all clients' shares of the data, and what never changes."""
+
+    config: Training
+    method: Method
+    policy: Policy
+    weights: Any
+    limits: Any  # steps at most of every client, by its rows
+    doubt: plausibility.Doubt
+    stale: Callable[[float], float] | None  # where clients do not wait, what work counts by its age
+    spend: Mapping[str, float]  # what a round may spend, of all that `costs.accounts` names
+    share: int | None  # with it, so many clients spend that
+    last: dict[Any, Any]  # the latest cohort's, and only that: cohorts of thousands would pile up
+
+
+class Asked(NamedTuple):
+    """What a decision is made from; `allowed`: the most steps of each by privacy, None: no such limit."""
+
+    memory: Memory
+    number: int
+    cohort: Ints
+    costs: Costs
+    allowed: Ints | None = None
+
+
+class Heeded(NamedTuple):
+    """What is learnt from."""
+
+    memory: Memory
+    cohort: Ints
+    decision: Decision
+    reading: Reading
+
+
+def desk(
+    config: Training,
+    method: Method,
+    policy: Policy,
+    weights: Any,
+    rows: Any = np.inf,
+    stale: Callable[[float], float] | None = None,
+    spend: Mapping[str, float] | None = None,
+    share: int | None = None,
+) -> Desk:
+    """Of a policy; `weights` are all clients' shares of the data, `rows` how many they have."""
+    own = np.floor(PASSES * np.broadcast_to(np.asarray(rows, float), len(weights)) / config.batch)
+    limits, doubt = np.clip(own, FEWEST, T_MAX), plausibility.doubt(method.combine)
+    return Desk(
+        config, method, policy, weights, limits, doubt, stale, {} if spend is None else spend, share, {}
+    )
+
+
+def start(desk: Desk) -> Memory:
+    rate = drift.Rate() if desk.method.own_rate else drift.Rate(desk.config.lr)
+    return Memory(rate, drift.start(len(desk.weights) if desk.policy.readings else 0))
+
+
+def _plain(column: Any) -> list[float | None]:
+    values = column.astype(object)
+    values[np.isnan(column)] = None
+    return list(values)

@@ -1,0 +1,51 @@
+"""The planner of one federation: pure functions over a small memory.
+
+A planner is told costs (seconds) and, after the round, readings; what it must remember between rounds
+is a record of numbers (desk.py). How it decides and learns is deciding.py's and learning.py's, which do the
+same for many trials at once.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from amsfl import schedule
+from amsfl.core import Reading
+from amsfl.methods import Method
+from amsfl.planning.context import Asked, Decision, Heeded, Ints, Memory, desk, start
+from amsfl.planning.decisions import decide
+from amsfl.planning.learning import learn
+from amsfl.schedule import Policy
+from amsfl.settings.definitions import T_MAX, Training
+
+__all__ = ["T_MAX", "Decision", "Memory", "Planner", "planner", "policy_of"]
+
+
+class Planner(NamedTuple):
+    """start() -> memory; decide(*Asked) -> Decision; learn(*Heeded) -> memory."""
+
+    start: Callable[[], Memory]
+    decide: Callable[..., Decision]
+    learn: Callable[[Memory, Ints, Decision, Reading], Memory]
+
+
+def policy_of(config: Training, method: Method, given: Policy | None = None) -> Policy:
+    """The one that was passed, the one that the settings name, or the one that the method plans by."""
+    if given is not None:
+        return given
+    named = method.policy if config.policy == "auto" else config.policy
+    return schedule.policy(named, **config.policy_options)
+
+
+def planner(
+    config: Training, method: Method, policy: Policy, weights: Any, *more: Any, **others: Any
+) -> Planner:
+    """The planner of a policy; `weights` are all clients' shares of the data, the rest is `desk`'s."""
+    own = desk(config, method, policy, weights, *more, **others)
+
+    def one(*asked: Any) -> Decision:
+        return decide([own], [Asked(*asked)])[0]
+
+    def after(*told: Any) -> Memory:
+        return learn([own], [Heeded(*told)])[0]
+
+    return Planner(lambda: start(own), one, after)

@@ -1,0 +1,80 @@
+"""What a user brings in place of what the settings name."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from amsfl.core import Combine, Transmit, UserError
+from amsfl.data import Dataset, load_table
+from amsfl.data.column_types import wishes
+from amsfl.data.read_table import Frame
+from amsfl.engines.models import Model
+from amsfl.methods import Method
+from amsfl.schedule import Policy
+from amsfl.settings.custom_data import check_dataset
+
+OF_NAMED_DATA = ("data", "data_dir", "label", "client_column", "binary", "task")
+OF_TABLES = ("label", "client_column", "drop", "columns", "impute", "task")
+
+
+class CustomParts(NamedTuple):
+    """What a user brings in place of what the settings name; the settings then hold its name alone."""
+
+    dataset: Dataset | None = None
+    network: Model | None = None
+    method: Method | None = None
+    policy: Policy | None = None
+    combine: Combine | None = None
+    transmit: Transmit | None = None
+
+    def names(self) -> dict[str, str]:
+        """The settings that follow from what was brought.
+
+        Returns:
+            Settings by name.
+        """
+        places = {"dataset": "data", "network": "model"}  # the others are called as their setting is
+        own = {key: part for key, part in self._asdict().items() if part is not None}
+        return {places.get(key, key): part.name for key, part in own.items()}
+
+
+def table_of(
+    settings: Mapping[str, Any], given: Dataset | Frame | None
+) -> tuple[dict[str, Any], Dataset | None]:
+    """A data frame, as `dataset` or as the setting `data`, becomes a Dataset by the settings of tables.
+
+    The settings come back without those.
+    """
+    rest = dict(settings)
+    data = rest.get("data")
+    if isinstance(data, Path):
+        rest["data"] = str(data)
+    elif data is not None and not isinstance(data, str):
+        if given is not None:
+            raise UserError("Both data and dataset are objects of your own: leave one of them out.")
+        given = rest.pop("data")
+    if (
+        given is None
+        or isinstance(given, Dataset)
+        or not (hasattr(given, "columns") or isinstance(given, dict))
+    ):
+        return rest, given  # type: ignore[return-value]  # check_dataset refuses all else
+    told = {key: rest.pop(key) for key in OF_TABLES if rest.get(key) is not None}
+    wish = wishes(
+        *(told.pop(key, default) for key, default in (("drop", ""), ("columns", ""), ("impute", "shared")))
+    )
+    return rest, load_table(given, wish=wish, **told)
+
+
+def brought(
+    settings: Mapping[str, Any], dataset: Dataset | Frame | None = None, network: Model | None = None
+) -> tuple[CustomParts, dict[str, Any]]:
+    """What among the settings is an object and no name, and the settings without it."""
+    settings, own = table_of(settings, dataset)
+    kinds = {"method": Method, "policy": Policy, "combine": Combine, "transmit": Transmit}
+    objects = {key: settings[key] for key, kind in kinds.items() if isinstance(settings.get(key), kind)}
+    rest = {key: value for key, value in settings.items() if key not in objects}
+    for key in [*(OF_NAMED_DATA if own is not None else ()), *(("model",) if network else ())]:
+        if key in rest:
+            raise UserError(f"Setting {key!r} and an object of your own in its place: leave one of them out.")
+    return CustomParts(None if own is None else check_dataset(own), network, **objects), rest

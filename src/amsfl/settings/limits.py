@@ -1,0 +1,54 @@
+"""What a round may spend besides seconds, if anybody can say so: joules, megabytes."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from amsfl.clock import RoundEnd
+from amsfl.clock.spending import Account
+from amsfl.core import UserError
+from amsfl.schedule import Policy
+from amsfl.settings.definitions import Training
+
+NAMES = ("joules", "megabytes")
+
+
+def limits_of(
+    config: Training,
+    accounts: Mapping[str, Account],
+    policy: Policy,
+    cohort: int,
+    end: RoundEnd,
+    missing: str,
+) -> dict[str, float]:
+    """Every limit on a round by its name, if any cohort can keep to it; a server that does not wait has a
+    limit on what one move's clients spend. `missing` says why joules may be unknown.
+
+    Policies that do not look at a round's budget are not held to it: a remark says so.
+    """
+    for name in NAMES:
+        asked = [flag for flag in (f"budget_{name}", name) if getattr(config, flag) is not None]
+        if asked and name not in accounts:
+            raise UserError(f"Setting {asked[0]!r} limits {name}, and {missing}")
+    given = {name: getattr(config, f"budget_{name}") for name in NAMES}
+    found = {name: limit for name, limit in given.items() if limit is not None and policy.limited}
+    for name, limit in found.items():
+        account, count = accounts[name], end.enough if end.asynchronous else cohort
+        once = np.sort(account.per_step + account.per_round)[::-1][:count]
+        most = float(once[0] * count if end.asynchronous else once.sum())
+        if most > limit:
+            raise UserError(
+                f"A round may spend {limit:g} {name}, and one step of each of its {count} clients can spend "
+                f"{most:.4g}; raise --budget-{name}, or have fewer clients in a round "
+                f"({'a smaller buffer:K' if end.asynchronous else '--cohort'})."
+            )
+    return found
+
+
+def over_limit(config: Training, spent: Mapping[str, float]) -> str | None:
+    """The name of what a run had so much of and has used up."""
+    for name in NAMES:
+        limit = getattr(config, name)
+        if limit is not None and spent.get(name, 0.0) >= limit:
+            return name
+    return None

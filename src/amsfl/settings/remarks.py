@@ -1,0 +1,58 @@
+"""What is worth a line before a run begins: settings that were given and have no effect, bounds."""
+
+from collections.abc import Iterator
+
+from amsfl.clock import Profile
+from amsfl.methods import Method
+from amsfl.schedule import Policy
+from amsfl.settings.definitions import ROUNDS_TO_TARGET, RunConfig, ServeConfig, Training
+from amsfl.settings.limits import NAMES
+
+
+def remarks(
+    config: Training, method: Method, policy: Policy, clients: int, profile: Profile | None = None
+) -> Iterator[str]:
+    """A sentence for each; what was given is what the user set, not what stands by default.
+
+    `clients` is how many there are: data with a column of its own says so itself.
+    """
+    given = config.model_fields_set
+    if "lr" in given and method.own_rate:
+        yield f"Setting 'lr' has no effect: {config.method} sets its own learning rate."
+    chosen = not policy.steps or (policy.spends and config.budget is not None)
+    paced = method.clip and config.noise is None  # epsilon is spread by them
+    if "steps" in given and chosen and not paced:
+        yield f"Setting 'steps' has no effect: the policy {policy.name} chooses them."
+    if config.budget is not None and not policy.limited:
+        yield f"Setting 'budget' has no effect: the policy {policy.name} does not look at it."
+    if isinstance(config, RunConfig) and not policy.limited:
+        for name in (f"budget_{each}" for each in NAMES):
+            if getattr(config, name) is not None:
+                yield f"Setting {name!r} has no effect: the policy {policy.name} does not look at it."
+    if "clients" in given and clients != config.clients:
+        yield f"Setting 'clients' has no effect: the data's own column names {clients}."
+    if config.data_dir is not None and not config.data.startswith("nslkdd"):
+        yield f"Setting 'data_dir' has no effect: it is of NSL-KDD, and the data is {config.data!r}."
+    if "stop_at_target" in given and config.target is None:
+        yield "Setting 'stop_at_target' has no effect: there is no target."
+    if config.target is not None and config.rounds is None and config.last_round == ROUNDS_TO_TARGET:
+        yield f"Without rounds or seconds this ends at the target, or after {ROUNDS_TO_TARGET:,} rounds."
+    ends = method.round_end if config.round_end == "auto" else config.round_end
+    if config.round_end == "auto" and config.clock != "makespan" and ends != "all":
+        yield (
+            f"{method.title or method.name} waits for all: by the clock {config.clock!r} nobody is late. "
+            f"For rounds that end with {ends} add --clock makespan."
+        )
+        ends = "all"
+    if isinstance(config, ServeConfig) and ends == "groups":
+        yield f"{method.title or method.name} waits for all: its groups are planned in simulations only."
+        ends = "all"
+    for name, modes in (
+        ("late", ("deadline", "quorum")),
+        ("staleness", ("deadline", "quorum", "buffer", "groups")),
+    ):
+        if name in given and not ends.startswith(modes):
+            yield f"Setting {name!r} has no effect: rounds end with {ends}."
+    unused = "" if profile is None else profile.unused(*(["epsilon"] if method.clip else []))
+    if unused:
+        yield unused

@@ -1,0 +1,163 @@
+"""`amsfl.run`: settings in, a result out; with a folder, written as it goes and able to continue."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Unpack
+
+from amsfl import record
+from amsfl.core import Remark, Score
+from amsfl.data import Dataset
+from amsfl.data.read_table import Frame
+from amsfl.engines import State
+from amsfl.engines.models import Model
+from amsfl.record import RoundRecord, fingerprint
+from amsfl.settings.custom import brought
+from amsfl.settings.definitions import RunConfig
+from amsfl.settings.keywords import RunKeywords
+from amsfl.settings.parse import make_config
+from amsfl.settings.remarks import remarks
+from amsfl.simulation import privacy_settings, provenance
+from amsfl.simulation.observers import Watch, audience
+from amsfl.simulation.result import Result, from_kept, model_files, model_of
+from amsfl.simulation.rounds import begin, rehearse
+from amsfl.simulation.run_trial import drive, trial_of
+from amsfl.simulation.server_move import Trial
+from amsfl.simulation.setup import precision, prepare
+from amsfl.track import Given
+from amsfl.track import make as track_by
+
+
+def run(
+    *,
+    out: str | Path | None = None,
+    force: bool = False,
+    watch: Watch | None = None,
+    before: Callable[[Dataset], None] | None = None,
+    track: Given = None,
+    progress: bool | None = None,
+    dataset: Dataset | Frame | None = None,
+    network: Model | None = None,
+    **settings: Unpack[RunKeywords],
+) -> Result:
+    """Train one federated model: `amsfl.run(method="amsfl", data="digits", rounds=30).accuracy`.
+
+    Args:
+        out: A folder for the record.
+        force: Overwrite a run that the folder holds.
+        watch: `watch(record)` is called after every round.
+        before: `before(dataset)` is called once there is data to look at.
+        track: Names of trackers, as in "tensorboard,mlflow" (docs/trackers.md), or one of your own.
+        progress: False keeps a notebook quiet, where a line says how far it has come.
+        dataset: Your own data, in place of what `data` names: a data frame (with label=), or a Dataset.
+        network: Your own model, in place of what `model` names.
+        **settings: Those of docs/settings.md; method, policy, combine and transmit may also be objects of
+            your own.
+
+    Returns:
+        What the run leaves. A mistake raises a UserError; what has no effect is a warning.
+    """
+    trackers = track_by(track)
+    own, given = brought(settings, dataset, network)
+    config = make_config(given | own.names())
+    where = Path(out) if out else None
+    if where:
+        record.check_free(where, force)  # before the work, and once more when the folder is ours
+    with precision(config):
+        parts = prepare(config, [config.seed], own)
+        if before:
+            before(parts.data)
+        clients = parts.task.shards.size.shape[1]
+        for line in remarks(config, parts.method, parts.policy, clients, parts.profiles[0]):
+            warnings.warn(line, Remark, stacklevel=2)
+        for line in privacy_settings.remarks(
+            config, parts.method, parts.ledgers[0], parts.task.shards.size[0]
+        ):
+            warnings.warn(line, Remark, stacklevel=2)
+        state, trials = begin(parts)
+        rehearse(parts, trials[0])
+        first = parts.engine.whole(state.anchor) if where or parts.engine.joint else None
+        with ExitStack() as stack:
+            writer = None
+            if where:
+                writer = stack.enter_context(record.create(where, provenance.manifest(parts, first), force))
+            heard = stack.enter_context(audience(config, watch, trackers, progress, where))
+            return drive(parts, state, trials[0], [], writer, heard)
+
+
+def resume(
+    where: str | Path,
+    watch: Watch | None = None,
+    dataset: Dataset | Frame | None = None,
+    network: Model | None = None,
+    anyway: bool = False,
+    track: Given = None,
+    progress: bool | None = None,
+    **changes: Any,
+) -> Result:
+    """Continue a run from its folder; it ends with the same bits as one that was never stopped.
+
+    Args:
+        where: The run's folder.
+        watch: `watch(record)` is called after every further round.
+        dataset: Your own data, if the run had it: the folder does not hold it.
+        network: Your own model, likewise.
+        anyway: Go on where the machine is another and the bits will not be the same.
+        track: As in `run`.
+        progress: As in `run`.
+        **changes: Make it longer or shorter (rounds, seconds, target, stop_at_target), and go on record;
+            method, policy, combine and transmit of your own are needed again.
+
+    Returns:
+        What the run leaves.
+    """
+    trackers = track_by(track)
+    own, changes = brought(changes, dataset, network)
+    with record.reopen(Path(where), "run") as writer, ExitStack() as stack:
+        config = make_config(fingerprint.settings_now(writer.manifest, changes | own.names()))
+        point = writer.last_checkpoint()
+        stack.enter_context(precision(config))
+        parts = prepare(config, [config.seed], own)
+        book = parts.ledgers[0]
+        privacy_settings.check_goes_on(writer.manifest.settings, config, book)
+        state, (trial,) = begin(parts)
+        machine = provenance.machine(parts, parts.engine.whole(state.anchor))
+        fingerprint.check(writer.manifest, provenance.made_from(parts), machine, anyway)
+        done, best = writer.go_on(point), None
+        if point:
+            trial, best = trial_of(point), from_kept(point)
+            state = parts.engine.place(State(*(point.arrays[name] for name in State._fields)))
+        writer.change(config.model_dump(), machine, trial.round)
+        stand(
+            trial,
+            config,
+            parts.score,
+            done,
+            privacy_settings.spent(book, privacy_settings.used(book, trial.begun, trial.round)),
+        )
+        ended = writer.ended()
+        now = (trial.status, trial.round, config.target, parts.score.name)
+        if ended and (ended.status, ended.rounds, ended.target, ended.score) == now:
+            result = Result(ended, done, model_of(parts, state)[0], parts, best)
+            writer.end(ended, model_files(result))  # should somebody have lost or changed the model
+            return result
+        writer.reopen_end()
+        heard = stack.enter_context(audience(config, watch, trackers, progress, Path(where)))
+        return drive(parts, state, trial, done, writer, heard, best)
+
+
+def stand(
+    trial: Trial, config: RunConfig, score: Score, done: Sequence[RoundRecord], spent: bool = False
+) -> None:
+    """Where a trial stands by the settings it goes on with: its end and its target may have moved.
+
+    `spent`: nobody has any privacy left.
+    """
+    first = next((r for r in done if score.met(r.metrics.get("holdout", {}), config.target)), None)
+    trial.reached = {**first.seconds, "rounds": first.round} if first else None
+    late = config.seconds is not None and trial.seconds[config.clock] >= config.seconds
+    late = late or spent
+    over = trial.round >= config.last_round or late or (trial.reached is not None and config.stop_at_target)
+    if trial.status != "diverged":
+        trial.status = "finished" if over else "running"

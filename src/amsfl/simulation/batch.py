@@ -1,0 +1,75 @@
+"""Many trials at once: the same engine, one axis more."""
+
+import time
+from collections.abc import Callable, Sequence
+
+from amsfl.record import RoundRecord
+from amsfl.settings.custom import CustomParts
+from amsfl.settings.custom_data import check_dataset
+from amsfl.settings.definitions import RunConfig
+from amsfl.settings.keywords import RunKeywords
+from amsfl.settings.parse import check_alike, make_config
+from amsfl.simulation.detailed_scores import looks
+from amsfl.simulation.interrupt import stoppable
+from amsfl.simulation.result import Result, model_of
+from amsfl.simulation.rounds import begin, rounds
+from amsfl.simulation.setup import assemble, precision
+from amsfl.simulation.summary import summarise
+
+
+def run_trials(
+    config: RunConfig,
+    seeds: list[int],
+    own: CustomParts | None = None,
+    watch: Callable[[int, RoundRecord], None] | None = None,
+) -> list[Result]:
+    """The same settings with many seeds, as one batch: partition, initial model and sampling differ."""
+    return run_batch([config.model_copy(update={"seed": seed}) for seed in seeds], own, watch)
+
+
+def run_batch(
+    trials: Sequence[RunConfig | RunKeywords],
+    own: CustomParts | None = None,
+    watch: Callable[[int, RoundRecord], None] | None = None,
+) -> list[Result]:
+    """Many trials at once: `run_batch([{"data": "digits", "seed": seed} for seed in range(10)])`.
+
+    Args:
+        trials: Settings, a dict or a RunConfig each, that differ in nothing but seed, partition, profile,
+            clock, steps, lr, budget, policy_options and when they end.
+        own: What of them is your own (amsfl.simulation.CustomParts).
+        watch: `watch(place, record)` is called after every round of every trial.
+
+    Returns:
+        Their Results, in order.
+    """
+    configs = [each if isinstance(each, RunConfig) else make_config({**each}) for each in trials]
+    check_alike(configs)
+    if own and own.dataset:
+        own = own._replace(dataset=check_dataset(own.dataset))
+    started = time.perf_counter()
+    with precision(configs[0]):
+        parts = assemble(configs, own)
+        state, running = begin(parts)
+        records: list[list[RoundRecord]] = [[] for _ in configs]
+        with stoppable() as asked:
+            for state, news in rounds(parts, state, running):  # noqa: B007, B020 (the state moves on)
+                for trial, fresh in news:
+                    records[trial.index].append(fresh)
+                    if watch:
+                        watch(trial.index, fresh)
+                if asked():
+                    raise KeyboardInterrupt
+        wall = (time.perf_counter() - started) / len(configs)
+        models = model_of(parts, state)
+        told = looks(parts, models)
+        return [
+            Result(
+                summarise(parts, trial, records[trial.index], wall, seen),
+                records[trial.index],
+                model,
+                parts,
+                place=trial.index,
+            )
+            for trial, model, seen in zip(running, models, told, strict=True)
+        ]

@@ -1,0 +1,195 @@
+"""`FederatedClassifier` and `FederatedRegressor`: scikit-learn estimators, each site's rows kept apart."""
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    check_random_state,
+    validate_data,
+)
+
+from amsfl.data import Amount, Dataset
+from amsfl.data.federated_statistics import mean_and_deviation
+from amsfl.data.labels import standard, standardised
+from amsfl.portable.network import Array
+from amsfl.simulation.api import run
+
+
+class _Federated(BaseEstimator):  # type: ignore[misc]
+    """What both have in common: settings, sites, standardised features, the run."""
+
+    def __init__(
+        self,
+        method: str = "amsfl",
+        model: str = "mlp",
+        rounds: int = 30,
+        clients: int = 5,
+        settings: dict[str, Any] | None = None,
+        random_state: Any = 0,
+    ):
+        self.method = method
+        self.model = model
+        self.rounds = rounds
+        self.clients = clients
+        self.settings = settings
+        self.random_state = random_state
+
+    def _train(
+        self,
+        X: Array,
+        y: Array,
+        sites: Array | None,
+        names: Array,
+        classes: tuple[str, ...] = (),
+        amount: Amount | None = None,
+    ) -> Self:
+        parts = _by_site(X, sites)
+        found = [mean_and_deviation([part[:, column] for part in parts]) for column in range(X.shape[1])]
+        self.shift_ = np.array([mean for mean, _ in found])
+        self.scale_ = np.array(
+            [deviation if deviation > 1e-12 * abs(mean) else 1.0 for mean, deviation in found]
+        )
+        rows = self._scaled(X).astype(np.float32)
+        data = Dataset(
+            name="table:array",
+            x=rows,
+            y=y,
+            evals={"holdout": (rows, y)},
+            classes=classes,
+            features=tuple(f"x{column}" for column in range(X.shape[1])),
+            sites=sites,
+            site_names=_different(names),
+            amount=amount,
+        )
+        own: dict[str, Any] = {"partition": "auto" if sites is not None else "iid", "eval_every": self.rounds}
+        own |= {"batch": min(64, len(rows)), "clients": min(self.clients, len(rows)), "details": False}
+        result = run(
+            **own | (self.settings or {}),
+            dataset=data,
+            method=self.method,
+            model=self.model,
+            rounds=self.rounds,
+            seed=int(check_random_state(self.random_state).randint(2**31)),
+        )
+        self.model_, self.summary_, self.rounds_ = result.model, result.summary, result.rounds
+        return self
+
+    def _encoded(self, X: Any) -> Array:
+        check_is_fitted(self)
+        return self._scaled(validate_data(self, X, dtype=np.float64, reset=False))
+
+    def _scaled(self, X: Array) -> Array:
+        return np.asarray((X - self.shift_) / self.scale_)
+
+
+class FederatedClassifier(ClassifierMixin, _Federated):  # type: ignore[misc]
+    """A classifier that is trained where the rows are: `FederatedClassifier().fit(X, y, groups=site)`.
+
+    `groups` says whose row it is; without it rows are dealt to `clients` at random. Features are standardised
+    by sums that sites can share. `settings` are further ones of docs/settings.md, as in {"profile": "wild"}.
+    All rows are trained on; judge by others, as scikit-learn's cross_val_score does.
+    """
+
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+        """Train on every site's own rows.
+
+        Args:
+            X: Rows of features.
+            y: Classes.
+            groups: Whose row each is, by name or number; without it rows are dealt to `clients` at random.
+
+        Returns:
+            Itself.
+        """
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError("There is one class in y; a classifier needs two classes or more.")
+        return self._train(X, codes.astype(np.int32), *_sites(X, groups), _different(self.classes_))
+
+    def predict_proba(self, X: Any) -> Array:
+        """How likely each class is.
+
+        Args:
+            X: Rows of features.
+
+        Returns:
+            Probabilities [rows, classes], in the order of `classes_`.
+        """
+        rows = self._encoded(X)
+        return self.model_.predict_proba(rows)
+
+    def predict(self, X: Any) -> Array:
+        """Predict new rows.
+
+        Args:
+            X: Rows of features.
+
+        Returns:
+            Of every row its class, as `y` spelled it.
+        """
+        chances = self.predict_proba(X)
+        return np.asarray(self.classes_[chances.argmax(axis=1)])
+
+
+class FederatedRegressor(RegressorMixin, _Federated):  # type: ignore[misc]
+    """The same for numbers: `FederatedRegressor().fit(X, y, groups=site)`, predictions in the units of y.
+
+    y is standardised by sums over the sites, as features are; `settings={"loss": "absolute"}` minimises the
+    absolute error in place of the squared one. `score` is R².
+    """
+
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+        """Train on every site's own rows.
+
+        Args:
+            X: Rows of features.
+            y: Numbers, in any unit.
+            groups: Whose row each is, by name or number; without it rows are dealt to `clients` at random.
+
+        Returns:
+            Itself.
+        """
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        sites, names = _sites(X, groups)
+        amount = standard(_by_site(y.astype(np.float64), sites))
+        return self._train(X, standardised(y, amount), sites, names, amount=amount)
+
+    def predict(self, X: Any) -> Array:
+        """Predict new rows.
+
+        Args:
+            X: Rows of features.
+
+        Returns:
+            Of every row its number, in the units of y.
+        """
+        rows = self._encoded(X)
+        return self.model_.predict(rows)
+
+
+def _sites(X: Array, groups: Any) -> tuple[Array | None, Array]:
+    """Of every row an index into the names of sites; None where rows are dealt at random."""
+    if groups is None:
+        return None, np.array([])
+    check_consistent_length(X, groups)
+    ownerless = [row for row, group in enumerate(groups) if group is None or group != group]
+    if ownerless:
+        raise ValueError(f"Row {ownerless[0]} has no group; every row needs one, or leave groups out.")
+    names, sites = np.unique(np.asarray(groups), return_inverse=True)
+    return sites.astype(np.int32), names
+
+
+def _by_site(values: Array, sites: Array | None) -> list[Array]:
+    return [values] if sites is None else [values[sites == site] for site in np.unique(sites)]
+
+
+def _different(values: Array) -> tuple[str, ...]:
+    """Names of classes or sites; numbers where two would be spelled alike."""
+    names = tuple(map(str, values))
+    return names if len(set(names)) == len(names) else tuple(map(str, range(len(names))))

@@ -1,0 +1,41 @@
+"""Who hears of a run's rounds: the caller's own callback, a notebook's line, trackers."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from amsfl.record import RoundRecord
+from amsfl.settings.definitions import Training
+from amsfl.simulation import progress
+from amsfl.track import Begun, Given, Told, make, tracking
+
+Watch = Callable[[RoundRecord], None]
+
+
+def begun(config: Training, out: Path | None = None, among: str = "") -> Begun:
+    """What trackers are told; `among` is added to the title where there are several runs."""
+    words = [Path(config.data).stem[:60], config.method[:60], str(config.seed), among]
+    return Begun("-".join(filter(None, words)), config.model_dump(), config.clock, out)
+
+
+@contextmanager
+def audience(
+    config: Training,
+    watch: Watch | None = None,
+    track: Given = None,
+    wants_line: bool | None = False,
+    out: Path | None = None,
+) -> Iterator[Told]:
+    """One `on_round` and one `on_end` for all; the caller's own callback comes last, it may stop the run."""
+    with ExitStack() as stack:
+        show = stack.enter_context(progress.line(wants_line))
+        told = stack.enter_context(tracking(make(track), begun(config, out)))
+
+        def on_round(record: RoundRecord) -> None:
+            told.on_round(record)
+            if show:
+                show(progress.share(record, config), progress.told(record, config))
+            if watch:
+                watch(record)
+
+        yield Told(on_round, told.on_end)

@@ -1,0 +1,57 @@
+"""Where a run stands, for whoever waits for it in a notebook: one line that is written over and over."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from amsfl.core.scores import usual
+from amsfl.record import RoundRecord
+from amsfl.settings.definitions import Training
+
+BAR = 20  # letters
+
+
+def in_notebook() -> bool:
+    """Whether a Jupyter kernel shows what we print; IPython is not imported to find out."""
+    import sys
+
+    shell = sys.modules.get("IPython")
+    return shell is not None and type(shell.get_ipython()).__name__ == "ZMQInteractiveShell"
+
+
+@contextmanager
+def line(wanted: bool | None = None) -> Iterator[Callable[[float, str], None] | None]:
+    """`show(share, text)` that rewrites one line of a notebook; None outside of one, or if not wanted.
+
+    Plain text by IPython's own display: it needs no widgets, and a saved notebook keeps the last line.
+    """
+    if wanted is False or not in_notebook():
+        yield None
+        return
+    from IPython.display import display  # type: ignore[import-not-found,unused-ignore]
+
+    def shown(share: float, text: str) -> dict[str, str]:
+        full = round(BAR * min(1.0, max(0.0, share)))
+        return {"text/plain": f"{'█' * full}{'░' * (BAR - full)} {text}"}
+
+    handle: Any = display(  # type: ignore[no-untyped-call,unused-ignore]
+        shown(0.0, "compiling"), raw=True, display_id=True
+    )
+    yield lambda share, text: handle.update(shown(share, text), raw=True)
+
+
+def told(record: RoundRecord, config: Training) -> str:
+    """A round in a few words, with the score that the run goes by."""
+    found = record.metrics.get("holdout", {})
+    which = usual(config.score, found)
+    score = which.of(found) if which else None
+    said = "" if score is None or which is None else f", {which.title} {score:.4g}"
+    return f"round {record.round}, {record.seconds[config.clock]:.1f} s{said}"
+
+
+def share(record: RoundRecord, config: Training) -> float:
+    """How much of a run is done, by rounds or by seconds."""
+    parts = [record.round / config.last_round]
+    if config.seconds:
+        parts.append(record.seconds[config.clock] / config.seconds)
+    return max(parts)

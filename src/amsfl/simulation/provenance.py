@@ -1,0 +1,157 @@
+"""What a run is made from, as its record keeps it: to be held against what a resumed run finds."""
+
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from amsfl import clock
+from amsfl.core.version import VERSION
+from amsfl.data import Dataset
+from amsfl.engines import Scores, devices, metrics, products
+from amsfl.engines.contract import Errors
+from amsfl.methods import Method
+from amsfl.record import Manifest, MethodFacts
+from amsfl.record.fingerprint import identity, of_arrays
+from amsfl.simulation.setup import Parts, client_names
+
+
+def manifest(parts: Parts, first: Any) -> Manifest:
+    """record.json of a new run; `first` is its model before any round."""
+    config, made = parts.config, made_from(parts)
+    settings = config.model_dump()
+    names = client_names(config, parts.data)
+    return Manifest(
+        kind="run",
+        identity=identity(settings, made),
+        files=[],
+        settings=settings,
+        methods={config.method: of_method(parts.method)},
+        made_from=made,
+        machine=machine(parts, first),
+        about=about(parts.data, parts.profiles[0], names),
+    )
+
+
+def of_method(method: Method) -> MethodFacts:
+    strides = method.stride is not None
+    return MethodFacts(
+        method.name, method.title or method.name, method.note, method.plain, strides, method.closing
+    )
+
+
+def of_data(data: Dataset) -> dict[str, Any]:
+    """The numbers that a run learns from and is judged by, as checksums."""
+    splits = {split: of_arrays(np.asarray(x), np.asarray(y)) for split, (x, y) in data.evals.items()}
+    return {
+        "data": data.name,
+        "rows": len(data.y),
+        "training rows": of_arrays(np.asarray(data.x)),
+        "labels": of_arrays(np.asarray(data.y)),
+        "classes": list(data.classes),
+        "evaluation rows": splits,
+        **({} if data.amount is None else {"amount": list(data.amount)}),
+    }
+
+
+def made_from(parts: Parts) -> dict[str, Any]:
+    """All inputs of a run but its settings: a checkpoint means nothing without the same ones."""
+    task, costs = parts.task, parts.costs[0]
+    found = of_data(parts.data) | {
+        "clients": int(task.shards.size.shape[1]),
+        "partition": of_arrays(task.shards.order, task.shards.size),
+        "model": task.model.name,
+        "layout": layout(parts),
+        "costs": of_arrays(np.asarray(costs.step_seconds), np.asarray(costs.comm_seconds)),
+        "precision": np.dtype(task.dtype).name,
+    }
+    sites, trace = parts.profiles[0].sites, Path(parts.config.availability)
+    if sites is not None:
+        found["sites"] = of_arrays(*(sites.columns[name] for name in sorted(sites.columns)))
+    if trace.suffix == ".csv":
+        found["availability"] = of_arrays(np.frombuffer(trace.read_bytes(), np.uint8))
+    return found
+
+
+def layout(parts: Parts) -> list[str]:
+    """Every array of the model in the order of the flat vector."""
+    shapes = jax.eval_shape(parts.task.model.init, jax.random.key(0))
+    leaves = jax.tree_util.tree_flatten_with_path(shapes)[0]
+    return [f"{jax.tree_util.keystr(path)} {leaf.shape}" for path, leaf in leaves]
+
+
+def machine(parts: Parts, first: Any) -> dict[str, Any]:
+    """What else the bits of a run depend on; not on the cores of one machine (engines/packing.py)."""
+    found = versions() | {"first model": of_arrays(first)}
+    if parts.config.engine == "jax":
+        mesh, shared = devices.mesh(), parts.config.shard_model > 1
+        found |= {"device": mesh.devices.flat[0].device_kind, "devices": int(mesh.devices.size)}
+        found |= {"devices that share a model": parts.config.shard_model} if shared else {}
+        one = parts.task.dtype == np.float32 and not shared
+        blas = products.named(parts.task.model.layers) if one else None
+        found |= {"products": blas} if blas else {}
+        found |= {"kernels": True} if getattr(parts.engine, "kernels", False) else {}
+    return found
+
+
+def versions() -> dict[str, Any]:
+    kind = platform.machine()
+    return {"amsfl": VERSION, "jax": jax.__version__, "numpy": np.__version__, "processor": kind}
+
+
+def _read_as(data: Dataset) -> dict[str, str]:
+    """How each column of a table was read, and why some were not."""
+    if data.recipe is None:
+        return {}
+    read = {column.name: column.read for column in data.recipe.columns}
+    return read | {name: f"left out: {why}" for name, why in data.recipe.left_out.items()}
+
+
+def base(data: Dataset, y: Any) -> dict[str, Any]:
+    """What saying the commonest class, or the training rows' mean, every time would score.
+
+    Who ends there has learned nothing.
+    """
+    if data.amount is not None:
+        off = y.astype(np.float64) * data.amount.scale  # the mean itself is 0, standardised
+        errors = Errors(np.abs(off).mean()[None], (off**2).mean()[None], float(off.var()))
+        found = metrics(Scores(np.zeros(1), None, errors))[0]
+    else:
+        counts = np.bincount(y, minlength=len(data.classes))
+        table = np.zeros((1, len(counts), len(counts)), np.int64)
+        table[0, :, counts.argmax()] = counts
+        found = metrics(Scores(np.zeros(1), table))[0]
+        found |= {"auc": [0.5] * len(counts), "macro_auc": 0.5}  # a constant ranks nothing
+    # TOML has no None: what a constant has no value of is 0
+    return {
+        name: [each or 0.0 for each in value] if isinstance(value, list) else value or 0.0
+        for name, value in found.items()
+        if name != "loss"
+    }
+
+
+def about(data: Dataset, profile: clock.Profile, names: Sequence[str]) -> dict[str, Any]:
+    """Data and clients in words and numbers, for whoever reads the record."""
+    splits = {split: np.asarray(y) for split, (_, y) in data.evals.items()}
+    return {
+        "data": {
+            "name": data.name,
+            "synthetic": data.synthetic,
+            "note": data.note,
+            "classes": list(data.classes),
+            "rows": len(data.y),
+            "read_as": _read_as(data),
+            "eval_rows": {split: len(y) for split, y in splits.items()},
+            "base": {split: base(data, y) for split, y in splits.items()},
+        },
+        "clients": {
+            "names": list(names),
+            "step_seconds": profile.step_seconds.tolist(),
+            "latency": profile.latency.tolist(),
+            "up_mbps": profile.up_mbps.tolist(),
+            "down_mbps": profile.down_mbps.tolist(),
+        },
+    }

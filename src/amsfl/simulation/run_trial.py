@@ -1,0 +1,72 @@
+"""One trial driven to its end: rounds written as they come, checkpoints, and back from one."""
+
+import time
+
+import numpy as np
+
+from amsfl.engines import State
+from amsfl.planning.planner import Memory
+from amsfl.record import Checkpoint, RoundRecord, RunWriter
+from amsfl.simulation.detailed_scores import looks
+from amsfl.simulation.event_queue import Flight
+from amsfl.simulation.interrupt import stoppable
+from amsfl.simulation.result import Best, Result, better, kept, model_files, model_of
+from amsfl.simulation.rounds import rounds
+from amsfl.simulation.server_move import Trial
+from amsfl.simulation.setup import Parts
+from amsfl.simulation.summary import summarise
+from amsfl.track import Told
+
+TABLE = "flight."  # in a checkpoint: what is under way
+
+
+def drive(
+    parts: Parts,
+    state: State,
+    trial: Trial,
+    done: list[RoundRecord],
+    writer: RunWriter | None,
+    heard: Told,
+    best: Best | None = None,
+) -> Result:
+    started = time.perf_counter() - sum(each.wall.get("seconds", 0.0) for each in done)
+    with stoppable() as asked:
+        for state, news in rounds(parts, state, [trial]):  # noqa: B020 (the state moves on)
+            fresh = news[0][1]
+            done.append(fresh)
+            best = better(best, parts, state, trial, fresh)
+            stop = asked() and trial.status == "running"
+            due = stop or trial.round % parts.config.checkpoint_every == 0 or trial.status != "running"
+            # all processes that share a model have to be there when it is brought together
+            whole = parts.engine.kept(state) if due and (writer or parts.engine.joint) else None
+            if writer:
+                writer.append(fresh)
+                if whole:
+                    arrays, told = kept(best)
+                    arrays |= whole._asdict()
+                    arrays |= {TABLE + name: part for name, part in trial.flight.table.items()}
+                    own = {"memory": trial.memory.dump(), "flight": trial.flight.dump()}
+                    host = vars(trial) | own | told
+                    writer.checkpoint(Checkpoint(trial.round, arrays, host))
+            heard.on_round(fresh)
+            if stop:
+                raise KeyboardInterrupt
+    params = model_of(parts, state)[0]
+    wall = time.perf_counter() - started
+    summary = summarise(parts, trial, done, wall, looks(parts, [params])[0])
+    result = Result(summary, done, params, parts, best)
+    if writer:
+        writer.end(summary, model_files(result))
+    heard.on_end(summary)
+    return result
+
+
+def trial_of(point: Checkpoint) -> Trial:
+    own = {key: value for key, value in point.host.items() if key != "best"}
+    table = {
+        name.removeprefix(TABLE): np.array(part)
+        for name, part in point.arrays.items()
+        if name.startswith(TABLE)
+    }
+    flight = Flight.load(own["flight"], table)
+    return Trial(**own | {"memory": Memory.load(own["memory"]), "flight": flight})

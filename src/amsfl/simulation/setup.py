@@ -1,0 +1,328 @@
+"""From settings to the parts of a run: data, partition, model, method, engine, profile, planner."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from amsfl import clock, combine, data, engines, methods, privacy, protocol, transmit
+from amsfl.core import Reading, Score, UserError, score
+from amsfl.data import Dataset
+from amsfl.data.class_weights import class_weights
+from amsfl.engines import losses, memory, models, task
+from amsfl.planning import planner
+from amsfl.planning.context import Desk, desk
+from amsfl.portable.network import check_rows, words
+from amsfl.privacy import Ledger
+from amsfl.privacy.ledger import NOTHING
+from amsfl.schedule import Policy
+from amsfl.settings.custom import CustomParts
+from amsfl.settings.definitions import RunConfig, Training
+from amsfl.settings.limits import limits_of
+from amsfl.settings.round_ends import check_everyone, in_flight, round_end_of, weather_of
+from amsfl.simulation import attackers, best_round, privacy_settings
+from amsfl.simulation.attackers import Foes
+
+
+class Parts(NamedTuple):
+    """All that a batch of trials is made of; nothing in it changes while they run.
+
+    Trials of a batch may differ in seed, partition, profile, clock, steps, learning rate, attack and when
+    they stop (lists: one entry a trial); the rest is the first one's for all.
+    """
+
+    config: RunConfig
+    configs: list[RunConfig]
+    data: Dataset
+    task: task.Task
+    method: methods.Method
+    policy: Policy
+    engine: engines.Engine
+    profiles: list[clock.Profile]
+    costs: list[clock.Costs]
+    work: clock.Work
+    desks: list[Desk]  # what each trial plans by
+    cohort: int
+    weights: np.ndarray[Any, np.dtype[Any]]  # [trials, clients] shares of the data, as clients claim
+    foes: Foes
+    end: clock.RoundEnd
+    worth: Callable[[float], float]  # of an upload by its age
+    score: Score  # what targets, best rounds and comparisons go by
+    ledgers: list[Ledger]  # each trial's book of privacy
+    weather: list[clock.Weather]
+
+    @property
+    def places(self) -> int:
+        """Jobs at most that are under way or wait for the server's next move."""
+        return self.cohort + (self.end.enough - 1 if self.end.asynchronous else 0)
+
+
+def load_data(config: Training) -> Dataset:
+    return data.load(
+        config.data,
+        data_dir=config.data_dir,
+        label=config.label,
+        client_column=config.client_column,
+        binary=config.binary,
+        drop=config.drop,
+        columns=config.columns,
+        impute=config.impute,
+        task=config.task,
+    )
+
+
+def prepare(
+    config: RunConfig,
+    seeds: Sequence[int],
+    own: CustomParts | None = None,
+) -> Parts:
+    """The same settings with one or many seeds."""
+    return assemble([config.model_copy(update={"seed": seed}) for seed in seeds], own)
+
+
+def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Parts:
+    """Build everything. What a user brings stands in for what the settings name."""
+    config, own = configs[0], own or CustomParts()
+    method_of(config, own)  # a name that nobody knows is told before any row is read
+    dataset = own.dataset or load_data(config)
+    told = score(config.score, dataset.classes)
+    best_round.check(config.judge_by, not dataset.classes)
+    names = client_names(config, dataset)
+    clients = len(names) or config.clients  # the data says how many there are, if it has sites
+    if config.cohort is not None and config.cohort > clients:
+        raise UserError(
+            f"A cohort of {config.cohort} does not fit {clients} clients; lower --cohort or raise --clients."
+        )
+    profiles = [clock.profile(each.profile, clients, each.seed, names) for each in configs]
+    method = method_of(config, own, config.clip if privacy_settings.is_private(config, profiles[0]) else 0.0)
+    policy = planner.policy_of(config, method, own.policy)
+    end = round_end_of(config, method, config.cohort or clients)
+    check_everyone(method, end, config.cohort or clients, clients)
+    method, worth = in_flight(config, method, end), clock.staleness(config.staleness)
+    loss = loss_of(config, dataset, method)
+    partitions = [
+        data.partition(
+            scheme(each, dataset),
+            dataset.y,
+            clients,
+            each.seed,
+            shares=profile.shares,
+            sites=dataset.sites,
+            site_names=dataset.site_names,
+        )
+        for each, profile in zip(configs, profiles, strict=True)
+    ]
+    cast = attackers.cast(configs, clients)
+    rows, partitions = cast.false_rows(dataset, partitions)
+    method = method._replace(attacks=cast.attacks)
+    dtype = np.float64 if config.precision == "float64" else np.float32
+    network = own.network or _named_network(config.model, dataset, bool(method.clip))
+    privacy_settings.check(config, method, policy, end)
+    if method.clip:
+        privacy_settings.check_rows_apart(network, dataset.x)
+    job = task.make(rows, network, partitions, [each.seed for each in configs], dtype, loss)
+    job = job._replace(pieces=pieces_of(config, job, method))
+    part = (config.cohort or clients) / clients
+    policies = [planner.policy_of(each, method, own.policy) for each in configs]
+    books = [
+        _book(*each, bool(method.clip), job.dim, part)
+        for each in zip(configs, policies, profiles, job.shards.size, strict=True)
+    ]
+    if privacy_settings.of_clients(config):
+        noises = {book.sites[0].noise for book in books}
+        if len(noises) > 1:
+            raise UserError(
+                "Trials of a batch share the noise on their sums: run them in batches of their own."
+            )
+        method = privacy.guarded(method, config.clip, noises.pop(), part, clients, config.clip_quantile)
+    if method.clip:
+        job = job._replace(noise=np.array([[site.noise for site in book.sites] for book in books]))
+    reads = takes_readings(config, method, policy)
+    room = room_of(config.cohort, clients, method)
+    together = end.enough or config.cohort
+    weather = [weather_of(each, profile, names) for each, profile in zip(configs, profiles, strict=True)]
+    check_shared(config, end, weather)
+    engine = engines.make(config.engine, job, method, config.batch, reads, room, together, config.shard_model)
+    work = work_of(method, policy, job.dim)
+    claimed = cast.claimed(job.shards.weights)
+    costs, cohort = [clock.costs(profile, work) for profile in profiles], config.cohort or clients
+    limits = [
+        limits_of(each, cost.accounts, rule, cohort, end, _unsaid(each))
+        for each, cost, rule in zip(configs, costs, policies, strict=True)
+    ]
+    stale, share = (worth, end.enough) if end.asynchronous else (None, None)
+    return Parts(
+        config,
+        list(configs),
+        dataset,
+        job,
+        method,
+        policy,
+        engine,
+        profiles,
+        costs,
+        work,
+        [
+            desk(each, method, rule, weights, rows, stale, limit, share)
+            for each, rule, weights, rows, limit in zip(
+                configs, policies, claimed, job.shards.size, limits, strict=True
+            )
+        ],
+        room or clients,
+        claimed,
+        cast,
+        end,
+        worth,
+        told,
+        books,
+        weather,
+    )
+
+
+def _book(
+    config: RunConfig,
+    policy: Policy,
+    profile: clock.Profile,
+    rows: Any,
+    clipped: bool,
+    numbers: int,
+    part: float,
+) -> Ledger:
+    """One trial's book of privacy."""
+    if privacy_settings.of_clients(config):
+        return privacy_settings.book_of_rounds(config, part)
+    if not clipped:
+        return NOTHING
+    return privacy_settings.book(
+        config, policy, privacy_settings.budgets_of(config, profile, len(rows)), rows, numbers, part
+    )
+
+
+def pieces_of(config: RunConfig, job: task.Task, method: methods.Method) -> int:
+    """Parts of a minibatch whose gradients are taken one after another."""
+    if config.pieces is None:
+        return 1 if method.clip else memory.pieces(job, method, config.batch)
+    if method.clip and config.pieces > 1:
+        raise UserError(
+            "Under privacy rows come by chance, each clipped by itself: a minibatch has no equal pieces; "
+            "leave --pieces out, or lower --batch."
+        )
+    if config.batch % config.pieces:
+        raise UserError(
+            f"{config.batch} rows of a minibatch do not make {config.pieces} equal pieces; use a divisor of "
+            "--batch."
+        )
+    return config.pieces
+
+
+def check_shared(config: RunConfig, end: clock.RoundEnd, weather: Sequence[clock.Weather]) -> None:
+    if config.shard_model > 1 and not (end.kind == "all" and all(each.calm for each in weather)):
+        raise UserError(
+            "Where not all are waited for, or some fail or go, models under way lie on the host, where there "
+            "is no place for one that devices share; leave --shard-model out, or use --round-end all and "
+            "clients that stay."
+        )
+
+
+def room_of(cohort: int | None, clients: int, method: methods.Method) -> int | None:
+    """Places of a cohort: more than are expected where everybody is in by a chance of its own."""
+    if cohort is None or method.guard is None:
+        return cohort
+    return min(clients, cohort + int(np.ceil(8 * cohort**0.5)) + 8)  # more come once in 10^12 rounds
+
+
+def loss_of(config: RunConfig, dataset: Dataset, method: methods.Method) -> losses.Rows:
+    """What clients minimise, if that goes together with what is predicted."""
+    if not dataset.classes and method.objective is not None:
+        raise UserError(
+            f"{method.title or method.name} learns from a teacher's classes, and here numbers are predicted; "
+            "use another --method."
+        )
+    weights = class_weights(config.class_weights, dataset.y, dataset.classes)
+    loss = losses.named(config.loss, len(dataset.classes))
+    return loss if weights is None else losses.weighted(weights)
+
+
+def _named_network(spec: str, dataset: Dataset, private: bool) -> models.Model:
+    """The model of that name; how large features are is asked only where rows need not be kept private."""
+    network = models.make(spec, dataset.x.shape[1], len(dataset.classes) or 1)
+    if words(network.layers):
+        for x in (dataset.x, *(x for x, _ in dataset.evals.values())):
+            check_rows(network.layers, x)
+        return network
+    return network if private else models.in_units(network, models.unit(dataset.x))
+
+
+def client_names(config: Training, dataset: Dataset) -> tuple[str, ...]:
+    """The data's sites, where they are the clients; () where clients have numbers."""
+    own = scheme(config, dataset) in ("column", "site") and dataset.sites is not None
+    return tuple(dataset.site_names) if own else ()
+
+
+def scheme(config: Training, dataset: Dataset) -> str:
+    if config.partition != "auto":
+        return config.partition
+    return "dirichlet:0.5" if dataset.sites is None else "column"
+
+
+def method_of(config: Training, own: CustomParts, clip: float = 0.0) -> methods.Method:
+    """The method of the settings with all that they put on top of it; `clip`: of rows' gradients."""
+    method = methods.make(own.method or config.method, config.options, config.extrapolation)
+    if clip and method.private and own.method is None:
+        options = {**dict(method.private), **config.options}  # those are its defaults then
+        method = methods.make(config.method, options, config.extrapolation)
+    if clip:
+        method = privacy.with_clipping(method, clip)
+    server = methods.server_optimizer(config.server_optimizer)
+    if server:
+        method = methods.optimize(method, server)
+    rule, way = (combine.make(own.combine or config.combine), transmit.make(own.transmit or config.transmit))
+    if rule and method.init(np.zeros(1))[1].size:
+        raise UserError(
+            f"{method.title or method.name} keeps a state at every client that balances only if the server "
+            "sums all uploads; a rule that weighs them otherwise leads it astray. Leave --combine out, or "
+            "use fedavg, fedprox, fednova or amsfl."
+        )
+    return method._replace(combine=rule or method.combine, transmit=way or method.transmit)
+
+
+def takes_readings(config: Training, method: methods.Method, policy: Policy) -> bool:
+    """Whether clients take GDA readings: the method, the policy or the user asks for them."""
+    return method.readings or method.own_rate or policy.readings or policy.losses or config.readings
+
+
+def _unsaid(config: RunConfig) -> str:
+    return (
+        f"the profile {config.profile!r} does not say what clients spend; give it a table with the columns "
+        "joules_step and joules_mb, or try --profile battery."
+    )
+
+
+def work_of(method: methods.Method, policy: Policy, dim: int) -> clock.Work:
+    """What a round costs a client besides its steps.
+
+    Who plans by the change of a gradient pays for it; as a mere diagnostic it is free, and so is a loss.
+    """
+    reads = (method.readings or policy.readings) and not method.clip  # then uploads tell all that is known
+    return clock.Work(
+        4.0 * dim * method.vectors_down,
+        protocol.sent_bytes(method, dim) + 4.0 * (len(Reading._fields) if reads else 0),
+        max(method.extra_gradients, float(reads)),
+        method.extra_per_step,
+    )
+
+
+PRODUCTS = {"strict": "highest", "tf32": "tensorfloat32", "bf16": "BF16_BF16_F32"}  # as jax calls them
+
+
+@contextmanager
+def precision(config: RunConfig) -> Iterator[None]:
+    """jax as this run wants it, and as it was again afterwards: no run's precision is another's."""
+    import jax
+
+    with (
+        jax.enable_x64(config.precision == "float64"),
+        jax.default_matmul_precision(PRODUCTS.get(config.precision)),
+    ):
+        yield

@@ -1,0 +1,71 @@
+"""The end of a run in numbers: summary.json."""
+
+import sys
+from typing import Any
+
+from amsfl.record import RoundRecord, Summary
+from amsfl.simulation import privacy_settings
+from amsfl.simulation.server_move import Trial
+from amsfl.simulation.setup import Parts, client_names
+
+
+def summarise(
+    parts: Parts, trial: Trial, records: list[RoundRecord], wall: float, details: dict[str, Any]
+) -> Summary:
+    """The machine-readable end of a run. All that depends on the machine's speed is under `wall`."""
+    config = parts.configs[trial.index]
+    last: dict[str, Any] = next((r.metrics for r in reversed(records) if r.metrics), {})
+    reached = trial.reached
+    client_steps = sum(trial.steps)
+    names = client_names(config, parts.data) or tuple(map(str, range(len(trial.steps))))
+    book = parts.ledgers[trial.index]
+    taken = privacy_settings.used(book, trial.begun, trial.round)
+    spent = privacy_settings.spent(book, taken)
+    sites = ("every client",) if book.whole else names
+    over = f"Every client's epsilon was spent after {trial.round} rounds." if spent else ""
+    return Summary(
+        method=config.method,
+        data=parts.data.name,
+        synthetic=parts.data.synthetic,
+        note=" ".join(filter(None, [parts.data.note, parts.method.note, over])),
+        seed=trial.seed,
+        status=trial.status,
+        rounds=trial.round,
+        accuracy=last.get("holdout", {}).get("accuracy"),
+        test_accuracy=last.get("test", {}).get("accuracy"),
+        metrics=last,
+        local_accuracy=trial.local if parts.data.classes else None,
+        local_scores=None if parts.data.classes else trial.local,
+        score=parts.score.name,
+        details=details,
+        clock=config.clock,
+        virtual_seconds=trial.seconds[config.clock],
+        virtual_seconds_by_clock=trial.seconds,
+        target=config.target,
+        seconds_to_target=reached[config.clock] if reached else None,
+        rounds_to_target=int(reached["rounds"]) if reached else None,
+        steps=dict(zip(names, trial.steps, strict=True)),
+        epsilon=dict(zip(sites, book.spent(taken), strict=False)),
+        noise={name: site.noise for name, site in zip(sites, book.sites, strict=False)},
+        joules=trial.spent.get("joules"),
+        cost=trial.spent.get("cost"),
+        joules_to_target=reached.get("joules") if reached else None,
+        megabytes_to_target=reached.get("megabytes") if reached else None,
+        bytes_up=sum(r.bytes_up for r in records),
+        bytes_down=sum(r.bytes_down for r in records),
+        wall={
+            "seconds": wall,
+            "client_steps_per_second": client_steps / wall if wall else None,
+            "peak_mb": _peak_mb(),
+        },
+    )
+
+
+def _peak_mb() -> float | None:
+    """The most memory this process has held; None where the system does not say (Windows)."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (2**20 if sys.platform == "darwin" else 2**10)  # bytes there, kilobytes elsewhere
