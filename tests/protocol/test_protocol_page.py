@@ -19,7 +19,7 @@ from amsfl.flower import NumpyTrainer, messages, numpy_client, serve
 from amsfl.flower.in_process import Rehearsal
 from amsfl.record.schema import RoundRecord
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "protocol.md").read_text()
 NODES = [{"partition-id": node} for node in range(3)]
 

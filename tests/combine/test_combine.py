@@ -18,7 +18,7 @@ from amsfl.combine.weighted import between, middle
 from amsfl.core import Combine, Upload, UserError
 from amsfl.methods.base import upload
 
-FROZEN = Path(__file__).parent / "frozen"
+FROZEN = Path(__file__).parents[1] / "frozen"
 sys.path.insert(0, str(FROZEN))
 from make_byzfl import COUNT, inputs  # noqa: E402
 

@@ -11,7 +11,7 @@ from study_example import settings
 from amsfl import record
 
 pytestmark = pytest.mark.slow
-EXAMPLES = Path(__file__).parent.parent / "examples" / "clusters"
+EXAMPLES = Path(__file__).parents[2] / "examples" / "clusters"
 
 
 def parts(tmp_path, *command, **environment):

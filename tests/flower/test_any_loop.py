@@ -15,7 +15,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[
 from amsfl.flower import serve
 from amsfl.flower.in_process import Rehearsal
 
-HERE = Path(__file__).parents[1] / "examples" / "any-loop"
+HERE = Path(__file__).parents[2] / "examples" / "any-loop"
 NEEDS = {"lora": ["torch", "transformers", "peft"], "scikit": []}
 NAMES = ["adam", "dictionaries", "mixed_precision", "lora", "scikit"]
 

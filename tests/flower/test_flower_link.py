@@ -2,7 +2,7 @@
 
 One of the nodes dies meanwhile, and whatever started it starts it again, as docs/flower.md says.
 
-A minute of process starts, so it is marked slow: `pytest --slow tests/test_flower_link.py`.
+A minute of process starts, so it is marked slow: `pytest --slow tests/flower/test_flower_link.py`.
 """
 
 import os

@@ -2,7 +2,7 @@
 
 The commands are taken from the page's fenced blocks. What a reader has to replace is replaced: the server's
 name, its port, the folders; two sites instead of five, and digits for data. A minute of process starts, so it
-is marked slow: `pytest --slow tests/test_flower_page.py`.
+is marked slow: `pytest --slow tests/flower/test_flower_page.py`.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from amsfl.flower.deploy.processes import answers, wait
 from amsfl.flower.ports import free_port
 from amsfl.record import read_run
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SITES = 2
 
 

@@ -26,7 +26,7 @@ from amsfl.flower.in_process import Rehearsal
 from amsfl.flower.server import clients, costs, reply_checks
 from amsfl.flower.server.app import merged
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 ORDER = messages.Order("run", 3, 2, 1, 7, 60.0, 0.05, True, 16, 11, "fedprox", {"mu": 0.25}, "", True)
 
 

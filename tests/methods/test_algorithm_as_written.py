@@ -17,7 +17,7 @@ from amsfl.core import Reading
 from amsfl.data import Dataset
 from amsfl.engines.models import Model
 
-LOG = (Path(__file__).parents[1] / "docs" / "research-log.md").read_text(encoding="utf-8")
+LOG = (Path(__file__).parents[2] / "docs" / "research-log.md").read_text(encoding="utf-8")
 SIZES, FEATURES, CLASSES, BATCH = (96, 248, 9, 160, 136), 4, 3, 8
 LINKS = {  # step_seconds, latency, up_mbps, down_mbps
     "step_seconds": (0.03, 0.01, 0.02, 0.08, 0.015),

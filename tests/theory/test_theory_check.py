@@ -166,7 +166,7 @@ def test_mistakes_are_sentences(trace, tmp_path):
 
 def test_the_example_of_the_page_runs(tmp_path, monkeypatch, capsys):
     """docs/theory.md ends in a program: every corrected claim that it prints holds."""
-    page = (Path(__file__).parents[1] / "docs" / "theory.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "theory.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     exec(page.split("```python\n")[1].split("```")[0], {})
     lines = capsys.readouterr().out.splitlines()

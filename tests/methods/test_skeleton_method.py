@@ -12,7 +12,7 @@ from amsfl import methods
 from amsfl.methods import base
 from amsfl.methods.base import upload
 
-FILE = Path(__file__).parents[1] / "docs" / "skeleton_method.py"
+FILE = Path(__file__).parents[2] / "docs" / "skeleton_method.py"
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 
 import amsfl
 
-HERE = Path(__file__).parent / "open_house"
+HERE = Path(__file__).parents[1] / "open_house"
 SETTINGS = {"data": "digits", "model": "softmax", "clients": 3, "partition": "iid", "batch": 16, "lr": 1.0}
 
 

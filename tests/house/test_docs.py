@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from amsfl.cli.app import app
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
 from blocks import blocks, commands, pages  # noqa: E402

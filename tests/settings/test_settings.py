@@ -23,7 +23,7 @@ from amsfl.settings.remarks import remarks
 from amsfl.simulation import CustomParts, make_config, serve_config
 from amsfl.study.settings import ELSEWHERE, FOR_ALL
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def tool():

@@ -20,7 +20,7 @@ from amsfl import record
 from amsfl.core import UserError
 from amsfl.record.lock import LOCK, Busy, Lock
 
-HERE = str(Path(__file__).parent)
+HERE = str(Path(__file__).parents[1] / "helpers")
 HOLD = """
 import sys, time
 from pathlib import Path
