@@ -1,7 +1,9 @@
 """Strictness for all tests: float64 is there, devices are two, nothing is read from a user's cache."""
 
 import atexit
+import inspect
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -43,7 +45,24 @@ def torture(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--torture"))
 
 
+def needs_extras(item: pytest.Item) -> bool:
+    """Whether a test, its module or a helper that it calls asks for a package that may be missing."""
+    source = inspect.getsource(item.module)
+    if re.search(r"^(?:\w+ = )?pytest\.importorskip", source, re.MULTILINE):
+        return True
+    callers = [
+        name
+        for name, part in vars(item.module).items()
+        if inspect.isfunction(part) and "importorskip" in inspect.getsource(part)
+    ]
+    own = inspect.getsource(item.function)
+    return "browser" in item.fixturenames or any(re.search(rf"\b{name}\b", own) for name in callers)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if needs_extras(item):
+            item.add_marker(pytest.mark.extras)
     # the file that mostly waits comes first: whoever runs files side by side is not left with it alone
     items.sort(key=lambda item: item.path.name != "test_flower_real.py")
     if not config.getoption("--slow"):

@@ -4,12 +4,10 @@ import json
 import subprocess
 import sys
 
-import dp_accounting
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from dp_accounting import pld
 
 import amsfl
 from amsfl import sampling
@@ -17,6 +15,9 @@ from amsfl.core import Remark, UserError
 from amsfl.engines import losses, models, private_gradients
 from amsfl.privacy import Site, accounting, epsilon, steps_within
 from amsfl.simulation.recorded_disclosure import leaves_of
+
+dp_accounting = pytest.importorskip("dp_accounting", reason="pip install 'amsfl[privacy]'")
+pld = pytest.importorskip("dp_accounting.pld")
 
 SMALL = {"data": "digits", "model": "softmax", "batch": 32, "lr": 0.5, "steps": 3, "rounds": 2, "noise": 3.0}
 

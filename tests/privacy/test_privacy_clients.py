@@ -1,9 +1,7 @@
 """Whole clients kept private: what one can move, the noise, the adaptive clip, the book, and refusals."""
 
-import dp_accounting
 import numpy as np
 import pytest
-from dp_accounting import pld
 from federation_small import own_data
 
 import amsfl
@@ -11,6 +9,9 @@ from amsfl import methods
 from amsfl.core import Upload, UserError
 from amsfl.privacy import guarded
 from amsfl.simulation.recorded_disclosure import leaves_of
+
+dp_accounting = pytest.importorskip("dp_accounting", reason="pip install 'amsfl[privacy]'")
+pld = pytest.importorskip("dp_accounting.pld")
 
 GIVEN = {"method": "fedavg", "model": "softmax", "clients": 12, "cohort": 6, "rounds": 3, "batch": 8}
 GIVEN |= {"steps": 2, "privacy": "client", "epsilon": 8.0, "partition": "quantity:1", "delta": 1e-3}

@@ -5,7 +5,6 @@ import sys
 import warnings
 
 import numpy as np
-import pandas
 import pytest
 import record_small
 from federation_small import SMALL, own_data
@@ -14,6 +13,8 @@ import amsfl
 from amsfl.core import Remark, UserError
 from amsfl.study import sweep as sweeps
 from amsfl.track import Begun, Told, Tracker, make, numbers, tracking
+
+pandas = pytest.importorskip("pandas", reason="pip install 'amsfl[frames]'")
 
 
 @pytest.fixture(scope="module")
@@ -312,7 +313,6 @@ def test_a_notebook_shows_how_far_a_run_has_come():
 
 def test_a_data_frame_is_data_too() -> None:
     """As `dataset` or as `data`, with the settings of tables, in runs and sweeps; one row may stand alone."""
-    pandas = pytest.importorskip("pandas")
     rows = 60
     frame = pandas.DataFrame({"age": range(rows), "ward": ["A", "B"] * 30, "id": range(rows)})
     frame["ill"] = ["yes" if age > 29 else "no" for age in frame.age]
