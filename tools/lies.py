@@ -18,8 +18,8 @@ from amsfl.core import Reading
 from amsfl.engines import metrics, models, task
 from amsfl.engines.loop_engine import Loop
 from amsfl.flower import Shard, jax_client, messages
-from amsfl.flower.in_process import Rehearsal
-from amsfl.flower.server.server import Server
+from amsfl.flower.in_process import InProcessGrid
+from amsfl.flower.server.server import FlowerServer
 from amsfl.simulation import serve_config
 
 CLIENTS, ROUNDS, LIAR = 8, 12, 7
@@ -65,7 +65,7 @@ def damage(rounds: Any, liar: int) -> Damage:
 Lie = Callable[[str, Any], None]  # what becomes of an answer of this kind
 
 
-class Lying(Rehearsal):
+class Lying(InProcessGrid):
     """The last node's answers are changed before the server sees them."""
 
     def __init__(self, lie: Lie, *arguments: Any):
@@ -141,7 +141,7 @@ def on_flower(lie: str, rule: str) -> Damage:
     config = serve_config(settings | {"combine": rule, "patience": 60.0})
     said: list[str] = []
     grid = Lying(ON_FLOWER[lie], jax_client(shard), nodes)
-    _, records = Server(grid, config, evaluate, start, tell=said.append).run()
+    _, records = FlowerServer(grid, config, evaluate, start, tell=said.append).run()
     return damage(records, LIAR)._replace(refused=said[0].strip() if said else "")
 
 

@@ -10,20 +10,20 @@ import numpy as np
 from flwr.app import Message
 
 from amsfl.flower import NumpyTrainer, numpy_client, serve
-from amsfl.flower.in_process import Rehearsal
+from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.messages import arrays
 
 PAGE = Path(__file__).parents[1] / "docs" / "protocol.md"
 START, END = "<!-- transcript -->\n", "<!-- end -->"
 MEASURED = {
     "run": "(16 hex digits)",
-    "within": "(seconds)",
+    "time_limit": "(seconds)",
     "step_seconds": "(measured)",
     "compute_seconds": "(measured)",
 }
 
 
-class Overheard(Rehearsal):
+class Overheard(InProcessGrid):
     """A rehearsal that writes down what passes."""
 
     def __init__(self, *arguments: Any):

@@ -13,10 +13,10 @@ import numpy as np
 from flwr.app import Message
 
 from amsfl.flower import NumpyTrainer, numpy_client, serve
-from amsfl.flower.in_process import Rehearsal
+from amsfl.flower.in_process import InProcessGrid
 
 
-class Timed(Rehearsal):
+class Timed(InProcessGrid):
     """Counts the seconds that are not the server's."""
 
     elsewhere = 0.0

@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
 
 from amsfl.flower import serve
-from amsfl.flower.in_process import Rehearsal
+from amsfl.flower.in_process import InProcessGrid
 
 HERE = Path(__file__).parents[2] / "examples" / "any-loop"
 NEEDS = {"lora": ["torch", "transformers", "peft"], "scikit": []}
@@ -50,14 +50,14 @@ def test_a_client_has_at_most_twenty_lines_and_learns(name: str) -> None:
     app, rates = load(name).app, load("run").RATES
     settings = {"method": "amsfl", "clients": 3, "rounds": 3, "evaluate_clients": 1, "poll": 0.001}
     settings |= {"patience": 20.0, "lr": rates.get(name, 0.05)}
-    grid = Rehearsal(app, [{"partition-id": site} for site in range(3)])
-    stand, records = serve(grid, settings)
+    grid = InProcessGrid(app, [{"partition-id": site} for site in range(3)])
+    state, records = serve(grid, settings)
     scores = [record.metrics["clients"] for record in records]
-    assert stand.status == "finished" and not any(record.plan["refused"] for record in records)
+    assert state.status == "finished" and not any(record.plan["refused"] for record in records)
     if "loss" in scores[0]:
         assert scores[-1]["loss"] < scores[0]["loss"]
     if name == "lora":
-        assert stand.anchor.size < 2000  # of 37,860: adapters and the head
+        assert state.anchor.size < 2000  # of 37,860: adapters and the head
     assert max(score.get("accuracy", score.get("right", 0.0)) for score in scores) > 0.6
 
 

@@ -16,8 +16,8 @@ from amsfl import data, methods
 from amsfl.core import UserError
 from amsfl.engines import Jobs, Starts, make, models, task
 from amsfl.flower import Shard, jax_client
-from amsfl.flower.in_process import Rehearsal
-from amsfl.flower.server.server import Server
+from amsfl.flower.in_process import InProcessGrid
+from amsfl.flower.server.server import FlowerServer
 from amsfl.record import read_run
 from amsfl.record.run_reader import load_checkpoint
 from amsfl.simulation import serve_config
@@ -39,7 +39,7 @@ def shard(context: Any) -> Shard:
 CLIENT = jax_client(shard)
 
 
-class Timed(Rehearsal):
+class Timed(InProcessGrid):
     """Node i replies to an order of t steps after t SPEEDS[i] + LINKS[i] seconds; to a question at once."""
 
     def __init__(self) -> None:
@@ -78,8 +78,8 @@ class Timed(Rehearsal):
 def served(out: Path | None = None, resume: bool = False, watch: Any = None, **settings: Any) -> Any:
     grid = Timed()
     config = serve_config({**ALIKE, "poll": POLL, "patience": 100.0, **settings})
-    server = Server(grid, config, None, TASK.start()[0], None, out, watch)
-    server.post.now, server.post.sleep = grid.now, grid.sleep
+    server = FlowerServer(grid, config, None, TASK.start()[0], None, out, watch)
+    server.transport.now, server.transport.sleep = grid.now, grid.sleep
     return server.run(resume)
 
 
@@ -102,7 +102,7 @@ def test_moves_records_and_models_are_the_simulations(case: str, tmp_path: Path)
         data="digits", engine="loop", clock="makespan", partition="dirichlet:0.5", profile=str(profile),
         details=False, **ALIKE, **settings,
     )  # fmt: skip
-    stand, records = served(**settings)
+    state, records = served(**settings)
     assert [r.cohort for r in records] == [r.cohort for r in want.rounds]
     assert [r.staleness for r in records] == [r.staleness for r in want.rounds]
     assert [r.steps for r in records] == [r.steps for r in want.rounds]
@@ -112,7 +112,7 @@ def test_moves_records_and_models_are_the_simulations(case: str, tmp_path: Path)
         # nobody can stop a real client: what is dropped ends by itself before it is asked again
         assert {each[0] for each in mine.dropped} <= {each[0] for each in theirs.dropped}
         assert mine.seconds["makespan"] == pytest.approx(theirs.seconds["makespan"], abs=30 * POLL)
-    scored = methods.make(settings["method"]).model(stand.anchor, stand.server)
+    scored = methods.make(settings["method"]).model(state.anchor, state.server)
     np.testing.assert_allclose(scored, want.params, rtol=2e-4, atol=2e-5)
 
 
@@ -128,12 +128,12 @@ def test_a_killed_server_goes_on_without_what_was_under_way(method: str, tmp_pat
     settings = {"method": method, "round_end": "buffer:2", "rounds": 6, "poll": 0.05}
     with pytest.raises(Killed):
         served(tmp_path / "run", watch=watch, **settings)
-    stand, records = served(tmp_path / "run", resume=True, **settings)
+    state, records = served(tmp_path / "run", resume=True, **settings)
     assert [record.round for record in read_run(tmp_path / "run").rounds] == [1, 2, 3, 4, 5, 6]
     ends = [record.seconds["makespan"] for record in records]
-    assert ends == sorted(ends) and np.isfinite(stand.anchor).all()
+    assert ends == sorted(ends) and np.isfinite(state.anchor).all()
     assert all(len(record.cohort) == 2 for record in records) and min(records[3].started) >= ends[2]
-    accepted = [seat.accepted for seat in stand.seats]
+    accepted = [seat.accepted for seat in state.clients]
     assert max(accepted) >= 3 and not any(record.plan["notes"] for record in records)
 
 

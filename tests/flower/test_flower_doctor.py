@@ -16,7 +16,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[
 
 from amsfl.flower.deploy import certificates
 from amsfl.flower.node import doctor
-from amsfl.flower.node.doctor import Site
+from amsfl.flower.node.doctor import NodeSettings
 
 
 class Health(http.server.BaseHTTPRequestHandler):
@@ -68,12 +68,12 @@ def test_versions() -> None:
 
 
 def test_port_certificate_and_clock(link: str, keys: certificates.Keys, tmp_path: Path) -> None:
-    site = Site(link, keys.ca)
+    site = NodeSettings(link, keys.ca)
     assert doctor.reach(site).fine and doctor.certificate(site).fine and doctor.clock(site).fine
     stranger = certificates.make(tmp_path / "other", 0)
-    refused = doctor.certificate(Site(link, stranger.ca))
+    refused = doctor.certificate(NodeSettings(link, stranger.ca))
     assert not refused.fine and "not believed" in refused.said
-    assert not doctor.clock(Site(link, stranger.ca)).fine
+    assert not doctor.clock(NodeSettings(link, stranger.ca)).fine
     Health.late = 3600.0
     try:
         assert "NTP" in doctor.clock(site).said and not doctor.clock(site).fine
@@ -84,9 +84,9 @@ def test_port_certificate_and_clock(link: str, keys: certificates.Keys, tmp_path
 def test_nobody_there() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, and nobody listens
-        found = doctor.reach(Site(f"127.0.0.1:{taken.getsockname()[1]}"))
+        found = doctor.reach(NodeSettings(f"127.0.0.1:{taken.getsockname()[1]}"))
     assert not found.fine and "start the SuperLink" in found.said
-    assert not doctor.reach(Site("nowhere")).fine
+    assert not doctor.reach(NodeSettings("nowhere")).fine
 
 
 def test_key(keys: certificates.Keys, tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from amsfl.core import UserError
 from amsfl.engines import Orders, models, task
 from amsfl.engines.loop_engine import Loop
 from amsfl.flower import NumpyTrainer, Shard, jax_client, messages, numpy_client, serve
-from amsfl.flower.in_process import Rehearsal
-from amsfl.flower.server.server import Server
+from amsfl.flower.in_process import InProcessGrid
+from amsfl.flower.server.server import FlowerServer
 from amsfl.planning.planner import Decision, Memory, Planner, planner, policy_of
 from amsfl.record import read_run
 from amsfl.simulation import serve_config
@@ -76,9 +76,9 @@ def test_rounds_equal_the_loop_engine(name: str) -> None:
     want = loop_rounds(name, 3)
     for rounds in (1, 3):
         settings = {**QUICK, "method": name, "rounds": rounds, "round_end": "all"}
-        grid = Rehearsal(CLIENT, NODES)
-        stand, records = serve(grid, settings, start=TASK.start()[0], plan_by=fixed_table())
-        np.testing.assert_allclose(stand.anchor, want[rounds - 1], rtol=2e-5, atol=2e-6)
+        grid = InProcessGrid(CLIENT, NODES)
+        state, records = serve(grid, settings, start=TASK.start()[0], plan_by=fixed_table())
+        np.testing.assert_allclose(state.anchor, want[rounds - 1], rtol=2e-5, atol=2e-6)
     assert [record.steps for record in records] == STEPS[:3].tolist()
     assert all(not record.plan["refused"] for record in records)
 
@@ -86,30 +86,32 @@ def test_rounds_equal_the_loop_engine(name: str) -> None:
 @pytest.mark.parametrize("name", ["scaffold", "feddyn", "amsfl"])
 def test_a_server_optimizer_over_a_method_with_state_equals_the_loop_engine(name: str) -> None:
     settings = {**QUICK, "method": name, "server_optimizer": "adam:0.1", "rounds": 3}
-    stand, _ = serve(Rehearsal(CLIENT, NODES), settings, start=TASK.start()[0], plan_by=fixed_table())
+    state, _ = serve(InProcessGrid(CLIENT, NODES), settings, start=TASK.start()[0], plan_by=fixed_table())
     want = loop_rounds(name, 3, optimizer="adam:0.1")
-    np.testing.assert_allclose(stand.anchor, want[2], rtol=2e-4, atol=2e-6)
+    np.testing.assert_allclose(state.anchor, want[2], rtol=2e-4, atol=2e-6)
     assert not np.allclose(want[2], loop_rounds(name, 3)[2], atol=1e-3)
 
 
 def test_a_first_round_without_a_learning_rate_equals_the_loop_engine() -> None:
     settings = {**QUICK, "method": "amsfl", "rounds": 1}
-    grid = Rehearsal(CLIENT, NODES)
-    stand, _ = serve(grid, settings, start=TASK.start()[0], plan_by=fixed_table(None))
+    grid = InProcessGrid(CLIENT, NODES)
+    state, _ = serve(grid, settings, start=TASK.start()[0], plan_by=fixed_table(None))
     want = loop_rounds("amsfl", 1, lr=None)
     assert not np.array_equal(want[0], TASK.start()[0])
-    np.testing.assert_allclose(stand.anchor, want[0], rtol=2e-4, atol=2e-6)
+    np.testing.assert_allclose(state.anchor, want[0], rtol=2e-4, atol=2e-6)
 
 
 def test_a_part_of_the_clients_is_drawn_as_in_simulation() -> None:
     settings = {**QUICK, "method": "scaffold", "rounds": 3, "cohort": 2}
-    stand, records = serve(Rehearsal(CLIENT, NODES), settings, start=TASK.start()[0], plan_by=fixed_table())
+    state, records = serve(
+        InProcessGrid(CLIENT, NODES), settings, start=TASK.start()[0], plan_by=fixed_table()
+    )
     draws = [np.sort(np.random.default_rng([0, n, 0xC0]).choice(3, 2, replace=False)) for n in range(3)]
     assert [record.cohort for record in records] == [draw.tolist() for draw in draws]
-    np.testing.assert_allclose(stand.anchor, loop_rounds("scaffold", 3, draws)[-1], rtol=2e-5, atol=2e-6)
+    np.testing.assert_allclose(state.anchor, loop_rounds("scaffold", 3, draws)[-1], rtol=2e-5, atol=2e-6)
 
 
-class Tampering(Rehearsal):
+class Tampering(InProcessGrid):
     """Node 1001's replies to training pass through `tamper(content, round)`."""
 
     def __init__(self, tamper: Any, *args: Any):
@@ -177,14 +179,14 @@ REASONS = {
 def test_a_poisoned_reply_is_refused_and_the_round_is_that_of_the_others(kind: str) -> None:
     settings = {**QUICK, "method": "scaffold", "rounds": 3}
     grid = Tampering(poison(kind), CLIENT, NODES)
-    stand, records = serve(grid, settings, start=TASK.start()[0], plan_by=fixed_table())
+    state, records = serve(grid, settings, start=TASK.start()[0], plan_by=fixed_table())
     (refused,) = records[1].plan["refused"]
     assert refused["client"] == 1 and refused["reason"].startswith(REASONS[kind])
     assert [record.cohort for record in records] == [[0, 1, 2], [0, 2], [0, 1, 2]]
     # client 1's state must go back to round 1's: the server never took its second upload
     want = loop_rounds("scaffold", 3, [[0, 1, 2], [0, 2], [0, 1, 2]])
-    np.testing.assert_allclose(stand.anchor, want[-1], rtol=2e-5, atol=2e-6)
-    assert stand.refused == 1
+    np.testing.assert_allclose(state.anchor, want[-1], rtol=2e-5, atol=2e-6)
+    assert state.refused == 1
 
 
 def test_a_client_that_raises_is_left_out_and_comes_back() -> None:
@@ -197,12 +199,12 @@ def test_a_client_that_raises_is_left_out_and_comes_back() -> None:
     app.train()(failing)
     app.query()(CLIENT)
     settings = {**QUICK, "method": "fedavg", "rounds": 2}
-    _, records = serve(Rehearsal(app, NODES), settings, start=TASK.start()[0], plan_by=fixed_table())
+    _, records = serve(InProcessGrid(app, NODES), settings, start=TASK.start()[0], plan_by=fixed_table())
     assert [record.cohort for record in records] == [[0, 1], [0, 1, 2]]
     assert "the disk is full" in records[0].plan["refused"][0]["reason"]
 
 
-class Fading(Rehearsal):
+class Fading(InProcessGrid):
     """Flower misses node 1002's heartbeat at its first hello and in round 2, and answers in its place."""
 
     greeted = False
@@ -223,7 +225,7 @@ def test_a_node_without_heartbeat_is_gone_not_a_stranger_and_comes_back() -> Non
     assert told == [{"client": 2, "reason": "gone: no heartbeat"}]
 
 
-class Lagging(Rehearsal):
+class Lagging(InProcessGrid):
     """Node 1002 sits on its message of round 1 until round 3 has been sent."""
 
     def pull_messages(self, message_ids: Any) -> Any:
@@ -245,14 +247,14 @@ def test_a_late_client_is_left_out_counted_and_comes_back_with_the_right_state()
     settings = {**QUICK, "method": "scaffold", "rounds": 5, "deadline": 5.0}
     grid = Lagging(CLIENT, NODES)
     server_settings = {**settings, "deadline": 0.3}
-    stand, records = serve(grid, server_settings, start=TASK.start()[0], plan_by=fixed_table())
+    state, records = serve(grid, server_settings, start=TASK.start()[0], plan_by=fixed_table())
     cohorts = [record.cohort for record in records]
     assert cohorts[0] == cohorts[1] == [0, 1] and cohorts[-1] == [0, 1, 2]
     reasons = [item["reason"] for record in records for item in record.plan["refused"]]
     assert any(reason.startswith("late: no reply within") for reason in reasons)
     assert any(reason.startswith("late reply: work for round 1") for reason in reasons)
     want = loop_rounds("scaffold", 5, cohorts)
-    np.testing.assert_allclose(stand.anchor, want[-1], rtol=2e-5, atol=2e-6)
+    np.testing.assert_allclose(state.anchor, want[-1], rtol=2e-5, atol=2e-6)
 
 
 @pytest.mark.parametrize("name", ["amsfl", "scaffold", "feddyn"])
@@ -270,9 +272,9 @@ def test_a_killed_server_resumes_as_if_it_had_never_stopped(name: str, tmp_path:
                 raise Killed
 
         config = serve_config({**settings, "rounds": rounds})
-        grid = Rehearsal(CLIENT, nodes)  # new contexts: Flower forgets them when a run ends
+        grid = InProcessGrid(CLIENT, nodes)  # new contexts: Flower forgets them when a run ends
         planned = chosen or (lambda weights: steady(config, weights))
-        server = Server(grid, config, None, TASK.start()[0], planned, out, watch)
+        server = FlowerServer(grid, config, None, TASK.start()[0], planned, out, watch)
         return server.run(resume)
 
     whole, _ = run(tmp_path / "whole", 4, False)
@@ -292,15 +294,15 @@ def test_a_killed_server_resumes_as_if_it_had_never_stopped(name: str, tmp_path:
 
 def test_a_resumed_run_may_be_longer_and_is_otherwise_the_one_that_began(tmp_path: Path) -> None:
     settings = {**QUICK, "method": "fedavg", "rounds": 2, "out": str(tmp_path / "run")}
-    serve(Rehearsal(CLIENT, NODES), settings, start=TASK.start()[0], plan_by=fixed_table())
+    serve(InProcessGrid(CLIENT, NODES), settings, start=TASK.start()[0], plan_by=fixed_table())
     longer = {**settings, "rounds": 4, "resume": True}
     with pytest.raises(UserError, match="began with method 'fedavg' and cannot go on with 'scaffold'"):
-        serve(Rehearsal(CLIENT, NODES), {**longer, "method": "scaffold"})
-    stand, records = serve(Rehearsal(CLIENT, NODES), longer, start=TASK.start()[0], plan_by=fixed_table())
+        serve(InProcessGrid(CLIENT, NODES), {**longer, "method": "scaffold"})
+    state, records = serve(InProcessGrid(CLIENT, NODES), longer, start=TASK.start()[0], plan_by=fixed_table())
     assert [record.round for record in records] == [1, 2, 3, 4]
     kept = read_run(tmp_path / "run")
     assert kept.settings["rounds"] == 4 and kept.manifest.changed == [{"round": 2, "rounds": [2, 4]}]
-    np.testing.assert_allclose(stand.anchor, loop_rounds("fedavg", 4)[-1], rtol=2e-5, atol=2e-6)
+    np.testing.assert_allclose(state.anchor, loop_rounds("fedavg", 4)[-1], rtol=2e-5, atol=2e-6)
 
 
 def steady(config: Any, weights: Any) -> Planner:
@@ -316,7 +318,7 @@ def steady(config: Any, weights: Any) -> Planner:
 def test_lost_client_state_is_noticed() -> None:
     settings = {**QUICK, "method": "scaffold", "rounds": 2}
 
-    class Forgetful(Rehearsal):
+    class Forgetful(InProcessGrid):
         def answer(self, message: Message) -> Message:
             reply = super().answer(message)
             context = self.contexts[message.metadata.dst_node_id]
@@ -331,20 +333,20 @@ def test_lost_client_state_is_noticed() -> None:
 
 def test_clients_score_the_model_and_the_target_stops_the_run() -> None:
     settings = {**QUICK, "method": "amsfl", "rounds": 50, "target": 0.85, "evaluate_clients": 1}
-    stand, records = serve(Rehearsal(CLIENT, NODES), settings)
-    assert stand.status == "finished" and stand.reached is not None and stand.round < 50
+    state, records = serve(InProcessGrid(CLIENT, NODES), settings)
+    assert state.status == "finished" and state.reached is not None and state.round < 50
     assert records[-1].metrics["clients"]["accuracy"] >= 0.85
     assert records[-1].metrics["clients"]["rows"] == 3 * len(DIGITS.evals["holdout"][1])
 
 
 def test_seconds_stop_the_run() -> None:
-    stand, _ = serve(Rehearsal(CLIENT, NODES), {**QUICK, "method": "fedavg", "seconds": 0.5, "steps": 2})
-    assert stand.status == "finished" and stand.elapsed >= 0.5
+    state, _ = serve(InProcessGrid(CLIENT, NODES), {**QUICK, "method": "fedavg", "seconds": 0.5, "steps": 2})
+    assert state.status == "finished" and state.elapsed >= 0.5
 
 
 def test_too_few_clients_is_a_sentence() -> None:
     with pytest.raises(UserError, match="2 of 3 clients came within"):
-        serve(Rehearsal(CLIENT, NODES[:2]), {**QUICK, "method": "fedavg", "patience": 0.05})
+        serve(InProcessGrid(CLIENT, NODES[:2]), {**QUICK, "method": "fedavg", "patience": 0.05})
 
 
 def test_plain_numpy_takes_part() -> None:
@@ -364,10 +366,10 @@ def test_plain_numpy_takes_part() -> None:
 
     table = np.ones((40, 3), int)
     settings = {**QUICK, "method": "fedavg", "rounds": 40}
-    stand, _ = serve(Rehearsal(numpy_client(make), NODES), settings, plan_by=fixed_table(0.5, table))
+    state, _ = serve(InProcessGrid(numpy_client(make), NODES), settings, plan_by=fixed_table(0.5, table))
     a, b, x = features.reshape(-1, 4), targets.reshape(-1), np.zeros(4, np.float32)
     for _ in range(40):
         x = x - 0.5 * a.T @ (a @ x - b) / len(b)
-    np.testing.assert_allclose(stand.anchor, x, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(state.anchor, x, rtol=1e-4, atol=1e-5)
     with pytest.raises(UserError, match=r"Every client failed.*changes the loss itself"):
-        serve(Rehearsal(numpy_client(make), NODES), {**settings, "method": "fedcsda"})
+        serve(InProcessGrid(numpy_client(make), NODES), {**settings, "method": "fedcsda"})

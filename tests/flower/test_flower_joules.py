@@ -13,10 +13,10 @@ from amsfl import data
 from amsfl.core import UserError
 from amsfl.engines import models, task
 from amsfl.flower import Shard, jax_client
-from amsfl.flower.deploy.handicaps import in_order
-from amsfl.flower.deploy.run import Prepared, Recipe, _handicapped
-from amsfl.flower.in_process import Rehearsal
-from amsfl.flower.server.server import Server
+from amsfl.flower.deploy.client_speeds import speeds_in_order
+from amsfl.flower.deploy.run import DeploySettings, PreparedApp, _handicapped
+from amsfl.flower.in_process import InProcessGrid
+from amsfl.flower.server.server import FlowerServer
 from amsfl.simulation import serve_config
 
 DIGITS = data.load("digits")
@@ -43,9 +43,9 @@ def table(tmp_path: Path) -> Path:
 
 def nodes(table: Path, silent: tuple[int, ...] = ()) -> list[dict[str, Any]]:
     """Node-configs as `amsfl deploy --profile` makes them, without slowness."""
-    found = in_order(table)
-    recipe = Recipe({}, [], 0.0, False, spends=found.spends)
-    plain = Prepared(table, [{"partition-id": place} for place in range(3)])
+    found = speeds_in_order(table)
+    recipe = DeploySettings({}, [], 0.0, False, spends=found.spends)
+    plain = PreparedApp(table, [{"partition-id": place} for place in range(3)])
     every = _handicapped(plain.nodes, recipe)
     return [{k: v for k, v in each.items() if n not in silent or ("-mb" not in k and "joules" not in k)}
             for n, each in enumerate(every)]  # fmt: skip
@@ -55,9 +55,9 @@ def served(
     nodes: list[dict[str, Any]], out: Path | None = None, resume: bool = False, **settings: Any
 ) -> Any:
     config = serve_config({**ALIKE, "poll": 0.001, **settings})
-    server = Server(Rehearsal(CLIENT, nodes), config, None, TASK.start()[0], None, out)
-    stand, records = server.run(resume)
-    return stand, records, server.summary(stand, records)
+    server = FlowerServer(InProcessGrid(CLIENT, nodes), config, None, TASK.start()[0], None, out)
+    state, records = server.run(resume)
+    return state, records, server.summary(state, records)
 
 
 @pytest.mark.parametrize("how", [{"method": "fedavg"}, {"method": "scaffold"}])
@@ -80,12 +80,12 @@ def test_joules_megabytes_and_cost_are_the_simulations(how: dict[str, Any], tabl
 def test_a_round_keeps_to_its_joules_and_a_run_stops_when_they_are_spent(table: Path, tmp_path: Path) -> None:
     """AMSFL within 20 J a round; of 30 J the run has used up more after its second round at the latest."""
     limits = {"method": "amsfl", "budget_joules": 20.0, "joules": 30.0, "rounds": 9}
-    stand, records, summary = served(nodes(table), tmp_path / "run", **limits)
+    state, records, summary = served(nodes(table), tmp_path / "run", **limits)
     assert all(record.joules <= 20 + 1e-9 for record in records)
-    assert 30 <= stand.spent["joules"] == summary.joules < 50 and len(records) < 9
-    stand, records, _ = served(nodes(table), tmp_path / "run", resume=True, **{**limits, "joules": 60.0})
+    assert 30 <= state.spent["joules"] == summary.joules < 50 and len(records) < 9
+    state, records, _ = served(nodes(table), tmp_path / "run", resume=True, **{**limits, "joules": 60.0})
     assert (
-        stand.spent["joules"] == pytest.approx(sum(record.joules for record in records)) and stand.round > 2
+        state.spent["joules"] == pytest.approx(sum(record.joules for record in records)) and state.round > 2
     )
     few = served(nodes(table), method="fedavg", megabytes=0.02, rounds=9)[0]
     assert few.round == 2  # 3 x 0.0052 MB a round

@@ -16,7 +16,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[
 from amsfl.core import UserError
 from amsfl.flower.deploy import leftovers
 from amsfl.flower.node import supernode, worker_pool
-from amsfl.flower.node.worker_pool import Keeper, Worker
+from amsfl.flower.node.worker_pool import Worker, WorkerPool
 from amsfl.flower.polling import hasten
 
 # a worker in all but the work: it answers every line, with what it has seen so far, and dies when told to
@@ -44,7 +44,7 @@ def kept() -> Any:
         made.append(Worker((sys.executable, "-S", "-c", FAKE)))
         return made[-1]
 
-    held = Keeper("127.0.0.1:1", b"secret", make)
+    held = WorkerPool("127.0.0.1:1", b"secret", make)
     held.made = made  # type: ignore[attr-defined]
     yield held
     held.close()
@@ -111,10 +111,10 @@ def test_flower_s_loop_is_still_the_one_that_we_hook_into() -> None:
     from flwr.supernode import start_client_internal as loop
 
     tree = ast.parse(inspect.getsource(loop))
-    used = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    used = [node for node in ast.take_steps(tree) if isinstance(node, ast.Attribute)]
     calls = [node for node in used if isinstance(node.value, ast.Name) and node.value.id == "time"]
     assert {node.attr for node in calls} == {"sleep"}
-    slept = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.func in calls]
+    slept = [n for n in ast.take_steps(tree) if isinstance(n, ast.Call) and n.func in calls]
     seconds = sorted(ast.literal_eval(call.args[0]) for call in slept)
     assert seconds[-1] == supernode.IDLE and seconds[-2] < supernode.IDLE
 
@@ -122,9 +122,9 @@ def test_flower_s_loop_is_still_the_one_that_we_hook_into() -> None:
 def test_a_message_wakes_the_keeper_and_its_end_wakes_the_node(kept: Any) -> None:
     kept.done.set()
     began = time.monotonic()
-    supernode.Brisk(0.01, kept).sleep(supernode.IDLE)
+    supernode.ShortSleeps(0.01, kept).sleep(supernode.IDLE)
     assert not kept.message.is_set() and time.monotonic() - began < 1  # idle: nobody is woken
-    supernode.Brisk(0.01, kept).sleep(0.5)
+    supernode.ShortSleeps(0.01, kept).sleep(0.5)
     assert kept.message.is_set() and not kept.done.is_set()
 
 

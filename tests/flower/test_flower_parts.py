@@ -22,7 +22,7 @@ from amsfl.flower.client import method_state
 from amsfl.flower.client.app import method_of
 from amsfl.flower.deploy import certificates
 from amsfl.flower.deploy import run as deploying
-from amsfl.flower.in_process import Rehearsal
+from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.server import clients, costs, reply_checks
 from amsfl.flower.server.app import merged
 
@@ -36,7 +36,7 @@ def bits(count: int) -> Any:
 
 def test_orders_and_replies_survive_the_wire() -> None:
     buffers = {"bn.mean": bits(4), "bn.count": np.array(3, np.int64)}
-    model = messages.Model(bits(9), bits(9)[:0], bits(9), buffers)
+    model = messages.GlobalModel(bits(9), bits(9)[:0], bits(9), buffers)
     content = messages.pack_order(ORDER, model)
     order, arrived = messages.unpack_order(content)
     assert order == ORDER and method_of(order, ()).name == "fedprox"
@@ -55,7 +55,7 @@ def test_orders_and_replies_survive_the_wire() -> None:
 
 def test_every_message_has_its_own_records() -> None:
     """Flower does not copy: with one shared RecordDict every client would get the last one's steps."""
-    model = messages.Model(bits(3), bits(3)[:0], bits(3)[:0], {})
+    model = messages.GlobalModel(bits(3), bits(3)[:0], bits(3)[:0], {})
     first, second = messages.pack_orders([ORDER._replace(steps=steps) for steps in (1, 2)], model)
     assert first is not second and first["order"] is not second["order"]
     assert messages.unpack_order(first)[0].steps == 1
@@ -108,7 +108,7 @@ def test_the_bound_is_a_multiple_of_the_usual() -> None:
 
 def test_seats_are_in_order_of_numbers_and_kept_by_name() -> None:
     hello = {node: messages.Hello(name, 10, bits(0), {}) for node, name in ((7, "10"), (5, "2"), (6, "0"))}
-    seats = clients.seat_all(hello)
+    seats = clients.registered_clients(hello)
     assert [seat.name for seat in seats] == ["0", "2", "10"]
     assert clients.place_of(seats, "10") == 2 and clients.place_of(seats, "3") is None
     assert clients.draw(seats, {5, 6}, None, 0, 0).tolist() == [0, 1]
@@ -185,12 +185,12 @@ def test_the_pages_pytorch_client_is_short_and_learns(page: str) -> None:
     assert len([line for line in block.splitlines() if line.strip()]) <= 15
     names: dict[str, Any] = {}
     exec(compile(block, page, "exec"), names)
-    grid = Rehearsal(names["app"], [{"partition-id": place} for place in range(3)])
+    grid = InProcessGrid(names["app"], [{"partition-id": place} for place in range(3)])
     settings = {"method": "amsfl", "clients": 3, "rounds": 4, "poll": 0.001, "patience": 20.0}
     settings |= {"policy": "fixed", "steps": 20}  # a plan would go by how fast this machine is
-    stand, records = serve(grid, settings)
+    state, records = serve(grid, settings)
     first, last = (np.mean(record.readings["loss"]) for record in (records[0], records[-1]))
-    assert stand.status == "finished" and last < 0.7 * first
+    assert state.status == "finished" and last < 0.7 * first
 
 
 def torch_app(norm: bool) -> Any:
@@ -224,18 +224,18 @@ def torch_app(norm: bool) -> Any:
 def test_batchnorm_buffers_travel_and_frozen_tensors_stay() -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'amsfl[torch]'")
     app, Net, x, _ = torch_app(norm=True)
-    grid = Rehearsal(app, [{"partition-id": place} for place in range(3)])
+    grid = InProcessGrid(app, [{"partition-id": place} for place in range(3)])
     settings = {"method": "amsfl", "clients": 3, "rounds": 2, "poll": 0.001}
-    stand, records = serve(grid, {**settings, "evaluate_clients": 1, "patience": 20.0})
+    state, records = serve(grid, {**settings, "evaluate_clients": 1, "patience": 20.0})
     trained = sum(p.numel() for p in Net().parameters() if p.requires_grad)
-    assert stand.anchor.size == trained == 4 + 4 + 4 * 3 + 3
+    assert state.anchor.size == trained == 4 + 4 + 4 * 3 + 3
     steps = [max(record.steps) for record in records]
     # the count of batches is the steps of whoever took most; the reading's extra one is not in it
-    assert int(stand.buffers["norm.num_batches_tracked"]) == sum(steps)
+    assert int(state.buffers["norm.num_batches_tracked"]) == sum(steps)
     means = torch.stack([x[10 * place : 10 * place + 10].mean(0) for place in range(3)])
     if len({tuple(record.steps) for record in records}) == 1 and len(set(records[0].steps)) == 1:
         kept = 0.9 ** sum(steps)  # running mean after n equal batches: (1 - 0.9^n) of their mean
-        np.testing.assert_allclose(stand.buffers["norm.running_mean"], (1 - kept) * means.mean(0), atol=1e-5)
+        np.testing.assert_allclose(state.buffers["norm.running_mean"], (1 - kept) * means.mean(0), atol=1e-5)
     assert records[-1].metrics["clients"]["rows"] == 30
 
 
@@ -280,15 +280,19 @@ def test_torch_and_numpy_clients_agree_for_every_method(name: str) -> None:
     settings = {"method": name, "clients": 3, "rounds": 2, "poll": 0.001, "patience": 20.0}
     start = np.zeros(15, np.float32)
     apps = (app, numpy_client(make))
-    ends = [serve(Rehearsal(each, nodes), settings, None, start, planner)[0] for each in apps]
+    ends = [serve(InProcessGrid(each, nodes), settings, None, start, planner)[0] for each in apps]
     np.testing.assert_allclose(ends[0].anchor, ends[1].anchor, rtol=2e-4, atol=2e-6)
 
 
 def test_a_resumed_deployment_is_the_one_that_began(tmp_path: Path) -> None:
     """Only how long it runs may change; the rest comes from the folder."""
-    begun = deploying.Recipe({"clients": 3, "data": "digits", "rounds": 4}, [1.0, 2.0, 4.0], 0.1, True)
+    begun = deploying.DeploySettings(
+        {"clients": 3, "data": "digits", "rounds": 4}, [1.0, 2.0, 4.0], 0.1, True
+    )
     deploying.remember(tmp_path / "run", begun)
-    asked = deploying.Recipe({"clients": 5, "rounds": 9, "target": None, "resume": True}, [], 0.0, False)
+    asked = deploying.DeploySettings(
+        {"clients": 5, "rounds": 9, "target": None, "resume": True}, [], 0.0, False
+    )
     found = deploying.recall(tmp_path / "run", asked)
     settings = {"clients": 3, "data": "digits", "rounds": 9, "resume": True}
     assert found == begun._replace(settings=settings)

@@ -29,8 +29,8 @@ from amsfl.flower import (
 from amsfl.flower.client import private_steps
 from amsfl.flower.client.jax_client import JaxTrainer
 from amsfl.flower.client.privacy_ledger import Purse, check_open
-from amsfl.flower.in_process import Rehearsal
-from amsfl.flower.messages import Model, Order
+from amsfl.flower.in_process import InProcessGrid
+from amsfl.flower.messages import GlobalModel, Order
 from amsfl.privacy import Event, Site, composed, epsilon, system_random, with_clipping
 from amsfl.record import read_run, read_sealed
 from amsfl.simulation.recorded_disclosure import leaves_of
@@ -50,7 +50,7 @@ def shard(context: Any) -> Shard:
 CLIENT = jax_client(shard)
 
 
-class Tapped(Rehearsal):
+class Tapped(InProcessGrid):
     """Keeps all that the clients answered."""
 
     def __init__(self, app: ClientApp, nodes: Any = NODES):
@@ -128,10 +128,10 @@ def test_clients_cut_every_row_as_by_hand() -> None:
     x = np.linspace(-0.1, 0.1, 650, dtype=np.float32)
     want = clipped_by_hand(x, DIGITS.x[rows], DIGITS.y[rows], 0.1) / len(rows)
     ours = JaxTrainer(Shard(DIGITS.x[rows], DIGITS.y[rows], 10, "softmax"))
-    ours.begin(order(), Model(x, x[:0], x[:0], {}), with_clipping(methods.make("fedavg"), 0.1))
+    ours.begin(order(), GlobalModel(x, x[:0], x[:0], {}), with_clipping(methods.make("fedavg"), 0.1))
     np.testing.assert_allclose(private_steps.gradient(ours, order(), x), want, atol=1e-6)
     theirs = trainer_of(torch_app(), 1)
-    found = private_steps.gradient(theirs, order(), theirs.lift(x))
+    found = private_steps.gradient(theirs, order(), theirs.from_numpy(x))
     np.testing.assert_allclose(theirs.lower(found), want, atol=1e-6)
 
 
@@ -157,7 +157,7 @@ def test_a_private_run_counts_and_sends_nothing_else(method: str, tmp_path: Path
     """Its epsilon is dp-accounting's for the steps that were run; what travels is all on the list."""
     grid = Tapped(CLIENT)
     given = {**QUICK, "method": method, "epsilon": 2.0, "out": str(tmp_path / "run")}
-    stand, records = serve(grid, given, start=np.zeros(650, np.float32))
+    state, records = serve(grid, given, start=np.zeros(650, np.float32))
     found = read_run(tmp_path / "run")
     summary = found.summary
     assert summary is not None
@@ -165,14 +165,14 @@ def test_a_private_run_counts_and_sends_nothing_else(method: str, tmp_path: Path
         site = Site(sampling.share(sampling.chance(32, len(PARTS[place]))), summary.noise[name], 1e-5)
         assert summary.epsilon[name] == epsilon(site, steps) <= 2.0
         assert records[-1].epsilon[place] >= summary.epsilon[name]
-    assert stand.begun == stand.steps and records[0].epsilon[0] < records[-1].epsilon[0]
+    assert state.ordered_steps == state.steps and records[0].epsilon[0] < records[-1].epsilon[0]
     left, listed = grid.fields(), leaves_of(tmp_path / "run")
     on_list = {field for leaf in listed for field in leaf.fields}
     assert not {name for name in left if not {name, f"{name.split('.')[0]}.*"} & on_list}
     assert not any("loss" in name for name in left if name.startswith("metrics"))
     readings = [left[f"report.{name}"] for name in ("loss", "grad_sq", "diff_sq", "delta_sq", "grad_dir")]
     assert not np.any(readings)  # the server works out what it can from delta
-    assert left["report.taken"][-1] == stand.begun[2]
+    assert left["report.taken"][-1] == state.ordered_steps[2]
     assert all(leaf.protected for leaf in listed)
     if method == "amsfl":
         assert np.asarray(records[-1].readings["delta_sq"]).all()
@@ -183,27 +183,27 @@ def test_a_site_stops_and_the_run_goes_on(tmp_path: Path) -> None:
     nodes = [node | {"state-dir": str(tmp_path)} for node in NODES]
     nodes[2] |= {"epsilon": 0.8}
     given = {**QUICK, "epsilon": 4.0, "noise": 3.0, "rounds": 6, "steps": 10}
-    stand, records = serve(Rehearsal(CLIENT, nodes), given)
+    state, records = serve(InProcessGrid(CLIENT, nodes), given)
     assert 2 in records[0].cohort and 2 not in records[-1].cohort and len(records) == 6
     assert records[-1].epsilon[2] <= 0.8
     (run,) = read_sealed(tmp_path / "privacy-2.json", "").values()
-    assert run["steps"] == stand.begun[2] == stand.steps[2]
+    assert run["steps"] == state.ordered_steps[2] == state.steps[2]
     # another run, other processes: the file says what is left, and it is nothing
-    again, records = serve(Rehearsal(CLIENT, nodes), {**given, "rounds": 1})
+    again, records = serve(InProcessGrid(CLIENT, nodes), {**given, "rounds": 1})
     assert records[0].cohort == [0, 1]
-    assert again.seats[2].epsilon is not None and again.seats[2].epsilon < 0.2
+    assert again.clients[2].epsilon is not None and again.clients[2].epsilon < 0.2
 
 
 def test_a_run_goes_on_with_what_sites_have_counted(tmp_path: Path) -> None:
     """With the sites' books it counts on; sites that lost theirs do nothing, and nothing is counted."""
     nodes = [node | {"state-dir": str(tmp_path / "kept")} for node in NODES]
     given = {**QUICK, "epsilon": 2.0, "noise": 3.0, "rounds": 2, "out": str(tmp_path / "run")}
-    first, _ = serve(Rehearsal(CLIENT, nodes), given)
+    first, _ = serve(InProcessGrid(CLIENT, nodes), given)
     longer = {"rounds": 3, "out": given["out"], "resume": True, "patience": 0.5}
     with pytest.raises(UserError, match="lost its book"):
-        serve(Rehearsal(CLIENT, NODES), longer)
-    stand, records = serve(Rehearsal(CLIENT, nodes), longer)
-    assert first.begun == [8, 8, 8] and stand.begun == stand.steps == [12, 12, 12]
+        serve(InProcessGrid(CLIENT, NODES), longer)
+    state, records = serve(InProcessGrid(CLIENT, nodes), longer)
+    assert first.ordered_steps == [8, 8, 8] and state.ordered_steps == state.steps == [12, 12, 12]
     assert records[-1].epsilon[0] > records[-2].epsilon[0]
 
 
@@ -245,7 +245,7 @@ UNABLE = {
 def test_a_client_that_cannot_clip_rows_says_so_before_training(case: str) -> None:
     app, words = UNABLE[case]
     with pytest.raises(UserError, match=words):
-        serve(Rehearsal(app(), NODES), {**QUICK, "epsilon": 2.0})
+        serve(InProcessGrid(app(), NODES), {**QUICK, "epsilon": 2.0})
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -263,15 +263,15 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 def test_what_cannot_be_private_is_refused(case: str) -> None:
     given, words = REFUSED[case]
     with pytest.raises(UserError, match=words):
-        serve(Rehearsal(CLIENT, NODES), {**QUICK, **given})
+        serve(InProcessGrid(CLIENT, NODES), {**QUICK, **given})
 
 
 def test_a_site_does_not_trust_its_server(tmp_path: Path) -> None:
     """Its own epsilon: plain orders and scores are refused; so are other terms in the middle of a run."""
     nodes = [node | {"state-dir": str(tmp_path), "epsilon": 1.0} for node in NODES]
     with pytest.raises(UserError, match="keeps its rows private"):
-        serve(Rehearsal(CLIENT, nodes), QUICK)
-    context = Rehearsal(CLIENT, nodes).contexts[1000]
+        serve(InProcessGrid(CLIENT, nodes), QUICK)
+    context = InProcessGrid(CLIENT, nodes).contexts[1000]
     with pytest.raises(UserError, match="keeps its rows private"):
         check_open(context, "run")
     mine = order(batch=10, noise=2.0, epsilon=0.5)
@@ -296,7 +296,7 @@ def test_a_site_does_not_trust_its_server(tmp_path: Path) -> None:
     with pytest.raises(UserError):
         Purse(context)
     with pytest.raises(UserError, match="lost its book"):
-        Purse(Rehearsal(CLIENT, NODES).contexts[1001]).allow(mine._replace(accepted=3), 100)
+        Purse(InProcessGrid(CLIENT, NODES).contexts[1001]).allow(mine._replace(accepted=3), 100)
 
 
 def test_a_failure_under_privacy_tells_nothing_of_rows(capsys: Any) -> None:
@@ -322,18 +322,18 @@ def test_whole_clients_are_cut_and_the_sum_is_noised(tmp_path: Path) -> None:
         "rounds": 1,
         "out": str(tmp_path / "a"),
     }
-    stand, records = serve(grid, given, start=np.zeros(650, np.float32))
+    state, records = serve(grid, given, start=np.zeros(650, np.float32))
     deltas = np.array(grid.fields()["upload.delta"])
     norms = np.sqrt((deltas**2).sum(1))
     assert (norms > 0.05).all() and records[0].cohort == [0, 1, 2]
     shares = np.array([len(part) for part in PARTS]) / sum(map(len, PARTS))
-    noise = stand.anchor - ((shares * 0.05 / norms)[:, None] * deltas).sum(0)
+    noise = state.anchor - ((shares * 0.05 / norms)[:, None] * deltas).sum(0)
     assert noise.std() == pytest.approx(0.5 * 0.05 * shares.max(), rel=0.15)
     assert records[0].epsilon == read_run(tmp_path / "a").rounds[0].epsilon
     assert records[0].epsilon[0] >= epsilon(Site(1.0, 0.5, 1e-5), 1)
     few = {**QUICK, "privacy": "client", "epsilon": 8.0, "clip": 0.05, "cohort": 1, "rounds": 4}
-    stand, records = serve(Rehearsal(CLIENT, NODES), few, start=np.zeros(650, np.float32))
-    assert len(records) == 4 and stand.anchor.any()
+    state, records = serve(InProcessGrid(CLIENT, NODES), few, start=np.zeros(650, np.float32))
+    assert len(records) == 4 and state.anchor.any()
     assert records[-1].epsilon[0] <= 8
 
 

@@ -24,7 +24,7 @@ from amsfl.data import load
 from amsfl.flower import Shard, evaluator, jax_client, serve, sklearn_client
 from amsfl.flower.client.jax_client import JaxTrainer
 from amsfl.flower.deploy.shards import deal, first_model, form, own_shard, scorer
-from amsfl.flower.in_process import Rehearsal
+from amsfl.flower.in_process import InProcessGrid
 from amsfl.record import read_run
 from amsfl.simulation import serve_config
 
@@ -44,13 +44,15 @@ def rent(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def dealt(path: Path, folder: Path, **more: Any) -> tuple[Rehearsal, dict[str, Any]]:
+def dealt(path: Path, folder: Path, **more: Any) -> tuple[InProcessGrid, dict[str, Any]]:
     """Three clients that hold their own files, and the settings of their server."""
     settings = ROUNDS | {"data": str(path), "label": "rent", "model": "softmax"} | more
     shards = deal(serve_config(settings), folder)
     nodes = [{"partition-id": place, "shard": str(file)} for place, file in enumerate(shards)]
     assert len(shards) == 3  # the column says so, whatever the default of clients is
-    return Rehearsal(jax_client(own_shard), nodes, {"model": "softmax"}), settings | QUICK | {"clients": 3}
+    return InProcessGrid(jax_client(own_shard), nodes, {"model": "softmax"}), settings | QUICK | {
+        "clients": 3
+    }
 
 
 def test_a_federation_and_a_simulation_find_the_same_numbers(rent: Path, tmp_path: Path) -> None:
@@ -60,10 +62,10 @@ def test_a_federation_and_a_simulation_find_the_same_numbers(rent: Path, tmp_pat
     first = first_model(tmp_path / "shards", "softmax", 0)
     judge = scorer(tmp_path / "shards", "softmax")
     known = form(tmp_path / "shards", "softmax")
-    stand, rounds = serve(grid, settings | {"out": str(out)}, judge, first, form=known)
+    state, rounds = serve(grid, settings | {"out": str(out)}, judge, first, form=known)
     same = ROUNDS | {"data": str(rent), "label": "rent", "client_column": "site", "model": "softmax"}
     alone = amsfl.run(**same, engine="loop")
-    np.testing.assert_allclose(stand.anchor, alone.params, atol=1e-6)
+    np.testing.assert_allclose(state.anchor, alone.params, atol=1e-6)
     for here, there in zip(rounds, alone.rounds, strict=True):
         for name in ("r2", "mae", "rmse", "loss"):
             assert here.metrics["holdout"][name] == pytest.approx(there.metrics["holdout"][name], rel=1e-4)
@@ -81,7 +83,7 @@ def test_a_federation_and_a_simulation_find_the_same_numbers(rent: Path, tmp_pat
     assert {*kept.tensors} == {*alone.model.tensors} and kept.features == alone.model.features
     np.testing.assert_allclose(kept.predict(rent), alone.model.predict(rent), rtol=1e-4)
     assert known is not None
-    wanted, best = known.tensors(stand.best), load_file(out / "model-best.safetensors")
+    wanted, best = known.tensors(state.best), load_file(out / "model-best.safetensors")
     assert (
         all(np.array_equal(best[name], part) for name, part in wanted.items())
         and best.keys() == wanted.keys()
@@ -99,8 +101,8 @@ def test_targets_of_amounts_end_a_federation(rent: Path, tmp_path: Path) -> None
     first, judge = (
         f(tmp_path / "shards", "softmax", *more) for f, more in ((first_model, (0,)), (scorer, ()))
     )
-    stand, rounds = serve(grid, settings | {"target": "r2=0.8"}, judge, first)
-    assert stand.reached and len(rounds) < 40 and rounds[-1].metrics["holdout"]["r2"] >= 0.8
+    state, rounds = serve(grid, settings | {"target": "r2=0.8"}, judge, first)
+    assert state.reached and len(rounds) < 40 and rounds[-1].metrics["holdout"]["r2"] >= 0.8
     source = load(str(rent), label="rent")
     assert source.amount is not None
     x, y, unit = source.x, source.y, source.amount.scale
@@ -117,11 +119,11 @@ def test_targets_of_amounts_end_a_federation(rent: Path, tmp_path: Path) -> None
         "target": "mae=60",
         "evaluate_clients": 1,
     }
-    stand, rounds = serve(Rehearsal(jax_client(shard), nodes), own)
+    state, rounds = serve(InProcessGrid(jax_client(shard), nodes), own)
     found = rounds[-1].metrics["clients"]
-    assert stand.reached and len(rounds) < 40 and found["mae"] <= 60 < rounds[0].metrics["clients"]["mae"]
-    assert found["rmse"] == pytest.approx(found["mse"] ** 0.5) and stand.best_round == len(rounds)
-    best = np.abs(x @ stand.best[:-1] + stand.best[-1] - y).mean() * unit
+    assert state.reached and len(rounds) < 40 and found["mae"] <= 60 < rounds[0].metrics["clients"]["mae"]
+    assert found["rmse"] == pytest.approx(found["mse"] ** 0.5) and state.best_round == len(rounds)
+    best = np.abs(x @ state.best[:-1] + state.best[-1] - y).mean() * unit
     assert found["mae"] == pytest.approx(best, rel=1e-3)
 
 
@@ -138,9 +140,11 @@ def test_own_models_and_own_servers_have_the_same_scores() -> None:
     client = sklearn_client(lambda: SGDRegressor(learning_rate="constant", eta0=0.05), rows, test_rows=rows)
     judge = evaluator(lambda params, held: held @ params[:2] + params[2], {"holdout": (x, y)})
     settings = QUICK | {"method": "fedavg", "steps": 5, "rounds": 3, "clients": 3, "evaluate_clients": 1}
-    stand, rounds = serve(Rehearsal(client, [{"partition-id": place} for place in range(3)]), settings, judge)
+    state, rounds = serve(
+        InProcessGrid(client, [{"partition-id": place} for place in range(3)]), settings, judge
+    )
     last = rounds[-1].metrics
-    guess = x @ stand.anchor[:2] + stand.anchor[2]
+    guess = x @ state.anchor[:2] + state.anchor[2]
     for split in ("holdout", "clients"):
         assert last[split]["mae"] == pytest.approx(mean_absolute_error(y, guess), rel=1e-5)
         assert last[split]["rmse"] == pytest.approx(mean_squared_error(y, guess) ** 0.5, rel=1e-5)

@@ -14,9 +14,9 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[
 from amsfl import data
 from amsfl.cli.app import app as commands
 from amsfl.flower import Shard, jax_client, messages
-from amsfl.flower.in_process import Rehearsal
+from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.server import costs
-from amsfl.flower.server.server import Server
+from amsfl.flower.server.server import FlowerServer
 from amsfl.record import read_run
 from amsfl.report.measure.describe import describe
 from amsfl.report.measure.read import read
@@ -46,7 +46,7 @@ def shard(context: Any) -> Shard:
 CLIENT = jax_client(shard)
 
 
-class Strangers(Rehearsal):
+class Strangers(InProcessGrid):
     """The last node turns its uploads round, thrice; the one before sends NaN in the second round."""
 
     def answer(self, message: Any) -> Any:
@@ -64,7 +64,7 @@ class Strangers(Rehearsal):
 
 def test_record_and_report_say_who_was_refused_or_weighed_down_and_why(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    _, records = Server(Strangers(CLIENT, NODES), serve_config(SETTINGS), out=out).run()
+    _, records = FlowerServer(Strangers(CLIENT, NODES), serve_config(SETTINGS), out=out).run()
     for record in records:
         assert [*record.weighed] == ["claimed", "cap:0.25", "multikrum:1"]
         assert np.argmin(record.weighed["multikrum:1"]) == record.cohort.index(4)

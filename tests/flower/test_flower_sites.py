@@ -28,7 +28,7 @@ from amsfl.flower.client import app as client_module
 from amsfl.flower.client import step_loop as task_module
 from amsfl.flower.deploy import certificates, leftovers
 from amsfl.flower.deploy import run as deploying
-from amsfl.flower.in_process import Rehearsal
+from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.server import (
     client_scores,
     clients,
@@ -72,7 +72,7 @@ def trainer(context: Any) -> NumpyTrainer:
 CLIENT = numpy_client(trainer)
 
 
-class Changed(Rehearsal):
+class Changed(InProcessGrid):
     """What nodes reply passes through `change(kind of message, node, content)`."""
 
     def __init__(self, change: Any, *args: Any):
@@ -180,17 +180,17 @@ def mutate(content: Any, rng: Any) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_two_thousand_mutated_replies_are_refused_with_a_reason_or_harmless() -> None:
-    rng, grid, method = np.random.default_rng(7), Rehearsal(CLIENT, nodes(1)), methods.make("amsfl")
+    rng, grid, method = np.random.default_rng(7), InProcessGrid(CLIENT, nodes(1)), methods.make("amsfl")
     order = messages.Order("run", 0, -1, 0, 1, 9.0, 0.1, True, 4, 0, "amsfl", {}, "", True)
     zero = np.zeros(4, np.float32)
-    model = messages.Model(zero, zero[:0], zero, {})
+    model = messages.GlobalModel(zero, zero[:0], zero, {})
     refused, measured = 0, costs.start(1)
     asked = Message(messages.pack_order(order, model), 1000, "train")
     honest = messages.unpack_reply(grid.answer(asked).content)
     for _ in range(2000):
         reply = Message(messages.pack_reply(honest), reply_to=asked)
         mutate(reply.content, rng)
-        arrival = transport.Arrival(transport.Sent(1000, "train", order, 0.0), reply, 5.0)
+        arrival = transport.Arrival(transport.SentMessage(1000, "train", order, 0.0), reply, 5.0)
         verdict = replies.judge(method, order, model, arrival)
         measured = late_replies.learn(measured, arrival, 0.2)  # the same reply after its round
         if isinstance(verdict, str):
@@ -214,14 +214,14 @@ def test_damaged_replies_do_not_end_the_run(method: str) -> None:
             count += 1
 
     settings = {**SETTINGS, "method": method, "clients": 5, "rounds": 30}
-    stand, records = serve(Changed(change, CLIENT, nodes(5)), settings)
-    assert stand.status == "finished" and len(records) == 30 and count == 60
+    state, records = serve(Changed(change, CLIENT, nodes(5)), settings)
+    assert state.status == "finished" and len(records) == 30 and count == 60
     assert all({0, 1, 2} <= set(record.cohort) for record in records)
-    assert np.isfinite(stand.anchor).all() and np.abs(stand.anchor).max() < 100
+    assert np.isfinite(state.anchor).all() and np.abs(state.anchor).max() < 100
     refused = [item["reason"] for record in records for item in record.plan["refused"]]
     assert len(refused) > 20 and max(map(len, refused)) <= 300 and all(map(str.isprintable, refused))
     if method == "amsfl":
-        assert 0 < stand.memory.rate.lr < 100  # honest clients alone find some 3
+        assert 0 < state.memory.rate.lr < 100  # honest clients alone find some 3
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -236,8 +236,8 @@ def test_hellos_and_scores_may_be_anything() -> None:
 
     for _ in range(15):  # the fourth may get a seat or not; the run needs three
         settings = {**SETTINGS, "rounds": 2, "evaluate_clients": 1}
-        stand, _ = serve(Changed(change, CLIENT, nodes(4)), settings)
-        assert stand.status == "finished"
+        state, _ = serve(Changed(change, CLIENT, nodes(4)), settings)
+        assert state.status == "finished"
     assert damaged >= 15
 
 
@@ -263,8 +263,8 @@ def lying(record: str, key: str, value: Any, kind: str = "train") -> Any:
 
 def test_a_loss_below_zero_is_refused_where_step_lengths_come_from_losses() -> None:
     settings = {**SETTINGS, "method": "amsfl", "clients": 5, "rounds": 4}
-    stand, records = serve(Changed(lying("report", "loss", -100.0), CLIENT, nodes(5)), settings)
-    assert stand.memory.rate.lr > 0
+    state, records = serve(Changed(lying("report", "loss", -100.0), CLIENT, nodes(5)), settings)
+    assert state.memory.rate.lr > 0
     assert [record.cohort for record in records] == [[0, 1, 3, 4]] * 4
     assert all("loss: -100 is below zero" in record.plan["refused"][0]["reason"] for record in records)
 
@@ -274,29 +274,29 @@ def test_a_gaussian_likelihood_below_zero_is_said_to_be_unsupported() -> None:
         return NumpyTrainer(9, np.ones(2, np.float32), lambda x, step, order: (-3.0, x))
 
     with pytest.raises(UserError, match=r"The loss is -3; amsfl .* add a constant"):
-        serve(Rehearsal(numpy_client(make), nodes(3)), {**SETTINGS, "method": "amsfl", "patience": 0.05})
-    serve(Rehearsal(numpy_client(make), nodes(3)), SETTINGS)  # a method with an lr does not mind
+        serve(InProcessGrid(numpy_client(make), nodes(3)), {**SETTINGS, "method": "amsfl", "patience": 0.05})
+    serve(InProcessGrid(numpy_client(make), nodes(3)), SETTINGS)  # a method with an lr does not mind
 
 
 def test_claimed_seconds_are_held_against_the_servers_clock() -> None:
     grid = Changed(lying("report", "step_seconds", 1e9), CLIENT, nodes(3))
-    stand, records = serve(grid, {**SETTINGS, "method": "amsfl"})
+    state, records = serve(grid, {**SETTINGS, "method": "amsfl"})
     longest = max(max(record.plan["client_seconds"]) for record in records)
-    assert max(stand.measured.step[2]) <= longest
+    assert max(state.measured.step[2]) <= longest
     assert all(record.predicted_seconds < 60 for record in records)
 
 
 def test_claimed_rows_weigh_at_most_a_hundred_times_the_others() -> None:
     grid = Changed(lying("hello", "rows", 10**12, "query"), CLIENT, nodes(3))
-    stand, records = serve(grid, SETTINGS)
-    np.testing.assert_allclose(clients.weights(stand.seats), np.array([1, 1, 100]) / 102)
+    state, records = serve(grid, SETTINGS)
+    np.testing.assert_allclose(clients.weights(state.clients), np.array([1, 1, 100]) / 102)
     assert "client 2 says it has 1000000000000 rows" in records[0].plan["notes"][0]
 
 
 def test_deadlines_have_an_upper_bound() -> None:
     config, method = serve_config(SETTINGS), methods.make("fedavg")
-    desk = orders.Desk(config, method, False, Purse(config, policy_of(config, method)))
-    assert desk.deadline(1e9) == 86400 and desk.deadline(1.0) == 30 and desk.deadline(None) == 300
+    writer = orders.OrderWriter(config, method, False, Purse(config, policy_of(config, method)))
+    assert writer.deadline(1e9) == 86400 and writer.deadline(1.0) == 30 and writer.deadline(None) == 300
 
 
 # -- the bound on what moves the model -----------------------------------------------------------------
@@ -321,10 +321,10 @@ def test_a_wild_delta_is_refused_in_the_first_round(count: int) -> None:
             delta = messages.arrays(content, "upload")["delta"]
             content["upload"] = messages.pack_arrays({"delta": delta * np.float32(1e6), "extra": delta[:0]})
 
-    stand, records = serve(Changed(change, CLIENT, nodes(count)), {**SETTINGS, "clients": count})
+    state, records = serve(Changed(change, CLIENT, nodes(count)), {**SETTINGS, "clients": count})
     assert all(1 not in record.cohort for record in records)
     assert records[0].plan["refused"][0]["reason"].endswith("(delta)")
-    assert np.abs(stand.anchor).max() < 10
+    assert np.abs(state.anchor).max() < 10
 
 
 @pytest.mark.parametrize("name", ["mean", "count"])
@@ -350,15 +350,15 @@ def test_wild_buffers_are_refused_in_the_first_round(name: str) -> None:
                 {**messages.arrays(content, "buffers"), name: wild[name]}
             )
 
-    stand, records = serve(Changed(change, numpy_client(make), nodes(2)), {**SETTINGS, "clients": 2})
+    state, records = serve(Changed(change, numpy_client(make), nodes(2)), {**SETTINGS, "clients": 2})
     assert [record.cohort for record in records] == [[0]] * 3
-    assert stand.buffers["mean"].tolist() == [1.5, 1.5] and int(stand.buffers["count"]) == 2
+    assert state.buffers["mean"].tolist() == [1.5, 1.5] and int(state.buffers["count"]) == 2
 
 
 # -- time ----------------------------------------------------------------------------------------------
 
 
-class Clocked(Rehearsal):
+class Clocked(InProcessGrid):
     """Nodes work side by side on a clock of our own: a reply is there when its work would have ended."""
 
     START = 3.0  # seconds from an order to the first step
@@ -369,7 +369,7 @@ class Clocked(Rehearsal):
         theirs = SimpleNamespace(monotonic=lambda: self.local, sleep=partial(self.wait, "local"))
         monkeypatch.setattr(task_module, "time", theirs)
         monkeypatch.setattr(client_module, "time", theirs)
-        ours = partial(transport.Post, now=lambda: self.now, sleep=partial(self.wait, "now"))
+        ours = partial(transport.Transport, now=lambda: self.now, sleep=partial(self.wait, "now"))
         monkeypatch.setattr(server_module, "Post", ours)
 
     def wait(self, which: str, seconds: float) -> None:
@@ -408,12 +408,12 @@ def test_the_first_round_knows_how_long_steps_take(monkeypatch: pytest.MonkeyPat
     """Everybody measures a step when it comes, or brings what it knows; nobody is asked for a guess of 25."""
     found = {}
     for kind, more in {"measured": {}, "known": {"known-step-seconds": [0.1, 0.1, 4.0]}}.items():
-        stand, (record,) = serve(
+        state, (record,) = serve(
             Clocked(monkeypatch, CLIENT, nodes(3, **SLOW, **more)), {**UNEQUAL, "rounds": 1}
         )
         found[kind] = record.plan["predicted_client_seconds"]
         assert record.steps[2] < record.steps[0] and 4 * record.steps[2] <= 0.8 * 45
-        assert record.cohort == [0, 1, 2] and len(stand.measured.step[2]) == 2
+        assert record.cohort == [0, 1, 2] and len(state.measured.step[2]) == 2
     assert found["measured"] == pytest.approx(found["known"], rel=0.2)
 
 
@@ -423,7 +423,7 @@ def test_a_late_reply_teaches_what_its_client_costs(monkeypatch: pytest.MonkeyPa
     class Stubborn(Clocked):
         def answer(self, message: Message) -> Message:
             if "order" in message.content:
-                message.content["order"]["within"] = 1e9
+                message.content["order"]["time_limit"] = 1e9
             elif "ask" in message.content:
                 message.content["ask"]["probe"] = False  # nor does it say how slow it is
             return super().answer(message)
@@ -454,16 +454,16 @@ def test_scoring_takes_as_long_as_it_was_seen_to_take(monkeypatch: pytest.Monkey
             return super().answer(message)
 
     settings = {**UNEQUAL, "method": "fedavg", "evaluate_clients": 1, "rounds": 3, "deadline": None}
-    stand, records = serve(Thorough(monkeypatch, CLIENT, nodes(3)), settings)
+    state, records = serve(Thorough(monkeypatch, CLIENT, nodes(3)), settings)
     assert [record.cohort for record in records] == [[0, 1, 2]] * 3
     assert all(record.metrics["clients"]["rows"] == 60 for record in records)
-    assert all(53 <= seconds < 54 for past in stand.measured.score for seconds in past)
+    assert all(53 <= seconds < 54 for past in state.measured.score for seconds in past)
 
 
 def test_the_next_orders_are_out_before_this_round_s_scores_are_in() -> None:
     """Unless scores may end the run: the same rounds and models either way."""
 
-    class Watched(Rehearsal):
+    class Watched(InProcessGrid):
         def push_messages(self, messages: Any) -> Any:
             each = list(messages)
             happened.extend({message.metadata.message_type for message in each} - {"query"})
@@ -496,7 +496,7 @@ def test_a_round_s_line_has_the_clients_names_and_missing_test_rows_are_noted(ca
 
     sites = [{"client": "Köln Nord", "partition-id": 0}, {"client": "St. Anna", "partition-id": 1}]
     settings = {**SETTINGS, "method": "fedavg", "clients": 2, "rounds": 1, "steps": 3, "evaluate_clients": 1}
-    _, records = serve(Rehearsal(numpy_client(untested), sites), settings)
+    _, records = serve(InProcessGrid(numpy_client(untested), sites), settings)
     assert "steps Köln Nord:3 St. Anna:3  took" in capsys.readouterr().out
     assert any("no client has test rows" in note for note in records[0].plan["notes"])
 
@@ -514,7 +514,7 @@ def test_a_clients_error_is_said_at_once_and_on_record(capfd: Any, tmp_path: Pat
     named = [{"partition-id": 0}, {"partition-id": 1}]
     with pytest.raises(UserError, match="the disk is full"):
         serve(
-            Rehearsal(numpy_client(broken), named),
+            InProcessGrid(numpy_client(broken), named),
             {**SETTINGS, "clients": 2, "patience": 600.0, "out": str(out)},
         )
     said = capfd.readouterr()
@@ -525,7 +525,7 @@ def test_a_clients_error_is_said_at_once_and_on_record(capfd: Any, tmp_path: Pat
     assert read_run(out).summary.status == "abandoned"
 
 
-class Joined(Rehearsal):
+class Joined(InProcessGrid):
     """One more node comes in round 2 and says that it is client 0; node 1000 may leave with it."""
 
     leaves = False
@@ -534,7 +534,7 @@ class Joined(Rehearsal):
         late = [node for node in self.contexts if node >= 1003]
         here = [node for node in self.contexts if node < 1003]
         rounds = self.rounds
-        return [node for node in here if not (self.leaves and node == 1000 and rounds >= 2)] + (
+        return [node for node in here if not (self.tensors and node == 1000 and rounds >= 2)] + (
             late if rounds else []
         )
 
@@ -550,10 +550,10 @@ class Joined(Rehearsal):
 @pytest.mark.parametrize("keyed", [False, True])
 def test_a_name_belongs_to_who_said_it_first(leaves: bool, keyed: bool) -> None:
     grid = Joined(CLIENT, [*nodes(3), {"partition-id": 0}])
-    grid.leaves = leaves
-    stand, records = serve(grid, {**SETTINGS, "rounds": 6, "keyed": keyed})
+    grid.tensors = leaves
+    state, records = serve(grid, {**SETTINGS, "rounds": 6, "keyed": keyed})
     taken = leaves and not keyed
-    assert stand.seats[0].node == (1003 if taken else 1000)
+    assert state.clients[0].node == (1003 if taken else 1000)
     reasons = [item["reason"] for record in records for item in record.plan["refused"]]
     assert any(reason.startswith("node 1003: the name '0' is node 1000's") for reason in reasons)
     assert records[-1].cohort == ([0, 1, 2] if taken or not leaves else [1, 2])
@@ -568,7 +568,7 @@ def test_scores_outside_their_range_are_errors() -> None:
     good = {"holdout": {"accuracy": 0.9, "recall": [0.5, 1.0], "macro_f1": 1.0}}
     assert client_scores.checked(good) == good
     with pytest.raises(UserError, match=r"evaluate gave accuracy 15.7 .*\(holdout\)"):
-        serve(Rehearsal(CLIENT, nodes(3)), SETTINGS, lambda *_: {"holdout": {"accuracy": 15.7}})
+        serve(InProcessGrid(CLIENT, nodes(3)), SETTINGS, lambda *_: {"holdout": {"accuracy": 15.7}})
 
 
 # -- sites' own files ----------------------------------------------------------------------------------
@@ -594,14 +594,14 @@ def test_keys_are_never_written_over_and_good_for_this_machine(tmp_path: Path) -
 def test_client_state_is_its_owners_alone_and_stays_in_its_folder(tmp_path: Path) -> None:
     where = tmp_path / "state"
     settings = {**SETTINGS, "method": "scaffold"}
-    serve(Rehearsal(CLIENT, [{**node, "state-dir": str(where)} for node in nodes(3)]), settings)
+    serve(InProcessGrid(CLIENT, [{**node, "state-dir": str(where)} for node in nodes(3)]), settings)
     files = list(where.iterdir())
     assert len(files) == 3 and all(path.stat().st_mode & 0o077 == 0 for path in files)
-    grid = Rehearsal(CLIENT, [{"partition-id": 0, "state-dir": str(where)}])
+    grid = InProcessGrid(CLIENT, [{"partition-id": 0, "state-dir": str(where)}])
     order = messages.Order("../../away", 0, -1, 0, 1, 9.0, 0.1, True, 4, 0, "scaffold", {}, "", False)
     zero = np.zeros(4, np.float32)
     reply = grid.answer(
-        Message(messages.pack_order(order, messages.Model(zero, zero, zero[:0], {})), 1000, "train")
+        Message(messages.pack_order(order, messages.GlobalModel(zero, zero, zero[:0], {})), 1000, "train")
     )
     assert reply.has_error() and "cannot name a folder" in reply.error.reason
     assert not list(tmp_path.parent.glob("away*"))
@@ -653,10 +653,10 @@ def test_one_deployment_a_folder(tmp_path: Path) -> None:
 
 def test_force_replaces_a_finished_run(tmp_path: Path) -> None:
     settings = {**SETTINGS, "out": str(tmp_path / "run")}
-    serve(Rehearsal(CLIENT, nodes(3)), settings)
+    serve(InProcessGrid(CLIENT, nodes(3)), settings)
     with pytest.raises(UserError, match="holds"):
-        serve(Rehearsal(CLIENT, nodes(3)), {**settings, "rounds": 1})
-    serve(Rehearsal(CLIENT, nodes(3)), {**settings, "rounds": 1, "force": True})
+        serve(InProcessGrid(CLIENT, nodes(3)), {**settings, "rounds": 1})
+    serve(InProcessGrid(CLIENT, nodes(3)), {**settings, "rounds": 1, "force": True})
     assert len(read_run(tmp_path / "run").rounds) == 1
 
 
@@ -666,9 +666,9 @@ def test_force_replaces_a_finished_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("task", ["classes", "binary", "regression", "pixels"])
 def test_scores_follow_the_task(task: str) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'amsfl[torch]'")
-    from amsfl.flower.client.score_sums import Tally
+    from amsfl.flower.client.score_sums import ScoreSums
 
-    tally = Tally()
+    tally = ScoreSums()
     if task == "classes":
         outputs, targets = torch.tensor([[3.0, 1.0], [0.0, 2.0], [5.0, 1.0]]), torch.tensor([0, 1, 1])
         want = {"accuracy": 2 / 3}
@@ -706,9 +706,9 @@ import sys
 import numpy as np
 from flwr.app import Message
 from amsfl.flower import NumpyTrainer, numpy_client, torch_client, wire
-from amsfl.flower.in_process import Rehearsal
+from amsfl.flower.in_process import InProcessGrid
 {make}
-grid = Rehearsal(app, [{{"partition-id": 0}}])
+grid = InProcessGrid(app, [{{"partition-id": 0}}])
 zero = np.zeros({6 if kind == "torch" else 2}, np.float32)
 order = wire.Order("run", 0, -1, 0, 2, 9.0, 0.1, True, 4, 0, "amsfl", {{}}, "", True)
 reply = grid.answer(Message(wire.pack_order(order, wire.Model(zero, zero, zero, {{}})), 1000, "train"))
@@ -742,7 +742,7 @@ def test_batches_may_be_dictionaries() -> None:
     def end(kind: int, **settings: Any) -> Any:
         app = torch_client(model, loader, test_loader=loader, **settings)
         asked = {**SETTINGS, "evaluate_clients": 1, "patience": 0.05 if kind and not settings else 20.0}
-        return serve(Rehearsal(app, nodes(3, kind=[kind] * 3)), asked)
+        return serve(InProcessGrid(app, nodes(3, kind=[kind] * 3)), asked)
 
     (pairs, first), (dictionaries, second) = end(0), end(1, batch_loss=batch_loss)
     np.testing.assert_array_equal(pairs.anchor, dictionaries.anchor)

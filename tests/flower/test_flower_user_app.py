@@ -15,7 +15,7 @@ from amsfl.cli.app import app as commands
 from amsfl.core import UserError
 from amsfl.flower.deploy import run as deploying
 from amsfl.flower.deploy import user_app
-from amsfl.flower.deploy.handicaps import in_order
+from amsfl.flower.deploy.client_speeds import speeds_in_order
 from amsfl.record import read_run
 
 CONFIG = """\
@@ -131,15 +131,15 @@ def test_mistakes_are_said_before_anything_starts(
     monkeypatch.chdir(tmp_path)
     Path("two.csv").write_text("step_seconds\n0.1\n0.4\n")
     Path("named.csv").write_text("client,step_seconds\na,0.1\nb,0.4\n")
-    assert in_order(Path("two.csv")) == ([1.0, 4.0], 0.1, [])
+    assert speeds_in_order(Path("two.csv")) == ([1.0, 4.0], 0.1, [])
     found = CliRunner().invoke(commands, ["deploy", str(mine), "--out", str(tmp_path / "out"), *flags])
     assert found.exit_code == 2 and sentence in " ".join(found.output.split())
 
 
 def test_going_on_is_with_the_same_app(tmp_path: Path) -> None:
-    begun = deploying.Recipe({"rounds": 4}, [1.0, 2.0], 0.1, False, app="/a", run_config="scale=2.0")
+    begun = deploying.DeploySettings({"rounds": 4}, [1.0, 2.0], 0.1, False, app="/a", run_config="scale=2.0")
     deploying.remember(tmp_path, begun)
-    again = deploying.Recipe({"rounds": 9, "resume": True}, [], 0.0, False)
+    again = deploying.DeploySettings({"rounds": 9, "resume": True}, [], 0.0, False)
     assert deploying.recall(tmp_path, again) == begun._replace(settings={"rounds": 9, "resume": True})
     with pytest.raises(UserError, match=r"holds a deployment of /a; leave /b out"):
         deploying.recall(tmp_path, again._replace(app="/b"))
@@ -149,7 +149,7 @@ def test_going_on_is_with_the_same_app(tmp_path: Path) -> None:
 def test_an_app_of_ones_own_runs_on_slowed_nodes(mine: Path, tmp_path: Path) -> None:
     """A client of least squares in numpy, our server: slowed as asked, on record, and gone on with."""
     said: list[str] = []
-    recipe = deploying.Recipe(
+    recipe = deploying.DeploySettings(
         {"rounds": 2, "steps": 2}, [1.0, 3.0], 0.1, False, app=str(mine), run_config="scale=2.0"
     )
     summary = deploying.launch(recipe, tmp_path / "out", said.append)

@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from amsfl.core import UserError
 from amsfl.flower import serve, sklearn_client
-from amsfl.flower.in_process import Rehearsal
+from amsfl.flower.in_process import InProcessGrid
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(3, 40, 4)).astype(np.float32)
@@ -24,7 +24,7 @@ WORDS = np.where(SCORES > 0.5, "high", np.where(SCORES < -0.5, "low", "mid"))
 def served(app: Any, clients: int = 3, **more: Any) -> Any:
     nodes = [{"partition-id": place} for place in range(clients)]
     settings = {"method": "fedavg", "clients": clients, "rounds": 3, "steps": 2, "batch": 16}
-    return serve(Rehearsal(app, nodes), {**settings, "poll": 0.001, "patience": 0.05, **more})
+    return serve(InProcessGrid(app, nodes), {**settings, "poll": 0.001, "patience": 0.05, **more})
 
 
 def words(context: Any) -> Any:
@@ -45,7 +45,7 @@ def test_one_client_alone_is_plain_partial_fit() -> None:
 
     x, y = np.tile(X[0, :2], (5, 1)), np.tile(["high", "low"], 5)
     app = sklearn_client(model, lambda context: (x, y), classes=["high", "low"])
-    stand, records = served(app, 1, batch=10, steps=1)
+    state, records = served(app, 1, batch=10, steps=1)
     alone = model()
     rng = [np.random.default_rng([0, number, 0]) for number in range(3)]
     for each in rng:
@@ -53,7 +53,7 @@ def test_one_client_alone_is_plain_partial_fit() -> None:
         picked = each.permutation(10)
         alone.partial_fit(x[picked], y[picked], classes=["high", "low"])
     want = np.concatenate([alone.coef_.ravel(), alone.intercept_])
-    np.testing.assert_allclose(stand.anchor, want, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(state.anchor, want, rtol=1e-4, atol=1e-5)
     assert [record.steps for record in records] == [[1], [1], [1]]
     assert not any(record.plan["notes"] or record.plan["refused"] for record in records)
 
@@ -78,8 +78,8 @@ def test_classifiers_learn_together(kind: str) -> None:
         return {"mids": float(np.mean(model.predict(x) == "mid"))}
 
     app = sklearn_client(CLASSIFIERS[kind], rows, ["low", "mid", "high"], test_rows=words, metrics=share)
-    stand, records = served(app, method="amsfl" if kind == "mlp" else "fedavg", rounds=6, evaluate_clients=6)
-    assert stand.status == "finished" and stand.anchor.size == (
+    state, records = served(app, method="amsfl" if kind == "mlp" else "fedavg", rounds=6, evaluate_clients=6)
+    assert state.status == "finished" and state.anchor.size == (
         4 * 8 + 8 + 8 * 3 + 3 if kind == "mlp" else 15
     )
     scores = records[-1].metrics["clients"]

@@ -21,8 +21,8 @@ from amsfl import drift, methods
 from amsfl.core import UserError
 from amsfl.flower import serve, torch_client, torch_loop_client
 from amsfl.flower.client import optimizer_state
-from amsfl.flower.client.step_equivalents import Pedometer
-from amsfl.flower.in_process import Rehearsal
+from amsfl.flower.client.step_equivalents import PlainStepCounter
+from amsfl.flower.in_process import InProcessGrid
 from amsfl.planning.planner import Decision, Memory, Planner
 from amsfl.record import read_run
 from amsfl.report.measure.read import read
@@ -69,7 +69,7 @@ def served(app: Any, method: str = "fedavg", rounds: int = 2, table: Any = STEPS
         "lr": LR,
     }
     planned = fixed(table) if table is not None else None
-    return serve(Rehearsal(app, nodes), {**settings, **more}, plan_by=planned)
+    return serve(InProcessGrid(app, nodes), {**settings, **more}, plan_by=planned)
 
 
 def sgd(params: Any, lr: float) -> Any:
@@ -110,7 +110,7 @@ def test_an_optimizer_of_plain_steps_changes_nothing() -> None:
 @pytest.mark.parametrize("keep", [False, True])
 def test_adam_is_what_torch_would_do_at_each_client(keep: bool) -> None:
     """FedAvg of three clients' Adam, round by round; kept state goes on, the other begins anew."""
-    stand, records = served(torch_client(linear, loader, optimizer=adam, keep_optimizer=keep), rounds=3)
+    state, records = served(torch_client(linear, loader, optimizer=adam, keep_optimizer=keep), rounds=3)
     torch.manual_seed(0)
     anchor = torch.nn.utils.parameters_to_vector(linear().parameters()).detach().numpy()
     held: Any = [(None, None)] * 3
@@ -122,14 +122,14 @@ def test_adam_is_what_torch_would_do_at_each_client(keep: bool) -> None:
             ends.append(end)
             held[client] = kept if keep else (None, None)
         anchor = np.mean(ends, axis=0)
-    np.testing.assert_allclose(stand.anchor, anchor, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(state.anchor, anchor, rtol=1e-4, atol=1e-6)
     assert not any(record.plan["notes"] or record.plan["refused"] for record in records)
 
 
 def test_kept_optimizers_follow_what_the_server_took() -> None:
     """Client 1's second round is lost on the way: its third begins from the state after the first."""
 
-    class Losing(Rehearsal):
+    class Losing(InProcessGrid):
         def answer(self, message: Any) -> Any:
             reply = super().answer(message)
             about = message.metadata.message_type, message.metadata.dst_node_id
@@ -141,7 +141,7 @@ def test_kept_optimizers_follow_what_the_server_took() -> None:
     settings = {"method": "fedavg", "clients": 2, "rounds": 3, "poll": 0.001, "patience": 20.0}
     table = [[2, 2], [2, 2], [2, 2]]
     grid = Losing(app, [{"partition-id": place} for place in range(2)])
-    stand, records = serve(grid, settings, plan_by=fixed(table))
+    state, records = serve(grid, settings, plan_by=fixed(table))
     assert [record.cohort for record in records] == [[0, 1], [0], [0, 1]]
     torch.manual_seed(0)
     anchor = torch.nn.utils.parameters_to_vector(linear().parameters()).detach().numpy()
@@ -152,14 +152,14 @@ def test_kept_optimizers_follow_what_the_server_took() -> None:
             end, *held[client] = by_hand(anchor, client, 2, adam, *held[client])
             ends.append(end)
         anchor = np.mean(ends, axis=0)
-    np.testing.assert_allclose(stand.anchor, anchor, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(state.anchor, anchor, rtol=1e-4, atol=1e-6)
 
 
 def test_fednova_divides_by_what_momentum_really_moved() -> None:
     """||a_i||_1 = [t - rho (1 - rho^t)/(1 - rho)]/(1 - rho); x+ = x + sum_j w_j a_j sum_i w_i d_i/a_i."""
     rho = 0.8
     app = torch_client(linear, loader, optimizer=lambda params, lr: torch.optim.SGD(params, lr, momentum=rho))
-    stand, records = served(app, "fednova", 1)
+    state, records = served(app, "fednova", 1)
     torch.manual_seed(0)
     anchor = torch.nn.utils.parameters_to_vector(linear().parameters()).detach().numpy()
     steps = STEPS[0].astype(float)
@@ -169,7 +169,7 @@ def test_fednova_divides_by_what_momentum_really_moved() -> None:
     ]
     deltas = np.array(ends) - anchor
     want = anchor + a.mean() * (deltas / a[:, None]).mean(0)
-    np.testing.assert_allclose(stand.anchor, want, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(state.anchor, want, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(records[0].mix, 1 / 3 / a, rtol=1e-4)
 
 
@@ -191,7 +191,7 @@ def test_the_pedometer_counts_plain_steps(kind: str) -> None:
         optimizer, want = torch.optim.Muon([body, head], LR), None
     else:
         optimizer, want = torch.optim.SGD([body, head], LR, weight_decay=0.1), 6.0
-    count = Pedometer(optimizer, LR)
+    count = PlainStepCounter(optimizer, LR)
     for _ in range(6):
         body.grad, head.grad = torch.randn_like(body), torch.randn_like(head)
         count.before()
@@ -200,17 +200,17 @@ def test_the_pedometer_counts_plain_steps(kind: str) -> None:
         if schedule:
             schedule.step()
     if want is None:
-        assert count.moved > 0
+        assert count.plain_steps > 0
     else:
-        assert count.moved == pytest.approx(want, rel=1e-2 if kind == "half" else 1e-5)
+        assert count.plain_steps == pytest.approx(want, rel=1e-2 if kind == "half" else 1e-5)
 
 
 def test_what_a_client_says_of_its_way_is_held_against_the_others() -> None:
-    class Lying(Rehearsal):
+    class Lying(InProcessGrid):
         def answer(self, message: Any) -> Any:
             reply = super().answer(message)
             if message.metadata.message_type == "train" and message.metadata.dst_node_id == 1001:
-                reply.content["report"]["moved"] = 1e-9
+                reply.content["report"]["plain_steps"] = 1e-9
             return reply
 
     app = torch_client(linear, loader, optimizer=sgd)
@@ -254,8 +254,8 @@ def test_methods_that_step_by_their_own_rule_refuse_before_training(name: str) -
         with pytest.raises(UserError, match="bring an optimizer of their own: leave the optimizer out"):
             served(app, name, 1)
         return
-    stand, records = served(app, name, 2, STEPS if name == "amsfl-paper" else None)
-    assert stand.status == "finished" and np.isfinite(stand.anchor).all()
+    state, records = served(app, name, 2, STEPS if name == "amsfl-paper" else None)
+    assert state.status == "finished" and np.isfinite(state.anchor).all()
     assert not any(record.plan["refused"] for record in records)
     if name.startswith("amsfl"):
         assert records[0].lr == LR  # the optimizer's own; no stride is planned for it
@@ -299,12 +299,12 @@ def test_tuples_of_any_length_tied_frozen_and_normalised() -> None:
         return DataLoader([Triple(*row) for row in zip(x, x.flip(1), y, strict=True)], batch_size=8)
 
     app = torch_client(Two, triples, test_loader=triples, optimizer=adam)
-    stand, records = served(app, evaluate_clients=1)
-    assert stand.anchor.size == sum(p.numel() for p in Two().parameters() if p.requires_grad) == 8 + 16 + 10
-    assert int(stand.buffers["norm.num_batches_tracked"]) == 5 + 4
+    state, records = served(app, evaluate_clients=1)
+    assert state.anchor.size == sum(p.numel() for p in Two().parameters() if p.requires_grad) == 8 + 16 + 10
+    assert int(state.buffers["norm.num_batches_tracked"]) == 5 + 4
     assert 0 <= records[-1].metrics["clients"]["accuracy"] <= 1
     plain, _ = served(torch_client(Two, triples))
-    assert plain.anchor.size == stand.anchor.size
+    assert plain.anchor.size == state.anchor.size
 
 
 class Reader(torch.nn.Module):
@@ -332,20 +332,20 @@ def test_dictionaries_with_text_in_them_need_no_loss() -> None:
         return {"right": float(hits.float().mean())}
 
     app = torch_client(Reader, rows, test_loader=rows, optimizer=adam, metrics=right)
-    stand, records = served(app, evaluate_clients=1)
+    state, records = served(app, evaluate_clients=1)
     scores = records[-1].metrics["clients"]
     assert scores["rows"] == 72 and 0 < scores["right"] <= 1 and scores["loss"] > 0
     inner = served(torch_client(linear, loader, optimizer=adam))[0]
-    np.testing.assert_allclose(stand.anchor, inner.anchor, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(state.anchor, inner.anchor, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
 def test_mixed_precision_stays_near_the_whole_one(precision: str) -> None:
     app = torch_client(linear, loader, optimizer=sgd, precision=precision, clip=1.0)
-    stand, records = served(app)
+    state, records = served(app)
     whole = served(torch_client(linear, loader, optimizer=sgd, clip=1.0))[0]
-    assert stand.anchor.dtype == np.float32 and not any(record.plan["refused"] for record in records)
-    np.testing.assert_allclose(stand.anchor, whole.anchor, atol=0.02)
+    assert state.anchor.dtype == np.float32 and not any(record.plan["refused"] for record in records)
+    np.testing.assert_allclose(state.anchor, whole.anchor, atol=0.02)
 
 
 @pytest.mark.parametrize("driven", [False, True])
@@ -382,8 +382,8 @@ def test_a_loss_that_is_none_once_costs_a_batch_not_a_client(driven: bool) -> No
     told: list[float] = []
     hook = lambda step, loss, module: told.append(loss)  # noqa: E731
     app = torch_client(linear, rows, optimizer=sgd if driven else None, on_step=hook)
-    stand, records = served(app)
-    assert np.isfinite(stand.anchor).all() and [record.steps for record in records] == STEPS.tolist()
+    state, records = served(app)
+    assert np.isfinite(state.anchor).all() and [record.steps for record in records] == STEPS.tolist()
     left_out = ["client 0 left out 1 batches whose loss was not finite"]
     assert [record.plan["notes"] for record in records] == [left_out, left_out]
     assert len(told) == STEPS.sum() and np.isfinite(told).all()
@@ -481,7 +481,7 @@ def test_mistakes_of_a_first_try_are_sentences(given: dict[str, Any], why: str) 
 
 def test_a_list_of_batches_counts_its_own_rows() -> None:
     app = torch_client(linear, lambda context: list(loader(context)))
-    assert [seat.rows for seat in served(app)[0].seats] == [24] * 3
+    assert [seat.rows for seat in served(app)[0].clients] == [24] * 3
 
 
 def trained(module: Any, task: Any) -> Any:
@@ -497,8 +497,8 @@ def test_a_loop_of_ones_own_equals_the_optimizers() -> None:
     counted: Any = lambda module, task: (trained(module, task), task.done)[1]  # noqa: E731
     want = served(torch_client(linear, loader, optimizer=adam))[0].anchor
     for train in (trained, counted):
-        stand, records = served(torch_loop_client(linear, train, lambda context: 24))
-        np.testing.assert_allclose(stand.anchor, want, rtol=1e-5, atol=1e-7)
+        state, records = served(torch_loop_client(linear, train, lambda context: 24))
+        np.testing.assert_allclose(state.anchor, want, rtol=1e-5, atol=1e-7)
         assert [record.steps for record in records] == STEPS.tolist()
 
 
@@ -506,7 +506,7 @@ def test_a_loop_may_do_less_say_more_and_never_do_more() -> None:
     def lazy(module: Any, task: Any) -> dict[str, float]:
         with torch.no_grad():
             module.weight += 0.01
-        return {"steps": min(2, task.steps), "moved": 1.5, "mood": 3.0}
+        return {"steps": min(2, task.steps), "plain_steps": 1.5, "mood": 3.0}
 
     def one(module: Any, context: Any) -> Any:
         x, y = batches(part(context), 1)[0]

@@ -85,7 +85,7 @@ class Rule:
 
     def __init__(self, order, a, c, z):
         self.order, self.method, self.a, self.c, self.z = order, order["method"], a, c, z
-        self.eta, self.known = order["lr"], order["known"]
+        self.eta, self.lr_known = order["lr"], order["lr_known"]
         self.last = None  # delta-sgd: y, g, length, growth
 
     def option(self, name):
@@ -107,8 +107,8 @@ class Rule:
             scale = self.option("c") if self.method == "fedsps" else 1.0
             worth = 1.0 if self.method == "fedsps" else self.option("polyak")
             own = max(0.0, worth * loss / (scale * dot(g, g) + 1e-12))
-            if not self.known:
-                self.eta, self.known = self.eta * own, True
+            if not self.lr_known:
+                self.eta, self.lr_known = self.eta * own, True
             return min(self.eta, own)
         if self.method == "delta-sgd":
             length, growth = self.eta, 1.0
@@ -150,7 +150,7 @@ def train(message, context):
     rule, y, timed, steps = Rule(order, a, c, z), a, [], 0
     while steps < order["steps"]:
         mean = sum(timed[1:] or timed) / max(len(timed[1:] or timed), 1)
-        if steps and sum(timed) + (1 + order["readings"]) * mean > order["within"]:
+        if steps and sum(timed) + (1 + order["readings"]) * mean > order["time_limit"]:
             break
         began = time.monotonic()
         loss, g = loss_and_gradient(node, y)

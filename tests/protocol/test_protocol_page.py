@@ -16,7 +16,7 @@ import plain_client
 from amsfl import methods
 from amsfl.clock.profile import SPENDING
 from amsfl.flower import NumpyTrainer, messages, numpy_client, serve
-from amsfl.flower.in_process import Rehearsal
+from amsfl.flower.in_process import InProcessGrid
 from amsfl.record.schema import RoundRecord
 
 ROOT = Path(__file__).parents[2]
@@ -39,7 +39,7 @@ def run(app: Any, method: str, **more: Any) -> tuple[Any, list[RoundRecord]]:
     settings = {"method": method, "clients": 3, "rounds": 4, "poll": 0.01, "deadline": 60.0, **more}
     settings |= {} if methods.make(method).own_rate else {"lr": 0.3}
     settings |= {"policy": "fixed", "steps": 3}
-    return serve(Rehearsal(app, NODES), settings)
+    return serve(InProcessGrid(app, NODES), settings)
 
 
 def test_it_imports_nothing_of_ours() -> None:
@@ -79,7 +79,7 @@ def test_the_page_names_every_field_and_every_method() -> None:
         "step_seconds",
         "compute_seconds",
         "lost_state",
-        "moved",
+        "plain_steps",
     ):
         assert f"`{field}`" in PAGE, field
     for name in methods.METHODS.table:

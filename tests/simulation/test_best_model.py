@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 from amsfl import portable
 from amsfl.core import UserError
 from amsfl.flower import NumpyTrainer, messages, numpy_client, serve
-from amsfl.flower.in_process import Rehearsal
+from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.server import best_model, orders
 from amsfl.flower.server.privacy_budget import Purse
 from amsfl.methods import make
@@ -41,8 +41,8 @@ def scored(values: Any = SCORES, name: str = "accuracy") -> Any:
 
 def test_the_best_round_is_kept_and_exported(tmp_path: Path) -> None:
     evaluate, seen = scored()
-    stand, _ = serve(Rehearsal(CLIENT, NODES), {**SETTINGS, "out": str(tmp_path / "run")}, evaluate)
-    assert (stand.best_round, stand.best_score) == (2, 0.6)  # of two alike the first
+    state, _ = serve(InProcessGrid(CLIENT, NODES), {**SETTINGS, "out": str(tmp_path / "run")}, evaluate)
+    assert (state.best_round, state.best_score) == (2, 0.6)  # of two alike the first
     found = load_file(tmp_path / "run" / "model-best.safetensors")
     np.testing.assert_array_equal(found["parameters"], seen[1])
     last = portable.load(tmp_path / "run")
@@ -54,12 +54,12 @@ def test_the_best_round_is_kept_and_exported(tmp_path: Path) -> None:
 def test_it_stops_for_want_of_a_better_one_and_goes_on_where_it_was(tmp_path: Path) -> None:
     out = {"out": str(tmp_path / "run"), "stop_after": 2}
     evaluate, _ = scored()
-    stand, records = serve(Rehearsal(CLIENT, NODES), {**SETTINGS, **out}, evaluate)
-    assert len(records) == 4 and stand.status == "finished" and stand.stale == 2
+    state, records = serve(InProcessGrid(CLIENT, NODES), {**SETTINGS, **out}, evaluate)
+    assert len(records) == 4 and state.status == "finished" and state.stale == 2
     again, seen = scored([0.7, 0.1, 0.1, 0.1])
-    stand, records = serve(Rehearsal(CLIENT, NODES), {**SETTINGS, **out, "resume": True}, again)
-    assert len(records) == 6 and (stand.best_round, stand.best_score) == (5, 0.7)
-    np.testing.assert_array_equal(stand.best, seen[0])
+    state, records = serve(InProcessGrid(CLIENT, NODES), {**SETTINGS, **out, "resume": True}, again)
+    assert len(records) == 6 and (state.best_round, state.best_score) == (5, 0.7)
+    np.testing.assert_array_equal(state.best, seen[0])
 
 
 @pytest.mark.parametrize("by, want", [("loss", 2), ("-mine", 3), ("mine", 4), ("", 1), ("accuracy", 1)])
@@ -69,8 +69,8 @@ def test_what_the_best_is_judged_by(by: str, want: int) -> None:
     def evaluate(params: Any, buffers: Any) -> dict[str, dict[str, float]]:
         return {"holdout": {"mine": next(mine), "loss": next(loss), "accuracy": 0.5}}
 
-    stand, _ = serve(Rehearsal(CLIENT, NODES), {**SETTINGS, "rounds": 4, "judge_by": by}, evaluate)
-    assert stand.best_round == want
+    state, _ = serve(InProcessGrid(CLIENT, NODES), {**SETTINGS, "rounds": 4, "judge_by": by}, evaluate)
+    assert state.best_round == want
     config = serve_config({})
     assert best_model.score({"clients": {"mse": 2.0}}, config) == -2 and best_model.score({}, config) is None
     assert best_model.score({"clients": {"mae": 2.0, "r2": 0.5}}, serve_config({"score": "mae"})) == -2
@@ -78,22 +78,22 @@ def test_what_the_best_is_judged_by(by: str, want: int) -> None:
 
 def test_settings_that_mean_nothing_are_sentences() -> None:
     with pytest.raises(UserError, match="nobody scores this model"):
-        serve(Rehearsal(CLIENT, NODES), {**SETTINGS, "stop_after": 2})
+        serve(InProcessGrid(CLIENT, NODES), {**SETTINGS, "stop_after": 2})
     with pytest.raises(UserError, match="leave one of them out"):
         serve_config({"deadline": 5.0, "deadlines": "5,6"})
     for wrong in ("5,,6", "0", "5;6", "1e9"):
         with pytest.raises(UserError, match="seconds with commas between"):
             serve_config({"deadlines": wrong})
     config, method = serve_config({"deadlines": "600,120,60"}), make("fedavg")
-    desk = orders.Desk(config, method, False, Purse(config, policy_of(config, method)))
-    assert [desk.deadline(1e6, number) for number in range(4)] == [600, 120, 60, 60]
+    writer = orders.OrderWriter(config, method, False, Purse(config, policy_of(config, method)))
+    assert [writer.deadline(1e6, number) for number in range(4)] == [600, 120, 60, 60]
     evaluate, _ = scored()
-    _, records = serve(Rehearsal(CLIENT, NODES), {**SETTINGS, "rounds": 1, "judge_by": "auc"}, evaluate)
+    _, records = serve(InProcessGrid(CLIENT, NODES), {**SETTINGS, "rounds": 1, "judge_by": "auc"}, evaluate)
     assert records[0].plan["notes"] == ["no score 'auc' to find the best round by, of ['accuracy', 'loss']"]
 
 
 def test_names_that_do_not_fit_are_not_kept() -> None:
-    Leaf = messages.Leaf
+    Leaf = messages.TensorSpec
     whole = (Leaf("a", (2, 3)), Leaf("b", ()), Leaf("tied", (2, 3), "a"))
     assert best_model.check(whole, 7) is None
     named = best_model.named(list(whole), np.arange(7), {"count": np.array(3)})
@@ -132,11 +132,11 @@ def test_an_exported_state_dict_loads_into_the_users_module(tmp_path: Path) -> N
 
     rows = torch.utils.data.TensorDataset(torch.randn(16, 4), torch.arange(16) % 2)
     app = torch_client(Net, lambda context: torch.utils.data.DataLoader(rows, batch_size=8))
-    stand, _ = serve(Rehearsal(app, NODES), {**SETTINGS, "rounds": 2, "out": str(tmp_path / "run")})
+    state, _ = serve(InProcessGrid(app, NODES), {**SETTINGS, "rounds": 2, "out": str(tmp_path / "run")})
     module, half = Net(), Net().to(torch.bfloat16)
     state = load_torch(tmp_path / "run" / "model.safetensors")
     module.load_state_dict(state, strict=True)
     half.load_state_dict(state)
     flat = torch.nn.utils.parameters_to_vector(module.parameters()).detach().numpy()
-    np.testing.assert_array_equal(flat, stand.anchor)
+    np.testing.assert_array_equal(flat, state.anchor)
     assert module.again.weight is module.body.weight and int(module.norm.num_batches_tracked) == 2

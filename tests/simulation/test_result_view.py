@@ -263,7 +263,7 @@ def test_servers_of_real_clients_have_trackers(tmp_path):
         return {"holdout": {"mine": 0.25, "accuracy": 0.5}}
 
     settings = {"method": "fedavg", "clients": 2, "rounds": 2, "poll": 0.001, "batch": 16, "steps": 1}
-    grid = rehearsal.Rehearsal(flower.jax_client(shard), [{"partition-id": place} for place in range(2)])
+    grid = rehearsal.InProcessGrid(flower.jax_client(shard), [{"partition-id": place} for place in range(2)])
     flower.serve(grid, settings | {"out": str(tmp_path / "run"), "track": Tracker("mine", begin)}, score)
     begun, *rounds, summary = opened
     assert begun.out == tmp_path / "run" and begun.clock == "makespan" and begun.settings["clients"] == 2

@@ -51,9 +51,9 @@ def deploy(
     clients made by amsfl.flower are as slow as asked; others find slowdown and step-seconds in their
     node-config.
     """
-    from amsfl.flower.deploy.handicaps import handicaps, in_order
-    from amsfl.flower.deploy.run import Recipe, launch
-    from amsfl.flower.server.state import deciding_split
+    from amsfl.flower.deploy.client_speeds import speeds_by_name, speeds_in_order
+    from amsfl.flower.deploy.run import DeploySettings, launch
+    from amsfl.flower.server.server_state import deciding_split
     from amsfl.track import make
 
     asked = dict(settings) if app else {"data": Training.model_fields["data"].default, **settings}
@@ -68,13 +68,15 @@ def deploy(
             raise UserError(
                 "A profile says how slow each client is; leave --slowdowns and --step-seconds out."
             )
-        slow, step_seconds, spends = in_order(profile) if app else handicaps(asked, profile)
+        slow, step_seconds, spends = speeds_in_order(profile) if app else speeds_by_name(asked, profile)
         if any("epsilon" in each for each in spends):  # budgets of the sites' own: as in a simulation
             asked.setdefault("privacy", "record")
             spends = [each | {key: asked[key] for key in ("delta",) if key in asked} for each in spends]
     try:
         mine = str(app.expanduser().resolve()) if app else ""
-        recipe = Recipe(asked, slow, step_seconds, tls, app=mine, run_config=run_config, spends=spends)
+        recipe = DeploySettings(
+            asked, slow, step_seconds, tls, app=mine, run_config=run_config, spends=spends
+        )
         summary = launch(recipe, out, quiet)
     except KeyboardInterrupt:
         typer.echo(

@@ -34,10 +34,10 @@ def doctor(
 
     Give it the flags of amsfl supernode; what is not given is not checked. Exit code 1 if something is wrong.
     """
-    from amsfl.flower.node.doctor import Site, configured, examine
+    from amsfl.flower.node.doctor import NodeSettings, configured, examine
 
     node = configured(node_config)
-    site = Site(superlink, root_certificates, auth_supernode_private_key, node)
+    site = NodeSettings(superlink, root_certificates, auth_supernode_private_key, node)
     bad = 0
     for finding in examine(site):
         typer.echo(plain(f"{'ok ' if finding.fine else 'BAD'} {finding.check}: {finding.said}"))

@@ -1,6 +1,6 @@
 """A dress rehearsal: the real ClientApps and the real server in one process, with no Flower process at all.
 
-    grid = Rehearsal(client_app, nodes=[{"partition-id": i} for i in range(3)])
+    grid = InProcessGrid(client_app, nodes=[{"partition-id": i} for i in range(3)])
     serve(grid, dict(method="amsfl", clients=3, rounds=5))
 
 To try a client before it is deployed, and to test. Messages are worked off when the server looks for
@@ -17,7 +17,7 @@ from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
 
-class Rehearsal(Grid):
+class InProcessGrid(Grid):
     """A Grid of `nodes` (their node-configs), all running `app`."""
 
     def __init__(

@@ -5,9 +5,9 @@ Order: `order` (ConfigRecord, the fields of Order), `model` (arrays: anchor, ser
 flat float32), `buffers` (arrays, by name, only for models that have some).
 Reply: `echo` (ConfigRecord: run, round, client), `upload` (arrays: delta, extra, or what the order's
 `transmit` encodes them to), `buffers`,
-`report` (MetricRecord: the reading, steps, rows, step_seconds, compute_seconds, lost_state; moved and skipped
-where a client's own optimizer moved it, taken under privacy), `metrics` (MetricRecord, what else it wants
-known; may be missing).
+`report` (MetricRecord: the reading, steps, rows, step_seconds, compute_seconds, lost_state; plain_steps and
+skipped where a client has an optimizer of its own, taken under privacy), `metrics` (MetricRecord of the
+client's own; may be missing).
 An array that holds nothing is left out, and so is `buffers` where a model has none: whatever is missing is
 empty. Small arrays are bytes in a ConfigRecord, large ones an ArrayRecord: Flower sends every record in a
 request of its own and every array of an ArrayRecord in two, and those add up.
@@ -48,23 +48,23 @@ class Order(NamedTuple):
     accepted: int  # last round of which the server took this client's work, -1: none
     client: int
     steps: int  # at most; fewer where they would not end in time
-    within: float  # seconds that the steps may take together; the first one is always run
+    time_limit: float  # seconds that the steps may take together; the first one is always run
     lr: float
-    known: bool  # False: there is none yet, and lr times the first step's own length is the longest
+    lr_known: bool  # False: there is none yet, and lr times the first step's own length is the longest
     batch: int
     seed: int
     method: str
     options: dict[str, float]
     transmit: str  # by name; "" for none
     readings: bool
-    driven: bool = False  # some clients move by optimizers of their own: the method's form for those
+    own_optimizer: bool = False  # some clients move by optimizers of their own: the method's form for those
     clip: float = 0.0  # under privacy: the norm that every row's gradient is cut to; 0: there is none
     noise: float = 0.0  # of every step, over that norm
     epsilon: float = 0.0  # what this run may cost the client's rows; 0: no bound
     delta: float = 0.0
 
 
-class Model(NamedTuple):
+class GlobalModel(NamedTuple):
     anchor: Vector
     server: Vector  # the method's server state
     direction: Vector  # last global step; empty where no readings are taken
@@ -83,7 +83,7 @@ class Reply(NamedTuple):
     step_seconds: float  # one step, by the client's monotonic clock
     compute_seconds: float  # all of its work on this order
     lost_state: bool  # the method's client state was gone and began anew
-    moved: float | None = None  # plain steps that its own optimizer's steps amount to; None: as many
+    plain_steps: float | None = None  # plain steps that its own optimizer's steps amount to; None: as many
     skipped: int = 0  # batches left out, whose loss was not finite
     metrics: dict[str, float] = {}  # of the client's own
     taken: int = 0  # under privacy: steps of this run that the site has counted, lost ones as well
@@ -91,10 +91,10 @@ class Reply(NamedTuple):
     @property
     def effective(self) -> float:
         """Steps as averages count them."""
-        return float(self.steps if self.moved is None else self.moved)
+        return float(self.steps if self.plain_steps is None else self.plain_steps)
 
 
-class Leaf(NamedTuple):
+class TensorSpec(NamedTuple):
     """One tensor of a model: its name and shape; `alias` names the one that it is tied to, if any."""
 
     name: str
@@ -109,8 +109,8 @@ class Hello(NamedTuple):
     rows: int
     model: Vector  # initial parameters; empty unless asked for
     buffers: Buffers
-    driven: bool = False  # it moves by an optimizer of its own
-    leaves: tuple[Leaf, ...] = ()  # of the model, in its order: so that a file of it has names
+    own_optimizer: bool = False  # it moves by an optimizer of its own
+    tensors: tuple[TensorSpec, ...] = ()  # of the model, in its order: so that a file of it has names
     step_seconds: float = 0.0  # of one step, measured or known; 0: nobody knows
     epsilon: float | None = None  # what its own budget of privacy has left; None: it has none of its own
     open: str = ""  # why it cannot keep rows private, where that was asked; "": it can
@@ -119,11 +119,11 @@ class Hello(NamedTuple):
     ] = {}  # joules of a step and of a megabyte, a megabyte's cost: what it says of them
 
 
-def pack_order(order: Order, model: Model) -> RecordDict:
+def pack_order(order: Order, model: GlobalModel) -> RecordDict:
     return pack_orders([order], model)[0]
 
 
-def pack_orders(orders: Sequence[Order], model: Model) -> list[RecordDict]:
+def pack_orders(orders: Sequence[Order], model: GlobalModel) -> list[RecordDict]:
     """A RecordDict each: Flower does not copy, and a shared one gives all the last one's steps.
 
     The arrays they share.
@@ -139,12 +139,12 @@ def _fields(order: Order) -> ConfigRecord:
     return ConfigRecord(fields | {OPTION + key: float(value) for key, value in order.options.items()})
 
 
-def unpack_order(content: RecordDict) -> tuple[Order, Model]:
+def unpack_order(content: RecordDict) -> tuple[Order, GlobalModel]:
     fields = scalars(content, "order")
     options = {key.removeprefix(OPTION): fields.pop(key) for key in list(fields) if key.startswith(OPTION)}
     parts = arrays(content, "model")
     anchor, server, direction = (parts.get(name, NOTHING) for name in ("anchor", "server", "direction"))
-    model = Model(anchor, server, direction, arrays(content, "buffers"))
+    model = GlobalModel(anchor, server, direction, arrays(content, "buffers"))
     return Order(**fields, options=options), model
 
 
@@ -152,7 +152,7 @@ def pack_reply(reply: Reply) -> RecordDict:
     report: dict[str, Any] = {key: float(value) for key, value in reply.reading._asdict().items()}
     report |= {"steps": int(reply.steps), "rows": int(reply.rows), "lost_state": int(reply.lost_state)}
     report |= {"step_seconds": float(reply.step_seconds), "compute_seconds": float(reply.compute_seconds)}
-    report |= {} if reply.moved is None else {"moved": float(reply.moved)}
+    report |= {} if reply.plain_steps is None else {"plain_steps": float(reply.plain_steps)}
     report |= {"skipped": int(reply.skipped)} if reply.skipped else {}
     report |= {"taken": int(reply.taken)} if reply.taken else {}
     echo: dict[str, Any] = {"run": reply.run, "round": reply.round, "client": reply.client}
@@ -180,7 +180,7 @@ def unpack_reply(content: RecordDict) -> Reply:
         float(report["step_seconds"]),
         float(report["compute_seconds"]),
         bool(report["lost_state"]),
-        float(report["moved"]) if "moved" in report else None,
+        float(report["plain_steps"]) if "plain_steps" in report else None,
         int(report.get("skipped", 0)),
         {str(key): float(value) for key, value in scalars(content, "metrics").items()}
         if "metrics" in content
@@ -190,7 +190,7 @@ def unpack_reply(content: RecordDict) -> Reply:
 
 
 def pack_hello(hello: Hello) -> RecordDict:
-    said: dict[str, Any] = {"name": hello.name, "rows": int(hello.rows), "driven": hello.driven}
+    said: dict[str, Any] = {"name": hello.name, "rows": int(hello.rows), "own_optimizer": hello.own_optimizer}
     said |= {"step_seconds": float(hello.step_seconds)} if hello.step_seconds else {}
     said |= {} if hello.epsilon is None else {"epsilon": float(hello.epsilon)}
     said |= {"open": hello.open} if hello.open else {}
@@ -199,34 +199,34 @@ def pack_hello(hello: Hello) -> RecordDict:
         hello=ConfigRecord(said),
         model=laden({"anchor": hello.model}),
         buffers=pack_arrays(hello.buffers),
-        leaves=_packed(hello.leaves),
+        tensors=_packed(hello.tensors),
     )
 
 
-def _packed(leaves: tuple[Leaf, ...]) -> ConfigRecord:
-    if not leaves:
+def _packed(tensors: tuple[TensorSpec, ...]) -> ConfigRecord:
+    if not tensors:
         return ConfigRecord()
     return ConfigRecord(
         {
-            "names": [leaf.name for leaf in leaves],
-            "shapes": ["x".join(map(str, leaf.shape)) for leaf in leaves],
-            "aliases": [leaf.alias for leaf in leaves],
+            "names": [leaf.name for leaf in tensors],
+            "shapes": ["x".join(map(str, leaf.shape)) for leaf in tensors],
+            "aliases": [leaf.alias for leaf in tensors],
         }
     )
 
 
 def unpack_hello(content: RecordDict) -> Hello:
     hello, anchor = scalars(content, "hello"), arrays(content, "model").get("anchor", NOTHING)
-    driven = bool(hello.get("driven", False))
-    leaves = _leaves(scalars(content, "leaves")) if "leaves" in content else ()
+    own_optimizer = bool(hello.get("own_optimizer", False))
+    tensors = _leaves(scalars(content, "tensors")) if "tensors" in content else ()
     speed = float(hello.get("step_seconds", 0.0))
     return Hello(
         str(hello["name"]),
         int(hello["rows"]),
         anchor,
         arrays(content, "buffers"),
-        driven,
-        leaves,
+        own_optimizer,
+        tensors,
         speed,
         float(hello["epsilon"]) if "epsilon" in hello else None,
         str(hello.get("open", "")),
@@ -234,10 +234,10 @@ def unpack_hello(content: RecordDict) -> Hello:
     )
 
 
-def _leaves(said: Mapping[str, Any]) -> tuple[Leaf, ...]:
+def _leaves(said: Mapping[str, Any]) -> tuple[TensorSpec, ...]:
     rows = zip(said["names"], said["shapes"], said["aliases"], strict=True)
     return tuple(
-        Leaf(str(name), tuple(int(size) for size in shape.split("x") if size), str(alias))
+        TensorSpec(str(name), tuple(int(size) for size in shape.split("x") if size), str(alias))
         for name, shape, alias in rows
     )
 

@@ -13,9 +13,9 @@ from amsfl.clock.profile import SPENDING
 from amsfl.core import Kind, Transmit, UserError, spelled
 from amsfl.flower import messages
 from amsfl.flower.client import local_round, method_state, private_steps, step_timing
-from amsfl.flower.client.local_round import Trainer, drives
+from amsfl.flower.client.local_round import Trainer, has_own_optimizer
 from amsfl.flower.client.privacy_ledger import Purse, check_open, site_name
-from amsfl.flower.client.step_loop import Pace, Task
+from amsfl.flower.client.step_loop import LocalTask, Slowdown
 from amsfl.methods import Method
 from amsfl.privacy import with_clipping
 
@@ -45,7 +45,7 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
             trainer = make(context)
             nothing: tuple[messages.Vector, messages.Buffers] = (np.zeros(0, np.float32), {})
             model = trainer.start(int(ask["seed"])) if ask["model"] else nothing
-            leaves = trainer.leaves() if ask["model"] and hasattr(trainer, "leaves") else ()
+            leaves = trainer.tensors() if ask["model"] and hasattr(trainer, "tensors") else ()
         why = private_steps.why_open(trainer) if clip else ""
         node: Any = context.node_config
         speed: Any = node.get("known-step-seconds", 0.0)
@@ -56,7 +56,7 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
             site_name(context),
             trainer.rows,
             *model,
-            drives(trainer),
+            has_own_optimizer(trainer),
             leaves,
             float(speed),
             purse.left(),
@@ -80,19 +80,19 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
             private_steps.check(trainer)
             method = with_clipping(method, order.clip)
             order = order._replace(steps=purse.allow(order, trainer.rows), readings=False)
-        if order.driven or drives(trainer):
+        if order.own_optimizer or has_own_optimizer(trainer):
             method = methods.driven(method)
         fresh = protocol.fresh(method, model.anchor)
         mine, lost = method_state.settle(method_state.load(context, order), order, np.concatenate(fresh))
         client, memory, own_state = np.split(mine, np.cumsum([len(part) for part in fresh]))
-        driver: Any = trainer if drives(trainer) else None
+        driver: Any = trainer if has_own_optimizer(trainer) else None
         if driver:
-            driver.recall(own_state)
-        task = Task(order, pace_of(context), context.node_config)
+            driver.load_state(own_state)
+        task = LocalTask(order, pace_of(context), context.node_config)
         look: Any = (lambda x, step: (0.0, private_steps.gradient(trainer, order, x))) if private else None
         with private_steps.silent(private):
             done = local_round.run(trainer, order, model, method, client, memory, task, look)
-        after = driver.kept() if driver else None
+        after = driver.saved_state() if driver else None
         lost |= after is not None and not own_state.size and order.accepted != method_state.NEVER
         left = [done.client, done.memory, mine[:0] if after is None else after]
         taken = 0 if purse is None else purse.charge(order.run, done.steps)
@@ -109,7 +109,7 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
             done.step_seconds,
             time.monotonic() - started,
             lost,
-            done.moved,
+            done.plain_steps,
             done.skipped,
             done.metrics,
             taken,
@@ -122,7 +122,7 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
         check_open(context, order.run)
         trainer = make(context)
         trainer.begin(order, model, method_of(order, own))
-        found = trainer.evaluate(trainer.lift(model.anchor)) or {}
+        found = trainer.evaluate(trainer.from_numpy(model.anchor)) or {}
         echo = ConfigRecord({"run": order.run, "round": order.round, "client": order.client})
         scores = MetricRecord({key: float(value) for key, value in found.items()})
         return Message(RecordDict({"echo": echo, "scores": scores}), reply_to=message)
@@ -152,7 +152,7 @@ def _unknown(kind: Kind[Any], names: list[str]) -> set[str]:
     return foreign - {*kind.names()} if foreign else foreign
 
 
-def pace_of(context: Context) -> Pace:
+def pace_of(context: Context) -> Slowdown:
     """`slowdown` and `step-seconds`, for trials of unequal speed on equal machines.
 
     From the node-config; or, in Flower's simulation, where nodes have none of their own, from `slowdowns`
@@ -164,7 +164,7 @@ def pace_of(context: Context) -> Pace:
         each = [float(part) for part in str(run.get("slowdowns", "")).split(",") if part]
         slowdown = each[int(node.get("partition-id", 0)) % len(each)] if each else 1.0
     least: Any = node.get("step-seconds", run.get("step-seconds", 0.0))
-    return Pace(float(slowdown), float(least))
+    return Slowdown(float(slowdown), float(least))
 
 
 def numpy_client(make: Callable[[Context], "NumpyTrainer"], own: Own = ()) -> ClientApp:
@@ -208,7 +208,7 @@ class NumpyTrainer:
         """
         return np.asarray(self._start, np.float32), {}
 
-    def begin(self, order: messages.Order, model: messages.Model, method: Method) -> None:
+    def begin(self, order: messages.Order, model: messages.GlobalModel, method: Method) -> None:
         """Called once before the steps of a round.
 
         Args:
@@ -220,7 +220,7 @@ class NumpyTrainer:
             raise UserError(f"Method {method.name!r} changes the loss itself; only jax_client can run it.")
         self.order = order
 
-    def lift(self, vector: messages.Vector) -> Any:
+    def from_numpy(self, vector: messages.Vector) -> Any:
         """A flat vector as this trainer computes with it.
 
         Args:
@@ -231,7 +231,7 @@ class NumpyTrainer:
         """
         return vector
 
-    def lower(self, vector: Any) -> messages.Vector:
+    def to_numpy(self, vector: Any) -> messages.Vector:
         """Back to what travels.
 
         Args:

@@ -12,7 +12,7 @@ from amsfl import sampling
 from amsfl.core import UserError
 from amsfl.flower import regression_scores
 from amsfl.flower.client.app import Own, client_app
-from amsfl.flower.messages import Buffers, Model, Order, Vector
+from amsfl.flower.messages import Buffers, GlobalModel, Order, Vector
 from amsfl.methods import Method
 from amsfl.portable.network import check_rows
 
@@ -50,7 +50,7 @@ class JaxTrainer:
     def start(self, seed: int) -> tuple[Vector, Buffers]:
         return self._compiled(None).start(seed), {}
 
-    def begin(self, order: Order, model: Model, method: Method) -> None:
+    def begin(self, order: Order, model: GlobalModel, method: Method) -> None:
         if method.objective is not None and not self.shard.classes:
             raise UserError(
                 f"Method {method.name!r} learns from a teacher's classes, and labels are amounts."
@@ -68,10 +68,10 @@ class JaxTrainer:
         elif order.steps:  # compile before the clock runs
             self.program.grad(model.anchor, *self._batch(0, self.batch), self.teacher)
 
-    def lift(self, vector: Vector) -> Any:
+    def from_numpy(self, vector: Vector) -> Any:
         return vector
 
-    def lower(self, vector: Any) -> Vector:
+    def to_numpy(self, vector: Any) -> Vector:
         return np.asarray(vector, np.float32)
 
     def gradient(self, x: Any, step: int) -> tuple[float, Any]:

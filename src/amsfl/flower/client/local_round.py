@@ -14,8 +14,8 @@ import numpy as np
 
 from amsfl import protocol, sampling
 from amsfl.core import Parts, Reading, Upload, UserError
-from amsfl.flower.client.step_loop import NoMoreData, Task
-from amsfl.flower.messages import Buffers, Model, Order, Vector
+from amsfl.flower.client.step_loop import LocalTask, NoMoreData
+from amsfl.flower.messages import Buffers, GlobalModel, Order, Vector
 from amsfl.methods import Method
 
 Look = Callable[[Any, int], tuple[float, Any]]  # loss and gradient at x of a minibatch by its number
@@ -30,15 +30,15 @@ class Trainer(Protocol):
         """Initial parameters, flat float32, and buffers by name; asked of one client, once."""
         ...
 
-    def begin(self, order: Order, model: Model, method: Method) -> None:
+    def begin(self, order: Order, model: GlobalModel, method: Method) -> None:
         """A round begins: load buffers, seed the minibatches."""
         ...
 
-    def lift(self, vector: Vector) -> Any:
+    def from_numpy(self, vector: Vector) -> Any:
         """A flat numpy vector as this trainer computes with it."""
         ...
 
-    def lower(self, vector: Any) -> Vector: ...
+    def to_numpy(self, vector: Any) -> Vector: ...
 
     def gradient(self, x: Any, step: int) -> tuple[float, Any]:
         """Loss and gradient at x of the round's minibatch `step`; the same number, the same minibatch."""
@@ -55,47 +55,47 @@ class Trainer(Protocol):
     def evaluate(self, x: Any) -> dict[str, float] | None:
         """loss, accuracy and rows on local test data, and numbers of its own; None without any.
 
-        What else should be known of a round's training, `told() -> dict[str, float]` may say.
+        What else should be known of a round's training, `training_metrics() -> dict[str, float]` may say.
         """
         ...
 
 
-class Walked(NamedTuple):
+class OwnSteps(NamedTuple):
     """Where a client's own optimizer came to."""
 
     x: Any  # the model, lifted
-    moved: float | None = None  # plain steps that its steps amount to; None: as many
+    plain_steps: float | None = None  # plain steps that its steps amount to; None: as many
 
 
-class Driver(Trainer, Protocol):
+class OptimizerTrainer(Trainer, Protocol):
     """A Trainer that moves by an optimizer of its own. Its `gradient` is never asked for."""
 
-    def walk(self, x: Any, task: Task) -> Walked:
+    def take_steps(self, x: Any, task: LocalTask) -> OwnSteps:
         """Take task.steps steps from x, fewer where they do not fit: `for step in task`."""
         ...
 
-    def recall(self, state: Vector) -> None:
+    def load_state(self, state: Vector) -> None:
         """What it kept of the round before; empty where there is nothing."""
         ...
 
-    def kept(self) -> Vector | None:
+    def saved_state(self) -> Vector | None:
         """What it keeps for the next round; None where it keeps nothing."""
         ...
 
 
-def drives(trainer: Trainer) -> bool:
+def has_own_optimizer(trainer: Trainer) -> bool:
     """Whether the client moves by an optimizer of its own."""
-    return hasattr(trainer, "walk")
+    return hasattr(trainer, "take_steps")
 
 
-class Done(NamedTuple):
+class LocalResult(NamedTuple):
     parts: Parts  # what goes up
     client: Vector  # the method's client state
     memory: Vector  # what is remembered of transmissions
     reading: Reading
     steps: int  # that were run
     step_seconds: float
-    moved: float | None
+    plain_steps: float | None
     skipped: int
     metrics: dict[str, float]
 
@@ -103,28 +103,28 @@ class Done(NamedTuple):
 def run(
     trainer: Trainer,
     order: Order,
-    model: Model,
+    model: GlobalModel,
     method: Method,
     client: Vector,
     memory: Vector,
-    task: Task | None = None,
+    task: LocalTask | None = None,
     gradient: Look | None = None,
-) -> Done:
+) -> LocalResult:
     """All of the local work: the protocol's lines, timed.
 
     `client` is the method's client state and `memory` that of its transmissions; empty where it has none.
     `gradient` stands in for the trainer's own, and then nothing else is asked of its rows: no reading, and no
     numbers of its own.
     """
-    task = task or Task(order)
+    task = task or LocalTask(order)
     trainer.begin(order, model, method)
     anchor, server, mine, direction = (
-        trainer.lift(part) for part in (model.anchor, model.server, client, model.direction)
+        trainer.from_numpy(part) for part in (model.anchor, model.server, client, model.direction)
     )
-    carry = protocol.begin(method, anchor, server, mine, order.lr, float(order.known))
+    carry = protocol.begin(method, anchor, server, mine, order.lr, float(order.lr_known))
     look = gradient or trainer.gradient
-    walked = Walked(None)
-    if drives(trainer):
+    walked = OwnSteps(None)
+    if has_own_optimizer(trainer):
         carry, walked = _walked(trainer, carry, order.readings, task)
     else:
         stepped = None if gradient else getattr(trainer, "stepped", None)
@@ -134,22 +134,22 @@ def run(
             _check(method, loss)
             carry = protocol.close(method, carry, loss, grad)
     upload, mine, taken = protocol.finish(method, carry, task.done, direction)
-    lowered = Upload(trainer.lower(upload.delta), trainer.lower(upload.extra), float(upload.delta_sq))
+    lowered = Upload(trainer.to_numpy(upload.delta), trainer.to_numpy(upload.extra), float(upload.delta_sq))
     with np.errstate(over="ignore"):  # 32-bit words wrap around on purpose
         key = sampling.stream(*map(sampling.words, (order.seed, order.round, order.client)))
         parts, memory = protocol.sent(method.transmit, key, lowered, memory)
     told = taken if taken is not None and order.readings else [0.0] * len(Reading._fields)
     reading = Reading(*map(float, told))
-    return Done(
+    return LocalResult(
         parts,
-        trainer.lower(mine),
+        trainer.to_numpy(mine),
         memory,
         reading,
         task.done,
         task.step_seconds,
-        walked.moved,
+        walked.plain_steps,
         task.skipped,
-        trainer.told() if hasattr(trainer, "told") and not gradient else {},
+        trainer.training_metrics() if hasattr(trainer, "training_metrics") and not gradient else {},
     )
 
 
@@ -158,7 +158,7 @@ def _stepped(
     stepped: Callable[[int, float], None] | None,
     method: Method,
     carry: protocol.Carry,
-    task: Task,
+    task: LocalTask,
 ) -> protocol.Carry:
     """The method's own steps along these gradients; `stepped` hears of each."""
     for number in task:
@@ -177,10 +177,12 @@ def _stepped(
     return carry
 
 
-def _walked(trainer: Any, carry: protocol.Carry, readings: bool, task: Task) -> tuple[protocol.Carry, Walked]:
+def _walked(
+    trainer: Any, carry: protocol.Carry, readings: bool, task: LocalTask
+) -> tuple[protocol.Carry, OwnSteps]:
     """The client's own steps, and one minibatch's gradient at both ends of them."""
     before = trainer.probe(carry.x, 0) if readings else None  # None, too, of those who have no gradients
-    walked = trainer.walk(carry.x, task)
+    walked = trainer.take_steps(carry.x, task)
     _check_done(task)
     carry = carry._replace(x=walked.x, end=walked.x)
     if before is not None:
@@ -197,6 +199,6 @@ def _check(method: Method, loss: float) -> None:
         )
 
 
-def _check_done(task: Task) -> None:
+def _check_done(task: LocalTask) -> None:
     if not task.done:
         raise UserError("There was no batch to step by: this client's rows are at their end, or it has none.")

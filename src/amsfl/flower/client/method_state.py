@@ -22,7 +22,7 @@ from amsfl.record.fingerprint import of_arrays
 NEVER = -1
 
 
-class Held(NamedTuple):
+class StoredState(NamedTuple):
     run: str
     settled: int  # round of the accepted state
     pending: int
@@ -30,7 +30,7 @@ class Held(NamedTuple):
     latest: Vector
 
 
-def settle(held: Held | None, order: Order, fresh: Vector) -> tuple[Vector, bool]:
+def settle(held: StoredState | None, order: Order, fresh: Vector) -> tuple[Vector, bool]:
     """The state to work from, and whether it was lost: held by nobody though the server counts on it."""
     if held is not None and held.run == order.run:
         if order.accepted == held.pending != NEVER:
@@ -40,10 +40,10 @@ def settle(held: Held | None, order: Order, fresh: Vector) -> tuple[Vector, bool
     return fresh, bool(fresh.size) and order.accepted != NEVER
 
 
-def load(context: Context, order: Order) -> Held | None:
+def load(context: Context, order: Order) -> StoredState | None:
     if "amsfl" in context.state and context.state["amsfl"]["run"] == order.run:
         fields, parts = scalars(context.state, "amsfl"), arrays(context.state, "amsfl-state")
-        return Held(order.run, int(fields["settled"]), int(fields["pending"]), **parts)
+        return StoredState(order.run, int(fields["settled"]), int(fields["pending"]), **parts)
     path = _path(context, order)
     return _read(path, order.run) if path and path.exists() else None
 
@@ -69,13 +69,13 @@ def _path(context: Context, order: Order) -> Path | None:
     return Path(str(folder)).expanduser() / f"{safe_name(order.run, 'The run')}-{order.client}.safetensors"
 
 
-def _read(path: Path, run: str) -> Held | None:
+def _read(path: Path, run: str) -> StoredState | None:
     try:
         with safe_open(path, "numpy") as file:
             notes = file.metadata()
             parts = {name: file.get_tensor(name) for name in ("accepted", "latest")}
         if notes["crc"] != of_arrays(parts["accepted"], parts["latest"]):
             return None
-        return Held(run, int(notes["settled"]), int(notes["pending"]), **parts)
+        return StoredState(run, int(notes["settled"]), int(notes["pending"]), **parts)
     except (OSError, SafetensorError, KeyError, ValueError, TypeError):
         return None  # unreadable is lost: the reply says so, and the run goes on

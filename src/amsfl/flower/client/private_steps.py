@@ -17,7 +17,7 @@ import numpy as np
 
 from amsfl import sampling
 from amsfl.core import UserError
-from amsfl.flower.client.local_round import Trainer, drives
+from amsfl.flower.client.local_round import Trainer, has_own_optimizer
 from amsfl.flower.messages import Order
 from amsfl.privacy import system_random
 
@@ -26,13 +26,13 @@ def gradient(trainer: Any, order: Order, x: Any) -> Any:
     """One private gradient at x; whoever is in its minibatch is nobody else's business."""
     places = system_random.chosen(int(sampling.chance(order.batch, trainer.rows)), trainer.rows)
     total = trainer.clipped(x, places, order.clip)
-    noise = trainer.lift((order.noise * order.clip * system_random.normal(len(x))).astype(np.float32))
+    noise = trainer.from_numpy((order.noise * order.clip * system_random.normal(len(x))).astype(np.float32))
     return (total + noise) / min(order.batch, trainer.rows)
 
 
 def check(trainer: Trainer) -> None:
     """Whether this client can keep its rows private; a UserError says why not."""
-    if drives(trainer):
+    if has_own_optimizer(trainer):
         raise UserError(
             "This client moves by an optimizer or a training loop of its own, which sees rows' gradients as "
             "they are: under privacy use torch_client without an optimizer, or jax_client."

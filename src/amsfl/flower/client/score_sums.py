@@ -5,7 +5,7 @@ from typing import Any
 from amsfl.core import UserError
 
 
-class Tally:
+class ScoreSums:
     """Scores by task, which the shapes of outputs and targets say: classes, one logit, or numbers.
 
     Outputs with one axis more than the targets are logits of classes: accuracy. Outputs of the targets' own

@@ -9,9 +9,9 @@ from flwr.clientapp import ClientApp
 
 from amsfl.core import UserError
 from amsfl.flower.client.app import Own, client_app
-from amsfl.flower.client.local_round import Walked
-from amsfl.flower.client.step_loop import Task
-from amsfl.flower.messages import Buffers, Leaf, Model, Order, Vector
+from amsfl.flower.client.local_round import OwnSteps
+from amsfl.flower.client.step_loop import LocalTask
+from amsfl.flower.messages import Buffers, GlobalModel, Order, TensorSpec, Vector
 from amsfl.flower.regression_scores import errors
 from amsfl.methods import Method
 
@@ -40,12 +40,12 @@ def sklearn_client(
     Returns:
         The app that a pyproject.toml names as `clientapp`.
     """
-    given = Given(model, rows, None if classes is None else np.asarray(classes), test_rows, metrics)
+    given = SklearnSetup(model, rows, None if classes is None else np.asarray(classes), test_rows, metrics)
     _check(model(), given.classes)
     return client_app(lambda context: SklearnTrainer(given, context), own)
 
 
-class Given(NamedTuple):
+class SklearnSetup(NamedTuple):
     """What sklearn_client was given; see there."""
 
     model: Callable[[], Any]
@@ -58,7 +58,7 @@ class Given(NamedTuple):
 class SklearnTrainer:
     """A Driver (see work.Driver). There are no gradients: AMSFL plans by seconds alone."""
 
-    def __init__(self, given: Given, context: Context):
+    def __init__(self, given: SklearnSetup, context: Context):
         self.given, self.context = given, context
         self.x, self.y = _rows(given.rows(context), given.classes)
         self.rows = self.x.shape[0]
@@ -70,25 +70,25 @@ class SklearnTrainer:
     def start(self, seed: int) -> tuple[Vector, Buffers]:
         """A linear model begins at 0, a network as it is after this client's first minibatch."""
         self._allocate(seed, 64)
-        flat = self.lower(_flat(self.model))
+        flat = self.to_numpy(_flat(self.model))
         return (flat if hasattr(self.model, "coefs_") else 0 * flat), {}
 
-    def leaves(self) -> tuple[Leaf, ...]:
+    def tensors(self) -> tuple[TensorSpec, ...]:
         parts = _parts(self.model)
         if not hasattr(self.model, "coefs_"):
             names = ["coef_", "intercept_"]
         else:
             names = [f"{kind}.{k}" for kind in ("coefs_", "intercepts_") for k in range(len(parts) // 2)]
-        return tuple(Leaf(name, part.shape) for name, part in zip(names, parts, strict=True))
+        return tuple(TensorSpec(name, part.shape) for name, part in zip(names, parts, strict=True))
 
-    def begin(self, order: Order, model: Model, method: Method) -> None:
+    def begin(self, order: Order, model: GlobalModel, method: Method) -> None:
         self.random = np.random.default_rng([order.seed, order.round, order.client])
         self._allocate(int(self.random.integers(2**31)), order.batch)
 
-    def lift(self, vector: Vector) -> Any:
+    def from_numpy(self, vector: Vector) -> Any:
         return np.asarray(vector, np.float32)
 
-    def lower(self, vector: Any) -> Vector:
+    def to_numpy(self, vector: Any) -> Vector:
         return np.asarray(vector, np.float32)
 
     def gradient(self, x: Any, step: int) -> tuple[float, Any]:
@@ -100,21 +100,21 @@ class SklearnTrainer:
     def buffers(self) -> Buffers:
         return {}
 
-    def recall(self, state: Vector) -> None:
+    def load_state(self, state: Vector) -> None:
         self.state = state
 
-    def kept(self) -> Vector | None:
+    def saved_state(self) -> Vector | None:
         """Where the learning rate's schedule stands: begun anew each round, it would never fall."""
         return np.array([getattr(self.model, "t_", 1.0)], np.float32)
 
-    def walk(self, x: Any, task: Task) -> Walked:
+    def take_steps(self, x: Any, task: LocalTask) -> OwnSteps:
         _put(self.model, x)
         if self.state.size and hasattr(self.model, "t_"):
             self.model.t_ = type(self.model.t_)(self.state[0])
         picks = self._picks(task.batch)
         for _ in task:
             self._fit(next(picks))
-        return Walked(self.lower(_flat(self.model)))
+        return OwnSteps(self.to_numpy(_flat(self.model)))
 
     def evaluate(self, x: Any) -> dict[str, float] | None:
         if self.given.test_rows is None:

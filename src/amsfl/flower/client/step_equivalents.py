@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 
-class Pedometer:
+class PlainStepCounter:
     def __init__(self, optimizer: Any, lr: float):
-        self.lr, self.moved = lr, 0.0
+        self.lr, self.plain_steps = lr, 0.0
         self.marks: list[tuple[Any, float]] = []
         groups = getattr(optimizer, "param_groups", [])
         sizes = [sum(part.numel() for part in group["params"]) for group in groups]
@@ -38,5 +38,5 @@ class Pedometer:
     def after(self) -> None:
         with torch.no_grad():
             for mark, share in self.marks:
-                self.moved -= share * float(mark.double().mean()) / self.lr
+                self.plain_steps -= share * float(mark.double().mean()) / self.lr
                 mark.zero_()

@@ -18,7 +18,7 @@ from amsfl.flower.messages import Order
 LEFT_OUT = 10  # batches of a round whose loss may be none
 
 
-class Pace(NamedTuple):
+class Slowdown(NamedTuple):
     """A handicap, to make equal machines unequal: every step lasts at least `step_seconds` * `slowdown`,
     and `slowdown` times as long as it took."""
 
@@ -33,15 +33,15 @@ class NoMoreData(Exception):
     """The client's rows are at their end for this round."""
 
 
-class Task:
+class LocalTask:
     """What is asked of a client this round, and what came of it."""
 
-    def __init__(self, order: Order, pace: Pace | None = None, node: Mapping[str, Any] | None = None):
-        self.steps, self.seconds, self.lr = order.steps, order.within, order.lr
+    def __init__(self, order: Order, pace: Slowdown | None = None, node: Mapping[str, Any] | None = None):
+        self.steps, self.seconds, self.lr = order.steps, order.time_limit, order.lr
         self.round, self.client, self.seed, self.batch = order.round, order.client, order.seed, order.batch
         self.node = dict(node or {})  # Flower's node-config
         self.after = int(order.readings)  # gradients that come after the last step
-        self.pace = pace or Pace()
+        self.pace = pace or Slowdown()
         self.timed: list[float] = []
         self.done = self.skipped = 0
         self._counts = True

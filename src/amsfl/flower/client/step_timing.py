@@ -5,22 +5,22 @@ from typing import Any
 
 from amsfl import methods
 from amsfl.flower.client import private_steps
-from amsfl.flower.client.local_round import Trainer, drives
-from amsfl.flower.client.step_loop import Pace, Task
-from amsfl.flower.messages import Model, Order
+from amsfl.flower.client.local_round import Trainer, has_own_optimizer
+from amsfl.flower.client.step_loop import LocalTask, Slowdown
+from amsfl.flower.messages import GlobalModel, Order
 
 LONG = 5.0  # seconds; after a first step of that length, in which some compile, there is no second
 
 
-def step_seconds(trainer: Trainer, seed: int, batch: int, pace: Pace, clip: float = 0.0) -> float:
+def step_seconds(trainer: Trainer, seed: int, batch: int, pace: Slowdown, clip: float = 0.0) -> float:
     """Seconds; 0 where nobody knows: the client moves by an optimizer of its own, or the step failed.
 
     Then the first order fails as well, and the server hears why. With `clip` it is a private step.
     """
-    if drives(trainer):
+    if has_own_optimizer(trainer):
         return 0.0
     order = Order("probe", 0, -1, 0, 2, inf, 1.0, True, batch, seed, "fedavg", {}, "", False)
-    task = Task(order, pace)
+    task = LocalTask(order, pace)
     order = order._replace(clip=clip)
 
     def look(x: Any, step: int) -> Any:
@@ -28,10 +28,10 @@ def step_seconds(trainer: Trainer, seed: int, batch: int, pace: Pace, clip: floa
 
     try:
         x, buffers = trainer.start(seed)
-        trainer.begin(order, Model(x, x[:0], x[:0], buffers), methods.make("fedavg"))
-        task.look(look, trainer.lift(x), 0)
+        trainer.begin(order, GlobalModel(x, x[:0], x[:0], buffers), methods.make("fedavg"))
+        task.look(look, trainer.from_numpy(x), 0)
         if task.timed[0] < LONG:
-            task.look(look, trainer.lift(x), 1)
+            task.look(look, trainer.from_numpy(x), 1)
     except Exception:  # whatever users' code raises
         return 0.0
     return task.step_seconds

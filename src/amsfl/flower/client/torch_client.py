@@ -14,7 +14,7 @@ from amsfl.flower.client.app import Own, client_app
 
 if TYPE_CHECKING:
     from amsfl.flower.client.local_round import Trainer
-    from amsfl.flower.client.step_loop import Task
+    from amsfl.flower.client.step_loop import LocalTask
 
 Loss = Callable[[Any, Any], Any]
 PRECISIONS = (None, "bfloat16", "float16")
@@ -73,19 +73,26 @@ def torch_client(
 
     def make(context: Context) -> "Trainer":
         _has_torch()
-        from amsfl.flower.client.torch_trainer import Drive, DrivenTrainer, Site, TorchTrainer
+        from amsfl.flower.client.torch_trainer import (
+            OptimizerSetup,
+            TorchOptimizerTrainer,
+            TorchSetup,
+            TorchTrainer,
+        )
 
-        site = Site(model, loader, test_loader, loss, batch_loss, metrics, on_step, rows, precision, device)
+        site = TorchSetup(
+            model, loader, test_loader, loss, batch_loss, metrics, on_step, rows, precision, device
+        )
         if optimizer is None:
             return TorchTrainer(site, context)
-        return DrivenTrainer(site, Drive(optimizer, schedule, clip, keep_optimizer), context)
+        return TorchOptimizerTrainer(site, OptimizerSetup(optimizer, schedule, clip, keep_optimizer), context)
 
     return client_app(make, own)
 
 
 def torch_loop_client(
     model: Callable[[], Any],
-    train: Callable[[Any, "Task"], Any],
+    train: Callable[[Any, "LocalTask"], Any],
     rows: Callable[[Context], int],
     evaluate: Callable[[Any, Context], Mapping[str, float]] | None = None,
     probe_loss: Callable[[Any, Context], Any] | None = None,
@@ -100,7 +107,7 @@ def torch_loop_client(
         model: `model()` makes the nn.Module.
         train: `train(module, task)` takes `task.steps` steps; `task` has lr, round, seed and the node's
             config as `node`. It returns how many steps there were (fewer are well), or a dictionary of
-            `steps`, `moved` (how many plain steps they amount to, where they differ in length) and numbers of
+            `steps`, `plain_steps` (how many plain steps they amount to, if not as many) and numbers of
             your own; nothing where it iterates over `task`.
         rows: `rows(context)` says how much the client counts.
         evaluate: `evaluate(module, context)` returns loss, rows and scores on test rows.
@@ -117,9 +124,9 @@ def torch_loop_client(
 
     def make(context: Context) -> "Trainer":
         _has_torch()
-        from amsfl.flower.client.torch_loop import Loop, LoopTrainer
+        from amsfl.flower.client.torch_loop import LoopSetup, LoopTrainer
 
-        return LoopTrainer(Loop(model, train, rows, evaluate, probe_loss, device), context)
+        return LoopTrainer(LoopSetup(model, train, rows, evaluate, probe_loss, device), context)
 
     return client_app(make, own)
 

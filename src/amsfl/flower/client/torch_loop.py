@@ -7,17 +7,17 @@ from typing import Any, NamedTuple
 from flwr.app import Context
 
 from amsfl.core import UserError
-from amsfl.flower.client.local_round import Walked
-from amsfl.flower.client.step_loop import Task
+from amsfl.flower.client.local_round import OwnSteps
+from amsfl.flower.client.step_loop import LocalTask
 from amsfl.flower.client.torch_module import TorchModule, flat
 from amsfl.flower.messages import Vector
 
 
-class Loop(NamedTuple):
+class LoopSetup(NamedTuple):
     """What torch_loop_client was given; see there."""
 
     model: Callable[[], Any]
-    train: Callable[[Any, Task], Any]
+    train: Callable[[Any, LocalTask], Any]
     rows: Callable[[Context], int]
     evaluate: Callable[[Any, Context], Mapping[str, float]] | None
     probe_loss: Callable[[Any, Context], Any] | None
@@ -27,7 +27,7 @@ class Loop(NamedTuple):
 class LoopTrainer(TorchModule):
     """A Driver (see work.Driver) around a function."""
 
-    def __init__(self, loop: Loop, context: Context):
+    def __init__(self, loop: LoopSetup, context: Context):
         super().__init__(loop.model, loop.device)
         self.loop, self.context = loop, context
         self.rows = int(loop.rows(context))
@@ -40,40 +40,42 @@ class LoopTrainer(TorchModule):
         ask = self.loop.probe_loss
         if ask is None:
             return None
-        return self.untouched(lambda: self.slope(x, step, lambda: ask(self.module, self.context)))
+        return self.with_buffers_restored(
+            lambda: self.loss_and_gradient(x, step, lambda: ask(self.module, self.context))
+        )
 
-    def recall(self, state: Vector) -> None:
+    def load_state(self, state: Vector) -> None:
         pass
 
-    def kept(self) -> Vector | None:
+    def saved_state(self) -> Vector | None:
         return None
 
-    def walk(self, x: Any, task: Task) -> Walked:
-        self.put(x)
+    def take_steps(self, x: Any, task: LocalTask) -> OwnSteps:
+        self.load_parameters(x)
         begun, started = flat(self.trained), time.monotonic()
         self.module.train()
         said = self.loop.train(self.module, task)
         told = dict(said) if isinstance(said, Mapping) else {"steps": said}
         steps = _steps(told.pop("steps", None), task)
-        moved = told.pop("moved", None)
+        moved = told.pop("plain_steps", None)
         self.found = {str(name): float(value) for name, value in told.items()}
         if not task.timed:
             task.took(steps, time.monotonic() - started)
         task.done = steps
-        return Walked(x + (flat(self.trained) - begun), None if moved is None else float(moved))
+        return OwnSteps(x + (flat(self.trained) - begun), None if moved is None else float(moved))
 
-    def told(self) -> dict[str, float]:
+    def training_metrics(self) -> dict[str, float]:
         return self.found
 
     def evaluate(self, x: Any) -> dict[str, float] | None:
         if self.loop.evaluate is None:
             return None
-        self.put(x)
+        self.load_parameters(x)
         self.module.eval()
         return {str(name): float(v) for name, v in self.loop.evaluate(self.module, self.context).items()}
 
 
-def _steps(said: Any, task: Task) -> int:
+def _steps(said: Any, task: LocalTask) -> int:
     """Of a function that returns nothing, the turns of its `for step in task`."""
     steps = task.done if said is None else said
     if isinstance(steps, bool) or int(steps) != steps or steps < 1:

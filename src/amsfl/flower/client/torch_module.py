@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from amsfl.core import UserError
-from amsfl.flower.messages import Buffers, Leaf, Model, Order, Vector
+from amsfl.flower.messages import Buffers, GlobalModel, Order, TensorSpec, Vector
 from amsfl.methods import Method
 
 Found = TypeVar("Found")
@@ -28,9 +28,9 @@ class TorchModule:
     def start(self, seed: int) -> tuple[Vector, Buffers]:
         torch.manual_seed(seed)
         fresh = [p for p in self.make().parameters() if p.requires_grad]
-        return self.lower(flat(fresh)), self.buffers()
+        return self.to_numpy(flat(fresh)), self.buffers()
 
-    def begin(self, order: Order, model: Model, method: Method) -> None:
+    def begin(self, order: Order, model: GlobalModel, method: Method) -> None:
         if method.objective is not None:
             raise UserError(f"Method {method.name!r} changes the loss itself; only jax_client can run it.")
         with torch.no_grad():
@@ -42,10 +42,10 @@ class TorchModule:
         self.seed = int(words[0])
         torch.manual_seed(self.seed)
 
-    def lift(self, vector: Vector) -> Any:
+    def from_numpy(self, vector: Vector) -> Any:
         return torch.from_numpy(np.array(vector, np.float32)).to(self.device)
 
-    def lower(self, vector: Any) -> Vector:
+    def to_numpy(self, vector: Any) -> Vector:
         return np.array(vector.detach().cpu().numpy(), np.float32)
 
     def buffers(self) -> Buffers:
@@ -56,7 +56,7 @@ class TorchModule:
             for name, part in found.items()
         }
 
-    def leaves(self) -> tuple[Leaf, ...]:
+    def tensors(self) -> tuple[TensorSpec, ...]:
         """Names and shapes of the trained parameters as a state_dict has them, tied ones under each name."""
         every = [
             pair for pair in self.module.named_parameters(remove_duplicate=False) if pair[1].requires_grad
@@ -64,11 +64,11 @@ class TorchModule:
         first: dict[int, str] = {}
         for name, part in every:
             first.setdefault(id(part), name)
-        own = [Leaf(first[id(part)], tuple(part.shape)) for part in self.trained]
+        own = [TensorSpec(first[id(part)], tuple(part.shape)) for part in self.trained]
         tied = [(name, part) for name, part in every if first[id(part)] != name]
-        return (*own, *(Leaf(name, tuple(part.shape), first[id(part)]) for name, part in tied))
+        return (*own, *(TensorSpec(name, tuple(part.shape), first[id(part)]) for name, part in tied))
 
-    def put(self, x: Any) -> None:
+    def load_parameters(self, x: Any) -> None:
         """Into the module; parameters keep their own precision."""
         place = 0
         with torch.no_grad():
@@ -81,9 +81,9 @@ class TorchModule:
         lasting = self.module.state_dict().keys()
         return [(name, part) for name, part in self.module.named_buffers() if name in lasting]
 
-    def slope(self, x: Any, step: int, loss: Callable[[], Any]) -> tuple[float, Any]:
+    def loss_and_gradient(self, x: Any, step: int, loss: Callable[[], Any]) -> tuple[float, Any]:
         """Loss and gradient at x; dropout draws the same mask whenever `step` is the same."""
-        self.put(x)
+        self.load_parameters(x)
         self.module.train()
         with torch.random.fork_rng():
             torch.manual_seed(self.seed + step)
@@ -93,7 +93,7 @@ class TorchModule:
         whole = [torch.zeros_like(part) if grad is None else grad for grad, part in pairs]
         return float(value.detach()), flat(whole)
 
-    def untouched(self, look: Callable[[], Found]) -> Found:
+    def with_buffers_restored(self, look: Callable[[], Found]) -> Found:
         """What `look` finds, the buffers as they were."""
         kept = [(buffer, buffer.clone()) for _, buffer in self.module.named_buffers()]
         found = look()

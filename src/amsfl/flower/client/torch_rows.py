@@ -16,7 +16,7 @@ from amsfl.flower.client import torch_batches
 AT_ONCE = 2**26  # numbers of rows' gradients that are kept at a time
 
 
-class Loss(torch.nn.Module):
+class LossModule(torch.nn.Module):
     """A batch's loss as a module's output: so that parameters can be given, whatever `of` does with it."""
 
     def __init__(self, inner: Any, of: Callable[[Any], Any]):
@@ -63,7 +63,7 @@ def clipped_sum(
     `draw(places)` collates rows to a batch on the device; a row whose gradient is no number counts nothing.
     """
     trained = {name: p.detach() for name, p in module.named_parameters() if p.requires_grad}
-    whole = Loss(module, loss_of)
+    whole = LossModule(module, loss_of)
     numbers = sum(part.numel() for part in trained.values())
     total = torch.zeros(numbers, device=next(iter(trained.values())).device)
 

@@ -11,18 +11,18 @@ from flwr.app import Context
 
 from amsfl.core import UserError
 from amsfl.flower.client import optimizer_state, torch_batches, torch_rows
-from amsfl.flower.client.local_round import Walked
-from amsfl.flower.client.score_sums import Tally
-from amsfl.flower.client.step_equivalents import Pedometer
-from amsfl.flower.client.step_loop import NoMoreData, Task
+from amsfl.flower.client.local_round import OwnSteps
+from amsfl.flower.client.score_sums import ScoreSums
+from amsfl.flower.client.step_equivalents import PlainStepCounter
+from amsfl.flower.client.step_loop import LocalTask, NoMoreData
 from amsfl.flower.client.torch_module import TorchModule, flat
-from amsfl.flower.messages import Model, Order, Vector
+from amsfl.flower.messages import GlobalModel, Order, Vector
 from amsfl.methods import Method
 
 NOTHING = object()
 
 
-class Site(NamedTuple):
+class TorchSetup(NamedTuple):
     """What torch_client was given; see there."""
 
     model: Callable[[], Any]
@@ -37,7 +37,7 @@ class Site(NamedTuple):
     device: str
 
 
-class Drive(NamedTuple):
+class OptimizerSetup(NamedTuple):
     """An optimizer of the user's own, and what goes with it."""
 
     optimizer: Callable[[Any, float], Any]
@@ -46,10 +46,10 @@ class Drive(NamedTuple):
     keep: bool
 
 
-class Trained(list[Any]):
+class TrainedParameters(list[Any]):
     """The parameters that are trained; `module` and `task` for whoever makes groups or goes by rounds."""
 
-    def __init__(self, parts: list[Any], module: Any, task: Task):
+    def __init__(self, parts: list[Any], module: Any, task: LocalTask):
         super().__init__(parts)
         self.module, self.task = module, task
 
@@ -57,31 +57,33 @@ class Trained(list[Any]):
 class TorchTrainer(TorchModule):
     """Trainer (see work.Trainer): one flat tensor on the device, copied into the module for each step."""
 
-    def __init__(self, site: Site, context: Context):
+    def __init__(self, site: TorchSetup, context: Context):
         super().__init__(site.model, site.device)
         self.site, self.context = site, context
         self.loader = batches(site.loader(context))
         self.rows = self._count()
         self.loss = site.loss or torch.nn.functional.cross_entropy
-        self.means = Means()
+        self.means = WeightedMeans()
         self.source: Iterator[Any] = iter(())
         self.first: Any = NOTHING  # the round's first batch, kept for the reading
         self.held: Any = NOTHING  # a batch that was drawn and not stepped by yet
 
-    def begin(self, order: Order, model: Model, method: Method) -> None:
+    def begin(self, order: Order, model: GlobalModel, method: Method) -> None:
         super().begin(order, model, method)
-        self.source, self.first, self.held, self.means = self._cycle(), NOTHING, NOTHING, Means()
+        self.source, self.first, self.held, self.means = self._cycle(), NOTHING, NOTHING, WeightedMeans()
 
     def gradient(self, x: Any, step: int) -> tuple[float, Any]:
         batch = self._draw()
         if step == 0:
             self.first = batch
-        return self.slope(x, step, lambda: self.loss_of(batch))
+        return self.loss_and_gradient(x, step, lambda: self.loss_of(batch))
 
     def probe(self, x: Any, step: int) -> tuple[float, Any]:
         if self.first is NOTHING:
             self.first = self.held = self._draw()
-        return self.untouched(lambda: self.slope(x, step, lambda: self.loss_of(self.first)))
+        return self.with_buffers_restored(
+            lambda: self.loss_and_gradient(x, step, lambda: self.loss_of(self.first))
+        )
 
     def apart(self) -> None:
         """See hidden.py."""
@@ -96,7 +98,7 @@ class TorchTrainer(TorchModule):
 
     def clipped(self, x: Any, places: Any, clip: float) -> Any:
         """See hidden.py."""
-        self.put(x)
+        self.load_parameters(x)
         self.module.train()
         held = self.loader.dataset
 
@@ -106,16 +108,16 @@ class TorchTrainer(TorchModule):
 
         return torch_rows.clipped_sum(self.module, self.loss_of, draw, places, clip)
 
-    def told(self) -> dict[str, float]:
+    def training_metrics(self) -> dict[str, float]:
         """What on_step returned, the mean over steps."""
         return self.means.values()
 
     def evaluate(self, x: Any) -> dict[str, float] | None:
         if self.site.test_loader is None:
             return None
-        self.put(x)
+        self.load_parameters(x)
         self.module.eval()
-        loss, tally, own, count = 0.0, Tally(), Means(), 0
+        loss, tally, own, count = 0.0, ScoreSums(), WeightedMeans(), 0
         with torch.no_grad():
             for each in self.site.test_loader(self.context):
                 batch, size = torch_batches.moved(each, self.device), torch_batches.rows(each)
@@ -209,27 +211,27 @@ def batches(given: Any) -> Any:
     return given
 
 
-class DrivenTrainer(TorchTrainer):
+class TorchOptimizerTrainer(TorchTrainer):
     """A Driver (see work.Driver): the user's optimizer moves the module itself."""
 
-    def __init__(self, site: Site, drive: Drive, context: Context):
+    def __init__(self, site: TorchSetup, drive: OptimizerSetup, context: Context):
         super().__init__(site, context)
         self.drive = drive
         self.before: Vector | None = None
         self.after: Vector | None = None
 
-    def recall(self, state: Vector) -> None:
+    def load_state(self, state: Vector) -> None:
         self.before = state if state.size else None
 
-    def kept(self) -> Vector | None:
+    def saved_state(self) -> Vector | None:
         return self.after
 
-    def walk(self, x: Any, task: Task) -> Walked:
-        self.put(x)
+    def take_steps(self, x: Any, task: LocalTask) -> OwnSteps:
+        self.load_parameters(x)
         begun = flat(self.trained)  # as its own precision holds it
-        optimizer = self.drive.optimizer(Trained(self.trained, self.module, task), task.lr)
+        optimizer = self.drive.optimizer(TrainedParameters(self.trained, self.module, task), task.lr)
         _check_closure(optimizer)
-        count = Pedometer(optimizer, task.lr)
+        count = PlainStepCounter(optimizer, task.lr)
         schedule = self.drive.schedule(optimizer) if self.drive.schedule else None
         scaler = torch.amp.GradScaler(self.device.type, enabled=self.site.precision == "float16")
         if self.drive.keep and self.before is not None:
@@ -255,9 +257,9 @@ class DrivenTrainer(TorchTrainer):
                 schedule.step()
             self.stepped(step, value)
         self.after = optimizer_state.dump(optimizer, schedule, scaler) if self.drive.keep else None
-        return Walked(x + (flat(self.trained) - begun), count.moved if count else None)
+        return OwnSteps(x + (flat(self.trained) - begun), count.plain_steps if count else None)
 
-    def _moves(self, optimizer: Any, scaler: Any, count: Pedometer) -> bool:
+    def _moves(self, optimizer: Any, scaler: Any, count: PlainStepCounter) -> bool:
         """One step along the gradients that are there; False where the scaler left it out."""
         scale = scaler.get_scale()
         scaler.unscale_(optimizer)
@@ -280,7 +282,7 @@ def _check_closure(optimizer: Any) -> None:
         )
 
 
-class Means:
+class WeightedMeans:
     """Means of what a user's functions return, by weight."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ import tomli_w
 from amsfl import record
 from amsfl.core import Remark, UserError
 from amsfl.flower.deploy import certificates, leftovers, user_app
-from amsfl.flower.deploy.handicaps import RUN
+from amsfl.flower.deploy.client_speeds import RUN
 from amsfl.flower.deploy.processes import Federation, loopback
 from amsfl.flower.deploy.shards import checksum, deal, rows_of
 from amsfl.flower.server.app import LENGTH
@@ -45,7 +45,7 @@ REFUSED = "  refused "
 OURS = ("round ", REFUSED)  # how the lines begin that are passed on
 
 
-class Recipe(NamedTuple):
+class DeploySettings(NamedTuple):
     settings: dict[str, Any]
     slowdowns: list[float]
     step_seconds: float
@@ -56,7 +56,7 @@ class Recipe(NamedTuple):
     spends: list[dict[str, float]] = []  # noqa: RUF012 (nobody changes it); what each client's steps and bytes cost
 
 
-class Prepared(NamedTuple):
+class PreparedApp(NamedTuple):
     """What there is to start."""
 
     app: Path  # a Flower app that says all settings
@@ -74,13 +74,13 @@ def deploy(
     started: Callable[[Federation], None] | None = None,
 ) -> Summary:
     """Deal `settings`' data to SuperNodes on loopback, train our models there; the summary. See `launch`."""
-    summary = launch(Recipe(settings, list(slowdowns), step_seconds, tls), out, say, started)
+    summary = launch(DeploySettings(settings, list(slowdowns), step_seconds, tls), out, say, started)
     assert summary is not None  # else the run has failed, and said so
     return summary
 
 
 def launch(
-    recipe: Recipe,
+    recipe: DeploySettings,
     out: Path,
     say: Callable[[str], None] = print,
     started: Callable[[Federation], None] | None = None,
@@ -103,7 +103,10 @@ def launch(
 
 
 def _launch(
-    recipe: Recipe, out: Path, say: Callable[[str], None], started: Callable[[Federation], None] | None
+    recipe: DeploySettings,
+    out: Path,
+    say: Callable[[str], None],
+    started: Callable[[Federation], None] | None,
 ) -> Summary | None:
     home = Path(tempfile.mkdtemp(prefix="amsfl-"))
     try:
@@ -129,7 +132,7 @@ def _launch(
     return record.read_run(out).summary if record.holds_record(out) else None
 
 
-def _ready_made(recipe: Recipe, home: Path, out: Path) -> Prepared:
+def _ready_made(recipe: DeploySettings, home: Path, out: Path) -> PreparedApp:
     """Our own app, with the data dealt to files."""
     settings = recipe.settings
     config = serve_config({key: value for key, value in settings.items() if key not in RUN})
@@ -150,7 +153,7 @@ def _ready_made(recipe: Recipe, home: Path, out: Path) -> Prepared:
         _node(place, out) | {"shard": str(shard)} | ({"client": names[place]} if names else {})
         for place, shard in enumerate(shards)
     ]
-    return Prepared(home / "app", nodes, checksum(home / "shards"))
+    return PreparedApp(home / "app", nodes, checksum(home / "shards"))
 
 
 def _sayable(names: Sequence[str]) -> Sequence[str]:
@@ -159,7 +162,7 @@ def _sayable(names: Sequence[str]) -> Sequence[str]:
     return names if fit and len(set(names)) == len(names) else ()
 
 
-def _own(recipe: Recipe, home: Path, out: Path) -> Prepared:
+def _own(recipe: DeploySettings, home: Path, out: Path) -> PreparedApp:
     """The user's app, which finds its data itself: by `partition-id`, and by keys of its run-config."""
     app = user_app.read(Path(recipe.app))
     extra = user_app.known(app, user_app.parse(recipe.run_config))
@@ -168,14 +171,14 @@ def _own(recipe: Recipe, home: Path, out: Path) -> Prepared:
     _check_slowdowns(recipe, clients)
     settings = {**recipe.settings, "clients": clients, "out": str(out)}
     user_app.copy(app, home / "app", flat(settings) | extra)
-    return Prepared(home / "app", [_node(place, out) for place in range(clients)])
+    return PreparedApp(home / "app", [_node(place, out) for place in range(clients)])
 
 
 def _node(place: int, out: Path) -> dict[str, Any]:
     return {"partition-id": place, "state-dir": str(out / "clients")}
 
 
-def _handicapped(nodes: Sequence[dict[str, Any]], recipe: Recipe) -> list[dict[str, Any]]:
+def _handicapped(nodes: Sequence[dict[str, Any]], recipe: DeploySettings) -> list[dict[str, Any]]:
     """Node-configs with the keys that our clients keep to (client.app.pace_of)."""
     slow = [float(each) for each in recipe.slowdowns] or [1.0] * len(nodes)
     least = {"step-seconds": float(recipe.step_seconds)}
@@ -185,14 +188,14 @@ def _handicapped(nodes: Sequence[dict[str, Any]], recipe: Recipe) -> list[dict[s
     ]
 
 
-def _check_slowdowns(recipe: Recipe, clients: int) -> None:
+def _check_slowdowns(recipe: DeploySettings, clients: int) -> None:
     if recipe.slowdowns and len(recipe.slowdowns) != clients:
         raise UserError(
             f"{len(recipe.slowdowns)} slowdowns for {clients} clients; give each its own: --slowdowns 1,2,4."
         )
 
 
-def remember(out: Path, recipe: Recipe) -> None:
+def remember(out: Path, recipe: DeploySettings) -> None:
     """Keep how it was started; a folder that holds a run keeps what it has, and the server refuses it."""
     if recipe.settings.get("force") or not record.holds_record(out):
         if (out / RECIPE).exists():
@@ -201,7 +204,7 @@ def remember(out: Path, recipe: Recipe) -> None:
         record.write_sealed(out / RECIPE, recipe._asdict())
 
 
-def recall(out: Path, asked: Recipe) -> Recipe:
+def recall(out: Path, asked: DeploySettings) -> DeploySettings:
     """How the folder's deployment was started, with what the user changes now."""
     if not (out / RECIPE).exists():
         raise UserError(
@@ -218,9 +221,9 @@ def recall(out: Path, asked: Recipe) -> Recipe:
     return kept._replace(settings={**kept.settings, **changed, "resume": True})
 
 
-def _recipe(out: Path) -> Recipe:
+def _recipe(out: Path) -> DeploySettings:
     return record.from_plain(
-        Recipe, record.read_sealed(out / RECIPE, "choose another --out, or move it away.")
+        DeploySettings, record.read_sealed(out / RECIPE, "choose another --out, or move it away.")
     )
 
 

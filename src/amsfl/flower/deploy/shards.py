@@ -16,7 +16,7 @@ from amsfl.data.preprocessing import Recipe
 from amsfl.flower import regression_scores
 from amsfl.flower.client.jax_client import Shard, program
 from amsfl.flower.messages import Buffers, Vector
-from amsfl.flower.server.best_model import Form
+from amsfl.flower.server.best_model import NetworkDescription
 from amsfl.portable import PortableModel
 from amsfl.record import from_plain, read_sealed, write_sealed
 from amsfl.record.fingerprint import of_arrays
@@ -128,7 +128,7 @@ def scorer(
     return evaluate
 
 
-def form(folder: Path, model: str) -> Form | None:
+def form(folder: Path, model: str) -> NetworkDescription | None:
     """The network by its layers, and what rows it takes; None for shards that were dealt without that."""
     if not (folder / FORM).is_file():
         return None
@@ -138,7 +138,7 @@ def form(folder: Path, model: str) -> Form | None:
     amount = None if said["amount"] is None else from_plain(Amount, said["amount"])
     classes, features = (tuple(said[name]) for name in ("classes", "features"))
     like = PortableModel(network.layers, {}, classes, features, recipe, amount=amount)
-    return Form(like, network.tensors)
+    return NetworkDescription(like, network.tensors)
 
 
 def first_model(folder: Path, model: str, seed: int) -> Vector:

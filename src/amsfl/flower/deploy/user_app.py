@@ -20,13 +20,13 @@ from amsfl.flower.server.app import merged
 LIKE = "name the folder of a Flower app, one with [tool.flwr.app] in its pyproject.toml"
 
 
-class App(NamedTuple):
+class FlowerApp(NamedTuple):
     folder: Path
     project: dict[str, Any]  # its pyproject.toml
     config: dict[str, Any]  # of that, what a run-config may override; flat
 
 
-def read(folder: Path) -> App:
+def read(folder: Path) -> FlowerApp:
     """The app in a folder; a UserError if it is none, or if its server or client is not in it."""
     from flwr.cli.config_utils import load_and_validate
     from flwr.common.config import flatten_dict
@@ -43,7 +43,7 @@ def read(folder: Path) -> App:
         raise UserError(f"The app in {str(folder)!r} needs both a serverapp and a clientapp; {LIKE}.")
     for part in ("serverapp", "clientapp"):
         _there(folder, part, str(app["components"][part]))
-    return App(folder, project, dict(flatten_dict(app.get("config", {}))))
+    return FlowerApp(folder, project, dict(flatten_dict(app.get("config", {}))))
 
 
 def _there(folder: Path, part: str, reference: str) -> None:
@@ -79,7 +79,7 @@ def _names(tree: ast.AST) -> set[str]:
     return found
 
 
-def clients(app: App, settings: Mapping[str, Any], run_config: Mapping[str, Any]) -> int:
+def clients(app: FlowerApp, settings: Mapping[str, Any], run_config: Mapping[str, Any]) -> int:
     """How many SuperNodes: as the user says, or the app's run-config."""
     found = merged({}, {**app.config, **run_config}).get("clients")
     number = settings.get("clients", found)
@@ -105,7 +105,7 @@ def parse(text: str) -> dict[str, Any]:
     return found
 
 
-def known(app: App, run_config: Mapping[str, Any]) -> dict[str, Any]:
+def known(app: FlowerApp, run_config: Mapping[str, Any]) -> dict[str, Any]:
     """Keys that the app has; Flower itself takes no others."""
     strange = sorted(set(run_config) - set(app.config))
     if strange:
@@ -114,7 +114,7 @@ def known(app: App, run_config: Mapping[str, Any]) -> dict[str, Any]:
     return dict(run_config)
 
 
-def copy(app: App, where: Path, config: Mapping[str, Any]) -> None:
+def copy(app: FlowerApp, where: Path, config: Mapping[str, Any]) -> None:
     """What Flower would bundle of the app, with `config` over its own."""
     import click
     from flwr.cli.build import build_fab_from_disk

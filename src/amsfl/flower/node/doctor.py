@@ -21,13 +21,13 @@ CLOCKS = 60.0  # seconds by which clocks may differ: certificates and signatures
 SOON = 14 * 24 * 3600.0  # a certificate that ends within two weeks is worth a word
 
 
-class Finding(NamedTuple):
+class CheckResult(NamedTuple):
     check: str
     fine: bool
     said: str  # what was found; where it is not fine, what to do as well
 
 
-class Site(NamedTuple):
+class NodeSettings(NamedTuple):
     """What a site's SuperNode is started with."""
 
     superlink: str = ""
@@ -36,7 +36,7 @@ class Site(NamedTuple):
     node: dict[str, Any] = {}  # noqa: RUF012  (never changed)
 
 
-def examine(site: Site) -> Iterator[Finding]:
+def examine(site: NodeSettings) -> Iterator[CheckResult]:
     """All checks that this site has something for."""
     yield versions(found("flwr"))
     if site.superlink:
@@ -65,31 +65,31 @@ def found(package: str) -> str:
         return ""
 
 
-def versions(flwr: str) -> Finding:
+def versions(flwr: str) -> CheckResult:
     python = ".".join(map(str, sys.version_info[:3]))
     said = f"Python {python}, amsfl {found('amsfl') or 'from source'}, Flower {flwr or 'missing'}"
     if not flwr.startswith("1.41."):
-        return Finding(
+        return CheckResult(
             "versions", False, f"{said}: pip install 'amsfl[flower]' brings the one that was tried"
         )
-    return Finding("versions", True, said)
+    return CheckResult("versions", True, said)
 
 
-def reach(site: Site) -> Finding:
+def reach(site: NodeSettings) -> CheckResult:
     host, port = address(site)
     if not port:
-        return Finding(
+        return CheckResult(
             "port", False, f"{site.superlink!r} is no HOST:PORT: write --superlink example.org:8000"
         )
     try:
         with socket.create_connection((host, port), SECONDS):
-            return Finding("port", True, f"{host}:{port} accepts connections")
+            return CheckResult("port", True, f"{host}:{port} accepts connections")
     except OSError as error:
         advice = "start the SuperLink, open the port in its firewall, or mend the address"
-        return Finding("port", False, f"{host}:{port}: {error.strerror or error}; {advice}")
+        return CheckResult("port", False, f"{host}:{port}: {error.strerror or error}; {advice}")
 
 
-def certificate(site: Site) -> Finding:
+def certificate(site: NodeSettings) -> CheckResult:
     host, port = address(site)
     try:
         trusted = ssl.create_default_context(cafile=str(site.certificates))
@@ -101,13 +101,13 @@ def certificate(site: Site) -> Finding:
     except (ssl.SSLError, OSError) as error:
         why = getattr(error, "verify_message", "") or error.strerror or str(error)
         advice = "use the ca.pem of its make_keys.py, and the name that the certificate was made for"
-        return Finding("certificate", False, f"{host}:{port} is not believed ({why}); {advice}")
+        return CheckResult("certificate", False, f"{host}:{port} is not believed ({why}); {advice}")
     left = ssl.cert_time_to_seconds(held["notAfter"]) - time.time()
     said = f"{host} is believed, for {left / 86400:.0f} days more"
-    return Finding("certificate", left > SOON, said + ("" if left > SOON else "; make a new one soon"))
+    return CheckResult("certificate", left > SOON, said + ("" if left > SOON else "; make a new one soon"))
 
 
-def clock(site: Site) -> Finding:
+def clock(site: NodeSettings) -> CheckResult:
     scheme = "https" if site.certificates else "http"
     trusted = ssl.create_default_context(cafile=str(site.certificates)) if site.certificates else None
     try:
@@ -115,27 +115,27 @@ def clock(site: Site) -> Finding:
         with urllib.request.urlopen(url, timeout=SECONDS, context=trusted) as reply:
             theirs = parsedate_to_datetime(reply.headers["Date"]).timestamp()
     except (urllib.error.URLError, OSError, TypeError, ValueError) as error:
-        return Finding("clock", False, f"no time from {site.superlink} ({error}); is that a SuperLink?")
+        return CheckResult("clock", False, f"no time from {site.superlink} ({error}); is that a SuperLink?")
     apart = abs(theirs - time.time())
     said = f"{apart:.0f} s from the SuperLink's"
     if apart > CLOCKS:
-        return Finding("clock", False, f"{said}: set this clock by NTP (timedatectl set-ntp true)")
-    return Finding("clock", True, said)
+        return CheckResult("clock", False, f"{said}: set this clock by NTP (timedatectl set-ntp true)")
+    return CheckResult("clock", True, said)
 
 
-def key(path: Path) -> Finding:
+def key(path: Path) -> CheckResult:
     from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 
     try:
         load_ssh_private_key(path.expanduser().read_bytes(), None)
     except (OSError, ValueError) as error:
-        return Finding("key", False, f"{path}: {error}; copy supernode-I.key here from where it was made")
+        return CheckResult("key", False, f"{path}: {error}; copy supernode-I.key here from where it was made")
     if os.name == "posix" and stat.S_IMODE(path.expanduser().stat().st_mode) & 0o077:
-        return Finding("key", False, f"others may read {path}: chmod 600 {path}")
-    return Finding("key", True, f"{path} is a private key that only its owner reads")
+        return CheckResult("key", False, f"others may read {path}: chmod 600 {path}")
+    return CheckResult("key", True, f"{path} is a private key that only its owner reads")
 
 
-def data(node: dict[str, Any]) -> Finding:
+def data(node: dict[str, Any]) -> CheckResult:
     import numpy as np
 
     path = Path(str(node["shard"])).expanduser()
@@ -143,7 +143,7 @@ def data(node: dict[str, Any]) -> Finding:
         with np.load(path, allow_pickle=False) as file:
             x, y, classes = file["x"], file["y"], int(file["classes"])
     except (OSError, KeyError, ValueError) as error:
-        return Finding("data", False, f"{path}: {error}; deal it again (deal.py) or mend `shard`")
+        return CheckResult("data", False, f"{path}: {error}; deal it again (deal.py) or mend `shard`")
     bad = (
         (x.ndim < 2 or len(x) != len(y), f"{x.shape} rows and {y.shape} labels do not belong together"),
         (not len(y), "it has no rows"),
@@ -152,27 +152,31 @@ def data(node: dict[str, Any]) -> Finding:
     )
     for wrong, why in bad:
         if wrong:
-            return Finding("data", False, f"{path}: {why}; deal it again")
-    return Finding("data", True, f"{len(y)} rows of {x.shape[1:]} numbers, {classes} classes")
+            return CheckResult("data", False, f"{path}: {why}; deal it again")
+    return CheckResult("data", True, f"{len(y)} rows of {x.shape[1:]} numbers, {classes} classes")
 
 
-def round_(node: dict[str, Any], make: Callable[[], Any] | None = None) -> Finding:
+def round_(node: dict[str, Any], make: Callable[[], Any] | None = None) -> CheckResult:
     """One round in this process, with this site's own rows as the only client."""
     from amsfl.flower import jax_client, serve
     from amsfl.flower.deploy.shards import own_shard
-    from amsfl.flower.in_process import Rehearsal
+    from amsfl.flower.in_process import InProcessGrid
 
     settings = {"method": "amsfl", "clients": 1, "rounds": 1, "poll": 0.01, "patience": 0.5}
     heard = io.StringIO()
     try:
         with contextlib.redirect_stdout(heard), contextlib.redirect_stderr(heard):
-            _, (record,) = serve(Rehearsal(make() if make else jax_client(own_shard), [node]), settings)
+            _, (record,) = serve(InProcessGrid(make() if make else jax_client(own_shard), [node]), settings)
     except Exception as error:  # whatever a site's own code raises
-        return Finding("round", False, f"a rehearsed round failed ({error}); try the client in a Rehearsal")
+        return CheckResult(
+            "round", False, f"a rehearsed round failed ({error}); try the client in a InProcessGrid"
+        )
     step = record.plan["step_seconds"][0]
-    return Finding("round", True, f"{record.steps[0]} steps of {step:.3g} s; known-step-seconds={step:.3g}")
+    return CheckResult(
+        "round", True, f"{record.steps[0]} steps of {step:.3g} s; known-step-seconds={step:.3g}"
+    )
 
 
-def address(site: Site) -> tuple[str, int]:
+def address(site: NodeSettings) -> tuple[str, int]:
     host, _, port = site.superlink.rpartition(":")
     return host.strip("[]"), int(port) if port.isdigit() else 0

@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 
 from amsfl.core import UserError
-from amsfl.flower.node.worker_pool import Keeper
+from amsfl.flower.node.worker_pool import WorkerPool
 from amsfl.flower.polling import hasten
 from amsfl.flower.ports import free_port
 
@@ -25,14 +25,14 @@ POLL = 0.2  # seconds between two questions to the SuperLink while there is noth
 OURS = ("--isolation", "--superexec-auth-secret-file", "--ssl-certfile", "--ssl-keyfile", "--ssl-ca-certfile")
 
 
-class Brisk:
+class ShortSleeps:
     """Stands in for the module `time` in Flower's main loop, of which that only calls `sleep`.
 
     It sleeps long when there was no message, and short while it waits for the reply to one: then there is
     something for the keeper to fetch, and the sleep ends when the keeper has it done.
     """
 
-    def __init__(self, poll: float, keeper: Keeper):
+    def __init__(self, poll: float, keeper: WorkerPool):
         self.poll, self.keeper = poll, keeper
 
     def sleep(self, seconds: float) -> None:
@@ -65,12 +65,12 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def run(address: str, secret: bytes, poll: float) -> None:
-    keeper = Keeper(address, secret)  # its worker imports while we do
+    keeper = WorkerPool(address, secret)  # its worker imports while we do
 
     from flwr.supernode import start_client_internal as loop
     from flwr.supernode.cli.flower_supernode import flower_supernode
 
-    setattr(loop, "time", Brisk(poll, keeper))  # noqa: B010  (mypy knows it as a module)
+    setattr(loop, "time", ShortSleeps(poll, keeper))  # noqa: B010  (mypy knows it as a module)
     hasten(loop)
     threading.Thread(target=keeper.run, name="amsfl-keeper", daemon=True).start()
     try:

@@ -52,7 +52,7 @@ class Worker:
                     pipe.close()
 
 
-class Keeper:
+class WorkerPool:
     """Asks the SuperNode at `address` for messages; `secret` says that it may."""
 
     def __init__(self, address: str, secret: bytes, make: Callable[[], Worker] = Worker):

@@ -14,9 +14,9 @@ from amsfl.core.scores import spoken
 from amsfl.flower import regression_scores
 from amsfl.flower.messages import Buffers, Vector
 from amsfl.flower.polling import hasten
-from amsfl.flower.server.best_model import Form
-from amsfl.flower.server.server import Server
-from amsfl.flower.server.state import Evaluate, Progress, deciding_split
+from amsfl.flower.server.best_model import NetworkDescription
+from amsfl.flower.server.server import FlowerServer
+from amsfl.flower.server.server_state import Evaluate, ServerState, deciding_split
 from amsfl.record import RoundRecord, read_manifest
 from amsfl.record.fingerprint import settings_now
 from amsfl.settings.custom import brought
@@ -64,12 +64,12 @@ def serve(
     evaluate: Evaluate | None = None,
     start: Any = None,
     plan_by: Callable[[Any], Any] | None = None,
-    form: Form | None = None,
-) -> tuple[Progress, list[RoundRecord]]:
+    form: NetworkDescription | None = None,
+) -> tuple[ServerState, list[RoundRecord]]:
     """Run one federation to its end; `settings` as in server_app.
 
     Args:
-        grid: Flower's, or a Rehearsal.
+        grid: Flower's, or a InProcessGrid.
         settings: As in server_app.
         evaluate: Scores the model on the server.
         start: The first model, or what makes it.
@@ -90,10 +90,12 @@ def serve(
     hasten(http_grid, max(config.deadline, UPLOAD) if config.deadline else None)
     first = start(config) if callable(start) else start
     with audience(config, lambda record: say(record, server.names), trackers, out=where) as heard:
-        server = Server(grid, config, evaluate, first, plan_by, where, heard.on_round, own, tell, force, form)
-        stand, records = server.run(again)
-        heard.on_end(server.summary(stand, records))
-    return stand, records
+        server = FlowerServer(
+            grid, config, evaluate, first, plan_by, where, heard.on_round, own, tell, force, form
+        )
+        state, records = server.run(again)
+        heard.on_end(server.summary(state, records))
+    return state, records
 
 
 def resumed(where: Path, asked: Mapping[str, Any]) -> ServeConfig:

@@ -16,12 +16,12 @@ from amsfl.clock import RoundEnd
 from amsfl.flower import messages
 from amsfl.flower.server import clients
 from amsfl.flower.server.jobs import Job, Landed, Lost, came
-from amsfl.flower.server.orders import Desk, predicted
-from amsfl.flower.server.registration import Door
+from amsfl.flower.server.orders import OrderWriter, predicted
+from amsfl.flower.server.registration import Registration
 from amsfl.flower.server.replies import judge, oversized, undone
-from amsfl.flower.server.state import Progress
+from amsfl.flower.server.server_state import ServerState
 from amsfl.flower.server.sync_round import Came
-from amsfl.flower.server.transport import Arrival, Post
+from amsfl.flower.server.transport import Arrival, Transport
 from amsfl.planning.planner import Decision, Planner
 from amsfl.schedule import Policy
 from amsfl.simulation import ServeConfig
@@ -33,9 +33,21 @@ class Aloft:
     """Invites clients, takes what they bring, and says when there is enough of it."""
 
     def __init__(
-        self, config: ServeConfig, desk: Desk, post: Post, door: Door, end: RoundEnd, policy: Policy
+        self,
+        config: ServeConfig,
+        orders: OrderWriter,
+        transport: Transport,
+        registration: Registration,
+        end: RoundEnd,
+        policy: Policy,
     ):
-        self.config, self.desk, self.post, self.door, self.end = config, desk, post, door, end
+        self.config, self.orders, self.transport, self.registration, self.end = (
+            config,
+            orders,
+            transport,
+            registration,
+            end,
+        )
         self.apart = end.asynchronous and policy.readings  # each by what its own seconds are worth
         self.jobs: dict[int, Job] = {}  # by client
         self.landed: list[Landed] = []
@@ -44,25 +56,25 @@ class Aloft:
         self.accepted: dict[int, int] = {}  # the last one whose reply was good: its state goes on from there
         self.opened, self.invited, self.groups, self.down = 0.0, -1, 0, 0.0
         self.limit = math.inf  # seconds that a quorum is waited for
-        door.landing = self.land
+        registration.landing = self.land
 
-    def round(self, stand: Progress, planner: Planner, began: float) -> Came | None:
+    def round(self, state: ServerState, planner: Planner, began: float) -> Came | None:
         """Until the server moves; None when nobody is there, or nothing good came for too long."""
-        since = self.post.now()
+        since = self.transport.now()
         while True:
-            free = self.desk.purse.able(stand, self.door.meet(stand.seats))
+            free = self.orders.purse.able(state, self.registration.meet(state.clients))
             self._lost()
             # who came while the server moved does not end a round that nobody was invited to
-            asked = self.end.asynchronous or self.invited == stand.round
-            taken = self._taken(stand) if asked and self._ready() else []
+            asked = self.end.asynchronous or self.invited == state.round
+            taken = self._taken(state) if asked and self._ready() else []
             if taken:
-                return self._came(stand, taken, began)
-            if self.invited != stand.round or self.end.asynchronous or not self.jobs:
-                self._invite(stand, planner, free)
-            waited = self.post.now() - since > self.config.patience
+                return self._came(state, taken, began)
+            if self.invited != state.round or self.end.asynchronous or not self.jobs:
+                self._invite(state, planner, free)
+            waited = self.transport.now() - since > self.config.patience
             if not (self.jobs or self.landed) or (waited and not self.landed):
                 return None
-            self.post.sleep(self.config.poll)
+            self.transport.sleep(self.config.poll)
 
     def land(self, arrival: Arrival) -> bool:
         """A reply; whether it is one that somebody waits for."""
@@ -71,10 +83,10 @@ class Aloft:
         if job is None or job.order is not order:
             return False
         del self.jobs[order.client]
-        verdict = judge(self.desk.method, order, job.model, arrival)
+        verdict = judge(self.orders.method, order, job.model, arrival)
         if isinstance(verdict, str):
-            self.door.refuse(order.client, verdict, undone(order, verdict))
-            self.dropped.append(Lost(order.client, job.at, self.post.now(), order.steps))
+            self.registration.refuse(order.client, verdict, undone(order, verdict))
+            self.dropped.append(Lost(order.client, job.at, self.transport.now(), order.steps))
         else:
             self.landed.append(Landed(job, verdict))
             self.accepted[order.client] = order.round
@@ -82,29 +94,29 @@ class Aloft:
 
     def _lost(self) -> None:
         """Whoever left while it was under way."""
-        here = self.post.nodes() if self.jobs else set()
+        here = self.transport.nodes() if self.jobs else set()
         for who, job in [(who, job) for who, job in self.jobs.items() if job.node not in here]:
             del self.jobs[who]
-            self.door.refuse(who, f"gone: no reply within {self.post.now() - job.at:.1f} s")
-            self.dropped.append(Lost(who, job.at, self.post.now(), job.order.steps))
+            self.registration.refuse(who, f"gone: no reply within {self.transport.now() - job.at:.1f} s")
+            self.dropped.append(Lost(who, job.at, self.transport.now(), job.order.steps))
 
     def _ready(self) -> bool:
         """As in simulation/event_queue.py; for a quorum that does not come no longer than a round waits."""
         if not self.landed or self.end.asynchronous:
             return bool(self.landed) and len(self.landed) >= self.end.enough
-        waited = self.post.now() - self.opened
+        waited = self.transport.now() - self.opened
         if self.end.kind == "deadline":
             return not self.jobs or waited >= self.end.seconds
         return not self.jobs or len(self.landed) >= self.end.enough or waited >= self.limit
 
-    def _taken(self, stand: Progress) -> list[Landed]:
+    def _taken(self, state: ServerState) -> list[Landed]:
         """What the server moves with: of replies out of all proportion nothing."""
         count = self.end.enough if self.end.asynchronous else len(self.landed)
         some, self.landed = self.landed[:count], self.landed[count:]
-        now = messages.Model(stand.anchor, stand.server, stand.step, stand.buffers)
-        wild = oversized([each.good for each in some], now, stand.sizes, self.config.norm_limit)
+        now = messages.GlobalModel(state.anchor, state.server, state.step, state.buffers)
+        wild = oversized([each.good for each in some], now, state.sizes, self.config.norm_limit)
         for who, why in wild.items():
-            self.door.refuse(who, why)
+            self.registration.refuse(who, why)
         for each in [each for each in some if each.good.place in wild]:
             self.dropped.append(Lost(each.good.place, each.job.at, each.good.at, each.good.reply.steps))
         good = [each for each in some if each.good.place not in wild]
@@ -113,85 +125,87 @@ class Aloft:
             return []
         return sorted(good, key=lambda each: (each.good.place, each.job.order.round))
 
-    def _invite(self, stand: Progress, planner: Planner, free: set[int]) -> None:
+    def _invite(self, state: ServerState, planner: Planner, free: set[int]) -> None:
         """Orders for those who are there and idle, at the places that are free."""
-        if self.invited != stand.round:
-            self.opened, self.invited = self.post.now(), stand.round
-        model = messages.Model(stand.anchor, stand.server, stand.step, stand.buffers)
-        who = self._drawn(stand, free)
-        expected = self.desk.expected(stand)
+        if self.invited != state.round:
+            self.opened, self.invited = self.transport.now(), state.round
+        model = messages.GlobalModel(state.anchor, state.server, state.step, state.buffers)
+        who = self._drawn(state, free)
+        expected = self.orders.expected(state)
         limits = list[float]()
         for some in ([[each] for each in who] if self.apart else [who]) if len(who) else []:
             cohort = np.array(some, int)
-            planned = predicted(planner.decide(stand.memory, stand.round, cohort, expected), cohort, expected)
-            known = any(stand.measured.rest)
-            limit = self.desk.deadline(float(planned.predicted_seconds) if known else None, stand.round)
-            decision, within = self.desk.fitted(stand, planned, cohort, expected, limit)
-            self._send(stand, cohort, decision, within, model, limit)
+            planned = predicted(planner.decide(state.memory, state.round, cohort, expected), cohort, expected)
+            known = any(state.measured.rest)
+            limit = self.orders.deadline(float(planned.predicted_seconds) if known else None, state.round)
+            decision, within = self.orders.fitted(state, planned, cohort, expected, limit)
+            self._send(state, cohort, decision, within, model, limit)
             limits.append(limit)
         self.limit = max(limits, default=self.limit)
 
     def _send(
         self,
-        stand: Progress,
+        state: ServerState,
         cohort: Any,
         decision: Decision,
         within: list[float],
-        model: messages.Model,
+        model: messages.GlobalModel,
         limit: float,
     ) -> None:
         orders = [
-            self._order(stand, int(who), int(steps), seconds, decision.lr)
+            self._order(state, int(who), int(steps), seconds, decision.lr)
             for who, steps, seconds in zip(cohort, decision.steps, within, strict=True)
         ]
-        sent, at = self.desk.sent(model), self.post.now()
+        sent, at = self.orders.sent(model), self.transport.now()
         packed = zip(orders, messages.pack_orders(orders, sent), strict=True)
-        letters = [(stand.seats[order.client].node, order, content) for order, content in packed]
-        self.post.send(MessageType.TRAIN, letters, self.desk.lifetime(limit))
+        letters = [(state.clients[order.client].node, order, content) for order, content in packed]
+        self.transport.send(MessageType.TRAIN, letters, self.orders.lifetime(limit))
         for nth, order in enumerate(orders):
             lists = {key: value for key, value in decision.explain.items() if isinstance(value, list)}
             shared = {key: value for key, value in decision.explain.items() if key not in lists}
             own = {key: value[nth] for key, value in lists.items()}
-            node = stand.seats[order.client].node
-            self.jobs[order.client] = Job(order, node, model, stand.round, own, shared, at)
+            node = state.clients[order.client].node
+            self.jobs[order.client] = Job(order, node, model, state.round, own, shared, at)
         self.groups += 1
         self.down += 4.0 * (sent.anchor.size + sent.server.size + sent.direction.size) * len(orders)
 
     def _order(
-        self, stand: Progress, who: int, steps: int, within: float, lr: float | None
+        self, state: ServerState, who: int, steps: int, within: float, lr: float | None
     ) -> messages.Order:
         """With a number of its own, which seeds its minibatches: the server's moves so far, or more."""
-        number = max(stand.round, self.numbers.get(who, stand.seats[who].accepted) + 1)
+        number = max(state.round, self.numbers.get(who, state.clients[who].accepted) + 1)
         self.numbers[who] = number
-        accepted = max(stand.seats[who].accepted, self.accepted.get(who, -1))
-        order = self.desk.order(stand, who, steps, within, lr)
+        accepted = max(state.clients[who].accepted, self.accepted.get(who, -1))
+        order = self.orders.order(state, who, steps, within, lr)
         return order._replace(round=number, accepted=accepted)
 
-    def _drawn(self, stand: Progress, free: set[int]) -> Any:
+    def _drawn(self, state: ServerState, free: set[int]) -> Any:
         """Idle clients for the places that are free; a whole cohort as in simulation."""
         config = self.config
         idle = [
-            place for place, seat in enumerate(stand.seats) if seat.node in free and place not in self.jobs
+            place
+            for place, client in enumerate(state.clients)
+            if client.node in free and place not in self.jobs
         ]
         if not self.jobs:
-            return clients.draw(stand.seats, free, config.cohort, config.seed, stand.round)
-        places = (config.cohort or len(stand.seats)) - len(self.jobs)
+            return clients.draw(state.clients, free, config.cohort, config.seed, state.round)
+        places = (config.cohort or len(state.clients)) - len(self.jobs)
         if places >= len(idle):
             return np.array(idle, int)
         rng = np.random.default_rng([config.seed, self.groups, DRAWS])
         return np.sort(rng.choice(idle, places, replace=False))
 
-    def _came(self, stand: Progress, taken: list[Landed], began: float) -> Came:
-        moved = self.post.now()
+    def _came(self, state: ServerState, taken: list[Landed], began: float) -> Came:
+        moved = self.transport.now()
         lost = [*self.dropped, *self._left_behind(moved)]
         down, self.down, self.dropped = self.down, 0.0, []
-        return came(stand, taken, lost, moved, began, down)
+        return came(state, taken, lost, moved, began, down)
 
     def _left_behind(self, moved: float) -> Iterator[Lost]:
         """Under `late: drop`, all who are still under way: their replies will be refused."""
         if self.end.asynchronous or self.config.late != "drop":
             return
         for who, job in self.jobs.items():
-            self.door.refuse(who, f"late: no reply within {moved - job.at:.1f} s")
+            self.registration.refuse(who, f"late: no reply within {moved - job.at:.1f} s")
             yield Lost(who, job.at, moved, job.order.steps)
         self.jobs.clear()

@@ -8,8 +8,8 @@ import numpy as np
 
 from amsfl.core.scores import usual
 from amsfl.core.version import VERSION
-from amsfl.flower.messages import Buffers, Leaf, Vector
-from amsfl.flower.server.state import Progress, deciding_split
+from amsfl.flower.messages import Buffers, TensorSpec, Vector
+from amsfl.flower.server.server_state import ServerState, deciding_split
 from amsfl.methods import Method
 from amsfl.portable import PortableModel
 from amsfl.portable.model import files as model_files
@@ -17,7 +17,7 @@ from amsfl.record import Summary
 from amsfl.simulation import ServeConfig, best_round
 
 
-class Form(NamedTuple):
+class NetworkDescription(NamedTuple):
     """What a server that knows the network itself says of it: then its file runs without clients' code."""
 
     like: PortableModel  # layers, classes, features, preprocessing; its tensors are not looked at
@@ -38,15 +38,15 @@ def score(metrics: Mapping[str, dict[str, Any]], config: ServeConfig) -> float |
     return best_round.worth(found, config.judge_by, usual(config.score, found))
 
 
-def judge(stand: Progress, scored: Vector, metrics: Mapping[str, Any], config: ServeConfig) -> bool:
+def judge(state: ServerState, scored: Vector, metrics: Mapping[str, Any], config: ServeConfig) -> bool:
     """Keep the model if it is the best so far; whether there was no better one for too long."""
-    enough = best_round.judge(stand, score(metrics, config), config.stop_after)
-    if stand.best_round == stand.round:
-        stand.best, stand.best_buffers = np.array(scored), {k: v.copy() for k, v in stand.buffers.items()}
+    enough = best_round.judge(state, score(metrics, config), config.stop_after)
+    if state.best_round == state.round:
+        state.best, state.best_buffers = np.array(scored), {k: v.copy() for k, v in state.buffers.items()}
     return enough
 
 
-def check(leaves: tuple[Leaf, ...], size: int) -> str | None:
+def check(leaves: tuple[TensorSpec, ...], size: int) -> str | None:
     """Why these names are not those of a model of that size, if they are not."""
     names = [leaf.name for leaf in leaves]
     if len(names) > MOST or len({*names}) < len(names):
@@ -61,7 +61,7 @@ def check(leaves: tuple[Leaf, ...], size: int) -> str | None:
     return None
 
 
-def named(leaves: list[Leaf], flat: Vector, buffers: Buffers) -> dict[str, Vector]:
+def named(leaves: list[TensorSpec], flat: Vector, buffers: Buffers) -> dict[str, Vector]:
     """A state_dict: parameters by name, tied ones under each of theirs, and buffers."""
     if not leaves:
         return {"parameters": flat, **buffers}
@@ -74,7 +74,11 @@ def named(leaves: list[Leaf], flat: Vector, buffers: Buffers) -> dict[str, Vecto
 
 
 def files(
-    config: ServeConfig, stand: Progress, method: Method, summary: Summary, form: Form | None = None
+    config: ServeConfig,
+    state: ServerState,
+    method: Method,
+    summary: Summary,
+    form: NetworkDescription | None = None,
 ) -> dict[str, bytes]:
     """What of a federation's folder leaves: the last model and the best, by name, and a card."""
     about: dict[str, Any] = {
@@ -82,20 +86,20 @@ def files(
         "data": config.data,
         "model": config.model if form else "own",
         "version": VERSION,
-        "rounds": stand.round,
-        "clients": len(stand.seats),
+        "rounds": state.round,
+        "clients": len(state.clients),
         "metrics": summary.metrics,
         "notes": [summary.note] if summary.note else [],
         "settings": config.model_dump(exclude_none=True, exclude={"data_dir"}),
     }
-    if stand.best_score is not None:
+    if state.best_score is not None:
         name, larger = judged_by(deciding_split(summary.metrics), config)
-        worth = stand.best_score if larger else -stand.best_score
-        about |= {"score": name, "best": {"round": stand.best_round, "score": worth}}
-    models = [(method.model(stand.anchor, stand.server), stand.buffers)]
-    models += [(stand.best, stand.best_buffers)] if stand.best_score is not None else []
+        worth = state.best_score if larger else -state.best_score
+        about |= {"score": name, "best": {"round": state.best_round, "score": worth}}
+    models = [(method.model(state.anchor, state.server), state.buffers)]
+    models += [(state.best, state.best_buffers)] if state.best_score is not None else []
     like = form.like if form else PortableModel((), {}, (), ())
     last, *best = (
-        dict(form.tensors(flat)) if form else named(stand.leaves, flat, buffers) for flat, buffers in models
+        dict(form.tensors(flat)) if form else named(state.tensors, flat, buffers) for flat, buffers in models
     )
     return model_files(like._replace(tensors=last, about=about), best[0] if best else None)

@@ -8,12 +8,12 @@ from flwr.app import MessageType
 from amsfl.core import UserError
 from amsfl.flower import messages
 from amsfl.flower.server import costs
-from amsfl.flower.server.clients import Seat, believed
-from amsfl.flower.server.orders import Desk
-from amsfl.flower.server.registration import Door
-from amsfl.flower.server.replies import FAILED, Good
-from amsfl.flower.server.state import Progress
-from amsfl.flower.server.transport import Arrival, Post
+from amsfl.flower.server.clients import RegisteredClient, believed
+from amsfl.flower.server.orders import OrderWriter
+from amsfl.flower.server.registration import Registration
+from amsfl.flower.server.replies import FAILED, AcceptedReply
+from amsfl.flower.server.server_state import ServerState
+from amsfl.flower.server.transport import Arrival, Transport
 
 SHARES = ("accuracy", "macro_f1")  # scores that lie between 0 and 1
 OURS = ("loss", "mse", "mae", "rows", *SHARES)  # those that mean something to us; the others are a user's own
@@ -21,7 +21,7 @@ NO_TEST_ROWS = "no client has test rows to score by: give clients a test_loader,
 MOST, LONGEST = 32, 64  # metrics of a user's own, and characters of their names
 
 
-class Asked(NamedTuple):
+class ScoreRequests(NamedTuple):
     """Questions that are out."""
 
     orders: list[messages.Order]
@@ -29,53 +29,61 @@ class Asked(NamedTuple):
     deadline: float
 
 
-def ask(post: Post, desk: Desk, stand: Progress, scored: messages.Vector) -> Asked:
+def ask(
+    transport: Transport, orders: OrderWriter, state: ServerState, scored: messages.Vector
+) -> ScoreRequests:
     """Every client that is free is to score the new model on its own test rows."""
-    here = post.nodes() - post.busy
-    model = messages.Model(scored, stand.server[:0], stand.step[:0], stand.buffers)
-    who = [place for place, seat in enumerate(stand.seats) if seat.node in here]
-    orders = [desk.question(stand, place) for place in who]
-    packed = zip(orders, messages.pack_orders(orders, model), strict=True)
-    letters = [(stand.seats[order.client].node, order, content) for order, content in packed]
-    deadline = desk.deadline(costs.scoring(stand.measured, who), stand.round - 1)
-    return Asked(orders, post.send(MessageType.EVALUATE, letters, desk.lifetime(deadline)), deadline)
+    here = transport.nodes() - transport.busy
+    model = messages.GlobalModel(scored, state.server[:0], state.step[:0], state.buffers)
+    who = [place for place, client in enumerate(state.clients) if client.node in here]
+    requests = [orders.question(state, place) for place in who]
+    packed = zip(requests, messages.pack_orders(requests, model), strict=True)
+    letters = [(state.clients[order.client].node, order, content) for order, content in packed]
+    deadline = orders.deadline(costs.scoring(state.measured, who), state.round - 1)
+    return ScoreRequests(
+        requests, transport.send(MessageType.EVALUATE, letters, orders.lifetime(deadline)), deadline
+    )
 
 
-def hear(post: Post, door: Door, stand: Progress, asked: Asked, quorum: float) -> dict[str, dict[str, Any]]:
+def hear(
+    transport: Transport, registration: Registration, state: ServerState, asked: ScoreRequests, quorum: float
+) -> dict[str, dict[str, Any]]:
     """Their scores, the mean by rows."""
     found, none = list[dict[str, float]](), 0
-    for arrival in post.collect(asked.ids, asked.deadline, quorum):
+    for arrival in transport.collect(asked.ids, asked.deadline, quorum):
         order = arrival.sent.order
         if order is None or not any(order is ours for ours in asked.orders):
-            door.stray(stand.seats, arrival)
+            registration.stray(state.clients, arrival)
             continue
         scores = read(arrival, order)
         if isinstance(scores, str):
-            door.refuse(order.client, f"no score: {scores}")
+            registration.refuse(order.client, f"no score: {scores}")
             continue
-        stand.measured = costs.scored(stand.measured, order.client, arrival.seconds)
-        found += [kept(scores, order.client, door)] if scores else []
+        state.measured = costs.scored(state.measured, order.client, arrival.seconds)
+        found += [kept(scores, order.client, registration)] if scores else []
         none += not scores
     if none and not found:
-        door.notes.append(NO_TEST_ROWS)
+        registration.notes.append(NO_TEST_ROWS)
     return mean(found)
 
 
-def training(good: list[Good], seats: list[Seat], door: Door) -> dict[str, dict[str, Any]]:
+def training(
+    good: list[AcceptedReply], registered: list[RegisteredClient], registration: Registration
+) -> dict[str, dict[str, Any]]:
     """What clients say of their own training, the mean by rows."""
-    rows = believed(seats)
+    rows = believed(registered)
     told = [(item.place, item.reply.metrics) for item in good if item.reply.metrics]
-    own = [{**kept(said, who, door), "rows": float(rows[who])} for who, said in told]
+    own = [{**kept(said, who, registration), "rows": float(rows[who])} for who, said in told]
     return mean([each for each in own if len(each) > 1], "training")
 
 
-def kept(said: dict[str, float], who: int, door: Door) -> dict[str, float]:
+def kept(said: dict[str, float], who: int, registration: Registration) -> dict[str, float]:
     """Of a user's own metrics those that a record can bear: finite, few, with names that can be printed."""
     own = sorted((name, value) for name, value in said.items() if name not in OURS)
     fit = [(name, value) for name, value in own if 0 < len(name) <= LONGEST and name.isprintable()]
     good = dict([(name, value) for name, value in fit if np.isfinite(value)][:MOST])
     if len(good) < len(own):
-        door.notes.append(
+        registration.notes.append(
             f"of client {who}'s own metrics {len(own) - len(good)} were left out: they are not finite, more "
             f"than {MOST}, or their names are no {LONGEST} printable characters"
         )

@@ -10,52 +10,54 @@ from amsfl.flower.messages import Hello
 MOST = 100  # times the others' median: nobody's word about its rows counts for more
 
 
-class Seat(NamedTuple):
+class RegisteredClient(NamedTuple):
     name: str  # what the client calls itself: its partition-id, or its node id where it has none
     rows: int
     node: int
     accepted: int = -1  # last round of which its work was taken
-    driven: bool = False  # it moves by an optimizer of its own
+    own_optimizer: bool = False  # it moves by an optimizer of its own
     epsilon: float | None = None  # what its own budget of privacy had left when it came; None: it has none
     spends: dict[str, float] = {}  # noqa: RUF012 (nobody changes it); what it says that steps and bytes cost
 
 
-def seat_all(hellos: dict[int, Hello]) -> list[Seat]:
+def registered_clients(hellos: dict[int, Hello]) -> list[RegisteredClient]:
     """Seats in order of names, numbers as numbers: client i of a simulation is partition-id i here."""
-    seats = [
-        Seat(hello.name, hello.rows, node, -1, hello.driven, hello.epsilon, hello.spends)
+    registered = [
+        RegisteredClient(hello.name, hello.rows, node, -1, hello.own_optimizer, hello.epsilon, hello.spends)
         for node, hello in hellos.items()
     ]
-    digits = all(seat.name.isdigit() for seat in seats)
-    return sorted(seats, key=lambda seat: (int(seat.name) if digits else 0, seat.name))
+    digits = all(client.name.isdigit() for client in registered)
+    return sorted(registered, key=lambda client: (int(client.name) if digits else 0, client.name))
 
 
-def weights(seats: Sequence[Seat]) -> Any:
+def weights(registered: Sequence[RegisteredClient]) -> Any:
     """Every client's share of all rows, as far as they are believed."""
-    rows = believed(seats)
+    rows = believed(registered)
     return rows / rows.sum()
 
 
-def believed(seats: Sequence[Seat]) -> Any:
+def believed(registered: Sequence[RegisteredClient]) -> Any:
     """Rows as clients say, at most MOST times the median of the others': that many, one could own alone."""
-    rows = np.array([seat.rows for seat in seats], float)
+    rows = np.array([client.rows for client in registered], float)
     if len(rows) < 2:
         return rows
     others = [np.median(np.delete(rows, place)) for place in range(len(rows))]
     return np.minimum(rows, MOST * np.array(others))
 
 
-def place_of(seats: Sequence[Seat], name: str) -> int | None:
-    return next((place for place, seat in enumerate(seats) if seat.name == name), None)
+def place_of(registered: Sequence[RegisteredClient], name: str) -> int | None:
+    return next((place for place, client in enumerate(registered) if client.name == name), None)
 
 
-def draw(seats: Sequence[Seat], free: set[int], cohort: int | None, seed: int, number: int) -> Any:
+def draw(
+    registered: Sequence[RegisteredClient], free: set[int], cohort: int | None, seed: int, number: int
+) -> Any:
     """This round's clients: the simulation's draw, with those away replaced by others that are here."""
-    here = [place for place, seat in enumerate(seats) if seat.node in free]
-    count = min(cohort or len(seats), len(here))
-    if cohort is None or cohort >= len(seats):
+    here = [place for place, client in enumerate(registered) if client.node in free]
+    count = min(cohort or len(registered), len(here))
+    if cohort is None or cohort >= len(registered):
         return np.array(here, int)
     rng = np.random.default_rng([seed, number, 0xC0])
-    drawn = [int(who) for who in rng.choice(len(seats), cohort, replace=False) if int(who) in here]
+    drawn = [int(who) for who in rng.choice(len(registered), cohort, replace=False) if int(who) in here]
     others = [int(who) for who in rng.permutation([place for place in here if place not in drawn])]
     return np.array(sorted([*drawn, *others][:count]), int)

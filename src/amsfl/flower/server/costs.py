@@ -27,7 +27,7 @@ SLOW = 5.0  # times the others' median, besides the steps
 GUESS = Costs(np.array([0.05]), np.array([5.0]))  # before anybody was measured: a plan needs some number
 
 
-class Measured(NamedTuple):
+class MeasuredCosts(NamedTuple):
     """Memory that JSON can hold: the last measurements of every client."""
 
     step: list[list[float]]
@@ -36,21 +36,21 @@ class Measured(NamedTuple):
     empty: list[float]  # before the first round: an exchange without steps; 0: unknown
 
 
-def start(clients: int, speeds: Sequence[float] = (), empty: Sequence[float] = ()) -> Measured:
+def start(clients: int, speeds: Sequence[float] = (), empty: Sequence[float] = ()) -> MeasuredCosts:
     """`speeds`: of a step, as clients said when they came; `empty`: of one without steps. 0: unknown."""
     step, rest, score = ([list[float]() for _ in range(clients)] for _ in range(3))
-    return Measured([[each] if each else [] for each in speeds] or step, rest, score, list(empty))
+    return MeasuredCosts([[each] if each else [] for each in speeds] or step, rest, score, list(empty))
 
 
 def observe(
-    old: Measured,
+    old: MeasuredCosts,
     client: int,
     steps: int,
     step_seconds: float,
     elapsed: float,
     poll: float,
     doubted: bool = False,
-) -> Measured:
+) -> MeasuredCosts:
     """One reply, `elapsed` from push to pull; it waited half a `poll` for the server on average."""
     others = [min(past) for who, past in enumerate(old.rest) if past and who != client]
     if doubted and len(others) > 1:
@@ -60,24 +60,24 @@ def observe(
     return old._replace(step=_noted(old.step, client, step_seconds), rest=_noted(old.rest, client, rest))
 
 
-def missed(old: Measured, client: int, steps: int, waited: float) -> Measured:
+def missed(old: MeasuredCosts, client: int, steps: int, waited: float) -> MeasuredCosts:
     """No reply at all: its steps take longer than that, so far as anybody knows."""
     usual = float(np.median(old.step[client])) if old.step[client] else 0.0
     return old._replace(step=_noted(old.step, client, max(usual, waited / max(steps, 1))))
 
 
-def scored(old: Measured, client: int, elapsed: float) -> Measured:
+def scored(old: MeasuredCosts, client: int, elapsed: float) -> MeasuredCosts:
     """One exchange in which a client scored the model."""
     return old._replace(score=_noted(old.score, client, elapsed))
 
 
-def scoring(measured: Measured, who: list[int]) -> float | None:
+def scoring(measured: MeasuredCosts, who: list[int]) -> float | None:
     """Seconds until the slowest of these has scored a model; None where nobody was seen doing it."""
     known = [float(np.median(measured.score[place])) for place in who if measured.score[place]]
     return max(known) if known else None
 
 
-def costs(measured: Measured) -> Costs:
+def costs(measured: MeasuredCosts) -> Costs:
     """The planner's costs; clients never measured get the median of the others."""
     step = np.array([np.median(past) if past else np.nan for past in measured.step])
     empty = measured.empty or [0.0] * len(measured.rest)
@@ -88,7 +88,7 @@ def costs(measured: Measured) -> Costs:
     )
 
 
-def wait(measured: Measured) -> float:
+def wait(measured: MeasuredCosts) -> float:
     """Mean seconds that a reply waits for polls and for luck, over all clients."""
     waits = [float(np.median(past)) - min(past) for past in measured.rest if past]
     return float(np.mean(waits)) if waits else 0.0

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from amsfl.flower import messages
-from amsfl.flower.server.replies import Good
-from amsfl.flower.server.state import Progress
+from amsfl.flower.server.replies import AcceptedReply
+from amsfl.flower.server.server_state import ServerState
 from amsfl.flower.server.sync_round import Came
 from amsfl.planning.planner import Decision
 from amsfl.simulation.event_queue import alike
@@ -18,7 +18,7 @@ class Job(NamedTuple):
 
     order: messages.Order
     node: int
-    model: messages.Model  # what it began from
+    model: messages.GlobalModel  # what it began from
     version: int  # how often the server had moved by then
     own: dict[str, Any]  # why these steps: this client's part of the plan
     shared: dict[str, Any]  # and the whole plan's
@@ -27,7 +27,7 @@ class Job(NamedTuple):
 
 class Landed(NamedTuple):
     job: Job
-    good: Good
+    good: AcceptedReply
 
 
 class Lost(NamedTuple):
@@ -40,7 +40,7 @@ class Lost(NamedTuple):
 
 
 def came(
-    stand: Progress,
+    state: ServerState,
     taken: Sequence[Landed],
     lost: Sequence[Lost],
     moved: float,
@@ -50,11 +50,11 @@ def came(
     """What the server moves with, as a round's record has it; seconds count from the run's beginning."""
     jobs = [each.job for each in taken]
     good = [
-        each.good._replace(age=stand.round - each.job.version, began=each.job.model.anchor) for each in taken
+        each.good._replace(age=state.round - each.job.version, began=each.job.model.anchor) for each in taken
     ]
-    rates = np.array([job.order.lr if job.order.known else np.nan for job in jobs])
+    rates = np.array([job.order.lr if job.order.lr_known else np.nan for job in jobs])
     known: Any = float(rates[0]) if alike(rates) else rates
-    seconds = moved - began - stand.seconds["makespan"]
+    seconds = moved - began - state.seconds["makespan"]
     told = jobs[-1].shared | {key: [job.own[key] for job in jobs] for key in jobs[-1].own}
     steps = np.array([job.order.steps for job in jobs])
     timeline: dict[str, Any] = {
@@ -65,7 +65,7 @@ def came(
     }
     return Came(
         Decision(steps, None if np.isnan(rates).any() else known, seconds, told),
-        messages.Model(stand.anchor, stand.server, stand.step, stand.buffers),
+        messages.GlobalModel(state.anchor, state.server, state.step, state.buffers),
         np.array([item.place for item in good], int),
         list(range(len(good))),
         good,

@@ -5,13 +5,13 @@ from flwr.common.constant import ErrorCode
 
 from amsfl.flower import messages
 from amsfl.flower.server import costs
-from amsfl.flower.server.costs import Measured
+from amsfl.flower.server.costs import MeasuredCosts
 from amsfl.flower.server.transport import Arrival
 
 NEVER_CAME = (ErrorCode.MESSAGE_UNAVAILABLE, ErrorCode.REPLY_MESSAGE_UNAVAILABLE)  # Flower stopped waiting
 
 
-def learn(measured: Measured, arrival: Arrival, poll: float) -> Measured:
+def learn(measured: MeasuredCosts, arrival: Arrival, poll: float) -> MeasuredCosts:
     """Its work is refused; its seconds are as good as any."""
     order, message = arrival.sent.order, arrival.message
     if order is None:

@@ -12,7 +12,7 @@ from amsfl.drift import plausibility
 from amsfl.flower import messages
 from amsfl.flower.server import costs
 from amsfl.flower.server.privacy_budget import Purse
-from amsfl.flower.server.state import Progress
+from amsfl.flower.server.server_state import ServerState
 from amsfl.methods import Method
 from amsfl.planning.planner import Decision
 from amsfl.simulation import ServeConfig
@@ -24,7 +24,7 @@ SHARE = 0.8  # of a deadline is planned with; the rest is for what nobody foresa
 STEPS = 0.2  # of a deadline is for steps, however long the rest is said to take
 
 
-class Desk:
+class OrderWriter:
     """Writes orders by the settings."""
 
     def __init__(self, config: ServeConfig, method: Method, readings: bool, purse: Purse):
@@ -32,36 +32,38 @@ class Desk:
         # all of them: a client of another version, or of another make, may have other defaults
         given = {**dict(method.private), **config.options} if method.clip else config.options
         self.options = methods.options(config.method, given)
-        self.driven = False  # whether clients move by optimizers of their own
+        self.own_optimizer = False  # whether clients move by optimizers of their own
         self.accounts: Mapping[str, Account] = {}  # what else clients spend (meter.py)
 
-    def expected(self, stand: Progress) -> Costs:
+    def expected(self, state: ServerState) -> Costs:
         """What clients' steps and rounds cost, as far as it was measured or said."""
-        return costs.costs(stand.measured)._replace(accounts=self.accounts)
+        return costs.costs(state.measured)._replace(accounts=self.accounts)
 
     def fitted(
-        self, stand: Progress, decision: Decision, cohort: Any, expected: Costs, deadline: float
+        self, state: ServerState, decision: Decision, cohort: Any, expected: Costs, deadline: float
     ) -> tuple[Decision, list[float]]:
         """The plan with nobody asked for more than it can do in time, and the seconds each has for its steps.
 
         Of whom nothing was measured nothing is cut: there, the seconds alone see to it, and they are few,
         since nobody knows either how long that client takes to begin.
         """
-        known = np.array([bool(stand.measured.step[who]) for who in cohort])
+        known = np.array([bool(state.measured.step[who]) for who in cohort])
         left = np.where(known, SHARE * deadline - expected.comm_seconds[cohort], 0.0)
         room = np.maximum(left, STEPS * deadline)
         most = np.where(known, np.maximum(room / expected.step_seconds[cohort], 1), np.inf)
         steps = np.minimum(decision.steps, most).astype(int)
         return predicted(decision._replace(steps=steps), cohort, expected), room.tolist()
 
-    def order(self, stand: Progress, who: int, steps: int, within: float, lr: float | None) -> messages.Order:
+    def order(
+        self, state: ServerState, who: int, steps: int, within: float, lr: float | None
+    ) -> messages.Order:
         """An order that is about to be sent: its steps are in the book of privacy from here on."""
         config = self.config
-        stand.begun[who] += steps
+        state.ordered_steps[who] += steps
         order = messages.Order(
-            stand.run,
-            stand.round,
-            stand.seats[who].accepted,
+            state.run,
+            state.round,
+            state.clients[who].accepted,
             who,
             steps,
             within,
@@ -73,17 +75,17 @@ class Desk:
             self.options,
             config.transmit,
             self.readings and not self.method.clip,  # then uploads tell all that may be known
-            self.driven,
+            self.own_optimizer,
         )
         return self.purse.terms(order)
 
-    def question(self, stand: Progress, who: int) -> messages.Order:
+    def question(self, state: ServerState, who: int) -> messages.Order:
         """An order to score, not to train: no method has a part in that."""
-        return self.order(stand, who, 0, 0.0, self.config.lr)._replace(
-            method="fedavg", options={}, transmit="", driven=False
+        return self.order(state, who, 0, 0.0, self.config.lr)._replace(
+            method="fedavg", options={}, transmit="", own_optimizer=False
         )
 
-    def sent(self, model: messages.Model) -> messages.Model:
+    def sent(self, model: messages.GlobalModel) -> messages.GlobalModel:
         """What of the model travels: the method's server state only where clients work with it."""
         nothing = model.anchor[:0]
         return model._replace(

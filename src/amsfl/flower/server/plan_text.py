@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 
 from amsfl.clock import Costs
-from amsfl.flower.server.replies import Good
+from amsfl.flower.server.replies import AcceptedReply
 from amsfl.planning.planner import Decision
 
 
 def explain(
-    decision: Decision, cohort: Any, kept: list[int], good: list[Good], expected: Costs
+    decision: Decision, cohort: Any, kept: list[int], good: list[AcceptedReply], expected: Costs
 ) -> dict[str, Any]:
     """The planner's explanation, for those whose work was taken, and their predicted and actual seconds."""
     planned = len(cohort)

@@ -12,9 +12,9 @@ import numpy as np
 from amsfl import privacy
 from amsfl.core import UserError
 from amsfl.flower import messages
-from amsfl.flower.server.clients import Seat, weights
-from amsfl.flower.server.replies import Good
-from amsfl.flower.server.state import Progress
+from amsfl.flower.server.clients import RegisteredClient, weights
+from amsfl.flower.server.replies import AcceptedReply
+from amsfl.flower.server.server_state import ServerState
 from amsfl.methods import Method
 from amsfl.planning.planner import Decision, Memory, Planner
 from amsfl.privacy import Ledger, system_random
@@ -42,11 +42,11 @@ class Purse:
         noise = self.ledger.sites[0].noise
         return privacy.guarded(method, config.clip, noise, self.part, config.clients, config.clip_quantile)
 
-    def open(self, seats: Sequence[Seat], numbers: int) -> None:
+    def open(self, registered: Sequence[RegisteredClient], numbers: int) -> None:
         """The book for these clients and a model of so many numbers."""
-        own = [seat.epsilon for seat in seats]
+        own = [client.epsilon for client in registered]
         if not self.clip:
-            self._check_open(seats)
+            self._check_open(registered)
             return
         limits = [each for each in (self.config.epsilon, *own) if each is not None]
         if self.config.epsilon is None and any(each is None for each in own) and limits:
@@ -56,45 +56,45 @@ class Purse:
             )
         most = np.inf if self.config.epsilon is None else self.config.epsilon
         budgets = [float(most if each is None else min(each, most)) for each in own] if limits else None
-        rows = np.array([seat.rows for seat in seats])
+        rows = np.array([client.rows for client in registered])
         self.ledger = privacy_settings.book(self.config, self.policy, budgets, rows, numbers, self.part)
 
-    def _check_open(self, seats: Sequence[Seat]) -> None:
-        asked = next((seat for seat in seats if seat.epsilon is not None), None)
+    def _check_open(self, registered: Sequence[RegisteredClient]) -> None:
+        asked = next((client for client in registered if client.epsilon is not None), None)
         if asked is not None:
             raise UserError(
                 f"Client {asked.name!r} keeps its rows private by an epsilon of its own, and this run does "
                 "not: set epsilon, or privacy='record'."
             )
 
-    def paced(self, plain: Planner, stand: Progress) -> Planner:
+    def paced(self, plain: Planner, state: ServerState) -> Planner:
         """The planner that asks nobody for more steps than its privacy has left."""
         if not self.ledger.budgets or self.ledger.whole:
             return plain
 
         def decide(memory: Memory, number: int, cohort: Any, costs: Any) -> Decision:
-            return plain.decide(memory, number, cohort, costs, self.allowed(stand)[cohort])
+            return plain.decide(memory, number, cohort, costs, self.allowed(state)[cohort])
 
         return plain._replace(decide=decide)
 
-    def allowed(self, stand: Progress) -> Any:
+    def allowed(self, state: ServerState) -> Any:
         """The most steps of every client in the round to come; None: nobody counts."""
-        given = self.config, self.policy, self.ledger, stand.begun, stand.round, stand.elapsed
+        given = self.config, self.policy, self.ledger, state.ordered_steps, state.round, state.elapsed
         return privacy_settings.allowance(*given)
 
-    def able(self, stand: Progress, nodes: set[int]) -> set[int]:
+    def able(self, state: ServerState, nodes: set[int]) -> set[int]:
         """Of these nodes those whose clients may take a step."""
-        most = self.allowed(stand)
+        most = self.allowed(state)
         if most is None:
             return nodes
-        return nodes - {seat.node for seat, left in zip(stand.seats, most, strict=True) if left < 1}
+        return nodes - {client.node for client, left in zip(state.clients, most, strict=True) if left < 1}
 
-    def drawn(self, stand: Progress, here: Iterable[int]) -> Any:
+    def drawn(self, state: ServerState, here: Iterable[int]) -> Any:
         """A cohort that keeps whole clients private: each in by the same chance, whoever else is; those who
         are not here count nothing."""
-        coins = system_random.uniform(len(stand.seats)) < self.part
+        coins = system_random.uniform(len(state.clients)) < self.part
         free = {*here}
-        drawn = [place for place, seat in enumerate(stand.seats) if coins[place] and seat.node in free]
+        drawn = [place for place, client in enumerate(state.clients) if coins[place] and client.node in free]
         return np.array(drawn, int)
 
     def terms(self, order: messages.Order) -> messages.Order:
@@ -106,39 +106,39 @@ class Purse:
         noise = self.ledger.sites[order.client].noise
         return order._replace(clip=self.clip, noise=noise, epsilon=epsilon, delta=config.delta)
 
-    def count(self, stand: Progress, good: Iterable[Good]) -> None:
+    def count(self, state: ServerState, good: Iterable[AcceptedReply]) -> None:
         """Steps that were run: fewer than were asked for, or more, of orders that nobody here remembers."""
         for item in good:
             who = item.place
             most = int(self.ledger.limits[who]) if self.ledger.budgets and not self.whole else MOST
-            begun = stand.begun[who] - item.asked + item.reply.steps
-            stand.begun[who] = max(begun, min(item.reply.taken, most))
+            begun = state.ordered_steps[who] - item.asked + item.reply.steps
+            state.ordered_steps[who] = max(begun, min(item.reply.taken, most))
 
     def heard(
         self,
-        stand: Progress,
+        state: ServerState,
         refused: Iterable[Mapping[str, Any]],
         undone: Iterable[tuple[int, int]],
     ) -> None:
         """Why clients' work could not be taken: what was not done told nothing, and one that may take no
         further step is asked no more."""
         for who, steps in undone:
-            stand.begun[who] -= steps
+            state.ordered_steps[who] -= steps
         for item in refused:
             who = item["client"]
             if who is not None and messages.SPENT in item["reason"] and self.ledger.budgets:
-                stand.begun[who] = max(stand.begun[who], int(self.ledger.limits[who]))
+                state.ordered_steps[who] = max(state.ordered_steps[who], int(self.ledger.limits[who]))
 
-    def hidden(self, stand: Progress) -> tuple[Any, Any] | None:
+    def hidden(self, state: ServerState) -> tuple[Any, Any] | None:
         """What the sum of whole clients' deltas needs: the largest share of all, and noise of its own."""
         if not self.whole:
             return None
-        largest = np.float32(weights(stand.seats).max())
+        largest = np.float32(weights(state.clients).max())
         return largest, lambda size: system_random.normal(size).astype(np.float32)
 
-    def used(self, stand: Progress) -> Sequence[int]:
-        return privacy_settings.used(self.ledger, stand.begun, stand.round)
+    def used(self, state: ServerState) -> Sequence[int]:
+        return privacy_settings.used(self.ledger, state.ordered_steps, state.round)
 
-    def spent(self, stand: Progress) -> bool:
+    def spent(self, state: ServerState) -> bool:
         """Whether nobody may take another step."""
-        return privacy_settings.spent(self.ledger, self.used(stand))
+        return privacy_settings.spent(self.ledger, self.used(state))

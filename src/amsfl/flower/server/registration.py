@@ -9,9 +9,9 @@ from flwr.app import ConfigRecord, MessageType, RecordDict
 from amsfl.core import UserError
 from amsfl.flower import messages
 from amsfl.flower.server import best_model, clients
-from amsfl.flower.server.clients import Seat
+from amsfl.flower.server.clients import RegisteredClient
 from amsfl.flower.server.spending import check_said
-from amsfl.flower.server.transport import Arrival, Post, gone
+from amsfl.flower.server.transport import Arrival, Transport, gone
 
 HELLO_SECONDS = 300.0  # time to live of a question
 RETURN_SECONDS = 60.0  # how long a server that goes on waits for all of its clients
@@ -20,7 +20,7 @@ LONGEST_STEP = 24 * 3600.0  # seconds; more is not believed
 NAME = 100  # characters of a client's name
 
 
-class Door:
+class Registration:
     """Seats clients by name, lets them back in, and keeps the list of refusals since the last record.
 
     A name belongs to the node that said it first. Another node gets it when the first is gone; where nodes
@@ -31,7 +31,7 @@ class Door:
 
     def __init__(
         self,
-        post: Post,
+        transport: Transport,
         clients: int,
         seed: int,
         patience: float,
@@ -40,10 +40,10 @@ class Door:
         batch: int = 0,
         clip: float = 0.0,
     ):
-        self.post, self.clients, self.seed, self.patience = post, clients, seed, patience
+        self.transport, self.clients, self.seed, self.patience = transport, clients, seed, patience
         self.keyed, self.tell, self.batch, self.clip = keyed, tell, batch, clip
         self.speeds: dict[str, float] = {}  # seconds a step, as clients say when they come, by name
-        self.strangers: set[int] = set()
+        self.rejected_nodes: set[int] = set()
         self.claims: dict[int, str] = {}  # nodes that wait for a name that another one holds
         self.refused: list[dict[str, Any]] = []
         self.undone: list[tuple[int, int]] = []  # clients and steps of orders that came to nothing
@@ -65,76 +65,78 @@ class Door:
             if self.tell:
                 self.tell(item)
 
-    def gather(self) -> list[Seat]:
+    def gather(self) -> list[RegisteredClient]:
         """Wait until as many clients are there as the run has seats."""
         hellos: dict[int, messages.Hello] = {}
-        until = self.post.now() + self.patience
+        until = self.transport.now() + self.patience
         while len(hellos) < self.clients:
-            if not hellos and len(self.strangers) >= self.clients:
+            if not hellos and len(self.rejected_nodes) >= self.clients:
                 raise UserError(
-                    f"None of {len(self.strangers)} clients could say who it is "
-                    f"({self.refused[0]['reason']}); mend the ClientApp, and try it in a Rehearsal first."
+                    f"None of {len(self.rejected_nodes)} clients could say who it is "
+                    f"({self.refused[0]['reason']}); mend the ClientApp, and try it in a InProcessGrid first."
                 )
-            if self.post.now() > until:
+            if self.transport.now() > until:
                 why = f" ({self.refused[0]['reason']})" if self.refused else ""
                 raise UserError(
                     f"{len(hellos)} of {self.clients} clients came within {self.patience:g} seconds{why}; "
                     "start the other SuperNodes, or lower clients."
                 )
-            self.ask([node for node in self.post.nodes() if node not in hellos], probe=bool(self.batch))
-            for arrival in self.post.pull():
+            self.ask([node for node in self.transport.nodes() if node not in hellos], probe=bool(self.batch))
+            for arrival in self.transport.pull():
                 hello = self.hello(arrival)
                 if hello and any(hello.name == other.name for other in hellos.values()):
-                    self.strangers.add(arrival.sent.node)
+                    self.rejected_nodes.add(arrival.sent.node)
                     self.refuse(None, f"node {arrival.sent.node}: the name {hello.name!r} is taken")
                 elif hello and hello.open:
                     raise UserError(f"Client {hello.name!r} cannot keep rows private. {short(hello.open)}")
                 elif hello and len(hellos) < self.clients:
                     hellos[arrival.sent.node] = hello
-            self.post.sleep(self.post.poll)
+            self.transport.sleep(self.transport.poll)
         speeds = {hello.name: hello.step_seconds for hello in hellos.values()}
         self.speeds = {name: each for name, each in speeds.items() if 0 < each < LONGEST_STEP}
-        seats = clients.seat_all(hellos)
-        for place, (seat, rows) in enumerate(zip(seats, clients.believed(seats), strict=True)):
-            if rows < seat.rows:
-                said = f"client {place} says it has {seat.rows} rows, far more than the others"
+        registered = clients.registered_clients(hellos)
+        for place, (client, rows) in enumerate(zip(registered, clients.believed(registered), strict=True)):
+            if rows < client.rows:
+                said = f"client {place} says it has {client.rows} rows, far more than the others"
                 self.notes.append(f"{said}; it counts as {rows:.0f}")
-        return seats
+        return registered
 
-    def first_model(self, seats: list[Seat]) -> messages.Hello:
+    def first_model(self, registered: list[RegisteredClient]) -> messages.Hello:
         """The initial model, of the first client that can give one."""
-        for seat in seats:
-            for arrival in self.post.collect(self.ask([seat.node], model=True), HELLO_SECONDS):
+        for client in registered:
+            for arrival in self.transport.collect(self.ask([client.node], model=True), HELLO_SECONDS):
                 hello = self.hello(arrival)
                 if hello and hello.model.size and np.isfinite(hello.model).all():
-                    wrong = best_model.check(hello.leaves, hello.model.size) if hello.leaves else None
+                    wrong = best_model.check(hello.tensors, hello.model.size) if hello.tensors else None
                     if wrong is None:
                         return hello
                     self.notes.append(f"the names of the model's tensors are not kept: {wrong}")
-                    return hello._replace(leaves=())
+                    return hello._replace(tensors=())
         why = f" ({self.refused[0]['reason']})" if self.refused else ""
         raise UserError(f"No client could give the first model{why}; look into the SuperNodes' logs.")
 
-    def ping(self, seats: list[Seat]) -> list[float]:
+    def ping(self, registered: list[RegisteredClient]) -> list[float]:
         """Seconds of an exchange in which nothing is done: so that the first plan need not guess them.
 
         Everybody has just measured a step, so processes are up, and answers soon there. 0 for who gives none.
         """
         found = dict[int, float]()
-        for arrival in self.post.collect(self.ask([seat.node for seat in seats]), HELLO_SECONDS):
+        for arrival in self.transport.collect(
+            self.ask([client.node for client in registered]), HELLO_SECONDS
+        ):
             if self.hello(arrival) is not None:
                 found[arrival.sent.node] = arrival.seconds
-        return [found.get(seat.node, 0.0) for seat in seats]
+        return [found.get(client.node, 0.0) for client in registered]
 
     def ask(self, nodes: list[int], model: bool = False, probe: bool = False) -> set[str]:
         """Who they are; with `probe` how long a step takes them, for which they have more time."""
         ask: dict[str, Any] = {"model": model, "seed": self.seed, "probe": probe, "batch": self.batch}
         ask |= {"clip": self.clip} if self.clip else {}
-        known = self.strangers | self.post.busy | self.claims.keys()
+        known = self.rejected_nodes | self.transport.busy | self.claims.keys()
         fresh = [node for node in nodes if node not in known]
         letters = [(node, None, RecordDict({"ask": ConfigRecord(ask)})) for node in fresh]
         longest = max(HELLO_SECONDS, self.patience) if probe else HELLO_SECONDS
-        return self.post.send(MessageType.QUERY, letters, longest)
+        return self.transport.send(MessageType.QUERY, letters, longest)
 
     def hello(self, arrival: Arrival) -> messages.Hello | None:
         node, message = arrival.sent.node, arrival.message
@@ -152,41 +154,46 @@ class Door:
             return hello
         except Exception as error:  # strangers' bytes, see accept.py
             self.refuse(None, f"node {node} gave no proper hello: {error}")
-            self.strangers.add(node)
+            self.rejected_nodes.add(node)
             return None
 
-    def meet(self, seats: list[Seat]) -> set[int]:
+    def meet(self, registered: list[RegisteredClient]) -> set[int]:
         """Nodes that are connected and free. Newcomers are asked who they are; a known name gets its seat."""
-        here = self.post.nodes()
-        self.ask(sorted(here - {seat.node for seat in seats}))
-        for arrival in self.post.pull():
-            self.stray(seats, arrival)
+        here = self.transport.nodes()
+        self.ask(sorted(here - {client.node for client in registered}))
+        for arrival in self.transport.pull():
+            self.stray(registered, arrival)
         for node, name in list(self.claims.items()):
-            if node not in here or self._sit(seats, node, name):
+            if node not in here or self._sit(registered, node, name):
                 del self.claims[node]
-        return here - self.post.busy
+        return here - self.transport.busy
 
-    def regather(self, seats: list[Seat]) -> None:
+    def regather(self, registered: list[RegisteredClient]) -> None:
         """After the server's restart everyone has a minute to come back, so that no round begins with few."""
-        until = self.post.now() + RETURN_SECONDS
-        while not {seat.node for seat in seats} <= self.meet(seats) and self.post.now() < until:
-            self.post.sleep(self.post.poll)
+        until = self.transport.now() + RETURN_SECONDS
+        while (
+            not {client.node for client in registered} <= self.meet(registered)
+            and self.transport.now() < until
+        ):
+            self.transport.sleep(self.transport.poll)
 
-    def stray(self, seats: list[Seat], arrival: Arrival) -> None:
+    def stray(self, registered: list[RegisteredClient], arrival: Arrival) -> None:
         """A reply nobody waits for: a newcomer's hello, or work for a round that is over."""
         sent = arrival.sent
         if sent.kind == MessageType.QUERY:
             hello = self.hello(arrival)
             if hello is None:
                 return
-            place = clients.place_of(seats, hello.name)
+            place = clients.place_of(registered, hello.name)
             if place is None:
-                self.strangers.add(sent.node)
-                self.refuse(None, f"node {sent.node} ({hello.name!r}) has no seat among the {len(seats)}")
+                self.rejected_nodes.add(sent.node)
+                self.refuse(
+                    None, f"node {sent.node} ({hello.name!r}) has no seat among the {len(registered)}"
+                )
                 return
-            if not self._sit(seats, sent.node, hello.name):
+            if not self._sit(registered, sent.node, hello.name):
                 self.claims[sent.node] = hello.name
-                holder = seats[place].node
+                holder = registered[place].node
                 why = "whose key it is" if self.keyed else "which is still connected"
                 self.refuse(None, f"node {sent.node}: the name {hello.name!r} is node {holder}'s, {why}")
         elif sent.order is not None and not self.landing(arrival):
@@ -195,13 +202,13 @@ class Door:
             self.refuse(sent.order.client, why)
             self.late.append(arrival)
 
-    def _sit(self, seats: list[Seat], node: int, name: str) -> bool:
+    def _sit(self, registered: list[RegisteredClient], node: int, name: str) -> bool:
         """Give a node the seat of that name, if whoever has it is gone and need not come back."""
-        place = clients.place_of(seats, name)
-        if place is None or self.keyed or seats[place].node in self.post.nodes():
+        place = clients.place_of(registered, name)
+        if place is None or self.keyed or registered[place].node in self.transport.nodes():
             return False
-        self.post.forget(seats[place].node)
-        seats[place] = seats[place]._replace(node=node)
+        self.transport.forget(registered[place].node)
+        registered[place] = registered[place]._replace(node=node)
         self.notes.append(f"client {place} is back as node {node}")
         return True
 

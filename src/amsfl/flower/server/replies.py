@@ -18,7 +18,7 @@ FAILED = "failed"
 FAR = 10.0  # times the cohort's median
 
 
-class Good(NamedTuple):
+class AcceptedReply(NamedTuple):
     """A reply that passed its checks."""
 
     place: int
@@ -36,10 +36,10 @@ class Good(NamedTuple):
 def judge(
     method: Method,
     order: messages.Order,
-    model: messages.Model,
+    model: messages.GlobalModel,
     arrival: Arrival,
     wanted: Parts | None = None,
-) -> Good | str:
+) -> AcceptedReply | str:
     """The reply, or why it must not touch the model. `wanted` are the arrays of this method's uploads."""
     wanted = protocol.travelling(method, model.anchor.size) if wanted is None else wanted
     message = arrival.message
@@ -61,7 +61,7 @@ def judge(
         return f"unreadable: {error!r}"
     if method.clip:
         reply = reply._replace(reading=Reading(*map(float, of_upload(upload.delta, model.direction))))
-    lr = order.lr if order.known else None
+    lr = order.lr if order.lr_known else None
     why = reply_checks.finite(upload)
     if why:
         return why
@@ -72,7 +72,7 @@ def judge(
     sizes = (reply_checks.size(part, rate, reply.steps) for part, rate in moved)
     named = dict(zip(reply_checks.PARTS, sizes, strict=True))
     at = arrival.sent.at + arrival.seconds
-    return Good(order.client, reply, upload, named, lr, arrival.seconds, at, asked=order.steps)
+    return AcceptedReply(order.client, reply, upload, named, lr, arrival.seconds, at, asked=order.steps)
 
 
 def undone(order: messages.Order, verdict: str) -> int:
@@ -81,7 +81,7 @@ def undone(order: messages.Order, verdict: str) -> int:
 
 
 def oversized(
-    good: list[Good], model: messages.Model, sizes: dict[str, reply_checks.Sizes], limit: float
+    good: list[AcceptedReply], model: messages.GlobalModel, sizes: dict[str, reply_checks.Sizes], limit: float
 ) -> dict[int, str]:
     """Clients whose update is out of all proportion, and why; see checks.py."""
     found = {}
@@ -98,7 +98,7 @@ def oversized(
     return found
 
 
-def effective(good: list[Good]) -> Any:
+def effective(good: list[AcceptedReply]) -> Any:
     """Steps as averages count them: where an optimizer of a client's own moved it, what that amounts to.
 
     That is the client's word, so for each of its steps it is at most FAR times more or less than the others'.
@@ -113,8 +113,8 @@ def effective(good: list[Good]) -> Any:
 
 def combine(
     method: Method,
-    model: messages.Model,
-    good: list[Good],
+    model: messages.GlobalModel,
+    good: list[AcceptedReply],
     weights: Any,
     steps: Any,
     worth: Worth,

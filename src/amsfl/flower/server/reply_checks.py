@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from amsfl.core import Parts, Reading, Upload
-from amsfl.flower.messages import Buffers, Model, Order, Reply
+from amsfl.flower.messages import Buffers, GlobalModel, Order, Reply
 from amsfl.methods import Method
 
 HISTORY = 5  # rounds that the bound remembers
@@ -23,7 +23,7 @@ PARTS = ("delta", "extra", "buffers", "counters")  # what is bounded
 Sizes = list[list[float]]  # [round][client]: sizes accepted
 
 
-def reason(order: Order, model: Model, reply: Reply) -> str | None:
+def reason(order: Order, model: GlobalModel, reply: Reply) -> str | None:
     """Everything about one reply that needs no other reply to judge."""
     if reply.run != order.run:
         return f"foreign run: the reply belongs to run {reply.run!r}, this is {order.run!r}"

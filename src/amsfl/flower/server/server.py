@@ -16,18 +16,18 @@ from amsfl import methods, protocol
 from amsfl.clock import staleness
 from amsfl.core import UserError
 from amsfl.flower import messages
-from amsfl.flower.server import best_model, client_scores, clients, costs, state
+from amsfl.flower.server import best_model, client_scores, clients, costs, server_state
 from amsfl.flower.server.async_rounds import Aloft
-from amsfl.flower.server.orders import Desk
+from amsfl.flower.server.orders import OrderWriter
 from amsfl.flower.server.plan_text import explain
 from amsfl.flower.server.privacy_budget import Purse
-from amsfl.flower.server.registration import Door
+from amsfl.flower.server.registration import Registration
 from amsfl.flower.server.replies import FAILED, effective
-from amsfl.flower.server.spending import Meter, check_asked
-from amsfl.flower.server.state import Evaluate, Progress
-from amsfl.flower.server.stopping import Ending
+from amsfl.flower.server.server_state import Evaluate, ServerState
+from amsfl.flower.server.spending import SpendingMeter, check_asked
+from amsfl.flower.server.stopping import ModelScorer
 from amsfl.flower.server.sync_round import Came, Exchange, Out
-from amsfl.flower.server.transport import Post
+from amsfl.flower.server.transport import Transport
 from amsfl.flower.server.update import learn, notes
 from amsfl.planning.planner import Decision, Planner, planner, policy_of
 from amsfl.record import RoundRecord, RunWriter, Summary, check_free, create, dumps, reopen
@@ -42,7 +42,7 @@ Watch = Callable[[RoundRecord], None]
 Tell = Callable[[str], None]
 
 
-class Server:
+class FlowerServer:
     """One run over a Grid: `Server(grid, config).run()`.
 
     `evaluate(params, buffers)` scores the model on the server; `start` is the first model, asked of a
@@ -63,7 +63,7 @@ class Server:
         own: CustomParts | None = None,
         tell: Tell | None = None,
         force: bool = False,
-        form: best_model.Form | None = None,
+        form: best_model.NetworkDescription | None = None,
     ):
         self.config, self.form = config, form
         self.start, self.out, self.watch, self.tell = start, out, watch, tell
@@ -77,10 +77,12 @@ class Server:
         self.purse = Purse(config, policy)
         self.method, self.worth = in_flight(config, self.method, self.end), staleness(config.staleness)
         self.method = self.purse.guarded(self.method)
-        self.desk = Desk(config, self.method, takes_readings(config, self.method, policy), self.purse)
-        self.post = Post(grid, self.config.poll)
-        self.door = Door(
-            self.post,
+        self.orders = OrderWriter(
+            config, self.method, takes_readings(config, self.method, policy), self.purse
+        )
+        self.transport = Transport(grid, self.config.poll)
+        self.registration = Registration(
+            self.transport,
             config.clients,
             config.seed,
             self.config.patience,
@@ -89,132 +91,138 @@ class Server:
             config.batch,
             self.method.clip,
         )
-        self.exchange = Exchange(config, self.desk, self.post, self.door)
+        self.exchange = Exchange(config, self.orders, self.transport, self.registration)
         waits = self.end.kind == "all"
-        self.aloft = None if waits else Aloft(config, self.desk, self.post, self.door, self.end, policy)
-        self.ending = Ending(config, self.desk, self.post, self.door, evaluate)
+        self.aloft = (
+            None if waits else Aloft(config, self.orders, self.transport, self.registration, self.end, policy)
+        )
+        self.scorer = ModelScorer(config, self.orders, self.transport, self.registration, evaluate)
         self.writer: RunWriter | None = None
-        self.meter = Meter(config, policy, self.end)
+        self.spending = SpendingMeter(config, policy, self.end)
         check_asked(config, self.purse.whole)
         self.ahead: Out | None = None  # orders of the next round that are out already
         self.policy, self.plan_by = policy, plan_by
 
-    def _planner(self, stand: Progress) -> Planner:
-        self.purse.open(stand.seats, stand.anchor.size)
-        return self.purse.paced(self._plain(stand.seats), stand)
+    def _planner(self, state: ServerState) -> Planner:
+        self.purse.open(state.clients, state.anchor.size)
+        return self.purse.paced(self._plain(state.clients), state)
 
-    def _plain(self, seats: list[clients.Seat]) -> Planner:
-        weights = clients.weights(seats)
+    def _plain(self, registered: list[clients.RegisteredClient]) -> Planner:
+        weights = clients.weights(registered)
         if self.plan_by is not None:
             return self.plan_by(weights)
         stale, share = (self.worth, self.end.enough) if self.end.asynchronous else (None, None)
-        rows, limits = clients.believed(seats), self.meter.limits
+        rows, limits = clients.believed(registered), self.spending.limits
         return planner(self.config, self.method, self.policy, weights, rows, stale, limits, share)
 
-    def _metered(self, seats: list[clients.Seat], size: int) -> None:
-        self.door.notes += self.meter.open(seats, work_of(self.method, self.policy, size))
-        self.desk.accounts = self.meter.accounts
+    def _metered(self, registered: list[clients.RegisteredClient], size: int) -> None:
+        self.registration.notes += self.spending.open(registered, work_of(self.method, self.policy, size))
+        self.orders.accounts = self.spending.accounts
 
-    def run(self, resume: bool = False) -> tuple[Progress, list[RoundRecord]]:
+    def run(self, resume: bool = False) -> tuple[ServerState, list[RoundRecord]]:
         """All rounds, until rounds, seconds or target say stop."""
         with ExitStack() as stack:
-            stand, records = self._begin(resume, stack)
-            self._work(stand, records)
-        return stand, records
+            state, records = self._begin(resume, stack)
+            self._work(state, records)
+        return state, records
 
-    def _work(self, stand: Progress, records: list[RoundRecord]) -> None:
-        began, last_good, tries = self.post.now() - stand.elapsed, self.post.now(), 0
-        while stand.status == "running":
-            record = self._round(stand, began)
+    def _work(self, state: ServerState, records: list[RoundRecord]) -> None:
+        began, last_good, tries = self.transport.now() - state.elapsed, self.transport.now(), 0
+        while state.status == "running":
+            record = self._round(state, began)
             if record is None:
-                tries += self._all_failed(stand)
-                if self.purse.spent(stand):
-                    stand.status = "finished"
-                elif self.post.now() - last_good > self.config.patience or tries >= TRIES:
-                    stand.status = "abandoned"
-                self.post.sleep(self.config.poll)
+                tries += self._all_failed(state)
+                if self.purse.spent(state):
+                    state.status = "finished"
+                elif self.transport.now() - last_good > self.config.patience or tries >= TRIES:
+                    state.status = "abandoned"
+                self.transport.sleep(self.config.poll)
                 continue
-            last_good = self.post.now() if record.cohort else last_good
+            last_good = self.transport.now() if record.cohort else last_good
             records.append(record)
             if self.writer:
                 self.writer.append(record)
-                state.save(self.writer, stand)
+                server_state.save(self.writer, state)
             if self.watch:
                 self.watch(record)
         if self.writer:
-            summary = self.summary(stand, records)
-            self.writer.end(summary, best_model.files(self.config, stand, self.method, summary, self.form))
-        if stand.status == "abandoned":
+            summary = self.summary(state, records)
+            self.writer.end(summary, best_model.files(self.config, state, self.method, summary, self.form))
+        if state.status == "abandoned":
             what = f"Every client failed in the first round, {tries} times in a row"
             if tries < TRIES:
-                what = f"No good reply came for {self.config.patience:g} seconds after round {stand.round}"
+                what = f"No good reply came for {self.config.patience:g} seconds after round {state.round}"
             raise UserError(
                 what
-                + (f" ({self.door.refused[0]['reason']})" if self.door.refused else "")
+                + (f" ({self.registration.refused[0]['reason']})" if self.registration.refused else "")
                 + "; the record is kept: look at the SuperNodes, then run again with resume."
             )
 
-    def summary(self, stand: Progress, records: list[RoundRecord]) -> Summary:
+    def summary(self, state: ServerState, records: list[RoundRecord]) -> Summary:
         """The run in numbers, as far as it came."""
-        return state.summary(self.config, stand, records, self.method.note, self.purse.ledger)
+        return server_state.summary(self.config, state, records, self.method.note, self.purse.ledger)
 
-    def _all_failed(self, stand: Progress) -> bool:
+    def _all_failed(self, state: ServerState) -> bool:
         """Whether all clients raised, and none has ever taken a step: that is the app, not the weather."""
-        failed = {item["client"] for item in self.door.refused if item["reason"].startswith(f"{FAILED}: ")}
-        return stand.round == 0 and failed >= set(range(len(stand.seats)))
+        failed = {
+            item["client"] for item in self.registration.refused if item["reason"].startswith(f"{FAILED}: ")
+        }
+        return state.round == 0 and failed >= set(range(len(state.clients)))
 
     def _trouble(self, item: dict[str, Any]) -> None:
         """A refusal, said and written at once: the round that it belongs to may never end."""
         place = item["client"]
         name = self.names[place] if place is not None and place < len(self.names) else None
         if self.writer:
-            with (self.writer.where / state.TROUBLE).open("a", encoding="utf-8") as file:
+            with (self.writer.where / server_state.TROUBLE).open("a", encoding="utf-8") as file:
                 file.write(dumps({**item, "name": name}) + "\n")
         if self.tell:
             who = "somebody" if place is None else f"client {place}"
             named = "" if name in (None, str(place)) else f" ({name})"
             self.tell(f"  refused {who}{named}: {item['reason']}")
 
-    def _begin(self, resume: bool, stack: ExitStack) -> tuple[Progress, list[RoundRecord]]:
-        stand, records = None, list[RoundRecord]()
+    def _begin(self, resume: bool, stack: ExitStack) -> tuple[ServerState, list[RoundRecord]]:
+        state, records = None, list[RoundRecord]()
         if self.out and resume:
             self.writer = stack.enter_context(reopen(self.out, "flower"))
-            stand, records = state.load(self.writer)
+            state, records = server_state.load(self.writer)
         elif self.out:
             check_free(self.out, self.force)
-        if stand is None:
-            stand = self._fresh()
+        if state is None:
+            state = self._fresh()
             if self.out and not resume:
-                described = state.manifest(self.config, stand, self.method)
+                described = server_state.manifest(self.config, state, self.method)
                 self.writer = stack.enter_context(create(self.out, described, self.force))
-            return stand, records
-        self.names = [seat.name for seat in stand.seats]
-        self._drive(stand.seats)
-        stand.begun = stand.begun or [*stand.steps]
-        self._metered(stand.seats, stand.anchor.size)
-        self.planner = self._planner(stand)
+            return state, records
+        self.names = [client.name for client in state.clients]
+        self._drive(state.clients)
+        state.ordered_steps = state.ordered_steps or [*state.steps]
+        self._metered(state.clients, state.anchor.size)
+        self.planner = self._planner(state)
         if self.writer:
             privacy_settings.check_goes_on(self.writer.manifest.settings, self.config, self.purse.ledger)
-        stand.status = "finished" if stand.round >= self.config.last_round else "running"
+        state.status = "finished" if state.round >= self.config.last_round else "running"
         if self.writer:
-            self.writer.change(self.config.model_dump(), {}, stand.round)
+            self.writer.change(self.config.model_dump(), {}, state.round)
             self.writer.reopen_end()
-        if stand.status == "running":
-            self.door.regather(stand.seats)
-        return stand, records
+        if state.status == "running":
+            self.registration.regather(state.clients)
+        return state, records
 
-    def _drive(self, seats: list[clients.Seat]) -> None:
+    def _drive(self, registered: list[clients.RegisteredClient]) -> None:
         """Where clients bring optimizers of their own, the method in its form for those, or none at all."""
-        if any(seat.driven for seat in seats):
+        if any(client.own_optimizer for client in registered):
             self.method = in_flight(self.config, methods.driven(self.method), self.end)
-            self.desk.method, self.desk.driven = self.method, True
+            self.orders.method, self.orders.own_optimizer = self.method, True
 
-    def _fresh(self) -> Progress:
-        seats = self.door.gather()
-        self.names = [seat.name for seat in seats]
-        self._drive(seats)
+    def _fresh(self) -> ServerState:
+        registered = self.registration.gather()
+        self.names = [client.name for client in registered]
+        self._drive(registered)
         given = self.start
-        first = self.door.first_model(seats) if given is None else messages.Hello("", 0, given, {})
+        first = (
+            self.registration.first_model(registered) if given is None else messages.Hello("", 0, given, {})
+        )
         anchor, buffers = np.ascontiguousarray(first.model, np.float32), first.buffers
         server = np.asarray(self.method.init(anchor)[0], np.float32)
         if self.purse.whole and buffers:
@@ -222,31 +230,33 @@ class Server:
                 "The model's buffers (running statistics) are averaged without noise; to keep whole clients "
                 "private use a model without them, with GroupNorm or LayerNorm."
             )
-        speeds = [self.door.speeds.get(seat.name, 0.0) for seat in seats]
-        self._metered(seats, anchor.size)
-        plain = self._plain(seats)
-        more = self.desk.readings * np.array(speeds)  # the reading's gradient, after the steps
-        measured = costs.start(len(seats), speeds, (self.door.ping(seats) + more).tolist())
+        speeds = [self.registration.speeds.get(client.name, 0.0) for client in registered]
+        self._metered(registered, anchor.size)
+        plain = self._plain(registered)
+        more = self.orders.readings * np.array(speeds)  # the reading's gradient, after the steps
+        measured = costs.start(len(registered), speeds, (self.registration.ping(registered) + more).tolist())
         memory = plain.start()
-        stand = Progress(anchor, server, 0 * anchor, buffers, seats, memory, measured, self.config.seed)
-        stand.steps, stand.begun = [0] * len(seats), [0] * len(seats)
-        stand.leaves = list(first.leaves)
-        self.planner = self._planner(stand)
-        return stand
+        state = ServerState(
+            anchor, server, 0 * anchor, buffers, registered, memory, measured, self.config.seed
+        )
+        state.steps, state.ordered_steps = [0] * len(registered), [0] * len(registered)
+        state.tensors = list(first.tensors)
+        self.planner = self._planner(state)
+        return state
 
-    def _round(self, stand: Progress, began: float) -> RoundRecord | None:
+    def _round(self, state: ServerState, began: float) -> RoundRecord | None:
         """One round; None when nobody was there or nobody's work could be taken: then it is tried again."""
-        started, expected = self.post.now(), self.desk.expected(stand)
-        came = self.aloft.round(stand, self.planner, began) if self.aloft else self._whole(stand)
-        self.exchange.hear_late(stand)
-        self.purse.heard(stand, self.door.refused, self.door.undone)
-        self.door.undone = []
+        started, expected = self.transport.now(), self.orders.expected(state)
+        came = self.aloft.round(state, self.planner, began) if self.aloft else self._whole(state)
+        self.exchange.hear_late(state)
+        self.purse.heard(state, self.registration.refused, self.registration.undone)
+        self.registration.undone = []
         if came is None or not (came.good or self.purse.whole):
             return None
         decision, model, cohort, kept, good, down, took, timeline, lost = came
         taken = decision._replace(steps=np.array([item.reply.steps for item in good]))
         reading, weighed = learn(
-            stand,
+            state,
             self.method,
             self.planner,
             model,
@@ -255,22 +265,22 @@ class Server:
             good,
             self.config.poll,
             self.worth,
-            self.purse.hidden(stand),
+            self.purse.hidden(state),
         )
-        self.purse.count(stand, good)
-        self.door.notes += notes(good)
-        shares = clients.weights(stand.seats)[cohort[kept]]
+        self.purse.count(state, good)
+        self.registration.notes += notes(good)
+        shares = clients.weights(state.clients)[cohort[kept]]
         spent = {"sum": float(sum(item.seconds for item in good)), "makespan": float(took)}
-        stand.seconds = {key: stand.seconds[key] + spent[key] for key in spent}
+        state.seconds = {key: state.seconds[key] + spent[key] for key in spent}
         sizes = [protocol.weight(part) for item in good for part in item.reply.parts.values()]
-        bill = self.meter.bill(cohort[kept], taken.steps, lost, float(sum(sizes)) + down)
-        stand.spent = {name: stand.spent.get(name, 0.0) + each for name, each in bill.items()}
-        told = {} if self.purse.whole else client_scores.training(good, stand.seats, self.door)
-        metrics = self.ending.judge(stand, began, self._next(stand)) | told
+        bill = self.spending.bill(cohort[kept], taken.steps, lost, float(sum(sizes)) + down)
+        state.spent = {name: state.spent.get(name, 0.0) + each for name, each in bill.items()}
+        told = {} if self.purse.whole else client_scores.training(good, state.clients, self.registration)
+        metrics = self.scorer.judge(state, began, self._next(state)) | told
         mix = counted(self.method, shares, effective(good))
         record = RoundRecord(
-            stand.round,
-            dict(stand.seconds),
+            state.round,
+            dict(state.seconds),
             spent,
             float(decision.predicted_seconds),
             metrics,
@@ -279,44 +289,46 @@ class Server:
             None if decision.lr is None else float(np.mean(decision.lr)),
             float(sum(sizes)),
             down,
-            {name: column.tolist() for name, column in reading._asdict().items() if self.desk.readings},
+            {name: column.tolist() for name, column in reading._asdict().items() if self.orders.readings},
             self._explained(explain(decision, cohort, kept, good, expected))
-            | self.meter.each(cohort[kept], taken.steps),
-            {"seconds": self.post.now() - started, "elapsed": stand.elapsed},
+            | self.spending.each(cohort[kept], taken.steps),
+            {"seconds": self.transport.now() - started, "elapsed": state.elapsed},
             [share * self.worth(item.age) for share, item in zip(mix, good, strict=bool(mix))],
             by_rule(shares, weighed),
             joules=bill.get("joules"),
             cost=bill.get("cost"),
-            epsilon=self.purse.ledger.bounds(self.purse.used(stand)),
+            epsilon=self.purse.ledger.bounds(self.purse.used(state)),
             **timeline,
         )
-        stand.refused += len(self.door.refused)  # now: what came late may be heard while the model is scored
-        self.door.refused, self.door.notes = [], []
+        state.refused += len(
+            self.registration.refused
+        )  # now: what came late may be heard while the model is scored
+        self.registration.refused, self.registration.notes = [], []
         return record
 
-    def _whole(self, stand: Progress) -> Came | None:
+    def _whole(self, state: ServerState) -> Came | None:
         """A round that waits for all, as long as a round waits. Its orders may be out already."""
         out, self.ahead = self.ahead, None
-        out = out or self._ordered(stand, self.door.meet(stand.seats))
+        out = out or self._ordered(state, self.registration.meet(state.clients))
         if out is None:
-            return self._nobody(stand) if self.purse.whole else None
-        return self.exchange.hear(stand, out)
+            return self._nobody(state) if self.purse.whole else None
+        return self.exchange.hear(state, out)
 
-    def _ordered(self, stand: Progress, here: set[int]) -> Out | None:
+    def _ordered(self, state: ServerState, here: set[int]) -> Out | None:
         """Orders to a cohort of those who are here; None where there is none."""
         if self.purse.whole:
-            cohort = self.purse.drawn(stand, here)
+            cohort = self.purse.drawn(state, here)
         else:
-            able = self.purse.able(stand, here)
-            cohort = clients.draw(stand.seats, able, self.config.cohort, self.config.seed, stand.round)
-        self.exchange.hear_late(stand)
+            able = self.purse.able(state, here)
+            cohort = clients.draw(state.clients, able, self.config.cohort, self.config.seed, state.round)
+        self.exchange.hear_late(state)
         if not len(cohort):
             return None
-        expected = self.desk.expected(stand)
-        planned = self.planner.decide(stand.memory, stand.round, cohort, expected)
-        return self.exchange.send(stand, planned, cohort, expected)
+        expected = self.orders.expected(state)
+        planned = self.planner.decide(state.memory, state.round, cohort, expected)
+        return self.exchange.send(state, planned, cohort, expected)
 
-    def _next(self, stand: Progress) -> Callable[[], None]:
+    def _next(self, state: ServerState) -> Callable[[], None]:
         """Sends the next round's orders while this one's model is scored: plans do not go by scores.
 
         Not where scores may end the run (the orders would be for nothing), where orders cost privacy, nor
@@ -324,22 +336,22 @@ class Server:
         """
         config, purse = self.config, self.purse
         by_scores = bool(config.stop_after) or (config.target is not None and config.stop_at_target)
-        state = sum(part.size for part in protocol.fresh(self.method, stand.anchor))
+        state = sum(part.size for part in protocol.fresh(self.method, state.anchor))
         if self.aloft or by_scores or purse.whole or purse.clip or state:
             return lambda: None
-        here = self.door.meet(stand.seats)  # before they are asked for scores
+        here = self.registration.meet(state.clients)  # before they are asked for scores
 
         def send() -> None:
-            self.ahead = self._ordered(stand, here)
-            self.post.ahead |= self.ahead.ids if self.ahead else set()
+            self.ahead = self._ordered(state, here)
+            self.transport.ahead |= self.ahead.ids if self.ahead else set()
 
         return send
 
-    def _nobody(self, stand: Progress) -> Came:
+    def _nobody(self, state: ServerState) -> Came:
         """A round of nobody, where chance alone says who is in."""
-        model = messages.Model(stand.anchor, stand.server, stand.step, stand.buffers)
+        model = messages.GlobalModel(state.anchor, state.server, state.step, state.buffers)
         nobody = np.zeros(0, int)
         return Came(Decision(nobody, self.config.lr, 0.0, {}), model, nobody, [], [], 0.0, 0.0)
 
     def _explained(self, own: dict[str, Any]) -> dict[str, Any]:
-        return own | {"refused": list(self.door.refused), "notes": list(self.door.notes)}
+        return own | {"refused": list(self.registration.refused), "notes": list(self.registration.notes)}

@@ -13,7 +13,7 @@ from amsfl import clock
 from amsfl.clock import RoundEnd, Work
 from amsfl.clock.spending import MEGABYTE, Account, accounts
 from amsfl.core import UserError
-from amsfl.flower.server.clients import Seat
+from amsfl.flower.server.clients import RegisteredClient
 from amsfl.schedule import Policy
 from amsfl.settings.limits import limits_of
 from amsfl.simulation import ServeConfig
@@ -22,7 +22,7 @@ KINDS = {"joules": ("joules_step", "joules_mb"), "cost": ("cost_mb",)}  # what t
 Lost = Sequence[tuple[int, int]]  # client, steps: work that came to nothing
 
 
-class Meter:
+class SpendingMeter:
     """The clients' accounts, and the limits on a round that the settings give."""
 
     def __init__(self, config: ServeConfig, policy: Policy, end: RoundEnd):
@@ -30,24 +30,26 @@ class Meter:
         self.accounts: Mapping[str, Account] = {}
         self.limits: dict[str, float] = {}
 
-    def open(self, seats: Sequence[Seat], job: Work) -> list[str]:
+    def open(self, registered: Sequence[RegisteredClient], job: Work) -> list[str]:
         """When everybody has a seat; notes on what cannot be known."""
         known, notes = dict[str, Any](), list[str]()
         for kind, names in KINDS.items():
-            silent = [seat.name for seat in seats if not any(name in seat.spends for name in names)]
+            silent = [
+                client.name for client in registered if not any(name in client.spends for name in names)
+            ]
             if not silent:
-                said = {name: [seat.spends.get(name, 0.0) for seat in seats] for name in names}
+                said = {name: [client.spends.get(name, 0.0) for client in registered] for name in names}
                 known |= {name: np.array(column) for name, column in said.items()}
-            elif len(silent) < len(seats):
+            elif len(silent) < len(registered):
                 notes.append(
-                    f"{kind} are not counted: {len(silent)} of {len(seats)} clients do not say theirs"
+                    f"{kind} are not counted: {len(silent)} of {len(registered)} clients do not say theirs"
                 )
-        self.accounts = accounts(len(seats), known, job)
+        self.accounts = accounts(len(registered), known, job)
         missing = (
             "not every client says what it spends; give each SuperNode joules-step and joules-mb in its "
             "--node-config, or amsfl deploy a --profile with the columns joules_step and joules_mb."
         )
-        cohort = self.config.cohort or len(seats)
+        cohort = self.config.cohort or len(registered)
         self.limits = limits_of(self.config, self.accounts, self.policy, cohort, self.end, missing)
         return notes
 

@@ -8,20 +8,27 @@ import numpy as np
 from amsfl.core import UserError
 from amsfl.core.scores import usual
 from amsfl.flower.messages import Vector
-from amsfl.flower.server import best_model, client_scores, state
-from amsfl.flower.server.orders import Desk
-from amsfl.flower.server.registration import Door
-from amsfl.flower.server.state import Evaluate, Progress
-from amsfl.flower.server.transport import Post
+from amsfl.flower.server import best_model, client_scores, server_state
+from amsfl.flower.server.orders import OrderWriter
+from amsfl.flower.server.registration import Registration
+from amsfl.flower.server.server_state import Evaluate, ServerState
+from amsfl.flower.server.transport import Transport
 from amsfl.settings.limits import over_limit
 from amsfl.simulation import ServeConfig
 
 
-class Ending:
+class ModelScorer:
     """Scores the model where scores are due, and sets the run's status by them and by the time."""
 
-    def __init__(self, config: ServeConfig, desk: Desk, post: Post, door: Door, evaluate: Evaluate | None):
-        self.config, self.desk, self.post, self.door = config, desk, post, door
+    def __init__(
+        self,
+        config: ServeConfig,
+        orders: OrderWriter,
+        transport: Transport,
+        registration: Registration,
+        evaluate: Evaluate | None,
+    ):
+        self.config, self.orders, self.transport, self.registration = config, orders, transport, registration
         self.evaluate = evaluate
         if config.stop_after and evaluate is None and not config.evaluate_clients:
             raise UserError(
@@ -30,43 +37,45 @@ class Ending:
             )
 
     def judge(
-        self, stand: Progress, began: float, go_on: Callable[[], None] = lambda: None
+        self, state: ServerState, began: float, go_on: Callable[[], None] = lambda: None
     ) -> dict[str, dict[str, Any]]:
         """Scores by split. Where the run is not over `go_on` is called as soon as clients were asked: what it
         sends them is behind the question, and they need not wait for the server's own scores."""
         config = self.config
-        over = stand.round >= config.last_round
-        over |= config.seconds is not None and self.post.now() - began >= config.seconds
-        over |= self.desk.purse.spent(stand)
-        over |= over_limit(config, stand.spent) is not None
-        scored = self.desk.method.model(stand.anchor, stand.server)
-        metrics = self._scores(stand, scored, over, go_on)
-        over |= best_model.judge(stand, scored, metrics, config)
-        found = state.deciding_split(metrics)
+        over = state.round >= config.last_round
+        over |= config.seconds is not None and self.transport.now() - began >= config.seconds
+        over |= self.orders.purse.spent(state)
+        over |= over_limit(config, state.spent) is not None
+        scored = self.orders.method.model(state.anchor, state.server)
+        metrics = self._scores(state, scored, over, go_on)
+        over |= best_model.judge(state, scored, metrics, config)
+        found = server_state.deciding_split(metrics)
         if found and best_model.score(metrics, config) is None:
             name = best_model.judged_by(found, config)[0]
-            self.door.notes.append(f"no score {name!r} to find the best round by, of {sorted(found)}")
-        stand.elapsed = self.post.now() - began
+            self.registration.notes.append(f"no score {name!r} to find the best round by, of {sorted(found)}")
+        state.elapsed = self.transport.now() - began
         score = usual(config.score, found)
         if score and score.met(found, config.target):
-            reached = {**stand.seconds, **stand.spent, "elapsed": stand.elapsed, "rounds": stand.round}
-            stand.reached = stand.reached or reached
+            reached = {**state.seconds, **state.spent, "elapsed": state.elapsed, "rounds": state.round}
+            state.reached = state.reached or reached
             over |= config.stop_at_target
-        stand.status = "finished" if over else "running"
-        if not np.isfinite(stand.anchor).all():
-            stand.status = "diverged"
+        state.status = "finished" if over else "running"
+        if not np.isfinite(state.anchor).all():
+            state.status = "diverged"
         return metrics
 
     def _scores(
-        self, stand: Progress, scored: Vector, over: bool, go_on: Callable[[], None]
+        self, state: ServerState, scored: Vector, over: bool, go_on: Callable[[], None]
     ) -> dict[str, dict[str, Any]]:
         config, metrics, asked = self.config, dict[str, dict[str, Any]](), None
-        if config.evaluate_clients and (over or stand.round % config.evaluate_clients == 0):
-            asked = client_scores.ask(self.post, self.desk, stand, scored)
+        if config.evaluate_clients and (over or state.round % config.evaluate_clients == 0):
+            asked = client_scores.ask(self.transport, self.orders, state, scored)
         if not over:
             go_on()
-        if self.evaluate and (over or stand.round % config.eval_every == 0):
-            metrics |= client_scores.checked(self.evaluate(scored, stand.buffers))
+        if self.evaluate and (over or state.round % config.eval_every == 0):
+            metrics |= client_scores.checked(self.evaluate(scored, state.buffers))
         if asked is not None:
-            metrics |= client_scores.hear(self.post, self.door, stand, asked, config.evaluate_quorum)
+            metrics |= client_scores.hear(
+                self.transport, self.registration, state, asked, config.evaluate_quorum
+            )
         return metrics

@@ -22,7 +22,7 @@ LOOK_AROUND = 2.0  # seconds between two looks at who is still connected
 Letter = tuple[int, Order | None, RecordDict]  # node, what is asked of it, the records
 
 
-class Sent(NamedTuple):
+class SentMessage(NamedTuple):
     node: int
     kind: str  # a Flower message type: query, train, evaluate
     order: Order | None
@@ -30,7 +30,7 @@ class Sent(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    sent: Sent
+    sent: SentMessage
     message: Message
     seconds: float  # from push to pull
 
@@ -42,7 +42,7 @@ def gone(message: Message) -> bool:
     return message.has_error() and message.error.code in lost
 
 
-class Post:
+class Transport:
     """Who was sent what, and what came back."""
 
     def __init__(
@@ -53,7 +53,7 @@ class Post:
         sleep: Callable[[float], None] = time.sleep,
     ):
         self.grid, self.poll, self.now, self.sleep = grid, poll, now, sleep
-        self.waiting: dict[str, Sent] = {}
+        self.waiting: dict[str, SentMessage] = {}
         self.ahead: set[str] = set()  # messages of the next round: their replies wait for it
         self.early: dict[str, Arrival] = {}  # and those that have come
 
@@ -77,7 +77,7 @@ class Post:
             ids = list(self.grid.push_messages(messages))
         for key, (node, order, _) in zip(ids, todo, strict=False):
             if key:
-                self.waiting[key] = Sent(node, kind, order, sent_at)
+                self.waiting[key] = SentMessage(node, kind, order, sent_at)
         return {key for key in ids if key}
 
     def pull(self) -> list[Arrival]:

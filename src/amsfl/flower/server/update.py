@@ -8,20 +8,20 @@ from amsfl.clock.round_end import Worth
 from amsfl.core import Reading
 from amsfl.flower import messages
 from amsfl.flower.server import clients, costs, reply_checks
-from amsfl.flower.server.replies import Good, combine, effective
-from amsfl.flower.server.state import Progress
+from amsfl.flower.server.replies import AcceptedReply, combine, effective
+from amsfl.flower.server.server_state import ServerState
 from amsfl.methods import Method
 from amsfl.planning.planner import Decision, Planner
 
 
 def learn(
-    stand: Progress,
+    state: ServerState,
     method: Method,
     planner: Planner,
-    model: messages.Model,
+    model: messages.GlobalModel,
     who: Any,
     taken: Decision,
-    good: list[Good],
+    good: list[AcceptedReply],
     poll: float,
     worth: Worth,
     hidden: tuple[Any, Any] | None = None,
@@ -30,19 +30,19 @@ def learn(
 
     `who` are the clients of `good`, `taken` is the plan with the steps that they ran.
     """
-    shares = clients.weights(stand.seats)[who]
-    stand.anchor, stand.server, stand.buffers, weighed = combine(
+    shares = clients.weights(state.clients)[who]
+    state.anchor, state.server, state.buffers, weighed = combine(
         method, model, good, shares, effective(good), worth, hidden
     )
-    stand.step = stand.anchor - model.anchor
+    state.step = state.anchor - model.anchor
     columns = ([item.reply.reading[place] for item in good] for place in range(len(Reading._fields)))
     reading = Reading(*(np.array(column, float) for column in columns))
     if good:
-        stand.memory = planner.learn(stand.memory, who, taken, reading)
+        state.memory = planner.learn(state.memory, who, taken, reading)
     for item in good:
         reply = item.reply
-        stand.measured = costs.observe(
-            stand.measured,
+        state.measured = costs.observe(
+            state.measured,
             item.place,
             reply.steps,
             reply.step_seconds,
@@ -50,16 +50,16 @@ def learn(
             poll,
             method.combine is not None,
         )
-        stand.seats[item.place] = stand.seats[item.place]._replace(accepted=reply.round)
-        stand.steps[item.place] += reply.steps
-    for part in stand.sizes:
+        state.clients[item.place] = state.clients[item.place]._replace(accepted=reply.round)
+        state.steps[item.place] += reply.steps
+    for part in state.sizes:
         sizes = [item.sizes[part] for item in good if item.lr is not None]
-        stand.sizes[part] = reply_checks.remember(stand.sizes[part], sizes)
-    stand.round += 1
+        state.sizes[part] = reply_checks.remember(state.sizes[part], sizes)
+    state.round += 1
     return reading, weighed
 
 
-def notes(good: list[Good]) -> list[str]:
+def notes(good: list[AcceptedReply]) -> list[str]:
     """What must be known of clients whose work was taken all the same."""
     gone = [item.place for item in good if item.reply.lost_state]
     left_out = [(item.place, item.reply.skipped) for item in good if item.reply.skipped]

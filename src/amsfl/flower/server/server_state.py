@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from amsfl.core.scores import usual
-from amsfl.flower.messages import Buffers, Leaf, Vector
-from amsfl.flower.server.clients import Seat
-from amsfl.flower.server.costs import Measured
+from amsfl.flower.messages import Buffers, TensorSpec, Vector
+from amsfl.flower.server.clients import RegisteredClient
+from amsfl.flower.server.costs import MeasuredCosts
 from amsfl.flower.server.reply_checks import PARTS, Sizes
 from amsfl.methods import Method
 from amsfl.planning.planner import Memory
@@ -25,29 +25,33 @@ BUFFER, BEST_BUFFER = "buffer.", "best-buffer."
 
 
 @dataclass
-class Progress:
+class ServerState:
     """The fields up to `local` are those of a simulated trial, so that readers of a folder find them."""
 
     anchor: Vector
     server: Vector
     step: Vector  # the last global step
     buffers: Buffers
-    seats: list[Seat]
+    clients: list[RegisteredClient]
     memory: Memory  # the planner's
-    measured: Measured
+    measured: MeasuredCosts
     seed: int
     run: str = field(default_factory=lambda: uuid.uuid4().hex[:16])
     round: int = 0
     seconds: dict[str, float] = field(default_factory=lambda: {"sum": 0.0, "makespan": 0.0})
     elapsed: float = 0.0  # wall-clock seconds since the start, pauses between server lives left out
     steps: list[int] = field(default_factory=list)
-    begun: list[int] = field(default_factory=list)  # by client: steps that were asked for, as far as is known
+    ordered_steps: list[int] = field(
+        default_factory=list
+    )  # by client: steps that were asked for, as far as is known
     status: str = "running"
     spent: dict[str, float] = field(default_factory=dict)  # joules, megabytes, cost so far
     reached: dict[str, float] | None = None
     sizes: dict[str, Sizes] = field(default_factory=lambda: {part: [] for part in PARTS})
     refused: int = 0
-    leaves: list[Leaf] = field(default_factory=list)  # names of the model's tensors, where somebody told them
+    tensors: list[TensorSpec] = field(
+        default_factory=list
+    )  # names of the model's tensors, where somebody told them
     best: Vector = field(default_factory=lambda: np.zeros(0, np.float32))  # the model of the best round
     best_buffers: Buffers = field(default_factory=dict)
     best_round: int = 0
@@ -59,14 +63,14 @@ ARRAYS = ("anchor", "server", "step", "buffers", "best", "best_buffers")
 TRIAL = ("seed", "memory", "round", "seconds", "steps", "status", "reached")
 
 
-def manifest(config: ServeConfig, stand: Progress, method: Method) -> Manifest:
+def manifest(config: ServeConfig, state: ServerState, method: Method) -> Manifest:
     """record.json of a run on real clients: whose data it is from, only they know."""
     settings = config.model_dump()
     made = {
         "model": config.model,
-        "parameters": int(stand.anchor.size),
-        "buffers": {name: f"{part.dtype} {part.shape}" for name, part in stand.buffers.items()},
-        "clients": len(stand.seats),
+        "parameters": int(state.anchor.size),
+        "buffers": {name: f"{part.dtype} {part.shape}" for name, part in state.buffers.items()},
+        "clients": len(state.clients),
     }
     return Manifest(
         kind="flower",
@@ -77,25 +81,25 @@ def manifest(config: ServeConfig, stand: Progress, method: Method) -> Manifest:
         made_from=made,
         about={
             "data": {"name": config.data, "synthetic": False, "note": ""},
-            "clients": {"names": [seat.name for seat in stand.seats]},
+            "clients": {"names": [client.name for client in state.clients]},
         },
     )
 
 
-def save(writer: RunWriter, stand: Progress) -> None:
+def save(writer: RunWriter, state: ServerState) -> None:
     """A checkpoint as a simulation writes it (one trial), with Flower's own facts under `flower`."""
-    arrays = {name: getattr(stand, name)[None] for name in ("anchor", "server", "step")}
+    arrays = {name: getattr(state, name)[None] for name in ("anchor", "server", "step")}
     arrays |= dict.fromkeys(("client", "memory"), np.zeros((1, 0, 0), np.float32))  # stays with the clients
-    arrays |= {BUFFER + name: np.array(part, order="C") for name, part in stand.buffers.items()}
-    arrays |= {BEST_BUFFER + name: np.array(part, order="C") for name, part in stand.best_buffers.items()}
-    arrays["best"] = stand.best
-    host = {key: plain(part) for key, part in vars(stand).items() if key not in (*ARRAYS, "memory")}
-    host["memory"] = stand.memory.dump()
+    arrays |= {BUFFER + name: np.array(part, order="C") for name, part in state.buffers.items()}
+    arrays |= {BEST_BUFFER + name: np.array(part, order="C") for name, part in state.best_buffers.items()}
+    arrays["best"] = state.best
+    host = {key: plain(part) for key, part in vars(state).items() if key not in (*ARRAYS, "memory")}
+    host["memory"] = state.memory.dump()
     trial = {"index": 0, "local": None} | {key: host.pop(key) for key in TRIAL}
-    writer.checkpoint(Checkpoint(stand.round, arrays, trial | {"flower": host}))
+    writer.checkpoint(Checkpoint(state.round, arrays, trial | {"flower": host}))
 
 
-def load(writer: RunWriter) -> tuple[Progress | None, list[RoundRecord]]:
+def load(writer: RunWriter) -> tuple[ServerState | None, list[RoundRecord]]:
     """The standing of the last finished round; the record is cut back to it."""
     point = writer.last_checkpoint()
     records = writer.go_on(point)
@@ -104,25 +108,25 @@ def load(writer: RunWriter) -> tuple[Progress | None, list[RoundRecord]]:
     rest = point.host["flower"]
     rest |= {key: point.host[key] for key in TRIAL}
     rest |= {name: point.arrays[name][0] for name in ("anchor", "server", "step")}
-    rest["seats"] = [from_plain(Seat, seat) for seat in rest["seats"]]
-    rest["measured"] = from_plain(Measured, rest["measured"])
+    rest["seats"] = [from_plain(RegisteredClient, client) for client in rest["seats"]]
+    rest["measured"] = from_plain(MeasuredCosts, rest["measured"])
     rest["memory"] = Memory.load(rest["memory"])
-    rest["leaves"] = [from_plain(Leaf, leaf) for leaf in rest["leaves"]]
+    rest["tensors"] = [from_plain(TensorSpec, leaf) for leaf in rest["tensors"]]
     rest["best"] = point.arrays["best"]
     for key, prefix in (("buffers", BUFFER), ("best_buffers", BEST_BUFFER)):
         held = {name: part for name, part in point.arrays.items() if name.startswith(prefix)}
         rest[key] = {name.removeprefix(prefix): part for name, part in held.items()}
-    return Progress(**rest), records
+    return ServerState(**rest), records
 
 
 def summary(
-    config: ServeConfig, stand: Progress, rounds: list[RoundRecord], note: str, book: Ledger
+    config: ServeConfig, state: ServerState, rounds: list[RoundRecord], note: str, book: Ledger
 ) -> Summary:
     """summary.json, as a simulated run's."""
-    taken = privacy_settings.used(book, stand.begun, stand.round)
+    taken = privacy_settings.used(book, state.ordered_steps, state.round)
     spent = privacy_settings.spent(book, taken)
-    over = f"Every client's epsilon was spent after {stand.round} rounds." if spent else ""
-    sites = ["every client"] if book.whole else [seat.name for seat in stand.seats]
+    over = f"Every client's epsilon was spent after {state.round} rounds." if spent else ""
+    sites = ["every client"] if book.whole else [client.name for client in state.clients]
     last: Metrics = {}
     for record in rounds:
         last = last | record.metrics  # not every split is scored in every round
@@ -131,33 +135,33 @@ def summary(
         data=config.data,
         synthetic=False,
         note=" ".join(filter(None, [note, over])),
-        seed=stand.seed,
-        status=stand.status,
-        rounds=stand.round,
+        seed=state.seed,
+        status=state.status,
+        rounds=state.round,
         accuracy=deciding_split(last).get("accuracy"),
         test_accuracy=last.get("test", {}).get("accuracy"),
         metrics=last,
         local_accuracy=None,
         score=config.score or _usual(last),
         clock=config.clock,
-        virtual_seconds=stand.seconds[config.clock],
-        virtual_seconds_by_clock=stand.seconds,
+        virtual_seconds=state.seconds[config.clock],
+        virtual_seconds_by_clock=state.seconds,
         target=config.target,
-        seconds_to_target=stand.reached["elapsed"] if stand.reached else None,
-        rounds_to_target=int(stand.reached["rounds"]) if stand.reached else None,
-        steps={seat.name: steps for seat, steps in zip(stand.seats, stand.steps, strict=True)},
+        seconds_to_target=state.reached["elapsed"] if state.reached else None,
+        rounds_to_target=int(state.reached["rounds"]) if state.reached else None,
+        steps={client.name: steps for client, steps in zip(state.clients, state.steps, strict=True)},
         epsilon=dict(zip(sites, book.spent(taken), strict=False)),
         noise={name: site.noise for name, site in zip(sites, book.sites, strict=False)},
         bytes_up=sum(record.bytes_up for record in rounds),
         bytes_down=sum(record.bytes_down for record in rounds),
-        refused=stand.refused,
-        joules=stand.spent.get("joules"),
-        cost=stand.spent.get("cost"),
-        joules_to_target=stand.reached.get("joules") if stand.reached else None,
-        megabytes_to_target=stand.reached.get("megabytes") if stand.reached else None,
+        refused=state.refused,
+        joules=state.spent.get("joules"),
+        cost=state.spent.get("cost"),
+        joules_to_target=state.reached.get("joules") if state.reached else None,
+        megabytes_to_target=state.reached.get("megabytes") if state.reached else None,
         wall={
-            "seconds": stand.elapsed,
-            "client_steps_per_second": sum(stand.steps) / max(stand.elapsed, 1e-9),
+            "seconds": state.elapsed,
+            "client_steps_per_second": sum(state.steps) / max(state.elapsed, 1e-9),
         },
     )
 

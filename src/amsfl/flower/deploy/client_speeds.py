@@ -16,13 +16,13 @@ SPENDS = {*SPENDING, "epsilon"}
 RUN = ("resume", "force", "track")  # what is asked of one start, and is no setting of the run
 
 
-class Handicaps(NamedTuple):
+class ClientSpeeds(NamedTuple):
     slowdowns: list[float]  # how many times slower than the fastest each client is
     step_seconds: float  # of the fastest one's step
     spends: list[dict[str, float]] = []  # noqa: RUF012 (nobody changes it); what each says of joules, money and privacy
 
 
-def handicaps(settings: Mapping[str, Any], path: Path) -> Handicaps:
+def speeds_by_name(settings: Mapping[str, Any], path: Path) -> ClientSpeeds:
     """What a table says of each client's speed, and of what it spends.
 
     Links are real here, so the table's other columns have no effect.
@@ -33,7 +33,7 @@ def handicaps(settings: Mapping[str, Any], path: Path) -> Handicaps:
     return _slowed(table, table.of(len(names) or config.clients, names).columns)
 
 
-def in_order(path: Path) -> Handicaps:
+def speeds_in_order(path: Path) -> ClientSpeeds:
     """The same for an app of the user's own, whose clients have numbers: the table's rows in their order."""
     table = _table(path)
     if table.clients:
@@ -50,11 +50,11 @@ def _table(path: Path) -> Sites:
     return table
 
 
-def _slowed(table: Sites, columns: Mapping[str, Any]) -> Handicaps:
+def _slowed(table: Sites, columns: Mapping[str, Any]) -> ClientSpeeds:
     unused, seconds = table.unused({"step_seconds", *SPENDS}), columns["step_seconds"]
     if unused:
         warnings.warn(unused, Remark, stacklevel=2)
     fastest = float(seconds.min())
     known = {name: columns[name].tolist() for name in sorted(SPENDS & {*columns})}
     said = [{name: column[place] for name, column in known.items()} for place in range(len(seconds))]
-    return Handicaps([float(each) for each in seconds / fastest], fastest, said if known else [])
+    return ClientSpeeds([float(each) for each in seconds / fastest], fastest, said if known else [])
