@@ -56,7 +56,7 @@ from flwr.app import ConfigRecord, Message
 from flwr.clientapp import ClientApp
 from flwr.serverapp import ServerApp
 
-from amsfl.flower import wire
+from amsfl.flower import messages
 from amsfl.flower.client.app import NumpyTrainer, client_app
 
 BATCH, LR, STEPS = 16, 0.1, [[3, 1, 5], [2, 4, 1]]
@@ -93,11 +93,11 @@ def through_jax(context):
 def poison(reply, context):
     """Client 1 of scene `faults` lies in another way every round."""
     number, content = int(reply.content["echo"]["round"]), reply.content
-    delta = wire.arrays(content, "upload")["delta"]
+    delta = messages.arrays(content, "upload")["delta"]
     if number == 1:
-        content["upload"] = wire.pack_arrays({"delta": delta * np.float32("nan"), "extra": delta[:0]})
+        content["upload"] = messages.pack_arrays({"delta": delta * np.float32("nan"), "extra": delta[:0]})
     elif number == 2:
-        content["upload"] = wire.pack_arrays({"delta": delta[1:], "extra": delta[:0]})
+        content["upload"] = messages.pack_arrays({"delta": delta[1:], "extra": delta[:0]})
     elif number == 3:
         content["echo"] = ConfigRecord({**dict(content["echo"]), "round": 0})
 

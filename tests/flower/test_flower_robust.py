@@ -108,7 +108,7 @@ STRANGERS = """
 import numpy as np
 from flwr.clientapp import ClientApp
 
-from amsfl.flower import NumpyTrainer, numpy_client, wire
+from amsfl.flower import NumpyTrainer, numpy_client, messages
 
 
 def make(context):
@@ -124,8 +124,8 @@ class Strange(ClientApp):
     def __call__(self, message, context):
         answer = self.honest(message, context)
         if message.metadata.message_type == "train" and context.node_config["partition-id"] == 4:
-            reply = wire.unpack_reply(answer.content)
-            answer.content = wire.pack_reply(reply._replace(parts={"delta": -3 * reply.parts["delta"]}))
+            reply = messages.unpack_reply(answer.content)
+            answer.content = messages.pack_reply(reply._replace(parts={"delta": -3 * reply.parts["delta"]}))
         return answer
 
 

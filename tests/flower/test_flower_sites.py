@@ -705,13 +705,13 @@ app = numpy_client(lambda context: NumpyTrainer(4, start, gradient))"""
 import sys
 import numpy as np
 from flwr.app import Message
-from amsfl.flower import NumpyTrainer, numpy_client, torch_client, wire
+from amsfl.flower import NumpyTrainer, messages, numpy_client, torch_client
 from amsfl.flower.in_process import InProcessGrid
 {make}
 grid = InProcessGrid(app, [{{"partition-id": 0}}])
 zero = np.zeros({6 if kind == "torch" else 2}, np.float32)
-order = wire.Order("run", 0, -1, 0, 2, 9.0, 0.1, True, 4, 0, "amsfl", {{}}, "", True)
-reply = grid.answer(Message(wire.pack_order(order, wire.Model(zero, zero, zero, {{}})), 1000, "train"))
+order = messages.Order("run", 0, -1, 0, 2, 9.0, 0.1, True, 4, 0, "amsfl", {{}}, "", True)
+reply = grid.answer(Message(messages.pack_order(order, messages.GlobalModel(zero, zero, zero, {{}})), 1000, "train"))
 assert not reply.has_error(), reply.error
 print(*[name for name in ("jax", "torch", "sklearn", "pandas", "matplotlib") if name in sys.modules])
 """
