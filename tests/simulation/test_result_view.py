@@ -12,7 +12,7 @@ from federation_small import SMALL, own_data
 import amsfl
 from amsfl.core import Remark, UserError
 from amsfl.study import sweep as sweeps
-from amsfl.track import Begun, Told, Tracker, make, numbers, tracking
+from amsfl.track import RunCallbacks, RunInfo, Tracker, make, numbers, tracking
 
 pandas = pytest.importorskip("pandas", reason="pip install 'amsfl[frames]'")
 
@@ -176,15 +176,15 @@ def test_wandb_takes_a_run_offline(tmp_path, monkeypatch):
 def test_a_tracker_that_fails_does_not_lose_the_run():
     heard = []
 
-    def begin(begun: Begun) -> Told:
+    def begin(begun: RunInfo) -> RunCallbacks:
         def on_round(record):
             heard.append(record.round)
             if record.round == 2:
                 raise ConnectionError("the server is down\nand more")
 
-        return Told(on_round, heard.append)
+        return RunCallbacks(on_round, heard.append)
 
-    def never(begun: Begun) -> Told:
+    def never(begun: RunInfo) -> RunCallbacks:
         raise OSError("no such place")
 
     with pytest.warns(Remark) as said:
@@ -201,7 +201,7 @@ def test_a_tracker_that_fails_does_not_lose_the_run():
 
 def test_a_stopped_run_is_closed_and_a_user_may_stop_it():
     ends = []
-    tracker = Tracker("mine", lambda begun: Told(lambda record: None, ends.append))
+    tracker = Tracker("mine", lambda begun: RunCallbacks(lambda record: None, ends.append))
 
     def stop(record):
         raise KeyboardInterrupt
@@ -215,10 +215,11 @@ def test_a_stopped_run_is_closed_and_a_user_may_stop_it():
 
 def test_trackers_by_name(tmp_path, monkeypatch):
     (tmp_path / "mine_tracks.py").write_text(
-        "from amsfl.track import Told, Tracker\n"
+        "from amsfl.track import RunCallbacks, Tracker\n"
         "heard = []\n"
         "def mine():\n"
-        "    return Tracker('mine', lambda begun: Told(lambda r: heard.append(r.round), heard.append))\n"
+        "    on_round = lambda record: heard.append(record.round)\n"
+        "    return Tracker('mine', lambda info: RunCallbacks(on_round, heard.append))\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     assert [each.name for each in make("mine_tracks:mine")] == ["mine"] and make("") == make(None) == []
@@ -234,7 +235,9 @@ def test_studies_have_a_run_a_trial(tmp_path):
     def begin(begun):
         mine = [begun.title, begun.out]
         opened.append(mine)
-        return Told(lambda record: mine.append(record.round), lambda summary: mine.append(summary.seed))
+        return RunCallbacks(
+            lambda record: mine.append(record.round), lambda summary: mine.append(summary.seed)
+        )
 
     own = {key: value for key, value in SMALL.items() if key != "method"} | {"rounds": 2}
     data = own_data(evals=own_data().evals | {"test": own_data().evals["holdout"]})
@@ -257,7 +260,7 @@ def test_servers_of_real_clients_have_trackers(tmp_path):
 
     def begin(begun):
         opened.append(begun)
-        return Told(lambda record: opened.append(numbers(record, begun.clock)), opened.append)
+        return RunCallbacks(lambda record: opened.append(numbers(record, begun.clock)), opened.append)
 
     def score(params, buffers):
         return {"holdout": {"mine": 0.25, "accuracy": 0.5}}
@@ -290,7 +293,7 @@ def test_what_trackers_are_told():
         "cost/megabytes": 2.0,
         "cost/refused": 1.0,
     }
-    with tracking([], Begun("t", {}, "sum")) as told:
+    with tracking([], RunInfo("t", {}, "sum")) as told:
         told.on_round(record)
 
 

@@ -25,7 +25,7 @@ from amsfl.simulation.rounds import begin, rehearse
 from amsfl.simulation.run_trial import drive, trial_of
 from amsfl.simulation.server_move import Trial
 from amsfl.simulation.setup import precision, prepare
-from amsfl.track import Given
+from amsfl.track import TrackerSpec
 from amsfl.track import make as track_by
 
 
@@ -35,7 +35,7 @@ def run(
     force: bool = False,
     watch: Watch | None = None,
     before: Callable[[Dataset], None] | None = None,
-    track: Given = None,
+    track: TrackerSpec = None,
     progress: bool | None = None,
     dataset: Dataset | Frame | None = None,
     network: Model | None = None,
@@ -92,7 +92,7 @@ def resume(
     dataset: Dataset | Frame | None = None,
     network: Model | None = None,
     anyway: bool = False,
-    track: Given = None,
+    track: TrackerSpec = None,
     progress: bool | None = None,
     **changes: Any,
 ) -> Result:

@@ -7,25 +7,25 @@ from pathlib import Path
 from amsfl.record import RoundRecord
 from amsfl.settings.definitions import Training
 from amsfl.simulation import progress
-from amsfl.track import Begun, Given, Told, make, tracking
+from amsfl.track import RunCallbacks, RunInfo, TrackerSpec, make, tracking
 
 Watch = Callable[[RoundRecord], None]
 
 
-def begun(config: Training, out: Path | None = None, among: str = "") -> Begun:
+def begun(config: Training, out: Path | None = None, among: str = "") -> RunInfo:
     """What trackers are told; `among` is added to the title where there are several runs."""
     words = [Path(config.data).stem[:60], config.method[:60], str(config.seed), among]
-    return Begun("-".join(filter(None, words)), config.model_dump(), config.clock, out)
+    return RunInfo("-".join(filter(None, words)), config.model_dump(), config.clock, out)
 
 
 @contextmanager
 def audience(
     config: Training,
     watch: Watch | None = None,
-    track: Given = None,
+    track: TrackerSpec = None,
     wants_line: bool | None = False,
     out: Path | None = None,
-) -> Iterator[Told]:
+) -> Iterator[RunCallbacks]:
     """One `on_round` and one `on_end` for all; the caller's own callback comes last, it may stop the run."""
     with ExitStack() as stack:
         show = stack.enter_context(progress.line(wants_line))
@@ -38,4 +38,4 @@ def audience(
             if watch:
                 watch(record)
 
-        yield Told(on_round, told.on_end)
+        yield RunCallbacks(on_round, told.on_end)

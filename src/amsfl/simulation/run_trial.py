@@ -15,7 +15,7 @@ from amsfl.simulation.rounds import rounds
 from amsfl.simulation.server_move import Trial
 from amsfl.simulation.setup import Parts
 from amsfl.simulation.summary import summarise
-from amsfl.track import Told
+from amsfl.track import RunCallbacks
 
 TABLE = "flight."  # in a checkpoint: what is under way
 
@@ -26,7 +26,7 @@ def drive(
     trial: Trial,
     done: list[RoundRecord],
     writer: RunWriter | None,
-    heard: Told,
+    heard: RunCallbacks,
     best: Best | None = None,
 ) -> Result:
     started = time.perf_counter() - sum(each.wall.get("seconds", 0.0) for each in done)

@@ -12,7 +12,7 @@ from amsfl.simulation import run_trials
 from amsfl.simulation.observers import begun
 from amsfl.study import store
 from amsfl.study.settings import CHUNK, Study
-from amsfl.track import Begun, Given, Told, make, tracking
+from amsfl.track import RunCallbacks, RunInfo, TrackerSpec, make, tracking
 
 TRACKED = "tracked"  # of a study's folder: what trackers keep beside the record
 Watch = Callable[["Unit", int, RoundRecord], None]  # unit, place in the unit, the round
@@ -81,7 +81,7 @@ def work(
     dataset: Dataset,
     units: list[Unit],
     watch: Watch | None = None,
-    track: Given = None,
+    track: TrackerSpec = None,
 ) -> Iterator[Unit]:
     """Run the units one by one; each is on the disk when it is yielded. Trackers have a run a trial."""
     trackers = make(track)
@@ -107,13 +107,13 @@ def work(
         yield unit
 
 
-def _begun(home: StudyWriter, study: Study, unit: Unit, trial: int) -> Begun:
+def _begun(home: StudyWriter, study: Study, unit: Unit, trial: int) -> RunInfo:
     config = study.config(unit.entry).model_copy(update={"seed": study.seed + trial})
     return begun(config, home.where / TRACKED / unit.entry / str(trial), unit.entry)
 
 
 def _watcher(
-    home: StudyWriter, unit: Unit, watch: Watch | None, told: Sequence[Told], key: str
+    home: StudyWriter, unit: Unit, watch: Watch | None, told: Sequence[RunCallbacks], key: str
 ) -> Callable[[int, RoundRecord], None]:
     def watcher(place: int, record: RoundRecord) -> None:
         home.running(unit.entry, unit.trials[place], store.seen(record, key))

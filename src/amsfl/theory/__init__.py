@@ -4,7 +4,7 @@ from amsfl.theory.allocation import printed_allocation, quadratic_allocation
 from amsfl.theory.check import CLAIMS, check_run
 from amsfl.theory.claim import Claim, ClaimResult, Sides, evaluate, table
 from amsfl.theory.problems import (
-    Problem,
+    FederatedProblem,
     build,
     logistic,
     quadratic,
@@ -19,7 +19,7 @@ __all__ = [
     "CLAIMS",
     "Claim",
     "ClaimResult",
-    "Problem",
+    "FederatedProblem",
     "Sides",
     "Trace",
     "build",

@@ -8,7 +8,7 @@ from amsfl.core import UserError
 from amsfl.record import MethodFacts, RoundRecord
 from amsfl.theory import allocation, assumptions, recursion, residual
 from amsfl.theory.arrays import Array
-from amsfl.theory.claim import Claim, ClaimResult, Sides, evaluate, result, untold
+from amsfl.theory.claim import Claim, ClaimResult, Sides, evaluate, result, undecided
 from amsfl.theory.readings import from_readings
 from amsfl.theory.trace import Trace
 
@@ -46,7 +46,7 @@ def inconsistency(rows: Sequence[RoundRecord], facts: MethodFacts) -> ClaimResul
         if row.mix and "weights" in row.plan
     ]
     if not moved:
-        return untold(name, where, form, "cannot be told: the record does not say how uploads were mixed")
+        return undecided(name, where, form, "cannot be told: the record does not say how uploads were mixed")
     notes = [f"largest shift {max(moved):.3f} of the total weight"]
     if facts.strides:
         notes.append("by number of steps, whatever their lengths")
@@ -82,10 +82,12 @@ def times(rows: Sequence[RoundRecord], kind: str, budget: float | None) -> list[
             f"largest overshoot {over:.3g} s",
         )
     else:
-        kept = untold("round budget", "3.4, Algorithm 1", "printed", "no budget a round was set in this run")
+        kept = undecided(
+            "round budget", "3.4, Algorithm 1", "printed", "no budget a round was set in this run"
+        )
     planned = said > 0
     if not np.any(planned):
-        return [kept, untold("round seconds", "3.4", "printed", "the plan predicted no round time")]
+        return [kept, undecided("round seconds", "3.4", "printed", "the plan predicted no round time")]
     off = np.abs(said - actual)[planned] / np.maximum(actual[planned], 1e-12)
     timed = result(
         "round seconds",
@@ -133,7 +135,7 @@ def check_run(
         return found + evaluate(CLAIMS, trace)
     told = {(r.name, r.form) for r in found}
     return found + [
-        untold(
+        undecided(
             c.name,
             c.where,
             c.form,

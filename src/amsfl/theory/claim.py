@@ -70,7 +70,7 @@ def result(
     """Judge both sides and say it in a sentence."""
     bad, slack = violations(sides, rounding)
     if not bad.size:
-        return untold(name, where, form, f"{statement}: its conditions are met nowhere in this run")
+        return undecided(name, where, form, f"{statement}: its conditions are met nowhere in this run")
     share, least, middle = float(bad.mean()), float(slack.min()), float(np.median(slack))
     said = "holds" if not share else f"violated in {int(bad.sum())} of {bad.size}, worst by {-least:.2g}"
     return ClaimResult(
@@ -87,7 +87,7 @@ def result(
     )
 
 
-def untold(name: str, where: str, form: str, why: str) -> ClaimResult:
+def undecided(name: str, where: str, form: str, why: str) -> ClaimResult:
     return ClaimResult(name, where, form, "none", None, 0, float("nan"), float("nan"), float("nan"), why)
 
 
@@ -103,7 +103,7 @@ def evaluate(claims: Iterable[Claim], trace: Trace) -> list[ClaimResult]:
     """
     weak = bool(np.any(trace.problem.convex <= 0))
     return [
-        untold(c.name, c.where, c.form, f"{c.statement}: needs strong convexity (mu > 0)")
+        undecided(c.name, c.where, c.form, f"{c.statement}: needs strong convexity (mu > 0)")
         if c.strong and weak
         else result(c.name, c.where, c.form, c.statement, c.sides(trace))
         for c in claims

@@ -13,7 +13,7 @@ from amsfl.core import UserError, nearest
 from amsfl.theory.arrays import Array, contract, total
 
 
-class Problem(NamedTuple):
+class FederatedProblem(NamedTuple):
     """Clients F_i with weights omega_i, and the constants the paper's assumptions speak of."""
 
     kind: str
@@ -66,7 +66,7 @@ def newton(
     return w
 
 
-def quadratic(hessians: Array, centres: Array, weights: Array) -> Problem:
+def quadratic(hessians: Array, centres: Array, weights: Array) -> FederatedProblem:
     """F_i(w) = (w - w_i)' H_i (w - w_i) / 2; the Hessian never changes, so M = 0.
 
     Args:
@@ -88,7 +88,7 @@ def quadratic(hessians: Array, centres: Array, weights: Array) -> Problem:
     def hess(w: Array) -> Array:
         return np.broadcast_to(hessians, (*w.shape, w.shape[-1]))
 
-    return Problem(
+    return FederatedProblem(
         "quadratic",
         {"hessians": hessians, "centres": centres, "weights": weights},
         weights,
@@ -102,7 +102,7 @@ def quadratic(hessians: Array, centres: Array, weights: Array) -> Problem:
     )
 
 
-def logistic(features: Array, labels: Array, ridge: Array, weights: Array) -> Problem:
+def logistic(features: Array, labels: Array, ridge: Array, weights: Array) -> FederatedProblem:
     """Mean of log(1 + exp(-y x'w)) over a client's rows + ridge ||w||^2 / 2, labels +-1.
 
     The sigmoid's slope is at most 1/4 and its second derivative at most 1/(6 sqrt 3), hence L and M.
@@ -142,7 +142,7 @@ def logistic(features: Array, labels: Array, ridge: Array, weights: Array) -> Pr
         return np.asarray(bend + ridge[..., None, None, None] * np.eye(dim))
 
     data = {"features": features, "labels": labels, "ridge": np.asarray(ridge), "weights": weights}
-    return Problem(
+    return FederatedProblem(
         "logistic",
         data,
         weights,
@@ -156,7 +156,7 @@ def logistic(features: Array, labels: Array, ridge: Array, weights: Array) -> Pr
     )
 
 
-def tanh(sharpness: float = 20.0) -> Problem:
+def tanh(sharpness: float = 20.0) -> FederatedProblem:
     """One client, one dimension, F'(w) = tanh(k w) / k: L = 1 whatever k, but M grows with k.
 
     Args:
@@ -177,7 +177,7 @@ def tanh(sharpness: float = 20.0) -> Problem:
         return (1 - np.tanh(k * w) ** 2)[..., None]
 
     # |F'''| = 2 k sech^2 tanh, largest where tanh^2 = 1/3.
-    return Problem(
+    return FederatedProblem(
         "tanh",
         {"sharpness": np.array(k)},
         np.ones(1),
@@ -191,7 +191,7 @@ def tanh(sharpness: float = 20.0) -> Problem:
     )
 
 
-def build(kind: str, data: dict[str, Array]) -> Problem:
+def build(kind: str, data: dict[str, Array]) -> FederatedProblem:
     """The problem as it is stored beside a recorded run.
 
     Args:
@@ -201,7 +201,11 @@ def build(kind: str, data: dict[str, Array]) -> Problem:
     Returns:
         The problem.
     """
-    makers: dict[str, Callable[..., Problem]] = {"quadratic": quadratic, "logistic": logistic, "tanh": tanh}
+    makers: dict[str, Callable[..., FederatedProblem]] = {
+        "quadratic": quadratic,
+        "logistic": logistic,
+        "tanh": tanh,
+    }
     if kind not in makers:
         raise UserError(f"The problem kind {kind!r} is not known here{nearest(kind, makers)}.")
     return makers[kind](**{name: np.asarray(value, dtype=float) for name, value in data.items()})
@@ -209,7 +213,7 @@ def build(kind: str, data: dict[str, Array]) -> Problem:
 
 def random_quadratics(
     rng: np.random.Generator, cases: int, clients: int = 4, dim: int = 3, apart: float = 1.0
-) -> Problem:
+) -> FederatedProblem:
     """Random eigenvectors, eigenvalues log-uniform in [mu, L], centres `apart` from each other.
 
     Args:
@@ -232,7 +236,7 @@ def random_quadratics(
 
 def random_logistic(
     rng: np.random.Generator, cases: int, clients: int = 3, dim: int = 3, rows: int = 12
-) -> Problem:
+) -> FederatedProblem:
     """Gaussian features, a different true direction per client, so that the clients disagree.
 
     Args:

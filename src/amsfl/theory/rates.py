@@ -10,10 +10,10 @@ from amsfl.theory.arrays import Array
 from amsfl.theory.assumptions import ball_grad_bound
 from amsfl.theory.check import CLAIMS
 from amsfl.theory.claim import Sides, evaluate, violations
-from amsfl.theory.problems import Problem, random_logistic, random_quadratics
+from amsfl.theory.problems import FederatedProblem, random_logistic, random_quadratics
 from amsfl.theory.trace import Trace, grad_bound, record
 
-KINDS: dict[str, Callable[[np.random.Generator, int], Problem]] = {
+KINDS: dict[str, Callable[[np.random.Generator, int], FederatedProblem]] = {
     "quadratic": random_quadratics,
     "logistic": random_logistic,
 }
@@ -21,7 +21,7 @@ KINDS: dict[str, Callable[[np.random.Generator, int], Problem]] = {
 
 def random_trace(
     rng: np.random.Generator,
-    problem: Problem,
+    problem: FederatedProblem,
     equal: bool,
     rounds: int = 4,
     most: int = 8,

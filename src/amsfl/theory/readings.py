@@ -14,7 +14,7 @@ import numpy as np
 
 from amsfl.record import MethodFacts, RoundRecord
 from amsfl.theory.arrays import Array
-from amsfl.theory.claim import ClaimResult, Sides, result, untold
+from amsfl.theory.claim import ClaimResult, Sides, result, undecided
 
 FIELDS = ("grad_sq", "diff_sq", "delta_sq", "grad_diff", "grad_delta", "grad_dir", "diff_dir", "delta_dir")
 ROUNDING = 2e-3  # engines may work in float32 and ||Delta_i|| comes out of a difference of squares
@@ -23,7 +23,7 @@ STRIDES = "cannot be told: strides differ, and the record has their cap only"
 CORRECTS = "cannot be told: the method corrects its gradients, so a step is not the gradient that was read"
 
 
-class Readings(NamedTuple):
+class GradientReadings(NamedTuple):
     """All clients of all rounds, flattened; rows with a reading that is not finite are left out."""
 
     steps: Array
@@ -33,7 +33,7 @@ class Readings(NamedTuple):
     bound: float  # largest gradient norm at either end of the local work
 
 
-def gather(rows: Sequence[RoundRecord]) -> Readings | None:
+def gather(rows: Sequence[RoundRecord]) -> GradientReadings | None:
     """None if the run kept no readings."""
     columns: dict[str, list[float]] = {name: [] for name in ("steps", "lr", *FIELDS)}
     for row in rows:
@@ -51,7 +51,7 @@ def gather(rows: Sequence[RoundRecord]) -> Readings | None:
     end_sq = full["grad_sq"] + 2 * full["grad_diff"] + full["diff_sq"]
     moved = full["delta_sq"] > 0
     secant = np.sqrt(full["diff_sq"][moved] / full["delta_sq"][moved])
-    return Readings(
+    return GradientReadings(
         full.pop("steps"),
         full.pop("lr"),
         full,
@@ -60,14 +60,14 @@ def gather(rows: Sequence[RoundRecord]) -> Readings | None:
     )
 
 
-def accumulated(r: Readings) -> Array:
+def accumulated(r: GradientReadings) -> Array:
     """||Delta_i|| from scalars, for equal strides: the error identity says Delta_i = -delta / eta - t g."""
     v, t, eta = r.value, r.steps, r.lr
     square = v["delta_sq"] / eta**2 + 2 * t * v["grad_delta"] / eta + t**2 * v["grad_sq"]
     return np.sqrt(np.clip(square, 0, None))
 
 
-def foretold(r: Readings, curve: str) -> Array:
+def foretold(r: GradientReadings, curve: str) -> Array:
     """What the curve through the first and the last gradient says the local work is worth along v."""
     start = -r.lr * r.value["grad_dir"]
     end = start - r.lr * r.value["diff_dir"]
@@ -85,12 +85,12 @@ def _told(name: str, where: str, form: str, text: str, sides: Sides) -> ClaimRes
     if found.holds is not False:
         return found
     short = f"L and G as read fall short in {found.violated:.1%} of {found.checked}"
-    return untold(
+    return undecided(
         name, where, form, f"{text}: cannot be told: {short}; larger ones or noise would explain it"
     )
 
 
-def _curvature(r: Readings, facts: MethodFacts) -> list[ClaimResult]:
+def _curvature(r: GradientReadings, facts: MethodFacts) -> list[ClaimResult]:
     """What the gradient's change says by itself, however the client came to its end."""
     said = f"L = {r.smooth:.3g}, G = {r.bound:.3g}"
     moved, ended = np.sqrt(r.value["delta_sq"]), np.sqrt(r.value["diff_sq"])
@@ -106,7 +106,7 @@ def _curvature(r: Readings, facts: MethodFacts) -> list[ClaimResult]:
         BELOW,
     )
     if facts.strides and step.holds is False:
-        step = untold(step.name, step.where, step.form, f"eta <= 2/L, {said}: {STRIDES}, which exceeds it")
+        step = undecided(step.name, step.where, step.form, f"eta <= 2/L, {said}: {STRIDES}, which exceeds it")
     return [
         result(
             "smoothness",
@@ -122,7 +122,7 @@ def _curvature(r: Readings, facts: MethodFacts) -> list[ClaimResult]:
     ]
 
 
-def _lengths(r: Readings, facts: MethodFacts) -> list[ClaimResult]:
+def _lengths(r: GradientReadings, facts: MethodFacts) -> list[ClaimResult]:
     """How far t steps can go, and how far the gradient can turn on the way."""
     far, eta = r.steps * r.lr * r.bound, "cap" if facts.strides else "eta"
     claims = [
@@ -135,11 +135,11 @@ def _lengths(r: Readings, facts: MethodFacts) -> list[ClaimResult]:
         ),
     ]
     if not facts.plain:
-        return [untold(name, where, "corrected", f"{text}: {CORRECTS}") for name, where, text, _ in claims]
+        return [undecided(name, where, "corrected", f"{text}: {CORRECTS}") for name, where, text, _ in claims]
     return [_told(name, where, "corrected", text, sides) for name, where, text, sides in claims]
 
 
-def _drifts(r: Readings, facts: MethodFacts) -> list[ClaimResult]:
+def _drifts(r: GradientReadings, facts: MethodFacts) -> list[ClaimResult]:
     """A4, with the drift from scalars: only where all steps are of one length and along the gradient."""
     t, v = r.steps, r.value
     pairs = np.where(t > 1, t * (t - 1) / 2, np.inf)  # one step has no drift: nothing to judge
@@ -156,12 +156,12 @@ def _drifts(r: Readings, facts: MethodFacts) -> list[ClaimResult]:
     ]
     if facts.strides or not facts.plain:
         why = STRIDES if facts.strides else CORRECTS
-        return [untold(name, "A4", form, f"{text}: {why}") for name, form, text, _ in claims]
+        return [undecided(name, "A4", form, f"{text}: {why}") for name, form, text, _ in claims]
     drift, size = accumulated(r), t * np.sqrt(v["grad_sq"])
     return [_told(name, "A4", form, text, Sides(drift, most, size)) for name, form, text, most in claims]
 
 
-def _curves(r: Readings, facts: MethodFacts) -> list[ClaimResult]:
+def _curves(r: GradientReadings, facts: MethodFacts) -> list[ClaimResult]:
     actual = r.value["delta_dir"]
     rows = []
     for curve in ("linear", "geometric"):
@@ -173,7 +173,7 @@ def _curves(r: Readings, facts: MethodFacts) -> list[ClaimResult]:
             told = (np.abs(actual) > 0) & (r.steps > 1) & np.isfinite(off)  # one step is foretold exactly
             share = np.median(off[told] / np.abs(actual[told])) if np.any(told) else float("nan")
             said = f"median client off by {share:.2%}; a measure, not a bound"
-        rows.append(untold("worth of steps", "docs/theory.md", "corrected", f"{text}: {said}"))
+        rows.append(undecided("worth of steps", "docs/theory.md", "corrected", f"{text}: {said}"))
     return rows
 
 
@@ -182,7 +182,7 @@ def from_readings(rows: Sequence[RoundRecord], facts: MethodFacts) -> list[Claim
     r = gather(rows)
     if r is None:
         return [
-            untold(
+            undecided(
                 "smoothness, drift",
                 "A1, A2, A4",
                 "printed",

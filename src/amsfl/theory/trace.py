@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from amsfl.core import UserError
 from amsfl.theory.arrays import Array, total
-from amsfl.theory.problems import Problem, average, norm, spread
+from amsfl.theory.problems import FederatedProblem, average, norm, spread
 
 Steps = NDArray[np.int64]
 
@@ -18,7 +18,7 @@ class Trace(NamedTuple):
     A client's model stands still after its last step, so `points[:, -1]` is what it sends.
     """
 
-    problem: Problem
+    problem: FederatedProblem
     lr: Array  # eta, (*cases,)
     steps: Steps  # t_i, (rounds, *cases, clients)
     anchors: Array  # w^(k), (rounds + 1, *cases, dim)
@@ -27,7 +27,7 @@ class Trace(NamedTuple):
     step_seconds: Array  # c_i, (*cases, clients)
 
 
-def local_steps(problem: Problem, anchor: Array, steps: Steps, lr: Array, longest: int) -> Array:
+def local_steps(problem: FederatedProblem, anchor: Array, steps: Steps, lr: Array, longest: int) -> Array:
     """Every client's models from the anchor on, (longest + 1, *cases, clients, dim)."""
     points = [np.array(spread(anchor, steps.shape[-1]))]
     for s in range(longest):
@@ -37,7 +37,11 @@ def local_steps(problem: Problem, anchor: Array, steps: Steps, lr: Array, longes
 
 
 def record(
-    problem: Problem, start: Array, steps: Steps, lr: Array | float, step_seconds: Array | None = None
+    problem: FederatedProblem,
+    start: Array,
+    steps: Steps,
+    lr: Array | float,
+    step_seconds: Array | None = None,
 ) -> Trace:
     """Run one round per leading row of `steps`, from `start`, averaging with the problem's weights.
 
@@ -70,7 +74,7 @@ def record(
 
 
 def replay(
-    problem: Problem, lr: Array, steps: Steps, anchors: Array, points: Array, step_seconds: Array
+    problem: FederatedProblem, lr: Array, steps: Steps, anchors: Array, points: Array, step_seconds: Array
 ) -> Trace:
     """A trace from recorded models: gradients are taken anew, so a false record cannot pass."""
     grads = np.stack([np.stack([problem.grad(p) for p in row]) for row in points])

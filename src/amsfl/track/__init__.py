@@ -1,9 +1,9 @@
-"""Trackers: rounds and ends to TensorBoard, MLflow, Weights & Biases, or wherever your own sends them."""
+"""Trackers send the numbers of every round to TensorBoard, MLflow, Weights & Biases or a user's own."""
 
 from collections.abc import Sequence
 
 from amsfl.core import Kind, spelled
-from amsfl.track.base import Begun, Told, Tracker, numbers, tracking
+from amsfl.track.base import RunCallbacks, RunInfo, Tracker, numbers, tracking
 from amsfl.track.mlflow import mlflow
 from amsfl.track.tensorboard import tensorboard
 from amsfl.track.wandb import wandb
@@ -11,27 +11,27 @@ from amsfl.track.wandb import wandb
 TRACKERS = {"tensorboard": tensorboard, "mlflow": mlflow, "wandb": wandb}
 _KIND = Kind("tracker", "trackers", Tracker, TRACKERS)
 
-__all__ = ["TRACKERS", "Begun", "Told", "Tracker", "make", "names", "numbers", "tracking"]
+__all__ = ["TRACKERS", "RunCallbacks", "RunInfo", "Tracker", "make", "names", "numbers", "tracking"]
 
-Given = str | Tracker | Sequence[str | Tracker] | None
+TrackerSpec = str | Tracker | Sequence[str | Tracker] | None
 
 
-def make(given: Given) -> list[Tracker]:
+def make(trackers: TrackerSpec) -> list[Tracker]:
     """`tensorboard,mlflow`, a Tracker, or several of either.
 
     Args:
-        given: Names with commas, objects, or several.
+        trackers: Names with commas, objects, or several of either.
 
     Returns:
         The trackers.
     """
-    if given is None:
+    if trackers is None:
         return []
-    if isinstance(given, Tracker):
-        return [given]
-    if isinstance(given, str):
-        return [_KIND.make(name) for name, _ in spelled(given)]
-    return [tracker for each in given for tracker in make(each)]
+    if isinstance(trackers, Tracker):
+        return [trackers]
+    if isinstance(trackers, str):
+        return [_KIND.make(name) for name, _ in spelled(trackers)]
+    return [tracker for each in trackers for tracker in make(each)]
 
 
 def names() -> list[str]:

@@ -1,6 +1,6 @@
-"""What a tracker is: two callbacks, opened once a run. What goes to it is the same for all of them.
+"""A tracker opens a run and returns two callbacks. All trackers get the same numbers.
 
-A tracker that fails must not lose the run: that is said once, and the run goes on without it.
+A tracker that fails does not stop the run: it is reported once and not called again.
 """
 
 import warnings
@@ -13,8 +13,8 @@ from amsfl.core import Remark, UserError
 from amsfl.record import RoundRecord, Summary
 
 
-class Begun(NamedTuple):
-    """What a tracker is told of a run before its first round."""
+class RunInfo(NamedTuple):
+    """What a tracker knows of a run before its first round."""
 
     title: str  # as in digits-amsfl-0
     settings: dict[str, Any]
@@ -22,84 +22,84 @@ class Begun(NamedTuple):
     out: Path | None = None  # the folder of its record
 
 
-class Told(NamedTuple):
-    """The two callbacks of one run; the end is told without a summary if the run was stopped."""
+class RunCallbacks(NamedTuple):
+    """The two callbacks of one run; `on_end` gets None if the run was stopped."""
 
     on_round: Callable[[RoundRecord], None]
     on_end: Callable[[Summary | None], None]
 
 
 class Tracker(NamedTuple):
-    """`Tracker("mine", begin)` where `begin(begun)` opens a run and returns its `Told`."""
+    """`begin(info)` opens a run and returns its callbacks."""
 
     name: str
-    begin: Callable[[Begun], Told]
+    begin: Callable[[RunInfo], RunCallbacks]
 
 
 def numbers(record: RoundRecord, clock: str) -> dict[str, float]:
-    """A round as trackers take it: every score, when it was, what it took.
+    """The numbers of a round that trackers get: scores, times, steps and costs.
 
     Args:
         record: Of the round.
-        clock: Whose seconds count.
+        clock: sum or makespan.
 
     Returns:
         Numbers by name.
     """
-    found = dict(record.scores)
-    found["time/virtual_seconds"] = record.seconds[clock]
+    values = dict(record.scores)
+    values["time/virtual_seconds"] = record.seconds[clock]
     if "elapsed" in record.wall:
-        found["time/elapsed_seconds"] = record.wall["elapsed"]
+        values["time/elapsed_seconds"] = record.wall["elapsed"]
     if record.lr is not None:
-        found["plan/lr"] = record.lr
+        values["plan/lr"] = record.lr
     if record.steps:
         mean = sum(record.steps) / len(record.steps)
-        found |= {"plan/steps_mean": mean, "plan/steps_most": float(max(record.steps))}
-        found |= {"plan/steps_least": float(min(record.steps)), "plan/clients": float(len(record.steps))}
-    found["cost/megabytes"] = (record.bytes_up + record.bytes_down) / 1e6
+        values |= {"plan/steps_mean": mean, "plan/steps_most": float(max(record.steps))}
+        values |= {"plan/steps_least": float(min(record.steps)), "plan/clients": float(len(record.steps))}
+    values["cost/megabytes"] = (record.bytes_up + record.bytes_down) / 1e6
     spent = {"cost/joules": record.joules, "cost/money": record.cost}
-    found |= {name: value for name, value in spent.items() if value is not None}
+    values |= {name: value for name, value in spent.items() if value is not None}
     if record.plan.get("refused"):
-        found["cost/refused"] = float(len(record.plan["refused"]))
-    return found
+        values["cost/refused"] = float(len(record.plan["refused"]))
+    return values
 
 
 @contextmanager
-def tracking(trackers: Sequence[Tracker], begun: Begun) -> Iterator[Told]:
-    """All of them as one, opened and closed; a stopped run is closed, too.
+def tracking(trackers: Sequence[Tracker], info: RunInfo) -> Iterator[RunCallbacks]:
+    """Open all trackers and close them at the end, also when the run is stopped.
 
     Args:
-        trackers: To tell.
-        begun: What begins.
+        trackers: To open.
+        info: About the run.
 
     Yields:
-        What to tell rounds and the end to.
+        The callbacks of all trackers as one.
     """
-    open_ones = [told for each in trackers if (told := _opened(each, begun)) is not None]
+    opened = [each for tracker in trackers if (each := _open(tracker, info)) is not None]
     ended = False
 
     def on_round(record: RoundRecord) -> None:
-        for told in open_ones:
-            told.on_round(record)
+        for each in opened:
+            each.on_round(record)
 
     def on_end(summary: Summary | None) -> None:
         nonlocal ended
         if not ended:
             ended = True
-            for told in open_ones:
-                told.on_end(summary)
+            for each in opened:
+                each.on_end(summary)
 
     try:
-        yield Told(on_round, on_end)
+        yield RunCallbacks(on_round, on_end)
     finally:
         on_end(None)
 
 
-def _opened(tracker: Tracker, begun: Begun) -> Told | None:
-    """Open, and whatever it raises later is said once; then it is left alone."""
+def _open(tracker: Tracker, info: RunInfo) -> RunCallbacks | None:
+    """Callbacks that never raise: the first exception is reported, and the tracker is not called again."""
     broken = False
 
-    def said(trouble: Exception) -> None:
+    def report(trouble: Exception) -> None:
         nonlocal broken
         broken = True
         what = f"{type(trouble).__name__}: {trouble}".splitlines()[0][:300]
@@ -113,15 +113,15 @@ def _opened(tracker: Tracker, begun: Begun) -> Told | None:
                 try:
                     callback(value)
                 except Exception as trouble:  # other people's code, and servers that may be down
-                    said(trouble)
+                    report(trouble)
 
         return called
 
     try:
-        told = tracker.begin(begun)
-        return Told(guarded(told.on_round), guarded(told.on_end))
+        callbacks = tracker.begin(info)
+        return RunCallbacks(guarded(callbacks.on_round), guarded(callbacks.on_end))
     except UserError:
-        raise  # a package that is not there is said before anything is trained
+        raise  # a missing package: nothing is trained yet
     except Exception as trouble:
-        said(trouble)
+        report(trouble)
         return None

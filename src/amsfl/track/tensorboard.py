@@ -5,7 +5,7 @@ from pathlib import Path
 
 from amsfl.core import need
 from amsfl.record import RoundRecord, Summary
-from amsfl.track.base import Begun, Told, Tracker, numbers
+from amsfl.track.base import RunCallbacks, RunInfo, Tracker, numbers
 
 
 def tensorboard() -> Tracker:
@@ -14,14 +14,14 @@ def tensorboard() -> Tracker:
     events = need("tensorboard.compat.proto.event_pb2", "tensorboard", "The tracker tensorboard")
     summaries = need("tensorboard.compat.proto.summary_pb2", "tensorboard", "The tracker tensorboard")
 
-    def begin(begun: Begun) -> Told:
-        home = begun.out / "tensorboard" if begun.out else Path("tensorboard") / begun.title
+    def begin(info: RunInfo) -> RunCallbacks:
+        home = info.out / "tensorboard" if info.out else Path("tensorboard") / info.title
         writer = files.EventFileWriter(str(home / time.strftime("%Y%m%d-%H%M%S")))
 
         def on_round(record: RoundRecord) -> None:
             values = [
                 summaries.Summary.Value(tag=tag, simple_value=value)
-                for tag, value in numbers(record, begun.clock).items()
+                for tag, value in numbers(record, info.clock).items()
             ]
             what = summaries.Summary(value=values)
             writer.add_event(events.Event(step=record.round, wall_time=time.time(), summary=what))
@@ -29,6 +29,6 @@ def tensorboard() -> Tracker:
         def on_end(summary: Summary | None) -> None:
             writer.close()
 
-        return Told(on_round, on_end)
+        return RunCallbacks(on_round, on_end)
 
     return Tracker("tensorboard", begin)

@@ -5,29 +5,29 @@ from typing import Any
 
 from amsfl.core import need
 from amsfl.record import RoundRecord, Summary
-from amsfl.track.base import Begun, Told, Tracker, numbers
+from amsfl.track.base import RunCallbacks, RunInfo, Tracker, numbers
 
 
 def wandb() -> Tracker:
     library = need("wandb", "wandb", "The tracker wandb")
 
-    def begin(begun: Begun) -> Told:
-        home: dict[str, Any] = {"dir": str(begun.out)} if begun.out else {}
+    def begin(info: RunInfo) -> RunCallbacks:
+        home: dict[str, Any] = {"dir": str(info.out)} if info.out else {}
         run = library.init(
             project=os.environ.get("WANDB_PROJECT", "amsfl"),
-            name=begun.title,
-            config=begun.settings,
+            name=info.title,
+            config=info.settings,
             reinit="create_new",
             **home,
         )
 
         def on_round(record: RoundRecord) -> None:
-            run.log(numbers(record, begun.clock), step=record.round)
+            run.log(numbers(record, info.clock), step=record.round)
 
         def on_end(summary: Summary | None) -> None:
             run.summary["status"] = "stopped" if summary is None else summary.status
             run.finish(exit_code=0 if summary is not None and summary.status == "finished" else 1)
 
-        return Told(on_round, on_end)
+        return RunCallbacks(on_round, on_end)
 
     return Tracker("wandb", begin)
