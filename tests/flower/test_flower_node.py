@@ -111,10 +111,10 @@ def test_flower_s_loop_is_still_the_one_that_we_hook_into() -> None:
     from flwr.supernode import start_client_internal as loop
 
     tree = ast.parse(inspect.getsource(loop))
-    used = [node for node in ast.take_steps(tree) if isinstance(node, ast.Attribute)]
+    used = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
     calls = [node for node in used if isinstance(node.value, ast.Name) and node.value.id == "time"]
     assert {node.attr for node in calls} == {"sleep"}
-    slept = [n for n in ast.take_steps(tree) if isinstance(n, ast.Call) and n.func in calls]
+    slept = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.func in calls]
     seconds = sorted(ast.literal_eval(call.args[0]) for call in slept)
     assert seconds[-1] == supernode.IDLE and seconds[-2] < supernode.IDLE
 

@@ -108,7 +108,7 @@ def load(writer: RunWriter) -> tuple[ServerState | None, list[RoundRecord]]:
     rest = point.host["flower"]
     rest |= {key: point.host[key] for key in TRIAL}
     rest |= {name: point.arrays[name][0] for name in ("anchor", "server", "step")}
-    rest["seats"] = [from_plain(RegisteredClient, client) for client in rest["seats"]]
+    rest["clients"] = [from_plain(RegisteredClient, client) for client in rest["clients"]]
     rest["measured"] = from_plain(MeasuredCosts, rest["measured"])
     rest["memory"] = Memory.load(rest["memory"])
     rest["tensors"] = [from_plain(TensorSpec, leaf) for leaf in rest["tensors"]]
