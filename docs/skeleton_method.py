@@ -3,10 +3,9 @@
 It works as it stands: FedAvg with momentum on the server.
 """
 
-from typing import Any
-
 from amsfl.core import Total, Upload
-from amsfl.methods.base import Method, Vector, plain_gradient, send_delta
+from amsfl.methods.arithmetic import Arithmetic, Number, Vector, plain_gradient, send_delta
+from amsfl.methods.base import Cost, Facts, Method
 
 
 def skeleton(beta: float = 0.9) -> Method:
@@ -28,7 +27,7 @@ def skeleton(beta: float = 0.9) -> Method:
         return plain_gradient(grad, x, anchor, server, client)
 
     def report(
-        x: Vector, anchor: Vector, steps: Any, lr: Any, server: Vector, client: Vector
+        x: Vector, anchor: Vector, steps: Number, lr: Number, server: Vector, client: Vector
     ) -> tuple[Upload, Vector]:
         """What a client sends after its steps, and its new state."""
         return send_delta(x, anchor, steps, lr, server, client)
@@ -40,10 +39,13 @@ def skeleton(beta: float = 0.9) -> Method:
         moving = beta * server + total.delta
         return anchor + moving, moving
 
-    # What is as in FedAvg can be left out: Method("skeleton", init=init, aggregate=aggregate) does the same.
-    # If clients send or receive more than one vector, or compute more than their steps, say so here
-    # (vectors_down, vectors_up, extra_gradients, extra_per_step): the clock charges it. `title` is its name
-    # in reports, `policy` who plans its steps, `own_rate` whether it needs no learning rate.
+    # What is as in FedAvg can be left out: Arithmetic(init=init, aggregate=aggregate) does the same.
+    # If clients send or receive more than one vector, or compute more than their steps, say so in a Cost: the
+    # clock charges it. In Facts, `title` is its name in reports, `policy` who plans its steps, `own_rate`
+    # whether it needs no learning rate.
     return Method(
-        "skeleton", init, correct=correct, report=report, aggregate=aggregate, title="Server momentum"
+        "skeleton",
+        Arithmetic(init, correct, report=report, aggregate=aggregate),
+        Cost(vectors_down=1, vectors_up=1),
+        Facts(title="Server momentum"),
     )

@@ -16,14 +16,17 @@ from amsfl.core.version import VERSION as __version__
 if TYPE_CHECKING:
     from amsfl.data import Dataset
     from amsfl.engines.models import Model
-    from amsfl.methods import Method
+    from amsfl.methods import Arithmetic, Cost, Facts, Method
     from amsfl.schedule import Policy
     from amsfl.simulation import Result, resume, run, run_batch
     from amsfl.simulation.estimator import FederatedClassifier, FederatedRegressor
     from amsfl.study.sweep import sweep
 
 __all__ = [
+    "Arithmetic",
+    "Cost",
     "Dataset",
+    "Facts",
     "FederatedClassifier",
     "FederatedRegressor",
     "Method",
@@ -38,7 +41,10 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Arithmetic": "amsfl.methods",
+    "Cost": "amsfl.methods",
     "Dataset": "amsfl.data",
+    "Facts": "amsfl.methods",
     "FederatedClassifier": "amsfl.simulation.estimator",
     "FederatedRegressor": "amsfl.simulation.estimator",
     "Method": "amsfl.methods",

@@ -27,7 +27,7 @@ TABLES = {
 def work_of(name: str, dim: int = DIM) -> clock.Work:
     """What simulation/setup.py charges for a method."""
     method = methods.make(name)
-    return setup.work_of(method, schedule.policy(method.policy), dim)
+    return setup.work_of(method, schedule.policy(method.facts.policy), dim)
 
 
 @pytest.mark.parametrize("name", clock.BUILT_IN)
@@ -93,7 +93,7 @@ def test_both_clocks_by_hand():
 def test_bytes_by_hand():
     """100 numbers, 2 down and 1 up with 9 scalars: 800 bytes down, 436 up. At 8 and 0.8 Mbit/s that is
     800 us and 4.36 ms."""
-    two = methods.make("amsfl")._replace(vectors_down=2)
+    two = methods.make("amsfl")._replace(cost=methods.Cost(vectors_down=2, extra_gradients=1.0))
     job = setup.work_of(two, schedule.policy("price"), 100)._replace(extra_gradients=0.0)
     assert (job.bytes_down, job.bytes_up) == (800, 436)
     profile = clock.Profile("x", *(np.array([v]) for v in (0.1, 0.5, 0.8, 8.0)))

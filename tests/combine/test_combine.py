@@ -16,7 +16,7 @@ from amsfl import combine, methods, protocol
 from amsfl.combine.cap import capped
 from amsfl.combine.weighted import between, middle
 from amsfl.core import Combine, Upload, UserError
-from amsfl.methods.base import upload
+from amsfl.methods.arithmetic import upload
 
 FROZEN = Path(__file__).parents[1] / "frozen"
 sys.path.insert(0, str(FROZEN))
@@ -129,8 +129,8 @@ def test_every_sum_of_deltas_takes_a_rule(name):
     """Clients that agree on the mean step, whatever each counts: a rule then changes nothing."""
     method, anchor = methods.make(name), np.zeros(3)
     steps, weights = np.array([1.0, 5.0, 20.0]), np.array([0.5, 0.3, 0.2])
-    sent = [upload((t + method.closing) * np.array([0.3, -0.1, 0.2])) for t in steps]
-    server = method.init(anchor)[0]
+    sent = [upload((t + method.arithmetic.closing) * np.array([0.3, -0.1, 0.2])) for t in steps]
+    server = method.arithmetic.init(anchor)[0]
     plain, *_ = protocol.settle(method._replace(combine=None), anchor, server, sent, weights, steps)
     for spec in ("median", "nnm:1,trimmed:1", "clip,krum:1", "cap:0.9"):
         rule = method._replace(combine=combine.make(spec))

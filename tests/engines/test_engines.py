@@ -286,7 +286,7 @@ def test_neither_cores_nor_neighbours_change_a_bit(digits, name):
     for trials in (1, 3):
         job_ = job(digits, np.float32, trials=trials, spec="mlp:12")
         for workers in (1, 3):
-            engine = Lanes(job_, method, BATCH, method.readings, mesh=devices.mesh(1), workers=workers)
+            engine = Lanes(job_, method, BATCH, method.facts.readings, mesh=devices.mesh(1), workers=workers)
             state = engine.start()
             for number, plan in enumerate(([7] * CLIENTS, [40, 3, 9, 1, 2, 5])):
                 steps = np.tile(plan, (trials, 1))

@@ -109,12 +109,12 @@ def memory_of(name: str, cohort: int, lanes: int = 3, workers: int = 1) -> tuple
     )
     state, work = engine.start(), engine._work[False]
     given = engine._cards(orders, 0), engine._share(orders), pack(steps, 2, lanes)
-    arguments = engine.constants, state, engine.fixed, *given
+    arguments = engine.numbers, state, engine.fixed, *given
     shapes, _ = jax.eval_shape(work, *arguments)
     found = jax.tree.map(lambda leaf: np.zeros((1, *leaf.shape[1:]), leaf.dtype), shapes)
     programs = (
         work.lower(*arguments),
-        engine._settle.lower(engine.constants, state, orders, [found] * workers, np.uint32(0), engine._seeds),
+        engine._settle.lower(engine.numbers, state, orders, [found] * workers, np.uint32(0), engine._seeds),
     )
     return job, [program.compile().memory_analysis() for program in programs]
 

@@ -8,9 +8,9 @@ import pytest
 from amsfl import methods
 from amsfl.data import load, partition
 from amsfl.engines import client_program, devices, kernel, losses, models, products, task
-from amsfl.engines.constants import family, opened
 from amsfl.engines.job import Job, Rows
-from amsfl.methods import Method
+from amsfl.engines.numbers import numbers_of, with_numbers
+from amsfl.methods import Arithmetic, Method
 
 BATCH = 20  # neither this nor the network's sides are powers of two
 
@@ -48,14 +48,14 @@ def clients(job: task.Task, method: Method, steps: list[int]) -> Job:
 
     count = len(steps)
     anchor = near(jnp.asarray(job.start()[0]))
-    server, own = map(near, method.init(anchor))
-    vectors = anchor, method.told(server, anchor), own, anchor[:0], near(0 * anchor)
+    server, own = map(near, method.arithmetic.init(anchor))
+    vectors = anchor, method.sent_state(server, anchor), own, anchor[:0], near(0 * anchor)
     each = [jnp.broadcast_to(part, (count, *part.shape)) for part in vectors]
     numbers = np.arange(count, dtype=np.uint32)
     shards = job.shards
     places = (jnp.zeros(count, jnp.int32), jnp.asarray(shards.start[0]), jnp.asarray(shards.size[0]))
     rows = Rows(jnp.asarray(job.x), jnp.asarray(job.y), jnp.asarray(shards.order), *places)
-    known = jnp.full(count, 0.0 if method.own_rate else 1.0)
+    known = jnp.full(count, 0.0 if method.facts.own_rate else 1.0)
     keys = jnp.asarray(7 + numbers), jnp.asarray(numbers)
     empty = jnp.zeros((count, 0), jnp.uint32)
     return Job(*each, jnp.asarray(steps), jnp.full(count, 0.1), known, keys, rows, empty, 0 * known)
@@ -75,7 +75,7 @@ def test_a_kernel_does_what_the_loop_does(digits, name):
     told = clients(job, method, [1, 3, 6])
     found = []
     for kernels in (False, True):
-        run = client_program.program(job, method, BATCH, method.readings, kernels).whole
+        run = client_program.program(job, method, BATCH, method.facts.readings, kernels).whole
         found.append(jax.jit(jax.vmap(run, in_axes=(lanes(told), None)))(told, jnp.int32(6)))
     for ours, theirs in zip(*map(jax.tree.leaves, found), strict=True):
         scale = np.abs(theirs).max(initial=1e-3)
@@ -90,16 +90,21 @@ def test_a_gpu_can_have_it(digits, name, monkeypatch):
         assert name == "fedcsda"
         return
     told = clients(job, method, [1, 3, 6])
-    kin, axes = family(method, job.dim, job.dtype), (lanes(told), None)  # its numbers are handed over, too
-    run = opened(
+    axes = lanes(told), None
+    run = with_numbers(
         "run",
-        kin,
-        lambda one: jax.vmap(client_program.program(job, one, BATCH, one.readings, True).whole, axes),
+        method,
+        lambda one: jax.vmap(client_program.program(job, one, BATCH, one.facts.readings, True).whole, axes),
     )
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     monkeypatch.setattr(products, "library", lambda: None)
     shapes = jax.tree.map(lambda part: jax.ShapeDtypeStruct(part.shape, part.dtype), told)
-    text = jax.jit(run).trace(kin.values, shapes, 6).lower(lowering_platforms=("cuda",)).as_text()
+    text = (
+        jax.jit(run)
+        .trace(numbers_of(method, job.dtype), shapes, 6)
+        .lower(lowering_platforms=("cuda",))
+        .as_text()
+    )
     assert text.count("__gpu$xla.gpu.triton") == 1  # a reading's three parts share one
 
 
@@ -122,7 +127,7 @@ def test_who_has_kernels(digits, monkeypatch):
         shape, local_devices = {"lanes": 1, "model": 1}, (Gpu(),)
 
     def asked() -> tuple[bool, bool]:
-        own = fedavg._replace(correct=lambda g, x, a, s, c: g)  # of somebody else's module
+        own = Method("own", Arithmetic(correct=lambda g, x, a, s, c: g))  # of somebody else's module
         return tuple(kernel.serves(Mesh(), plain, each, BATCH) for each in (fedavg, own))
 
     assert asked() == (True, False)

@@ -129,10 +129,10 @@ def test_no_weights_are_sent(method):
     network, batch = models.make("mlp:128-96", 6, 3), 4
     job = task.make(rows_of(40), network, [np.arange(40).reshape(2, 20)], (0,), np.float64)
     own = methods.make(method)
-    engine = Lanes(job, own, batch, own.readings, lanes=1, mesh=devices.mesh(2, parts=2))
+    engine = Lanes(job, own, batch, own.facts.readings, lanes=1, mesh=devices.mesh(2, parts=2))
     orders = engine._typed(Orders(np.arange(2)[None], np.full((1, 2), 3), np.ones(1), job.shards.weights))
     state, queue = engine.start(), engine._queues(orders.steps)[0][0]
-    given = engine.constants, state, engine.fixed, engine._cards(orders, 0), engine._share(orders), queue
+    given = engine.numbers, state, engine.fixed, engine._cards(orders, 0), engine._share(orders), queue
     work = engine._work[False].lower(*given).compile()
     found, _ = jax.tree.map(
         lambda leaf, placed: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=placed),
@@ -140,7 +140,7 @@ def test_no_weights_are_sent(method):
         work.output_shardings,
     )
     rest = orders, [found], np.uint32(0), engine._seeds
-    settle = engine._settle.lower(engine.constants, state, *rest).compile()
+    settle = engine._settle.lower(engine.numbers, state, *rest).compile()
     for program in (work, settle):
         sent = re.findall(r"= (.*?) (?:all-\w+|collective-permute|reduce-scatter)\(", program.as_text())
         assert sent

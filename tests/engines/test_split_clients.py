@@ -71,7 +71,7 @@ def test_a_parted_client_has_the_bits_of_a_whole_one(name):
     work = task.make(data, network, [partition("dirichlet:0.5", data.y, CLIENTS, 0)], (0,))
     found = []
     for workers in (1, 2):
-        engine = Lanes(work, method, BATCH, method.readings, mesh=devices.mesh(1), workers=workers)
+        engine = Lanes(work, method, BATCH, method.facts.readings, mesh=devices.mesh(1), workers=workers)
         state, said = engine.start(), []
         for number, plan in enumerate(([4] * CLIENTS, [9, 2, 2, 1, 1], [4] * CLIENTS)):
             steps = np.array([plan])

@@ -112,7 +112,7 @@ def test_moves_records_and_models_are_the_simulations(case: str, tmp_path: Path)
         # nobody can stop a real client: what is dropped ends by itself before it is asked again
         assert {each[0] for each in mine.dropped} <= {each[0] for each in theirs.dropped}
         assert mine.seconds["makespan"] == pytest.approx(theirs.seconds["makespan"], abs=30 * POLL)
-    scored = methods.make(settings["method"]).model(state.anchor, state.server)
+    scored = methods.make(settings["method"]).arithmetic.model(state.anchor, state.server)
     np.testing.assert_allclose(scored, want.params, rtol=2e-4, atol=2e-5)
 
 

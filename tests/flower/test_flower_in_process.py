@@ -57,7 +57,7 @@ def loop_rounds(
     """Anchors after each round of the reference engine, with the same steps."""
     method, server = methods.make(name), methods.server_optimizer(optimizer)
     method = methods.optimize(method, server) if server else method
-    engine = Loop(TASK, method, 16, method.readings)
+    engine = Loop(TASK, method, 16, method.facts.readings)
     state, anchors = engine.start(), []
     for number in range(count):
         cohort = np.arange(3) if cohorts is None else np.array(cohorts[number])

@@ -260,7 +260,7 @@ def test_first_rounds_of_all_methods_equal_the_loop_engine(stage: tuple[Federati
     job, _, _ = digits_task()
     for name in names():
         method = methods.make(name)
-        engine = Loop(job, method, BATCH, method.readings)
+        engine = Loop(job, method, BATCH, method.facts.readings)
         state = engine.start()
         rounds = 2 if name in TWICE else 1
         for number in range(rounds):
@@ -272,7 +272,7 @@ def test_first_rounds_of_all_methods_equal_the_loop_engine(stage: tuple[Federati
         assert [record.steps for record in found] == STEPS[:rounds], name
         assert not reasons(out), name
         np.testing.assert_allclose(point.arrays["anchor"], state.anchor, rtol=1e-4, atol=1e-5, err_msg=name)
-        if method.readings:
+        if method.facts.readings:
             for field, column in outcome.readings._asdict().items():
                 np.testing.assert_allclose(found[-1].readings[field], column[0], rtol=1e-3, atol=1e-5)
         for record in found:

@@ -264,13 +264,13 @@ def test_methods_that_step_by_their_own_rule_refuse_before_training(name: str) -
 
 def test_amsfl_plans_for_optimizers_and_averages_by_their_way() -> None:
     """balance 1/2: u_i = w_i a_i^-1/2 sum_j w_j a_j^1/2, a_i the steps alone: no closing one is taken."""
-    method = methods.driven(methods.make("amsfl", {"balance": 0.5}))
-    assert not method.plain_gradients and not method.own_rate and method.policy == "price"
-    mix = method.mix(np.full(2, 0.5), np.array([4.0, 9.0]))
+    method = methods.for_own_optimizers(methods.make("amsfl", {"balance": 0.5}))
+    assert not method.needs_own_steps and not method.facts.own_rate and method.facts.policy == "price"
+    mix = method.arithmetic.mix(np.full(2, 0.5), np.array([4.0, 9.0]))
     np.testing.assert_allclose(mix, [0.5 / 2 * 2.5, 0.5 / 3 * 2.5])
-    steps = methods.driven(methods.make("amsfl-steps", extrapolation=4.0))
-    assert steps.name == "amsfl-steps+exp" and not steps.plain_gradients
-    assert methods.driven(methods.make("fedavg")) == methods.make("fedavg")
+    steps = methods.for_own_optimizers(methods.make("amsfl-steps", extrapolation=4.0))
+    assert steps.name == "amsfl-steps+exp" and not steps.needs_own_steps
+    assert methods.for_own_optimizers(methods.make("fedavg")) == methods.make("fedavg")
 
 
 # -- batches, precisions, hooks ------------------------------------------------------------------------

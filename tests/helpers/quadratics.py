@@ -49,19 +49,23 @@ def drive(
     method: Method, clients: Clients, x: Vector, rounds: list[tuple[list[int], list[int]]], lr: float
 ) -> tuple[Vector, Vector, list[Vector]]:
     """Rounds of (cohort, steps) with one of our methods; final anchor, server state, client states."""
-    server, first = method.init(x)
+    server, first = method.arithmetic.init(x)
     states = [first.copy() for _ in clients.weights]
     for cohort, steps in rounds:
         weights, t = clients.weights[cohort], np.array(steps, float)
-        mix = method.mix(weights, t)
+        mix = method.arithmetic.mix(weights, t)
         total = Total(0.0, 0.0, 0.0)
         for place, i in enumerate(cohort):
             y = x
             for _ in range(steps[place]):
-                y = y - lr * method.correct(clients.grad(i, y), y, x, method.told(server, x), states[i])
-            sent, states[i] = method.report(y, x, t[place], lr, method.told(server, x), states[i])
+                y = y - lr * method.arithmetic.correct(
+                    clients.grad(i, y), y, x, method.sent_state(server, x), states[i]
+                )
+            sent, states[i] = method.arithmetic.report(
+                y, x, t[place], lr, method.sent_state(server, x), states[i]
+            )
             total = Total(*(a + mix[place] * b for a, b in zip(total, sent, strict=False)))
-        x, server = method.aggregate(x, total, weights, t, server)
+        x, server = method.arithmetic.aggregate(x, total, weights, t, server)
     return x, server, states
 
 

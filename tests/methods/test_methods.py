@@ -8,7 +8,7 @@ from quadratics import OPTIONS, PAPER, PLAIN, drive, line, paper_fedavg, paper_f
 
 from amsfl import protocol
 from amsfl.core import Total, UserError
-from amsfl.methods import METHODS, extrapolate, make, optimize, server_optimizer
+from amsfl.methods import METHODS, Variant, extrapolate, make, optimize, server_optimizer
 
 # Two clients on a line, F_i = (w - m_i)^2 / 2 with m = (0, 4), weights (1/4, 3/4), x = 2, lr = 1/2,
 # steps (1, 2). Client 0: 2 -> 1, d_0 = -1. Client 1: 2 -> 3 -> 3.5, d_1 = 3/2.
@@ -93,7 +93,7 @@ def test_amsfl_server_by_hand():
     moved = np.array([even / (4 * 2**0.25), 3 * even / (4 * 3**0.25)]) @ [-1, 1.5]
     method = make("amsfl", {"polyak": 0.0, "shrinking": 0.0})
     anchor, state, _ = drive(method, TWO, np.array([2.0]), [ROUND], lr=0.5)
-    assert method.model(anchor, state) == pytest.approx([2 + moved])
+    assert method.arithmetic.model(anchor, state) == pytest.approx([2 + moved])
     assert anchor == pytest.approx([2 + 1.5 * moved])
 
 
@@ -102,11 +102,11 @@ STEP_ALONE = {"momentum": 0.0, "averaging": 0.0, "shrinking": 0.0}
 
 def after(method, deltas, x, losses=()):
     """Anchor, scored model and server step after rounds whose mean delta (and loss) is given."""
-    anchor, server = np.array(x, float), method.init(np.array(x, float))[0]
+    anchor, server = np.array(x, float), method.arithmetic.init(np.array(x, float))[0]
     for delta, loss in zip(deltas, losses or [0.0] * len(deltas), strict=True):
         total = Total(np.array(delta, float), anchor[:0], 0.0, loss)
-        anchor, server = method.aggregate(anchor, total, np.ones(1), np.ones(1), server)
-    return anchor, method.model(anchor, server), server[3 * len(anchor)]
+        anchor, server = method.arithmetic.aggregate(anchor, total, np.ones(1), np.ones(1), server)
+    return anchor, method.arithmetic.model(anchor, server), server[3 * len(anchor)]
 
 
 def test_the_secant_finds_the_steepest_descents_best_step():
@@ -207,13 +207,15 @@ def test_delta_sgd_by_hand():
     assert local(method, lambda w: 20 * w, x, 0.1, 2) == pytest.approx([0.1, 0.05])
     flat = local(method, lambda w: np.ones(1), x, 0.1, 2)
     assert flat == pytest.approx([0.1, second]), "a gradient that does not change bounds nothing"
-    assert make("delta-sgd", {"adam": 0.03}).aggregate is not make("delta-sgd").aggregate
+    assert (
+        make("delta-sgd", {"adam": 0.03}).arithmetic.aggregate is not make("delta-sgd").arithmetic.aggregate
+    )
 
 
 def test_fedsps_stride_is_the_papers():
     """(F - 0) / (c ||g||^2) with c = 1/2; the bound gamma_b is the run's lr."""
-    assert make("fedsps").stride(0.5, 2.0) == pytest.approx(0.5)
-    assert make("fedsps", {"c": 1.0}).stride(0.5, 2.0) == pytest.approx(0.25)
+    assert make("fedsps").arithmetic.stride(0.5, 2.0) == pytest.approx(0.5)
+    assert make("fedsps", {"c": 1.0}).arithmetic.stride(0.5, 2.0) == pytest.approx(0.25)
 
 
 def test_amsfl_balance_of_one_is_fednova():
@@ -226,11 +228,11 @@ def test_amsfl_balance_of_one_is_fednova():
 
 def test_amsfl_stride_is_the_polyak_length_capped():
     """loss / ||g||^2 = 0.5 / 2: for a quadratic with minimum 0 that is half of Newton's step."""
-    stride = make("amsfl").stride
+    stride = make("amsfl").arithmetic.stride
     assert stride(0.5, 2.0) == pytest.approx(0.25)
     assert stride(0.0, 0.0) == 0.0
     assert stride(-3.0, 2.0) == 0.0, "a loss below zero says nothing about a length"
-    assert make("amsfl", {"polyak": 0.0}).stride is None
+    assert make("amsfl", {"polyak": 0.0}).arithmetic.stride is None
 
 
 def test_extrapolation_does_not_depend_on_the_scale_of_the_mix():
@@ -244,7 +246,7 @@ def test_extrapolation_does_not_depend_on_the_scale_of_the_mix():
 def test_extrapolation_of_no_movement_is_no_movement():
     method = extrapolate(make("fedavg"))
     still = Total(np.zeros(2), np.zeros(0), np.float64(0))
-    x, _ = method.aggregate(np.ones(2), still, np.array([1.0]), np.array([1.0]), np.zeros(0))
+    x, _ = method.arithmetic.aggregate(np.ones(2), still, np.array([1.0]), np.array([1.0]), np.zeros(0))
     assert np.array_equal(x, np.ones(2))
 
 
@@ -365,12 +367,12 @@ def test_functions_run_on_torch_tensors(name):
 
     def once(wrap):
         a, b, grad = wrap(x), wrap(y), wrap(g)
-        server, client = method.init(a)
-        corrected = method.correct(grad, b, a, server, client)
-        sent, client = method.report(b, a, 3.0, 0.1, server, client)
+        server, client = method.arithmetic.init(a)
+        corrected = method.arithmetic.correct(grad, b, a, server, client)
+        sent, client = method.arithmetic.report(b, a, 3.0, 0.1, server, client)
         weights, steps = wrap(np.array([0.2, 0.3])), wrap(np.array([3.0, 1.0]))
-        total = Total(*(method.mix(weights, steps)[0] * part for part in sent), loss=0.5)
-        return [corrected, *sent, client, *method.aggregate(a, total, weights, steps, server)]
+        total = Total(*(method.arithmetic.mix(weights, steps)[0] * part for part in sent), loss=0.5)
+        return [corrected, *sent, client, *method.arithmetic.aggregate(a, total, weights, steps, server)]
 
     for ours, theirs in zip(once(lambda v: v), once(torch.tensor), strict=True):
         np.testing.assert_allclose(ours, theirs.numpy(), rtol=0, atol=1e-14)
@@ -388,10 +390,11 @@ def test_unknown_names_are_sentences():
 def test_costs_are_declared():
     """Two vectors each way for SCAFFOLD's control variates, one gradient more for AMSFL's reading."""
     costs = {name: make(name) for name in METHODS.table}
-    assert (costs["scaffold"].vectors_down, costs["scaffold"].vectors_up) == (2, 2)
-    assert costs["amsfl"].extra_gradients == 1 and costs["amsfl"].readings
-    assert costs["fedcsda"].vectors_down == 2 and "reading of the name" in costs["fedcsda"].note
-    assert all(method.title for method in costs.values())
+    assert costs["scaffold"].cost[:2] == (2, 2)
+    assert costs["amsfl"].cost.extra_gradients == 1 and costs["amsfl"].facts.readings
+    assert costs["fedcsda"].cost.vectors_down == 2
+    assert "reading of the name" in costs["fedcsda"].facts.note
+    assert all(method.facts.title for method in costs.values())
 
 
 @pytest.mark.parametrize("spelled, name", [("adam", "fedadam"), ("yogi", "fedyogi"), ("momentum", "fedavgm")])
@@ -441,7 +444,7 @@ def test_adam_over_scaffold_keeps_both_states():
     np.testing.assert_allclose(found, x, rtol=1e-10)
     np.testing.assert_allclose(state, np.concatenate([c, m, v]), rtol=1e-9, atol=1e-15)
     np.testing.assert_allclose(states, own, rtol=1e-10, atol=1e-15)
-    np.testing.assert_array_equal(method.told(state, found), state[:4])
+    np.testing.assert_array_equal(method.sent_state(state, found), state[:4])
 
 
 @pytest.mark.parametrize("spelled", ["momentum:0.5", "adam:0.01/0.5/0.9"])
@@ -459,17 +462,18 @@ def test_control_variates_under_an_optimizer_still_rest_on_the_optimum(name, spe
 def test_an_optimizer_takes_the_place_of_amsfls_own_server():
     """The mean delta of AMSFL's clients, and Adam's step along it: no secant, no second momentum, no mean."""
     method, plain = optimize(make("amsfl"), server_optimizer("adam")), make("fedadam")
-    assert method.stride is not None and method.closing and method.own_rate and method.policy == "price"
+    assert method.arithmetic.stride is not None and method.arithmetic.closing
+    assert method.facts.own_rate and method.facts.policy == "price"
     x, delta = np.arange(3.0), np.array([0.5, -1.0, 0.25])
-    state, wanted = method.init(x)[0], plain.init(x)[0]
+    state, wanted = method.arithmetic.init(x)[0], plain.arithmetic.init(x)[0]
     for _ in range(3):
         total = Total(delta, delta[:0], 1.0, 0.7)
         (x, state), (y, wanted) = (
-            each.aggregate(x, total, np.ones(1), np.ones(1), held)
+            each.arithmetic.aggregate(x, total, np.ones(1), np.ones(1), held)
             for each, held in ((method, state), (plain, wanted))
         )
         np.testing.assert_array_equal(x, y)
-        np.testing.assert_array_equal(method.model(x, state), x)
+        np.testing.assert_array_equal(method.arithmetic.model(x, state), x)
 
 
 def test_server_optimizers_are_one_and_over_methods_that_are_none():
@@ -477,14 +481,16 @@ def test_server_optimizers_are_one_and_over_methods_that_are_none():
     from amsfl.simulation.setup import method_of
 
     for name in ("fedadam", "fedavgm", "fedyogi", "feddua"):
-        with pytest.raises(UserError, match="is a server's optimizer itself"):
+        with pytest.raises(UserError, match="server optimizer"):
             method_of(make_config({"method": name, "server_optimizer": "adam"}), CustomParts())
     with pytest.raises(UserError, match="2 server optimizers"):
         method_of(make_config({"method": "fedavg", "server_optimizer": "adam,yogi"}), CustomParts())
     with pytest.raises(UserError, match="Unknown server optimizer 'sgd'"):
         method_of(make_config({"method": "fedavg", "server_optimizer": "sgd"}), CustomParts())
     planned = method_of(make_config({"method": "amsfl-steps", "server_optimizer": "yogi"}), CustomParts())
-    assert planned.driven.aggregate is not make("amsfl-steps").driven.aggregate
+    adapted = planned.adapted(Variant(client_optimizer=True))
+    assert adapted.name == planned.name and not adapted.arithmetic.closing
+    assert adapted.arithmetic.init(np.zeros(3))[0].size == 6  # still the optimizer's state
     private = method_of(make_config({"method": "amsfl", "server_optimizer": "yogi"}), CustomParts(), clip=0.5)
     assert private.clip == 0.5
 

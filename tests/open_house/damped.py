@@ -1,6 +1,6 @@
 """A method of one's own: FedAvg whose server steps half as far, with a state that counts its rounds."""
 
-from amsfl import Method
+from amsfl import Arithmetic, Facts, Method
 
 
 def damped(share: float = 0.5) -> Method:
@@ -15,7 +15,8 @@ def damped(share: float = 0.5) -> Method:
     def aggregate(anchor, total, weights, steps, server):
         return anchor + share * total.delta, server + 1
 
-    return Method("damped", init=init, aggregate=aggregate, title="Damped <b>averaging</b>", policy=rising())
+    facts = Facts("Damped <b>averaging</b>", policy=rising())
+    return Method("damped", Arithmetic(init=init, aggregate=aggregate), facts=facts)
 
 
 def rising():

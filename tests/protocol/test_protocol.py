@@ -23,7 +23,7 @@ def test_the_first_stride_is_the_longest_of_a_round_without_lr():
     which moves; with an lr known, the shorter of the two counts."""
     method = methods.make("amsfl")
     grad, x = np.full(4, 80, np.float32), np.zeros(4, np.float32)
-    loss, want = np.float32(0.5), np.float32(methods.make("amsfl").stride(0.5, 25_600.0))
+    loss, want = np.float32(0.5), np.float32(methods.make("amsfl").arithmetic.stride(0.5, 25_600.0))
     free = protocol.first(method, protocol.begin(method, x, x[:0], x[:0], np.float32(1), 0.0), loss, grad)
     assert free.lr == pytest.approx(want, rel=1e-6) and want == pytest.approx(0.5 / 25_600)
     np.testing.assert_allclose(free.x, -want * grad, rtol=1e-6)

@@ -11,7 +11,7 @@ import amsfl
 from amsfl import combine, methods, protocol, sampling, transmit
 from amsfl.combine.median import median
 from amsfl.core import Transmit, Upload, UserError
-from amsfl.methods.base import upload
+from amsfl.methods.arithmetic import upload
 
 KEY = sampling.stream(*map(sampling.words, (3, 1, 4)))
 
@@ -128,7 +128,7 @@ def test_a_rule_sees_what_would_be_averaged():
     weights, steps, anchor = np.array([0.5, 0.2, 0.1]), np.array([1.0, 7.0, 3.0]), rng.normal(size=5)
     for name in ("fedavg", "fednova", "amsfl", "feddyn"):
         method = methods.make(name)
-        server = method.init(anchor)[0]
+        server = method.arithmetic.init(anchor)[0]
         plain = protocol.settle(method, anchor, server, uploads, weights, steps)
         ruled = protocol.settle(method._replace(combine=nothing), anchor, server, uploads, weights, steps)
         np.testing.assert_allclose(ruled[0], plain[0], rtol=1e-12)

@@ -235,7 +235,7 @@ def test_what_makes_no_sense_is_a_sentence(changes, sentence):
 
 def test_methods_say_what_they_do_with_stale_work():
     for name in methods.METHODS.table:
-        assert methods.make(name).stale in ("change", "model", "refused")
+        assert methods.make(name).facts.stale in ("change", "model", "refused")
     assert run(round_end="quorum:2", method="scaffold", late="drop", profile="wild").summary.rounds == 4
 
 

@@ -47,7 +47,7 @@ def mixed(rows, method):
 
 
 def _mix(method, row):
-    return method.mix(np.array(row.plan["weights"]), np.array(row.steps, float))
+    return method.arithmetic.mix(np.array(row.plan["weights"]), np.array(row.steps, float))
 
 
 def shift(results):
@@ -124,7 +124,7 @@ def amsfl_rows(rng, rounds=6):
             read.append((loss, g @ g, dg @ dg, d @ d, g @ dg, g @ d, g @ last, dg @ last, d @ last))
             sent.append(move(i, x, most))
         columns = {name: column.tolist() for name, column in zip(READ, np.transpose(read), strict=True)}
-        mix = make("amsfl").mix(weights, steps)
+        mix = make("amsfl").arithmetic.mix(weights, steps)
         clock, plan = {"sum": 1.0, "makespan": 1.0}, {"weights": weights.tolist()}
         told = (k, clock, clock, 1.0, {}, [0, 1, 2, 3], steps.tolist(), cap, 0.0, 0.0, columns, plan, {})
         rows.append(RoundRecord(*told, mix.tolist()))

@@ -22,12 +22,12 @@ def methods() -> None:
     table = Table("--method", "name", "options", "vectors down/up", "what it does", title="Methods")
     made = {name: methods.make(name) for name in methods.names()}
     for name, method in made.items():
-        vectors = f"{method.vectors_down}/{method.vectors_up}"
-        table.add_row(name, plain(method.title or name), *_about(methods.METHODS, name, vectors))
+        vectors = f"{method.cost.vectors_down}/{method.cost.vectors_up}"
+        table.add_row(name, plain(method.title), *_about(methods.METHODS, name, vectors))
     console.print(table)
     for method in made.values():
-        if method.note:
-            console.print(plain(method.note))
+        if method.facts.note:
+            console.print(plain(method.facts.note))
     others: dict[str, tuple[str, Kind[Any]]] = {
         "Policies": ("--policy", schedule.POLICIES),
         "Combining": ("--combine", combine.COMBINES),

@@ -17,13 +17,14 @@ from jax.sharding import PartitionSpec as P
 
 from amsfl.core import Reading, UserError
 from amsfl.engines import client_program, devices, worker_threads
-from amsfl.engines.constants import Family, opened
 from amsfl.engines.contract import Done, Jobs, Starts
 from amsfl.engines.job import Begin, make_job
 from amsfl.engines.job import Done as Ended
 from amsfl.engines.job_table import Cards, Told, drawn
+from amsfl.engines.numbers import with_numbers
 from amsfl.engines.packing import Queue, shares
 from amsfl.engines.work_program import Fixed, Local
+from amsfl.methods import Method
 
 
 class Flights:
@@ -33,7 +34,7 @@ class Flights:
         self,
         mesh: Mesh,
         workers: int,
-        kin: Family,
+        method: Method,
         local: Local,
         lanes: int,
         fixed: tuple[Any, Fixed],
@@ -44,7 +45,7 @@ class Flights:
         self.mesh, self.workers, self.lanes, self.dtype = mesh, workers, lanes, dtype
         self.constants, self.fixed = fixed
         self._deal = deal
-        build = opened("flights", kin, lambda method: program(mesh, local(method)))
+        build = with_numbers("flights", method, lambda method: program(mesh, local(method)))
         self._abreast = worker_threads.abreast(jax.jit(build, compiler_options=devices.polish(mesh, light)))
 
     def work(self, starts: Starts, jobs: Jobs) -> Done:

@@ -36,7 +36,7 @@ class Read(NamedTuple):
 
 def gradient(task: Task, method: Method) -> Callable[..., tuple[jax.Array, Any]]:
     """value_and_grad of the method's objective: f(params, x, y, teacher)."""
-    apply, loss, rule = task.model.apply, task.loss, method.objective
+    apply, loss, rule = task.model.apply, task.loss, method.arithmetic.objective
 
     def objective(params: Any, x: jax.Array, y: jax.Array, teacher: Any) -> jax.Array:
         if rule is None:
@@ -64,9 +64,9 @@ def gradient(task: Task, method: Method) -> Callable[..., tuple[jax.Array, Any]]
 
 
 def teacher_of(task: Task, method: Method, job: Job) -> Any:
-    if method.objective is None:
+    if method.arithmetic.objective is None:
         return ()
-    x, y = batch_of(job.rows, job.key, sampling.PROTOTYPES, method.objective.rows)
+    x, y = batch_of(job.rows, job.key, sampling.PROTOTYPES, method.arithmetic.objective.rows)
     return losses.teach(task.model.apply, task.unravel(job.server), x, y)
 
 
@@ -155,7 +155,7 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
             alone, later = which != 1, which > 0
 
             def moves(number: Any) -> Any:
-                return jnp.where(alone, ~later | method.closing, number < job.steps)
+                return jnp.where(alone, ~later | method.arithmetic.closing, number < job.steps)
 
             known, begun = jnp.where(later, 1, job.known), jnp.where(alone, 0, jnp.maximum(first, 1))
             if walk is None:

@@ -23,11 +23,11 @@ from amsfl.engines import (
     worker_threads,
 )
 from amsfl.engines.async_work import Flights
-from amsfl.engines.constants import family, opened
 from amsfl.engines.contract import Done, Jobs, Orders, Outcome, Scores, Starts, State, own_models, rows
 from amsfl.engines.evaluate import evaluator
 from amsfl.engines.job_table import Cards, dealer
 from amsfl.engines.memory import check_fits, copies, lane_bytes, room_for
+from amsfl.engines.numbers import numbers_of, with_numbers
 from amsfl.engines.packing import CORES, SLOTS, Queue, by_trial, laid_aside, shares, width
 from amsfl.engines.task import Task
 from amsfl.engines.work_program import Fixed
@@ -79,8 +79,7 @@ class Lanes:
         shards = task.shards
         # replicated from the start: what arrives on one device would be copied, and compiled for, anew
         self.fixed = devices.put(Fixed(task.x, task.y, shards.order), self.mesh, P())
-        self._kin = kin = family(method, task.dim, task.dtype)
-        self.constants = devices.put(kin.values, self.mesh, P())
+        self.numbers = devices.put(numbers_of(method, task.dtype), self.mesh, P())
         self._seeds, self._deal = sampling.words(task.seeds), dealer(task, batch, bool(method.clip))
         gpu = self.mesh.local_devices[0].platform != "cpu"
         self.kernels = kernel.serves(self.mesh, task, method, batch) if kernels is None else kernels
@@ -97,10 +96,10 @@ class Lanes:
             Flights,
             self.mesh,
             self.workers,
-            kin,
+            method,
             work,
             abreast,
-            (self.constants, self.fixed),
+            (self.numbers, self.fixed),
             self._deal,
             task.dtype,
             light,
@@ -116,16 +115,18 @@ class Lanes:
         alone = gpu and jax.process_count() == 1
         self.ahead = ahead or (multi_round.room(task, self.layout, cohort or clients) if alone else 1)
         self._spans: dict[Any, Any] = {}  # by whether deltas are kept and by a length that is known ahead
-        self._span = partial(multi_round.program, self.mesh, kin, self.layout, work, light)
+        self._span = partial(multi_round.program, self.mesh, method, self.layout, work, light)
         self._kept = kept
-        common = self.mesh, kin, self.layout
+        common = self.mesh, method, self.layout
         self._work = {key: work_program.work(*common, work, kept[key], slots, light) for key in kept}
         self._further = {key: work_program.work(*common, work, kept[key], slots, light, True) for key in kept}
         self._begin = {key: work_program.nothing(*common, work, kept[key], slots) for key in kept}
         self._abreast: dict[Any, Any] = {}  # by the queues' widths: each compiles before its workers part
         self._settle = settle_program.settle(*common, slots)
         self._mix = devices.quickly(
-            opened("mix", kin, settle_program.mixing), self.mesh, out_shardings=NamedSharding(self.mesh, P())
+            with_numbers("mix", method, settle_program.mixing),
+            self.mesh,
+            out_shardings=NamedSharding(self.mesh, P()),
         )
         self._mixed: tuple[Any, Any] = (None, None)
         self._model, self._own = jax.jit(self._scored), jax.jit(own_models)
@@ -142,7 +143,7 @@ class Lanes:
 
         def begin(method: Method) -> Any:
             def of(anchor: jax.Array) -> State:
-                server = jax.vmap(method.init)(anchor)[0]
+                server = jax.vmap(method.arithmetic.init)(anchor)[0]
                 fresh = jax.vmap(partial(protocol.fresh, method))(anchor)
                 client, memory = (jnp.repeat(part[:, None], clients, axis=1) for part in fresh)
                 server, client, memory = map(self.layout.folded, (server, client, memory))
@@ -152,9 +153,9 @@ class Lanes:
 
         # as one program: a second's fraction at every start, operation by operation
         placed = settle_program.after(self.mesh, self.layout)[0]
-        found: State = devices.quickly(opened("begin", self._kin, begin), self.mesh, out_shardings=placed)(
-            self.constants, anchor
-        )
+        found: State = devices.quickly(
+            with_numbers("begin", self.method, begin), self.mesh, out_shardings=placed
+        )(self.numbers, anchor)
         return found
 
     def place(self, state: State) -> State:
@@ -178,7 +179,7 @@ class Lanes:
             orders, cards, seeds = devices.put((orders, cards, seeds), self.mesh, P())
             queues = devices.put(queues, self.mesh, P(devices.AXIS))
         common, hands = (
-            (self.constants, state, self.fixed, cards, mix),
+            (self.numbers, state, self.fixed, cards, mix),
             worker_threads.Hands(laid_aside(*queues)),
         )
         found = self._side_by_side(keep, widths)((*common, hands, each) for each in queues)
@@ -186,7 +187,7 @@ class Lanes:
             found += [self._begin[keep](*common)[0]] * (self.workers - len(found))
         found = devices.within_reach(found, self.mesh)  # by the same name: the devices' own parts are let go
         given = orders, found, sampling.words(number), seeds
-        state, readings, deltas, weighed = self._settle(self.constants, state, *given)
+        state, readings, deltas, weighed = self._settle(self.numbers, state, *given)
         fields = np.asarray(readings) if readings.size else np.zeros((len(Reading._fields), *shape))
         return state, Outcome(Reading(*fields), deltas if keep else None, weighed)
 
@@ -204,7 +205,7 @@ class Lanes:
         spare = self.ahead - len(rounds)  # so that one program serves any number of rounds
         given = jax.tree.map(lambda *parts: np.stack(parts), *plans, *[plans[-1]] * spare)
         past = self._spans[keep, longest](
-            self.constants,
+            self.numbers,
             state,
             self.fixed,
             given,
@@ -250,7 +251,7 @@ class Lanes:
             given = orders.weights, orders.steps
             if jax.process_count() > 1:
                 given = devices.put(given, self.mesh, P())
-            self._mixed = plan, self._mix(self.constants, *given)
+            self._mixed = plan, self._mix(self.numbers, *given)
         return self._mixed[1]
 
     def work(self, starts: Starts, jobs: Jobs) -> Done:
@@ -293,7 +294,7 @@ class Lanes:
         return self._own(state.anchor, state.step, deltas, np.int32(trial))
 
     def _scored(self, anchor: jax.Array, server: jax.Array) -> jax.Array:
-        found: jax.Array = self.method.model(
+        found: jax.Array = self.method.arithmetic.model(
             rows(anchor), self.layout.opened(rows(server), self.layout.lengths.server)
         )
         return found

@@ -23,7 +23,6 @@ from jax.sharding import Mesh
 
 from amsfl import protocol, sampling
 from amsfl.engines import losses
-from amsfl.engines.constants import handed
 from amsfl.engines.devices import parts
 from amsfl.engines.task import Task
 from amsfl.engines.tiles import Tiles, places, side
@@ -63,7 +62,7 @@ def serves(mesh: Mesh, task: Task, method: Method, batch: int) -> bool:
     device, asked = mesh.local_devices[0], os.environ.get(SWITCH, "")
     if device.platform not in ("gpu", "cuda") or asked == "0" or parts(mesh) > 1:
         return False
-    rules = (method.correct, method.stride, method.pace)
+    rules = (method.arithmetic.correct, method.arithmetic.stride, method.arithmetic.pace)
     ours = all(rule is None or rule.__module__.startswith("amsfl.") for rule in rules)
     known = ours and str(getattr(device, "compute_capability", "")) in TRIED
     products = jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]  # made at run time
@@ -73,7 +72,7 @@ def serves(mesh: Mesh, task: Task, method: Method, batch: int) -> bool:
 def fits(task: Task, method: Method, batch: int) -> bool:
     """Whether a task's steps can be a kernel: of a small perceptron that tells classes apart."""
     kinds = {part.kind for part in task.model.layers}
-    plain = method.objective is None and not method.clip and task.pieces == 1
+    plain = method.arithmetic.objective is None and not method.clip and task.pieces == 1
     known = bool(kinds) and kinds <= {"dense", "relu"} and task.loss is losses.surprise and task.classes > 1
     return plain and known and task.dtype == np.float32 and numbers(task, batch) <= NUMBERS
 
@@ -98,7 +97,7 @@ def walker(
     from jax.experimental.pallas import triton
 
     tiles = Tiles.of(task)
-    values, made = handed(method)
+    numbers_ = list(method.arithmetic.numbers)  # a kernel is handed all that it reads
     step = protocol.first if looks else protocol.step
     warps = 4 if numbers(task, batch) <= FEW else 8
 
@@ -122,7 +121,7 @@ def walker(
 
     def body(*refs: Any, given: Any, found: Any) -> None:
         whole, known, seen, rows, (x, past, lr), own = jax.tree.unflatten(given, refs[: given.num_leaves])
-        rules = made([value[0] for value in own])
+        rules = method.with_numbers([value[0] for value in own])
         told = Told(*(whole[place] for place in range(len(Told._fields))))
 
         def further(number: Any, now: Any) -> Any:
@@ -143,7 +142,7 @@ def walker(
     def walk(told: Told, seen: Seen, rows: Any, now: Any, known: Any) -> Any:
         whole = jnp.stack([jnp.asarray(part).astype(jnp.int32) for part in told])
         asked = Seen(*(part if part.size else None for part in seen))
-        ways, own = jax.tree.map(jnp.atleast_1d, (now, values))
+        ways, own = jax.tree.map(jnp.atleast_1d, (now, numbers_))
         flat, given = jax.tree.flatten((whole, known[None], asked, rows, ways, own))
         after = (*now, now[2], now[0]) if looks else now
         shapes, found = jax.tree.flatten(jax.eval_shape(partial(jax.tree.map, jnp.atleast_1d), after))

@@ -158,7 +158,7 @@ def make(task: Task, method: Method, parts: int = 1) -> Layout:
     size = sum(prod(shape) for shape in shapes if parted_axis(shape, parts) is not None)
     size += -(-(task.dim - size) // parts) * parts
     x = jax.ShapeDtypeStruct((size,), task.dtype)
-    server = jax.eval_shape(method.init, x)[0].size
+    server = jax.eval_shape(method.arithmetic.init, x)[0].size
     client, memory = (part.size for part in jax.eval_shape(lambda x: protocol.fresh(method, x), x))
     return Layout(parts, structure, shapes, size, State(size, server, client, memory, size))
 

@@ -50,7 +50,7 @@ class Loop:
         def everyone(parts: Sequence[Any]) -> Any:
             return np.stack([np.stack([part] * clients) for part in parts])
 
-        server = np.stack([self.method.init(x)[0] for x in anchor])
+        server = np.stack([self.method.arithmetic.init(x)[0] for x in anchor])
         client, memory = zip(*(protocol.fresh(self.method, x) for x in anchor), strict=True)
         return State(anchor, server, everyone(client), everyone(memory), np.zeros_like(anchor))
 
@@ -81,7 +81,7 @@ class Loop:
         """One trial's round, written into the fresh copies of `round`; what a rule made of the clients."""
         dtype, uploads = self.task.dtype, []
         anchor, server = state.anchor[trial].copy(), state.server[trial].copy()
-        told, lr = self.method.told(server, anchor), orders.lr[trial]
+        told, lr = self.method.sent_state(server, anchor), orders.lr[trial]
         known = np.broadcast_to(orders.known, np.shape(orders.lr))[trial]
         for place, who in enumerate(orders.cohort[trial]):
             start = Starts(
@@ -133,8 +133,8 @@ class Loop:
         return found.astype(self.task.dtype)
 
     def _sent_nothing(self, x: Any) -> Upload:
-        server, client = self.method.init(x)
-        return self.method.report(x, x, 1, 1.0, self.method.told(server, x), client)[0]
+        server, client = self.method.arithmetic.init(x)
+        return self.method.arithmetic.report(x, x, 1, 1.0, self.method.sent_state(server, x), client)[0]
 
     def work(self, starts: Starts, jobs: Jobs) -> Done:
         shape = np.shape(jobs.steps)
@@ -153,7 +153,7 @@ class Loop:
     def _empty(self, starts: Starts) -> Upload:
         """An upload of nothing, for its shapes."""
         anchor, server, client = starts.anchor[0], starts.server[0], starts.client[0]
-        return self.method.report(anchor, anchor, 1, 1.0, server, client)[0]
+        return self.method.arithmetic.report(anchor, anchor, 1, 1.0, server, client)[0]
 
     def _local(self, start: Starts, job: Jobs) -> tuple[Upload, Any, Any, Reading | None]:
         """One client's round: what it sends, its state and its memory afterwards, and the reading."""
@@ -162,8 +162,8 @@ class Loop:
         with np.errstate(over="ignore"):  # 32-bit words wrap around on purpose
             key = sampling.stream(*map(sampling.words, (self.task.seeds[trial], number, who)))
         teacher: Any = ()
-        if method.objective is not None:
-            rows = self._rows(trial, who, key, sampling.PROTOTYPES, method.objective.rows)
+        if method.arithmetic.objective is not None:
+            rows = self._rows(trial, who, key, sampling.PROTOTYPES, method.arithmetic.objective.rows)
             teacher = self._teach(start.server, *rows)
 
         def look(x: Any, step: int) -> tuple[Any, Any]:
@@ -221,7 +221,7 @@ class Loop:
         return self.task.x[row], self.task.y[row]
 
     def models(self, state: State) -> Any:
-        return self.method.model(rows(state.anchor), rows(state.server))
+        return self.method.arithmetic.model(rows(state.anchor), rows(state.server))
 
     def own(self, state: State, deltas: Any, trial: int) -> Any:
         return own_models(state.anchor, state.step, deltas, trial)

@@ -20,7 +20,9 @@ MEMINFO = Path("/proc/meminfo")
 
 def state_bytes(task: Task, method: Method) -> int:
     """Bytes of client state, which grow with clients x dim x trials (0 for methods without)."""
-    probe: Any = jax.eval_shape(lambda x: method.init(x)[1], jax.ShapeDtypeStruct((task.dim,), task.dtype))
+    probe: Any = jax.eval_shape(
+        lambda x: method.arithmetic.init(x)[1], jax.ShapeDtypeStruct((task.dim,), task.dtype)
+    )
     trials, clients = task.shards.size.shape
     return int(trials * clients * probe.shape[0] * np.dtype(task.dtype).itemsize)
 

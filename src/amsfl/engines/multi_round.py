@@ -14,11 +14,11 @@ import numpy as np
 from jax.sharding import Mesh
 
 from amsfl.engines import devices
-from amsfl.engines.constants import Family, opened
 from amsfl.engines.contract import Orders, State
 from amsfl.engines.job_table import Cards
 from amsfl.engines.layout import Layout
 from amsfl.engines.memory import room_for
+from amsfl.engines.numbers import with_numbers
 from amsfl.engines.packing import Queue
 from amsfl.engines.settle_program import after, mixing, settlement
 from amsfl.engines.task import Task
@@ -48,13 +48,13 @@ class Past(NamedTuple):
 
 
 def program(
-    mesh: Mesh, kin: Family, layout: Layout, local: Local, light: bool, kept: Kept, longest: int | None
+    mesh: Mesh, method: Method, layout: Layout, local: Local, light: bool, kept: Kept, longest: int | None
 ) -> Any:
     """jit of `count` rounds: (constants, state, fixed, plans, first number, count, seeds) -> Past.
 
     `plans` have room for more rounds than `count`; so one program serves any number of them.
     """
-    whole = opened("span", kin, partial(_several, mesh, layout, local, kept, longest))
+    whole = with_numbers("span", method, partial(_several, mesh, layout, local, kept, longest))
     placed = Past(*after(mesh, layout, 1))
     if longest:
         return jax.jit(whole, out_shardings=placed)

@@ -12,9 +12,9 @@ from jax.sharding import PartitionSpec as P
 from amsfl import protocol, sampling
 from amsfl.core import Total, Upload
 from amsfl.engines import devices
-from amsfl.engines.constants import Family, opened
 from amsfl.engines.contract import Orders, State
 from amsfl.engines.layout import Layout
+from amsfl.engines.numbers import with_numbers
 from amsfl.engines.sums import in_order
 from amsfl.methods import Method
 
@@ -24,15 +24,15 @@ def mixing(method: Method) -> Callable[[Any, Any], jax.Array]:
 
     def mix(weights: jax.Array, steps: jax.Array) -> jax.Array:
         counts = jnp.maximum(steps.astype(weights.dtype), 1)
-        shares: jax.Array = jax.vmap(method.mix)(weights, counts)
+        shares: jax.Array = jax.vmap(method.arithmetic.mix)(weights, counts)
         return shares.ravel()
 
     return mix
 
 
-def settle(mesh: Mesh, kin: Family, layout: Layout, slots: int) -> Any:
+def settle(mesh: Mesh, method: Method, layout: Layout, slots: int) -> Any:
     """jit of what ends a round: all workers' and devices' parts summed, aggregated, put into the state."""
-    body = opened("settle", kin, partial(settlement, layout=layout, slots=slots))
+    body = with_numbers("settle", method, partial(settlement, layout=layout, slots=slots))
     return devices.quickly(body, mesh, donate_argnums=1, out_shardings=after(mesh, layout))
 
 
@@ -55,7 +55,7 @@ def settlement(
         foes = (orders.foes, orders.words) if method.attacks else None
         weighed: dict[str, jax.Array] = {}
         before = layout.opened(state.server, layout.lengths.server)
-        if not method.stacks:
+        if not method.needs_all_uploads:
             total = Upload(*(in_order(part, slots) for part in found.total))
         else:
             stacked = Upload(*(part.reshape(trials, cohort, *part.shape[1:]) for part in found.uploads))
@@ -73,7 +73,9 @@ def settlement(
         if method.guard is not None:  # no loss leaves a client, and a cohort may be empty
             loss = jnp.zeros_like(loss)
         whole = Total(layout.clean(total.delta), layout.clean(total.extra), total.delta_sq, loss)
-        moved, server = jax.vmap(method.aggregate)(state.anchor, whole, orders.weights, counts, before)
+        moved, server = jax.vmap(method.arithmetic.aggregate)(
+            state.anchor, whole, orders.weights, counts, before
+        )
         active = ran.any(1)[:, None]
         back = jnp.arange(trials)[:, None], jnp.where(ran, orders.cohort, state.client.shape[1])
 

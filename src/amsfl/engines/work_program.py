@@ -11,11 +11,11 @@ from jax.sharding import PartitionSpec as P
 
 from amsfl.core import Reading, Upload
 from amsfl.engines import client_program, devices
-from amsfl.engines.constants import Family, opened
 from amsfl.engines.contract import State
 from amsfl.engines.job import Begin, Done, Job, make_job
 from amsfl.engines.job_table import Cards, Told, drawn
 from amsfl.engines.layout import Layout
+from amsfl.engines.numbers import with_numbers
 from amsfl.engines.packing import FEW, Queue
 from amsfl.engines.sums import add_rows, add_wave
 from amsfl.methods import Method
@@ -52,7 +52,7 @@ class Found(NamedTuple):
 
 def work(
     mesh: Mesh,
-    kin: Family,
+    method: Method,
     layout: Layout,
     local: Local,
     kept: Kept,
@@ -70,10 +70,12 @@ def work(
     def build(method: Method) -> Any:
         return working(mesh, method, layout, local(method), kept, slots, further)
 
-    return devices.jit(opened("work", kin, build), mesh, light, donate_argnums=FOUND if further else ())
+    return devices.jit(
+        with_numbers("work", method, build), mesh, light, donate_argnums=FOUND if further else ()
+    )
 
 
-def nothing(mesh: Mesh, kin: Family, layout: Layout, local: Local, kept: Kept, slots: int) -> Any:
+def nothing(mesh: Mesh, method: Method, layout: Layout, local: Local, kept: Kept, slots: int) -> Any:
     """jit of what a worker has found before it begins, and a client laid aside by nobody: zeros."""
 
     def build(method: Method) -> Any:
@@ -87,7 +89,7 @@ def nothing(mesh: Mesh, kin: Family, layout: Layout, local: Local, kept: Kept, s
         return body
 
     placed = NamedSharding(mesh, P(devices.AXIS))
-    return devices.quickly(opened("nothing", kin, build), mesh, out_shardings=placed)
+    return devices.quickly(with_numbers("nothing", method, build), mesh, out_shardings=placed)
 
 
 def working(
@@ -155,7 +157,7 @@ def working(
                 return whole.at[place].set(part, mode="drop")
 
             total, uploads = found.total, found.uploads
-            if not method.stacks:
+            if not method.needs_all_uploads:
                 total = accumulate(total, done.upload, share, places[index])
             else:
                 uploads = Upload(*map(put, uploads, done.upload))
@@ -211,7 +213,7 @@ def _job(method: Method, layout: Layout, state: State, fixed: Fixed, told: Told,
     trial, mine = told.trial, told.who
     begin = Begin(
         state.anchor[trial],
-        method.told(layout.opened(state.server[trial], sizes.server), state.anchor[trial]),
+        method.sent_state(layout.opened(state.server[trial], sizes.server), state.anchor[trial]),
         layout.opened(clients[mine], sizes.client),
         layout.opened(memories[mine], sizes.memory),
         state.step[trial],
@@ -220,7 +222,7 @@ def _job(method: Method, layout: Layout, state: State, fixed: Fixed, told: Told,
 
 
 def _upload(method: Method, anchor: jax.Array, server: jax.Array, client: jax.Array) -> Upload:
-    return method.report(anchor, anchor, 1, 1.0, method.told(server, anchor), client)[0]
+    return method.arithmetic.report(anchor, anchor, 1, 1.0, method.sent_state(server, anchor), client)[0]
 
 
 def _zeros(state: State, jobs: int, kept: Kept, method: Method, layout: Layout, slots: int) -> Found:
@@ -232,7 +234,7 @@ def _zeros(state: State, jobs: int, kept: Kept, method: Method, layout: Layout, 
     def uploads(count: int) -> Upload:
         return Upload(*(jnp.zeros((count, *part.shape), dtype) for part in one))
 
-    combines = method.stacks
+    combines = method.needs_all_uploads
     return Found(
         uploads(0 if combines else trials * slots),
         uploads(jobs if combines else 0),

@@ -5,7 +5,8 @@ from inspect import signature
 
 from amsfl.core import Kind, UserError
 from amsfl.methods.amsfl import amsfl, paper, planned_steps
-from amsfl.methods.base import Distillation, Method
+from amsfl.methods.arithmetic import Arithmetic, Distillation, Number, Vector, tuned
+from amsfl.methods.base import Cost, Facts, Method, Variant
 from amsfl.methods.deltasgd import deltasgd
 from amsfl.methods.extrapolate import extrapolate
 from amsfl.methods.fedadam import fedadam
@@ -55,7 +56,7 @@ names = METHODS.names
 def make(
     given: str | Method, options: Mapping[str, float] | None = None, extrapolation: float = 0.0
 ) -> Method:
-    """A method by name with its hyper-parameters, or as it was passed; `extrapolation` > 1 adds FedExP.
+    """A method by name with its options, or as it was passed; `extrapolation` > 1 adds FedExP.
 
     Args:
         given: A name, `module:attribute`, or a Method.
@@ -96,7 +97,7 @@ def server_optimizer(given: str) -> Method | None:
     return SERVER_OPTIMIZERS.chained(given, only_one)
 
 
-def driven(method: Method) -> Method:
+def for_own_optimizers(method: Method) -> Method:
     """The method for clients whose own optimizer moves them; a UserError where it must move them itself.
 
     Args:
@@ -105,32 +106,33 @@ def driven(method: Method) -> Method:
     Returns:
         The method in that form.
     """
-    found: Method = method.driven or method
-    if found.plain_gradients:
+    adapted = method.adapted(Variant(client_optimizer=True))
+    if adapted.needs_own_steps:
         raise UserError(
-            f"{method.title or method.name} says itself how a client steps along its gradients, and here "
-            "clients bring an optimizer of their own: leave the optimizer out, or use a method that takes "
-            "the models that clients come to, such as fedavg, fednova, fedadam or amsfl."
+            f"{method.title} says itself how a client steps along its gradients, and here clients have an "
+            "optimizer of their own: leave the optimizer out, or use a method that takes the models that "
+            "clients come to, such as fedavg, fednova, fedadam or amsfl."
         )
-    return found._replace(
-        name=method.name,
-        title=method.title,
-        policy=method.policy,
-        combine=method.combine,
-        transmit=method.transmit,
-    )
+    return adapted
 
 
 __all__ = [
     "METHODS",
     "SERVER_OPTIMIZERS",
+    "Arithmetic",
+    "Cost",
     "Distillation",
+    "Facts",
     "Method",
-    "driven",
+    "Number",
+    "Variant",
+    "Vector",
     "extrapolate",
+    "for_own_optimizers",
     "make",
     "names",
     "optimize",
     "options",
     "server_optimizer",
+    "tuned",
 ]

@@ -1,9 +1,10 @@
 """AMSFL."""
 
-from typing import Any
+from functools import partial
 
-from amsfl.methods.base import Method, Vector, average
-from amsfl.methods.server_step import Pace, accelerated
+from amsfl.methods.arithmetic import Arithmetic, Number, Vector, average, tuned, tuned_over
+from amsfl.methods.base import Cost, Facts, Method, Variant
+from amsfl.methods.server_step import accelerated
 
 
 def amsfl(
@@ -30,39 +31,43 @@ def amsfl(
     Xu, "AMSFL: Adaptive Multi-Step Federated Learning via Gradient Difference-Based Error Modeling";
     Loizou et al. 2021, arXiv 2002.10542 (stochastic Polyak steps, capped).
     """
-    pace = Pace(bool(secant), momentum, averaging, shrinking)
-    more = int(bool(closing))
+    arithmetic = tuned(partial(client_arithmetic, bool(polyak), bool(closing)), polyak, balance)
+    if secant or momentum or averaging or shrinking:
+        arithmetic = tuned_over(
+            arithmetic,
+            lambda inner, *numbers: accelerated(inner, bool(secant), bool(averaging), *numbers),
+            momentum,
+            averaging,
+            shrinking,
+        )
+
+    def adapt(variant: Variant) -> Method:
+        # an optimizer of the client's own moves it: steps are still planned, and the server's work stays
+        client = (0.0, 0.0) if variant.client_optimizer else (polyak, closing)
+        # a server that moves with a few clients at a time, some of them late, cannot measure a secant
+        replaced = variant.stale or variant.server_optimizer
+        server = (0.0,) * 4 if replaced else (secant, momentum, averaging, shrinking)
+        return amsfl(*client, balance, *server)
+
+    # Under privacy nothing may use raw losses, momentum and secant mistake noise for motion, and planned
+    # steps already limit how much a client's noise counts (docs/privacy.md).
+    off = (("polyak", 0.0), ("closing", 0.0), ("momentum", 0.0), ("secant", 0.0), ("balance", 0.0))
+    facts = Facts("AMSFL", policy="price", own_rate=bool(polyak), readings=True, private_options=off)
+    return Method("amsfl", arithmetic, Cost(extra_gradients=1.0), facts, adapt)
+
+
+def client_arithmetic(polyak_steps: bool, closing: bool, polyak: Number, balance: Number) -> Arithmetic:
+    """What clients do and how they are averaged."""
 
     def mix(weights: Vector, steps: Vector) -> Vector:
-        share, done = average(weights, steps), (steps + more) ** balance
+        share, done = average(weights, steps), (steps + int(closing)) ** balance
         return share / done * (share * done).sum()
 
-    def stride(loss: Any, grad_sq: Any) -> Any:
+    def stride(loss: Number, grad_sq: Number) -> Number:
         length = polyak * loss / (grad_sq + 1e-12)
         return length * (length > 0)  # a loss below zero says nothing about a length
 
-    bare = Method(
-        "amsfl",
-        mix=mix,
-        stride=stride if polyak else None,
-        title="AMSFL",
-        policy="price",
-        own_rate=bool(polyak),
-        readings=True,
-        closing=bool(closing),
-        extra_gradients=1.0,
-        # nothing looks at anything raw, momentum and secant take noise for motion, and planned steps say how
-        # much a client's noise may count (docs/privacy.md)
-        private=(("polyak", 0.0), ("closing", 0.0), ("momentum", 0.0), ("secant", 0.0), ("balance", 0.0)),
-    )
-    whole = accelerated(bare, pace)
-    if any(pace):  # a server that moves with a few at a time, some of them late, has no secant to go by
-        whole = whole._replace(aloft=bare, stepless=bare)
-    if not (polyak or closing):
-        return whole
-    # with an optimizer of their own, clients move by that: its steps are planned, and the server's work stays
-    rest = amsfl(0.0, 0.0, balance, secant, momentum, averaging, shrinking)
-    return whole._replace(driven=rest)
+    return Arithmetic(mix=mix, stride=stride if polyak_steps else None, closing=closing)
 
 
 def planned_steps(closing: float = 1.0, balance: float = 0.25) -> Method:
@@ -72,9 +77,12 @@ def planned_steps(closing: float = 1.0, balance: float = 0.25) -> Method:
 
     What planning by itself is worth; docs/adaptivity.md.
     """
-    bare = amsfl(0.0, closing, balance, secant=0.0, momentum=0.0, averaging=0.0, shrinking=0.0)
-    return bare._replace(
-        name="amsfl-steps", title="AMSFL, steps alone", private=(("closing", 0.0), ("balance", 0.0))
+    plain = amsfl(0.0, closing, balance, secant=0.0, momentum=0.0, averaging=0.0, shrinking=0.0)
+    off = (("closing", 0.0), ("balance", 0.0))
+    return plain._replace(
+        name="amsfl-steps",
+        facts=plain.facts._replace(title="AMSFL, steps alone", private_options=off),
+        adapt=lambda variant: planned_steps(0.0 if variant.client_optimizer else closing, balance),
     )
 
 
@@ -85,5 +93,6 @@ def paper() -> Method:
 
     Xu, section 3.4; why that feeds the slowest clients: docs/theory.md.
     """
-    bare = amsfl(0.0, closing=0.0, balance=0.0, secant=0.0, momentum=0.0, averaging=0.0, shrinking=0.0)
-    return bare._replace(name="amsfl-paper", title="AMSFL as printed", policy="printed", private=())
+    plain = amsfl(0.0, closing=0.0, balance=0.0, secant=0.0, momentum=0.0, averaging=0.0, shrinking=0.0)
+    facts = plain.facts._replace(title="AMSFL as printed", policy="printed", private_options=())
+    return plain._replace(name="amsfl-paper", facts=facts, adapt=None)

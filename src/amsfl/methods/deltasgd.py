@@ -1,7 +1,6 @@
 """Delta-SGD."""
 
-from typing import Any
-
+from amsfl.methods.arithmetic import Arithmetic, Number, tuned_over
 from amsfl.methods.base import Method
 from amsfl.methods.fedadam import fedadam
 from amsfl.methods.fedavg import fedavg
@@ -17,14 +16,18 @@ def deltasgd(gamma: float = 2.0, delta: float = 0.1, adam: float = 0.0) -> Metho
     g_k is the gradient of step k's own minibatch. `adam` is the rate of a FedAdam server, 0 for the mean.
     Kim, Toghani, Uribe and Kyrillidis 2024, arXiv 2306.11201, Algorithm 1.
     """
+    server = fedadam(rate=adam) if adam else fedavg()
+    tuned = tuned_over(server.arithmetic, arithmetic, gamma, delta)
+    return Method("delta-sgd", tuned, facts=server.facts._replace(title="Delta-SGD"))
 
-    def pace(length: Any, growth: Any, moved: Any, change: Any) -> tuple[Any, Any]:
+
+def arithmetic(server: Arithmetic, gamma: Number, delta: Number) -> Arithmetic:
+    def pace(length: Number, growth: Number, moved: Number, change: Number) -> tuple[Number, Number]:
         begun, first = moved > 0, moved <= 0
         grown = (1 + delta * growth) ** 0.5 * length
         flat = change <= 0  # a gradient that did not change bounds nothing
         smooth = gamma / 2 * (moved / (change + flat)) ** 0.5 + grown * flat
-        found = least(smooth, grown) * begun + length * first
-        return found, found / length
+        new = least(smooth, grown) * begun + length * first
+        return new, new / length
 
-    server = fedadam(rate=adam) if adam else fedavg()
-    return server._replace(name="delta-sgd", pace=pace, title="Delta-SGD")
+    return server._replace(pace=pace)

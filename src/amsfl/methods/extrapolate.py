@@ -1,13 +1,12 @@
 """FedExP: a server step on top of any method."""
 
-from typing import Any
-
 from amsfl.core import Total
-from amsfl.methods.base import Method, Vector
+from amsfl.methods.arithmetic import Arithmetic, Number, Vector, tuned_over
+from amsfl.methods.base import Method
 from amsfl.methods.operators import clip
 
 
-def server_step(total: Total, scale: Any, cap: float) -> Any:
+def server_step(total: Total, scale: Number, cap: Number) -> Number:
     """clip(sum_i w_i ||d_i||^2 / (2 ||sum_i w_i d_i||^2), 1, cap) for mixing weights that sum to `scale`."""
     agreement = 2 * (total.delta * total.delta).sum()
     return clip(scale * total.delta_sq / (agreement + (agreement == 0)), 1.0, cap)
@@ -29,15 +28,22 @@ def extrapolate(method: Method, cap: float = 4.0) -> Method:
         The same method with longer server steps.
     """
 
+    def longer(each: Method) -> Method:
+        return each._replace(
+            name=each.name + "+exp",
+            arithmetic=tuned_over(each.arithmetic, arithmetic, cap),
+            facts=each.facts._replace(title=f"{each.title} + FedExP"),
+        )
+
+    return method.changed(longer)
+
+
+def arithmetic(inner: Arithmetic, cap: Number) -> Arithmetic:
     def aggregate(
         anchor: Vector, total: Total, weights: Vector, steps: Vector, server: Vector
     ) -> tuple[Vector, Vector]:
-        moved, server = method.aggregate(anchor, total, weights, steps, server)
-        step = server_step(total, method.mix(weights, steps).sum(), cap)
+        moved, server = inner.aggregate(anchor, total, weights, steps, server)
+        step = server_step(total, inner.mix(weights, steps).sum(), cap)
         return anchor + step * (moved - anchor), server
 
-    title = f"{method.title or method.name} + FedExP"
-    driven, stepless = (each and extrapolate(each, cap) for each in (method.driven, method.stepless))
-    return method._replace(
-        name=method.name + "+exp", title=title, aggregate=aggregate, driven=driven, stepless=stepless
-    )
+    return inner._replace(aggregate=aggregate)

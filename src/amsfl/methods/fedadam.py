@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from amsfl.core import Total
-from amsfl.methods.base import Method, Vector
+from amsfl.methods.arithmetic import Arithmetic, Number, Vector, tuned
+from amsfl.methods.base import Facts, Method
 from amsfl.methods.operators import joined
 
 Second = Callable[[Vector, Vector], Vector]  # (v, D^2) -> v+
@@ -16,12 +17,15 @@ def fedadam(rate: float = 0.03, beta1: float = 0.9, beta2: float = 0.99, tau: fl
 
     v starts at tau^2; no bias correction. Reddi et al. 2021, arXiv 2003.00295, Algorithm 2.
     """
-    return adaptive(
-        "fedadam", "FedAdam", rate, beta1, tau, lambda v, square: beta2 * v + (1 - beta2) * square
-    )
+    facts = Facts("FedAdam", server_optimizer=True)
+    return Method("fedadam", tuned(arithmetic, rate, beta1, beta2, tau), facts=facts)
 
 
-def adaptive(name: str, title: str, rate: float, beta1: float, tau: float, second: Second) -> Method:
+def arithmetic(rate: Number, beta1: Number, beta2: Number, tau: Number) -> Arithmetic:
+    return adaptive(rate, beta1, tau, lambda v, square: beta2 * v + (1 - beta2) * square)
+
+
+def adaptive(rate: Number, beta1: Number, tau: Number, second: Second) -> Arithmetic:
     """Their Algorithm 2 with any rule for v; the server state is m, then v."""
 
     def init(x: Vector) -> tuple[Vector, Vector]:
@@ -35,4 +39,4 @@ def adaptive(name: str, title: str, rate: float, beta1: float, tau: float, secon
         v = second(server[size:], total.delta * total.delta)
         return anchor + rate * m / (v**0.5 + tau), joined(m, v)
 
-    return Method(name, init=init, aggregate=aggregate, title=title, optimizes=True)
+    return Arithmetic(init=init, aggregate=aggregate)

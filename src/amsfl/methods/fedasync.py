@@ -1,6 +1,7 @@
 """FedAsync."""
 
-from amsfl.methods.base import Method, Vector, average
+from amsfl.methods.arithmetic import Arithmetic, Number, Vector, average, tuned
+from amsfl.methods.base import Facts, Method
 
 
 def fedasync(alpha: float = 0.6, rho: float = 0.005) -> Method:
@@ -13,11 +14,15 @@ def fedasync(alpha: float = 0.6, rho: float = 0.005) -> Method:
     upload makes itself, so it is 1 for work on the newest model; our t is 0 there, and such work counts
     fully. They halve alpha late in a run; ours stays.
     """
+    facts = Facts("FedAsync", stale="model", round_end="buffer:1")
+    return Method("fedasync", tuned(arithmetic, alpha, rho), facts=facts)
 
+
+def arithmetic(alpha: Number, rho: Number) -> Arithmetic:
     def correct(grad: Vector, x: Vector, anchor: Vector, server: Vector, client: Vector) -> Vector:
         return grad + rho * (x - anchor)
 
     def mix(weights: Vector, steps: Vector) -> Vector:
         return alpha * average(weights, steps)
 
-    return Method("fedasync", correct=correct, mix=mix, title="FedAsync", stale="model", round_end="buffer:1")
+    return Arithmetic(correct=correct, mix=mix)

@@ -1,6 +1,6 @@
 """FedAvg."""
 
-from amsfl.methods.base import Method
+from amsfl.methods.base import Facts, Method
 
 
 def fedavg() -> Method:
@@ -10,4 +10,4 @@ def fedavg() -> Method:
 
     McMahan et al. 2017, arXiv 1602.05629.
     """
-    return Method("fedavg", title="FedAvg")
+    return Method("fedavg", facts=Facts("FedAvg"))

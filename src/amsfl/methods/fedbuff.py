@@ -1,7 +1,8 @@
 """FedBuff."""
 
 from amsfl.core import Total
-from amsfl.methods.base import Method, Vector
+from amsfl.methods.arithmetic import Arithmetic, Number, Vector, tuned
+from amsfl.methods.base import Facts, Method
 
 
 def fedbuff(server_lr: float = 1.0) -> Method:
@@ -13,7 +14,10 @@ def fedbuff(server_lr: float = 1.0) -> Method:
     Nguyen et al. 2022, arXiv 2106.06639, Algorithm 1, with their K = 10 and s(t) = 1/sqrt(1+t) by default;
     t counts the server's moves since the client began. Their server may have momentum (`server_optimizer`).
     """
+    return Method("fedbuff", tuned(arithmetic, server_lr), facts=Facts("FedBuff", round_end="buffer:10"))
 
+
+def arithmetic(server_lr: Number) -> Arithmetic:
     def mix(weights: Vector, steps: Vector) -> Vector:
         each = 0 * weights + 1
         return each / each.sum()
@@ -23,4 +27,4 @@ def fedbuff(server_lr: float = 1.0) -> Method:
     ) -> tuple[Vector, Vector]:
         return anchor + server_lr * total.delta, server
 
-    return Method("fedbuff", mix=mix, aggregate=aggregate, title="FedBuff", round_end="buffer:10")
+    return Arithmetic(mix=mix, aggregate=aggregate)

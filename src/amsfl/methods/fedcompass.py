@@ -1,6 +1,7 @@
 """FedCompass."""
 
-from amsfl.methods.base import Method, Vector
+from amsfl.methods.arithmetic import Arithmetic, Number, Vector, tuned
+from amsfl.methods.base import Facts, Method
 
 
 def fedcompass(alpha: float = 0.9) -> Method:
@@ -15,8 +16,12 @@ def fedcompass(alpha: float = 0.9) -> Method:
     the age's exponent are their code's; it waits 1.5 times a group's time, where we keep the paper's 1.2, and
     first rounds take all steps there, where ours take the least.
     """
+    facts = Facts("FedCompass", round_end="groups", all_clients=True)
+    return Method("fedcompass", tuned(arithmetic, alpha), facts=facts)
 
+
+def arithmetic(alpha: Number) -> Arithmetic:
     def mix(weights: Vector, steps: Vector) -> Vector:
         return alpha * weights
 
-    return Method("fedcompass", mix=mix, title="FedCompass", round_end="groups", everyone=True)
+    return Arithmetic(mix=mix)

@@ -1,7 +1,10 @@
 """FedCSDA: a reading of the name."""
 
+from functools import partial
+
 from amsfl.core import Total
-from amsfl.methods.base import Distillation, Method, Vector
+from amsfl.methods.arithmetic import Arithmetic, Distillation, Number, Vector, tuned
+from amsfl.methods.base import Cost, Facts, Method
 
 NOTE = (
     "FedCSDA has no public description; this row is a reading of the name: FedCSD, class-prototype "
@@ -25,7 +28,16 @@ def fedcsda(mu: float = 0.1, temperature: float = 4.0, memory: float = 0.9, rows
     the FedCSD paper has 0.5: half of the loss given to a teacher that knows nothing yet costs more rounds
     than a run of tens has (digits, 60 rounds: 0.87 at 0.5, 0.94 at 0.1).
     """
+    return Method(
+        "fedcsda",
+        tuned(partial(arithmetic, rows), mu, temperature, memory),
+        # a forward pass is about a third of a gradient; a gradient is taken on 64 rows by default
+        Cost(vectors_down=2, extra_gradients=rows / 64 / 3, extra_per_step=1 / 3),
+        Facts("FedCSDA", NOTE),
+    )
 
+
+def arithmetic(rows: int, mu: Number, temperature: Number, memory: Number) -> Arithmetic:
     def init(x: Vector) -> tuple[Vector, Vector]:
         return 1 * x, x[:0]
 
@@ -35,15 +47,4 @@ def fedcsda(mu: float = 0.1, temperature: float = 4.0, memory: float = 0.9, rows
         x = anchor + total.delta
         return x, memory * server + (1 - memory) * x
 
-    return Method(
-        "fedcsda",
-        init=init,
-        aggregate=aggregate,
-        vectors_down=2,
-        # a forward pass is about a third of a gradient; a gradient is taken on 64 rows by default
-        extra_gradients=rows / 64 / 3,
-        extra_per_step=1 / 3,
-        objective=Distillation(mu, temperature, rows),
-        title="FedCSDA",
-        note=NOTE,
-    )
+    return Arithmetic(init=init, aggregate=aggregate, objective=Distillation(mu, temperature, rows))

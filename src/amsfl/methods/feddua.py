@@ -1,7 +1,8 @@
 """FedDuA."""
 
 from amsfl.core import Total
-from amsfl.methods.base import Method, Vector
+from amsfl.methods.arithmetic import Arithmetic, Number, Vector, tuned
+from amsfl.methods.base import Facts, Method
 from amsfl.methods.operators import joined
 
 
@@ -16,7 +17,11 @@ def feddua(beta1: float = 0.0, beta2: float = 0.99, epsilon: float = 1e-3) -> Me
     it, as FedExP takes, since local problems are not solved. With G = 1 this is FedExP without a cap.
     Takakura, Liew and Hasegawa 2025, arXiv 2505.11126.
     """
+    facts = Facts("FedDuA", server_optimizer=True)
+    return Method("feddua", tuned(arithmetic, beta1, beta2, epsilon), facts=facts)
 
+
+def arithmetic(beta1: Number, beta2: Number, epsilon: Number) -> Arithmetic:
     def init(x: Vector) -> tuple[Vector, Vector]:
         return joined(0 * x, 0 * x), x[:0]
 
@@ -34,4 +39,4 @@ def feddua(beta1: float = 0.0, beta2: float = 0.99, epsilon: float = 1e-3) -> Me
         s = s * (s > 1) + (s <= 1)
         return anchor + s * turned, joined(m, v)
 
-    return Method("feddua", init=init, aggregate=aggregate, title="FedDuA", optimizes=True)
+    return Arithmetic(init=init, aggregate=aggregate)

@@ -1,9 +1,8 @@
 """FedDyn."""
 
-from typing import Any
-
 from amsfl.core import Total, Upload
-from amsfl.methods.base import Method, Vector, upload, zero_state
+from amsfl.methods.arithmetic import Arithmetic, Number, Vector, tuned, upload, zero_state
+from amsfl.methods.base import Facts, Method
 
 
 def feddyn(alpha: float = 0.1) -> Method:
@@ -16,12 +15,16 @@ def feddyn(alpha: float = 0.1) -> Method:
     its share of the cohort's. Few steps hurt it: g_i is exact only where the local problem is solved.
     Acar et al. 2021, arXiv 2111.04263.
     """
+    # stale: the server's h is the sum of the clients' own only where they are of one model
+    return Method("feddyn", tuned(arithmetic, alpha), facts=Facts("FedDyn", stale="refused"))
 
+
+def arithmetic(alpha: Number) -> Arithmetic:
     def correct(grad: Vector, x: Vector, anchor: Vector, server: Vector, client: Vector) -> Vector:
         return grad - client + alpha * (x - anchor)
 
     def report(
-        x: Vector, anchor: Vector, steps: Any, lr: Any, server: Vector, client: Vector
+        x: Vector, anchor: Vector, steps: Number, lr: Number, server: Vector, client: Vector
     ) -> tuple[Upload, Vector]:
         return upload(x - anchor), client - alpha * (x - anchor)
 
@@ -31,12 +34,4 @@ def feddyn(alpha: float = 0.1) -> Method:
         h = server - alpha * weights.sum() * total.delta
         return anchor + total.delta - h / alpha, h
 
-    return Method(
-        "feddyn",
-        zero_state,
-        correct=correct,
-        report=report,
-        aggregate=aggregate,
-        title="FedDyn",
-        stale="refused",  # the server's h is the sum of clients' own only where they are of one model
-    )
+    return Arithmetic(zero_state, correct, report=report, aggregate=aggregate)

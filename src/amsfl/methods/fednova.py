@@ -1,7 +1,8 @@
 """FedNova."""
 
 from amsfl.core import Total
-from amsfl.methods.base import Method, Vector, average
+from amsfl.methods.arithmetic import Arithmetic, Vector, average
+from amsfl.methods.base import Facts, Method
 
 
 def fednova() -> Method:
@@ -21,4 +22,4 @@ def fednova() -> Method:
         effective = (average(weights, steps) * steps).sum()
         return anchor + effective * total.delta, server
 
-    return Method("fednova", mix=mix, aggregate=aggregate, title="FedNova")
+    return Method("fednova", Arithmetic(mix=mix, aggregate=aggregate), facts=Facts("FedNova"))

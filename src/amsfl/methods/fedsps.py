@@ -1,8 +1,7 @@
 """FedSPS."""
 
-from typing import Any
-
-from amsfl.methods.base import Method
+from amsfl.methods.arithmetic import Arithmetic, Number, tuned
+from amsfl.methods.base import Facts, Method
 
 
 def fedsps(c: float = 0.5) -> Method:
@@ -12,9 +11,12 @@ def fedsps(c: float = 0.5) -> Method:
 
     The loss's lower bound is taken as 0. Sohom Mukherjee, Loizou and Stich 2023, arXiv 2307.06306.
     """
+    return Method("fedsps", tuned(arithmetic, c), facts=Facts("FedSPS"))
 
-    def stride(loss: Any, grad_sq: Any) -> Any:
+
+def arithmetic(c: Number) -> Arithmetic:
+    def stride(loss: Number, grad_sq: Number) -> Number:
         length = loss / (c * grad_sq + 1e-12)
         return length * (length > 0)
 
-    return Method("fedsps", stride=stride, title="FedSPS")
+    return Arithmetic(stride=stride)

@@ -1,6 +1,7 @@
 """FedYogi."""
 
-from amsfl.methods.base import Method, Vector
+from amsfl.methods.arithmetic import Arithmetic, Number, Vector, tuned
+from amsfl.methods.base import Facts, Method
 from amsfl.methods.fedadam import adaptive
 
 
@@ -11,9 +12,13 @@ def fedyogi(rate: float = 0.03, beta1: float = 0.9, beta2: float = 0.99, tau: fl
 
     Reddi et al. 2021, arXiv 2003.00295, Algorithm 2.
     """
+    facts = Facts("FedYogi", server_optimizer=True)
+    return Method("fedyogi", tuned(arithmetic, rate, beta1, beta2, tau), facts=facts)
 
+
+def arithmetic(rate: Number, beta1: Number, beta2: Number, tau: Number) -> Arithmetic:
     def second(v: Vector, square: Vector) -> Vector:
         above, below = v > square, v < square
         return v - (1 - beta2) * (square * above - square * below)
 
-    return adaptive("fedyogi", "FedYogi", rate, beta1, tau, second)
+    return adaptive(rate, beta1, tau, second)

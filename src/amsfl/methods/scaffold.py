@@ -1,9 +1,8 @@
 """SCAFFOLD, option II."""
 
-from typing import Any
-
 from amsfl.core import Total, Upload
-from amsfl.methods.base import Method, Vector, upload, zero_state
+from amsfl.methods.arithmetic import Arithmetic, Number, Vector, upload, zero_state
+from amsfl.methods.base import Cost, Facts, Method
 
 
 def scaffold() -> Method:
@@ -21,7 +20,7 @@ def scaffold() -> Method:
         return grad - client + server
 
     def report(
-        x: Vector, anchor: Vector, steps: Any, lr: Any, server: Vector, client: Vector
+        x: Vector, anchor: Vector, steps: Number, lr: Number, server: Vector, client: Vector
     ) -> tuple[Upload, Vector]:
         fresh = client - server + (anchor - x) / (steps * lr)
         return upload(x - anchor, fresh - client), fresh
@@ -33,12 +32,7 @@ def scaffold() -> Method:
 
     return Method(
         "scaffold",
-        zero_state,
-        correct=correct,
-        report=report,
-        aggregate=aggregate,
-        title="SCAFFOLD",
-        stale="refused",  # control variates are differences from the newest model's
-        vectors_down=2,
-        vectors_up=2,
+        Arithmetic(zero_state, correct, report=report, aggregate=aggregate),
+        Cost(vectors_down=2, vectors_up=2),
+        Facts("SCAFFOLD", stale="refused"),  # control variates are differences from the newest model's
     )

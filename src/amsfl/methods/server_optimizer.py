@@ -1,9 +1,11 @@
 """A server's optimizer over a method: FedAdam, FedYogi or FedAvgM, whatever made the round's step."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from amsfl.core import Kind, Total, UserError
-from amsfl.methods.base import Method, Vector, add_delta
+from amsfl.methods.arithmetic import Arithmetic, Number, Vector, add_delta, tuned_over
+from amsfl.methods.base import Method, Variant
 from amsfl.methods.fedadam import fedadam
 from amsfl.methods.fedavgm import fedavgm
 from amsfl.methods.fedyogi import fedyogi
@@ -34,45 +36,52 @@ def optimize(method: Method, server: Method) -> Method:
     Returns:
         The method with that server.
     """
-    if method.optimizes:
+    if method.facts.server_optimizer:
         raise UserError(
-            f"{method.title or method.name} is a server's optimizer itself, over fedavg: leave "
-            "--server-optimizer out, or name another method."
+            f"{method.title} is a server optimizer itself, over fedavg: leave --server-optimizer out, or "
+            "name another method."
         )
-    base: Method = method.stepless or method  # of which only the server's functions are taken
+
+    def optimized(each: Method) -> Method:
+        return each._replace(
+            name=f"{each.name}+{server.name}",
+            arithmetic=tuned_over(
+                each.arithmetic, partial(arithmetic, server.arithmetic), *server.arithmetic.numbers
+            ),
+            facts=each.facts._replace(title=f"{each.title} + {server.title}"),
+        )
+
+    return method.adapted(Variant(server_optimizer=True)).changed(optimized)
+
+
+def arithmetic(server: Arithmetic, inner: Arithmetic, *numbers: Number) -> Arithmetic:
+    """The server state is one vector: the method's own, then the optimizer's."""
+    optimizer = server.with_numbers(numbers)
 
     def own_state(state: Vector, anchor: Vector) -> Vector:
-        """The state is one vector: the method's own, then the optimizer's."""
         one = anchor.reshape(-1)[: anchor.shape[-1]]
-        return state[..., : state.shape[-1] - len(server.init(one)[0])]
+        return state[..., : state.shape[-1] - len(optimizer.init(one)[0])]
 
     def aggregate(
         anchor: Vector, total: Total, weights: Vector, steps: Vector, state: Vector
     ) -> tuple[Vector, Vector]:
         own = own_state(state, anchor)
         rest = state[len(own) :]
-        if base.aggregate is not add_delta:
-            moved, own = base.aggregate(anchor, total, weights, steps, own)
+        if inner.aggregate is not add_delta:
+            moved, own = inner.aggregate(anchor, total, weights, steps, own)
             total = total._replace(delta=moved - anchor)
-        following, rest = server.aggregate(anchor, total, weights, steps, rest)
+        following, rest = optimizer.aggregate(anchor, total, weights, steps, rest)
         return following, joined(own, rest)
 
     def init(x: Vector) -> tuple[Vector, Vector]:
-        own, client = base.init(x)
-        return joined(own, server.init(x)[0]), client
+        own, client = inner.init(x)
+        return joined(own, optimizer.init(x)[0]), client
 
-    return method._replace(
-        name=f"{method.name}+{server.name}",
-        title=f"{method.title or method.name} + {server.title}",
-        init=init,
-        aggregate=aggregate,
-        model=lambda anchor, state: base.model(anchor, own_state(state, anchor)),
-        own_state=own_state,
-        driven=method.driven and optimize(method.driven, server),
-        aloft=None,
-        stepless=None,
-    )
+    def model(anchor: Vector, state: Vector) -> Vector:
+        return inner.model(anchor, own_state(state, anchor))
+
+    return inner._replace(init=init, aggregate=aggregate, model=model, own_state=own_state)
 
 
-def only_one(found: Sequence[Method]) -> Method:
-    raise UserError(f"{len(found)} server optimizers: one takes the server's step; leave the others out.")
+def only_one(several: Sequence[Method]) -> Method:
+    raise UserError(f"{len(several)} server optimizers: one takes the server's step; leave the others out.")

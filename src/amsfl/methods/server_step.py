@@ -19,41 +19,31 @@ high, where they are clean it goes to zero, and l with it.
 All of it happens at the server: nothing is sent for it, in either direction.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from amsfl.core import Total
-from amsfl.methods.base import Method, Vector
+from amsfl.methods.arithmetic import Arithmetic, Number, Vector
 from amsfl.methods.operators import clip, joined
 
 LIMIT = 0.7  # a round changes the server's step by this factor at most, down or (1/0.7) up
 SHORTEST, LONGEST = 0.1, 4.0
-KEPT = 0.5  # of the secant's sums, from round to round
-AHEAD, FADING = 3, 3  # momentum (r + 3)/(r + 3 + 3)
+REMEMBERED = 0.5  # of the secant's sums, from round to round
+EARLY, FADING = 3, 3  # momentum (r + 3)/(r + 3 + 3)
 SMOOTHING = 0.7  # of the old loss that stays
 SCALARS = 7
 
 
-class Pace(NamedTuple):
-    """What of it is switched on."""
-
-    secant: bool
-    momentum: float  # the most, 0 for none
-    averaging: float  # p, 0 for none
-    shrinking: float  # of the anchor, a round, while the loss is what it was at first
-
-
-def accelerated(method: Method, pace: Pace) -> Method:
-    """The method with this server on top of its mean delta; its own server state must be empty.
+def accelerated(
+    inner: Arithmetic, secant: bool, averages: bool, momentum: Number, averaging: Number, shrinking: Number
+) -> Arithmetic:
+    """The arithmetic with this server on top of its mean delta; its own server state must be empty.
 
     The state is one vector: a', D', z, then s, the three sums of the secant, r, the first loss and the
     smoothed one.
     """
-    if not any(pace):
-        return method
-    averages = bool(pace.averaging)
 
     def init(x: Vector) -> tuple[Vector, Vector]:
-        _, client = method.init(x)
+        _, client = inner.init(x)
         nothing = 0 * x
         one = (nothing[:1] + 1, *[nothing[:1]] * (SCALARS - 1))
         return joined(x, nothing, x, *one), client
@@ -63,14 +53,13 @@ def accelerated(method: Method, pace: Pace) -> Method:
     ) -> tuple[Vector, Vector]:
         old = _split(server, len(anchor))
         loss0, loss = _losses(total.loss, old)
-        delta = total.delta - pace.shrinking * _share(loss, loss0) * anchor
+        delta = total.delta - shrinking * _share(loss, loss0) * anchor
         sums = _sums(anchor - old.anchor, old.delta - delta, old)
-        s = _step(old, sums) if pace.secant else old.s
+        s = _step(old, sums) if secant else old.s
         x, before = anchor + s * delta, old.anchor + old.s * old.delta
-        m = (old.number + AHEAD) / (old.number + AHEAD + FADING)
-        m = clip(m, 0.0, pace.momentum)
-        p = pace.averaging
-        mean = old.mean + p / (old.number + p) * (x - old.mean) if averages else x
+        m = (old.number + EARLY) / (old.number + EARLY + FADING)
+        m = clip(m, 0.0, momentum)
+        mean = old.mean + averaging / (old.number + averaging) * (x - old.mean) if averages else x
         following = x + m * (x - before)
         return following, joined(anchor, delta, mean, s, *sums, old.number + 1, loss0, loss)
 
@@ -78,10 +67,10 @@ def accelerated(method: Method, pace: Pace) -> Method:
         size = anchor.shape[-1]
         return server[..., 2 * size : 3 * size]
 
-    return method._replace(init=init, aggregate=aggregate, model=model)
+    return inner._replace(init=init, aggregate=aggregate, model=model)
 
 
-class State(NamedTuple):
+class ServerStepState(NamedTuple):
     """Numbers are vectors of one: so everything joins to one vector."""
 
     anchor: Vector
@@ -96,21 +85,21 @@ class State(NamedTuple):
     loss: Vector  # smoothed
 
 
-def _split(server: Vector, size: int) -> State:
+def _split(server: Vector, size: int) -> ServerStepState:
     vectors = (server[place * size : (place + 1) * size] for place in range(3))
     tail = server[3 * size :]
-    return State(*vectors, *(tail[place : place + 1] for place in range(SCALARS)))
+    return ServerStepState(*vectors, *(tail[place : place + 1] for place in range(SCALARS)))
 
 
-def _sums(way: Vector, change: Vector, old: State) -> tuple[Any, Any, Any]:
+def _sums(way: Vector, change: Vector, old: ServerStepState) -> tuple[Number, Number, Number]:
     """The secant's three products; in the first round there is none, in the second none older."""
-    there, older = _as(old.number, old.number > 0), KEPT * _as(old.number, old.number > 1)
-    fresh = (there * (way * way).sum(), there * (way * change).sum(), there * (change * change).sum())
-    found = [older * past + (1 - older) * now for past, now in zip(old[4:7], fresh, strict=True)]
-    return found[0], found[1], found[2]
+    begun, older = _as(old.number, old.number > 0), REMEMBERED * _as(old.number, old.number > 1)
+    fresh = (begun * (way * way).sum(), begun * (way * change).sum(), begun * (change * change).sum())
+    sums = [older * past + (1 - older) * now for past, now in zip(old[4:7], fresh, strict=True)]
+    return sums[0], sums[1], sums[2]
 
 
-def _losses(loss: Any, old: State) -> tuple[Any, Any]:
+def _losses(loss: Number, old: ServerStepState) -> tuple[Number, Number]:
     """The first loss and the smoothed one; in the first round both are this one."""
     begun = _as(old.number, old.number > 0)
     smoothed = SMOOTHING * old.loss + (1 - SMOOTHING) * loss
@@ -119,20 +108,20 @@ def _losses(loss: Any, old: State) -> tuple[Any, Any]:
 
 def _share(loss: Vector, first: Vector) -> Vector:
     """loss / first within 0 and 1; 0 where the first is not above 0, and so says nothing."""
-    told = _as(first, first > 0)
-    return clip(told * loss / (first * told + 1 - told), 0.0, 1.0)
+    positive = _as(first, first > 0)
+    return clip(positive * loss / (first * positive + 1 - positive), 0.0, 1.0)
 
 
-def _step(old: State, sums: tuple[Any, Any, Any]) -> Any:
+def _step(old: ServerStepState, sums: tuple[Number, Number, Number]) -> Number:
     """short^3/4 long^1/4 = way^1/4 along^1/2 / change^3/4; where D does not turn, as long as allowed."""
     way, along, change = sums
     turns, straight = _as(along, along > 0), _as(along, along <= 0)
-    found = way**0.25 * (along * turns) ** 0.5 / (change * turns + straight) ** 0.75
-    limited = clip(found + straight * LONGEST / LIMIT, LIMIT * old.s, old.s / LIMIT)
+    measured = way**0.25 * (along * turns) ** 0.5 / (change * turns + straight) ** 0.75
+    limited = clip(measured + straight * LONGEST / LIMIT, LIMIT * old.s, old.s / LIMIT)
     begun = _as(along, old.number > 0)
     return clip(limited, SHORTEST, LONGEST) * begun + old.s * (1 - begun)
 
 
-def _as(like: Vector, flag: Any) -> Vector:
+def _as(like: Vector, flag: Number) -> Vector:
     """A comparison's outcome as 0 or 1 in another number's precision."""
     return 0 * like + flag

@@ -100,7 +100,7 @@ def desk(
 
 
 def start(desk: Desk) -> Memory:
-    rate = drift.Rate() if desk.method.own_rate else drift.Rate(desk.config.lr)
+    rate = drift.Rate() if desk.method.facts.own_rate else drift.Rate(desk.config.lr)
     return Memory(rate, drift.start(len(desk.weights) if desk.policy.readings else 0))
 
 

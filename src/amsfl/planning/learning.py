@@ -16,7 +16,7 @@ def learn(desks: Sequence[Desk], told: Sequence[Heeded]) -> list[Memory]:
     found = [each.memory for each in told]
     groups: dict[Any, list[int]] = {}
     for place, (desk, each) in enumerate(zip(desks, told, strict=True)):
-        if desk.method.own_rate or not desk.policy.constant:
+        if desk.method.facts.own_rate or not desk.policy.constant:
             groups.setdefault((len(each.cohort), desk.policy.readings), []).append(place)
     for places in groups.values():
         fresh = _alike([desks[place] for place in places], [told[place] for place in places])
@@ -32,7 +32,7 @@ def _alike(desks: list[Desk], told: list[Heeded]) -> list[Memory]:
     readings = [desk.doubt.believed(each.reading) for desk, each in pairs]
     rates = [
         drift.next_rate(each.memory.rate, reading, share, desk.doubt.opening)
-        if desk.method.own_rate
+        if desk.method.facts.own_rate
         else each.memory.rate
         for (desk, each), reading, share in zip(pairs, readings, weights, strict=True)
     ]

@@ -32,7 +32,7 @@ def policy_of(config: Training, method: Method, given: Policy | None = None) -> 
     """The one that was passed, the one that the settings name, or the one that the method plans by."""
     if given is not None:
         return given
-    named = method.policy if config.policy == "auto" else config.policy
+    named = method.facts.policy if config.policy == "auto" else config.policy
     return schedule.policy(named, **config.policy_options)
 
 

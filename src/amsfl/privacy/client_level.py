@@ -16,7 +16,7 @@ from typing import Any
 
 from amsfl.core import Guard, Upload, namespace
 from amsfl.methods import Method
-from amsfl.methods.base import Vector
+from amsfl.methods.arithmetic import Vector
 
 RATE = 0.2  # of the clip's logarithm
 COUNT = 20  # the noise of the count is so small a part of the cohort that is expected
@@ -36,7 +36,7 @@ def guarded(method: Method, clip: float, noise: float, part: float, clients: int
     Returns:
         The method whose server keeps whole clients private.
     """
-    expected = part * clients
+    inner, expected = method.arithmetic, part * clients
     count_noise = expected / COUNT
     own = noise
     if quantile:
@@ -62,16 +62,17 @@ def guarded(method: Method, clip: float, noise: float, part: float, clients: int
         return Upload(delta, uploads.extra[0], (delta * delta).sum()), state
 
     def init(x: Vector) -> tuple[Vector, Vector]:
-        server, client = method.init(x)
+        server, client = inner.init(x)
         return namespace(x).concat([server, 0 * x[:1] + clip]), client
 
     def aggregate(
         anchor: Vector, total: Any, weights: Vector, steps: Vector, server: Vector
     ) -> tuple[Vector, Vector]:
-        moved, state = method.aggregate(anchor, total, weights, steps, server[:-1])
+        moved, state = inner.aggregate(anchor, total, weights, steps, server[:-1])
         return moved, namespace(server).concat([state, server[-1:]])
 
     def model(anchor: Vector, server: Vector) -> Vector:
-        return method.model(anchor, server[..., :-1])
+        return inner.model(anchor, server[..., :-1])
 
-    return method._replace(init=init, aggregate=aggregate, model=model, guard=Guard(part, apply))
+    arithmetic = inner._replace(init=init, aggregate=aggregate, model=model)
+    return method._replace(arithmetic=arithmetic, adapt=None, guard=Guard(part, apply))

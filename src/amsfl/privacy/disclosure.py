@@ -43,7 +43,7 @@ def leaves(method: Method, readings: bool, private: bool, table: bool, clients: 
             ("upload.*",),
         ),
     ]
-    if method.vectors_up > 1:
+    if method.cost.vectors_up > 1:
         extra = DERIVED if private else OPEN
         found.append(Leaf("extra", "the method's second vector", "every round", extra, ("upload.*",)))
     if readings and not private:

@@ -14,11 +14,16 @@ def with_clipping(method: Method, clip: float) -> Method:
     Returns:
         The method that clips.
     """
-    if method.looks:
-        names = ", ".join(name for name, _ in method.private)
+    if method.needs_raw_values:
+        names = ", ".join(name for name, _ in method.facts.private_options)
         way = f"leave its {names} as they then are" if names else "use fedavg, scaffold, feddyn or amsfl"
         raise UserError(
-            f"{method.title or method.name} goes by losses or gradients as they are, which would tell of "
+            f"{method.title} goes by losses or gradients as they are, which would tell of "
             f"single rows; under privacy {way}."
         )
-    return method._replace(clip=clip, extra_gradients=0.0 if method.readings else method.extra_gradients)
+
+    def clipped(each: Method) -> Method:
+        extra = 0.0 if each.facts.readings else each.cost.extra_gradients
+        return each._replace(clip=clip, cost=each.cost._replace(extra_gradients=extra))
+
+    return method.changed(clipped)

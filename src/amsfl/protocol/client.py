@@ -66,7 +66,7 @@ def begin(
     layout: Layout = FLAT,
 ) -> Carry:
     carry = Carry(anchor, server, client, anchor, lr, known)
-    if method.pace is None:
+    if method.arithmetic.pace is None:
         return carry
     return carry._replace(past=Past(layout.each(lambda x: 0 * x, anchor), 0 * lr, lr, 0 * lr + 1))
 
@@ -74,8 +74,8 @@ def begin(
 def first(method: Method, carry: Carry, loss: Number, grad: Vector, layout: Layout = FLAT) -> Carry:
     """The first step: its minibatch is the reading's; where no lr is known, `lr` times its length is the
     longest."""
-    if method.stride is not None:
-        own = method.stride(loss, layout.square(grad))
+    if method.arithmetic.stride is not None:
+        own = method.arithmetic.stride(loss, layout.square(grad))
         carry = carry._replace(lr=carry.lr * (carry.known + own * (1 - carry.known)))
     return step(method, carry._replace(loss=loss, grad=grad), loss, grad, layout)
 
@@ -83,17 +83,17 @@ def first(method: Method, carry: Carry, loss: Number, grad: Vector, layout: Layo
 def step(method: Method, carry: Carry, loss: Number, grad: Vector, layout: Layout = FLAT) -> Carry:
     """x <- x - length correct(grad), length at most lr, or as the method's `pace` says."""
     lr, past = carry.lr, carry.past
-    if method.stride is not None:
-        lr = least(method.stride(loss, layout.square(grad)), lr)
-    if method.pace is not None and past is not None:
+    if method.arithmetic.stride is not None:
+        lr = least(method.arithmetic.stride(loss, layout.square(grad)), lr)
+    if method.arithmetic.pace is not None and past is not None:
         change = layout.square(layout.each(lambda now, before: now - before, grad, past.grad))
-        lr, growth = method.pace(past.length, past.growth, past.moved, change)
+        lr, growth = method.arithmetic.pace(past.length, past.growth, past.moved, change)
 
     def moved(x: Vector, g: Vector, anchor: Vector, server: Vector, client: Vector) -> Vector:
-        return x - lr * method.correct(g, x, anchor, server, client)
+        return x - lr * method.arithmetic.correct(g, x, anchor, server, client)
 
     x = layout.each(moved, carry.x, grad, carry.anchor, carry.server, carry.client)
-    if method.pace is not None:
+    if method.arithmetic.pace is not None:
         way = layout.square(layout.each(lambda now, before: now - before, x, carry.x))
         carry = carry._replace(past=Past(grad, way, lr, growth))
     return carry._replace(x=x)
@@ -101,7 +101,7 @@ def step(method: Method, carry: Carry, loss: Number, grad: Vector, layout: Layou
 
 def close(method: Method, carry: Carry, loss: Number, grad: Vector, layout: Layout = FLAT) -> Carry:
     """The reading's second gradient; for methods that close with it, one more step along it."""
-    closed = step(method, carry, loss, grad, layout) if method.closing else carry
+    closed = step(method, carry, loss, grad, layout) if method.arithmetic.closing else carry
     return closed._replace(end=carry.x, last=grad)
 
 
@@ -112,7 +112,9 @@ def finish(
 
     `direction` is the last global step; empty where none was sent.
     """
-    upload, client = method.report(carry.x, carry.anchor, steps, carry.lr, carry.server, carry.client)
+    upload, client = method.arithmetic.report(
+        carry.x, carry.anchor, steps, carry.lr, carry.server, carry.client
+    )
     if method.clip:
         return upload, client, of_upload(upload.delta, direction)
     if carry.last is None:

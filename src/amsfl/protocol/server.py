@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from amsfl import combine
 from amsfl.core import Reading, Total, Upload, namespace
 from amsfl.methods import Method
-from amsfl.methods.base import average
+from amsfl.methods.arithmetic import average
 
 Vector = Any
 Weighed = dict[str, Vector]  # by link of the rule: how much each client counts after it; {} without a rule
@@ -40,17 +40,17 @@ def settle(
     weighed: Weighed = {}
     if method.guard is not None and hidden is not None:
         total, server = guarded(method, stacked(uploads, weights), weights, steps, server, hidden, foes)
-    elif not method.stacks:
-        total = summed(uploads, method.mix(weights, steps))
+    elif not method.needs_all_uploads:
+        total = summed(uploads, method.arithmetic.mix(weights, steps))
     else:
         total, weighed = combined(method, stacked(uploads, weights), weights, steps, foes)
     loss = mean_loss(method, losses, weights, foes) if losses is not None else 0.0
-    return Settled(*method.aggregate(anchor, Total(*total, loss), weights, steps, server), weighed)
+    return Settled(*method.arithmetic.aggregate(anchor, Total(*total, loss), weights, steps, server), weighed)
 
 
 def aged(method: Method, sent: Upload, worth: Any, anchor: Vector, began: Vector | None) -> Upload:
     """An upload as it counts by its age, times `worth`; `began` is the model it started from, if not this."""
-    if method.stale == "model" and began is not None:
+    if method.facts.stale == "model" and began is not None:
         delta = began + sent.delta - anchor
         sent = Upload(delta, sent.extra, (delta * delta).sum())
     return Upload(worth * sent.delta, worth * sent.extra, worth * worth * sent.delta_sq)
@@ -84,7 +84,7 @@ def guarded(
     """The sum that keeps whole clients private, and the server state that it leaves."""
     assert method.guard is not None
     if foes is not None:
-        uploads = _forged(method, uploads, weights, steps + method.closing, *foes)
+        uploads = _forged(method, uploads, weights, steps + method.arithmetic.closing, *foes)
     return method.guard.apply(uploads, weights, server, *hidden)
 
 
@@ -98,13 +98,15 @@ def combined(
     many mean steps of its client each is.
     """
     if foes is not None:
-        uploads = _forged(method, uploads, weights, steps + method.closing, *foes)
+        uploads = _forged(method, uploads, weights, steps + method.arithmetic.closing, *foes)
     share = average(weights, steps)
-    scale = method.mix(weights, steps) / share
+    scale = method.arithmetic.mix(weights, steps) / share
     rows = Upload(*(part * scale.reshape(-1, *[1] * (part.ndim - 1)) for part in uploads))
     counts, weighed = share, Weighed()
     if method.combine is not None:
-        rows, counts, weighed = combine.weighed(method.combine, rows, share, scale * (steps + method.closing))
+        rows, counts, weighed = combine.weighed(
+            method.combine, rows, share, scale * (steps + method.arithmetic.closing)
+        )
     return Upload(*((part * counts.reshape(-1, *[1] * (part.ndim - 1))).sum(0) for part in rows)), weighed
 
 

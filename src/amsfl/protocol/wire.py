@@ -40,15 +40,15 @@ def fresh(method: Method, x: Any) -> tuple[Any, Any]:
 
 def _first_upload(method: Method, x: Any) -> tuple[Upload, Any]:
     """An upload of nothing, for its shapes, and the client state that it was made from."""
-    server, client = method.init(x)
-    upload, _ = method.report(x, x, 1, 1.0, method.told(server, x), client)
+    server, client = method.arithmetic.init(x)
+    upload, _ = method.arithmetic.report(x, x, 1, 1.0, method.sent_state(server, x), client)
     return Upload(0 * upload.delta, 0 * upload.extra, upload.delta_sq), client
 
 
 def sent_bytes(method: Method, dim: int) -> float:
     """Bytes that a client's vectors take on the way up: what they weigh follows from their shapes."""
     if method.transmit is None:
-        return float(FLOAT * dim * method.vectors_up)
+        return float(FLOAT * dim * method.cost.vectors_up)
     return float(sum(weight(part) for part in travelling(method, dim).values()))
 
 

@@ -17,7 +17,7 @@ def remarks(
     `clients` is how many there are: data with a column of its own says so itself.
     """
     given = config.model_fields_set
-    if "lr" in given and method.own_rate:
+    if "lr" in given and method.facts.own_rate:
         yield f"Setting 'lr' has no effect: {config.method} sets its own learning rate."
     chosen = not policy.steps or (policy.spends and config.budget is not None)
     paced = method.clip and config.noise is None  # epsilon is spread by them
@@ -37,15 +37,15 @@ def remarks(
         yield "Setting 'stop_at_target' has no effect: there is no target."
     if config.target is not None and config.rounds is None and config.last_round == ROUNDS_TO_TARGET:
         yield f"Without rounds or seconds this ends at the target, or after {ROUNDS_TO_TARGET:,} rounds."
-    ends = method.round_end if config.round_end == "auto" else config.round_end
+    ends = method.facts.round_end if config.round_end == "auto" else config.round_end
     if config.round_end == "auto" and config.clock != "makespan" and ends != "all":
         yield (
-            f"{method.title or method.name} waits for all: by the clock {config.clock!r} nobody is late. "
+            f"{method.title} waits for all: by the clock {config.clock!r} nobody is late. "
             f"For rounds that end with {ends} add --clock makespan."
         )
         ends = "all"
     if isinstance(config, ServeConfig) and ends == "groups":
-        yield f"{method.title or method.name} waits for all: its groups are planned in simulations only."
+        yield f"{method.title} waits for all: its groups are planned in simulations only."
         ends = "all"
     for name, modes in (
         ("late", ("deadline", "quorum")),

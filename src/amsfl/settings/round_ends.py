@@ -12,12 +12,7 @@ from amsfl.settings.definitions import RunConfig, ServeConfig, Training
 def in_flight(config: Training, method: methods.Method, end: clock.RoundEnd) -> methods.Method:
     """The method with the server that it has where work on older models comes in."""
     older = end.asynchronous or (end.kind != "all" and config.late == "stale")
-    if not older or method.aloft is None:
-        return method
-    aloft = method.aloft
-    if config.extrapolation > 1:
-        aloft = methods.extrapolate(aloft, config.extrapolation)
-    return method._replace(init=aloft.init, aggregate=aloft.aggregate, model=aloft.model)
+    return method.adapted(methods.Variant(stale=True)) if older else method
 
 
 def weather_of(config: RunConfig, profile: clock.Profile, names: Sequence[str]) -> clock.Weather:
@@ -45,19 +40,19 @@ def whole_rounds(config: RunConfig, method: methods.Method) -> bool:
 
 def check_everyone(method: methods.Method, end: clock.RoundEnd, cohort: int, clients: int) -> None:
     """Some methods count on all clients, where those who come do not stand for the others."""
-    if method.everyone and end.asynchronous and cohort < clients:
+    if method.facts.all_clients and end.asynchronous and cohort < clients:
         raise UserError(
-            f"{method.title or method.name} counts every upload by its share of all clients' data, so all of "
+            f"{method.title} counts every upload by its share of all clients' data, so all of "
             f"them must be under way, and the cohort is {cohort} of {clients}; leave --cohort out."
         )
 
 
 def round_end_of(config: Training, method: methods.Method, cohort: int) -> clock.RoundEnd:
     """How this run's rounds end, if its method, clock and cohort can do that."""
-    text = method.round_end if config.round_end == "auto" else config.round_end
+    text = method.facts.round_end if config.round_end == "auto" else config.round_end
     if config.round_end == "auto" and config.clock != "makespan":  # where nobody is late; a remark says so
         return clock.RoundEnd()
-    end, name = clock.round_end(text), method.title or method.name
+    end, name = clock.round_end(text), method.title
     if end.kind == "groups":  # so many at most wait to be taken along
         end = end._replace(enough=cohort)
     elif config.round_end == "auto":  # a method's number is for many clients
@@ -75,7 +70,7 @@ def round_end_of(config: Training, method: methods.Method, cohort: int) -> clock
             f"Round end {text!r} waits for {end.enough} clients, and {cohort} are under way at a time; lower "
             "it, or raise --cohort."
         )
-    if method.stale == "refused" and (end.asynchronous or config.late == "stale"):
+    if method.facts.stale == "refused" and (end.asynchronous or config.late == "stale"):
         raise UserError(
             f"{name} needs everyone's work on the newest model, and round end {text!r} brings older work; "
             "use --round-end all, or a deadline or quorum with --late drop."

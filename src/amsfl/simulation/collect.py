@@ -57,16 +57,16 @@ def _begin(parts: Parts, state: State, trial: int, flight: Flight, jobs: Array) 
     for name, part in rows.items():
         row = np.asarray(part[trial])
         if name == "server":
-            row = parts.method.told(row, np.asarray(state.anchor[trial]))
+            row = parts.method.sent_state(row, np.asarray(state.anchor[trial]))
         table[name][jobs["place"]] = row
 
 
 def _empty(parts: Parts, state: State) -> dict[str, Array]:
     """A table of all places: zeros."""
     x, dtype = np.zeros(parts.task.dim, parts.task.dtype), parts.task.dtype
-    server, client = parts.method.init(x)
-    told = parts.method.told(server, x)
-    sent = parts.method.report(x, x, 1, 1.0, told, client)[0]
+    server, client = parts.method.arithmetic.init(x)
+    told = parts.method.sent_state(server, x)
+    sent = parts.method.arithmetic.report(x, x, 1, 1.0, told, client)[0]
     shapes = {"anchor": x, "server": told, "step": x, **sent._asdict()}
     shapes["reading"] = np.zeros(len(Reading._fields))
     return {key: np.zeros((parts.places, *np.shape(part)), dtype) for key, part in shapes.items()}

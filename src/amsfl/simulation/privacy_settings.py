@@ -9,7 +9,7 @@ from amsfl import methods, privacy, sampling
 from amsfl.clock import Profile, RoundEnd
 from amsfl.core import UserError
 from amsfl.engines.models import Model
-from amsfl.methods.base import average
+from amsfl.methods.arithmetic import average
 from amsfl.privacy import Ledger
 from amsfl.schedule import Policy
 from amsfl.settings.definitions import ROUNDS, T_MAX, RunConfig, ServeConfig, Training
@@ -154,13 +154,13 @@ def used(ledger: Ledger, begun: Sequence[int], rounds: int) -> Sequence[int]:
 
 def check_clients(config: Training, method: methods.Method, policy: Policy, end: RoundEnd) -> None:
     """Whole clients are private only if nothing but their deltas moves the model, each once a round."""
-    name, hint = method.title or method.name, "use fedavg, fedprox, fedavgm or fedadam"
-    if method.vectors_up > 1 or method.vectors_down > 1 or method.mix is not average:
+    name, hint = method.title, "use fedavg, fedprox, fedavgm or fedadam"
+    if method.cost.vectors_up > 1 or method.cost.vectors_down > 1 or method.arithmetic.mix is not average:
         raise UserError(
             f"{name} sends more than a delta, or counts it by what the others did, and nobody knows how much "
             f"one client then moves the model; to keep whole clients private {hint}."
         )
-    if method.readings or method.own_rate or policy.readings or policy.losses or config.readings:
+    if method.facts.readings or method.facts.own_rate or policy.readings or policy.losses or config.readings:
         raise UserError(
             "Clients' readings would reach plans and rates without noise; to keep whole clients private "
             f"{hint} with the policy fixed or fill, and leave --readings out."
@@ -202,8 +202,8 @@ def remarks(config: Training, method: methods.Method, ledger: Ledger, rows: Arra
         for name in sorted({"delta", "noise", "clip"} & config.model_fields_set):
             yield f"Setting {name!r} has no effect: nothing is private without epsilon, or privacy 'record'."
         return
-    if method.private:
-        off = ", ".join(name for name, _ in method.private if name not in config.options)
+    if method.facts.private_options:
+        off = ", ".join(name for name, _ in method.facts.private_options if name not in config.options)
         yield f"Under privacy {config.method} goes without {off}; lr is the length of its steps."
     if config.delta * rows.min() >= 1:
         yield (

@@ -37,9 +37,14 @@ def manifest(parts: Parts, first: Any) -> Manifest:
 
 
 def of_method(method: Method) -> MethodFacts:
-    strides = method.stride is not None
+    strides = method.arithmetic.stride is not None
     return MethodFacts(
-        method.name, method.title or method.name, method.note, method.plain, strides, method.closing
+        method.name,
+        method.title,
+        method.facts.note,
+        method.plain_gradient_steps,
+        strides,
+        method.arithmetic.closing,
     )
 
 

@@ -143,7 +143,7 @@ def named(parts: Parts, params: Array) -> Tensors:
 def portable(parts: Parts, params: Array, summary: Summary, best: Best | None) -> PortableModel:
     data = parts.data
     about = {
-        "title": parts.method.title or parts.method.name,
+        "title": parts.method.title,
         "data": data.name,
         "model": parts.task.model.name,
         "version": VERSION,

@@ -275,4 +275,8 @@ def by_rule(weights: Any, weighed: dict[str, Any]) -> dict[str, list[float | Non
 
 def counted(method: Method, weights: Any, steps: Any) -> list[float]:
     """How much each upload counted; a rule that combines them does not say."""
-    return [] if method.stacks else np.asarray(method.mix(weights, np.asarray(steps)), float).tolist()
+    return (
+        []
+        if method.needs_all_uploads
+        else np.asarray(method.arithmetic.mix(weights, np.asarray(steps)), float).tolist()
+    )

@@ -234,9 +234,9 @@ def room_of(cohort: int | None, clients: int, method: methods.Method) -> int | N
 
 def loss_of(config: RunConfig, dataset: Dataset, method: methods.Method) -> losses.Rows:
     """What clients minimise, if that goes together with what is predicted."""
-    if not dataset.classes and method.objective is not None:
+    if not dataset.classes and method.arithmetic.objective is not None:
         raise UserError(
-            f"{method.title or method.name} learns from a teacher's classes, and here numbers are predicted; "
+            f"{method.title} learns from a teacher's classes, and here numbers are predicted; "
             "use another --method."
         )
     weights = class_weights(config.class_weights, dataset.y, dataset.classes)
@@ -269,8 +269,8 @@ def scheme(config: Training, dataset: Dataset) -> str:
 def method_of(config: Training, own: CustomParts, clip: float = 0.0) -> methods.Method:
     """The method of the settings with all that they put on top of it; `clip`: of rows' gradients."""
     method = methods.make(own.method or config.method, config.options, config.extrapolation)
-    if clip and method.private and own.method is None:
-        options = {**dict(method.private), **config.options}  # those are its defaults then
+    if clip and method.facts.private_options and own.method is None:
+        options = {**dict(method.facts.private_options), **config.options}  # those are its defaults then
         method = methods.make(config.method, options, config.extrapolation)
     if clip:
         method = privacy.with_clipping(method, clip)
@@ -278,9 +278,9 @@ def method_of(config: Training, own: CustomParts, clip: float = 0.0) -> methods.
     if server:
         method = methods.optimize(method, server)
     rule, way = (combine.make(own.combine or config.combine), transmit.make(own.transmit or config.transmit))
-    if rule and method.init(np.zeros(1))[1].size:
+    if rule and method.arithmetic.init(np.zeros(1))[1].size:
         raise UserError(
-            f"{method.title or method.name} keeps a state at every client that balances only if the server "
+            f"{method.title} keeps a state at every client that balances only if the server "
             "sums all uploads; a rule that weighs them otherwise leads it astray. Leave --combine out, or "
             "use fedavg, fedprox, fednova or amsfl."
         )
@@ -289,7 +289,9 @@ def method_of(config: Training, own: CustomParts, clip: float = 0.0) -> methods.
 
 def takes_readings(config: Training, method: methods.Method, policy: Policy) -> bool:
     """Whether clients take GDA readings: the method, the policy or the user asks for them."""
-    return method.readings or method.own_rate or policy.readings or policy.losses or config.readings
+    return (
+        method.facts.readings or method.facts.own_rate or policy.readings or policy.losses or config.readings
+    )
 
 
 def _unsaid(config: RunConfig) -> str:
@@ -304,12 +306,14 @@ def work_of(method: methods.Method, policy: Policy, dim: int) -> clock.Work:
 
     Who plans by the change of a gradient pays for it; as a mere diagnostic it is free, and so is a loss.
     """
-    reads = (method.readings or policy.readings) and not method.clip  # then uploads tell all that is known
+    reads = (
+        method.facts.readings or policy.readings
+    ) and not method.clip  # then uploads tell all that is known
     return clock.Work(
-        4.0 * dim * method.vectors_down,
+        4.0 * dim * method.cost.vectors_down,
         protocol.sent_bytes(method, dim) + 4.0 * (len(Reading._fields) if reads else 0),
-        max(method.extra_gradients, float(reads)),
-        method.extra_per_step,
+        max(method.cost.extra_gradients, float(reads)),
+        method.cost.extra_per_step,
     )
 
 

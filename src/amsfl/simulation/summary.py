@@ -27,7 +27,7 @@ def summarise(
         method=config.method,
         data=parts.data.name,
         synthetic=parts.data.synthetic,
-        note=" ".join(filter(None, [parts.data.note, parts.method.note, over])),
+        note=" ".join(filter(None, [parts.data.note, parts.method.facts.note, over])),
         seed=trial.seed,
         status=trial.status,
         rounds=trial.round,

@@ -139,7 +139,7 @@ def _units(
     found, left_out = [], []
     for name in sorted(names, key=lambda name: not name.startswith("amsfl")):
         method = methods.make(name)
-        for end in ends if method.round_end == "all" else ["auto"]:
+        for end in ends if method.facts.round_end == "all" else ["auto"]:
             one = make_config({**base, "method": name, "round_end": end})
             try:
                 resolved = round_end_of(one, method, one.cohort or clients)
@@ -154,7 +154,7 @@ def _units(
                     {**base, "method": name, "round_end": said, "steps": count, "lr": lr, "seed": seed}
                 )
                 for count in ([one.steps] if planned else steps)
-                for lr in ([one.lr] if method.own_rate else rates)
+                for lr in ([one.lr] if method.facts.own_rate else rates)
                 for seed in range(one.seed, one.seed + seeds)
             ]
             found.append(Unit(name, said, trials))
@@ -174,7 +174,7 @@ def _run(unit: Unit, dataset: Dataset, best: float) -> list[Row]:
             method.title or unit.method,
             unit.round_end,
             None if planned else config.steps,
-            None if method.own_rate else config.lr,
+            None if method.facts.own_rate else config.lr,
             [],
             [],
         )

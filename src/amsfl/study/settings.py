@@ -133,7 +133,7 @@ def able(study: Study, dataset: Dataset) -> tuple[Study, list[str]]:
     kept, said = dict(study.methods), []
     for entry in study.methods:
         method = method_of(study.config(entry), study.own(entry))
-        if not dataset.classes and method.objective is not None:
+        if not dataset.classes and method.arithmetic.objective is not None:
             del kept[entry]
             said.append(f"Left out {entry}: it learns from a teacher's classes, and numbers are predicted.")
     return study._replace(methods=kept), said

@@ -82,7 +82,7 @@ def needed(study: Study, entry: str) -> list[str]:
     method = method_of(config, own)
     policy = policy_of(config, method, own.policy)
     plans = not policy.steps or policy.readings or policy.losses or policy.spends
-    return ([] if method.own_rate else ["lr"]) + ([] if plans else ["steps"])
+    return ([] if method.facts.own_rate else ["lr"]) + ([] if plans else ["steps"])
 
 
 def _within(search: Search, trials: int, level: str) -> Search:

@@ -81,7 +81,7 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
             method = with_clipping(method, order.clip)
             order = order._replace(steps=purse.allow(order, trainer.rows), readings=False)
         if order.own_optimizer or has_own_optimizer(trainer):
-            method = methods.driven(method)
+            method = methods.for_own_optimizers(method)
         fresh = protocol.fresh(method, model.anchor)
         mine, lost = method_state.settle(method_state.load(context, order), order, np.concatenate(fresh))
         client, memory, own_state = np.split(mine, np.cumsum([len(part) for part in fresh]))
@@ -216,7 +216,7 @@ class NumpyTrainer:
             model: Where the round begins.
             method: How to step.
         """
-        if method.objective is not None:
+        if method.arithmetic.objective is not None:
             raise UserError(f"Method {method.name!r} changes the loss itself; only jax_client can run it.")
         self.order = order
 

@@ -13,7 +13,7 @@ from amsfl.core import UserError
 from amsfl.flower import regression_scores
 from amsfl.flower.client.app import Own, client_app
 from amsfl.flower.messages import Buffers, GlobalModel, Order, Vector
-from amsfl.methods import Method
+from amsfl.methods import Arithmetic, Method
 from amsfl.portable.network import check_rows
 
 
@@ -51,17 +51,17 @@ class JaxTrainer:
         return self._compiled(None).start(seed), {}
 
     def begin(self, order: Order, model: GlobalModel, method: Method) -> None:
-        if method.objective is not None and not self.shard.classes:
+        if method.arithmetic.objective is not None and not self.shard.classes:
             raise UserError(
                 f"Method {method.name!r} learns from a teacher's classes, and labels are amounts."
             )
-        self.batch, self.program = order.batch, self._compiled(method.objective)
+        self.batch, self.program = order.batch, self._compiled(method.arithmetic.objective)
         check_rows(self.program.layers, self.shard.x)
         with np.errstate(over="ignore"):  # 32-bit words wrap around on purpose
             self.key = sampling.stream(*map(sampling.words, (order.seed, order.round, order.client)))
         self.teacher: Any = ()
-        if method.objective is not None:
-            rows = self._batch(sampling.PROTOTYPES, method.objective.rows)
+        if method.arithmetic.objective is not None:
+            rows = self._batch(sampling.PROTOTYPES, method.arithmetic.objective.rows)
             self.teacher = self.program.teach(model.server, *rows)
         if order.clip:
             self.clipped(model.anchor, np.zeros(1, np.int64), order.clip)
@@ -134,7 +134,6 @@ class Program(NamedTuple):
 
 @cache
 def program(spec: str, features: int, classes: int, objective: Any) -> Program:
-    from amsfl import methods
     from amsfl.data import Dataset
     from amsfl.engines import losses, models, private_gradients, task
     from amsfl.engines.client_program import gradient
@@ -146,7 +145,7 @@ def program(spec: str, features: int, classes: int, objective: Any) -> Program:
     label = np.zeros(1, np.int32 if classes else np.float32)
     nothing = Dataset("none", np.zeros((1, features), np.float32), label, {}, names, columns)
     job = task.make(nothing, models.make(spec, features, classes or 1), [[np.arange(1)]], [0])
-    grad = gradient(job, methods.make("fedavg")._replace(objective=objective))
+    grad = gradient(job, Method("", Arithmetic(objective=objective)))
 
     summed = private_gradients.summed_rows(job)
 

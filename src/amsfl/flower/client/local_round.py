@@ -192,7 +192,7 @@ def _walked(
 
 
 def _check(method: Method, loss: float) -> None:
-    if method.stride is not None and loss < 0:
+    if method.arithmetic.stride is not None and loss < 0:
         raise UserError(
             f"The loss is {loss:g}; {method.name} takes the length of its steps from it, so it must "
             "not be below zero: add a constant to it, or choose a method with an lr, such as fedavg."

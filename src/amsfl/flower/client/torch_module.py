@@ -31,7 +31,7 @@ class TorchModule:
         return self.to_numpy(flat(fresh)), self.buffers()
 
     def begin(self, order: Order, model: GlobalModel, method: Method) -> None:
-        if method.objective is not None:
+        if method.arithmetic.objective is not None:
             raise UserError(f"Method {method.name!r} changes the loss itself; only jax_client can run it.")
         with torch.no_grad():
             for name, buffer in self._buffers():

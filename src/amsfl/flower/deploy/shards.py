@@ -33,7 +33,7 @@ def deal(config: Training, folder: Path, source: Dataset | None = None) -> list[
     """
     source = load_data(config) if source is None else source
     score_of(config.score, source.classes)  # a score that this label cannot have is said here
-    if not source.classes and method_of(config, CustomParts()).objective is not None:
+    if not source.classes and method_of(config, CustomParts()).arithmetic.objective is not None:
         raise UserError(
             f"Method {config.method!r} learns from a teacher's classes, and the label of {source.name} is an "
             "amount; use another --method, or make each value a class: --task classification."

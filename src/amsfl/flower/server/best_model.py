@@ -82,7 +82,7 @@ def files(
 ) -> dict[str, bytes]:
     """What of a federation's folder leaves: the last model and the best, by name, and a card."""
     about: dict[str, Any] = {
-        "title": method.title or method.name,
+        "title": method.title,
         "data": config.data,
         "model": config.model if form else "own",
         "version": VERSION,
@@ -96,7 +96,7 @@ def files(
         name, larger = judged_by(deciding_split(summary.metrics), config)
         worth = state.best_score if larger else -state.best_score
         about |= {"score": name, "best": {"round": state.best_round, "score": worth}}
-    models = [(method.model(state.anchor, state.server), state.buffers)]
+    models = [(method.arithmetic.model(state.anchor, state.server), state.buffers)]
     models += [(state.best, state.best_buffers)] if state.best_score is not None else []
     like = form.like if form else PortableModel((), {}, (), ())
     last, *best = (

@@ -30,7 +30,7 @@ class OrderWriter:
     def __init__(self, config: ServeConfig, method: Method, readings: bool, purse: Purse):
         self.config, self.method, self.readings, self.purse = config, method, readings, purse
         # all of them: a client of another version, or of another make, may have other defaults
-        given = {**dict(method.private), **config.options} if method.clip else config.options
+        given = {**dict(method.facts.private_options), **config.options} if method.clip else config.options
         self.options = methods.options(config.method, given)
         self.own_optimizer = False  # whether clients move by optimizers of their own
         self.accounts: Mapping[str, Account] = {}  # what else clients spend (meter.py)
@@ -89,7 +89,7 @@ class OrderWriter:
         """What of the model travels: the method's server state only where clients work with it."""
         nothing = model.anchor[:0]
         return model._replace(
-            server=self.method.told(model.server, model.anchor),
+            server=self.method.sent_state(model.server, model.anchor),
             direction=model.direction if self.readings and not self.method.clip else nothing,
         )
 

@@ -116,6 +116,6 @@ def _reading(reading: Reading) -> str | None:
 
 def loss(reading: Reading, method: Method) -> str | None:
     """Whoever takes step lengths from losses cannot use one below zero."""
-    if reading.loss < 0 and (method.own_rate or method.stride is not None):
+    if reading.loss < 0 and (method.facts.own_rate or method.arithmetic.stride is not None):
         return f"loss: {reading.loss:g} is below zero, and {method.name} takes its learning rate from losses"
     return None

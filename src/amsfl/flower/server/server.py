@@ -160,7 +160,7 @@ class FlowerServer:
 
     def summary(self, state: ServerState, records: list[RoundRecord]) -> Summary:
         """The run in numbers, as far as it came."""
-        return server_state.summary(self.config, state, records, self.method.note, self.purse.ledger)
+        return server_state.summary(self.config, state, records, self.method.facts.note, self.purse.ledger)
 
     def _all_failed(self, state: ServerState) -> bool:
         """Whether all clients raised, and none has ever taken a step: that is the app, not the weather."""
@@ -212,7 +212,7 @@ class FlowerServer:
     def _drive(self, registered: list[clients.RegisteredClient]) -> None:
         """Where clients bring optimizers of their own, the method in its form for those, or none at all."""
         if any(client.own_optimizer for client in registered):
-            self.method = in_flight(self.config, methods.driven(self.method), self.end)
+            self.method = in_flight(self.config, methods.for_own_optimizers(self.method), self.end)
             self.orders.method, self.orders.own_optimizer = self.method, True
 
     def _fresh(self) -> ServerState:
@@ -224,7 +224,7 @@ class FlowerServer:
             self.registration.first_model(registered) if given is None else messages.Hello("", 0, given, {})
         )
         anchor, buffers = np.ascontiguousarray(first.model, np.float32), first.buffers
-        server = np.asarray(self.method.init(anchor)[0], np.float32)
+        server = np.asarray(self.method.arithmetic.init(anchor)[0], np.float32)
         if self.purse.whole and buffers:
             raise UserError(
                 "The model's buffers (running statistics) are averaged without noise; to keep whole clients "

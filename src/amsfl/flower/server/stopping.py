@@ -46,7 +46,7 @@ class ModelScorer:
         over |= config.seconds is not None and self.transport.now() - began >= config.seconds
         over |= self.orders.purse.spent(state)
         over |= over_limit(config, state.spent) is not None
-        scored = self.orders.method.model(state.anchor, state.server)
+        scored = self.orders.method.arithmetic.model(state.anchor, state.server)
         metrics = self._scores(state, scored, over, go_on)
         over |= best_model.judge(state, scored, metrics, config)
         found = server_state.deciding_split(metrics)

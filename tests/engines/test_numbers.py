@@ -1,4 +1,4 @@
-"""Methods that differ in their numbers only share their compiled programs, whoever wrote them."""
+"""Methods that differ in their numbers only share their compiled programs."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,8 @@ from federation_small import SMALL, own_data
 
 from amsfl import methods
 from amsfl.engines import Orders
-from amsfl.engines.constants import family
-from amsfl.methods import Method
+from amsfl.engines.numbers import numbers_of
+from amsfl.methods import Arithmetic, Method
 from amsfl.settings.custom import CustomParts
 from amsfl.simulation import make_config
 from amsfl.simulation.setup import prepare
@@ -26,9 +26,9 @@ def lowered(engine) -> tuple[str, str]:
     state, orders = engine.start(), engine._typed(ORDERS)
     [[queue, *_], *_] = engine._queues(orders.steps)
     given = state, engine.fixed, engine._cards(orders, 0), engine._share(orders), queue
-    work = engine._work[False].lower(engine.constants, *given)
+    work = engine._work[False].lower(engine.numbers, *given)
     found = [work.out_info[0]] * engine.workers
-    settle = engine._settle.lower(engine.constants, state, orders, found, np.uint32(0), engine._seeds)
+    settle = engine._settle.lower(engine.numbers, state, orders, found, np.uint32(0), engine._seeds)
     return work.as_text(), settle.as_text()
 
 
@@ -45,7 +45,7 @@ def test_other_numbers_are_the_same_programs(name, one, other):
     """The compiler is given the same text, so its cache has the answer."""
     one, other = (engine_of(methods.make(name, options)) for options in (one, other))
     assert lowered(one) == lowered(other)
-    assert not np.array_equal(one.constants, other.constants)
+    assert not np.array_equal(one.numbers, other.numbers)
 
 
 def test_numbers_count_all_the_same():
@@ -58,27 +58,22 @@ def test_numbers_count_all_the_same():
     np.testing.assert_allclose(second - start, 3 * (first - start), rtol=1e-9)
 
 
-def test_what_stands_around_a_method_and_whose_own_it_is_does_not_matter():
-    """FedProx within FedExP, an optimizer over FedDyn, and a user's own: every number is found."""
-    wrapped = methods.make("fedprox", {"mu": 0.3}, extrapolation=4.0)
-    assert family(wrapped, 5, np.float64).values.tolist() == [0.3, 4.0]
-    over = methods.optimize(methods.make("feddyn"), methods.server_optimizer("momentum:0.7"))
-    assert family(over, 5, np.float64).values.tolist() == [0.1, 0.7]
+def test_numbers_of_what_is_put_around_a_method_are_declared_with_its_own():
+    """FedProx within FedExP, and an optimizer over FedDyn: built again, they compute with the new ones."""
+    wrapped = methods.make("fedprox", {"mu": 0.3}, extrapolation=4.0).arithmetic
+    assert wrapped.numbers == (4.0, 0.3)
+    assert wrapped.with_numbers([4.0, 0.5]).correct(1.0, 3.0, 1.0, 0.0, 0.0) == 1 + 0.5 * 2
+    over = methods.optimize(methods.make("feddyn"), methods.server_optimizer("momentum:0.7")).arithmetic
+    assert over.numbers == (0.7, 0.1)
+    assert over.with_numbers([0.5, 0.2]).numbers == (0.5, 0.2)
 
 
-def test_a_number_that_must_be_known_stays():
-    """`if beta` and `int(many)` cannot wait; `rate` can, and the rest is as it was."""
-
-    def mine(beta: float, rate: float, many: float) -> Method:
+def test_a_method_that_declares_no_numbers_is_as_it_was_made():
+    def mine(rate: float) -> Method:
         def aggregate(anchor, total, weights, steps, server):
-            delta = rate * total.delta if beta else total.delta
-            return anchor + sum([delta] * int(many)), server
+            return anchor + rate * total.delta, server
 
-        return Method("mine", aggregate=aggregate)
+        return Method("mine", Arithmetic(aggregate=aggregate))
 
-    kin = family(mine(0.5, 0.25, 2.0), 5, np.float64)
-    assert kin.values.tolist() == [0.25]
-    made = kin.made(np.array([3.0]))
-    total = methods.base.upload(np.array([1.0]))
-    assert made.aggregate(np.zeros(1), total, None, None, None)[0].tolist() == [6.0]
-    assert made._replace(aggregate=None) == mine(0.5, 0.25, 2.0)._replace(aggregate=None)
+    method = mine(0.25)
+    assert numbers_of(method, np.float64).size == 0 and method.with_numbers([]) == method
