@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
-from common import Job
 from torch_network import Network
+
+from common import Job
 
 DEVICE = os.environ.get("BENCH_DEVICE", "cpu")  # set by run.py
 KEPT: list[torch.library.Library] = []

@@ -10,8 +10,9 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from common import Clock, arguments
 from jax_network import network, turned
+
+from common import Clock, arguments
 
 jax.tree_map = jax.tree_util.tree_map
 

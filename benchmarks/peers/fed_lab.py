@@ -8,8 +8,9 @@ counts to FedLab's own weighted aggregator, as FedLab's tutorials do. Its logger
 import logging
 
 import torch
-from common import Clock, arguments
 from common_torch import Batches, build, client_batches, mend_torchvision, pick_threads, weights_of
+
+from common import Clock, arguments
 
 mend_torchvision()
 

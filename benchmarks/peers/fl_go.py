@@ -10,8 +10,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from common import Clock, arguments
 from common_torch import mend_torchvision, pick_threads, weights_of
+
+from common import Clock, arguments
 
 mend_torchvision()
 

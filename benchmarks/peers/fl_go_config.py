@@ -3,8 +3,9 @@
 import os
 
 import torch
-from common import load
 from common_torch import Batches, build, tensors
+
+from common import load
 
 job = load(os.environ["BENCH_JOB"])
 x, y = tensors(job)

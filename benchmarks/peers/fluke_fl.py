@@ -6,8 +6,9 @@ loader) that draws them i.i.d.; its own shuffle would permute all of a client's 
 
 import numpy as np
 import torch
-from common import Clock, arguments
 from common_torch import Batches, build, client_batches, mend_torchvision, pick_threads, weights_of
+
+from common import Clock, arguments
 
 mend_torchvision()
 

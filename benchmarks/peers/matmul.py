@@ -9,6 +9,7 @@ One or two threads, whichever is faster.
 import time
 
 import torch
+
 from common import Clock, arguments
 
 

@@ -10,7 +10,6 @@ import os
 
 import numpy as np
 import torch
-from common import Clock, arguments
 from common_torch import build, client_batches, finished, pick_threads, weights_of
 from pfl.aggregate.simulate import SimulatedBackend
 from pfl.aggregate.weighting import WeightingStrategy
@@ -23,6 +22,8 @@ from pfl.data.sampling import get_user_sampler
 from pfl.hyperparam import NNTrainHyperParams
 from pfl.metrics import Metrics
 from pfl.model.pytorch import PyTorchModel
+
+from common import Clock, arguments
 
 
 class Net(torch.nn.Module):

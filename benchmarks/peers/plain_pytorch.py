@@ -7,8 +7,9 @@ import copy
 import os
 
 import torch
-from common import Clock, arguments
 from common_torch import build, client_batches, finished, pick_threads, weights_of
+
+from common import Clock, arguments
 
 
 def main() -> None:

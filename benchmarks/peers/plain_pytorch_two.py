@@ -6,8 +6,9 @@ and no pickling.
 
 import torch
 import torch.multiprocessing as mp
-from common import Clock, Job, arguments, load
 from common_torch import build, client_batches, weights_of
+
+from common import Clock, Job, arguments, load
 
 WORKERS = 2
 

@@ -13,9 +13,6 @@ from amsfl import clock, schedule
 from amsfl.cli.app import app
 from amsfl.core import UserError
 from amsfl.report import write
-from amsfl.report.draw.trade_off import draw
-from amsfl.study import energy as study
-from amsfl.study import units
 
 DATA = own_data(120)
 TABLE = "step_seconds,latency,joules_step,joules_mb,cost_mb\n0.1,0.1,1,5,0.5\n0.2,0.1,4,0,0\n0.1,0.1,2,10,1\n"
@@ -135,24 +132,3 @@ def test_time_against_energy_is_drawn_where_there_is_a_target(sites, tmp_path: P
         page = write([tmp_path / "run"], tmp_path / f"to-{target}", target)
         assert (page.parent / "energy.svg").exists() == there
         assert ("Time and energy" in page.read_text(encoding="utf-8")) == there
-
-
-def test_what_a_limit_on_joules_costs_in_seconds(tmp_path: Path) -> None:
-    """Least that a round can spend: one step of each client and its bytes; fewer joules, more seconds, and
-    the front is those that no other beats."""
-    dataset = own_data(120)
-    base = SMALL | {"method": "amsfl", "target": 0.8, "clients": 5, "profile": "battery", "clock": "makespan"}
-    base = {key: value for key, value in base.items() if key not in ("steps", "lr")} | {"rounds": 20}
-    least, *_, free = study.limits(base, dataset)
-    assert least is not None and free is None
-    units.run(tmp_path, dataset, list(study.todo(base, [least, None], [0, 1])), study.end)
-    tight, loose = study.read(tmp_path)
-    assert (tight.limit, loose.limit) == (least, None) and tight.joules / tight.rounds <= least
-    assert tight.reached and loose.reached and tight.joules < loose.joules
-    rows = [row._replace(seconds=s, joules=j) for row, s, j in ((tight, 2.0, 1.0), (loose, 2.0, 3.0))]
-    assert study.best(rows) == {tight.name}  # as fast, and for less
-    assert f"| {tight.name} | 2.0 | 1 |" in study.as_markdown(rows)
-    draw(rows, tmp_path)
-    assert (tmp_path / "energy.png").read_bytes()[:4] == b"\x89PNG"
-    with pytest.raises(UserError, match="does not say what clients spend"):
-        study.limits(base | {"profile": "wild"}, dataset)

@@ -69,8 +69,8 @@ BARE = ("--force", "--anyway", "--json", "--quiet", "--tls", "--resume")
 
 def command_line(rng: Random, files: list[Path]) -> list[str]:
     """One command with a few flags, right and wrong."""
-    name = rng.choice([*GROUPS, "plan", *OWN, rng.choice(["methods", "data", "profiles", "study", *TEXTS])])
-    line = [name] if name != "study" else ["study", "adaptivity", "--only-report"]
+    name = rng.choice([*GROUPS, "plan", *OWN, rng.choice(["methods", "data", "profiles", *TEXTS])])
+    line = [name]
     if name in ("plan", "resume", "check", "report", "verify", "predict", "export"):
         right = [str(path) for path in files if path.name == "clients.csv"]
         line.append(right[0] if right and name == "plan" and rng.random() < 0.8 else _text(rng, files))

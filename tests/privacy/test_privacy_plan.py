@@ -1,18 +1,12 @@
-"""Epsilon planned over a whole run: how many steps for whom, with how little noise; and the study of it."""
+"""Epsilon planned over a whole run: how many steps for whom, with how little noise."""
 
 import numpy as np
 import pytest
-from federation_small import own_data
 
 import amsfl
 from amsfl.core import UserError
 from amsfl.privacy import Site, alike, by_worth, epsilon, noise_for
 from amsfl.privacy.budget_plan import APART, weighed
-from amsfl.report.draw.privacy import draw
-from amsfl.simulation import make_config
-from amsfl.study import privacy as study
-from amsfl.study import units
-from amsfl.study.privacy import End
 
 
 def test_counts_minimise_noise_and_shift():
@@ -68,36 +62,3 @@ def test_a_run_spends_what_it_has(tmp_path):
     assert len(set(run.summary.noise.values())) > 1
     with pytest.raises(UserError, match="lasts for 3 rounds"):
         amsfl.resume(tmp_path / "run", rounds=5)
-
-
-def test_the_best_rate_counts_and_planning_is_compared_by_seed():
-    """lr 1 is better in the mean (0.8, 0.9 against 0.85, 0.75); planning gains 5 and 3 points, so 4."""
-    ends = [End(0, 0.5, None, 0.85, 1.9), End(1, 0.5, None, 0.75, 1.9)]
-    ends += [End(0, 1.0, None, 0.8, 1.8), End(1, 1.0, None, 0.9, 1.9)]
-    best = study._best(ends)
-    assert [each.lr for each in best] == [1.0, 1.0]
-    planned = [End(0, 0.5, None, 0.85, 2.0), End(1, 0.5, None, 0.93, 2.0)]
-    row = study._row("FedAvg, equal steps", 2.0, best, planned)
-    assert row[2:8] == (pytest.approx(0.85), pytest.approx(0.05), 1.0, None, 1.9, pytest.approx(0.04))
-    assert row.behind_error == pytest.approx(0.01)
-    assert (
-        "| 2 | FedAvg, equal steps | 0.850 ± 0.100 | +4.0 ± 2.0 | 1 | by site | 1.90 |"
-        in study.as_markdown([row])
-    )
-
-
-def test_a_study_goes_on(tmp_path):
-    assert sum(len(unit.configs) for unit in study.todo([0], [1.0, 2.0], 3, "softmax", "iid")) == 2 * 18
-    loop = {"engine": "loop", "model": "softmax", "rounds": 1, "batch": 8, "steps": 1, "clients": 2}
-    configs = [make_config(loop | {"method": "fedavg", "epsilon": 4.0, "seed": seed}) for seed in (0, 1)]
-    unit, seen = (
-        units.Unit("FedAvg, equal steps 4", {"name": "FedAvg, equal steps", "epsilon": 4.0}, configs),
-        [],
-    )
-    for _ in range(2):
-        units.run(tmp_path, own_data(), [unit], study.end, lambda name, *_: seen.append(name))
-    assert seen == ["FedAvg, equal steps 4"]
-    (row,) = study.read(tmp_path)
-    assert row.spent <= 4 and 0 <= row.accuracy <= 1 and np.isnan(row.behind)
-    draw([row], tmp_path)
-    assert (tmp_path / "privacy.png").stat().st_size > 1000

@@ -12,14 +12,13 @@ from study_example import app, settings
 from typer.testing import CliRunner
 
 from amsfl import run
-from amsfl.report.draw import speedups, style
+from amsfl.report.draw import style
 from amsfl.report.measure.paper import PAPER
 from amsfl.report.measure.stats import Estimate
 from amsfl.report.tabulate.csvs import to_csv
 from amsfl.report.tabulate.latex import to_latex
 from amsfl.report.tabulate.markdown import to_markdown
 from amsfl.report.tabulate.table import Column, Row, Table
-from amsfl.study.speedups import Row as Speedup
 
 RUNNER = CliRunner()
 
@@ -136,17 +135,6 @@ def test_every_place_has_its_own_legible_look():
     for colour in style.PALETTE:
         assert _contrast(colour, style.DAY[1]) > 2 and _contrast(colour, style.NIGHT[1]) > 3
     assert _contrast(*style.DAY) > 7 and _contrast(*style.NIGHT) > 7
-
-
-def test_speedups_are_drawn_to_any_number_of_targets(tmp_path):
-    rows = [
-        Speedup(f"mine $x$ {k}", "all others", target, 1.5, 1.2, 1.9, 0.5, 4.0, 0.0)
-        for k in range(3)
-        for target in (0.8, 0.85, 0.9, 0.95)
-    ]
-    speedups.draw(rows, tmp_path)
-    ElementTree.parse(tmp_path / "speedups.svg")
-    assert (tmp_path / "speedups.png").stat().st_size > 10_000
 
 
 def _table():

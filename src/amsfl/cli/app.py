@@ -15,7 +15,6 @@ from amsfl.cli import (
     reproduce,
     run,
     site,
-    study,
     tune,
     verify,
     watch,
@@ -47,7 +46,6 @@ app.command()(deploy.deploy)
 app.command(context_settings=site.PASSED_ON)(site.supernode)
 app.command()(site.doctor)
 app.command()(bench.bench)
-app.add_typer(study.app, name="study")
 app.command()(example.example)
 app.command()(lists.methods)
 app.command()(lists.data)

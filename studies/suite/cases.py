@@ -8,23 +8,24 @@ from typing import NamedTuple
 
 from amsfl.core import UserError, nearest
 from amsfl.data import Dataset, load
-from amsfl.study import suite_data
-from amsfl.study.suite_data import noisy, scaled, shortened
+
+from . import data as tables
+from .data import noisy, scaled, shortened
 
 ROWS = 2500  # of the hold-out
 
 
 class Case(NamedTuple):
-    """A row of the suite. `load` gets the folder of NSL-KDD, which only some need."""
+    """A row of the suite."""
 
     name: str
-    what: str
-    load: Callable[[str | None], Dataset]
+    about: str
+    load: Callable[[str | None], Dataset]  # from the folder of NSL-KDD, which only some need
     model: str
     clients: int
-    profiles: tuple[str, str]  # one near, one far
+    profiles: tuple[str, str]  # one with fast networks, one with slow ones
     partition: str = "dirichlet:0.3"
-    cohort: int | None = None
+    cohort: int | None = None  # clients of a round; None: all
     batch: int = 32
 
     def data(self, data_dir: str | None) -> Dataset:
@@ -32,8 +33,8 @@ class Case(NamedTuple):
 
 
 def _named(name: str, data_dir: str | None) -> Dataset:
-    if name in suite_data.SOURCES:
-        return suite_data.SOURCES[name]()
+    if name in tables.SOURCES:
+        return tables.SOURCES[name]()
     return load(name, data_dir=data_dir if name == "nslkdd" else None)
 
 
@@ -62,7 +63,7 @@ DEVELOPMENT = (
     Case(
         "services",
         "NSL-KDD by service, 13 sites",
-        suite_data.services,
+        tables.services,
         "mlp",
         13,
         (NEAR, FAR),
@@ -103,8 +104,8 @@ DEVELOPMENT = (
     ),
 )
 
-# Held out until AMSFL's default was chosen, and run once; two of them showed what was then mended (features
-# a hundred times too small, and how badly it does with wrong labels), so they are development cases since.
+# Held out until AMSFL's default was chosen. They showed faults that were then mended (features a hundred
+# times too small, wrong labels), so they are development cases since.
 SEEN = (
     Case(
         "mnist-noise",
@@ -168,9 +169,8 @@ def pick(names: str) -> Sequence[Case]:
     parts = {"all": tuple(CASES.values()), "development": DEVELOPED, "held-out": HELD_OUT}
     if names in parts:
         return parts[names]
-    found = []
-    for name in names.split(","):
+    chosen = names.split(",")
+    for name in chosen:
         if name not in CASES:
             raise UserError(f"Unknown case {name!r}{nearest(name, [*CASES, *parts])}.")
-        found.append(CASES[name])
-    return found
+    return [CASES[name] for name in chosen]

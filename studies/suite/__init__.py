@@ -1,0 +1,1 @@
+"""The suite: AMSFL on many kinds of data, models, clients and profiles."""

@@ -1,0 +1,128 @@
+"""From the suite's tracks to its tables: speed-ups, accuracy at the end, and how far a run fell back.
+
+Targets lie 70, 85 and 95% of the way from the share of the largest class to the best accuracy that any rival
+reaches (mean over seeds). The rival is the best of all, chosen for every setting and target with hindsight.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .cases import CASES, HELD_OUT
+from common import Row, Table, grouped
+from speedups import Track, candidates, compare
+
+WAYS = (0.70, 0.85, 0.95)
+
+
+class CaseTracks(NamedTuple):
+    """What is on record of a case."""
+
+    name: str
+    majority: float  # share of the largest class of the hold-out
+    contestants: dict[str, list[Track]]  # all but the rivals
+    rivals: dict[str, list[Track]]  # by name, learning rate and steps
+
+
+def by_case(units: Sequence[Row], rivals: Sequence[str]) -> list[CaseTracks]:
+    """Cases on record with at least one rival, in the suite's order."""
+    tracks: dict[str, dict[str, list[Track]]] = {}
+    shares: dict[str, float] = {}
+    for unit in units:
+        shares[unit["case"]] = unit["trials"][0]["majority"]
+        tracks.setdefault(unit["case"], {})[unit["name"]] = [
+            Track(*(trial[name] for name in Track._fields)) for trial in unit["trials"]
+        ]
+    return [
+        CaseTracks(
+            name,
+            shares[name],
+            {who: some for who, some in tracks[name].items() if who not in rivals},
+            {key: v for who in rivals for key, v in candidates(who, tracks[name].get(who, [])).items()},
+        )
+        for name in CASES
+        if name in tracks and any(who in tracks[name] for who in rivals)
+    ]
+
+
+def majority(labels: Any) -> float:
+    counts = np.bincount(labels)
+    return float(counts.max() / counts.sum())
+
+
+def targets(case: CaseTracks) -> list[float]:
+    best = max(float(np.mean([max(track.accuracy) for track in some])) for some in case.rivals.values())
+    return [case.majority + way * (best - case.majority) for way in WAYS]
+
+
+def rows_of(case: CaseTracks) -> Iterator[Row]:
+    """One row for each contestant, against the best rival."""
+    goals = targets(case)
+    rival_last = max(float(np.mean([last_tenth(t) for t in some])) for some in case.rivals.values())
+    group = "held out" if case.name in {held.name for held in HELD_OUT} else "development"
+    for who, tracks in case.contestants.items():
+        every = compare(who, candidates(who, tracks), "the best rival", case.rivals, goals)
+        pairs = list(zip(WAYS, every, strict=True))
+        dots = [row | {"who": f"{case.name} ({group})", "target": way} for way, row in pairs]
+        yield {
+            "case": case.name,
+            "group": group,
+            "who": who,
+            "targets": dots,
+            "speedups": [row["mean"] for row in dots],
+            "worst": min(row["worst"] for row in dots),
+            "missed": float(np.mean([row["missed"] for row in dots])),
+            "last": float(np.mean([last_tenth(track) for track in tracks])),
+            "rival_last": rival_last,
+            "fell": max(fall(track) for track in tracks),
+        }
+
+
+def last_tenth(track: Track) -> float:
+    """Mean accuracy over the last tenth of the rounds."""
+    return float(np.mean(track.accuracy[-max(1, len(track.accuracy) // 10) :]))
+
+
+def fall(track: Track) -> float:
+    """In the second half of the rounds, the furthest below the best accuracy until then."""
+    best = np.maximum.accumulate(track.accuracy)
+    return float((best - track.accuracy)[len(track.accuracy) // 2 :].max())
+
+
+def summarise(rows: Sequence[Row], title: str) -> Row:
+    """Several cases together: geometric means of speed-ups, means of accuracies, the worst of the rest."""
+    return {
+        "case": title,
+        "who": title,
+        "cases": len(rows),
+        "speedups": np.exp(np.log([row["speedups"] for row in rows]).mean(0)).tolist(),
+        "worst": min(row["worst"] for row in rows),
+        "missed": float(np.mean([row["missed"] for row in rows])),
+        "last": float(np.mean([row["last"] for row in rows])),
+        "rival_last": float(np.mean([row["rival_last"] for row in rows])),
+        "fell": max(row["fell"] for row in rows),
+    }
+
+
+SPEEDUPS = {
+    "times as fast to 70 / 85 / 95%": lambda row: " / ".join(f"{each:.2f}" for each in row["speedups"]),
+    "worst": "{worst:.2f}",
+    "missed": "{missed:.0%}",
+    "last tenth": "{last:.3f}",
+}
+
+
+def table(rows: Sequence[Row], who: str = "amsfl") -> Table:
+    """A line for each case, development and held-out cases apart, each group with its mean."""
+    lines: list[Row] = []
+    for (group,), some in grouped([row for row in rows if row["who"] == who], "group").items():
+        lines += [*some, summarise(some, f"**{group}, {len(some)} cases**")]
+    ends = {"best rival's": "{rival_last:.3f}", "fell back": lambda row: f"{100 * row['fell']:.1f}"}
+    return Table({"case": "{case}"} | SPEEDUPS | ends, lines)
+
+
+def ablation_table(rows: Sequence[Row]) -> Table:
+    """A line for each contestant, over all cases that it was run in."""
+    lines = [summarise(some, str(who)) for (who,), some in grouped(rows, "who").items()]
+    return Table({"who": "{who}", "cases": "{cases}"} | SPEEDUPS, lines)

@@ -1,0 +1,112 @@
+"""AMSFL on many kinds of data, models, clients and profiles, against rivals tuned with hindsight.
+
+About an hour on two cores.
+
+    python studies/suite --cases development --data-dir DIR
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+from amsfl.clock import CLOCKS
+from amsfl.data import Dataset
+from amsfl.simulation import Result, RunConfig, make_config
+
+import common
+import speedups
+from . import scores
+from .cases import Case, pick
+from common import Row, StudySettings, Unit, option
+from speedups import ABLATIONS, RATES, STEPS, WORK
+
+ROUNDS = 150
+Keep = Callable[[RunConfig, Result], Row]
+RIVALS = ("fedavg", "fedavg+exp", "fedprox", "feddyn", "scaffold")
+PEERS = ("fedavgm", "fedadam", "fedyogi", "feddua", "fedsps", "delta-sgd")  # they adapt in their own ways
+OTHER_STEPS = {  # AMSFL with other ways of choosing steps: policy, and steps to try
+    "amsfl, fixed steps": ("fixed", STEPS),
+    "amsfl, speed-proportional steps": ("speed", (5, 20, 50)),
+    "amsfl, deadline-filling steps": ("fill", (5, 20)),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(StudySettings):
+    cases: str = option("all", "names of cases with commas, or development, held-out, all")
+    peers: bool = option(False, "also FedAvgM, FedAdam and others that adapt")
+    ablations: bool = option(False, "also AMSFL with one part off, and with other ways of choosing steps")
+    seeds: int = option(2, "seeds of every setting")
+    first_seed: int = option(0, "the first of them")
+    out: Path = option(Path("results/suite"), "folder of the results; the same command continues it")
+
+
+def units(settings: Settings) -> Iterator[Unit]:
+    """A unit is one contestant in one case: all its settings and seeds."""
+    for case in pick(settings.cases):
+        load = lru_cache(maxsize=1)(partial(case.data, settings.data_dir))
+        for name, configs, fixed in _contestants(case, settings):
+            track = partial(speedups.timed_track, profiles=case.profiles) if fixed else speedups.planned_track
+            keep = partial(_with_majority, load, track)
+            yield Unit(f"{case.name}--{name}", {"case": case.name, "name": name}, configs, load, keep)
+
+
+def _with_majority(load: Callable[[], Dataset], track: Keep, config: RunConfig, result: Result) -> Row:
+    return track(config, result) | {"majority": scores.majority(load().evals["holdout"][1])}
+
+
+def _contestants(case: Case, settings: Settings) -> Iterator[tuple[str, list[RunConfig], bool]]:
+    """Name, runs, and whether the steps are the same in every setting. AMSFL comes first."""
+    seeds = settings.every_seed()
+    yield "amsfl", _planned(case, seeds, method="amsfl"), False
+    for name in (*RIVALS, *(PEERS if settings.peers else ())):
+        own = {"extrapolation": 4.0} if name.endswith("+exp") else {}
+        grid = [(lr, steps) for lr in RATES for steps in STEPS]
+        yield name, _fixed(case, seeds, grid, method=name.removesuffix("+exp"), **own), True
+    if not settings.ablations:
+        return
+    for name, options in ABLATIONS.items():
+        yield name, _planned(case, seeds, method="amsfl", options=options, lr=0.5), False
+    for name, (policy, every_steps) in OTHER_STEPS.items():
+        own = {"method": "amsfl", "policy": policy}
+        if policy == "fixed":
+            yield name, _fixed(case, seeds, [(0.05, steps) for steps in every_steps], **own), True
+        else:
+            yield name, [c for steps in every_steps for c in _planned(case, seeds, steps=steps, **own)], False
+
+
+def _planned(case: Case, seeds: range, **own: Any) -> list[RunConfig]:
+    return [
+        _config(case, profile, seed, clock=kind, **own)
+        for profile in case.profiles
+        for kind in CLOCKS
+        for seed in seeds
+    ]
+
+
+def _fixed(case: Case, seeds: range, grid: list[tuple[float, int]], **own: Any) -> list[RunConfig]:
+    return [
+        _config(case, case.profiles[0], seed, lr=lr, steps=steps, rounds=min(ROUNDS, WORK // steps), **own)
+        for lr, steps in grid
+        for seed in seeds
+    ]
+
+
+def _config(case: Case, profile: str, seed: int, **own: Any) -> RunConfig:
+    names = ("model", "clients", "cohort", "partition", "batch")
+    shared = {name: getattr(case, name) for name in names} | {"rounds": ROUNDS}
+    return make_config(shared | {"profile": profile, "seed": seed} | own)
+
+
+def study(settings: Settings) -> None:
+    if not settings.only_report:
+        common.run_units(settings.out, units(settings))
+    cases = scores.by_case(common.read_units(settings.out), RIVALS)
+    rows = [row for case in cases for row in scores.rows_of(case)]
+    shown = [scores.table(rows)]
+    if any(row["who"] != "amsfl" for row in rows):
+        shown.append(scores.ablation_table(rows))
+    dots = [dot for row in rows if row["who"] == "amsfl" for dot in row["targets"]]
+    common.present(settings.out, shown, lambda _: speedups.figure(dots), rows)
