@@ -10,7 +10,7 @@ from report_example import series, source, trial
 from amsfl.core import UserError
 from amsfl.report.draw import spread_figures
 from amsfl.report.measure.describe import describe
-from amsfl.report.measure.verdict import verdict
+from amsfl.report.measure.ranking import verdict
 from amsfl.report.tabulate.contents import tables
 from amsfl.report.tabulate.table import best
 from amsfl.report.write.advice import advice, scope

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from amsfl.report.measure import stats
 from amsfl.report.measure.measures import pairs
+from amsfl.report.measure.ranking import points
 from amsfl.report.measure.subject import Study
-from amsfl.report.measure.verdict import points
 from amsfl.report.tabulate.table import Column, Row, Table, Value
 
 

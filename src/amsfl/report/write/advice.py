@@ -4,9 +4,9 @@ import math
 
 from amsfl.report.measure.curves import FEW
 from amsfl.report.measure.measures import Measured, pairs
+from amsfl.report.measure.ranking import Verdict, points, sure, verdict
 from amsfl.report.measure.stats import Estimate
 from amsfl.report.measure.subject import Study
-from amsfl.report.measure.verdict import Verdict, points, sure, verdict
 from amsfl.report.write.numbers import count, listed, plural
 
 LEVEL = 0.005  # times as fast, or points: nothing that could be printed
