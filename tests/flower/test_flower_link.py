@@ -51,7 +51,7 @@ def test_a_superlink_that_is_killed_comes_back_and_the_run_goes_on(tmp_path: Pat
         running.node("node-0", {"partition-id": 0, "shard": str(shards[0])})
         config = f'partition-id=1 shard="{shards[1]}"'
         given = ["--insecure", "--superlink", running.address, "--node-config", config]
-        node = shlex.join([sys.executable, "-m", "amsfl.flower.node", *given])
+        node = shlex.join([sys.executable, "-m", "amsfl.flower.node.supernode", *given])
         running.start("keeper", ["bash", "-c", f"while true; do {node}; sleep 1; done"])
         run = running.start("run", ["flwr", "run", str(tmp_path / "first"), "local", "--stream"])
         until(lambda: rounds(out) >= 2, running)

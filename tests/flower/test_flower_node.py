@@ -1,11 +1,10 @@
 """`amsfl supernode`: workers that stay warm, one a run, and that end with whoever needs them."""
 
-import ast
-import inspect
 import json
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,13 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
 
+from flwr.app import Message, RecordDict
+
 from amsfl.core import UserError
+from amsfl.flower import internals
 from amsfl.flower.deploy import leftovers
 from amsfl.flower.node import supernode, worker_pool
 from amsfl.flower.node.worker_pool import Worker, WorkerPool
-from amsfl.flower.polling import hasten
 
 # a worker in all but the work: it answers every line, with what it has seen so far, and dies when told to
 FAKE = """
@@ -106,26 +107,128 @@ def test_the_real_worker_ends_when_its_pipe_closes() -> None:
         worker.wait()
 
 
-def test_flower_s_loop_is_still_the_one_that_we_hook_into() -> None:
-    """Of `time` it only calls `sleep`: 3 seconds when idle, less while it waits for a reply."""
-    from flwr.supernode import start_client_internal as loop
-
-    tree = ast.parse(inspect.getsource(loop))
-    used = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
-    calls = [node for node in used if isinstance(node.value, ast.Name) and node.value.id == "time"]
-    assert {node.attr for node in calls} == {"sleep"}
-    slept = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.func in calls]
-    seconds = sorted(ast.literal_eval(call.args[0]) for call in slept)
-    assert seconds[-1] == supernode.IDLE and seconds[-2] < supernode.IDLE
+@pytest.mark.parametrize("name", sorted(internals.NAMES))
+def test_flower_has_every_internal_that_is_used(name: str) -> None:
+    assert getattr(internals, name) is not None
 
 
-def test_a_message_wakes_the_keeper_and_its_end_wakes_the_node(kept: Any) -> None:
+@pytest.mark.parametrize(
+    ("module", "name"), [(module, name) for module, names in internals.PATCHED.items() for name in names]
+)
+def test_flower_has_every_function_that_is_patched(module: str, name: str) -> None:
+    assert hasattr(import_module(module), name)
+
+
+def test_patches_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    grid = import_module(internals.GRID)
+    before = grid.pull_objects
+    monkeypatch.setenv("AMSFL_FLOWER_PATCHES", "off")
+    internals.patch_grid(1.0)
+    internals.patch_supernode(lambda seconds: None, lambda push, **more: None)
+    assert grid.pull_objects is before
+
+
+def test_a_message_wakes_the_pool_and_its_end_wakes_the_node(kept: Any) -> None:
     kept.done.set()
     began = time.monotonic()
-    supernode.ShortSleeps(0.01, kept).sleep(supernode.IDLE)
+    supernode.MessageLoop(0.01, kept).sleep(internals.IDLE_SLEEP)
     assert not kept.message.is_set() and time.monotonic() - began < 1  # idle: nobody is woken
-    supernode.ShortSleeps(0.01, kept).sleep(0.5)
+    supernode.MessageLoop(0.01, kept).sleep(0.5)
     assert kept.message.is_set() and not kept.done.is_set()
+
+
+def test_every_queued_task_is_taken(kept: Any) -> None:
+    """Tasks of runs that were stopped lie before the newest one's; runs interleave."""
+    queued = [{"run": run, "token": f"{run}"} for run in (1, 2, 1, 2)]
+    for thread in kept.take_all(lambda: queued.pop(0) if queued else None):
+        thread.join()
+    assert not queued and set(kept.workers) == {1, 2} and len(kept.made) == 2
+    assert kept.take_all(lambda: None) == []
+
+
+class FakeLink:
+    """A SuperLink's side: the ids of messages whose replies were sent, and which runs are over."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+        self.over: set[int] = set()
+
+    def send(self, message: Any, tree: Any, seconds: float) -> tuple[set[str], str]:
+        if message.metadata.run_id in self.over:
+            raise import_module("flwr.supercore.run").RunNotRunningException
+        self.sent.append(message.metadata.reply_to_message_id)
+        return set(), "session"
+
+
+def node_state() -> tuple[Any, Any]:
+    store = import_module("flwr.supercore.object_store").ObjectStoreFactory().store()
+    state = import_module("flwr.supernode.nodestate.in_memory_nodestate").InMemoryNodeState(store)
+    state.set_node_id(1000)
+    return state, store
+
+
+def received(state: Any, run: int, number: int) -> Message:
+    """A message of a run, as a SuperNode stores it."""
+    task = internals.TaskIdentity
+    task.run_id, task.node_id, task.task_id = run, 1000, 1
+    message = Message(RecordDict(), 1000, "train")
+    message.metadata.__dict__["_message_id"] = f"{run}.{number}"
+    state.store_message(message)
+    state.record_message_processing_start(f"{run}.{number}")
+    return message
+
+
+def test_a_reply_to_an_older_message_does_not_leave_the_node_one_behind() -> None:
+    """A run is stopped while its message is worked on; its reply comes when the next run's message is there.
+
+    Flower's loop then sent the old reply, asked for the next message, and had the new reply wait for it.
+    """
+    state, store = node_state()
+    link, push = FakeLink(), import_module(internals.SUPERNODE_LOOP)._push_messages
+    link.over.add(1)
+    old = received(state, 1, 1)
+    internals.store_reply(Message(RecordDict(), reply_to=old), state, store)
+    new = received(state, 2, 1)
+
+    class Pool:
+        def wanted(self, seconds: float) -> None:  # the worker ends while the node waits
+            internals.store_reply(Message(RecordDict(), reply_to=new), state, store)
+
+        def touch(self) -> None: ...
+
+        def last_busy(self) -> float:
+            return time.monotonic()
+
+    loop = supernode.MessageLoop(0.01, Pool())  # type: ignore[arg-type]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            f"{internals.SUPERNODE_LOOP}.time", type("Clock", (), {"sleep": staticmethod(loop.sleep)})
+        )
+        loop.deliver(push, state=state, object_store=store, send=link.send, push_object=lambda *part: None)
+    assert link.sent == ["2.1"] and not internals.unanswered(state) and not state.msg_store
+
+
+def test_a_message_that_no_worker_has_is_given_up() -> None:
+    """Its worker was killed before it had fetched it: Flower answers only for messages that were fetched."""
+    state, store = node_state()
+    link, push = FakeLink(), import_module(internals.SUPERNODE_LOOP)._push_messages
+    received(state, 3, 1)
+
+    class Pool:
+        def wanted(self, seconds: float) -> None: ...
+
+        def touch(self) -> None: ...
+
+        def last_busy(self) -> float:
+            return -1e9
+
+    loop = supernode.MessageLoop(0.01, Pool())  # type: ignore[arg-type]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            f"{internals.SUPERNODE_LOOP}.time", type("Clock", (), {"sleep": staticmethod(loop.sleep)})
+        )
+        loop.deliver(push, state=state, object_store=store, send=link.send, push_object=lambda *part: None)
+    assert link.sent == ["3.1"]
 
 
 @pytest.mark.parametrize("words", [["--isolation", "subprocess"], ["--ssl-keyfile=a"], ["--poll", "0"]])
@@ -144,13 +247,12 @@ def test_the_secret_is_read_once_and_is_no_file() -> None:
 def test_a_part_of_a_message_that_is_on_its_way_is_asked_for_again_soon() -> None:
     """Flower announces a message before its parts are there, and would sleep a second for the first."""
     from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, ObjectUnavailableError
-    from flwr.superlink.grid import http_grid
-    from flwr.supernode import start_client_internal as loop
 
+    http_grid, loop = import_module(internals.GRID), import_module(internals.SUPERNODE_LOOP)
     for module in (http_grid, loop):
-        hasten(module)
+        internals.retry_soon(module)
         once = module.pull_objects  # type: ignore[attr-defined]
-        hasten(module)
+        internals.retry_soon(module)
         assert module.pull_objects.func is once.func  # type: ignore[attr-defined]
         tries = {"a": 0, "b": 0}
 
@@ -166,10 +268,10 @@ def test_a_part_of_a_message_that_is_on_its_way_is_asked_for_again_soon() -> Non
     def never(key: str) -> bytes:
         raise ObjectUnavailableError(key)
 
-    hasten(http_grid, 0.1)
+    internals.retry_soon(http_grid, 0.1)
     with pytest.raises(ObjectPullError, match="timeout"):  # its sender died
         http_grid.pull_objects(["a"], never)
-    hasten(http_grid)
+    internals.retry_soon(http_grid)
 
 
 def test_a_killed_deployment_s_temporary_folder_is_removed_and_nobody_else_s(tmp_path: Path) -> None:

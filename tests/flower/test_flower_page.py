@@ -23,7 +23,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[
 from amsfl.flower.deploy import leftovers
 from amsfl.flower.deploy.certificates import Keys
 from amsfl.flower.deploy.processes import answers, wait
-from amsfl.flower.ports import free_port
+from amsfl.flower.node.supernode import free_port
 from amsfl.record import read_run
 
 ROOT = Path(__file__).parents[2]

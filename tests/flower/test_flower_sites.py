@@ -711,7 +711,8 @@ from amsfl.flower.in_process import InProcessGrid
 grid = InProcessGrid(app, [{{"partition-id": 0}}])
 zero = np.zeros({6 if kind == "torch" else 2}, np.float32)
 order = messages.Order("run", 0, -1, 0, 2, 9.0, 0.1, True, 4, 0, "amsfl", {{}}, "", True)
-reply = grid.answer(Message(messages.pack_order(order, messages.GlobalModel(zero, zero, zero, {{}})), 1000, "train"))
+content = messages.pack_order(order, messages.GlobalModel(zero, zero, zero, {{}}))
+reply = grid.answer(Message(content, 1000, "train"))
 assert not reply.has_error(), reply.error
 print(*[name for name in ("jax", "torch", "sklearn", "pandas", "matplotlib") if name in sys.modules])
 """

@@ -13,8 +13,9 @@ from typing import Any
 
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
+
+from amsfl.flower import internals
 
 
 class InProcessGrid(Grid):
@@ -23,10 +24,8 @@ class InProcessGrid(Grid):
     def __init__(
         self, app: ClientApp, nodes: Sequence[dict[str, Any]], run_config: dict[str, Any] | None = None
     ):
-        # Flower's one internal that we touch: a Message asks which task of which run is speaking
-        from flwr.supercore.task_identity import TaskIdentity
-
-        TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
+        task = internals.TaskIdentity  # a Message asks which task of which run is speaking
+        task.run_id, task.node_id, task.task_id = 1, 1, 1
         self.app = app
         self.contexts = {
             1000 + place: Context(1, 1000 + place, dict(config), RecordDict(), dict(run_config or {}))
@@ -62,7 +61,7 @@ class InProcessGrid(Grid):
             if why not in self.shown:  # a server asks again and again
                 traceback.print_exc()
             self.shown.add(why)
-            said = Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, why)
+            said = Error(internals.ErrorCode.CLIENT_APP_RAISED_EXCEPTION, why)
             return Message(said, reply_to=message)
 
     def set_run(self, run: Any) -> None:

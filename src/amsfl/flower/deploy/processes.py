@@ -25,9 +25,9 @@ import tomli_w
 from amsfl.core import UserError
 from amsfl.flower.deploy import leftovers
 from amsfl.flower.deploy.certificates import Keys, trust
-from amsfl.flower.ports import free_port
+from amsfl.flower.node.supernode import free_port
 
-SUPERNODE = [Path(sys.executable).name, "-m", "amsfl.flower.node"]  # ours keeps clients warm
+SUPERNODE = [Path(sys.executable).name, "-m", "amsfl.flower.node.supernode"]  # ours keeps clients warm
 STARTUP_SECONDS = 120.0  # importing Flower takes seconds, and on a busy machine many
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import tomli_w
 
 from amsfl.core import UserError
+from amsfl.flower import internals
 from amsfl.flower.server.app import merged
 
 LIKE = "name the folder of a Flower app, one with [tool.flwr.app] in its pyproject.toml"
@@ -28,13 +29,10 @@ class FlowerApp(NamedTuple):
 
 def read(folder: Path) -> FlowerApp:
     """The app in a folder; a UserError if it is none, or if its server or client is not in it."""
-    from flwr.cli.config_utils import load_and_validate
-    from flwr.common.config import flatten_dict
-
     if not (folder / "pyproject.toml").is_file():
         raise UserError(f"There is no pyproject.toml in {str(folder)!r}; {LIKE}.")
     try:
-        project, _ = load_and_validate(folder / "pyproject.toml", check_module=False)
+        project, _ = internals.load_and_validate(folder / "pyproject.toml", check_module=False)
     except (ValueError, OSError) as error:
         why = " ".join(str(error).partition(":\n")[2].split() or str(error).split())
         raise UserError(f"{str(folder)!r} is no Flower app that can be run: {why}; {LIKE}.") from None
@@ -43,7 +41,7 @@ def read(folder: Path) -> FlowerApp:
         raise UserError(f"The app in {str(folder)!r} needs both a serverapp and a clientapp; {LIKE}.")
     for part in ("serverapp", "clientapp"):
         _there(folder, part, str(app["components"][part]))
-    return FlowerApp(folder, project, dict(flatten_dict(app.get("config", {}))))
+    return FlowerApp(folder, project, dict(internals.flatten_dict(app.get("config", {}))))
 
 
 def _there(folder: Path, part: str, reference: str) -> None:
@@ -94,10 +92,9 @@ def clients(app: FlowerApp, settings: Mapping[str, Any], run_config: Mapping[str
 def parse(text: str) -> dict[str, Any]:
     """A run-config as `flwr run --run-config` takes it: key=value pairs, text in quotes."""
     import click
-    from flwr.common.config import parse_config_args
 
     try:
-        found = dict(parse_config_args([text]))
+        found = dict(internals.parse_config_args([text]))
     except (click.ClickException, ValueError, OSError):
         found = {}
     if text and not found:
@@ -117,10 +114,9 @@ def known(app: FlowerApp, run_config: Mapping[str, Any]) -> dict[str, Any]:
 def copy(app: FlowerApp, where: Path, config: Mapping[str, Any]) -> None:
     """What Flower would bundle of the app, with `config` over its own."""
     import click
-    from flwr.cli.build import build_fab_from_disk
 
     try:
-        content = build_fab_from_disk(app.folder)
+        content = internals.build_fab_from_disk(app.folder)
     except (ValueError, OSError, click.ClickException) as error:
         raise UserError(f"Flower could not bundle the app in {str(app.folder)!r}: {error}") from None
     with zipfile.ZipFile(io.BytesIO(content)) as bundle:

@@ -53,9 +53,9 @@ def examine(site: NodeSettings) -> Iterator[CheckResult]:
 
 def configured(text: str) -> dict[str, Any]:
     """A node-config as the SuperNode reads it."""
-    from flwr.common.config import parse_config_args
+    from amsfl.flower import internals
 
-    return dict(parse_config_args([text])) if text else {}
+    return dict(internals.parse_config_args([text])) if text else {}
 
 
 def found(package: str) -> str:

@@ -1,45 +1,70 @@
 """Flower's SuperNode, with two things changed: who runs its ClientApps, and how long it sleeps.
 
 Flower's own SuperNode starts a process for every message, whose imports cost seconds, and sleeps three
-seconds when there was no message, and one where a part of a message is still on its way (hasten.py). In its
-`--isolation process` mode it leaves the running to somebody else: here a thread (keeper.py) that hands every
-message to a process that lives as long as the run (worker.py).
-All else is Flower's.
+seconds when there was no message. In its `--isolation process` mode it leaves the running to somebody else:
+here a thread (worker_pool.py) that hands every message to a process that lives as long as the run
+(worker.py). What is changed in Flower itself is in internals.py.
 """
 
 import argparse
 import os
+import random
 import secrets
+import socket
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from flwr.app import Error, Message
 
 from amsfl.core import UserError
+from amsfl.flower import internals
 from amsfl.flower.node.worker_pool import WorkerPool
-from amsfl.flower.polling import hasten
-from amsfl.flower.ports import free_port
 
-IDLE = 3.0  # Flower's own sleep where there was no message
 POLL = 0.2  # seconds between two questions to the SuperLink while there is nothing to do
+LOST = 10.0  # seconds without a worker after which a message that has no reply is given up
 OURS = ("--isolation", "--superexec-auth-secret-file", "--ssl-certfile", "--ssl-keyfile", "--ssl-ca-certfile")
+PORTS = range(20_000, 32_000)  # below those that systems hand out to outgoing connections
 
 
-class ShortSleeps:
-    """Stands in for the module `time` in Flower's main loop, of which that only calls `sleep`.
+class MessageLoop:
+    """How a SuperNode waits: `sleep` and `deliver` stand in for Flower's (internals.patch_supernode).
 
-    It sleeps long when there was no message, and short while it waits for the reply to one: then there is
-    something for the keeper to fetch, and the sleep ends when the keeper has it done.
+    A SuperNode runs one message at a time. Flower's own loop goes on as soon as any reply was sent, also one
+    to an older message; the newer one's reply then waited for the message after it, and so did all that
+    followed. Here every message is answered before the next is asked for.
     """
 
-    def __init__(self, poll: float, keeper: WorkerPool):
-        self.poll, self.keeper = poll, keeper
+    def __init__(self, poll: float, pool: WorkerPool, now: Callable[[], float] = time.monotonic):
+        self.poll, self.pool, self.now = poll, pool, now
+        self.state: Any = None
+        self.objects: Any = None
 
     def sleep(self, seconds: float) -> None:
-        if seconds >= IDLE:
+        """Long when there was no message; while a reply is waited for, until the pool has done one."""
+        if seconds >= internals.IDLE_SLEEP:
             time.sleep(min(seconds, self.poll))
-        else:
-            self.keeper.wanted(seconds)
+            return
+        self.pool.wanted(seconds)
+        if self.state is not None and self.now() - self.pool.last_busy() > LOST:
+            self._give_up()
+
+    def deliver(self, push: Callable[..., None], state: Any, object_store: Any, **connection: Any) -> None:
+        """Send replies until no message is left without one."""
+        self.state, self.objects = state, object_store
+        self.pool.touch()
+        push(state=state, object_store=object_store, **connection)
+        while internals.unanswered(state):
+            push(state=state, object_store=object_store, **connection)
+
+    def _give_up(self) -> None:
+        """No worker has these messages, and none will: their task ended before it fetched them."""
+        for message in internals.unanswered(self.state):
+            error = Error(internals.ErrorCode.CLIENT_APP_CRASHED, "The message was lost at its SuperNode.")
+            internals.store_reply(Message(error, reply_to=message), self.state, self.objects)
+        self.pool.touch()
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -48,35 +73,43 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--poll", type=float, default=POLL)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int)
-    given, rest = parser.parse_known_args(list(arguments))
+    ours, rest = parser.parse_known_args(list(arguments))
     taken = [flag for flag in OURS if any(word.split("=")[0] == flag for word in rest)]
     if taken:
         raise UserError(
             f"{taken[0]} is set by `amsfl supernode` itself; leave it out, or use flower-supernode, which "
             "starts a process for every message."
         )
-    if not 0.01 <= given.poll <= 60:
-        raise UserError(f"--poll is {given.poll:g} seconds; it lies between 0.01 and 60.")
-    port = given.port or free_port()
+    if not 0.01 <= ours.poll <= 60:
+        raise UserError(f"--poll is {ours.poll:g} seconds; it lies between 0.01 and 60.")
+    port = ours.port or free_port()
     secret = secrets.token_bytes(32)  # whoever has it may take this node's messages; no file holds it
-    sys.argv = ["flower-supernode", *rest, "--host", given.host, "--port", str(port)]
+    sys.argv = ["flower-supernode", *rest, "--host", ours.host, "--port", str(port)]
     sys.argv += ["--isolation", "process", "--superexec-auth-secret-file", readable_once(secret)]
-    run(f"{given.host}:{port}", secret, given.poll)
+    run(f"{ours.host}:{port}", secret, ours.poll)
 
 
 def run(address: str, secret: bytes, poll: float) -> None:
-    keeper = WorkerPool(address, secret)  # its worker imports while we do
-
-    from flwr.supernode import start_client_internal as loop
-    from flwr.supernode.cli.flower_supernode import flower_supernode
-
-    setattr(loop, "time", ShortSleeps(poll, keeper))  # noqa: B010  (mypy knows it as a module)
-    hasten(loop)
-    threading.Thread(target=keeper.run, name="amsfl-keeper", daemon=True).start()
+    pool = WorkerPool(address, secret)  # its worker imports while we do
+    loop = MessageLoop(poll, pool)
+    internals.patch_supernode(loop.sleep, loop.deliver)
+    threading.Thread(target=pool.run, name="amsfl-worker-pool", daemon=True).start()
     try:
-        flower_supernode()
+        internals.flower_supernode()
     finally:
-        keeper.close()
+        pool.close()
+
+
+def free_port() -> int:
+    """One that nobody listens on; drawn, so that several federations that start at once seldom meet."""
+    for port in random.SystemRandom().sample(PORTS, 100):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise OSError(f"no free port between {PORTS[0]} and {PORTS[-1]} on loopback")
 
 
 def readable_once(secret: bytes) -> str:
@@ -85,3 +118,7 @@ def readable_once(secret: bytes) -> str:
     with os.fdopen(sink, "wb") as file:
         file.write(secret)
     return f"/dev/fd/{source}"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

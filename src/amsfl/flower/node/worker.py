@@ -18,9 +18,10 @@ from typing import Any, TextIO
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # an app may print; the pipe is ours
-    import flwr.supernode.runtime.run_clientapp  # noqa: F401  (while nobody waits)
+    import amsfl.flower.client.app  # noqa: F401  (while nobody waits)
+    from amsfl.flower import internals
 
-    import amsfl.flower.client.app  # noqa: F401
+    internals.pull_task_input  # noqa: B018  (the same)
 
     apps: dict[str, Any] = {}
     try:
@@ -36,70 +37,68 @@ def main() -> None:
 
 def lines(source: TextIO) -> Iterator[str]:
     """Lines as they come. At their end the process ends, in the middle of a message too."""
-    found: queue.Queue[str] = queue.Queue()
+    received: queue.Queue[str] = queue.Queue()
 
     def read() -> None:
         for line in source:
-            found.put(line)
+            received.put(line)
         os._exit(0)
 
     threading.Thread(target=read, daemon=True).start()
     while True:
-        yield found.get()
+        yield received.get()
 
 
 def serve(apps: dict[str, Any], address: str, token: str) -> bool:
     """One message, from the SuperNode and back to it; whether the app did not raise."""
     from flwr.app import Error, Message
-    from flwr.common.constant import ErrorCode, SubStatus
-    from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
-    from flwr.supercore.interceptors import RuntimeTokenHttpInterceptor, RuntimeVersionHttpInterceptor
-    from flwr.supercore.retry import make_simple_http_retry_invoker
-    from flwr.supercore.runtime import RuntimeHttpClient
-    from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
-    client = RuntimeHttpClient.from_server_address(
+    from amsfl.flower import internals
+
+    status_of = internals.SubStatus
+    client = internals.RuntimeHttpClient.from_server_address(
         server_address=address,
         insecure=True,
         root_certificates=None,
         interceptors=[
-            RuntimeVersionHttpInterceptor(component_name="flwr-clientapp"),
-            RuntimeTokenHttpInterceptor(token),
+            internals.RuntimeVersionHttpInterceptor(component_name="flwr-clientapp"),
+            internals.RuntimeTokenHttpInterceptor(token),
         ],
-        retry_invoker=make_simple_http_retry_invoker(),
+        retry_invoker=internals.make_simple_http_retry_invoker(),
     )
-    alive = HeartbeatSender(make_task_heartbeat_fn_http(client))
+    alive = internals.HeartbeatSender(internals.make_task_heartbeat_fn_http(client))
     alive.start()
-    message = context = None
-    status, why = SubStatus.COMPLETED, ""
+    message: Any = None
+    context: Any = None
+    reply: Any = None
+    status, why = status_of.COMPLETED, ""
     try:
-        message, context, run, fab = pull_task_input(client)
+        message, context, run, fab = internals.pull_task_input(client)
         if fab.hash_str not in apps:
             apps[fab.hash_str] = load(run, fab)
         reply = apps[fab.hash_str](message=message, context=context)
     except Exception as error:
         traceback.print_exc()
-        status, why = SubStatus.FAILED, f"{type(error).__name__}: {error}"
-        reply = (
-            Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, why), reply_to=message) if message else None
-        )
+        status, why = status_of.FAILED, f"{type(error).__name__}: {error}"
+        if message:
+            reply = Message(Error(internals.ErrorCode.CLIENT_APP_RAISED_EXCEPTION, why), reply_to=message)
     try:
         if reply is not None and context is not None:
-            push_message(client, reply, context)
+            internals.push_message(client, reply, context)
     finally:
-        push_task_output(client, context, status, why)
+        internals.push_task_output(client, context, status, why)
         alive.stop()
         client.close()
-    return status == SubStatus.COMPLETED
+    return bool(status == status_of.COMPLETED)
 
 
 def load(run: Any, fab: Any) -> Any:
     """The ClientApp of an app bundle, installed where Flower installs it."""
-    from flwr.cli.install import install_from_fab
-    from flwr.clientapp.utils import get_load_client_app_fn
+    from amsfl.flower import internals
 
-    install_from_fab(fab.content, skip_prompt=True)
-    return get_load_client_app_fn("", None, multi_app=True)(run.fab_id, run.fab_version, fab.hash_str)
+    internals.install_from_fab(fab.content, skip_prompt=True)
+    load_app = internals.get_load_client_app_fn("", None, multi_app=True)
+    return load_app(run.fab_id, run.fab_version, fab.hash_str)
 
 
 if __name__ == "__main__":

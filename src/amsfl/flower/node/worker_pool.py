@@ -1,4 +1,4 @@
-"""Who hands a SuperNode's messages to workers, and keeps the workers: one a run, so that no two runs meet.
+"""Hands a SuperNode's messages to workers, and keeps the workers: one a run, so that no two runs meet.
 
 A worker that has died, or whose app raised, is replaced by the next message's. One that has had nothing to
 do for long is ended, and so are all of them with the SuperNode: their pipes close when it is gone.
@@ -13,9 +13,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from amsfl.flower import internals
+
 MOST = 2  # runs whose workers are kept at the same time
 TIDY = 10.0  # seconds between two looks at who is idle
 IDLE = 600.0  # seconds without a message after which a worker is ended
+UNPATCHED_POLL = 0.5  # seconds between two looks for a task where Flower's loop does not announce them
 
 
 class Worker:
@@ -53,7 +56,7 @@ class Worker:
 
 
 class WorkerPool:
-    """Asks the SuperNode at `address` for messages; `secret` says that it may."""
+    """Asks the SuperNode at `address` for tasks, one a message; `secret` says that it may."""
 
     def __init__(self, address: str, secret: bytes, make: Callable[[], Worker] = Worker):
         self.address, self.secret, self.make = address, secret, make
@@ -61,42 +64,59 @@ class WorkerPool:
         self.spare: Worker | None = make()  # warm before the first message
         self.lock, self.closed = threading.Lock(), False
         self.message, self.done = threading.Event(), threading.Event()
+        self.touched = time.monotonic()
 
     def wanted(self, seconds: float) -> None:
-        """There is a message to run; wait until it is done, but not longer than so."""
+        """There is a message to run; wait until one is done, but not longer than so."""
         self.message.set()
         self.done.wait(seconds)
         self.done.clear()
 
+    def touch(self) -> None:
+        """A message has come: its task is about to be fetched."""
+        self.touched = time.monotonic()
+
+    def last_busy(self) -> float:
+        """When a worker last had something to do, or a message came."""
+        busy = any(worker.busy and worker.alive for worker in list(self.workers.values()))
+        used = [worker.used for worker in list(self.workers.values())]
+        return time.monotonic() if busy else max([self.touched, *used])
+
     def run(self) -> None:
         """Until the SuperNode ends."""
+        acquire = task_source(self.address, self.secret)
+        pause = TIDY if internals.patches_on() else UNPATCHED_POLL
+        while not self.closed:
+            if not self.message.wait(pause):
+                self.tidy()
+            self.message.clear()
+            self.take_all(acquire)
+
+    def take_all(self, acquire: Callable[[], dict[str, Any] | None]) -> list[threading.Thread]:
+        """Every task that is queued. Those of one run go to its worker one after another."""
         import httpx
 
-        acquire = asker(self.address, self.secret)
-        while not self.closed:
-            if not self.message.wait(TIDY):
-                self.tidy()
-                continue
-            self.message.clear()
-            try:
-                task = acquire()
-            except httpx.TransportError:  # the SuperNode is ending
-                continue
-            if task:
-                self.give(int(task.pop("run")), task)
+        by_run: dict[int, list[dict[str, Any]]] = {}
+        try:
+            while task := acquire():
+                by_run.setdefault(int(task.pop("run")), []).append(task)
+        except httpx.TransportError:  # the SuperNode is ending
+            pass
+        started = [self.give(run, *tasks) for run, tasks in by_run.items()]
+        return [thread for thread in started if thread is not None]
 
-    def give(self, run: int, task: dict[str, Any]) -> threading.Thread | None:
-        """Hand a message over. Nobody waits for it here: another run's message may be one that never ends."""
+    def give(self, run: int, *tasks: dict[str, Any]) -> threading.Thread | None:
+        """Hand tasks over. Nobody waits for them here: another run's task may be one that never ends."""
         worker = self.worker(run)
         if worker is None:
             return None
         worker.busy = True
-        thread = threading.Thread(target=self._have_done, args=(run, worker, task), daemon=True)
+        thread = threading.Thread(target=self._work_off, args=(run, worker, tasks), daemon=True)
         thread.start()
         return thread
 
-    def _have_done(self, run: int, worker: Worker, task: dict[str, Any]) -> None:
-        fine = worker.do(task)
+    def _work_off(self, run: int, worker: Worker, tasks: tuple[dict[str, Any], ...]) -> None:
+        fine = all(worker.do(task) for task in tasks)  # what a dead worker did not do, the node gives up
         worker.busy = False
         if not fine and self.workers.get(run) is worker and not self.closed:
             code = worker.process.poll()
@@ -105,7 +125,7 @@ class WorkerPool:
         self.done.set()
 
     def worker(self, run: int) -> Worker | None:
-        """The run's own; a fresh one for a new run, for which the longest unused makes room.
+        """The run's own; a new one for a new run, for which the longest unused makes room.
 
         A SuperNode has one message at a time: a worker that is busy when the next comes is with one that its
         node has given up (its run, or the SuperLink, ended while it was fetched), and is replaced.
@@ -144,27 +164,23 @@ class WorkerPool:
                 worker.end()
 
 
-def asker(address: str, secret: bytes) -> Callable[[], dict[str, Any] | None]:
-    """A function that returns the next message's run, token and address, or None."""
-    from flwr.proto.runtime_pb2 import AcquireTaskRequest
-    from flwr.supercore.constant import TaskType
-    from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor, SuperExecAuthHttpInterceptor
-    from flwr.supercore.runtime import RuntimeHttpClient
-
-    signed = SuperExecAuthHttpInterceptor(
+def task_source(address: str, secret: bytes) -> Callable[[], dict[str, Any] | None]:
+    """A function that returns the next task's run, token and address, or None."""
+    signed = internals.SuperExecAuthHttpInterceptor(
         master_secret=secret, protected_methods=frozenset({"/flwr.proto.Runtime/AcquireTask"})
     )
-    client = RuntimeHttpClient.from_server_address(
+    client = internals.RuntimeHttpClient.from_server_address(
         server_address=address,
         insecure=True,
         root_certificates=None,
-        interceptors=[RuntimeVersionHttpInterceptor(component_name="SuperExec"), signed],
+        interceptors=[internals.RuntimeVersionHttpInterceptor(component_name="SuperExec"), signed],
     )
 
     def acquire() -> dict[str, Any] | None:
-        found = client.AcquireTask(AcquireTaskRequest(supported_task_types=[TaskType.CLIENT_APP]))
-        if not (found.HasField("task") and found.token):
+        request = internals.AcquireTaskRequest(supported_task_types=[internals.TaskType.CLIENT_APP])
+        reply = client.AcquireTask(request)
+        if not (reply.HasField("task") and reply.token):
             return None
-        return {"run": found.task.run_id, "token": found.token, "address": address}
+        return {"run": reply.task.run_id, "token": reply.token, "address": address}
 
     return acquire

@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
-from flwr.superlink.grid import http_grid
 
 from amsfl.core import UserError
 from amsfl.core.scores import spoken
-from amsfl.flower import regression_scores
+from amsfl.flower import internals, regression_scores
 from amsfl.flower.messages import Buffers, Vector
-from amsfl.flower.polling import hasten
 from amsfl.flower.server.best_model import NetworkDescription
 from amsfl.flower.server.server import FlowerServer
 from amsfl.flower.server.server_state import Evaluate, ServerState, deciding_split
@@ -87,7 +85,7 @@ def serve(
     if again and where is None:
         raise UserError("To resume, say which record folder: out=FOLDER.")
     config = resumed(where, rest) if again and where else serve_config(rest)
-    hasten(http_grid, max(config.deadline, UPLOAD) if config.deadline else None)
+    internals.patch_grid(max(config.deadline, UPLOAD) if config.deadline else None)
     first = start(config) if callable(start) else start
     with audience(config, lambda record: say(record, server.names), trackers, out=where) as heard:
         server = FlowerServer(

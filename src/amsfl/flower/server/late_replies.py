@@ -1,14 +1,16 @@
 """What a reply that nobody waits for any more still teaches: how long its client takes."""
 
 from flwr.app import MessageType
-from flwr.common.constant import ErrorCode
 
-from amsfl.flower import messages
+from amsfl.flower import internals, messages
 from amsfl.flower.server import costs
 from amsfl.flower.server.costs import MeasuredCosts
 from amsfl.flower.server.transport import Arrival
 
-NEVER_CAME = (ErrorCode.MESSAGE_UNAVAILABLE, ErrorCode.REPLY_MESSAGE_UNAVAILABLE)  # Flower stopped waiting
+NEVER_CAME = (
+    internals.ErrorCode.MESSAGE_UNAVAILABLE,
+    internals.ErrorCode.REPLY_MESSAGE_UNAVAILABLE,
+)  # Flower stopped waiting
 
 
 def learn(measured: MeasuredCosts, arrival: Arrival, poll: float) -> MeasuredCosts:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from flwr.app import Message, RecordDict
-from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
+from amsfl.flower import internals
 from amsfl.flower.messages import Order
 
 LOOK_AROUND = 2.0  # seconds between two looks at who is still connected
@@ -38,7 +38,7 @@ class Arrival(NamedTuple):
 def gone(message: Message) -> bool:
     """Whether Flower answered in a node's place: its heartbeat stopped, or it went while its reply was on its
     way; the node said nothing wrong."""
-    lost = (ErrorCode.NODE_UNAVAILABLE, ErrorCode.MESSAGE_UNAVAILABLE)
+    lost = (internals.ErrorCode.NODE_UNAVAILABLE, internals.ErrorCode.MESSAGE_UNAVAILABLE)
     return message.has_error() and message.error.code in lost
 
 

@@ -1,0 +1,109 @@
+"""Everything of Flower that is not its public API, in one place: names, and three patches.
+
+Flower's internals change from one minor version to the next. `NAMES` lists each one that is used here and
+where it is; a test asks for every one of them, so that a new version either has them all or fails there.
+They are imported when first used: a client's process should import no more than it needs.
+
+The patches make short rounds short and keep a SuperNode from getting stuck. AMSFL_FLOWER_PATCHES=off leaves
+Flower as it is.
+"""
+
+import os
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+NAMES = {
+    "ErrorCode": "flwr.common.constant",
+    "SubStatus": "flwr.common.constant",
+    "TaskType": "flwr.supercore.constant",
+    "TaskIdentity": "flwr.supercore.task_identity",
+    "parse_config_args": "flwr.common.config",
+    "flatten_dict": "flwr.common.config",
+    "load_and_validate": "flwr.cli.config_utils",
+    "build_fab_from_disk": "flwr.cli.build",
+    "install_from_fab": "flwr.cli.install",
+    "get_load_client_app_fn": "flwr.clientapp.utils",
+    "AcquireTaskRequest": "flwr.proto.runtime_pb2",
+    "HeartbeatSender": "flwr.supercore.heartbeat",
+    "make_task_heartbeat_fn_http": "flwr.supercore.heartbeat",
+    "RuntimeTokenHttpInterceptor": "flwr.supercore.interceptors",
+    "RuntimeVersionHttpInterceptor": "flwr.supercore.interceptors",
+    "SuperExecAuthHttpInterceptor": "flwr.supercore.interceptors",
+    "make_simple_http_retry_invoker": "flwr.supercore.retry",
+    "RuntimeHttpClient": "flwr.supercore.runtime",
+    "pull_task_input": "flwr.supernode.runtime.run_clientapp",
+    "push_message": "flwr.supernode.runtime.run_clientapp",
+    "push_task_output": "flwr.supernode.runtime.run_clientapp",
+    "flower_supernode": "flwr.supernode.cli.flower_supernode",
+}
+SUPERNODE_LOOP = "flwr.supernode.start_client_internal"
+GRID = "flwr.superlink.grid.http_grid"
+PATCHED = {
+    SUPERNODE_LOOP: ("time", "pull_objects", "_push_messages", "_insert_message"),
+    GRID: ("pull_objects",),
+}
+
+IDLE_SLEEP = 3.0  # seconds that a SuperNode sleeps after it asked for a message and there was none
+FIRST_RETRY, LONGEST_RETRY = 0.03, 1.0  # seconds between requests for a part of a message; Flower: 1 and 10
+RETRIES = 5000  # Flower's own 500 last over an hour; these are to last as long
+
+
+def __getattr__(name: str) -> Any:
+    if name not in NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(NAMES[name]), name)
+
+
+def patches_on() -> bool:
+    """Whether Flower may be patched, by the environment's AMSFL_FLOWER_PATCHES."""
+    return os.environ.get("AMSFL_FLOWER_PATCHES", "on").lower() not in ("off", "0", "no")
+
+
+def retry_soon(module: ModuleType, at_most: float | None = None) -> None:
+    """Let a module of Flower's that fetches messages ask again soon for a part that is still on its way.
+
+    Flower announces a message first and sends its parts after that. Whoever looks in between sleeps a second,
+    then two, then four, which was most of a short round. `at_most` seconds in all: a sender that has died
+    never sends the rest.
+    """
+    fetch = getattr(module, "pull_objects")  # noqa: B009  (a name that the module only imports)
+    fetch = fetch.func if isinstance(fetch, partial) else fetch
+    soon = partial(
+        fetch, initial_backoff=FIRST_RETRY, backoff_cap=LONGEST_RETRY, max_tries_per_object=RETRIES
+    )
+    setattr(module, "pull_objects", partial(soon, max_time=at_most) if at_most else soon)  # noqa: B010
+
+
+def patch_grid(at_most: float | None) -> None:
+    """The server's side of `retry_soon`."""
+    if patches_on():
+        retry_soon(import_module(GRID), at_most)
+
+
+def patch_supernode(sleep: Callable[[float], None], deliver: Callable[..., None]) -> None:
+    """Let the SuperNode's loop sleep by `sleep(seconds)` and send replies by `deliver(push, ...)`.
+
+    `deliver` gets Flower's own function as `push` and is called with its arguments.
+    """
+    if not patches_on():
+        return
+    loop: Any = import_module(SUPERNODE_LOOP)
+    retry_soon(loop)
+    loop.time = type("Clock", (), {"sleep": staticmethod(sleep)})
+    loop._push_messages = partial(deliver, loop._push_messages)
+
+
+def store_reply(message: Any, state: Any, objects: Any) -> None:
+    """Put a reply among those that a SuperNode is about to send."""
+    import_module(SUPERNODE_LOOP)._insert_message(message, state, objects)
+
+
+def unanswered(state: Any) -> list[Any]:
+    """Messages that a SuperNode has received and that have no reply yet."""
+    held = [entry.message for entry in list(state.msg_store.values())]
+    answered = {message.metadata.reply_to_message_id for message in held}
+    asked = [message for message in held if not message.metadata.reply_to_message_id]
+    return [message for message in asked if message.metadata.message_id not in answered]
