@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 from amsfl.data import load, partition
 from amsfl.engines import models
 from amsfl.portable.compute import logits
-from amsfl.portable.network import Part
+from amsfl.portable.network import LayerSpec
 from amsfl.study.bench import JOBS, LR
 
 import jax  # isort: skip  # after amsfl, which sets it up
@@ -61,7 +61,7 @@ def accuracy(export_path: Path, model_path: Path) -> float:
     """Share of hold-out rows that the saved model classifies correctly."""
     with np.load(export_path) as data, np.load(model_path) as model:
         x, labels = data["x_holdout"], data["y_holdout"]
-        parts = tuple(Part(**part) for part in json.loads(str(data["settings"]))["parts"])
+        parts = tuple(LayerSpec(**part) for part in json.loads(str(data["settings"]))["parts"])
         named = [part.name for part in parts if part.name]
         tensors = {
             f"{name}.{kind}": model[f"{kind[0]}{place}"].T

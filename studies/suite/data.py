@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from amsfl.core import UserError
 from amsfl.data import Dataset, load
-from amsfl.data.dataset import FloatArray, split, stream
+from amsfl.data.dataset import FloatArray, random_stream, split
 
 Table = list[list[str]]
 
@@ -146,7 +146,7 @@ def by_service(data: Dataset) -> Dataset:
 
 def noisy(data: Dataset, share: float) -> Dataset:
     """That share of the training labels drawn anew, each class as likely as another; the hold-out is true."""
-    rng = stream(0, "noise")
+    rng = random_stream(0, "noise")
     wrong = rng.random(len(data.y)) < share
     y = np.where(wrong, rng.integers(len(data.classes), size=len(data.y)), data.y).astype(np.int32)
     return data._replace(name=f"{data.name}-noise", y=y)
@@ -160,7 +160,7 @@ def scaled(data: Dataset, factor: float) -> Dataset:
 def shortened(data: Dataset, rows: int) -> Dataset:
     """Only the hold-out, and of it a random part: it is read after every round."""
     x, y = data.evals["holdout"]
-    kept = stream(0, "rows").permutation(len(y))[:rows]
+    kept = random_stream(0, "rows").permutation(len(y))[:rows]
     return data._replace(evals={"holdout": (x[kept], y[kept])})
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from amsfl.core import UserError
 from amsfl.data import catalogue, load, nslkdd
-from amsfl.data.dataset import split, stream
+from amsfl.data.dataset import random_stream, split
 from amsfl.data.nslkdd_schema import CLASSES, FEATURES, NUMERIC, VOCABULARY, encode
 from amsfl.data.nslkdd_synth import KINDS, NOTE, SHARES, generate
 
@@ -40,7 +40,7 @@ def test_split_depends_on_the_seed_alone() -> None:
     y = np.arange(100) % 3
     assert (split(y, 0.2, 1)[0] == split(y, 0.2, 1)[0]).all()
     assert (split(y, 0.2, 1)[0] != split(y, 0.2, 2)[0]).any()
-    assert stream(1, "split").random() != stream(1, "partition").random()
+    assert random_stream(1, "split").random() != random_stream(1, "partition").random()
 
 
 @pytest.mark.parametrize("holdout", [0, 1, -0.5, float("nan")])

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from amsfl.core import UserError
 from amsfl.data import describe, load, load_table, read_table
 from amsfl.data.cell_values import days
-from amsfl.data.column_types import wishes
+from amsfl.data.column_types import column_options
 from amsfl.data.federated_statistics import mean_and_deviation, median
-from amsfl.data.preprocessing import Column, Recipe, doubts, encode
+from amsfl.data.preprocessing import ColumnRecipe, Recipe, encode, unfamiliar_cells
 from amsfl.data.read_table import from_frame
 from amsfl.record import from_plain, plain
 
@@ -36,7 +36,7 @@ def test_sums_find_what_all_rows_together_have(parts: list[list[float]]) -> None
     assert median(arrays) / size == pytest.approx(expected / size, abs=1e-8)
 
 
-def columns_of(data: Any) -> dict[str, Column]:
+def columns_of(data: Any) -> dict[str, ColumnRecipe]:
     return {column.name: column for column in data.recipe.columns}
 
 
@@ -51,7 +51,7 @@ def test_gaps_are_filled_by_sums_or_by_site() -> None:
     shared = load_table(table, holdout=0.1)
     assert (columns_of(shared)["age"].fill, columns_of(shared)["word"].fill) == ("30", "y")
     assert not columns_of(shared)["age"].site_fill
-    by_site = load_table(table, holdout=0.1, wish=wishes(impute="site"))
+    by_site = load_table(table, holdout=0.1, wish=column_options(impute="site"))
     assert columns_of(by_site)["age"].site_fill == {"a": "10", "b": "30"}
     assert columns_of(by_site)["word"].site_fill == {"a": "x", "b": "y"}
     new = from_frame({"age": [None, None, None], "word": ["", "", ""], "site": ["a", "b", "new"]})
@@ -163,8 +163,10 @@ def test_rows_without_a_label_are_left_out(tmp_path: Path) -> None:
 
 
 def test_a_recipe_is_data(tmp_path: Path) -> None:
-    column = Column("a", "number", "comma", "1,5", {"s": "2"}, shift=0.1, scale=3.0, low=-1.0)
-    recipe = Recipe((column, Column("b", "words", words=("u", "v"))), "y", "site", {"id": "why"}, ("said",))
+    column = ColumnRecipe("a", "number", "comma", "1,5", {"s": "2"}, shift=0.1, scale=3.0, low=-1.0)
+    recipe = Recipe(
+        (column, ColumnRecipe("b", "words", words=("u", "v"))), "y", "site", {"id": "why"}, ("said",)
+    )
     assert from_plain(Recipe, plain(recipe)) == recipe
 
 
@@ -241,7 +243,7 @@ def test_new_rows_may_lack_what_training_rows_had() -> None:
     x = encode(recipe, new)
     np.testing.assert_array_equal(x[:, 1:], [[0, 1], [0, 0], [1, 0]])
     assert abs(x[0, 0]) < 0.2 and x[2, 0] == 10  # the median, and the cut
-    assert doubts(recipe, new) == [
+    assert unfamiliar_cells(recipe, new) == [
         f"1 gap in 'age' filled ({recipe.columns[0].fill}).",
         "1 value of 'age' far from the training rows', cut.",
         "1 gap in 'ward' filled (A).",

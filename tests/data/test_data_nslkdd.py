@@ -10,7 +10,7 @@ import pytest
 
 from amsfl.core import UserError
 from amsfl.data import load, nslkdd
-from amsfl.data.nslkdd_schema import CLASSES, COLUMNS, FEATURES, LOG, VOCABULARY, Rows, encode, labels
+from amsfl.data.nslkdd_schema import CLASSES, COLUMNS, FEATURES, LOG, VOCABULARY, RawTraffic, encode, labels
 
 real = pytest.mark.skipif(
     not os.environ.get("AMSFL_DATA_DIR"), reason="AMSFL_DATA_DIR does not name a folder with NSL-KDD"
@@ -83,7 +83,7 @@ def test_unknown_words_are_zeros_and_values_beyond_the_range_are_cut() -> None:
 
 def test_labels_five_and_binary() -> None:
     names = ["normal", "mailbomb", "saint", "named", "xterm"]
-    rows = Rows(np.zeros((5, 38), np.float32), np.full((5, 3), "SF"), np.array(names))
+    rows = RawTraffic(np.zeros((5, 38), np.float32), np.full((5, 3), "SF"), np.array(names))
     assert labels(rows).tolist() == [0, 1, 2, 3, 4]
     assert labels(rows, binary=True).tolist() == [0, 1, 1, 1, 1]
     with pytest.raises(UserError, match="Row 2 is labelled 'gremlins'"):
@@ -115,7 +115,7 @@ def test_plain_and_gzipped_from_a_named_folder(small: Path, monkeypatch: pytest.
     assert np.bincount(data.y).tolist() == [3] * 5 and data.evals["test"][1].tolist() == [0, 1, 2, 3, 4]
     monkeypatch.setenv("AMSFL_DATA_DIR", str(small))
     assert (load("nslkdd").x == data.x).all()
-    assert nslkdd.whereabouts() == f"found in {small}"
+    assert nslkdd.find_location() == f"found in {small}"
 
 
 def test_cache_is_used_before_the_mirror(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amsfl.core import UserError
-from amsfl.data import partition, summary
+from amsfl.data import count_classes, partition
 from amsfl.data.partition import ENOUGH
 
 alphas = st.floats(1e-4, 1e4).map(lambda a: f"{a:.6f}".rstrip("0") + "0")
@@ -35,7 +35,7 @@ def test_every_row_once_and_nobody_empty(
     assert all((np.diff(p) > 0).all() for p in parts)
     again = partition(spec, y, clients, seed, shares=shares)
     assert all((a == b).all() for a, b in zip(parts, again, strict=True))
-    held = summary(parts, y, [str(c) for c in range(classes)])
+    held = count_classes(parts, y, [str(c) for c in range(classes)])
     assert (held.counts.sum(axis=0) == np.bincount(y, minlength=classes)).all()
     assert (held.rows == [len(p) for p in parts]).all()
 
@@ -85,7 +85,7 @@ def test_smaller_alpha_is_more_skew_and_quantity_keeps_labels_even() -> None:
     y = np.arange(10_000) % 5
 
     def skew(spec: str) -> float:
-        counts = summary(partition(spec, y, 5, 3), y, "abcde").counts + 1e-9
+        counts = count_classes(partition(spec, y, 5, 3), y, "abcde").counts + 1e-9
         mix = counts / counts.sum(axis=1, keepdims=True)
         return float(np.abs(mix - 0.2)[counts.sum(axis=1) > 100].max())
 
@@ -157,7 +157,7 @@ def test_bad_numbers() -> None:
 
 def test_summary_is_a_table() -> None:
     y = np.array([0, 1, 1, 0])
-    table = summary([np.array([0, 1, 2]), np.array([3])], y, ("calm", "storm")).table()
+    table = count_classes([np.array([0, 1, 2]), np.array([3])], y, ("calm", "storm")).table()
     assert table == [
         {"client": 0, "rows": 3, "share": 0.75, "calm": 1, "storm": 2},
         {"client": 1, "rows": 1, "share": 0.25, "calm": 1, "storm": 0},

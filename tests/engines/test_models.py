@@ -18,7 +18,7 @@ from amsfl.engines import Orders, make, models, task
 from amsfl.portable.compute import logits
 from amsfl.portable.export import export
 from amsfl.portable.model import PortableModel
-from amsfl.portable.network import arithmetic, check_rows, shapes
+from amsfl.portable.network import check_rows, count_operations, shapes
 
 SPECS = {"resnet:4-1-1": 3 * 6 * 6, "transformer:16-1-20": 8, "cnn:4": 3 * 6 * 6}
 
@@ -99,7 +99,9 @@ def test_sizes_by_name() -> None:
     conv = lambda one, two: 9 * one * two + two + 2 * two  # noqa: E731
     stages = [conv(3, 16), 2 * conv(16, 16), conv(16, 32), 2 * conv(32, 32), conv(32, 64), 2 * conv(64, 64)]
     assert count(models.make("resnet", 3072, 10)) == sum(stages) + 65 * 10
-    assert arithmetic(models.make("cnn", 784, 10).layers) == 2 * 9 * 16 * (784 + 16 * 196) + 2 * 3136 * 10
+    assert (
+        count_operations(models.make("cnn", 784, 10).layers) == 2 * 9 * 16 * (784 + 16 * 196) + 2 * 3136 * 10
+    )
     for spec, said in {
         "resnet:16-33": "33 blocks",
         "resnet:16-1-6": "6 stages",

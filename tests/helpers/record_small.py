@@ -56,7 +56,7 @@ def resume(where: Path) -> None:
     """As federation.resume does, less the training."""
     with record.reopen(where, "run") as writer:
         point = writer.last_checkpoint()
-        done = writer.go_on(point)
+        done = writer.rewind(point)
         if point:
             lr = writer.manifest.settings["lr"]
             assert point.host == {"far": float("inf"), "n": point.round}, "planner memory to the bit"
@@ -74,7 +74,7 @@ def study_manifest(**settings: Any) -> Manifest:
 def run_study(where: Path, **settings: Any) -> None:
     """Make it or go on with it, as study.start and study.work do."""
     fresh = study_manifest(**settings)
-    lock = folder.opened(where)
+    lock = folder.lock_folder(where)
     try:
         old = folder.read_manifest(where, "study") if folder.holds_record(where) else None
         same = old is not None and old.identity == fresh.identity

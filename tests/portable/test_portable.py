@@ -15,7 +15,7 @@ from amsfl import portable, record
 from amsfl.cli.app import app
 from amsfl.core import DiskError, UserError
 from amsfl.data import load
-from amsfl.data.nslkdd_schema import COLUMNS, NUMERIC, VOCABULARY, Rows, recipe
+from amsfl.data.nslkdd_schema import COLUMNS, NUMERIC, VOCABULARY, RawTraffic, recipe
 from amsfl.data.nslkdd_schema import encode as encode_rows
 from amsfl.data.preprocessing import encode
 from amsfl.data.read_table import from_frame
@@ -160,7 +160,7 @@ def test_nslkdd_is_the_same_recipe_as_data() -> None:
         zip(VOCABULARY, words.T.tolist(), strict=True)
     )
     table = from_frame({name: columns[name] for name in COLUMNS})
-    expected = encode_rows(Rows(numeric, words, np.array(["normal"] * 40)))
+    expected = encode_rows(RawTraffic(numeric, words, np.array(["normal"] * 40)))
     np.testing.assert_allclose(encode(recipe(), table), expected, atol=1e-6)
 
 

@@ -11,7 +11,7 @@ from torture import everything, flips
 from amsfl import record
 from amsfl.core import DiskError, UserError
 from amsfl.record import FORMAT, RoundRecord, Summary, folder, sealed_text, study
-from amsfl.record.fingerprint import check, of_arrays, settings_now
+from amsfl.record.fingerprint import check_same, checksum_arrays, merge_settings
 
 
 @pytest.fixture(autouse=True)
@@ -143,7 +143,7 @@ NAMES = ["../../x", "/tmp/x", "a/b", "..", ".", "", " ", ".hidden", "a\\b", "a\n
 def test_nothing_is_written_outside_of_the_folder(tmp_path, name):
     where = tmp_path / "deep" / "study"
     bad = study_manifest()._replace(methods={name: study_manifest().methods["one"]})
-    lock = folder.opened(where)
+    lock = folder.lock_folder(where)
     with lock, pytest.raises(UserError, match="cannot name a folder"):
         study.create(where, bad, None, lock)
     assert [path.name for path in tmp_path.rglob("*")] == ["deep", "study"]
@@ -153,7 +153,7 @@ def test_nothing_is_written_outside_of_the_folder(tmp_path, name):
 def test_a_link_does_not_lead_outside(tmp_path):
     where, outside = tmp_path / "study", tmp_path / "outside"
     outside.mkdir()
-    lock = folder.opened(where)
+    lock = folder.lock_folder(where)
     with study.create(where, study_manifest(), None, lock) as writer:
         (where / "trials").symlink_to(outside)
         with pytest.raises(UserError, match="leads out of"):
@@ -182,7 +182,7 @@ def test_a_report_leaves_files_alone_that_are_not_its_own(tmp_path):
 
 
 def test_a_study_file_that_is_not_ours_is_left_alone(tmp_path):
-    lock = folder.opened(tmp_path)
+    lock = folder.lock_folder(tmp_path)
     with study.create(tmp_path, study_manifest(), None, lock) as writer:
         (tmp_path / "trials" / "one").mkdir(parents=True)
         (tmp_path / "trials" / "one" / "0000-0000.jsonl").write_text("mine")
@@ -193,16 +193,16 @@ def test_a_study_file_that_is_not_ours_is_left_alone(tmp_path):
 
 def test_what_may_change_is_a_short_list(tmp_path):
     own = manifest()
-    assert settings_now(own, {"rounds": 9, "target": 0.5})["rounds"] == 9
+    assert merge_settings(own, {"rounds": 9, "target": 0.5})["rounds"] == 9
     with pytest.raises(UserError, match=r"began with lr 0\.1 and cannot go on with 0\.2; what may change is"):
-        settings_now(own, {"lr": 0.2})
-    check(own, own.made_from, {}, False)
+        merge_settings(own, {"lr": 0.2})
+    check_same(own, own.made_from, {}, False)
     with pytest.raises(UserError, match="began with model 'one number' and would continue with 'two'"):
-        check(own, own.made_from | {"model": "two"}, {}, True)
+        check_same(own, own.made_from | {"model": "two"}, {}, True)
     moved = own._replace(machine={"workers": 2})
     with pytest.raises(UserError, match=r"began with workers 2 and would continue with 1: .* pass --anyway"):
-        check(moved, own.made_from, {"workers": 1}, False)
-    check(moved, own.made_from, {"workers": 1}, True)
+        check_same(moved, own.made_from, {"workers": 1}, False)
+    check_same(moved, own.made_from, {"workers": 1}, True)
 
 
 def test_a_record_and_back(tmp_path):
@@ -213,9 +213,11 @@ def test_a_record_and_back(tmp_path):
     assert RoundRecord.of(sealed_text.unseal_lines(line, 7).rows[0]) == full
     assert "NaN" not in sealed_text.dumps([float("nan"), float("inf")])
     far = {"a": [float("inf"), -float("inf"), 1.5], "b": {"c": None}}
-    assert sealed_text.from_exact(json.loads(sealed_text.dumps(sealed_text.exact(far)))) == far
+    assert sealed_text.decode_floats(json.loads(sealed_text.dumps(sealed_text.encode_floats(far)))) == far
     numbers = __import__("numpy").zeros((2, 3))
-    assert of_arrays(numbers) != of_arrays(numbers.T.copy()) != of_arrays(numbers.astype("f4"))
+    assert (
+        checksum_arrays(numbers) != checksum_arrays(numbers.T.copy()) != checksum_arrays(numbers.astype("f4"))
+    )
     run(tmp_path / "run")
     found = record.read_run(tmp_path / "run")
     assert isinstance(found.summary, Summary) and found.method.title == "Fake" and len(found.rounds) == 6

@@ -107,9 +107,9 @@ def test_a_record_that_is_cut_back_or_replaced_begins_anew(tmp_path):
     follower = Follower(tmp_path)
     cursor = follower.news("")["cursor"]
     with record.reopen(tmp_path, "run") as writer:
-        writer.go_on(None)
+        writer.rewind(None)
         writer.append(record_small.one_round(1)._replace(wall={"seconds": 7.0}))
-        writer.reopen_end()
+        writer.remove_summary()
         news = follower.news(cursor)
         assert news["anew"] and [one["at"]["rounds"] for one in news["events"]] == [1]
     record_small.run(tmp_path, force=True, lr=0.2)

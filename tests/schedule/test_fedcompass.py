@@ -12,7 +12,7 @@ from federation_small import SMALL, own_data
 import amsfl
 from amsfl import methods
 from amsfl.core import UserError
-from amsfl.schedule.fedcompass import Client, Meeting, assign
+from amsfl.schedule.fedcompass import ArrivalGroup, ClientSpeed, assign
 
 DATA = own_data(120)
 COMMON = SMALL | {
@@ -33,17 +33,23 @@ def test_who_joins_and_who_makes_a_group_by_hand():
     that it may. The one of 5 s takes floor(19.6/5) = 3 steps, to meet it then; one of 15 s would take 1, and
     takes the 2 that it must.
     """
-    group = {4: Meeting(8.0, 9.6, 10.0)}
-    assert assign(Client(1.0, 0.0, 2, 10), 0.0, group) == (8, 4)
-    assert assign(Client(0.5, 0.0, 2, 10), 0.0, group) == (10, None)
-    assert assign(Client(5.0, 0.0, 2, 10), 0.0, group) == (3, None)
-    assert assign(Client(15.0, 0.0, 2, 10), 0.0, group) == (2, None)
-    assert assign(Client(5.0, 0.0, 2, 10), 9.7, group) == (10, None)  # nobody waits for that group any more
-    assert assign(Client(1.0, 0.0, 2, 10), 0.0, group | {9: Meeting(8.9, 9.6, 10.0)}) == (8, 9)  # the last
-    assert assign(Client(1.0, 2.0, 2, 10), 0.0, group) == (6, 4)  # two seconds go to the link
-    both = group | {7: Meeting(6.0, 7.2, 1.0)}
-    assert assign(Client(1.0, 0.0, 2, 10), 0.0, both) == (8, 4)  # where it takes the most steps
-    assert assign(Client(1.0, 0.0, 2, 10), 0.0, {}) == (10, None)
+    group = {4: ArrivalGroup(8.0, 9.6, 10.0)}
+    assert assign(ClientSpeed(1.0, 0.0, 2, 10), 0.0, group) == (8, 4)
+    assert assign(ClientSpeed(0.5, 0.0, 2, 10), 0.0, group) == (10, None)
+    assert assign(ClientSpeed(5.0, 0.0, 2, 10), 0.0, group) == (3, None)
+    assert assign(ClientSpeed(15.0, 0.0, 2, 10), 0.0, group) == (2, None)
+    assert assign(ClientSpeed(5.0, 0.0, 2, 10), 9.7, group) == (
+        10,
+        None,
+    )  # nobody waits for that group any more
+    assert assign(ClientSpeed(1.0, 0.0, 2, 10), 0.0, group | {9: ArrivalGroup(8.9, 9.6, 10.0)}) == (
+        8,
+        9,
+    )  # the last
+    assert assign(ClientSpeed(1.0, 2.0, 2, 10), 0.0, group) == (6, 4)  # two seconds go to the link
+    both = group | {7: ArrivalGroup(6.0, 7.2, 1.0)}
+    assert assign(ClientSpeed(1.0, 0.0, 2, 10), 0.0, both) == (8, 4)  # where it takes the most steps
+    assert assign(ClientSpeed(1.0, 0.0, 2, 10), 0.0, {}) == (10, None)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from amsfl.planning.decisions import decide
 from amsfl.planning.learning import learn
 from amsfl.planning.planner import policy_of
 from amsfl.schedule.optimise import _rate as one_by_one
-from amsfl.schedule.optimise import explained, optimise, optimise_all
+from amsfl.schedule.optimise import explain_steps, optimise, optimise_all
 from amsfl.schedule.price import solve
 from amsfl.schedule.problem import rate, seconds
 from amsfl.simulation import make_config
@@ -54,7 +54,7 @@ def test_plans_together_are_the_plans_alone_and_those_of_the_general_search(clie
         assert bits(plan) == bits(optimise(alone))
     for problem, plan in zip(some, optimise_all(some), strict=True):
         steps, best = one_by_one(problem, solve, False)
-        whole = explained(problem, steps, best * seconds(problem, steps), rate(problem, steps))
+        whole = explain_steps(problem, steps, best * seconds(problem, steps), rate(problem, steps))
         assert bits(plan) == bits(whole)
 
 

@@ -172,7 +172,7 @@ def show(problem: "schedule.Problem", made: Plan) -> None:
     console.print(schedule.summary(problem, made))
     console.print("seconds: computing and communicating; next step: what one more would add to the gain.")
     for word in dict.fromkeys(made.why):
-        console.print(f"{word}: {schedule.WORDS[word]}.")
+        console.print(f"{word}: {schedule.REASON_TEXTS[word]}.")
     if left_out > 0:
         console.print(f"{SHOWN} of {len(rows):,} clients are shown; --json has them all.")
 

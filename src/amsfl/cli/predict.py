@@ -36,10 +36,10 @@ def predict(
 
 def _kept(rows: Path, keep: str) -> dict[str, list[str]]:
     """The columns asked for, as the file has them."""
-    from amsfl.data.read_table import read
+    from amsfl.data.read_table import read_file
 
     names = [name.strip() for name in keep.split(",") if name.strip()]
-    there = read(str(rows)).columns if names else {}
+    there = read_file(str(rows)).columns if names else {}
     for name in names:
         if name not in there:
             raise UserError(f"{rows} has no column {name!r} to keep{nearest(name, there)}.")

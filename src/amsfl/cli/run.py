@@ -73,9 +73,9 @@ def resume(
 ) -> None:
     """Continue a run that was stopped, longer if you like; it ends with the same bits as one that was not."""
     from amsfl import record, simulation
-    from amsfl.record.fingerprint import settings_now
+    from amsfl.record.fingerprint import merge_settings
 
-    config = simulation.make_config(settings_now(record.read_manifest(folder, "run"), settings))
+    config = simulation.make_config(merge_settings(record.read_manifest(folder, "run"), settings))
     with watching(config, as_json) as watch:
         result = _interruptible(
             lambda: simulation.resume(folder, watch=watch, anyway=anyway, track=track, **settings), folder

@@ -36,7 +36,7 @@ def carry_out(
 
     trackers = make(course.track)  # one that is not there is said before the search
     part, out = study.part_of(course.part), course.out
-    record.check_cut(out, part.of if course.part else None)
+    record.check_part_count(out, part.of if course.part else None)
     mine = study.units_of(plan, part)  # and so is a part that there is not
     home = record.part_folder(out, *part) if course.part else out
     if search:

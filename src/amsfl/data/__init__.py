@@ -4,29 +4,29 @@ from pathlib import Path
 from typing import NamedTuple
 
 from amsfl.core import UserError, nearest
-from amsfl.data.column_types import wishes
-from amsfl.data.dataset import Amount, Dataset, FloatArray, IntArray
+from amsfl.data.column_types import column_options
+from amsfl.data.dataset import Dataset, FloatArray, IntArray, LabelScale
 from amsfl.data.digits import load_digits
 from amsfl.data.generated import IMAGES, TEXTS, load_images, load_texts
-from amsfl.data.nslkdd import Unavailable, load_nslkdd, whereabouts
+from amsfl.data.nslkdd import Unavailable, find_location, load_nslkdd
 from amsfl.data.nslkdd_synth import NOTE, ROWS, TEST_ROWS, load_synth
-from amsfl.data.partition import Holdings, partition, summary
+from amsfl.data.partition import Holdings, count_classes, partition
 from amsfl.data.read_table import ENDINGS, is_table
 from amsfl.data.table import describe, load_table
 
 __all__ = [
-    "Amount",
+    "DataSource",
     "Dataset",
     "FloatArray",
     "Holdings",
     "IntArray",
-    "Source",
+    "LabelScale",
     "catalogue",
+    "count_classes",
     "describe",
     "load",
     "load_table",
     "partition",
-    "summary",
 ]
 
 MADE_UP = {"images-synth": load_images, "texts-synth": load_texts}
@@ -34,7 +34,7 @@ SOURCES = ("nslkdd", "nslkdd-synth", "digits", *MADE_UP)
 HOLDOUT, SEED = 0.2, 0  # not the run's seed: all runs are judged on the same rows unless asked otherwise
 
 
-class Source(NamedTuple):
+class DataSource(NamedTuple):
     """One line of `amsfl data`."""
 
     name: str
@@ -83,7 +83,7 @@ def load(
     """
     if is_table(source):
         _refuse(source, binary=binary)
-        wish = wishes(drop, columns, impute, scale)
+        wish = column_options(drop, columns, impute, scale)
         return load_table(source, label, client_column, holdout, seed, wish, task)
     if source not in SOURCES:
         known = [*SOURCES, "FILE.csv"]
@@ -110,7 +110,7 @@ def load(
         return load_synth(binary, holdout, seed)._replace(note=note)
 
 
-def catalogue(data_dir: str | None = None) -> list[Source]:
+def catalogue(data_dir: str | None = None) -> list[DataSource]:
     """What there is, and where it was found or how to get it; downloads nothing.
 
     Args:
@@ -120,14 +120,18 @@ def catalogue(data_dir: str | None = None) -> list[Source]:
         One Source a line.
     """
     return [
-        Source("nslkdd", 148_517, "intrusion detection, 122 features, 5 or 2 classes", whereabouts(data_dir)),
-        Source("nslkdd-synth", ROWS + TEST_ROWS, "made-up traffic to the same schema", "generated"),
-        Source("digits", 1_797, "8 x 8 images, 10 classes", "embedded in scikit-learn"),
-        Source("images-synth", IMAGES, "made-up 28 x 28 images, 10 classes, for --model cnn", "generated"),
-        Source(
+        DataSource(
+            "nslkdd", 148_517, "intrusion detection, 122 features, 5 or 2 classes", find_location(data_dir)
+        ),
+        DataSource("nslkdd-synth", ROWS + TEST_ROWS, "made-up traffic to the same schema", "generated"),
+        DataSource("digits", 1_797, "8 x 8 images, 10 classes", "embedded in scikit-learn"),
+        DataSource(
+            "images-synth", IMAGES, "made-up 28 x 28 images, 10 classes, for --model cnn", "generated"
+        ),
+        DataSource(
             "texts-synth", TEXTS, "rows of 32 made-up tokens, 4 classes, for --model transformer", "generated"
         ),
-        Source(
+        DataSource(
             "FILE.csv",
             None,
             "your table: what to predict in a column, perhaps a client column",

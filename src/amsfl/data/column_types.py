@@ -10,8 +10,8 @@ import numpy.typing as npt
 from amsfl.core import UserError, nearest
 from amsfl.data import cell_values as text
 from amsfl.data import federated_statistics
-from amsfl.data.preprocessing import Column, Recipe, filled, read_values, reader
-from amsfl.data.read_table import Table
+from amsfl.data.preprocessing import ColumnRecipe, Recipe, filled, read_values, reader
+from amsfl.data.read_table import RawTable
 
 MOST_WORDS = 64  # distinct words that get a column each; more are hashed
 BUCKETS = 64
@@ -26,7 +26,7 @@ NAMED_ID = re.compile(
 )
 
 
-class Wishes(NamedTuple):
+class ColumnOptions(NamedTuple):
     """What the user says about the columns of a table."""
 
     drop: tuple[str, ...] = ()
@@ -35,7 +35,9 @@ class Wishes(NamedTuple):
     scale: str = "standard"
 
 
-def wishes(drop: str = "", columns: str = "", impute: str = "shared", scale: str = "standard") -> Wishes:
+def column_options(
+    drop: str = "", columns: str = "", impute: str = "shared", scale: str = "standard"
+) -> ColumnOptions:
     """From settings: `drop` is 'a,b', `columns` is 'zip=words,code=hash'."""
     for what, value, known in (("impute", impute, IMPUTE), ("scale", scale, SCALES)):
         if value not in known:
@@ -46,14 +48,14 @@ def wishes(drop: str = "", columns: str = "", impute: str = "shared", scale: str
         if not sign or how not in READS:
             raise UserError(f"--columns {pair!r} is not NAME=HOW with HOW one of {', '.join(READS)}.")
         pairs.append((name, how))
-    return Wishes(_listed(drop), tuple(pairs), impute, scale)
+    return ColumnOptions(_listed(drop), tuple(pairs), impute, scale)
 
 
 def _listed(names: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in names.split(",") if name.strip())
 
 
-class Rows(NamedTuple):
+class TrainingRows(NamedTuple):
     """The training rows, site by site: whatever is fitted is fitted to these, through sums."""
 
     sites: dict[str, npt.NDArray[np.integer]]
@@ -66,7 +68,7 @@ class Rows(NamedTuple):
         return [[cells[row] for row in rows] for rows in self.sites.values()]
 
 
-def fit(table: Table, label: str, client: str | None, rows: Rows, wish: Wishes) -> Recipe:
+def fit(table: RawTable, label: str, client: str | None, rows: TrainingRows, wish: ColumnOptions) -> Recipe:
     """The recipe of all columns but label and client."""
     names = [name for name in table.columns if name not in (label, client)]
     asked = dict(wish.columns) | dict.fromkeys(wish.drop, "drop")
@@ -98,7 +100,7 @@ def fit(table: Table, label: str, client: str | None, rows: Rows, wish: Wishes) 
     return Recipe(tuple(columns), label, client or "", left_out, tuple(remarks))
 
 
-def _unmarked(table: Table, names: Sequence[str]) -> Table:
+def _unmarked(table: RawTable, names: Sequence[str]) -> RawTable:
     """Words such as '-' or 'missing' are gaps where all other cells of a column are numbers or dates."""
     readers = text.numbers(table.commas) | {name: text.date_reader(name) for name in text.DATES}
     columns, said = dict(table.columns), []
@@ -112,7 +114,7 @@ def _unmarked(table: Table, names: Sequence[str]) -> Table:
     return table._replace(columns=columns, remarks=(*table.remarks, *said))
 
 
-def _suspect(table: Table, name: str, rows: Rows) -> str:
+def _suspect(table: RawTable, name: str, rows: TrainingRows) -> str:
     """'' or why a column should not be learned from."""
     cells = [cell for part in rows.cells(table.columns[name]) for cell in part if cell]
     different = len(set(cells))
@@ -129,15 +131,15 @@ def _suspect(table: Table, name: str, rows: Rows) -> str:
     return ""
 
 
-def _nearly(cells: Sequence[str], table: Table) -> bool:
+def _nearly(cells: Sequence[str], table: RawTable) -> bool:
     """Whether all but a few cells are numbers: the few are typos, of which `_mostly` tells."""
     readers = text.numbers(table.commas).values()
     return any(sum(read(cell) is None for cell in cells) <= ODD * len(cells) for read in readers)
 
 
 def _fitted(
-    table: Table, name: str, rows: Rows, how: str, wish: Wishes, client: str | None
-) -> tuple[Column, list[str]]:
+    table: RawTable, name: str, rows: TrainingRows, how: str, wish: ColumnOptions, client: str | None
+) -> tuple[ColumnRecipe, list[str]]:
     cells = table.columns[name]
     column, said = _kind(table, name, [cell for part in rows.cells(cells) for cell in part if cell], how)
     if wish.impute != "refuse":  # rows to come may have gaps where these have none
@@ -146,7 +148,7 @@ def _fitted(
     return _with_scale(column, full, table, rows, wish.scale), said
 
 
-def _gaps(column: Column, cells: Sequence[str], impute: str) -> list[str]:
+def _gaps(column: ColumnRecipe, cells: Sequence[str], impute: str) -> list[str]:
     """How many there are and what stands for them."""
     gaps = cells.count("")
     if not gaps or impute == "refuse":
@@ -156,7 +158,7 @@ def _gaps(column: Column, cells: Sequence[str], impute: str) -> list[str]:
     return [f"{gaps:,} gaps in {column.name!r} ({kind}{'' if impute == 'site' else f' {fill}'})"]
 
 
-def _kind(table: Table, name: str, cells: list[str], how: str) -> tuple[Column, list[str]]:
+def _kind(table: RawTable, name: str, cells: list[str], how: str) -> tuple[ColumnRecipe, list[str]]:
     """How the column is read, before gaps and scales."""
     dates = {spelling: text.date_reader(spelling) for spelling in text.DATES}
     for read, readers in (("number", text.numbers(table.commas)), ("date", dates)):
@@ -164,22 +166,22 @@ def _kind(table: Table, name: str, cells: list[str], how: str) -> tuple[Column, 
             continue
         spelling = text.spelling(cells, readers) or _mostly(table, name, cells, readers, how == read)
         if spelling:
-            column = Column(name, read, spelling, unit=dict(table.units).get(name, ""))
+            column = ColumnRecipe(name, read, spelling, unit=dict(table.units).get(name, ""))
             return column, [] if spelling in ("point", "iso") else [_spelled(column)]
     counted = federated_statistics.counts([cells])
     words = tuple(sorted(counted))
     if how == "frequency":
-        return Column(name, how, counts=counted), []
+        return ColumnRecipe(name, how, counts=counted), []
     if how == "hash" or (not how and len(words) > MOST_WORDS):
         said = (
             f"{name!r} has {len(words):,} different words, hashed into {BUCKETS} columns; --columns "
             f"{name}=frequency, words or drop decide otherwise."
         )
-        return Column(name, "hash", buckets=BUCKETS), [] if how else [said]
-    return Column(name, "words", words=words), []
+        return ColumnRecipe(name, "hash", buckets=BUCKETS), [] if how else [said]
+    return ColumnRecipe(name, "words", words=words), []
 
 
-def _spelled(column: Column) -> str:
+def _spelled(column: ColumnRecipe) -> str:
     if column.read == "date":
         return f"Dates in {column.name!r} are read as {text.DATES[column.spelling]}, and become days."
     what = "decimal commas (1,5 is one and a half)"
@@ -188,7 +190,7 @@ def _spelled(column: Column) -> str:
 
 
 def _mostly(
-    table: Table, name: str, cells: list[str], readers: dict[str, text.Read], asked: bool
+    table: RawTable, name: str, cells: list[str], readers: dict[str, text.Read], asked: bool
 ) -> str | None:
     """The reader that all but a few cells fit: then those few are mistakes, and the first is named."""
     counted = federated_statistics.counts([cells])
@@ -205,7 +207,7 @@ def _mostly(
     return None
 
 
-def _with_fill(column: Column, table: Table, rows: Rows, impute: str) -> Column:
+def _with_fill(column: ColumnRecipe, table: RawTable, rows: TrainingRows, impute: str) -> ColumnRecipe:
     cells = table.columns[column.name]
     parts = rows.cells(cells)
     if column.read in ("number", "date"):
@@ -226,14 +228,16 @@ def _with_fill(column: Column, table: Table, rows: Rows, impute: str) -> Column:
     return column._replace(fill=fill, site_fill=own if impute == "site" else {})
 
 
-def _written(value: float, column: Column) -> str:
+def _written(value: float, column: ColumnRecipe) -> str:
     """A number as a cell of its column, so that filling in comes before reading."""
     if column.read == "date":
         return text.written(value, column.spelling)
     return f"{value:.12g}".replace(".", "," if column.spelling == "comma" else ".")
 
 
-def _with_scale(column: Column, cells: Sequence[str], table: Table, rows: Rows, scale: str) -> Column:
+def _with_scale(
+    column: ColumnRecipe, cells: Sequence[str], table: RawTable, rows: TrainingRows, scale: str
+) -> ColumnRecipe:
     """Standardised: mean and deviation over the training rows, never the hold-out."""
     if column.read == "frequency":
         values = np.array([column.counts.get(cell, 0) for cell in cells], np.float64)

@@ -17,7 +17,7 @@ Split = tuple[FloatArray, Labels]
 STRATA = 10  # parts of a number's range, equal in rows: what classes are to labels
 
 
-class Amount(NamedTuple):
+class LabelScale(NamedTuple):
     """How a predicted number is standardised: y is (value - shift) / scale."""
 
     shift: float
@@ -38,7 +38,7 @@ class Dataset(NamedTuple):
     synthetic: bool = False
     note: str = ""  # one line to print with every output
     recipe: "Recipe | None" = None  # how raw rows become features; None: they are features already
-    amount: Amount | None = None  # of numbers: how to come back to the user's own units
+    amount: LabelScale | None = None  # of numbers: how to come back to the user's own units
 
 
 def split(
@@ -54,7 +54,7 @@ def split(
             f"The hold-out is the fraction of rows to judge by, between 0 and 1; got {holdout:g}. Try 0.2."
         )
     y = strata(y)
-    rng = stream(seed, "split")
+    rng = random_stream(seed, "split")
     order = rng.permutation(len(y))
     late = np.zeros(len(y), bool)
     if sites is not None:
@@ -77,7 +77,7 @@ def strata(y: Labels) -> IntArray:
     return np.searchsorted(edges, y, side="right").astype(np.int32)
 
 
-def stream(seed: int, name: str) -> np.random.Generator:
+def random_stream(seed: int, name: str) -> np.random.Generator:
     """A random stream of its own per purpose: two uses of one seed must not see the same numbers."""
     if seed < 0:
         raise UserError(f"A seed is a whole number from 0 up; got {seed}.")

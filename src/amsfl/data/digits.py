@@ -3,10 +3,10 @@
 import numpy as np
 
 from amsfl.data.dataset import Dataset, split
-from amsfl.data.preprocessing import Column, Recipe
+from amsfl.data.preprocessing import ColumnRecipe, Recipe
 
 FEATURES = tuple(f"pixel_{row}_{col}" for row in range(8) for col in range(8))
-RECIPE = Recipe(tuple(Column(name, "number", "point", scale=16.0) for name in FEATURES), label="digit")
+RECIPE = Recipe(tuple(ColumnRecipe(name, "number", "point", scale=16.0) for name in FEATURES), label="digit")
 
 
 def load_digits(holdout: float = 0.2, seed: int = 0) -> Dataset:

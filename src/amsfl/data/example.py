@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from amsfl.core import UserError
-from amsfl.data.dataset import stream
+from amsfl.data.dataset import random_stream
 
 ROWS, NEW = 20_000, 500
 SEED = 13
@@ -50,7 +50,7 @@ def messy(rows: int = ROWS, new: int = NEW, seed: int = SEED) -> dict[str, bytes
     """
     if rows < 100 or new < 1:
         raise UserError(f"The example has 100 rows or more and 1 new row or more; got {rows} and {new}.")
-    columns, risk = _visits(rows + new, stream(seed, "messy"))
+    columns, risk = _visits(rows + new, random_stream(seed, "messy"))
     returned = risk[:rows] >= np.quantile(risk[:rows], 1 - COMES_BACK)
     labels = np.where(returned, "yes", "no").tolist()
     old = {name: cells[:rows] for name, cells in columns.items()} | {LABEL: labels}

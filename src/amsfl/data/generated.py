@@ -7,7 +7,7 @@ Zipf's law. Neither is like real images or texts.
 
 import numpy as np
 
-from amsfl.data.dataset import Dataset, FloatArray, IntArray, split, stream
+from amsfl.data.dataset import Dataset, FloatArray, IntArray, random_stream, split
 
 SIDE, KINDS = 28, 10
 PLACES, WORDS, TOPICS = 32, 8192, 4  # token 0 fills rows up
@@ -19,7 +19,7 @@ NOTE = "Synthetic data ({}): generated from a fixed seed."
 
 def load_images(holdout: float = 0.2, seed: int = 0, rows: int = IMAGES) -> Dataset:
     """28 x 28 grey values of mean 0 and deviation about 1."""
-    rng = stream(SEED, "images")
+    rng = random_stream(SEED, "images")
     coarse = rng.normal(size=(KINDS, SIDE // 4, SIDE // 4))
     patterns = np.kron(coarse, np.ones((4, 4)))
     y = rng.integers(0, KINDS, rows).astype(np.int32)
@@ -34,7 +34,7 @@ def load_images(holdout: float = 0.2, seed: int = 0, rows: int = IMAGES) -> Data
 
 def load_texts(holdout: float = 0.2, seed: int = 0, rows: int = TEXTS) -> Dataset:
     """Rows of 32 token numbers below 8,192; a quarter of the words of a row speak of its class."""
-    rng = stream(SEED, "texts")
+    rng = random_stream(SEED, "texts")
     y = rng.integers(0, TOPICS, rows).astype(np.int32)
     common = 1 + rng.zipf(1.2, (rows, PLACES)) % (WORDS - 1)
     own = rng.choice(np.arange(100, WORDS), (TOPICS, OWN), replace=False)

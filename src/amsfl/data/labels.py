@@ -11,8 +11,8 @@ import numpy.typing as npt
 from amsfl.core import UserError, nearest
 from amsfl.data import cell_values as text
 from amsfl.data import federated_statistics
-from amsfl.data.dataset import Amount, IntArray, Labels
-from amsfl.data.read_table import Table
+from amsfl.data.dataset import IntArray, Labels, LabelScale
+from amsfl.data.read_table import RawTable
 
 TASKS = ("auto", "classification", "regression")
 MOST_CLASSES = 20  # different whole numbers that are classes unless somebody says otherwise
@@ -22,7 +22,7 @@ ODD = 0.1  # share of labels that are no numbers: below it they are typos among 
 FLAT = 1e-12  # of the largest value: a deviation below it is rounding
 
 
-class Labelled(NamedTuple):
+class LabelColumn(NamedTuple):
     """The label column: class numbers and their names, or numbers as they stand in the table."""
 
     y: Labels
@@ -30,7 +30,7 @@ class Labelled(NamedTuple):
     remarks: tuple[str, ...] = ()
 
 
-def labelled(table: Table, label: str, task: str = "auto") -> Labelled:
+def read_labels(table: RawTable, label: str, task: str = "auto") -> LabelColumn:
     """By `task`; auto: numbers with fractions, or more than twenty different ones, are amounts."""
     if task not in TASKS:
         raise UserError(f"Unknown task {task!r}{nearest(task, TASKS)}.")
@@ -38,12 +38,12 @@ def labelled(table: Table, label: str, task: str = "auto") -> Labelled:
     spelling = text.spelling(cells, text.numbers(table.commas))
     if task == "regression" or (task == "auto" and _amounts(cells, spelling, table)):
         return _numbers(table, label, spelling, task)
-    y, classes = codes(cells)
+    y, classes = category_codes(cells)
     _check_classes(table.name, label, y, classes)
-    return Labelled(y, classes, (*_alike(label, classes), *_rare(label, y, classes)))
+    return LabelColumn(y, classes, (*_alike(label, classes), *_rare(label, y, classes)))
 
 
-def codes(cells: Sequence[str]) -> tuple[IntArray, tuple[str, ...]]:
+def category_codes(cells: Sequence[str]) -> tuple[IntArray, tuple[str, ...]]:
     """Each cell's index among the distinct ones, in order: as numbers if all are, else as words."""
     names = set(cells)
     numbers = {name: text.number(name) for name in names}
@@ -54,18 +54,18 @@ def codes(cells: Sequence[str]) -> tuple[IntArray, tuple[str, ...]]:
     return np.array([place[cell] for cell in cells], np.int32), tuple(ordered)
 
 
-def standard(parts: Sequence[npt.NDArray[np.float64]]) -> Amount:
+def label_scale(parts: Sequence[npt.NDArray[np.float64]]) -> LabelScale:
     """Mean and deviation of all sites' values, from sums alone; a constant keeps its unit."""
     mean, deviation = federated_statistics.mean_and_deviation(parts)
     largest = max(float(np.abs(part).max(initial=0.0)) for part in parts)
-    return Amount(mean, deviation if deviation > FLAT * largest else 1.0)
+    return LabelScale(mean, deviation if deviation > FLAT * largest else 1.0)
 
 
-def standardised(values: Labels, amount: Amount) -> Labels:
+def standardise(values: Labels, amount: LabelScale) -> Labels:
     return ((np.asarray(values, np.float64) - amount.shift) / amount.scale).astype(np.float32)
 
 
-def _amounts(cells: Sequence[str], spelling: str | None, table: Table) -> bool:
+def _amounts(cells: Sequence[str], spelling: str | None, table: RawTable) -> bool:
     """Whether labels nobody has spoken about are numbers to predict, and not names of classes."""
     if spelling is None:
         readers = text.numbers(table.commas).values()
@@ -77,7 +77,7 @@ def _amounts(cells: Sequence[str], spelling: str | None, table: Table) -> bool:
     return len(found) > (2 if fractions else MOST_CLASSES)
 
 
-def _numbers(table: Table, label: str, spelling: str | None, task: str) -> Labelled:
+def _numbers(table: RawTable, label: str, spelling: str | None, task: str) -> LabelColumn:
     cells = table.columns[label]
     if spelling is None:
         readers = text.numbers(table.commas)
@@ -92,7 +92,7 @@ def _numbers(table: Table, label: str, spelling: str | None, task: str) -> Label
         raise UserError(f"Every row of {table.name} has {label} {cells[0]!r}; there is nothing to predict.")
     why = "as you said" if task == "regression" else f"{len(set(cells)):,} different numbers"
     said = f"{label!r} is predicted as a number ({why}); --task classification makes each value a class."
-    return Labelled(values, (), (said,))
+    return LabelColumn(values, (), (said,))
 
 
 def _alike(label: str, classes: Sequence[str]) -> list[str]:

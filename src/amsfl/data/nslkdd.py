@@ -24,7 +24,7 @@ from amsfl.data.nslkdd_schema import (
     FEATURES,
     NUMERIC,
     VOCABULARY,
-    Rows,
+    RawTraffic,
     encode,
     labels,
     recipe,
@@ -76,7 +76,7 @@ def files(data_dir: str | None = None) -> dict[str, Path]:
     return {name: path for name, path in found.items() if path}
 
 
-def whereabouts(data_dir: str | None = None) -> str:
+def find_location(data_dir: str | None = None) -> str:
     """Where the files are, or how to get them, in a few words."""
     named = data_dir or os.environ.get("AMSFL_DATA_DIR")
     folder = Path(named).expanduser() if named else cache()
@@ -129,7 +129,7 @@ def checked(path: Path, name: str) -> bytes:
     return content
 
 
-def parse(content: bytes) -> Rows:
+def parse(content: bytes) -> RawTraffic:
     """Rows of comma-separated text: 41 features, the attack's name, and a score that is not used."""
     # The three words are columns 2 to 4, between the first number and the other 37.
     fields = [("first", "f4", 1), ("words", "U16", 3), ("rest", "f4", len(NUMERIC) - 1), ("attack", "U16")]
@@ -142,7 +142,7 @@ def parse(content: bytes) -> Rows:
     numeric = np.concatenate([table["first"], table["rest"]], axis=1)
     if not (np.isfinite(numeric) & (numeric >= 0)).all():
         _blame(content, None)
-    return Rows(numeric, table["words"], table["attack"])
+    return RawTraffic(numeric, table["words"], table["attack"])
 
 
 def _blame(content: bytes, error: ValueError | None) -> NoReturn:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from amsfl.core import UserError
 from amsfl.data.dataset import FloatArray, IntArray
-from amsfl.data.preprocessing import Column, Recipe
+from amsfl.data.preprocessing import ColumnRecipe, Recipe
 
 Words = npt.NDArray[np.str_]
 
@@ -82,7 +82,7 @@ def recipe() -> Recipe:
     """The same encoding as data, for tables of new rows whose columns have the schema's names."""
     tops = LOG | LINEAR
     numbers = [
-        Column(
+        ColumnRecipe(
             name,
             "number",
             "point",
@@ -93,11 +93,11 @@ def recipe() -> Recipe:
         )
         for name in NUMERIC
     ]
-    words = [Column(name, "words", words=known) for name, known in VOCABULARY.items()]
+    words = [ColumnRecipe(name, "words", words=known) for name, known in VOCABULARY.items()]
     return Recipe((*numbers, *words), label="class")
 
 
-class Rows(NamedTuple):
+class RawTraffic(NamedTuple):
     """Raw records, as the files hold them."""
 
     numeric: FloatArray  # [rows, 38], columns of NUMERIC
@@ -105,7 +105,7 @@ class Rows(NamedTuple):
     attack: Words  # [rows], 'normal' or an attack's name
 
 
-def encode(rows: Rows) -> FloatArray:
+def encode(rows: RawTraffic) -> FloatArray:
     """The 122 features: numeric columns scaled into [0, 1], then the one-hot words (unknown: all zeros)."""
     x = np.zeros((len(rows.numeric), len(FEATURES)), np.float32)
     top = np.array([(LOG | LINEAR).get(name, 1) for name in NUMERIC], np.float32)
@@ -121,7 +121,7 @@ def encode(rows: Rows) -> FloatArray:
     return x
 
 
-def labels(rows: Rows, binary: bool = False) -> IntArray:
+def labels(rows: RawTraffic, binary: bool = False) -> IntArray:
     """Class of every row: five families, or normal against attack."""
     family = {name: i for i, names in enumerate(ATTACKS.values()) for name in names.split()}
     known = sorted(family)

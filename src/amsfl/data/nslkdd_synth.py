@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from amsfl.data.dataset import Dataset, FloatArray, IntArray, split, stream
+from amsfl.data.dataset import Dataset, FloatArray, IntArray, random_stream, split
 from amsfl.data.nslkdd_schema import (
     ATTACKS,
     BINARY,
@@ -22,7 +22,7 @@ from amsfl.data.nslkdd_schema import (
     LINEAR,
     LOG,
     NUMERIC,
-    Rows,
+    RawTraffic,
     encode,
     labels,
     recipe,
@@ -98,7 +98,7 @@ SAID: dict[str, dict[str, float]] = {  # expected values of the columns that loo
 }
 
 
-class Kind(NamedTuple):
+class TrafficKind(NamedTuple):
     """One line of the table."""
 
     attack: str
@@ -127,9 +127,9 @@ def load_synth(binary: bool = False, holdout: float = 0.2, seed: int = 0) -> Dat
     )
 
 
-def generate(which: str, n: int, seed: int = SEED) -> Rows:
+def generate(which: str, n: int, seed: int = SEED) -> RawTraffic:
     """n raw rows with the class shares of KDDTrain+ ('train') or KDDTest+ ('test')."""
-    rng = stream(seed, which)
+    rng = random_stream(seed, which)
     kinds = _kinds()
     kind = rng.permutation(np.repeat(np.arange(len(kinds)), _quotas(kinds, which, n)))
     words = np.stack([_choose(rng, [k.words[c] for k in kinds], kind) for c in range(3)], axis=1)
@@ -156,10 +156,10 @@ def generate(which: str, n: int, seed: int = SEED) -> Rows:
     for name in sorted({name for k in kinds for name in k.said}):  # sorted: sets have no order to rely on
         mean = np.array([k.said.get(name, 0.0) for k in kinds])[kind]
         column[name] = rng.poisson(mean) if name in LOG or name in LINEAR else rng.random(n) < 0.95 * mean
-    return Rows(_numeric(column, n), words, attack)
+    return RawTraffic(_numeric(column, n), words, attack)
 
 
-def _kinds() -> list[Kind]:
+def _kinds() -> list[TrafficKind]:
     kinds = []
     for line in KINDS.strip().splitlines()[1:]:
         attack, *texts, said = line.split()
@@ -167,11 +167,13 @@ def _kinds() -> list[Kind]:
         protocol, service, flags = texts[2:5]
         words = [protocol], SERVICES.get(service, service).split(), flags.split(",")
         size, rate = [secs, src, dst, count, host], [srv, host_srv, port]
-        kinds.append(Kind(attack.rstrip("*"), {"train": train, "test": test}, words, size, rate, SAID[said]))
+        kinds.append(
+            TrafficKind(attack.rstrip("*"), {"train": train, "test": test}, words, size, rate, SAID[said])
+        )
     return kinds
 
 
-def _quotas(kinds: list[Kind], which: str, n: int) -> IntArray:
+def _quotas(kinds: list[TrafficKind], which: str, n: int) -> IntArray:
     """Rows of each kind: its part of its class's share, rounded so that they add up to n."""
     family = {attack: name for name, attacks in ATTACKS.items() for attack in attacks.split()}
     shares, total = SHARES[which], sum(SHARES[which].values())

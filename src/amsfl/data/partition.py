@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from amsfl.core import UserError, nearest
-from amsfl.data.dataset import IntArray, Labels, strata, stream
+from amsfl.data.dataset import IntArray, Labels, random_stream, strata
 
 Rng = np.random.Generator
 Shares = npt.NDArray[np.float64]
@@ -42,7 +42,7 @@ class Holdings(NamedTuple):
         ]
 
 
-def summary(parts: Sequence[IntArray], y: IntArray, classes: Sequence[str]) -> Holdings:
+def count_classes(parts: Sequence[IntArray], y: IntArray, classes: Sequence[str]) -> Holdings:
     """Count the classes that each client of a partition holds.
 
     Args:
@@ -106,9 +106,9 @@ def partition(
             f"{clients} clients cannot share {len(y)} training rows; use at most {len(y)} clients."
         )
     owner = SCHEMES[name](
-        strata(y), _shares(shares, clients), _number(name, argument), stream(seed, "partition")
+        strata(y), _shares(shares, clients), _number(name, argument), random_stream(seed, "partition")
     )
-    return _groups(_repaired(owner, clients, stream(seed, "repair")), clients)
+    return _groups(_repaired(owner, clients, random_stream(seed, "repair")), clients)
 
 
 def _iid(y: IntArray, shares: Shares, _: float, rng: Rng) -> IntArray:

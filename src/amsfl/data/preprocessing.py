@@ -11,14 +11,14 @@ import numpy.typing as npt
 from amsfl.core import UserError
 from amsfl.data import cell_values as text
 from amsfl.data.dataset import FloatArray
-from amsfl.data.read_table import Table
+from amsfl.data.read_table import RawTable
 from amsfl.data.units import bare
 
 Floats = npt.NDArray[np.float64]
 SHOWN = 5  # names of columns in a sentence
 
 
-class Column(NamedTuple):
+class ColumnRecipe(NamedTuple):
     """One column of a table. A gap is filled; a number becomes (value - shift) / scale within limits."""
 
     name: str
@@ -55,7 +55,7 @@ class Column(NamedTuple):
 class Recipe(NamedTuple):
     """All columns in the order of the features, and whose rows are whose."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[ColumnRecipe, ...]
     label: str = ""
     client: str = ""  # column that names a row's site, "" for none
     left_out: dict[str, str] = {}  # column -> why
@@ -66,7 +66,7 @@ class Recipe(NamedTuple):
         return tuple(name for column in self.columns for name in column.features)
 
 
-def encode(recipe: Recipe, table: Table) -> FloatArray:
+def encode(recipe: Recipe, table: RawTable) -> FloatArray:
     """The features of every row, float32 [rows, features]."""
     missing = [column.name for column in recipe.columns if column.name not in table.columns]
     if missing:
@@ -79,7 +79,7 @@ def encode(recipe: Recipe, table: Table) -> FloatArray:
     return np.concatenate([_encoded(column, table, sites) for column in recipe.columns], axis=1)
 
 
-def doubts(recipe: Recipe, table: Table) -> list[str]:
+def unfamiliar_cells(recipe: Recipe, table: RawTable) -> list[str]:
     """What of new rows the training rows had nothing of: gaps, words never met, numbers far outside.
 
     They are predicted all the same, and whoever asks should know by what.
@@ -109,7 +109,7 @@ def _many(count: int, what: str) -> str:
     return f"{count:,} {what}{'s' * (count != 1)}"
 
 
-def _cells(column: Column, table: Table) -> Sequence[str]:
+def _cells(column: ColumnRecipe, table: RawTable) -> Sequence[str]:
     """As the table has them; of numbers and dates, a word for a gap is one."""
     cells = table.columns[column.name]
     if column.unit:
@@ -118,7 +118,7 @@ def _cells(column: Column, table: Table) -> Sequence[str]:
     return text.unmarked(cells) if marked else cells
 
 
-def filled(column: Column, table: Table, sites: Sequence[str] | None) -> list[str]:
+def filled(column: ColumnRecipe, table: RawTable, sites: Sequence[str] | None) -> list[str]:
     """The column's cells, gaps filled."""
     cells = _cells(column, table)
     if "" not in cells:
@@ -135,11 +135,11 @@ def filled(column: Column, table: Table, sites: Sequence[str] | None) -> list[st
     return [cell or own.get(site, column.fill) for cell, site in zip(cells, sites, strict=True)]
 
 
-def reader(column: Column) -> text.Read:
+def reader(column: ColumnRecipe) -> text.Read:
     return text.date_reader(column.spelling) if column.read == "date" else text.NUMBERS[column.spelling]
 
 
-def read_values(column: Column, cells: Sequence[str], table: Table) -> Floats:
+def read_values(column: ColumnRecipe, cells: Sequence[str], table: RawTable) -> Floats:
     """The cells as numbers; a cell that is none is an error that names its line."""
     values = text.values(cells, reader(column))
     bad = np.flatnonzero(~np.isfinite(values))
@@ -153,7 +153,7 @@ def read_values(column: Column, cells: Sequence[str], table: Table) -> Floats:
     return values
 
 
-def scaled(column: Column, values: Floats) -> Floats:
+def scaled(column: ColumnRecipe, values: Floats) -> Floats:
     values = np.log1p(values) if column.log else values
     if not column.scale:
         return np.zeros_like(values)
@@ -164,24 +164,24 @@ def scaled(column: Column, values: Floats) -> Floats:
     return np.asarray(found, np.float64)
 
 
-def _encoded(column: Column, table: Table, sites: Sequence[str] | None) -> FloatArray:
+def _encoded(column: ColumnRecipe, table: RawTable, sites: Sequence[str] | None) -> FloatArray:
     return ENCODERS[column.read](column, filled(column, table, sites), table)
 
 
-def _number(column: Column, cells: Sequence[str], table: Table) -> FloatArray:
+def _number(column: ColumnRecipe, cells: Sequence[str], table: RawTable) -> FloatArray:
     return scaled(column, read_values(column, cells, table))[:, None].astype(np.float32)
 
 
-def _words(column: Column, cells: Sequence[str], table: Table) -> FloatArray:
+def _words(column: ColumnRecipe, cells: Sequence[str], table: RawTable) -> FloatArray:
     place = {word: i for i, word in enumerate(column.words)}
     return _one_hot([place.get(cell, -1) for cell in cells], len(column.words))
 
 
-def _hash(column: Column, cells: Sequence[str], table: Table) -> FloatArray:
+def _hash(column: ColumnRecipe, cells: Sequence[str], table: RawTable) -> FloatArray:
     return _one_hot([crc32(cell.encode()) % column.buckets for cell in cells], column.buckets)
 
 
-def _frequency(column: Column, cells: Sequence[str], table: Table) -> FloatArray:
+def _frequency(column: ColumnRecipe, cells: Sequence[str], table: RawTable) -> FloatArray:
     common = np.array([column.counts.get(cell, 0) for cell in cells], np.float64)
     return scaled(column, common)[:, None].astype(np.float32)
 
@@ -195,7 +195,7 @@ def _one_hot(places: Sequence[int], width: int) -> FloatArray:
     return found
 
 
-ENCODERS: dict[str, Callable[[Column, Sequence[str], Table], FloatArray]] = {
+ENCODERS: dict[str, Callable[[ColumnRecipe, Sequence[str], RawTable], FloatArray]] = {
     "number": _number,
     "date": _number,
     "words": _words,

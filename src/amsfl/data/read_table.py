@@ -31,7 +31,7 @@ class Columns(Protocol):
 Frame = Columns | Mapping[str, Any]
 
 
-class Table(NamedTuple):
+class RawTable(NamedTuple):
     """A table as text, column by column; a gap is ''. `lines` is where each row stands in its file."""
 
     name: str
@@ -46,14 +46,14 @@ def is_table(source: str) -> bool:
     return source.lower().endswith(ENDINGS)
 
 
-def read(path: str) -> Table:
+def read_file(path: str) -> RawTable:
     """A file by its ending."""
     if not Path(path).is_file():
         raise UserError(f"There is no file {path}.")
     return _parquet(path) if path.lower().endswith(".parquet") else _csv(path)
 
 
-def from_frame(frame: Any, name: str = "table") -> Table:
+def from_frame(frame: Any, name: str = "table") -> RawTable:
     """A pandas or polars DataFrame, a dict of columns, or rows as dicts; one row's values may stand alone."""
     if isinstance(frame, list) and all(isinstance(row, Mapping) for row in frame):
         frame = {key: [row.get(key) for row in frame] for row in frame for key in row}
@@ -70,7 +70,7 @@ def from_frame(frame: Any, name: str = "table") -> Table:
     sizes = {len(cells) for cells in columns.values()}
     if len(sizes) != 1 or sizes == {0}:
         raise UserError(f"The table {name!r} needs rows, and as many in every column.")
-    return Table(name, columns, range(1, 1 + sizes.pop()))
+    return RawTable(name, columns, range(1, 1 + sizes.pop()))
 
 
 def _several(values: Any) -> Iterable[Any]:
@@ -96,7 +96,7 @@ def _whole(cell: str) -> str:
     return "" if cell.lower() in MISSING else cell
 
 
-def _parquet(path: str) -> Table:
+def _parquet(path: str) -> RawTable:
     try:
         from pyarrow import parquet
     except ImportError:
@@ -108,7 +108,7 @@ def _parquet(path: str) -> Table:
     return from_frame(columns, path)
 
 
-def _csv(path: str) -> Table:
+def _csv(path: str) -> RawTable:
     text, remarks = _text(path)
     try:
         separator, text = _separator(path, text)
@@ -131,7 +131,7 @@ def _csv(path: str) -> Table:
             raise UserError(f"{path}, line {line} has {len(row)} cells; the header has {len(header)}{above}.")
     cells = zip(*(row for _, row in rows), strict=True)
     columns = {name: [_whole(cell) for cell in column] for name, column in zip(header, cells, strict=True)}
-    return Table(path, columns, [line for line, _ in rows], remarks, commas=separator != ",")
+    return RawTable(path, columns, [line for line, _ in rows], remarks, commas=separator != ",")
 
 
 def _separator(path: str, text: str) -> tuple[str, str]:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from amsfl.core import UserError
-from amsfl.data.column_types import Rows, Wishes, fit
+from amsfl.data.column_types import ColumnOptions, TrainingRows, fit
 from amsfl.data.dataset import Dataset, IntArray, split
-from amsfl.data.labels import codes, labelled, standard, standardised
+from amsfl.data.labels import category_codes, label_scale, read_labels, standardise
 from amsfl.data.preprocessing import Recipe, encode
-from amsfl.data.read_table import Table, from_frame, read
+from amsfl.data.read_table import RawTable, from_frame, read_file
 from amsfl.data.units import without_units
 
 LABELS = ("label", "target", "class", "y")
@@ -26,7 +26,7 @@ def load_table(
     client_column: str | None = None,
     holdout: float = 0.2,
     seed: int = 0,
-    wish: Wishes | None = None,
+    wish: ColumnOptions | None = None,
     task: str = "auto",
 ) -> Dataset:
     """A file, or a pandas or polars DataFrame, as a Dataset with the recipe that made it.
@@ -48,7 +48,7 @@ def load_table(
     Returns:
         Training pool, hold-out, and the recipe that encodes new rows alike.
     """
-    table = read(str(source)) if isinstance(source, str | Path) else from_frame(source)
+    table = read_file(str(source)) if isinstance(source, str | Path) else from_frame(source)
     label = _pick(table, label, LABELS, "label")
     if label is None:
         raise UserError(
@@ -59,16 +59,16 @@ def load_table(
     if client == label:
         raise UserError(f"Column {label!r} cannot be both the label and the client; pass another --label.")
     table = _owned(table, [label, client] if client else [label])
-    wish = wish or Wishes()
+    wish = wish or ColumnOptions()
     others = {label, client, *(name for name, how in wish.columns if how != "number")}
     table = without_units(table, [name for name in table.columns if name not in others])
     amounts = without_units(table, [label])
-    y, classes, said = labelled(amounts, label, task)
+    y, classes, said = read_labels(amounts, label, task)
     if classes and amounts is not table:  # names of classes stay as they are
-        y, classes, said = labelled(table, label, task)
+        y, classes, said = read_labels(table, label, task)
     table = table if classes else amounts
     table = table._replace(remarks=(*table.remarks, *said))
-    sites, site_names = codes(table.columns[client]) if client else (None, ())
+    sites, site_names = category_codes(table.columns[client]) if client else (None, ())
     train, test = split(y, holdout, seed, sites)
     rows = _rows(train, sites, site_names)
     recipe = fit(table, label, client, rows, _fitting(wish, client))
@@ -87,8 +87,8 @@ def load_table(
         told = _telling(table, recipe, y, np.flatnonzero(train), label)
         recipe = recipe._replace(remarks=(*recipe.remarks, *told))
     x = encode(recipe, table)
-    amount = None if classes else standard(rows.of(y))
-    y = y if amount is None else standardised(y, amount)
+    amount = None if classes else label_scale(rows.of(y))
+    y = y if amount is None else standardise(y, amount)
     return Dataset(
         name=_name(table),
         x=x[train],
@@ -103,12 +103,12 @@ def load_table(
     )
 
 
-def _name(table: Table) -> str:
+def _name(table: RawTable) -> str:
     file = Path(table.name).name
     return f"csv:{file}" if file.lower().endswith((".csv", ".csv.gz")) else f"table:{file}"
 
 
-def _fitting(wish: Wishes, client: str | None) -> Wishes:
+def _fitting(wish: ColumnOptions, client: str | None) -> ColumnOptions:
     if wish.impute == "site" and client is None:
         raise UserError(
             "--impute site fills gaps by site, and no column names one; pass --client-column NAME."
@@ -116,13 +116,13 @@ def _fitting(wish: Wishes, client: str | None) -> Wishes:
     return wish
 
 
-def _rows(train: Any, sites: IntArray | None, names: Sequence[str]) -> Rows:
+def _rows(train: Any, sites: IntArray | None, names: Sequence[str]) -> TrainingRows:
     if sites is None:
-        return Rows({"": np.flatnonzero(train)})
-    return Rows({name: np.flatnonzero(train & (sites == place)) for place, name in enumerate(names)})
+        return TrainingRows({"": np.flatnonzero(train)})
+    return TrainingRows({name: np.flatnonzero(train & (sites == place)) for place, name in enumerate(names)})
 
 
-def _owned(table: Table, needed: Sequence[str]) -> Table:
+def _owned(table: RawTable, needed: Sequence[str]) -> RawTable:
     """Without the rows that have no label or no client: nobody could learn from them."""
     bad = {i for name in needed for i, cell in enumerate(table.columns[name]) if not cell}
     if not bad:
@@ -139,7 +139,7 @@ def _owned(table: Table, needed: Sequence[str]) -> Table:
     )
 
 
-def _telling(table: Table, recipe: Recipe, y: IntArray, rows: IntArray, label: str) -> list[str]:
+def _telling(table: RawTable, recipe: Recipe, y: IntArray, rows: IntArray, label: str) -> list[str]:
     """Columns that name the class by themselves: perhaps the answer under another name."""
     said = []
     for column in recipe.columns:
@@ -155,7 +155,7 @@ def _telling(table: Table, recipe: Recipe, y: IntArray, rows: IntArray, label: s
     return said
 
 
-def _pick(table: Table, asked: str | None, usual: Sequence[str], flag: str) -> str | None:
+def _pick(table: RawTable, asked: str | None, usual: Sequence[str], flag: str) -> str | None:
     """The column asked for (it must exist), else the first with a usual name, else None."""
     if asked is not None:
         asked = str(asked)  # data frames number their columns

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from amsfl.data.cell_values import numbers, spelling
-from amsfl.data.read_table import Table
+from amsfl.data.read_table import RawTable
 
 MONEY = ("€", "$", "£", "¥", "EUR", "USD", "GBP", "CHF")  # before or behind
 BEHIND = (
@@ -23,7 +23,7 @@ def bare(cell: str, unit: str) -> str | None:
     return behind[1] if behind else None
 
 
-def without_units(table: Table, names: Collection[str]) -> Table:
+def without_units(table: RawTable, names: Collection[str]) -> RawTable:
     """These columns' numbers without the unit that all of them have, and a remark on each."""
     columns, units, said = dict(table.columns), list(table.units), list[str]()
     for name in names:

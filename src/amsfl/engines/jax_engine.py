@@ -32,7 +32,7 @@ from amsfl.engines.packing import CORES, SLOTS, Queue, by_trial, laid_aside, sha
 from amsfl.engines.task import Task
 from amsfl.engines.work_program import Fixed
 from amsfl.methods import Method
-from amsfl.portable.network import arithmetic
+from amsfl.portable.network import count_operations
 
 CALLS = 0.7e6  # the arithmetic (flops) that would take as long as the calls of a step
 HARDLY = 0.1  # of a step: calls that are not worth lanes to share them
@@ -315,6 +315,6 @@ def _widths(task: Task, batch: int) -> dict[str, Any]:
     """
     shapes = jax.tree.leaves(task.shapes)
     convolves = any(leaf.ndim > 2 for leaf in shapes)
-    forward = max(2 * task.dim, arithmetic(task.model.layers))
+    forward = max(2 * task.dim, count_operations(task.model.layers))
     overhead = min(1.0, CALLS / (3 * batch * forward))
     return {"overhead": overhead, "widest": 1 if convolves or overhead < HARDLY else WIDEST}

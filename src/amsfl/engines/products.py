@@ -18,7 +18,7 @@ import jax.numpy as jnp
 
 from amsfl.engines import blas
 from amsfl.engines.devices import is_parted
-from amsfl.portable.network import Part
+from amsfl.portable.network import LayerSpec
 
 LAYER = 40_000  # weights from which a layer's products are BLAS's,
 LARGE = 8e6  # if they take so many multiplications and additions
@@ -38,7 +38,7 @@ def times(
     return (_laid_out(a.T) if turn_a else a) @ (b.T if turn_b else b)
 
 
-def named(parts: Sequence[Part]) -> str | None:
+def named(parts: Sequence[LayerSpec]) -> str | None:
     """The BLAS that a network's rounding depends on; None where its products are all XLA's."""
     sizes = [part.inputs * part.outputs * (9 if part.kind == "conv" else 1) for part in parts]
     kinds = ("dense", "conv")

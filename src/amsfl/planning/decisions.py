@@ -79,7 +79,7 @@ def _posed(desk: Desk, asked: Asked) -> Posed:
         desk.last[key] = _fresh(desk, asked)
     known: Posed = desk.last[key]
     worth = desk.doubt.worth(*drift.coefficients(asked.memory.estimates, asked.cohort, asked.memory.rate.lr))
-    return known._replace(problem=schedule.valued(known.problem, *worth))
+    return known._replace(problem=schedule.with_worth(known.problem, *worth))
 
 
 def _fresh(desk: Desk, asked: Asked) -> Posed:

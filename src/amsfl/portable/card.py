@@ -22,7 +22,7 @@ OWN = [
 ]
 
 
-def card(model: "PortableModel") -> str:
+def model_card(model: "PortableModel") -> str:
     """In Markdown; names from data stand in code marks, so that they mean nothing to it."""
     about = model.about
     lines = [

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from amsfl.portable.network import Array, Part, Tensors, check_rows
+from amsfl.portable.network import Array, LayerSpec, Tensors, check_rows
 
-CLOSE = 1e-5  # what is added to a variance before its root is taken, as in torch
+VARIANCE_FLOOR = 1e-5  # what is added to a variance before its root is taken, as in torch
 
 
-def logits(parts: tuple[Part, ...], tensors: Tensors, x: Array) -> Array:
+def logits(parts: tuple[LayerSpec, ...], tensors: Tensors, x: Array) -> Array:
     """[rows, classes]: in float64 if the rows are so."""
     x = x if x.dtype == np.float64 else np.asarray(x, np.float32)
     check_rows(parts, x)
@@ -25,7 +25,7 @@ def logits(parts: tuple[Part, ...], tensors: Tensors, x: Array) -> Array:
     return x
 
 
-def _convolved(part: Part, maps: Array, weight: Array, bias: Array) -> Array:
+def _convolved(part: LayerSpec, maps: Array, weight: Array, bias: Array) -> Array:
     padded = np.pad(maps, ((0, 0), (0, 0), (1, 1), (1, 1)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
     windows = windows[:, :, :: part.stride, :: part.stride]
@@ -35,15 +35,15 @@ def _convolved(part: Part, maps: Array, weight: Array, bias: Array) -> Array:
 def _normalised(x: Array) -> Array:
     """Mean 0 and variance 1 along the last axis."""
     away = x - x.mean(-1, keepdims=True)
-    return np.asarray(away / np.sqrt((away * away).mean(-1, keepdims=True) + x.dtype.type(CLOSE)))
+    return np.asarray(away / np.sqrt((away * away).mean(-1, keepdims=True) + x.dtype.type(VARIANCE_FLOOR)))
 
 
-def _grouped(part: Part, maps: Array, weight: Array, bias: Array) -> Array:
+def _grouped(part: LayerSpec, maps: Array, weight: Array, bias: Array) -> Array:
     flat = _normalised(maps.reshape(len(maps), part.many, -1))
     return np.asarray(flat.reshape(maps.shape) * weight[:, None, None] + bias[:, None, None])
 
 
-def _attended(part: Part, x: Array, *_: Array) -> Array:
+def _attended(part: LayerSpec, x: Array, *_: Array) -> Array:
     rows, places, _width = x.shape
     q, k, v = x.reshape(rows, places, 3, part.many, -1).transpose(2, 0, 3, 1, 4)
     scores = q @ k.swapaxes(-1, -2) / x.dtype.type(q.shape[-1] ** 0.5)
@@ -52,7 +52,7 @@ def _attended(part: Part, x: Array, *_: Array) -> Array:
     return np.asarray(mixed.transpose(0, 2, 1, 3).reshape(rows, places, -1))
 
 
-KINDS: dict[str, Callable[[Part, Array, Array, Array], Array]] = {
+KINDS: dict[str, Callable[[LayerSpec, Array, Array, Array], Array]] = {
     "dense": lambda part, x, weight, bias: x @ weight.T + bias,
     "conv": _convolved,
     "relu": lambda part, x, *_: np.maximum(x, 0),

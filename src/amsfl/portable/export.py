@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from amsfl.core import UserError, nearest
-from amsfl.portable.model import PortableModel, files
+from amsfl.portable.model import PortableModel, folder_files
 from amsfl.record import publish
 
 TORCH = '''"""The network in torch, its parameters from model.safetensors beside this file.
@@ -62,7 +62,7 @@ def export(model: PortableModel, to: str, where: Path) -> list[str]:
             "This model is a network of the user's own, which amsfl cannot write for others; its numbers "
             "are in model.safetensors, by name."
         )
-    made = files(model) | FORMATS[to](model)
+    made = folder_files(model) | FORMATS[to](model)
     publish(where, made)
     return sorted(made)
 

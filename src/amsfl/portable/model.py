@@ -12,12 +12,12 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from amsfl.core import DiskError, Remark, UserError
-from amsfl.data.dataset import Amount
-from amsfl.data.preprocessing import Recipe, doubts, encode
-from amsfl.data.read_table import from_frame, read
-from amsfl.portable.card import card
+from amsfl.data.dataset import LabelScale
+from amsfl.data.preprocessing import Recipe, encode, unfamiliar_cells
+from amsfl.data.read_table import from_frame, read_file
+from amsfl.portable.card import model_card
 from amsfl.portable.compute import logits
-from amsfl.portable.network import Array, Part, Tensors, shapes
+from amsfl.portable.network import Array, LayerSpec, Tensors, shapes
 from amsfl.record import Damaged, from_plain, plain
 from amsfl.record.run_reader import ABOUT_MODEL, BEST, CARD, MODEL
 from amsfl.record.sealed_text import seal, unseal
@@ -29,13 +29,17 @@ BLOCK = 4096  # rows at once
 class PortableModel(NamedTuple):
     """A classifier, or a regression, outside of amsfl's engines: numpy is enough to use it."""
 
-    layers: tuple[Part, ...]  # () for a user's own network: then tensors have names, but nobody can run them
+    layers: tuple[
+        LayerSpec, ...
+    ]  # () for a user's own network: then tensors have names, but nobody can run them
     tensors: Tensors
     classes: tuple[str, ...]  # () where it predicts numbers
     features: tuple[str, ...]
     recipe: Recipe | None = None
     about: dict[str, Any] = {}  # method, data, settings, scores; for the card
-    amount: Amount | None = None  # of numbers: outputs times its scale plus its shift are in the user's units
+    amount: LabelScale | None = (
+        None  # of numbers: outputs times its scale plus its shift are in the user's units
+    )
 
     def encode(self, rows: Any) -> Array:
         """Features of new rows.
@@ -50,10 +54,14 @@ class PortableModel(NamedTuple):
             isinstance(rows, list) and rows and not isinstance(rows[0], dict)
         ):
             return self._features(np.asarray(rows))
-        table = read(str(rows)) if isinstance(rows, str | Path) else from_frame(rows, "the table of new rows")
+        table = (
+            read_file(str(rows))
+            if isinstance(rows, str | Path)
+            else from_frame(rows, "the table of new rows")
+        )
         if self.recipe is not None:
             x = encode(self.recipe, table)
-            for line in doubts(self.recipe, table):
+            for line in unfamiliar_cells(self.recipe, table):
                 warnings.warn(line, Remark, stacklevel=2)
             return x
         missing = [name for name in self.features if name not in table.columns]
@@ -124,7 +132,7 @@ class PortableModel(NamedTuple):
         """
         if self.classes:
             return np.asarray(np.take(np.array(self.classes), outputs.argmax(axis=1)))
-        shift, scale = self.amount or Amount(0.0, 1.0)
+        shift, scale = self.amount or LabelScale(0.0, 1.0)
         return np.asarray(outputs[:, 0].astype(np.float64) * scale + shift)
 
     def chances(self, logits: Array) -> Array:
@@ -158,12 +166,12 @@ class PortableModel(NamedTuple):
         }
 
 
-def files(model: PortableModel, best: Tensors | None = None) -> dict[str, bytes]:
+def folder_files(model: PortableModel, best: Tensors | None = None) -> dict[str, bytes]:
     """What a folder that holds a model is made of; `best` are the tensors of another round."""
     arrays = {MODEL: _saved(model.tensors)} | ({BEST: _saved(best)} if best is not None else {})
     sums = {name: sha256(content).hexdigest() for name, content in arrays.items()}
     about = seal({**model.description(), "sha256": sums})
-    return {**arrays, ABOUT_MODEL: about, CARD: card(model).encode()}
+    return {**arrays, ABOUT_MODEL: about, CARD: model_card(model).encode()}
 
 
 def _saved(tensors: Tensors) -> bytes:
@@ -196,10 +204,10 @@ def load(folder: str | Path, which: str = "last") -> PortableModel:
             raise Damaged(f"{path.name} was changed")
         tensors = load_tensors(content)
         layers = tuple(
-            from_plain(Part, {"many": 0} | part) for part in found["layers"]
+            from_plain(LayerSpec, {"many": 0} | part) for part in found["layers"]
         )  # older files lack it
         recipe = None if found["recipe"] is None else from_plain(Recipe, found["recipe"])
-        amount = None if found.get("amount") is None else from_plain(Amount, found["amount"])
+        amount = None if found.get("amount") is None else from_plain(LabelScale, found["amount"])
         wrong = [name for name, shape in shapes(layers).items() if tensors[name].shape != shape]
         if wrong:
             raise Damaged(f"{wrong[0]} has another shape than {ABOUT_MODEL} says")

@@ -18,7 +18,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Tensors = dict[str, Array]
 
 
-class Part(NamedTuple):
+class LayerSpec(NamedTuple):
     """One layer, and what its kind makes of the numbers.
 
     dense: of the last axis. conv: 3x3, padded by one. image: rows to [rows, outputs or 1, inputs, inputs].
@@ -36,80 +36,94 @@ class Part(NamedTuple):
     many: int = 0
 
 
-def perceptron(sizes: tuple[int, ...], first: int = 1) -> tuple[Part, ...]:
+def perceptron(sizes: tuple[int, ...], first: int = 1) -> tuple[LayerSpec, ...]:
     """Dense layers with ReLU between, named dense1, dense2, ..."""
-    parts: list[Part] = []
+    parts: list[LayerSpec] = []
     for place, (inputs, outputs) in enumerate(itertools.pairwise(sizes)):
-        parts += [Part("relu")] if place else []
-        parts.append(Part("dense", f"dense{place + first}", inputs, outputs))
+        parts += [LayerSpec("relu")] if place else []
+        parts.append(LayerSpec("dense", f"dense{place + first}", inputs, outputs))
     return tuple(parts)
 
 
-def convolutional(side: int, colours: int, channels: int, classes: int) -> tuple[Part, ...]:
+def convolutional(side: int, colours: int, channels: int, classes: int) -> tuple[LayerSpec, ...]:
     """Two convolutions with stride 1 and 2, then a dense layer."""
     flat = channels * ((side + 1) // 2) ** 2
     return (
-        Part("image", inputs=side, outputs=colours),
-        Part("conv", "conv1", colours, channels, 1),
-        Part("relu"),
-        Part("conv", "conv2", channels, channels, 2),
-        Part("relu"),
-        Part("flatten", inputs=channels),
-        Part("dense", "dense1", flat, classes),
+        LayerSpec("image", inputs=side, outputs=colours),
+        LayerSpec("conv", "conv1", colours, channels, 1),
+        LayerSpec("relu"),
+        LayerSpec("conv", "conv2", channels, channels, 2),
+        LayerSpec("relu"),
+        LayerSpec("flatten", inputs=channels),
+        LayerSpec("dense", "dense1", flat, classes),
     )
 
 
-def residual(side: int, colours: int, width: int, blocks: int, stages: int, classes: int) -> tuple[Part, ...]:
+def residual(
+    side: int, colours: int, width: int, blocks: int, stages: int, classes: int
+) -> tuple[LayerSpec, ...]:
     """Stages of residual blocks, each of half the size and twice as wide as the one before.
 
     Group instead of batch normalisation: clients' batches have statistics of their own, which do not average.
     A convolution with stride 2 leads from stage to stage, so no shortcut needs one of its own.
     """
 
-    def conv(name: str, inputs: int, outputs: int, stride: int = 1) -> list[Part]:
+    def conv(name: str, inputs: int, outputs: int, stride: int = 1) -> list[LayerSpec]:
         groups = gcd(outputs, 8)
         return [
-            Part("conv", name, inputs, outputs, stride),
-            Part("norm", f"{name}_norm", outputs, many=groups),
+            LayerSpec("conv", name, inputs, outputs, stride),
+            LayerSpec("norm", f"{name}_norm", outputs, many=groups),
         ]
 
-    parts, before = [Part("image", inputs=side, outputs=colours)], colours
+    parts, before = [LayerSpec("image", inputs=side, outputs=colours)], colours
     for stage in range(stages):
         wide = width * 2**stage
-        parts += [*conv(f"stage{stage + 1}", before, wide, 2 if stage else 1), Part("relu")]
+        parts += [*conv(f"stage{stage + 1}", before, wide, 2 if stage else 1), LayerSpec("relu")]
         for block in range(blocks):
             name = f"stage{stage + 1}_{block + 1}"
             first, second = conv(f"{name}a", wide, wide), conv(f"{name}b", wide, wide)
-            parts += [Part("keep"), *first, Part("relu"), *second, Part("add"), Part("relu")]
+            parts += [
+                LayerSpec("keep"),
+                *first,
+                LayerSpec("relu"),
+                *second,
+                LayerSpec("add"),
+                LayerSpec("relu"),
+            ]
         before = wide
-    return (*parts, Part("pool"), Part("dense", "dense1", before, classes))
+    return (*parts, LayerSpec("pool"), LayerSpec("dense", "dense1", before, classes))
 
 
 def transformer(
     places: int, words: int, width: int, blocks: int, heads: int, classes: int
-) -> tuple[Part, ...]:
+) -> tuple[LayerSpec, ...]:
     """Encoder blocks (attention, then two dense layers, normalised before each) over tokens; their mean."""
-    parts = [Part("tokens", "tokens", words, width, many=places)]
+    parts = [LayerSpec("tokens", "tokens", words, width, many=places)]
     for block in range(1, blocks + 1):
         name = f"block{block}"
         parts += [
-            Part("keep"),
-            Part("level", f"{name}_level1", width),
-            Part("dense", f"{name}_qkv", width, 3 * width),
-            Part("attend", inputs=width, many=heads),
-            Part("dense", f"{name}_out", width, width),
-            Part("add"),
-            Part("keep"),
-            Part("level", f"{name}_level2", width),
-            Part("dense", f"{name}_up", width, 4 * width),
-            Part("relu"),
-            Part("dense", f"{name}_down", 4 * width, width),
-            Part("add"),
+            LayerSpec("keep"),
+            LayerSpec("level", f"{name}_level1", width),
+            LayerSpec("dense", f"{name}_qkv", width, 3 * width),
+            LayerSpec("attend", inputs=width, many=heads),
+            LayerSpec("dense", f"{name}_out", width, width),
+            LayerSpec("add"),
+            LayerSpec("keep"),
+            LayerSpec("level", f"{name}_level2", width),
+            LayerSpec("dense", f"{name}_up", width, 4 * width),
+            LayerSpec("relu"),
+            LayerSpec("dense", f"{name}_down", 4 * width, width),
+            LayerSpec("add"),
         ]
-    return (*parts, Part("level", "level", width), Part("mean"), Part("dense", "dense1", width, classes))
+    return (
+        *parts,
+        LayerSpec("level", "level", width),
+        LayerSpec("mean"),
+        LayerSpec("dense", "dense1", width, classes),
+    )
 
 
-def shapes(parts: tuple[Part, ...]) -> dict[str, tuple[int, ...]]:
+def shapes(parts: tuple[LayerSpec, ...]) -> dict[str, tuple[int, ...]]:
     """The tensors that these layers need."""
     found: dict[str, tuple[int, ...]] = {}
     for part in parts:
@@ -128,7 +142,7 @@ _SHAPES: dict[str, Any] = {
 }
 
 
-def arithmetic(parts: tuple[Part, ...]) -> int:
+def count_operations(parts: tuple[LayerSpec, ...]) -> int:
     """Multiplications and additions of one row's forward pass; 0 where the list is empty."""
     total, side, places = 0, 0, 1
     for part in parts:
@@ -148,14 +162,14 @@ def arithmetic(parts: tuple[Part, ...]) -> int:
     return total
 
 
-def words(parts: tuple[Part, ...]) -> int:
+def vocabulary_size(parts: tuple[LayerSpec, ...]) -> int:
     """How many different tokens a row may hold; 0 for networks of plain features."""
     return parts[0].inputs if parts and parts[0].kind == "tokens" else 0
 
 
-def check_rows(parts: tuple[Part, ...], x: Array) -> None:
+def check_rows(parts: tuple[LayerSpec, ...], x: Array) -> None:
     """Refuse rows that are no tokens where the network takes tokens: an index would be cut off in silence."""
-    most = words(parts)
+    most = vocabulary_size(parts)
     if not most or not x.size:
         return
     if not np.isfinite(x).all() or x.min() < 0 or (x != np.floor(x)).any():

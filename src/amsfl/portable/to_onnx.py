@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from amsfl.portable.compute import CLOSE
+from amsfl.portable.compute import VARIANCE_FLOOR
 from amsfl.portable.model import PortableModel
-from amsfl.portable.network import Part
+from amsfl.portable.network import LayerSpec
 
 OPSET, IR = 17, 8  # old enough for the runtimes that people have
 
@@ -84,38 +84,38 @@ class Graph:
         return self.add("ReduceMean", value, axes=list(axes), keepdims=0)
 
 
-def _dense(net: Graph, part: Part, value: str) -> str:
+def _dense(net: Graph, part: LayerSpec, value: str) -> str:
     """As a product and a sum: Gemm takes plain rows only."""
     weight = net.add("Transpose", f"{part.name}.weight", perm=[1, 0])
     return net.add("Add", net.add("MatMul", value, weight), f"{part.name}.bias")
 
 
-def _conv(net: Graph, part: Part, value: str) -> str:
+def _conv(net: Graph, part: LayerSpec, value: str) -> str:
     given = value, f"{part.name}.weight", f"{part.name}.bias"
     return net.add("Conv", *given, strides=[part.stride] * 2, pads=[1, 1, 1, 1])
 
 
-def _norm(net: Graph, part: Part, value: str) -> str:
+def _norm(net: Graph, part: LayerSpec, value: str) -> str:
     """Instances of one channel are the groups; then every channel's own scale and shift."""
     grouped = net.reshaped(value, 0, part.many, -1)
     ones, zeros = (net.constant([number] * part.many, np.float32) for number in (1, 0))
-    flat = net.add("InstanceNormalization", grouped, ones, zeros, epsilon=CLOSE)
+    flat = net.add("InstanceNormalization", grouped, ones, zeros, epsilon=VARIANCE_FLOOR)
     maps = net.add("Reshape", flat, net.add("Shape", value))
     weight, bias = (net.reshaped(f"{part.name}.{kind}", 1, -1, 1, 1) for kind in ("weight", "bias"))
     return net.add("Add", net.add("Mul", maps, weight), bias)
 
 
-def _level(net: Graph, part: Part, value: str) -> str:
+def _level(net: Graph, part: LayerSpec, value: str) -> str:
     given = value, f"{part.name}.weight", f"{part.name}.bias"
-    return net.add("LayerNormalization", *given, axis=-1, epsilon=CLOSE)
+    return net.add("LayerNormalization", *given, axis=-1, epsilon=VARIANCE_FLOOR)
 
 
-def _tokens(net: Graph, part: Part, value: str) -> str:
+def _tokens(net: Graph, part: LayerSpec, value: str) -> str:
     numbers = net.add("Cast", value, to=TensorProto.INT64)
     return net.add("Add", net.add("Gather", f"{part.name}.weight", numbers, axis=0), f"{part.name}.bias")
 
 
-def _attend(net: Graph, part: Part, value: str) -> str:
+def _attend(net: Graph, part: LayerSpec, value: str) -> str:
     wide = part.inputs // part.many
     turned = net.add("Transpose", net.reshaped(value, 0, 0, 3, part.many, wide), perm=[2, 0, 3, 1, 4])
     q, k, v = (net.add("Gather", turned, net.constant(place), axis=0) for place in range(3))
@@ -125,7 +125,7 @@ def _attend(net: Graph, part: Part, value: str) -> str:
     return net.reshaped(net.add("Transpose", mixed, perm=[0, 2, 1, 3]), 0, 0, part.inputs)
 
 
-KINDS: dict[str, Callable[[Graph, Part, str], str]] = {
+KINDS: dict[str, Callable[[Graph, LayerSpec, str], str]] = {
     "dense": _dense,
     "conv": _conv,
     "relu": lambda net, part, value: net.add("Relu", value),

@@ -1,6 +1,6 @@
 """Layers as lines of Python for torch: what makes each, and what calls it."""
 
-from amsfl.portable.network import Part
+from amsfl.portable.network import LayerSpec
 
 TOKENS = '''
 
@@ -25,13 +25,13 @@ def attend(x, heads):
 """
 
 
-def helpers(parts: tuple[Part, ...]) -> str:
+def helpers(parts: tuple[LayerSpec, ...]) -> str:
     """What the file defines before the network, as far as its layers need it."""
     kinds = {part.kind for part in parts}
     return (TOKENS if "tokens" in kinds else "") + (ATTEND if "attend" in kinds else "")
 
 
-def module(part: Part) -> str:
+def module(part: LayerSpec) -> str:
     made = {
         "dense": f"torch.nn.Linear({part.inputs}, {part.outputs})",
         "conv": f"torch.nn.Conv2d({part.inputs}, {part.outputs}, 3, stride={part.stride}, padding=1)",
@@ -42,7 +42,7 @@ def module(part: Part) -> str:
     return f"self.{part.name} = {made[part.kind]}"
 
 
-def called(part: Part) -> str:
+def called(part: LayerSpec) -> str:
     return {
         "keep": "kept = x",
         "add": "x = x + kept",

@@ -4,7 +4,7 @@ from amsfl.record.disk import safe_name, write_atomically
 from amsfl.record.folder import MANIFEST, holds_record, read_manifest, read_sealed, write_sealed
 from amsfl.record.lock import Busy, locked
 from amsfl.record.outputs import publish
-from amsfl.record.parts import check_cut, holds_parts, part_folder, read_study
+from amsfl.record.parts import check_part_count, holds_parts, part_folder, read_study
 from amsfl.record.plain_data import from_plain, plain
 from amsfl.record.run import RunWriter, check_free, create, reopen
 from amsfl.record.run_reader import read_run
@@ -19,7 +19,7 @@ from amsfl.record.schema import (
     StudyRecord,
     Summary,
     TrialRecord,
-    flat,
+    flatten,
 )
 from amsfl.record.sealed_text import Damaged, dumps
 from amsfl.record.study import StudyWriter
@@ -41,11 +41,11 @@ __all__ = [
     "StudyWriter",
     "Summary",
     "TrialRecord",
-    "check_cut",
     "check_free",
+    "check_part_count",
     "create",
     "dumps",
-    "flat",
+    "flatten",
     "from_plain",
     "holds_parts",
     "holds_record",

@@ -26,7 +26,7 @@ WAYS_OUT = {
 
 
 @contextmanager
-def sentences(what: str, path: Path, then: Callable[[], str] = str) -> Iterator[None]:
+def explain_errors(what: str, path: Path, then: Callable[[], str] = str) -> Iterator[None]:
     """`with sentences("written", path):` around anything that the disk may refuse; `then` is what to do."""
     try:
         yield
@@ -65,7 +65,7 @@ def append(path: Path, content: bytes) -> None:
 def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:
     """To a file beside it, to the disk, then renamed over it, and the rename to the disk, too."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.new")
-    with sentences("written", path):
+    with explain_errors("written", path):
         try:
             file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), mode)
             try:
@@ -96,12 +96,12 @@ def sync_folder(folder: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    with sentences("removed", path):
+    with explain_errors("removed", path):
         path.unlink(missing_ok=True)
 
 
 def make_folder(folder: Path) -> None:
-    with sentences("made", folder):
+    with explain_errors("made", folder):
         folder.mkdir(parents=True, exist_ok=True)
 
 
@@ -113,7 +113,7 @@ def clear(path: Path) -> None:
             remove(beside)
 
 
-def there(path: Path) -> bool:
+def exists(path: Path) -> bool:
     """Whether the name is taken, be it by a link to nowhere."""
     return os.path.lexists(path)
 

@@ -21,7 +21,7 @@ CHANGEABLE = (
 )
 
 
-def of_arrays(*arrays: Array) -> str:
+def checksum_arrays(*arrays: Array) -> str:
     """A checksum of numbers, their shape and their type."""
     crc = 0
     for array in arrays:
@@ -36,7 +36,7 @@ def identity(settings: Mapping[str, Any], made_from: Mapping[str, Any]) -> int:
     return checksum([fixed, made_from])
 
 
-def check(manifest: Manifest, made_from: dict[str, Any], machine: dict[str, Any], anyway: bool) -> None:
+def check_same(manifest: Manifest, made_from: dict[str, Any], machine: dict[str, Any], anyway: bool) -> None:
     """A resumed run finds what it began with, or a sentence says what it does not find."""
     for what in sorted(manifest.made_from.keys() | made_from.keys()):
         was, now = manifest.made_from.get(what), made_from.get(what)
@@ -54,7 +54,7 @@ def check(manifest: Manifest, made_from: dict[str, Any], machine: dict[str, Any]
             )
 
 
-def settings_now(manifest: Manifest, changes: Mapping[str, Any]) -> dict[str, Any]:
+def merge_settings(manifest: Manifest, changes: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that a run goes on with; only its length and the like may change."""
     changes = aimed(changes)
     for key in changes:

@@ -23,18 +23,18 @@ KINDS = {
 
 
 def holds_record(folder: Path) -> bool:
-    return disk.there(folder / MANIFEST)
+    return disk.exists(folder / MANIFEST)
 
 
 def read_manifest(folder: Path, *kinds: str) -> Manifest:
     """What the folder says it is; of one of these kinds, if any are named."""
     path = folder / MANIFEST
-    if not disk.there(path):
+    if not disk.exists(path):
         raise UserError(
             f"The folder {str(folder)!r} holds no record: it has no {MANIFEST}. Either nothing was written "
             "there, or by an amsfl too old for this one."
         )
-    with disk.sentences("read", path):
+    with disk.explain_errors("read", path):
         content = path.read_bytes()
     try:
         found = sealed_text.loads(content)
@@ -75,7 +75,7 @@ def check_free(folder: Path, files: Iterable[str], kinds: Sequence[str], force: 
             )
         return found
     for name in files:
-        if disk.there(folder / name):
+        if disk.exists(folder / name):
             raise UserError(
                 f"The folder {str(folder)!r} has a file {name!r} that is no record's of this amsfl, and it "
                 "would be overwritten; choose another --out, or move it away."
@@ -83,13 +83,13 @@ def check_free(folder: Path, files: Iterable[str], kinds: Sequence[str], force: 
     return None
 
 
-def begin(folder: Path, manifest: Manifest, old: Iterable[str]) -> None:
+def start_record(folder: Path, manifest: Manifest, old: Iterable[str]) -> None:
     """The new record stands with one rename; what the old one left goes after it."""
-    stale = [name for name in old if disk.there(folder / name)]
+    stale = [name for name in old if disk.exists(folder / name)]
     write_manifest(folder, manifest._replace(replaces=stale))
 
 
-def settle(folder: Path, manifest: Manifest) -> Manifest:
+def remove_replaced(folder: Path, manifest: Manifest) -> Manifest:
     """Remove what the record before this one left behind. Whoever writes must hold the lock."""
     if not manifest.replaces:
         return manifest
@@ -100,13 +100,13 @@ def settle(folder: Path, manifest: Manifest) -> Manifest:
     return manifest
 
 
-def clean(folder: Path, manifest: Manifest) -> None:
+def remove_temporary(folder: Path, manifest: Manifest) -> None:
     """Half-written files of a process that was killed."""
     for name in (MANIFEST, *manifest.files):
         disk.clear(folder / name)
 
 
-def opened(folder: Path) -> Lock:
+def lock_folder(folder: Path) -> Lock:
     """The folder with us as its only writer."""
     disk.make_folder(folder)
     return Lock(folder)
@@ -120,9 +120,9 @@ def read_settings(
     path: Path, manifest: Manifest, then: str, why: Callable[[bytes], str] = lambda content: ""
 ) -> dict[str, Any] | None:
     """A sealed TOML file of settings as we wrote it, None if it is gone; `why` may know what was changed."""
-    if not disk.there(path):
+    if not disk.exists(path):
         return None
-    with disk.sentences("read", path):
+    with disk.explain_errors("read", path):
         content = path.read_bytes()
     try:
         return sealed_text.unseal_toml(content, manifest.identity)
@@ -132,7 +132,7 @@ def read_settings(
 
 def read_sealed(path: Path, then: str, start: int = 0) -> dict[str, Any]:
     """A sealed JSON file; `then` is the way out if it is not as it was written."""
-    with disk.sentences("read", path):
+    with disk.explain_errors("read", path):
         content = path.read_bytes()
     try:
         return sealed_text.unseal(content, start)

@@ -44,7 +44,7 @@ class Lock:
 
     def __init__(self, folder: Path, name: str = LOCK):
         self.path = folder / name
-        with disk.sentences("locked", self.path):
+        with disk.explain_errors("locked", self.path):
             self.file = self._take()
             os.ftruncate(self.file, 0)
             os.lseek(self.file, 0, os.SEEK_SET)
@@ -75,7 +75,7 @@ class Lock:
                 os.close(file)
                 raise UserError(f"{str(self.path)!r} is not a lock of amsfl's; move it away.")
             # whoever held it before us may have removed the file between our opening and locking it
-            if disk.there(self.path) and os.path.samestat(os.fstat(file), os.stat(self.path)):
+            if disk.exists(self.path) and os.path.samestat(os.fstat(file), os.stat(self.path)):
                 return file
             os.close(file)
 

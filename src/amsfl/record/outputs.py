@@ -16,7 +16,7 @@ def publish(where: Path, files: Mapping[str, bytes]) -> None:
     """Put the files there, in place of those of the last time; anything else that is there is left alone."""
     with locked(where, LOCK):
         old = listed(where)
-        taken = [name for name in (*files, LISTED) if name not in old and disk.there(where / name)]
+        taken = [name for name in (*files, LISTED) if name not in old and disk.exists(where / name)]
         if taken:
             raise UserError(
                 f"The folder {str(where)!r} has a file {taken[0]!r} that is no report's of this amsfl, and "
@@ -37,9 +37,9 @@ def publish(where: Path, files: Mapping[str, bytes]) -> None:
 def listed(where: Path) -> dict[str, str]:
     """Our files and their checksums, "" where none is known."""
     path = where / LISTED
-    if not disk.there(path):
+    if not disk.exists(path):
         return {}
-    with disk.sentences("read", path):
+    with disk.explain_errors("read", path):
         content = path.read_bytes()
     try:
         return {str(name): str(crc) for name, crc in sealed_text.unseal(content)["files"].items()}

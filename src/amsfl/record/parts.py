@@ -32,7 +32,7 @@ def holds_parts(where: Path) -> bool:
     return not holds_record(where) and bool(parts(where))
 
 
-def check_cut(where: Path, of: int | None) -> None:
+def check_part_count(where: Path, of: int | None) -> None:
     """All of a study is in one folder, or cut into as many parts everywhere."""
     begun = parts(where)
     if of is not None and holds_record(where):
@@ -63,7 +63,7 @@ def read_study(where: Path) -> StudyRecord:
     if not holds_parts(where):
         return study.read_study(where)
     begun = parts(where)
-    check_cut(where, _of(begun[0]))
+    check_part_count(where, _of(begun[0]))
     found = [study.read_study(path) for path in begun]
     manifest = _united(begun, [each.manifest for each in found])
     trials: dict[str, list[TrialRecord]] = {entry: [] for entry in manifest.methods}

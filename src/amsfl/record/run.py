@@ -59,7 +59,7 @@ class RunWriter:
     def append(self, record: RoundRecord) -> None:
         """One more line. Not yet on the disk: that is a checkpoint's business."""
         line, crc = sealed_text.seal_line(record._asdict(), self.crc)
-        with disk.sentences("written", self.where / ROUNDS, self._again):
+        with disk.explain_errors("written", self.where / ROUNDS, self._again):
             disk.write_all(self._rounds(), line)
         self.crc = crc
 
@@ -71,9 +71,9 @@ class RunWriter:
             "round": point.round,
             "arrays": name,
             "sha256": sha256(content).hexdigest(),
-            "host": sealed_text.exact(point.host),
+            "host": sealed_text.encode_floats(point.host),
         }
-        with disk.sentences("written", self.where / ROUNDS, self._again):
+        with disk.explain_errors("written", self.where / ROUNDS, self._again):
             os.fsync(self._rounds())  # a power cut must not leave fewer rounds than this
         disk.write_atomically(self.where / name, content)
         folder.write_sealed(self.where / POINTER, names, self.manifest.identity)
@@ -89,17 +89,17 @@ class RunWriter:
     def last_checkpoint(self) -> Checkpoint | None:
         return load_checkpoint(self.where, self.manifest)
 
-    def go_on(self, point: Checkpoint | None) -> list[RoundRecord]:
+    def rewind(self, point: Checkpoint | None) -> list[RoundRecord]:
         """Cut the record back to a checkpoint's rounds: what came after will be run again."""
         count = point.round if point else 0
         found = lines(self.where, self.manifest, count)
         kept = records(self.where, found)
         if len(kept) < count:
             raise too_few(self.where, count, len(kept))
-        with disk.sentences("written", self.where / ROUNDS):
+        with disk.explain_errors("written", self.where / ROUNDS):
             os.ftruncate(self._rounds(), found.end)
         self.crc = found.crc
-        pointed = disk.there(self.where / POINTER) and pointer(self.where, self.manifest)["arrays"]
+        pointed = disk.exists(self.where / POINTER) and pointer(self.where, self.manifest)["arrays"]
         self.slot = 1 if pointed == SLOTS[0] else 0
         disk.remove(self.where / SLOTS[self.slot])  # what a killed process left of it
         return kept
@@ -122,7 +122,7 @@ class RunWriter:
         except DiskError:
             return None
 
-    def reopen_end(self) -> None:
+    def remove_summary(self) -> None:
         """The end that is on record is none any more: the run goes further."""
         disk.remove(self.where / SUMMARY)
 
@@ -145,11 +145,11 @@ def check_free(where: Path, force: bool = False) -> None:
 
 def create(where: Path, manifest: Manifest, force: bool = False) -> RunWriter:
     """Make the folder of a new run. One that holds a run already is left alone unless `force`."""
-    lock = folder.opened(where)
+    lock = folder.lock_folder(where)
     try:
         files = [*FILES, *manifest.files]
         old = folder.check_free(where, files, KINDS, force)
-        folder.begin(where, manifest._replace(files=files), old.files if old else [])
+        folder.start_record(where, manifest._replace(files=files), old.files if old else [])
         return _entered(where, lock)
     except BaseException:
         lock.release()
@@ -159,7 +159,7 @@ def create(where: Path, manifest: Manifest, force: bool = False) -> RunWriter:
 def reopen(where: Path, *kinds: str) -> RunWriter:
     """The folder of a run that is to go on."""
     folder.read_manifest(where, *kinds)  # before a lock is put where there is no run
-    lock = folder.opened(where)
+    lock = folder.lock_folder(where)
     try:
         return _entered(where, lock)
     except BaseException:
@@ -168,8 +168,8 @@ def reopen(where: Path, *kinds: str) -> RunWriter:
 
 
 def _entered(where: Path, lock: Lock) -> RunWriter:
-    manifest = folder.settle(where, folder.read_manifest(where, *KINDS))
-    folder.clean(where, manifest)
+    manifest = folder.remove_replaced(where, folder.read_manifest(where, *KINDS))
+    folder.remove_temporary(where, manifest)
     if check_config(where, manifest) != config_of(manifest):  # gone, or from before settings changed
         _write_config(where, manifest)
     return RunWriter(where, lock, manifest)

@@ -42,7 +42,7 @@ def read_run(where: Path) -> RunRecord:
 
 def read_summary(where: Path, manifest: Manifest) -> Summary | None:
     path = where / SUMMARY
-    if not disk.there(path):
+    if not disk.exists(path):
         return None
     way_out = f"'amsfl resume {where}' writes it again."
     try:
@@ -85,9 +85,9 @@ def _put_back(where: Path) -> str:
 def lines(where: Path, manifest: Manifest, at_most: int | None = None) -> sealed_text.Lines:
     """What of rounds.jsonl is whole."""
     path = where / ROUNDS
-    if not disk.there(path):
+    if not disk.exists(path):
         return sealed_text.Lines([], manifest.identity, 0)
-    with disk.sentences("read", path):
+    with disk.explain_errors("read", path):
         content = path.read_bytes()
     return sealed_text.unseal_lines(content, manifest.identity, at_most)
 
@@ -110,18 +110,18 @@ def load_checkpoint(where: Path, manifest: Manifest) -> Checkpoint | None:
     """The last checkpoint, None if the run had not come to its first; a damaged one is an error."""
     if manifest.replaces:
         return None
-    if not disk.there(where / POINTER):
-        if disk.there(where / SUMMARY) and lines(where, manifest, 1).rows:
+    if not disk.exists(where / POINTER):
+        if disk.exists(where / SUMMARY) and lines(where, manifest, 1).rows:
             raise folder.damaged(where / POINTER, "the run has ended, and it is gone", restart(where))
         return None
     found = pointer(where, manifest)
     path = where / SLOTS[found["arrays"] == SLOTS[1]]
-    with disk.sentences("read", path, lambda: restart(where).rstrip(".")):
+    with disk.explain_errors("read", path, lambda: restart(where).rstrip(".")):
         content = path.read_bytes()
     if sha256(content).hexdigest() != found["sha256"]:
         raise folder.damaged(path, "its checksum does not fit", restart(where))
     try:
-        return Checkpoint(found["round"], load_tensors(content), sealed_text.from_exact(found["host"]))
+        return Checkpoint(found["round"], load_tensors(content), sealed_text.decode_floats(found["host"]))
     except SafetensorError as bad:
         raise folder.damaged(path, bad, restart(where)) from None
 

@@ -18,7 +18,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Metrics = dict[str, dict[str, Any]]
 
 
-def flat(metrics: Metrics) -> dict[str, float]:
+def flatten(metrics: Metrics) -> dict[str, float]:
     """Scores that are one number, as `split/name`: for curves, frames and trackers alike."""
     return {
         f"{split}/{name}": float(value)
@@ -60,7 +60,7 @@ class RoundRecord(NamedTuple):
     @property
     def scores(self) -> dict[str, float]:
         """Every score of this round that is one number, as in `holdout/accuracy`."""
-        return flat(self.metrics)
+        return flatten(self.metrics)
 
     @classmethod
     def of(cls, row: dict[str, Any]) -> "RoundRecord":

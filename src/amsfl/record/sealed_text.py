@@ -131,22 +131,22 @@ def _short(error: Exception) -> str:
     return "nested too deep" if isinstance(error, RecursionError) else str(error)[:200]
 
 
-def exact(value: Any) -> Any:
+def encode_floats(value: Any) -> Any:
     """Plain data as JSON keeps it to the bit: what is not finite is spelled out, `{"float": "inf"}`."""
     if isinstance(value, dict):
-        return {key: exact(inner) for key, inner in value.items()}
+        return {key: encode_floats(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [exact(inner) for inner in value]
+        return [encode_floats(inner) for inner in value]
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": repr(float(value))}
     return value
 
 
-def from_exact(value: Any) -> Any:
+def decode_floats(value: Any) -> Any:
     if isinstance(value, list):
-        return [from_exact(inner) for inner in value]
+        return [decode_floats(inner) for inner in value]
     if isinstance(value, dict):
         if value.keys() == {"float"}:
             return float(value["float"])
-        return {key: from_exact(inner) for key, inner in value.items()}
+        return {key: decode_floats(inner) for key, inner in value.items()}
     return value

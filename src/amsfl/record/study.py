@@ -67,7 +67,7 @@ class StudyWriter:
         name = _name(entry, trials[0].trial, trials[-1].trial)
         path = disk.inside(self.where, self.where / name)
         if name not in self.manifest.files:
-            if disk.there(path):
+            if disk.exists(path):
                 raise UserError(f"{str(path)!r} is not a file of this study's; move it away.")
             self.manifest = self.manifest._replace(files=[*self.manifest.files, name])
             folder.write_manifest(self.where, self.manifest)
@@ -84,13 +84,13 @@ def create(where: Path, manifest: Manifest, old: Manifest | None, lock: Lock) ->
     """A new study, in place of the old one if there is one; `lock` is held by now."""
     for entry in manifest.methods:
         disk.safe_name(entry, "The method's entry")
-    folder.begin(where, manifest._replace(files=[SETTINGS, RUNNING]), old.files if old else [])
+    folder.start_record(where, manifest._replace(files=[SETTINGS, RUNNING]), old.files if old else [])
     return enter(where, lock)
 
 
 def enter(where: Path, lock: Lock) -> StudyWriter:
-    manifest = folder.settle(where, folder.read_manifest(where, "study"))
-    folder.clean(where, manifest)
+    manifest = folder.remove_replaced(where, folder.read_manifest(where, "study"))
+    folder.remove_temporary(where, manifest)
     if check_settings(where, manifest) != manifest.settings:  # gone, or from before settings changed
         write_settings(where, manifest)
     writer = StudyWriter(where, lock, manifest)
@@ -129,9 +129,9 @@ def read_entry(where: Path, manifest: Manifest, entry: str) -> list[TrialRecord]
 def read_trials(where: Path, manifest: Manifest, name: str) -> list[TrialRecord]:
     """One of the manifest's files of trials."""
     entry, path = name.split("/")[1], disk.inside(where, where / name)
-    if not disk.there(path):
+    if not disk.exists(path):
         return []  # listed, and then the process was killed: it is run again
-    with disk.sentences("read", path):
+    with disk.explain_errors("read", path):
         content = path.read_bytes()
     try:
         lines = sealed_text.unseal_lines(content, _start(manifest, name))

@@ -66,9 +66,9 @@ def plain(where: Path, name: str, tail: Tail) -> News:
 def _new(where: Path, name: str, tail: Tail) -> tuple[bytes, int, bool]:
     """What comes after the tail, whose file it is, and whether that is another file, from its beginning."""
     path = disk.inside(where, where / name)
-    if not disk.there(path):
+    if not disk.exists(path):
         return b"", 0, tail.end > 0
-    with disk.sentences("read", path), path.open("rb") as file:
+    with disk.explain_errors("read", path), path.open("rb") as file:
         now = os.fstat(file.fileno())
         anew = tail.end > 0 and (now.st_ino != tail.inode or now.st_size < tail.end)
         file.seek(0 if anew else tail.end)

@@ -33,11 +33,11 @@ def spans(rounds: Sequence[RoundRecord], clients: int, clock: str = "makespan") 
     """
     found = [span for each in rounds for span in _work(each, clock)]
     found += [span for nth in range(len(rounds)) for span in _overdue(rounds[nth:], found, clock)]
-    busy = at_work(found)
+    busy = group_by_client(found)
     return found + [span for each in rounds for span in _absent(each, clients, busy, clock)]
 
 
-def told(each: RoundRecord) -> bool:
+def has_times(each: RoundRecord) -> bool:
     """Whether a round says when its clients worked."""
     return bool(each.started or each.plan.get("client_seconds"))
 
@@ -48,7 +48,7 @@ def _work(each: RoundRecord, clock: str) -> Iterator[Span]:
     if each.started:
         rows = zip(each.cohort, each.started, each.arrived, each.staleness, strict=True)
         yield from (Span(who, begin, end, STALE if age else WORKED) for who, begin, end, age in rows)
-    elif told(each):
+    elif has_times(each):
         begin = opened
         for who, took in zip(each.cohort, each.plan["client_seconds"], strict=True):
             yield Span(who, begin, begin + took, WORKED)
@@ -98,7 +98,7 @@ def absent(each: RoundRecord, clients: int, busy: Busy, clock: str = "makespan")
     return gone(each) | found
 
 
-def at_work(found: Sequence[Span]) -> Busy:
+def group_by_client(found: Sequence[Span]) -> Busy:
     """Spans by client."""
     busy: Busy = {}
     for span in found:

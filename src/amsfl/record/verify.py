@@ -13,22 +13,22 @@ from amsfl.record.lock import holder
 from amsfl.record.schema import Manifest
 
 
-class Finding(NamedTuple):
+class FileCheck(NamedTuple):
     what: str
     good: bool
     said: str
 
 
-class Verdict(NamedTuple):
+class Verification(NamedTuple):
     kind: str  # run, flower, study, report
-    findings: list[Finding]
+    findings: list[FileCheck]
 
     @property
     def good(self) -> bool:
         return all(found.good for found in self.findings)
 
 
-def verify(where: Path) -> Verdict:
+def verify(where: Path) -> Verification:
     """Every file that is ours; a damaged one does not keep the next from being looked at.
 
     Args:
@@ -42,14 +42,14 @@ def verify(where: Path) -> Verdict:
     kind, findings = "report", []
     if parts.holds_parts(where):
         kind, findings = "study", list(_parts(where))
-    elif folder.holds_record(where) or not disk.there(where / outputs.LISTED):
+    elif folder.holds_record(where) or not disk.exists(where / outputs.LISTED):
         manifest = folder.read_manifest(where)
         kind = manifest.kind
-        findings = [Finding(folder.MANIFEST, True, _of(manifest)), *_busy(where)]
+        findings = [FileCheck(folder.MANIFEST, True, _of(manifest)), *_busy(where)]
         findings += _study(where, manifest) if kind == "study" else _run(where, manifest)
-    if disk.there(where / outputs.LISTED):
+    if disk.exists(where / outputs.LISTED):
         findings.append(_look("report", lambda: _report(where)))
-    return Verdict(kind, findings)
+    return Verification(kind, findings)
 
 
 def _of(manifest: Manifest) -> str:
@@ -59,22 +59,22 @@ def _of(manifest: Manifest) -> str:
     return ", ".join(said)
 
 
-def _busy(where: Path) -> Iterator[Finding]:
+def _busy(where: Path) -> Iterator[FileCheck]:
     who = holder(where)
     if who:
-        yield Finding("lock", True, f"it is being written by {who}: what follows may be between two files")
+        yield FileCheck("lock", True, f"it is being written by {who}: what follows may be between two files")
 
 
-def _look(what: str, check: Callable[[], str]) -> Finding:
+def _look(what: str, check: Callable[[], str]) -> FileCheck:
     try:
-        return Finding(what, True, check())
+        return FileCheck(what, True, check())
     except UserError as bad:
-        return Finding(what, False, str(bad))
+        return FileCheck(what, False, str(bad))
 
 
-def _run(where: Path, manifest: Manifest) -> Iterator[Finding]:
+def _run(where: Path, manifest: Manifest) -> Iterator[FileCheck]:
     if manifest.replaces:
-        yield Finding("files", True, f"just begun; 'amsfl resume {where}' clears up and goes on")
+        yield FileCheck("files", True, f"just begun; 'amsfl resume {where}' clears up and goes on")
         return
     yield _look(run.CONFIG, lambda: _config(where, manifest))
     lines = run.lines(where, manifest)
@@ -88,18 +88,18 @@ def _run(where: Path, manifest: Manifest) -> Iterator[Finding]:
     yield _look(run.POINTER, checkpoint)
     yield _rounds(where, lines.bad, whole, point.round if point else 0)
     yield _look(run.SUMMARY, lambda: _summary(where, manifest, whole))
-    if disk.there(where / run.ABOUT_MODEL):
+    if disk.exists(where / run.ABOUT_MODEL):
         yield _look(run.ABOUT_MODEL, lambda: _models(where))
 
 
-def _rounds(where: Path, bad: str, whole: int, known: int) -> Finding:
+def _rounds(where: Path, bad: str, whole: int, known: int) -> FileCheck:
     if whole < known:
         said = f"{whole} whole rounds, and the checkpoint is of round {known}: {run.restart(where)}"
-        return Finding(run.ROUNDS, False, f"{bad}; {said}" if bad else said)
+        return FileCheck(run.ROUNDS, False, f"{bad}; {said}" if bad else said)
     if bad:
         then = f"the rounds up to the checkpoint are whole, 'amsfl resume {where}' runs the others again"
-        return Finding(run.ROUNDS, False, f"{bad}; {then}")
-    return Finding(run.ROUNDS, True, f"{whole} rounds")
+        return FileCheck(run.ROUNDS, False, f"{bad}; {then}")
+    return FileCheck(run.ROUNDS, True, f"{whole} rounds")
 
 
 def _config(where: Path, manifest: Manifest) -> str:
@@ -126,16 +126,16 @@ def _models(where: Path) -> str:
     return f"the model that leaves: {', '.join(sums)}"
 
 
-def _study(where: Path, manifest: Manifest) -> Iterator[Finding]:
+def _study(where: Path, manifest: Manifest) -> Iterator[FileCheck]:
     if manifest.replaces:
-        yield Finding("files", True, "just begun; the study's command clears up and goes on")
+        yield FileCheck("files", True, "just begun; the study's command clears up and goes on")
         return
     yield _look(study.SETTINGS, partial(_settings, where, manifest))
     for entry in manifest.methods:
         yield _look(entry, partial(_entry, where, manifest, entry))
 
 
-def _parts(where: Path) -> Iterator[Finding]:
+def _parts(where: Path) -> Iterator[FileCheck]:
     """Each part as the study that it is, then whether they are parts of one."""
     for path in parts.parts(where):
         for found in verify(path).findings:

@@ -4,8 +4,8 @@ from amsfl.schedule import policy, problem
 plan = policy("price")(problem(weights, step_seconds, comm_seconds, gain, drift, budget=2.0))
 """
 
-from amsfl.schedule.build import T_MAX, problem, valued
-from amsfl.schedule.explain import WORDS, summary, table
+from amsfl.schedule.build import T_MAX, problem, with_worth
+from amsfl.schedule.explain import REASON_TEXTS, summary, table
 from amsfl.schedule.optimise import as_plan
 from amsfl.schedule.policy import Policy, Signals
 from amsfl.schedule.problem import Problem, Resource, rate, seconds, utility, within, worth
@@ -15,8 +15,8 @@ from amsfl.schedule.simple import fill, fixed, printed
 
 __all__ = [
     "POLICIES",
+    "REASON_TEXTS",
     "T_MAX",
-    "WORDS",
     "Policy",
     "Problem",
     "Resource",
@@ -39,8 +39,8 @@ __all__ = [
     "summary",
     "table",
     "utility",
-    "valued",
     "wang",
+    "with_worth",
     "within",
     "worth",
 ]

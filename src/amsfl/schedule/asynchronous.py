@@ -6,16 +6,16 @@ from amsfl.core import Plan
 from amsfl.schedule.lagrange import tighten
 from amsfl.schedule.optimise import as_plan
 from amsfl.schedule.policy import Signals
-from amsfl.schedule.problem import Problem, caps, curve_worth, rows
+from amsfl.schedule.problem import Problem, caps, curve_worth, summed_limits
 
 
-def alone(problem: Problem, signals: Signals) -> Plan:
+def plan_alone(problem: Problem, signals: Signals) -> Plan:
     """t maximises s(age) U(t) / (c t + b), client by client: gain per second, and old work counts less.
 
     Who is away for c t + b seconds misses (c t + b) / interval moves of the server: the age of its work.
     Each has an equal part of what further limits leave.
     """
-    cost, room = rows(problem)
+    cost, room = summed_limits(problem)
     top = tighten(caps(problem), cost, room / len(problem.weights))
     steps = np.ones(len(problem.weights), np.int64)
     for i in range(len(steps)):

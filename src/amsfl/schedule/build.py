@@ -77,7 +77,7 @@ def problem(
     return made
 
 
-def valued(known: Problem, gain: Any, drift: Any) -> Problem:
+def with_worth(known: Problem, gain: Any, drift: Any) -> Problem:
     """The same problem with other gains and drifts, checked as `problem` checks them.
 
     Args:

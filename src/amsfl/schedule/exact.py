@@ -17,9 +17,9 @@ import numpy as np
 from amsfl.core import Plan, UserError
 from amsfl.schedule.lagrange import spent, tighten, value
 from amsfl.schedule.optimise import optimise
-from amsfl.schedule.price import Answer
+from amsfl.schedule.price import Solution
 from amsfl.schedule.price import solve as by_price
-from amsfl.schedule.problem import Floats, Ints, Problem, count, curve_worth
+from amsfl.schedule.problem import Floats, Ints, Problem, count_worthwhile, curve_worth
 
 SCALE = 1e4  # of objective and limits: HiGHS's tolerances are absolute, 1e-6
 
@@ -35,19 +35,19 @@ def exact(problem: Problem, limit_s: float = 60.0) -> Plan:
 
 def solve(
     problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Floats, limit_s: float = 60.0
-) -> Answer:
+) -> Solution:
     """max U(t) - offset . t with t <= cap and cost (t - 1) <= room."""
     start = by_price(problem, cap, cost, room, offset)
     reached = value(problem, start.steps, offset)
     gap = start.bound - reached
     if gap <= 1e-13 * max(abs(start.bound), abs(reached)):
-        return Answer(_cheapest(problem, cost, start.steps), reached, start.prices)
+        return Solution(_cheapest(problem, cost, start.steps), reached, start.prices)
     gap *= 1 + 1e-9
     cap = tighten(cap, cost, room)
     price = offset + (start.prices[:, None] * cost).sum(axis=0)
     # A step worth more than its price plus the gap must be taken, one worth less than minus the gap must not.
-    low = count(problem, price + gap, cap)
-    high = np.maximum(count(problem, np.maximum(price - gap, offset), cap), low)
+    low = count_worthwhile(problem, price + gap, cap)
+    high = np.maximum(count_worthwhile(problem, np.maximum(price - gap, offset), cap), low)
     steps, bound = start.steps, start.bound
     tight = room
     for _ in range(5):
@@ -63,7 +63,7 @@ def solve(
             steps, reached = found, value(problem, found, offset)
         bound = min(bound, max(reached, dual))
         break
-    return Answer(_cheapest(problem, cost, steps), max(bound, reached), start.prices)
+    return Solution(_cheapest(problem, cost, steps), max(bound, reached), start.prices)
 
 
 def _between(

@@ -7,7 +7,7 @@ import numpy as np
 from amsfl.core import Plan
 from amsfl.schedule.problem import Problem, client_seconds, gains, used, worth, worthless
 
-WORDS = {
+REASON_TEXTS = {
     "budget": "the budget is used up",
     "rate": "one more step would lower the gain per second",
     "cap": "reached its largest number of steps",
@@ -40,7 +40,7 @@ def table(problem: Problem, plan: Plan) -> list[dict[str, Any]]:
         "worth": gains(problem, steps).tolist(),
         "next_worth": np.where(worthless(problem, steps), 0.0, worth(problem, steps)).tolist(),
         "why": list(plan.why),
-        "stopped": [WORDS.get(w, w) for w in plan.why],
+        "stopped": [REASON_TEXTS.get(w, w) for w in plan.why],
     }
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 
-class Meeting(NamedTuple):
+class ArrivalGroup(NamedTuple):
     """A group of clients that are to arrive at one time."""
 
     expected: float  # when its clients are to be there
@@ -13,7 +13,7 @@ class Meeting(NamedTuple):
     turn: float  # seconds that its fastest client takes for as many steps as it may take
 
 
-class Client(NamedTuple):
+class ClientSpeed(NamedTuple):
     """Who is to be sent off: c t + b seconds for t steps, of which it takes between `least` and `most`."""
 
     step_seconds: float
@@ -29,7 +29,7 @@ class Client(NamedTuple):
         return math.floor((seconds - self.comm_seconds) / self.step_seconds * (1 + 1e-12) + 1e-9)
 
 
-def assign(client: Client, now: float, meetings: Mapping[int, Meeting]) -> tuple[int, int | None]:
+def assign(client: ClientSpeed, now: float, meetings: Mapping[int, ArrivalGroup]) -> tuple[int, int | None]:
     """Steps for a client that starts now, and the group that it meets with them; None: one of its own.
 
     It joins the group that lets it take the most steps, the last made where several do. Where none does, it

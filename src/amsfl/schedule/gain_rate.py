@@ -19,7 +19,7 @@ from amsfl.schedule.problem import (
     Ints,
     Problem,
     client_seconds,
-    count,
+    count_worthwhile,
     gains,
     useful,
     worthless,
@@ -29,11 +29,11 @@ COLUMNS = ("weights", "step_seconds", "comm_seconds", "gain", "drift", "t_max")
 TURNS = 100  # Dinkelbach settles in three to six
 
 
-def unlimited(problem: Problem) -> bool:
+def is_unlimited(problem: Problem) -> bool:
     return problem.kind == "sum" and problem.budget is None and not problem.resources
 
 
-def plans(problems: Sequence[Problem]) -> list[Plan]:
+def plan_all(problems: Sequence[Problem]) -> list[Plan]:
     """The plans of problems without limits that share their curve and have as many clients each."""
     columns: dict[str, Any] = {name: np.stack([getattr(each, name) for each in problems]) for name in COLUMNS}
     whole = replace(problems[0], **columns)
@@ -56,7 +56,7 @@ def _rates(problem: Problem) -> tuple[Ints, Floats]:
     going = np.full(len(top), True)
     for _ in range(TURNS):
         charge = best[:, None] * problem.step_seconds
-        found = count(problem, charge, top)
+        found = count_worthwhile(problem, charge, top)
         gained = gains(problem, found)
         # U - best T <= excess for every plan, so U/T <= best + excess/T.
         excess = (gained - charge * found).sum(-1) - best * comm

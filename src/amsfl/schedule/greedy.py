@@ -11,18 +11,18 @@ import numpy as np
 
 from amsfl.core import UserError
 from amsfl.schedule.lagrange import binding, bound_at, multipliers, tighten, value
-from amsfl.schedule.price import Answer
-from amsfl.schedule.problem import Floats, Ints, Problem, count, curve_worth
+from amsfl.schedule.price import Solution
+from amsfl.schedule.problem import Floats, Ints, Problem, count_worthwhile, curve_worth
 
 ONE_BY_ONE = 200_000  # steps, each of them some microseconds
 
 
-def solve(problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Floats) -> Answer:
+def solve(problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Floats) -> Solution:
     """Greedy steps for max U(t) - offset . t with t <= cap and cost (t - 1) <= room.
 
     A step's cost over several limits is the sum of the shares it takes of what each has left at the start.
     """
-    cap = tighten(count(problem, offset, cap), cost, room)
+    cap = tighten(count_worthwhile(problem, offset, cap), cost, room)
     if (many := int(cap.sum())) > ONE_BY_ONE:
         raise UserError(
             f"greedy takes one step at a time, and there are {many:,}; use price: its plan is as good."
@@ -56,12 +56,12 @@ def solve(problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Float
 
 def _certified(
     problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Floats, steps: Ints, broke: float
-) -> Answer:
+) -> Solution:
     """The bound: with one limit from the step that did not fit, with several from the limits' own prices."""
     prices = np.zeros(room.size)
     reached = value(problem, steps, offset)
     if room.size == 0:
-        return Answer(steps, reached, prices)
+        return Solution(steps, reached, prices)
     tight = binding(cap, cost, room)
     if room.size == 1:
         prices[0] = broke / room[0] if room[0] > 0 else 0.0
@@ -70,4 +70,4 @@ def _certified(
         prices[tight], bound = multipliers(problem, cap, cost[tight], room[tight], offset)
     else:
         bound, _ = bound_at(problem, cap, cost, room, offset, prices)
-    return Answer(steps, max(bound, reached), prices)
+    return Solution(steps, max(bound, reached), prices)

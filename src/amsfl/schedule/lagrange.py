@@ -9,7 +9,7 @@ for every mu; its least value is that of the relaxation in which a step may be c
 
 import numpy as np
 
-from amsfl.schedule.problem import Floats, Ints, Problem, count, gains
+from amsfl.schedule.problem import Floats, Ints, Problem, count_worthwhile, gains
 
 CUTS = 60  # with two or three limits the cutting planes settle in 10 to 30
 
@@ -28,7 +28,7 @@ def bound_at(
     problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Floats, mu: Floats
 ) -> tuple[float, Ints]:
     """D(mu), and the steps that attain it."""
-    steps = count(problem, offset + (mu[:, None] * cost).sum(axis=0), cap)
+    steps = count_worthwhile(problem, offset + (mu[:, None] * cost).sum(axis=0), cap)
     slack = room - spent(cost, steps - 1)
     return value(problem, steps, offset) + float(mu @ slack), steps
 

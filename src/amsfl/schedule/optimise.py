@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from amsfl.core import Plan
-from amsfl.schedule.gain_rate import plans, unlimited
+from amsfl.schedule.gain_rate import is_unlimited, plan_all
 from amsfl.schedule.lagrange import spent
-from amsfl.schedule.price import Answer
+from amsfl.schedule.price import Solution
 from amsfl.schedule.price import solve as by_price
 from amsfl.schedule.problem import (
     REASONS,
@@ -28,52 +28,52 @@ from amsfl.schedule.problem import (
     caps,
     curve_worth,
     rate,
-    rows,
     seconds,
+    summed_limits,
     useful,
     utility,
     worth,
     worthless,
 )
 
-Solver = Callable[[Problem, Ints, Floats, Floats, Floats], Answer]
+Solver = Callable[[Problem, Ints, Floats, Floats, Floats], Solution]
 DEADLINES = 64  # deadlines tried with an approximate solver and further resources
 EVENTS = 1024  # so few step endings are sorted rather than searched further
 
 
 def optimise(problem: Problem, solve: Solver = by_price, *, proven: bool = False) -> Plan:
     """The plan a solver leads to. `proven`: its bounds are its values, so search until nothing is better."""
-    if solve is by_price and unlimited(problem):
-        return plans([problem])[0]
+    if solve is by_price and is_unlimited(problem):
+        return plan_all([problem])[0]
     if problem.budget is None:
         steps, best = (_rate if problem.kind == "sum" else _deadline)(problem, solve, proven)
-        return explained(problem, steps, best * seconds(problem, steps), rate(problem, steps))
-    cost, room = rows(problem)
+        return explain_steps(problem, steps, best * seconds(problem, steps), rate(problem, steps))
+    cost, room = summed_limits(problem)
     answer = solve(problem, caps(problem), cost, room, np.zeros_like(problem.gain))
     price = float(answer.prices[0]) if problem.kind == "sum" else _slope(problem, answer.steps)
-    return explained(problem, answer.steps, answer.bound, price)
+    return explain_steps(problem, answer.steps, answer.bound, price)
 
 
 def optimise_all(problems: Sequence[Problem]) -> list[Plan]:
     """`optimise` of every one; those without limits together."""
     some: dict[tuple[str, int], list[int]] = {}
     for place, each in enumerate(problems):
-        if unlimited(each):
+        if is_unlimited(each):
             some.setdefault((each.curve, each.weights.size), []).append(place)
     found = {
         place: plan
         for places in some.values()
-        for place, plan in zip(places, plans([problems[place] for place in places]), strict=True)
+        for place, plan in zip(places, plan_all([problems[place] for place in places]), strict=True)
     }
     return [found[place] if place in found else optimise(each) for place, each in enumerate(problems)]
 
 
-def explained(problem: Problem, steps: Ints, bound: float, price: float) -> Plan:
+def explain_steps(problem: Problem, steps: Ints, bound: float, price: float) -> Plan:
     """The record of steps that were chosen by worth: what stopped whom."""
     following = worth(problem, steps)
     why = np.zeros(steps.size, np.int64)
     if problem.budget is None:
-        cost, room = rows(problem)
+        cost, room = summed_limits(problem)
         fits = (cost <= (room - spent(cost, steps - 1))[:, None]).all(0)
         why[fits | (following <= price * problem.step_seconds)] = 1
     why[steps >= problem.t_max] = 2
@@ -109,7 +109,7 @@ def _slope(problem: Problem, steps: Ints) -> float:
 
 def _rate(problem: Problem, solve: Solver, proven: bool) -> tuple[Ints, float]:
     """Dinkelbach: steps, and a rate that no plan exceeds."""
-    cost, room = rows(problem)
+    cost, room = summed_limits(problem)
     top, comm = useful(problem), float(problem.comm_seconds.sum())
     steps = np.ones_like(top)
     shortest, best, ceiling = seconds(problem, steps), rate(problem, steps), np.inf
@@ -127,12 +127,12 @@ def _rate(problem: Problem, solve: Solver, proven: bool) -> tuple[Ints, float]:
 
 def _deadline(problem: Problem, solve: Solver, proven: bool) -> tuple[Ints, float]:
     """Branch and bound over deadlines: steps, and a rate that no plan exceeds."""
-    cost, room = rows(problem)
+    cost, room = summed_limits(problem)
     top, none = useful(problem), np.zeros_like(problem.gain)
-    tried: dict[float, Answer] = {}
+    tried: dict[float, Solution] = {}
     best: tuple[float, Ints] = (-1.0, top)
 
-    def at(deadline: float) -> Answer:
+    def at(deadline: float) -> Solution:
         nonlocal best
         if deadline not in tried:
             tried[deadline] = solve(problem, by_deadline(problem, top, deadline), cost, room, none)

@@ -47,7 +47,7 @@ class Policy(NamedTuple):
         return self.plan(problem, signals or Signals())
 
 
-def told(policy: str, **numbers: float | None) -> list[float]:
+def require_numbers(policy: str, **numbers: float | None) -> list[float]:
     """The numbers, all of them known; otherwise which are missing and how to give them."""
     missing = [name for name, number in numbers.items() if number is None]
     if missing:
@@ -56,7 +56,7 @@ def told(policy: str, **numbers: float | None) -> list[float]:
     return [float(number) for number in numbers.values() if number is not None]
 
 
-def whole(policy: str, name: str, number: float, low: int = 1, high: int = 10**6) -> int:
+def whole_number(policy: str, name: str, number: float, low: int = 1, high: int = 10**6) -> int:
     """A setting that counts something, within bounds that plans can hold."""
     if not low <= number <= high or number != int(number):
         raise UserError(

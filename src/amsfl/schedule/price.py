@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from amsfl.schedule.lagrange import binding, bound_at, multipliers, spent, tighten, value
-from amsfl.schedule.problem import Floats, Ints, Problem, count, curve_worth, only, worth
+from amsfl.schedule.problem import Floats, Ints, Problem, count_worthwhile, curve_worth, subset, worth
 
 WINDOW = 256  # so few steps are sorted rather than searched further
 
 
-class Answer(NamedTuple):
+class Solution(NamedTuple):
     """What a solver gives for fixed caps and limits."""
 
     steps: Ints
@@ -26,13 +26,13 @@ class Answer(NamedTuple):
     prices: Floats  # one per limit
 
 
-def solve(problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Floats) -> Answer:
+def solve(problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Floats) -> Solution:
     """Steps for max U(t) - offset . t with t <= cap and cost (t - 1) <= room; see the module."""
     prices = np.zeros(room.size)
-    cap = tighten(count(problem, offset, cap), cost, room)
+    cap = tighten(count_worthwhile(problem, offset, cap), cost, room)
     tight = binding(cap, cost, room)
     if tight.size == 0:
-        return Answer(cap, value(problem, cap, offset), prices)
+        return Solution(cap, value(problem, cap, offset), prices)
     if tight.size == 1:
         rank = cost[tight[0]]
         steps, level = take(problem, np.ones_like(cap), cap, cost, room, rank, offset)
@@ -43,7 +43,7 @@ def solve(problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Float
         rank = (prices[:, None] * cost).sum(axis=0)
         steps, _ = take(problem, np.ones_like(cap), cap, cost, room, rank, offset)
     steps = fill(problem, steps, cap, cost, room, rank, offset)
-    return Answer(steps, max(bound, value(problem, steps, offset)), prices)
+    return Solution(steps, max(bound, value(problem, steps, offset)), prices)
 
 
 def fill(
@@ -57,7 +57,7 @@ def fill(
         if live.size == 0:
             return steps
         alone = tighten(cap[live] - steps[live] + 1, cost[:, live], left) + steps[live] - 1
-        some = only(problem, live)
+        some = subset(problem, live)
         more, _ = take(some, steps[live], alone, cost[:, live], left, rank[live], offset[live])
         if (more == steps[live]).all():
             return steps
@@ -81,7 +81,7 @@ def take(
         else:  # what is spent is nearly straight in log(level): aim by a secant, halve every third time
             part = 0.5 if turn % 3 == 2 else _secant(low_spent, high_spent, room)
             middle, turn = low ** (1 - part) * high**part, turn + 1
-        steps = np.maximum(count(problem, offset + middle * rank, cap), start)
+        steps = np.maximum(count_worthwhile(problem, offset + middle * rank, cap), start)
         now = spent(cost, steps - start)
         if (now <= room).all():
             high, high_steps, high_spent = middle, steps, now

@@ -129,7 +129,7 @@ def rate(problem: Problem, steps: Ints) -> float:
     return utility(problem, steps) / seconds(problem, steps)
 
 
-def count(problem: Problem, threshold: Floats, cap: Ints) -> Ints:
+def count_worthwhile(problem: Problem, threshold: Floats, cap: Ints) -> Ints:
     """How many steps of each client are worth more than its threshold: between 1 and cap, closed form.
 
     linear: s < (a - threshold/w)/d; geometric: s < (a/d) ln(w a/threshold).
@@ -152,7 +152,7 @@ def count(problem: Problem, threshold: Floats, cap: Ints) -> Ints:
 
 def useful(problem: Problem) -> Ints:
     """The last step of any worth, or t_max."""
-    top = count(problem, np.zeros_like(problem.gain), problem.t_max)
+    top = count_worthwhile(problem, np.zeros_like(problem.gain), problem.t_max)
     rounded_up = (top > 1) & (worth(problem, top - 1) <= 0)
     return top - rounded_up
 
@@ -175,7 +175,7 @@ def caps(problem: Problem) -> Ints:
     return useful(problem)
 
 
-def rows(problem: Problem) -> tuple[Floats, Floats]:
+def summed_limits(problem: Problem) -> tuple[Floats, Floats]:
     """Every limit that is a sum over clients, as (cost of a step, what is left after one step each).
 
     Shapes (limits, clients) and (limits,). The seconds come first where they are summed and limited.
@@ -211,7 +211,7 @@ def used(resource: Resource, steps: Ints) -> float:
     return float((resource.per_step * steps + resource.per_round).sum())
 
 
-def only(problem: Problem, keep: Ints) -> Problem:
+def subset(problem: Problem, keep: Ints) -> Problem:
     """The problem of some of the clients; budget and limits stay as they are."""
     return replace(
         problem,

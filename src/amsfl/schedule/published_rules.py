@@ -7,7 +7,7 @@ import numpy as np
 
 from amsfl.core import Plan, UserError
 from amsfl.schedule.optimise import as_plan
-from amsfl.schedule.policy import Policy, Signals, told, whole
+from amsfl.schedule.policy import Policy, Signals, require_numbers, whole_number
 from amsfl.schedule.problem import Problem, seconds, within
 from amsfl.schedule.simple import latest, shared
 
@@ -49,11 +49,11 @@ def wang(
     Returns:
         The policy.
     """
-    limit = whole("wang", "most", most)
+    limit = whole_number("wang", "most", most)
 
     def plan(problem: Problem, signals: Signals) -> Plan:
         once = np.ones(problem.weights.size, np.int64)
-        rate, steep, curved, apart = told(
+        rate, steep, curved, apart = require_numbers(
             "wang",
             lr=_or(lr, signals.lr),
             rho=_or(rho, signals.slope),
@@ -105,7 +105,7 @@ def adacomm(
     """
 
     def plan(problem: Problem, signals: Signals) -> Plan:
-        start = whole("adacomm", "initial", _or(initial, signals.steps))
+        start = whole_number("adacomm", "initial", _or(initial, signals.steps))
         tau = math.ceil(math.sqrt(_share("adacomm", loss0, loss, signals)) * start)
         if previous is not None and tau >= previous:
             tau = math.ceil(gamma * previous)
@@ -135,7 +135,7 @@ def decaying(
     """
 
     def plan(problem: Problem, signals: Signals) -> Plan:
-        start = whole("decaying", "initial", _or(initial, signals.steps))
+        start = whole_number("decaying", "initial", _or(initial, signals.steps))
         if loss0 is not None and loss is not None:
             share = _share("decaying", loss0, loss, signals)
         else:
@@ -162,8 +162,8 @@ def speed(most: int | None = None, least: int | None = None) -> Policy:
     """
 
     def plan(problem: Problem, signals: Signals) -> Plan:
-        fastest = whole("speed", "most", _or(most, signals.steps))
-        floor = max(fastest // 5, 1) if least is None else whole("speed", "least", least)
+        fastest = whole_number("speed", "most", _or(most, signals.steps))
+        floor = max(fastest // 5, 1) if least is None else whole_number("speed", "least", least)
         if floor > fastest:
             raise UserError(f"speed needs least <= most, not least={floor} and most={fastest}.")
         top = np.minimum(fastest, problem.t_max)

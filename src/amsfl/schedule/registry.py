@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from amsfl.core import Kind, Plan
-from amsfl.schedule.asynchronous import alone
+from amsfl.schedule.asynchronous import plan_alone
 from amsfl.schedule.exact import exact as solve_exactly
 from amsfl.schedule.greedy import solve as one_by_one
 from amsfl.schedule.optimise import optimise, optimise_all
@@ -28,7 +28,7 @@ def price() -> Policy:
 
 
 def _by_price(problem: Problem, signals: Signals) -> Plan:
-    return optimise(problem) if signals.stale is None else alone(problem, signals)
+    return optimise(problem) if signals.stale is None else plan_alone(problem, signals)
 
 
 def _together(problems: Sequence[Problem], signals: Sequence[Signals]) -> list[Plan]:

@@ -9,8 +9,8 @@ from amsfl.core import Plan, UserError
 from amsfl.schedule.build import MOST_STEPS
 from amsfl.schedule.lagrange import spent
 from amsfl.schedule.optimise import as_plan
-from amsfl.schedule.policy import Policy, Signals, whole
-from amsfl.schedule.problem import TOLERANCE, Floats, Ints, Problem, rows
+from amsfl.schedule.policy import Policy, Signals, whole_number
+from amsfl.schedule.problem import TOLERANCE, Floats, Ints, Problem, summed_limits
 
 ONE_BY_ONE = 1_000_000  # steps that Algorithm 1 may hand out in one plan: a second or two
 
@@ -78,7 +78,7 @@ def fixed(steps: int | None = None) -> Policy:
     Returns:
         The policy.
     """
-    given = None if steps is None else whole("fixed", "steps", steps)
+    given = None if steps is None else whole_number("fixed", "steps", steps)
     return Policy(
         "fixed",
         lambda problem, signals: shared(problem, given or signals.steps),
@@ -117,7 +117,7 @@ def latest(problem: Problem, top: Ints, deadline: float, least: int = 1) -> Ints
 
     Where `least` steps for everyone is already too much, that is what comes back.
     """
-    cost, room = rows(problem)
+    cost, room = summed_limits(problem)
 
     def by(when: float) -> Ints:
         spare = (when * (1 + TOLERANCE) - problem.comm_seconds) / problem.step_seconds

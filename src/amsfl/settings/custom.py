@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from amsfl.core import Combine, Transmit, UserError
 from amsfl.data import Dataset, load_table
-from amsfl.data.column_types import wishes
+from amsfl.data.column_types import column_options
 from amsfl.data.read_table import Frame
 from amsfl.engines.models import Model
 from amsfl.methods import Method
@@ -60,7 +60,7 @@ def table_of(
     ):
         return rest, given  # type: ignore[return-value]  # check_dataset refuses all else
     told = {key: rest.pop(key) for key in OF_TABLES if rest.get(key) is not None}
-    wish = wishes(
+    wish = column_options(
         *(told.pop(key, default) for key, default in (("drop", ""), ("columns", ""), ("impute", "shared")))
     )
     return rest, load_table(given, wish=wish, **told)

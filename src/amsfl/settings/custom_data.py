@@ -6,7 +6,7 @@ import numpy as np
 
 from amsfl.core import UserError
 from amsfl.data import Dataset
-from amsfl.data.labels import standard, standardised
+from amsfl.data.labels import label_scale, standardise
 
 
 def check_dataset(data: Dataset) -> Dataset:
@@ -69,11 +69,11 @@ def _first(labels: Any) -> int:
 def _standardised(name: str, data: Dataset) -> Dataset:
     """Numbers to predict, by their mean and deviation over the training rows."""
     sites = np.zeros(len(data.y), int) if data.sites is None else data.sites
-    amount = standard([data.y[sites == site] for site in np.unique(sites)])
+    amount = label_scale([data.y[sites == site] for site in np.unique(sites)])
     if np.ptp(data.y) == 0:
         raise UserError(f"{name}: every training row has y {data.y[0]:g}; there is nothing to predict.")
-    evals = {split: (x, standardised(y, amount)) for split, (x, y) in data.evals.items()}
-    return data._replace(y=standardised(data.y, amount), evals=evals, amount=amount)
+    evals = {split: (x, standardise(y, amount)) for split, (x, y) in data.evals.items()}
+    return data._replace(y=standardise(data.y, amount), evals=evals, amount=amount)
 
 
 def _whole(where: str, what: str, values: Any, of: str, count: int) -> Any:

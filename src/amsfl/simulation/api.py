@@ -115,7 +115,7 @@ def resume(
     trackers = track_by(track)
     own, changes = brought(changes, dataset, network)
     with record.reopen(Path(where), "run") as writer, ExitStack() as stack:
-        config = make_config(fingerprint.settings_now(writer.manifest, changes | own.names()))
+        config = make_config(fingerprint.merge_settings(writer.manifest, changes | own.names()))
         point = writer.last_checkpoint()
         stack.enter_context(precision(config))
         parts = prepare(config, [config.seed], own)
@@ -123,8 +123,8 @@ def resume(
         privacy_settings.check_goes_on(writer.manifest.settings, config, book)
         state, (trial,) = begin(parts)
         machine = provenance.machine(parts, parts.engine.whole(state.anchor))
-        fingerprint.check(writer.manifest, provenance.made_from(parts), machine, anyway)
-        done, best = writer.go_on(point), None
+        fingerprint.check_same(writer.manifest, provenance.made_from(parts), machine, anyway)
+        done, best = writer.rewind(point), None
         if point:
             trial, best = trial_of(point), from_kept(point)
             state = parts.engine.place(State(*(point.arrays[name] for name in State._fields)))
@@ -142,7 +142,7 @@ def resume(
             result = Result(ended, done, model_of(parts, state)[0], parts, best)
             writer.end(ended, model_files(result))  # should somebody have lost or changed the model
             return result
-        writer.reopen_end()
+        writer.remove_summary()
         heard = stack.enter_context(audience(config, watch, trackers, progress, Path(where)))
         return drive(parts, state, trial, done, writer, heard, best)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from amsfl.schedule.fedcompass import Meeting
+from amsfl.schedule.fedcompass import ArrivalGroup
 
 Array = np.ndarray[Any, np.dtype[Any]]
 FIRST = -1  # of a client whose speed nobody had seen
@@ -21,7 +21,7 @@ def places(jobs: Array, meets: Mapping[int, int]) -> Array:
     return np.array([meets.get(each, FIRST) for each in jobs["group"].tolist()], np.int64)
 
 
-def late(landed: Array, meets: Mapping[int, int], meetings: Mapping[int, Meeting]) -> Array:
+def late(landed: Array, meets: Mapping[int, int], meetings: Mapping[int, ArrivalGroup]) -> Array:
     """Who came when his meeting was over."""
     where = places(landed, meets)
     return np.array([each != FIRST and each not in meetings for each in where.tolist()], bool)
@@ -31,7 +31,7 @@ def taken(
     landed: Array,
     jobs: Array,
     meets: Mapping[int, int],
-    meetings: Mapping[int, Meeting],
+    meetings: Mapping[int, ArrivalGroup],
     now: float,
     enough: int,
 ) -> Array:
@@ -46,14 +46,14 @@ def taken(
     return behind if behind.sum() >= max(enough - 1, 1) else np.zeros(len(landed), bool)
 
 
-def closing(meetings: Mapping[int, Meeting], now: float) -> float:
+def closing(meetings: Mapping[int, ArrivalGroup], now: float) -> float:
     """The next moment at which a meeting's time is up."""
     return min((each.latest for each in meetings.values() if each.latest > now), default=np.inf)
 
 
 def still_on(
-    landed: Array, meets: Mapping[int, int], meetings: Mapping[int, Meeting], now: float
-) -> dict[int, Meeting]:
+    landed: Array, meets: Mapping[int, int], meetings: Mapping[int, ArrivalGroup], now: float
+) -> dict[int, ArrivalGroup]:
     """Meetings whose time is not up, or where somebody has come."""
     here = set(places(landed, meets).tolist())
     return {name: each for name, each in meetings.items() if each.latest > now or name in here}

@@ -72,12 +72,12 @@ def _sent_to_meet(parts: Parts, trial: int, flight: Flight, jobs: Array) -> None
             jobs["steps"][place] = least
             continue
         step, comm = said.step_seconds[who].item(), said.comm_seconds[who].item()
-        client = fedcompass.Client(step, comm, least, most)
+        client = fedcompass.ClientSpeed(step, comm, least, most)
         steps, name = fedcompass.assign(client, now, flight.meetings)
         lasts, turn = client.seconds(steps), client.seconds(client.most)
         own = jobs["group"][place].item()
         if name is None:
-            name, fresh = own, fedcompass.Meeting(now + lasts, now + end.factor * lasts, turn)
+            name, fresh = own, fedcompass.ArrivalGroup(now + lasts, now + end.factor * lasts, turn)
             flight.meetings[name] = fresh
         known = flight.meetings[name]
         flight.meetings[name] = known._replace(turn=min(known.turn, turn))

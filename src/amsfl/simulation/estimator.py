@@ -12,9 +12,9 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from amsfl.data import Amount, Dataset
+from amsfl.data import Dataset, LabelScale
 from amsfl.data.federated_statistics import mean_and_deviation
-from amsfl.data.labels import standard, standardised
+from amsfl.data.labels import label_scale, standardise
 from amsfl.portable.network import Array
 from amsfl.simulation.api import run
 
@@ -45,7 +45,7 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
         sites: Array | None,
         names: Array,
         classes: tuple[str, ...] = (),
-        amount: Amount | None = None,
+        amount: LabelScale | None = None,
     ) -> Self:
         parts = _by_site(X, sites)
         found = [mean_and_deviation([part[:, column] for part in parts]) for column in range(X.shape[1])]
@@ -157,8 +157,8 @@ class FederatedRegressor(RegressorMixin, _Federated):  # type: ignore[misc]
         """
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         sites, names = _sites(X, groups)
-        amount = standard(_by_site(y.astype(np.float64), sites))
-        return self._train(X, standardised(y, amount), sites, names, amount=amount)
+        amount = label_scale(_by_site(y.astype(np.float64), sites))
+        return self._train(X, standardise(y, amount), sites, names, amount=amount)
 
     def predict(self, X: Any) -> Array:
         """Predict new rows.

@@ -13,7 +13,7 @@ import numpy as np
 
 from amsfl.clock import RoundEnd
 from amsfl.core import UserError
-from amsfl.schedule.fedcompass import Meeting
+from amsfl.schedule.fedcompass import ArrivalGroup
 from amsfl.simulation import arrival_groups
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -54,7 +54,7 @@ class Flight:
     begun: dict[int, int] = field(default_factory=dict)  # steps of every client that ever started
     everyone: Any = None  # all clients' steps, where they are planned once and for all
     meets: dict[int, int] = field(default_factory=dict)  # by group: the meeting that a client is sent to
-    meetings: dict[int, Meeting] = field(default_factory=dict)  # those that the server still waits for
+    meetings: dict[int, ArrivalGroup] = field(default_factory=dict)  # those that the server still waits for
     table: dict[str, Array] = field(default_factory=dict)  # by place: what a job began from and came to
 
     def count(self, jobs: Array) -> None:
@@ -79,7 +79,7 @@ class Flight:
             key: np.array([tuple(row) for row in told[key]], JOB) for key in ("jobs", "landed", "dropped")
         }
         pairs: dict[str, Any] = {key: dict(told.get(key, ())) for key in PAIRS}
-        pairs["meetings"] = {name: Meeting(*each) for name, each in pairs["meetings"].items()}
+        pairs["meetings"] = {name: ArrivalGroup(*each) for name, each in pairs["meetings"].items()}
         return cls(**told | arrays | pairs, table=table)
 
 

@@ -15,7 +15,7 @@ from amsfl.engines import Scores, devices, metrics, products
 from amsfl.engines.contract import Errors
 from amsfl.methods import Method
 from amsfl.record import Manifest, MethodFacts
-from amsfl.record.fingerprint import identity, of_arrays
+from amsfl.record.fingerprint import checksum_arrays, identity
 from amsfl.simulation.setup import Parts, client_names
 
 
@@ -50,12 +50,12 @@ def of_method(method: Method) -> MethodFacts:
 
 def of_data(data: Dataset) -> dict[str, Any]:
     """The numbers that a run learns from and is judged by, as checksums."""
-    splits = {split: of_arrays(np.asarray(x), np.asarray(y)) for split, (x, y) in data.evals.items()}
+    splits = {split: checksum_arrays(np.asarray(x), np.asarray(y)) for split, (x, y) in data.evals.items()}
     return {
         "data": data.name,
         "rows": len(data.y),
-        "training rows": of_arrays(np.asarray(data.x)),
-        "labels": of_arrays(np.asarray(data.y)),
+        "training rows": checksum_arrays(np.asarray(data.x)),
+        "labels": checksum_arrays(np.asarray(data.y)),
         "classes": list(data.classes),
         "evaluation rows": splits,
         **({} if data.amount is None else {"amount": list(data.amount)}),
@@ -67,17 +67,17 @@ def made_from(parts: Parts) -> dict[str, Any]:
     task, costs = parts.task, parts.costs[0]
     found = of_data(parts.data) | {
         "clients": int(task.shards.size.shape[1]),
-        "partition": of_arrays(task.shards.order, task.shards.size),
+        "partition": checksum_arrays(task.shards.order, task.shards.size),
         "model": task.model.name,
         "layout": layout(parts),
-        "costs": of_arrays(np.asarray(costs.step_seconds), np.asarray(costs.comm_seconds)),
+        "costs": checksum_arrays(np.asarray(costs.step_seconds), np.asarray(costs.comm_seconds)),
         "precision": np.dtype(task.dtype).name,
     }
     sites, trace = parts.profiles[0].sites, Path(parts.config.availability)
     if sites is not None:
-        found["sites"] = of_arrays(*(sites.columns[name] for name in sorted(sites.columns)))
+        found["sites"] = checksum_arrays(*(sites.columns[name] for name in sorted(sites.columns)))
     if trace.suffix == ".csv":
-        found["availability"] = of_arrays(np.frombuffer(trace.read_bytes(), np.uint8))
+        found["availability"] = checksum_arrays(np.frombuffer(trace.read_bytes(), np.uint8))
     return found
 
 
@@ -90,7 +90,7 @@ def layout(parts: Parts) -> list[str]:
 
 def machine(parts: Parts, first: Any) -> dict[str, Any]:
     """What else the bits of a run depend on; not on the cores of one machine (engines/packing.py)."""
-    found = versions() | {"first model": of_arrays(first)}
+    found = versions() | {"first model": checksum_arrays(first)}
     if parts.config.engine == "jax":
         mesh, shared = devices.mesh(), parts.config.shard_model > 1
         found |= {"device": mesh.devices.flat[0].device_kind, "devices": int(mesh.devices.size)}

@@ -9,7 +9,7 @@ from amsfl.core.version import VERSION
 from amsfl.engines import State
 from amsfl.engines.models import tensors
 from amsfl.portable import PortableModel
-from amsfl.portable.model import files
+from amsfl.portable.model import folder_files
 from amsfl.portable.network import Tensors
 from amsfl.record import Checkpoint, RoundRecord, Summary
 from amsfl.simulation import best_round, result_view
@@ -169,7 +169,7 @@ def portable(parts: Parts, params: Array, summary: Summary, best: Best | None) -
 def model_files(result: Result) -> dict[str, bytes]:
     """What of a run's folder leaves: both models, their description, a card."""
     best = None if result.best is None else named(result.parts, result.best.params)
-    return files(result.model, best)
+    return folder_files(result.model, best)
 
 
 def better(best: Best | None, parts: Parts, state: State, trial: Trial, fresh: RoundRecord) -> Best | None:

@@ -4,7 +4,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amsfl.core import Score, UserError, nearest, need
-from amsfl.record import RoundRecord, flat
+from amsfl.record import RoundRecord, flatten
 
 if TYPE_CHECKING:
     import pandas
@@ -79,7 +79,7 @@ def plot(result: "Result", score: str | None, by: str, axes: "Axes | None") -> "
         raise UserError(f"A curve is drawn by {', '.join(AXES)}, not by {by!r}.")
     main = result.parts.score
     rows = [row(record, result.summary.clock, main) for record in result.rounds]
-    known = [key.replace("/", "_") for key in flat(result.summary.metrics)]
+    known = [key.replace("/", "_") for key in flatten(result.summary.metrics)]
     wanted = score or f"holdout_{main.name if main.listed else main.key}"
     points = [(place, each[wanted]) for place, each in enumerate(rows) if wanted in each]
     if not points:

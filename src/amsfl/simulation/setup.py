@@ -13,7 +13,7 @@ from amsfl.data.class_weights import class_weights
 from amsfl.engines import losses, memory, models, task
 from amsfl.planning import planner
 from amsfl.planning.context import Desk, desk
-from amsfl.portable.network import check_rows, words
+from amsfl.portable.network import check_rows, vocabulary_size
 from amsfl.privacy import Ledger
 from amsfl.privacy.ledger import NOTHING
 from amsfl.schedule import Policy
@@ -247,7 +247,7 @@ def loss_of(config: RunConfig, dataset: Dataset, method: methods.Method) -> loss
 def _named_network(spec: str, dataset: Dataset, private: bool) -> models.Model:
     """The model of that name; how large features are is asked only where rows need not be kept private."""
     network = models.make(spec, dataset.x.shape[1], len(dataset.classes) or 1)
-    if words(network.layers):
+    if vocabulary_size(network.layers):
         for x in (dataset.x, *(x for x, _ in dataset.evals.values())):
             check_rows(network.layers, x)
         return network

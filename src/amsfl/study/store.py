@@ -23,7 +23,7 @@ READINGS = ("grad_sq", "diff_sq")  # enough for the drift of a client's gradient
 def create(where: Path, study: Study, dataset: Dataset, force: bool = False) -> StudyWriter:
     """Make or reopen a study's folder. One with other settings is left alone unless `force`."""
     fresh = manifest(study, dataset)
-    lock = folder.opened(where)
+    lock = folder.lock_folder(where)
     try:
         old = folder.check_free(where, (on_disk.SETTINGS, on_disk.TRIALS, on_disk.RUNNING), ["study"], True)
         if old is None:
@@ -44,7 +44,7 @@ def create(where: Path, study: Study, dataset: Dataset, force: bool = False) -> 
 
 def check_folder(where: Path, study: Study, dataset: Dataset, force: bool = False) -> None:
     """What `create` would refuse, said before a search whose outcome it does not depend on."""
-    lock = folder.opened(where)
+    lock = folder.lock_folder(where)
     try:
         old = folder.check_free(where, (on_disk.SETTINGS, on_disk.TRIALS), ["study"], True)
     finally:

@@ -11,7 +11,7 @@ from amsfl.core import UserError, need
 from amsfl.data import Dataset
 from amsfl.data.read_table import Frame
 from amsfl.engines.models import Model
-from amsfl.record import dumps, flat, locked, read_sealed, write_sealed
+from amsfl.record import dumps, flatten, locked, read_sealed, write_sealed
 from amsfl.settings.custom import brought, table_of
 from amsfl.settings.parse import OWN_OF_A_TRIAL
 from amsfl.simulation import CustomParts, Result, RunConfig, make_config, provenance, run_batch
@@ -140,7 +140,7 @@ def batches(runs: Sequence[Run]) -> Iterator[list[Run]]:
 def measured(result: Result) -> Row:
     """What a run came to, as a table's cells."""
     told = result.summary
-    scores = {key.replace("/", "_"): value for key, value in flat(told.metrics).items()}
+    scores = {key.replace("/", "_"): value for key, value in flatten(told.metrics).items()}
     return {
         "score": result.score,
         **scores,

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from amsfl.engines.models.layers import stored
-from amsfl.portable.network import Part
+from amsfl.portable.network import LayerSpec
 
 Params = Any
 
@@ -18,7 +18,9 @@ class Model(NamedTuple):
     name: str
     init: Callable[[jax.Array], Params]
     apply: Callable[[Params, jax.Array], jax.Array]
-    layers: tuple[Part, ...] = ()  # the same as data, so that others can run it; () for a network of your own
+    layers: tuple[
+        LayerSpec, ...
+    ] = ()  # the same as data, so that others can run it; () for a network of your own
     unit: float = 1.0  # what features are measured in: they are divided by it first
 
 

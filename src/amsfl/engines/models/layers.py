@@ -14,24 +14,24 @@ import jax.numpy as jnp
 from amsfl.engines.attention import attended, looked_up
 from amsfl.engines.convolution import convolved, kernels
 from amsfl.engines.dense import Layer, drawn, product
-from amsfl.portable.compute import CLOSE
-from amsfl.portable.network import Part, shapes
+from amsfl.portable.compute import VARIANCE_FLOOR
+from amsfl.portable.network import LayerSpec, shapes
 
 Params = tuple[Layer, ...]
 
 
-def numbers(parts: tuple[Part, ...]) -> int:
+def numbers(parts: tuple[LayerSpec, ...]) -> int:
     return sum(prod(shape) for shape in shapes(parts).values())
 
 
-def init(parts: tuple[Part, ...], key: jax.Array) -> Params:
+def init(parts: tuple[LayerSpec, ...], key: jax.Array) -> Params:
     named = [part for part in parts if part.name]
     keys = jax.random.split(key, len(named))
     flips = _flips(named)
     return tuple(_begun(*each) for each in zip(named, flips, keys, strict=True))
 
 
-def apply(parts: tuple[Part, ...], params: Params, x: jax.Array) -> jax.Array:
+def apply(parts: tuple[LayerSpec, ...], params: Params, x: jax.Array) -> jax.Array:
     layers = iter(zip(params, _flips([part for part in parts if part.name]), strict=True))
     kept = x
     for part in parts:
@@ -48,7 +48,7 @@ def apply(parts: tuple[Part, ...], params: Params, x: jax.Array) -> jax.Array:
     return x
 
 
-def stored(parts: tuple[Part, ...], params: Params) -> dict[str, Any]:
+def stored(parts: tuple[LayerSpec, ...], params: Params) -> dict[str, Any]:
     """The tensors by name in the shapes that others have them in."""
     found: dict[str, Any] = {}
     named = [part for part in parts if part.name]
@@ -66,12 +66,12 @@ def stored(parts: tuple[Part, ...], params: Params) -> dict[str, Any]:
     return found
 
 
-def _flips(named: list[Part]) -> list[bool]:
+def _flips(named: list[LayerSpec]) -> list[bool]:
     """Which weights lie as [outputs, inputs]; see dense.flips, of which this is the same for a perceptron."""
     return [len(named) == 1 or place > 0 for place in range(len(named))]
 
 
-def _begun(part: Part, flip: bool, key: jax.Array) -> Layer:
+def _begun(part: LayerSpec, flip: bool, key: jax.Array) -> Layer:
     if part.kind == "dense":
         weight, bias = drawn(part.inputs, part.outputs, key)
         return Layer(weight.T if flip else weight, bias)
@@ -84,28 +84,28 @@ def _begun(part: Part, flip: bool, key: jax.Array) -> Layer:
     return Layer(jnp.ones(part.inputs), jnp.zeros(part.inputs))
 
 
-def _image(part: Part, _: Any, x: jax.Array) -> jax.Array:
+def _image(part: LayerSpec, _: Any, x: jax.Array) -> jax.Array:
     maps = x.reshape(-1, part.outputs, part.inputs, part.inputs)
     return maps.transpose(0, 2, 3, 1)
 
 
-def _grouped(part: Part, layer: Layer, maps: jax.Array) -> jax.Array:
+def _grouped(part: LayerSpec, layer: Layer, maps: jax.Array) -> jax.Array:
     """Every group of channels of a row to mean 0 and variance 1; then a scale and a shift by channel."""
     groups = maps.reshape(len(maps), -1, part.many, part.inputs // part.many)
     away = groups - groups.mean((1, 3), keepdims=True)
-    away = away * jax.lax.rsqrt((away * away).mean((1, 3), keepdims=True) + CLOSE)
+    away = away * jax.lax.rsqrt((away * away).mean((1, 3), keepdims=True) + VARIANCE_FLOOR)
     found: jax.Array = away.reshape(maps.shape) * layer.weight + layer.bias
     return found
 
 
-def _levelled(part: Part, layer: Layer, x: jax.Array) -> jax.Array:
+def _levelled(part: LayerSpec, layer: Layer, x: jax.Array) -> jax.Array:
     away = x - x.mean(-1, keepdims=True)
-    away = away * jax.lax.rsqrt((away * away).mean(-1, keepdims=True) + CLOSE)
+    away = away * jax.lax.rsqrt((away * away).mean(-1, keepdims=True) + VARIANCE_FLOOR)
     found: jax.Array = away * layer.weight + layer.bias
     return found
 
 
-KINDS: dict[str, Callable[[Part, Any, jax.Array], jax.Array]] = {
+KINDS: dict[str, Callable[[LayerSpec, Any, jax.Array], jax.Array]] = {
     "relu": lambda part, _, x: jax.nn.relu(x),
     "image": _image,
     "conv": lambda part, layer, x: convolved(layer, x, part.stride),

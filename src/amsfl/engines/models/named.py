@@ -11,7 +11,7 @@ from amsfl.engines.dense import Layer, perceptron
 from amsfl.engines.models import layers
 from amsfl.engines.models.base import Model
 from amsfl.portable import network
-from amsfl.portable.network import Part
+from amsfl.portable.network import LayerSpec
 
 LAYERS, WIDTH, NUMBERS = 32, 100_000, 200_000_000  # the most that a model by name may have of each
 STAGES = 5  # of resnet, each twice as wide
@@ -63,12 +63,12 @@ def mlp(name: str, sizes: tuple[int, ...]) -> Model:
     return Model(name, init, perceptron, parts)
 
 
-def _of(name: str, parts: tuple[Part, ...]) -> Model:
+def _of(name: str, parts: tuple[LayerSpec, ...]) -> Model:
     _check(name, parts)
     return Model(name, partial(layers.init, parts), partial(layers.apply, parts), parts)
 
 
-def _check(spec: str, parts: tuple[Part, ...]) -> None:
+def _check(spec: str, parts: tuple[LayerSpec, ...]) -> None:
     many = layers.numbers(parts)
     if many > NUMBERS:
         raise UserError(f"Model {spec!r} has {many:,} numbers, more than {NUMBERS:,}; make layers smaller.")

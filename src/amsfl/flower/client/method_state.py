@@ -17,7 +17,7 @@ from safetensors.numpy import save as save_tensors
 
 from amsfl.flower.messages import Order, Vector, arrays, pack_arrays, scalars
 from amsfl.record.disk import make_folder, safe_name, write_atomically
-from amsfl.record.fingerprint import of_arrays
+from amsfl.record.fingerprint import checksum_arrays
 
 NEVER = -1
 
@@ -57,7 +57,7 @@ def save(context: Context, order: Order, before: Vector, after: Vector) -> None:
     if path and after.size:
         make_folder(path.parent)
         parts = {"accepted": np.ascontiguousarray(before), "latest": np.ascontiguousarray(after)}
-        notes = {key: str(value) for key, value in fields.items()} | {"crc": of_arrays(*parts.values())}
+        notes = {key: str(value) for key, value in fields.items()} | {"crc": checksum_arrays(*parts.values())}
         write_atomically(path, save_tensors(parts, notes), 0o600)  # as near to the rows as a gradient is
 
 
@@ -74,7 +74,7 @@ def _read(path: Path, run: str) -> StoredState | None:
         with safe_open(path, "numpy") as file:
             notes = file.metadata()
             parts = {name: file.get_tensor(name) for name in ("accepted", "latest")}
-        if notes["crc"] != of_arrays(parts["accepted"], parts["latest"]):
+        if notes["crc"] != checksum_arrays(parts["accepted"], parts["latest"]):
             return None
         return StoredState(run, int(notes["settled"]), int(notes["pending"]), **parts)
     except (OSError, SafetensorError, KeyError, ValueError, TypeError):

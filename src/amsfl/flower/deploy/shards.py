@@ -11,7 +11,7 @@ from amsfl import data
 from amsfl.core import UserError
 from amsfl.core import score as score_of
 from amsfl.core.scores import usual
-from amsfl.data import Amount, Dataset
+from amsfl.data import Dataset, LabelScale
 from amsfl.data.preprocessing import Recipe
 from amsfl.flower import regression_scores
 from amsfl.flower.client.jax_client import Shard, program
@@ -19,7 +19,7 @@ from amsfl.flower.messages import Buffers, Vector
 from amsfl.flower.server.best_model import NetworkDescription
 from amsfl.portable import PortableModel
 from amsfl.record import from_plain, read_sealed, write_sealed
-from amsfl.record.fingerprint import of_arrays
+from amsfl.record.fingerprint import checksum_arrays
 from amsfl.simulation import CustomParts, Training
 from amsfl.simulation.setup import client_names, load_data, method_of, scheme
 
@@ -78,7 +78,7 @@ def checksum(folder: Path) -> str:
     for path in sorted(folder.glob("*.npz")):
         with np.load(path, allow_pickle=False) as file:
             parts += [file[name] for name in sorted(file.files)]
-    return of_arrays(*parts)
+    return checksum_arrays(*parts)
 
 
 def own_shard(context: Context) -> Shard:
@@ -135,7 +135,7 @@ def form(folder: Path, model: str) -> NetworkDescription | None:
     said = read_sealed(folder / FORM, "deal the data again.")
     network = program(model, len(said["features"]), len(said["classes"]), None)
     recipe = None if said["recipe"] is None else from_plain(Recipe, said["recipe"])
-    amount = None if said["amount"] is None else from_plain(Amount, said["amount"])
+    amount = None if said["amount"] is None else from_plain(LabelScale, said["amount"])
     classes, features = (tuple(said[name]) for name in ("classes", "features"))
     like = PortableModel(network.layers, {}, classes, features, recipe, amount=amount)
     return NetworkDescription(like, network.tensors)

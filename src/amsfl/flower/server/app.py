@@ -16,7 +16,7 @@ from amsfl.flower.server.best_model import NetworkDescription
 from amsfl.flower.server.server import FlowerServer
 from amsfl.flower.server.server_state import Evaluate, ServerState, deciding_split
 from amsfl.record import RoundRecord, read_manifest
-from amsfl.record.fingerprint import settings_now
+from amsfl.record.fingerprint import merge_settings
 from amsfl.settings.custom import brought
 from amsfl.settings.definitions import Simulation
 from amsfl.simulation import ServeConfig, serve_config
@@ -100,7 +100,7 @@ def resumed(where: Path, asked: Mapping[str, Any]) -> ServeConfig:
     """The settings that the folder's run began with, and how long it is to go on now."""
     checked = serve_config({key: value for key, value in asked.items() if value is not None})
     given = {key: value for key, value in checked.model_dump().items() if key in checked.model_fields_set}
-    return serve_config(settings_now(read_manifest(where, "flower"), given))
+    return serve_config(merge_settings(read_manifest(where, "flower"), given))
 
 
 def merged(defaults: Mapping[str, Any], run_config: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from amsfl.flower.messages import Buffers, TensorSpec, Vector
 from amsfl.flower.server.server_state import ServerState, deciding_split
 from amsfl.methods import Method
 from amsfl.portable import PortableModel
-from amsfl.portable.model import files as model_files
+from amsfl.portable.model import folder_files as model_files
 from amsfl.record import Summary
 from amsfl.simulation import ServeConfig, best_round
 

@@ -204,7 +204,7 @@ class FlowerServer:
         state.status = "finished" if state.round >= self.config.last_round else "running"
         if self.writer:
             self.writer.change(self.config.model_dump(), {}, state.round)
-            self.writer.reopen_end()
+            self.writer.remove_summary()
         if state.status == "running":
             self.registration.regather(state.clients)
         return state, records

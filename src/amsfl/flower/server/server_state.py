@@ -102,7 +102,7 @@ def save(writer: RunWriter, state: ServerState) -> None:
 def load(writer: RunWriter) -> tuple[ServerState | None, list[RoundRecord]]:
     """The standing of the last finished round; the record is cut back to it."""
     point = writer.last_checkpoint()
-    records = writer.go_on(point)
+    records = writer.rewind(point)
     if point is None:
         return None, records
     rest = point.host["flower"]

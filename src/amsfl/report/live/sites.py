@@ -6,7 +6,7 @@ from typing import Any
 from amsfl.record import Manifest
 from amsfl.report.live.track import Latest, about
 from amsfl.report.measure.text import distinct, shown
-from amsfl.schedule import WORDS
+from amsfl.schedule import REASON_TEXTS
 
 ROWS = 500  # sites that a page has room for
 
@@ -50,7 +50,7 @@ def _of(column: Any, nth: int | None) -> float | None:
 
 def _why(reasons: Any, nth: int | None) -> str:
     reason = _of(reasons, nth)
-    return "" if reason is None else WORDS.get(str(reason), str(reason))
+    return "" if reason is None else REASON_TEXTS.get(str(reason), str(reason))
 
 
 def _trouble(nth: int | None, asked: bool, refused: str) -> str:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from amsfl.record.timeline import AWAY, LOST, STALE, WORKED, Span, spans, told
+from amsfl.record.timeline import AWAY, LOST, STALE, WORKED, Span, has_times, spans
 from amsfl.report.measure import clients as each_client
 from amsfl.report.measure.read import Series, Trial
 from amsfl.report.measure.stats import Estimate, estimate
@@ -26,7 +26,7 @@ class Shares(NamedTuple):
 
 
 def known(series: Series) -> bool:
-    return all(told(each) for trial in series.trials for each in trial.rounds) and bool(series.trials)
+    return all(has_times(each) for trial in series.trials for each in trial.rounds) and bool(series.trials)
 
 
 def of(series: Series, trial: Trial, clock: str) -> list[Span]:

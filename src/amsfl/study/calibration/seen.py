@@ -15,7 +15,7 @@ import numpy as np
 from amsfl.clock import RoundEnd
 from amsfl.core import UserError
 from amsfl.record import RoundRecord, RunRecord, read_run
-from amsfl.record.timeline import GONE, absent, at_work, spans
+from amsfl.record.timeline import GONE, absent, group_by_client, spans
 from amsfl.settings.round_ends import round_end_on_record
 
 LATE = "late"  # how the reasons begin of those who were slow
@@ -133,7 +133,7 @@ def _failed(each: RoundRecord, real: bool) -> list[int]:
 
 def _away(rounds: Sequence[RoundRecord], clients: int) -> list[list[int]]:
     """Of each round: who was not there, as far as that can be told (record/timeline.py)."""
-    busy = at_work(spans([each for each in rounds if each.started], 0))
+    busy = group_by_client(spans([each for each in rounds if each.started], 0))
     return [sorted(absent(each, clients, busy)) for each in rounds]
 
 
