@@ -7,7 +7,7 @@ import pytest
 
 from amsfl import methods
 from amsfl.data import load, partition
-from amsfl.engines import client_program, devices, kernel, losses, models, products, task
+from amsfl.engines import client_program, devices, kernel, losses, models, task
 from amsfl.engines.job import Job, Rows
 from amsfl.engines.numbers import numbers_of, with_numbers
 from amsfl.methods import Arithmetic, Method
@@ -97,7 +97,6 @@ def test_a_gpu_can_have_it(digits, name, monkeypatch):
         lambda one: jax.vmap(client_program.program(job, one, BATCH, one.facts.readings, True).whole, axes),
     )
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    monkeypatch.setattr(products, "library", lambda: None)
     shapes = jax.tree.map(lambda part: jax.ShapeDtypeStruct(part.shape, part.dtype), told)
     text = (
         jax.jit(run)

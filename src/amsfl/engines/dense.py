@@ -1,9 +1,9 @@
 """Dense layers whose gradients are products that the CPU is good at.
 
-The gradient of x W is x' d: a product with its left side turned, for which XLA has no fast kernel on the
-CPU (twice the time of x W itself, a third of a client step). Turned beforehand (products.py), at the cost of
-one small copy, all products of a step take the fast one: a client step of job A of benchmarks/ takes 0.81 of
-the time, one of job B 0.75. Those of large layers are a BLAS's, which copies nothing.
+The gradient of x W is x' d: a product with its left side transposed, for which XLA has no fast kernel on the
+CPU (twice the time of x W itself, a third of a client step). Transposed beforehand, at the cost of one small
+copy, all products of a step take the fast one: a client step of job A of benchmarks/ takes 0.81 of the time,
+one of job B 0.75.
 """
 
 from collections.abc import Sequence
@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-
-from amsfl.engines.products import times
 
 
 class Layer(NamedTuple):
@@ -52,22 +50,34 @@ def perceptron(layers: tuple[Layer, ...], x: jax.Array) -> jax.Array:
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
 def product(x: jax.Array, weight: jax.Array, flipped: bool) -> jax.Array:
     """x W, with W [inputs, outputs] or flipped; its gradients are d W' and x' d."""
-    return times(x, weight, turn_b=flipped, layer=weight.size)
+    return times(x, weight, turn_b=flipped)
 
 
 def _forward(x: jax.Array, weight: jax.Array, flipped: bool) -> tuple[jax.Array, Any]:
-    return times(x, weight, turn_b=flipped, layer=weight.size), (x, weight)
+    return times(x, weight, turn_b=flipped), (x, weight)
 
 
 def _backward(flipped: bool, kept: Any, d: jax.Array) -> tuple[jax.Array, jax.Array]:
     x, weight = kept
-    return times(d, weight, turn_b=not flipped, layer=weight.size), turned_product(x, d, flipped)
+    return times(d, weight, turn_b=not flipped), turned_product(x, d, flipped)
 
 
 def turned_product(x: jax.Array, d: jax.Array, flipped: bool) -> jax.Array:
     """x' d, the gradient of W, or flipped as W is."""
     sides = (d, x) if flipped else (x, d)
-    return times(*sides, turn_a=True, layer=x.shape[1] * d.shape[1])
+    return times(*sides, turn_a=True)
 
 
 product.defvjp(_forward, _backward)
+
+
+def times(a: jax.Array, b: jax.Array, turn_a: bool = False, turn_b: bool = False) -> jax.Array:
+    """a b of two matrices, with a or b or both transposed."""
+    if turn_a and not turn_b and a.size > b.size + a.shape[1] * b.shape[1] and jax.default_backend() == "cpu":
+        return _laid_out(_laid_out(b.T) @ a).T  # the other side and the product are less to transpose
+    return (_laid_out(a.T) if turn_a else a) @ (b.T if turn_b else b)
+
+
+def _laid_out(side: jax.Array) -> jax.Array:
+    """As rows in memory on the CPU; elsewhere products take a transposed side as it is."""
+    return jax.lax.optimization_barrier(side) if jax.default_backend() == "cpu" else side

@@ -11,7 +11,7 @@ import numpy as np
 from amsfl import clock
 from amsfl.core.version import VERSION
 from amsfl.data import Dataset
-from amsfl.engines import Scores, devices, metrics, products
+from amsfl.engines import Scores, devices, metrics
 from amsfl.engines.contract import Errors
 from amsfl.methods import Method
 from amsfl.record import Manifest, MethodFacts
@@ -95,9 +95,6 @@ def machine(parts: Parts, first: Any) -> dict[str, Any]:
         mesh, shared = devices.mesh(), parts.config.shard_model > 1
         found |= {"device": mesh.devices.flat[0].device_kind, "devices": int(mesh.devices.size)}
         found |= {"devices that share a model": parts.config.shard_model} if shared else {}
-        one = parts.task.dtype == np.float32 and not shared
-        blas = products.named(parts.task.model.layers) if one else None
-        found |= {"products": blas} if blas else {}
         found |= {"kernels": True} if getattr(parts.engine, "kernels", False) else {}
     return found
 
