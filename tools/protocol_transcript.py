@@ -65,7 +65,7 @@ def transcript() -> str:
     grid = Overheard(numpy_client(client), [{"partition-id": 0}, {"partition-id": 1}])
     settings = {"method": "amsfl", "policy": "fixed", "steps": 2, "clients": 2, "rounds": 2, "poll": 0.01}
     with contextlib.redirect_stdout(io.StringIO()):
-        serve(grid, settings | {"deadline": 60.0})
+        serve(grid, settings | {"give_up": 60.0})
     hello = next(pair for pair in grid.heard if "ask" in pair[0].content and pair[0].content["ask"]["model"])
     trained = [pair for pair in grid.heard if "order" in pair[0].content][2:]
     lines = told("query to client 0", hello[0].content) + told("its reply", hello[1].content)

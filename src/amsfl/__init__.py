@@ -4,8 +4,8 @@
 
     result = amsfl.run(method="amsfl", data="digits", rounds=30)
 
-run, run_batch, sweep and resume train; Dataset, Model, Method and Policy are what may be your own; a Result
-is what a run leaves. Settings: docs/settings.md.
+run, run_batch, sweep and resume train; Dataset, Model, Method, Policy and RoundEnd are what may be your
+own; a Result is what a run leaves. Settings: docs/settings.md.
 """
 
 from importlib import import_module
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from amsfl.core.version import VERSION as __version__
 
 if TYPE_CHECKING:
+    from amsfl.clock import RoundEnd
     from amsfl.data import Dataset
     from amsfl.engines.models import Model
     from amsfl.methods import Arithmetic, Cost, Facts, Method
@@ -33,6 +34,7 @@ __all__ = [
     "Model",
     "Policy",
     "Result",
+    "RoundEnd",
     "__version__",
     "resume",
     "run",
@@ -50,6 +52,7 @@ _HOMES = {
     "Method": "amsfl.methods",
     "Model": "amsfl.engines.models",
     "Policy": "amsfl.schedule",
+    "RoundEnd": "amsfl.clock",
     "sweep": "amsfl.study.sweep",
 } | dict.fromkeys(("Result", "resume", "run", "run_batch"), "amsfl.simulation")
 

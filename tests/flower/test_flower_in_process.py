@@ -244,9 +244,9 @@ class Lagging(InProcessGrid):
 
 
 def test_a_late_client_is_left_out_counted_and_comes_back_with_the_right_state() -> None:
-    settings = {**QUICK, "method": "scaffold", "rounds": 5, "deadline": 5.0}
+    settings = {**QUICK, "method": "scaffold", "rounds": 5, "give_up": 5.0}
     grid = Lagging(CLIENT, NODES)
-    server_settings = {**settings, "deadline": 0.3}
+    server_settings = {**settings, "give_up": 0.3}
     state, records = serve(grid, server_settings, start=TASK.start()[0], plan_by=fixed_table())
     cohorts = [record.cohort for record in records]
     assert cohorts[0] == cohorts[1] == [0, 1] and cohorts[-1] == [0, 1, 2]

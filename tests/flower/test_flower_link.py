@@ -44,7 +44,7 @@ def until(done: Any, running: Federation, seconds: float = 180) -> None:
 @pytest.mark.slow
 def test_a_superlink_that_is_killed_comes_back_and_the_run_goes_on(tmp_path: Path) -> None:
     out, shards = tmp_path / "run", deal(serve_config(SETTINGS), tmp_path / "shards")
-    common = {**SETTINGS, "out": str(out), "shards": str(tmp_path / "shards"), "deadline": 60.0}
+    common = {**SETTINGS, "out": str(out), "shards": str(tmp_path / "shards"), "give_up": 60.0}
     write_app(tmp_path / "first", {**common, "rounds": 1000})
     write_app(tmp_path / "second", {**common, "rounds": 1000, "resume": True})
     with loopback(tmp_path / "flower", database=tmp_path / "superlink.db") as running:

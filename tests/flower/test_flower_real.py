@@ -42,7 +42,7 @@ folder = ""
 out = ""
 resume = false
 rounds = 1
-deadline = 60.0
+give-up = 60.0
 """
 PROJECT = project("trial", "app:server", "app:client", CONFIG)
 
@@ -163,7 +163,7 @@ def main(grid, context):
     shared, servers = Locked(grid), {}
     for name in [name for name in methods.METHODS.table if not name.startswith("amsfl-")]:
         rounds = 2 if name == "scaffold" else 1
-        settings = {"method": name, "clients": 3, "rounds": rounds, "batch": BATCH, "deadline": 300.0}
+        settings = {"method": name, "clients": 3, "rounds": rounds, "batch": BATCH, "give_up": 300.0}
         settings["round_end"] = "all"
         out = Path(context.run_config["out"]) / name
         servers[name] = Server(shared, serve_config(settings), None, start, planner, out, say)
@@ -288,7 +288,7 @@ def test_poison_a_stopped_node_a_dead_node_and_a_killed_server(stage: tuple[Fede
     done = [record for name in names() for record in records(where / "methods" / name)]
     usual = max(record.seconds["makespan"] for record in done) / len(done)
     deadline = float(np.clip(6 + 3 * usual, 8, 60))
-    settings = {"scene": "faults", "deadline": deadline}
+    settings = {"scene": "faults", "give-up": deadline}
     run = launch(running, where, "faults", **settings, rounds=100)  # ended long before
 
     # rounds 2 to 4: client 1 sends NaN, a wrong shape, an old round. Meanwhile node 2 stops.

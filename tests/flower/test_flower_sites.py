@@ -389,7 +389,7 @@ class Clocked(InProcessGrid):
 
 
 SLOW = {"slowdown": [1.0, 1.0, 40.0], "step-seconds": [0.1] * 3}
-UNEQUAL = {**SETTINGS, "method": "amsfl", "rounds": 6, "deadline": 45.0, "poll": 0.2, "patience": 600.0}
+UNEQUAL = {**SETTINGS, "method": "amsfl", "rounds": 6, "give_up": 45.0, "poll": 0.2, "patience": 600.0}
 UNEQUAL["batch"] = 1  # three passes over the rows are no bound here
 
 
@@ -438,7 +438,8 @@ def test_a_late_reply_teaches_what_its_client_costs(monkeypatch: pytest.MonkeyPa
 
 def test_a_quorum_ends_a_round_and_the_rest_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = {"slowdown": [1.0, 1.0, 100.0], "step-seconds": [0.1] * 3}
-    settings = {**UNEQUAL, "method": "fedavg", "steps": 2, "quorum": 0.6, "rounds": 2}
+    quorum = {"round_end": "quorum:0.6", "late": "drop"}
+    settings = {**UNEQUAL, "method": "fedavg", "steps": 2, "rounds": 2, **quorum}
     _, records = serve(Clocked(monkeypatch, CLIENT, nodes(3, **slow)), settings)
     assert [record.cohort for record in records] == [[0, 1]] * 2
     assert all(record.round_seconds["makespan"] < 5 for record in records)
@@ -453,7 +454,7 @@ def test_scoring_takes_as_long_as_it_was_seen_to_take(monkeypatch: pytest.Monkey
                 self.local += 50.0
             return super().answer(message)
 
-    settings = {**UNEQUAL, "method": "fedavg", "evaluate_clients": 1, "rounds": 3, "deadline": None}
+    settings = {**UNEQUAL, "method": "fedavg", "evaluate_clients": 1, "rounds": 3, "give_up": ""}
     state, records = serve(Thorough(monkeypatch, CLIENT, nodes(3)), settings)
     assert [record.cohort for record in records] == [[0, 1, 2]] * 3
     assert all(record.metrics["clients"]["rows"] == 60 for record in records)

@@ -36,7 +36,7 @@ def ours(context: Any) -> NumpyTrainer:
 
 
 def run(app: Any, method: str, **more: Any) -> tuple[Any, list[RoundRecord]]:
-    settings = {"method": method, "clients": 3, "rounds": 4, "poll": 0.01, "deadline": 60.0, **more}
+    settings = {"method": method, "clients": 3, "rounds": 4, "poll": 0.01, "give_up": 60.0, **more}
     settings |= {} if methods.make(method).facts.own_rate else {"lr": 0.3}
     settings |= {"policy": "fixed", "steps": 3}
     return serve(InProcessGrid(app, NODES), settings)

@@ -20,6 +20,7 @@ from amsfl.schedule import Policy
 from amsfl.settings.definitions import ROUNDS_TO_TARGET, RunConfig, ServeConfig, Serving, Simulation, Training
 from amsfl.settings.keywords import RunKeywords, ServeKeywords
 from amsfl.settings.remarks import remarks
+from amsfl.settings.round_ends import chosen_round_end
 from amsfl.simulation import CustomParts, make_config, serve_config
 from amsfl.study.settings import ELSEWHERE, FOR_ALL
 
@@ -86,8 +87,8 @@ def test_studies_leave_out_what_they_set_themselves():
 
 
 def test_settings_of_another_group_are_refused():
-    with pytest.raises(UserError, match="'deadline' is about real clients, and this is a simulation"):
-        make_config({"deadline": 3.0})
+    with pytest.raises(UserError, match="'give_up' is about real clients, and this is a simulation"):
+        make_config({"give_up": 3.0})
     with pytest.raises(UserError, match="'engine' is about simulations, and here real clients train"):
         serve_config({"engine": "loop"})
     for key, value in {"loss": "absolute", "class_weights": "balanced"}.items():
@@ -134,7 +135,7 @@ def test_steps_beyond_a_thousand_are_run():
 def remarked(settings):
     config = make_config(settings)
     method = make(config.method, config.options)
-    return list(remarks(config, method, policy_of(config, method), 5))
+    return list(remarks(config, method, policy_of(config, method), 5, chosen_round_end(config, method, 5)))
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,26 @@
 """Virtual time: how fast clients are, and what a round costs."""
 
+from amsfl.clock.arrival_groups import ArrivalGroup
 from amsfl.clock.conditions import Weather, weather
 from amsfl.clock.profile import BUILT_IN, Profile, profile, read_profile
-from amsfl.clock.round_end import RoundEnd, round_end, staleness
+from amsfl.clock.round_end import ROUND_ENDS, RoundEnd, Waiting, results_taken, round_end
 from amsfl.clock.round_time import CLOCKS, Costs, Work, check_clock, client_seconds, costs, round_seconds
 from amsfl.clock.sites import COLUMNS, Sites, read_sites
 from amsfl.clock.spending import Account, spent
+from amsfl.clock.staleness import staleness
 
 __all__ = [
     "BUILT_IN",
     "CLOCKS",
     "COLUMNS",
+    "ROUND_ENDS",
     "Account",
+    "ArrivalGroup",
     "Costs",
     "Profile",
     "RoundEnd",
     "Sites",
+    "Waiting",
     "Weather",
     "Work",
     "check_clock",
@@ -24,6 +29,7 @@ __all__ = [
     "profile",
     "read_profile",
     "read_sites",
+    "results_taken",
     "round_end",
     "round_seconds",
     "spent",

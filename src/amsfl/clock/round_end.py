@@ -1,111 +1,209 @@
-"""How a round ends, and what an upload that comes late is worth: two settings, read once."""
+"""When the server moves on, as one object: the only thing that a server asks, simulated or real.
+
+A kind is a function of its numbers that returns a RoundEnd, and one line in ROUND_ENDS. A package adds one
+under the entry point `amsfl.round_ends`; a user names one as `module:attribute` or passes the object.
+"""
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
 
-from amsfl.core import UserError, nearest
+import numpy as np
 
-Worth = Callable[[float], float]
+from amsfl.clock.arrival_groups import ArrivalGroup, Join, fedcompass
+from amsfl.clock.staleness import Weight, sqrt
+from amsfl.core import Kind, UserError
+from amsfl.core.registry import spelled
 
-ENDS = ("all", "deadline", "quorum", "buffer", "groups")
-GROUPS = (0.2, 1.2)  # the least part of its steps that a client is cut to, and how late a group may be
-STALENESS = ("constant", "sqrt", "poly", "hinge")
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
+
+MANY = 10**9  # a cohort's size where nobody knows it yet
+UNGROUPED = 0  # the group of all who have no arrival group of their own
 
 
 class RoundEnd(NamedTuple):
-    """When the server moves on.
+    """When the server moves on, and what becomes of those who are late.
 
-    all: when everyone under way is in; deadline: so many `seconds` after it invited them; quorum: when
-    `enough` are in; buffer: the same, and clients start again at once, not when the server has moved;
-    groups: clients get the steps, at `least` so large a part of theirs, by which some of them arrive
-    together, and the server moves when such a group is in, or has taken `factor` of the time that it was to.
+    The server makes a new model, it *moves*, when at least one result has arrived and either `ready` says so
+    or the deadline has passed. It takes all results that have arrived, `size` at most, in the order of their
+    arrival. Times are seconds of the server's own clock.
+
+    name: as the setting spells it, as in quorum:3.
+    ready(arrived, expected, now, started): whether the server may move. `arrived` results wait to be taken,
+        `expected` clients are at work and have not answered, `started` is when the server invited clients
+        after its last move. Clients that failed or left are in neither number.
+    deadline(started, predicted): the time at which the server moves at the latest, None: there is none.
+        `predicted` is how many seconds the plan gives the slowest of the invited clients, None: unknown. If
+        nobody has arrived by then, it moves with the first who does.
+    overlap: clients start again as soon as they have answered. If not, the server invites a cohort after
+        each move, and again only if nobody is at work.
+    late: what becomes of clients that are at work when the server moves. stale: they go on, and their
+        results are taken by a later move. drop: their results are thrown away.
+    weight(age): the factor on a result that was computed from a model `age` moves old; 1 for age 0.
+    size: results that one move takes at most; the others wait for the next one. None: all.
+    join: gives a client that starts its steps and its arrival group (clock/arrival_groups.py). `ready` and
+        `deadline` are then asked for each group by itself, and results that arrive after their group's move
+        are taken by the next move, besides those of its group. None: everybody is one group.
     """
 
-    kind: str = "all"
-    enough: int = 0
-    seconds: float = math.inf
-    least: float = GROUPS[0]
-    factor: float = GROUPS[1]
+    name: str
+    ready: Callable[[int, int, float, float], bool]
+    deadline: Callable[[float, float | None], float | None] = lambda started, predicted: None
+    overlap: bool = False
+    late: Literal["drop", "stale"] = "stale"
+    weight: Weight = sqrt
+    size: int | None = None
+    join: Join | None = None
 
     @property
-    def asynchronous(self) -> bool:
-        """Whether clients start again before the server has moved with everybody's work."""
-        return self.kind in ("buffer", "groups")
+    def waits_for_all(self) -> bool:
+        """Whether every move takes exactly the cohort that was invited for it."""
+        one_missing = self.ready(MANY, 1, math.inf, 0.0)
+        return not (self.overlap or one_missing or self.deadline(0.0, 1.0) is not None)
 
 
-def round_end(text: str) -> RoundEnd:
-    """How a round ends, from `all`, `deadline:2.5`, `quorum:3`, `buffer:10` or `groups`.
+def all_in(arrived: int, expected: int, now: float, started: float) -> bool:
+    """Ready when nobody is at work any more.
 
     Args:
-        text: As the setting spells it.
+        arrived: Results that wait to be taken.
+        expected: Clients at work.
+        now: The time.
+        started: When the server last invited clients.
 
     Returns:
-        The kind and its number.
+        Whether the server may move.
     """
-    kind, _, argument = text.partition(":")
-    if kind not in ENDS:
-        raise UserError(f"Unknown round end {text!r}{nearest(kind, ENDS)}; as in deadline:2.5 or quorum:3.")
-    if kind == "all":
-        if argument:
-            raise UserError(f"Round end {text!r}: all takes no number; write all.")
-        return RoundEnd()
-    if kind == "groups":
-        return _groups(text, argument)
-    try:
-        number = float(argument)
-    except ValueError:
-        number = math.nan
-    if kind == "deadline":
-        if not 0 < number <= 1e9:
-            raise UserError(f"Round end {text!r}: write the seconds of a round, as in deadline:2.5.")
-        return RoundEnd(kind, seconds=number)
-    if not (1 <= number <= 1e6 and number == int(number)):
-        raise UserError(f"Round end {text!r}: write a number of clients, as in {kind}:3.")
-    return RoundEnd(kind, int(number))
+    return expected == 0
 
 
-def _groups(text: str, argument: str) -> RoundEnd:
-    try:
-        least, factor = (float(part) for part in argument.split(",")) if argument else GROUPS
-    except ValueError:
-        least = factor = math.nan
+def wait_for_all() -> RoundEnd:
+    return RoundEnd("all", all_in)
+
+
+def after_seconds(seconds: float) -> RoundEnd:
+    if not 0 < seconds <= 1e9:
+        raise UserError(f"A round of {seconds:g} seconds: write its seconds, as in --round-end deadline:2.5.")
+    return RoundEnd(f"deadline:{seconds:g}", all_in, lambda started, predicted: started + seconds)
+
+
+def quorum(clients: float, cohort: int = MANY) -> RoundEnd:
+    """When so many are in, or such a share of the cohort; or when nobody else is at work."""
+    share = 0 < clients < 1
+    wanted = math.ceil(clients * cohort) if share else _count("quorum", clients, cohort)
+    return RoundEnd(f"quorum:{clients:g}", lambda arrived, expected, *_: arrived >= wanted or expected == 0)
+
+
+def buffer(results: float | None = None, cohort: int = MANY) -> RoundEnd:
+    """When so many results are in; clients do not wait for the server. By default 10, or half a cohort."""
+    wanted = min(10, max(cohort // 2, 1)) if results is None else _count("buffer", results, cohort)
+    return RoundEnd(f"buffer:{wanted}", lambda arrived, *_: arrived >= wanted, overlap=True, size=wanted)
+
+
+def groups(least: float = 0.2, factor: float = 1.2, cohort: int = MANY) -> RoundEnd:
+    """When a group of clients that were to arrive together is in, or after `factor` times its planned time.
+
+    A client takes at `least` that share of its steps. Nobody waits for one whose speed is unknown.
+    """
     if not (0 < least <= 1 and 1 <= factor <= 1e6):
         raise UserError(
-            f"Round end {text!r}: write groups, or groups:0.2,1.2: the least part of its steps that a client "
-            "takes, and how many times as long as planned a group is waited for."
+            f"Round end 'groups:{least:g}/{factor:g}': write groups, or groups:0.2/1.2: the least share of "
+            "its steps that a client takes (above 0, at most 1), and how many times its planned seconds a "
+            "group is waited for (at least 1)."
         )
-    return RoundEnd("groups", least=least, factor=factor)
+
+    def deadline(started: float, predicted: float | None) -> float:
+        return started if predicted is None else started + factor * predicted
+
+    name = f"groups:{least:g}/{factor:g}"
+    return RoundEnd(name, all_in, deadline, overlap=True, size=cohort, join=fedcompass(least))
 
 
-def staleness(text: str) -> Worth:
-    """By how much an upload counts that is t moves of the server old; 1 where it is new.
+def _count(kind: str, number: float, cohort: int) -> int:
+    if not (1 <= number <= 1e6 and number == int(number)):
+        raise UserError(f"Round end '{kind}:{number:g}': write a number of clients, as in {kind}:3.")
+    if number > cohort:
+        raise UserError(
+            f"Round end '{kind}:{number:g}' waits for {number:g} clients, and {cohort} are under way at a "
+            "time; lower it, or raise --cohort."
+        )
+    return int(number)
 
-    constant: 1; sqrt: 1/sqrt(1+t) (FedBuff); poly:A: (1+t)^-A; hinge:A,B: 1 up to t = B, then 1/(A(t-B)+1)
-    (FedAsync).
+
+ROUND_ENDS: Kind[RoundEnd] = Kind(
+    "round end",
+    "round_ends",
+    RoundEnd,
+    {
+        "all": wait_for_all,
+        "deadline": after_seconds,
+        "quorum": quorum,
+        "buffer": buffer,
+        "groups": groups,
+    },
+)
+
+
+def round_end(text: str, cohort: int | None = None) -> RoundEnd:
+    """The round end of that name: `all`, `deadline:2.5`, `quorum:3`, `quorum:0.8`, `buffer:10`, `groups`,
+    `groups:0.2/1.2`, or a user's own `module:attribute`, with numbers behind a colon.
 
     Args:
         text: As the setting spells it.
+        cohort: How many clients are at work at a time, where that is known.
 
     Returns:
-        A function of t.
+        What both servers ask.
     """
-    kind, _, argument = text.partition(":")
-    if kind not in STALENESS:
-        raise UserError(f"Unknown staleness {text!r}{nearest(kind, STALENESS)}.")
-    wanted = {"poly": 1, "hinge": 2}.get(kind, 0)
-    try:
-        numbers = [float(part) for part in argument.split(",")] if argument else []
-    except ValueError:
-        numbers = []
-    if len(numbers) != wanted or not all(0 <= number <= 1e6 for number in numbers):
-        form = {"poly": "poly:0.5", "hinge": "hinge:10,4"}.get(kind, kind)
-        raise UserError(f"Staleness {text!r}: write {form}.")
-    if kind == "constant":
-        return lambda age: 1.0
-    if kind == "sqrt":
-        return lambda age: 1 / math.sqrt(1 + age)
-    if kind == "poly":
-        return lambda age: float((1 + age) ** -numbers[0])
-    slope, free = numbers
-    return lambda age: 1.0 if age <= free else 1 / (slope * (age - free) + 1)
+    [(name, numbers)] = spelled(text) if text.strip() and "," not in text else [(text, [])]
+    takes = ROUND_ENDS.settings(name)
+    wanted = [key for key in takes if key != "cohort"]
+    if len(numbers) > len(wanted):
+        raise UserError(f"Round end {text!r}: {name} takes {len(wanted) or 'no'} number(s).")
+    own = {"cohort": cohort} if "cohort" in takes and cohort is not None else {}
+    return ROUND_ENDS.make(name, dict(zip(wanted, numbers, strict=False)) | own)
+
+
+class Waiting(NamedTuple):
+    """What a server waits for: those who are in no group, and the open groups."""
+
+    started: float  # when the server invited clients after its last move
+    predicted: float | None = None  # seconds that the plan gives the slowest of them
+    groups: Mapping[int, ArrivalGroup] = {}
+
+    def deadlines(self, end: RoundEnd) -> list[float]:
+        """Of those in no group, and of every group."""
+        all_ = [end.deadline(self.started, self.predicted), *(each.latest for each in self.groups.values())]
+        return [each for each in all_ if each is not None]
+
+
+def results_taken(end: RoundEnd, waiting: Waiting, arrived: Ints, expected: Ints, now: float) -> Flags:
+    """Which of the results that have arrived the server moves with now; none: it goes on waiting.
+
+    Args:
+        end: The round end.
+        waiting: What the server waits for.
+        arrived: The group of each result that has arrived, in the order of arrival.
+        expected: The group of each client that is at work.
+        now: The time.
+
+    Returns:
+        A flag for each of `arrived`.
+    """
+    late: Flags = arrived != UNGROUPED  # to its group's move
+    if waiting.groups:
+        late &= ~np.isin(arrived, list(waiting.groups))
+    for name in sorted({*arrived[~late].tolist()}):
+        group = waiting.groups.get(name)
+        if group is None:
+            started, latest = waiting.started, end.deadline(waiting.started, waiting.predicted)
+        else:
+            started, latest = group.started, group.latest
+        mine = arrived == name
+        here, missing = int(np.count_nonzero(mine)), int(np.count_nonzero(expected == name))
+        if end.ready(here, missing, now, started) or (latest is not None and now >= latest):
+            late[np.flatnonzero(mine)[: end.size]] = True
+            return late
+    enough = late.any() and np.count_nonzero(late) >= max((end.size or 1) - 1, 1)
+    return late if enough else np.zeros(len(arrived), bool)

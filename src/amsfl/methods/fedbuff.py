@@ -14,7 +14,7 @@ def fedbuff(server_lr: float = 1.0) -> Method:
     Nguyen et al. 2022, arXiv 2106.06639, Algorithm 1, with their K = 10 and s(t) = 1/sqrt(1+t) by default;
     t counts the server's moves since the client began. Their server may have momentum (`server_optimizer`).
     """
-    return Method("fedbuff", tuned(arithmetic, server_lr), facts=Facts("FedBuff", round_end="buffer:10"))
+    return Method("fedbuff", tuned(arithmetic, server_lr), facts=Facts("FedBuff", round_end="buffer"))
 
 
 def arithmetic(server_lr: Number) -> Arithmetic:

@@ -16,8 +16,8 @@ from amsfl.record.sealed_text import checksum, dumps
 CHANGEABLE = (
     *("rounds", "seconds", "joules", "megabytes"),
     *("score", "target", "stop_at_target", "checkpoint_every", "data_dir", "shard_model"),
-    *("deadline", "poll", "norm_limit", "patience", "evaluate_clients"),
-    *("quorum", "evaluate_quorum", "keyed", "deadlines", "stop_after", "judge_by"),
+    *("give_up", "poll", "norm_limit", "patience", "evaluate_clients"),
+    *("evaluate_quorum", "keyed", "stop_after", "judge_by"),
 )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from amsfl.clock import RoundEnd
 from amsfl.core import Combine, Transmit, UserError
 from amsfl.data import Dataset, load_table
 from amsfl.data.column_types import column_options
@@ -26,6 +27,7 @@ class CustomParts(NamedTuple):
     policy: Policy | None = None
     combine: Combine | None = None
     transmit: Transmit | None = None
+    round_end: RoundEnd | None = None
 
     def names(self) -> dict[str, str]:
         """The settings that follow from what was brought.
@@ -71,7 +73,13 @@ def brought(
 ) -> tuple[CustomParts, dict[str, Any]]:
     """What among the settings is an object and no name, and the settings without it."""
     settings, own = table_of(settings, dataset)
-    kinds = {"method": Method, "policy": Policy, "combine": Combine, "transmit": Transmit}
+    kinds = {
+        "method": Method,
+        "policy": Policy,
+        "combine": Combine,
+        "transmit": Transmit,
+        "round_end": RoundEnd,
+    }
     objects = {key: settings[key] for key, kind in kinds.items() if isinstance(settings.get(key), kind)}
     rest = {key: value for key, value in settings.items() if key not in objects}
     for key in [*(OF_NAMED_DATA if own is not None else ()), *(("model",) if network else ())]:

@@ -7,9 +7,9 @@ Flags and their help, TOML files, Python keywords and docs/settings.md are made 
 from typing import Any, Literal
 from unicodedata import category
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
-from amsfl.clock import check_clock, round_end, staleness
+from amsfl.clock import check_clock, staleness
 from amsfl.core.scores import check_name, check_target
 
 ROUNDS = 50  # when nothing says when to stop
@@ -99,13 +99,18 @@ class Training(Settings):
     )
     round_end: str = Field(
         "auto",
-        description="when the server moves: all, deadline:2.5, quorum:3, buffer:10, groups; see docs/time.md",
+        description="when the server moves: all, deadline:2.5, quorum:3, quorum:0.8, buffer:10, groups; "
+        "see docs/time.md",
     )
-    late: Literal["stale", "drop"] = Field(
-        "stale", description="work that a deadline or quorum leaves behind: counts later, or is dropped"
+    late: Literal["auto", "stale", "drop"] = Field(
+        "auto",
+        description="work that a deadline or quorum leaves behind: is used later or dropped; "
+        "auto: as the round end says",
     )
     staleness: str = Field(
-        "sqrt", description="what an upload t moves old counts: constant, sqrt, poly:0.5, hinge:10,4"
+        "auto",
+        description="what an upload t moves old counts: constant, sqrt, poly:0.5, hinge:10/4; auto: as the "
+        "round end says",
     )
     rounds: int | None = Field(
         None,
@@ -198,17 +203,11 @@ class Training(Settings):
     def _target(cls, value: float | None, told: ValidationInfo) -> float | None:
         return None if value is None else check_target(told.data.get("score", ""), value)
 
-    @field_validator("round_end")
-    @classmethod
-    def _round_end(cls, value: str) -> str:
-        if value != "auto":
-            round_end(value)
-        return value
-
     @field_validator("staleness")
     @classmethod
     def _staleness(cls, value: str) -> str:
-        staleness(value)
+        if value != "auto":
+            staleness(value)
         return value
 
     @property
@@ -271,14 +270,10 @@ class Simulation(Settings):
 class Serving(Settings):
     """What only a server of real clients has to settle."""
 
-    deadline: float | None = Field(
-        None,
-        gt=0,
-        le=86400,
-        description="seconds a round waits; by default three times the plan, 30 at least",
-    )
-    deadlines: str = Field(
-        "", description="seconds that rounds wait, one after another, as in 600,120,60; the last one stays"
+    give_up: str = Field(
+        "",
+        description="seconds that a round waits for a client, as in 60, or 600,120,60 by round; "
+        "'': three times the plan",
     )
     poll: float = Field(0.2, gt=0, le=3600, description="seconds between two looks for replies")
     norm_limit: float = Field(
@@ -290,9 +285,6 @@ class Serving(Settings):
     evaluate_clients: int = Field(
         0, ge=0, description="every so many rounds clients score the model on their own test rows; 0: never"
     )
-    quorum: float = Field(
-        1.0, gt=0, le=1, description="share of a round's clients whose replies end it; the others are late"
-    )
     evaluate_quorum: float = Field(
         1.0, gt=0, le=1, description="share of the clients whose scores are waited for"
     )
@@ -300,22 +292,22 @@ class Serving(Settings):
         False, description="SuperNodes have registered keys: a client's name stays with its node for good"
     )
 
-    @field_validator("deadlines")
+    @field_validator("give_up", mode="before")
     @classmethod
-    def _deadlines(cls, value: str) -> str:
+    def _give_up(cls, value: Any) -> str:
+        text = f"{value:g}" if isinstance(value, int | float) else value or ""
         try:
-            good = all(0 < float(part) <= 86400 for part in value.split(",")) if value else True
-        except ValueError:
+            good = all(0 < float(part) <= 86400 for part in text.split(",")) if text else True
+        except (ValueError, AttributeError):
             good = False
         if not good:
-            raise ValueError("deadlines are seconds with commas between, as in 600,120,60, a day at most")
-        return value
+            raise ValueError("write seconds, as in 60 or 600,120,60, a day at most")
+        return str(text)
 
-    @model_validator(mode="after")
-    def _one_deadline(self) -> "Serving":
-        if self.deadlines and self.deadline is not None:
-            raise ValueError("a deadline and a schedule of deadlines: leave one of them out")
-        return self
+    def straggler_seconds(self, number: int) -> float | None:
+        """Seconds that round `number` waits for a client; None: nobody has set them."""
+        each = [float(part) for part in self.give_up.split(",") if part]
+        return each[min(number, len(each) - 1)] if each else None
 
 
 class RunConfig(Simulation, Training):

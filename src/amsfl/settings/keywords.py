@@ -65,11 +65,11 @@ class TrainingKeywords(TypedDict, total=False):
     clock: str
     """sum: clients of a round one after another; makespan: at once, the slowest counts"""
     round_end: str
-    """when the server moves: all, deadline:2.5, quorum:3, buffer:10, groups; see docs/time.md"""
-    late: Literal["stale", "drop"]
-    """work that a deadline or quorum leaves behind: counts later, or is dropped"""
+    """when the server moves: all, deadline:2.5, quorum:3, quorum:0.8, buffer:10, groups; see docs/time.md"""
+    late: Literal["auto", "stale", "drop"]
+    """work that a deadline or quorum leaves behind: is used later or dropped; auto: as the round end says"""
     staleness: str
-    """what an upload t moves old counts: constant, sqrt, poly:0.5, hinge:10,4"""
+    """what an upload t moves old counts: constant, sqrt, poly:0.5, hinge:10/4; auto: as the round end says"""
     rounds: int | None
     """stop after so many rounds; 50 if nothing else ends it"""
     seconds: float | None
@@ -148,10 +148,8 @@ class RunKeywords(TrainingKeywords, total=False):
 class ServeKeywords(TrainingKeywords, total=False):
     """All settings of a Flower server. Real clients work side by side, so its clock is makespan."""
 
-    deadline: float | None
-    """seconds a round waits; by default three times the plan, 30 at least"""
-    deadlines: str
-    """seconds that rounds wait, one after another, as in 600,120,60; the last one stays"""
+    give_up: str
+    """seconds that a round waits for a client, as in 60, or 600,120,60 by round; '': three times the plan"""
     poll: float
     """seconds between two looks for replies"""
     norm_limit: float
@@ -160,8 +158,6 @@ class ServeKeywords(TrainingKeywords, total=False):
     """seconds without one good reply after which the server gives up"""
     evaluate_clients: int
     """every so many rounds clients score the model on their own test rows; 0: never"""
-    quorum: float
-    """share of a round's clients whose replies end it; the others are late"""
     evaluate_quorum: float
     """share of the clients whose scores are waited for"""
     keyed: bool

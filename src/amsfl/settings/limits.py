@@ -33,14 +33,14 @@ def limits_of(
     given = {name: getattr(config, f"budget_{name}") for name in NAMES}
     found = {name: limit for name, limit in given.items() if limit is not None and policy.limited}
     for name, limit in found.items():
-        account, count = accounts[name], end.enough if end.asynchronous else cohort
+        account, count = accounts[name], end.size or cohort
         once = np.sort(account.per_step + account.per_round)[::-1][:count]
-        most = float(once[0] * count if end.asynchronous else once.sum())
+        most = float(once[0] * count if end.overlap else once.sum())
         if most > limit:
             raise UserError(
                 f"A round may spend {limit:g} {name}, and one step of each of its {count} clients can spend "
                 f"{most:.4g}; raise --budget-{name}, or have fewer clients in a round "
-                f"({'a smaller buffer:K' if end.asynchronous else '--cohort'})."
+                f"({'a smaller buffer:K' if end.overlap else '--cohort'})."
             )
     return found
 

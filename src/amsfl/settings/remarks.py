@@ -2,15 +2,21 @@
 
 from collections.abc import Iterator
 
-from amsfl.clock import Profile
+from amsfl.clock import Profile, RoundEnd
 from amsfl.methods import Method
 from amsfl.schedule import Policy
 from amsfl.settings.definitions import ROUNDS_TO_TARGET, RunConfig, ServeConfig, Training
 from amsfl.settings.limits import NAMES
+from amsfl.settings.round_ends import takes_older_work
 
 
 def remarks(
-    config: Training, method: Method, policy: Policy, clients: int, profile: Profile | None = None
+    config: Training,
+    method: Method,
+    policy: Policy,
+    clients: int,
+    end: RoundEnd,
+    profile: Profile | None = None,
 ) -> Iterator[str]:
     """A sentence for each; what was given is what the user set, not what stands by default.
 
@@ -37,22 +43,19 @@ def remarks(
         yield "Setting 'stop_at_target' has no effect: there is no target."
     if config.target is not None and config.rounds is None and config.last_round == ROUNDS_TO_TARGET:
         yield f"Without rounds or seconds this ends at the target, or after {ROUNDS_TO_TARGET:,} rounds."
-    ends = method.facts.round_end if config.round_end == "auto" else config.round_end
-    if config.round_end == "auto" and config.clock != "makespan" and ends != "all":
-        yield (
-            f"{method.title} waits for all: by the clock {config.clock!r} nobody is late. "
-            f"For rounds that end with {ends} add --clock makespan."
-        )
-        ends = "all"
-    if isinstance(config, ServeConfig) and ends == "groups":
-        yield f"{method.title} waits for all: its groups are planned in simulations only."
-        ends = "all"
-    for name, modes in (
-        ("late", ("deadline", "quorum")),
-        ("staleness", ("deadline", "quorum", "buffer", "groups")),
-    ):
-        if name in given and not ends.startswith(modes):
-            yield f"Setting {name!r} has no effect: rounds end with {ends}."
+    if config.round_end == "auto" and end.waits_for_all and method.facts.round_end != "all":
+        name = method.title
+        if isinstance(config, ServeConfig):
+            yield f"{name} waits for all: its groups are planned in simulations only."
+        else:
+            yield (
+                f"{name} waits for all: by the clock {config.clock!r} nobody is late. For rounds that end "
+                f"with {method.facts.round_end} add --clock makespan."
+            )
+    if "late" in given and (end.overlap or end.waits_for_all):
+        yield f"Setting 'late' has no effect: rounds end with {end.name}."
+    if "staleness" in given and not takes_older_work(end):
+        yield f"Setting 'staleness' has no effect: rounds end with {end.name}."
     unused = "" if profile is None else profile.unused(*(["epsilon"] if method.clip else []))
     if unused:
         yield unused

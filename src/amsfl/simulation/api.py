@@ -69,7 +69,7 @@ def run(
         if before:
             before(parts.data)
         clients = parts.task.shards.size.shape[1]
-        for line in remarks(config, parts.method, parts.policy, clients, parts.profiles[0]):
+        for line in remarks(config, parts.method, parts.policy, clients, parts.end, parts.profiles[0]):
             warnings.warn(line, Remark, stacklevel=2)
         for line in privacy_settings.remarks(
             config, parts.method, parts.ledgers[0], parts.task.shards.size[0]

@@ -51,8 +51,7 @@ def remember(parts: Parts, state: State, trial: int, flight: Flight, version: in
 def _begin(parts: Parts, state: State, trial: int, flight: Flight, jobs: Array) -> None:
     if not len(jobs):
         return
-    table = flight.table or _empty(parts, state)
-    flight.table = table
+    table = flight.table = _roomy_table(parts, flight.table, int(jobs["place"].max()) + 1)
     rows = {"anchor": state.anchor, "server": state.server, "step": state.step}
     for name, part in rows.items():
         row = np.asarray(part[trial])
@@ -61,15 +60,23 @@ def _begin(parts: Parts, state: State, trial: int, flight: Flight, jobs: Array) 
         table[name][jobs["place"]] = row
 
 
-def _empty(parts: Parts, state: State) -> dict[str, Array]:
-    """A table of all places: zeros."""
+def _roomy_table(parts: Parts, table: dict[str, Array], places: int) -> dict[str, Array]:
+    """The table with so many rows at least: a round end that bounds no move lets any number wait for one."""
+    if not table:
+        return _empty(parts, max(parts.places, places))
+    rows = len(table["anchor"])
+    return table if places <= rows else {key: _padded(part, 2 * places) for key, part in table.items()}
+
+
+def _empty(parts: Parts, places: int) -> dict[str, Array]:
+    """A table of so many places: zeros."""
     x, dtype = np.zeros(parts.task.dim, parts.task.dtype), parts.task.dtype
     server, client = parts.method.arithmetic.init(x)
     told = parts.method.sent_state(server, x)
     sent = parts.method.arithmetic.report(x, x, 1, 1.0, told, client)[0]
     shapes = {"anchor": x, "server": told, "step": x, **sent._asdict()}
     shapes["reading"] = np.zeros(len(Reading._fields))
-    return {key: np.zeros((parts.places, *np.shape(part)), dtype) for key, part in shapes.items()}
+    return {key: np.zeros((places, *np.shape(part)), dtype) for key, part in shapes.items()}
 
 
 def compute(
@@ -106,7 +113,7 @@ def compute(
 def _together(parts: Parts, state: State, flights: Mapping[int, Flight], turn: Mapping[int, Array]) -> None:
     jobs = joined(*turn.values())
     trial = np.repeat(list(turn), [len(mine) for mine in turn.values()])
-    room = roomy(len(jobs), len(parts.configs) * parts.places)
+    room = roomy(len(jobs), max(len(parts.configs) * parts.places, len(jobs)))
     unknown = np.isnan(jobs["lr"])
     lr = np.where(unknown, plausibility.doubt(parts.method.combine).opening, jobs["lr"])
     columns = (trial, jobs["client"], jobs["steps"], lr, ~unknown, jobs["number"])
@@ -155,7 +162,7 @@ def settle(
     uploads = []
     for job in jobs:
         sent = Upload(*(table[name][job["place"]] for name in CAME))
-        worth = dtype(parts.worth(int(version - job["version"])))
+        worth = dtype(parts.end.weight(int(version - job["version"])))
         began = table["anchor"][job["place"]] if job["version"] < version else None
         uploads.append(protocol.aged(method, sent, worth, anchor, began))
     clients = jobs["client"]

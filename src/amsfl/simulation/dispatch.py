@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from amsfl import clock, sampling
+from amsfl.clock.arrival_groups import ArrivalGroup, Starter
 from amsfl.planning import decisions
 from amsfl.planning.context import Asked, Decision, Memory
-from amsfl.schedule import fedcompass
 from amsfl.simulation import event_queue as queue
 from amsfl.simulation.event_queue import JOB, NOBODY, Flight
 from amsfl.simulation.setup import Parts
@@ -39,18 +39,20 @@ def invited(
         return NOBODY
     jobs, costs = np.zeros(len(who), JOB), parts.costs[trial]
     taken = {*queue.under_way(flight)["place"].tolist()}
-    free = (place for place in range(parts.places) if place not in taken)
+    free = (place for place in count() if place not in taken)
     jobs["client"], jobs["version"], jobs["started"] = who, version, started
     jobs["number"], jobs["place"] = queue.numbers(flight, who, version), list(islice(free, len(who)))
     # each by what its own seconds are worth, or to a meeting of its own
-    apart = parts.end.kind == "groups" or (parts.end.asynchronous and parts.policy.readings)
+    apart = parts.end.join is not None or (parts.end.overlap and parts.policy.readings)
     for some in np.split(jobs, len(who)) if apart else [jobs]:
         decision = ready or _decision(parts, trial, memory, flight, version, some["client"], allowed)
         some["steps"], some["lr"] = decision.steps, np.nan if decision.lr is None else decision.lr
         some["group"], some["nth"] = flight.groups, np.arange(len(some))
         flight.told[flight.groups] = decision.explain | {"predicted_seconds": decision.predicted_seconds}
         flight.groups += 1
-    if parts.end.kind == "groups":
+        flight.predicted = float(decision.predicted_seconds)
+    if parts.end.join is not None:
+        flight.predicted = None  # of those in no group: the first rounds of clients
         _sent_to_meet(parts, trial, flight, jobs)
     flight.count(jobs)
     if weather.calm:
@@ -62,26 +64,24 @@ def invited(
 
 
 def _sent_to_meet(parts: Parts, trial: int, flight: Flight, jobs: Array) -> None:
-    """Cut everybody's steps so that clients arrive together, fastest first; a client's first round is short,
-    and nobody waits for it."""
+    """Every client's steps and arrival group by the round end, fastest first."""
     said, end = parts.foes.costs(trial, parts.costs[trial]), parts.end
+    assert end.join is not None
     for place in np.argsort(said.step_seconds[jobs["client"]], kind="stable").tolist():
         who, most, now = (jobs[name][place].item() for name in ("client", "steps", "started"))
-        least = max(1, round(end.least * most))
-        if who not in flight.begun:
-            jobs["steps"][place] = least
-            continue
         step, comm = said.step_seconds[who].item(), said.comm_seconds[who].item()
-        client = fedcompass.ClientSpeed(step, comm, least, most)
-        steps, name = fedcompass.assign(client, now, flight.meetings)
+        client = Starter(step, comm, most, first=who not in flight.begun)
+        steps, name, waited_for = end.join(client, now, flight.meetings)
+        jobs["steps"][place] = steps
+        if not waited_for:
+            continue
         lasts, turn = client.seconds(steps), client.seconds(client.most)
-        own = jobs["group"][place].item()
         if name is None:
-            name, fresh = own, fedcompass.ArrivalGroup(now + lasts, now + end.factor * lasts, turn)
-            flight.meetings[name] = fresh
+            name = jobs["group"][place].item() + 1  # 0 is UNGROUPED
+            flight.meetings[name] = ArrivalGroup(now, now + lasts, end.deadline(now, lasts), turn)
         known = flight.meetings[name]
         flight.meetings[name] = known._replace(turn=min(known.turn, turn))
-        flight.meets[own], jobs["steps"][place] = name, steps
+        jobs["meets"][place] = name
 
 
 def _there(weather: clock.Weather, who: Array, now: float, waits: bool) -> tuple[Array, Any]:
@@ -105,7 +105,7 @@ def _decision(
     allowed: Array | None,
 ) -> Decision:
     """The plan for those who start; where it never changes and they start one by one, from everyone's."""
-    if allowed is not None or not (parts.end.asynchronous and parts.policy.constant):
+    if allowed is not None or not (parts.end.overlap and parts.policy.constant):
         return decide(parts, trial, memory, version, who, allowed)
     if flight.everyone is None:
         flight.everyone = decide(parts, trial, memory, version, np.arange(parts.weights.shape[1]))
@@ -145,7 +145,7 @@ def drawn(
     A whole cohort is a draw that depends on seed and version alone, so a resumed run draws the same; single
     places are filled by the stateless hash.
     """
-    clients, busy = parts.task.shards.size.shape[1], queue.busy(flight, parts.end)
+    clients, busy = parts.task.shards.size.shape[1], queue.busy(flight)
     if parts.method.guard is not None:
         some = by_chance(parts, seed, version)
         return some if len(some) else np.zeros(1, np.int64)  # one whose work will count nothing

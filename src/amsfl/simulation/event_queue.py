@@ -11,10 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from amsfl.clock import RoundEnd
+from amsfl.clock import ArrivalGroup, RoundEnd, Waiting, results_taken
 from amsfl.core import UserError
-from amsfl.schedule.fedcompass import ArrivalGroup
-from amsfl.simulation import arrival_groups
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -32,10 +30,11 @@ JOB = np.dtype(
         ("done", np.bool_),  # computed
         ("group", np.int64),  # of those who were invited with it, and its place among them
         ("nth", np.int64),
+        ("meets", np.int64),  # the arrival group that it is waited for with
     ]
 )
 NOBODY: Array = np.zeros(0, JOB)
-PAIRS = ("numbers", "told", "begun", "meets", "meetings")  # of a Flight: dicts whose keys are numbers
+PAIRS = ("numbers", "told", "begun", "meetings")  # of a Flight: dicts whose keys are numbers
 HOPELESS = 1_000  # clients in a row that came with nothing
 
 
@@ -53,8 +52,8 @@ class Flight:
     groups: int = 0
     begun: dict[int, int] = field(default_factory=dict)  # steps of every client that ever started
     everyone: Any = None  # all clients' steps, where they are planned once and for all
-    meets: dict[int, int] = field(default_factory=dict)  # by group: the meeting that a client is sent to
-    meetings: dict[int, ArrivalGroup] = field(default_factory=dict)  # those that the server still waits for
+    meetings: dict[int, ArrivalGroup] = field(default_factory=dict)  # that the server still waits for
+    predicted: float | None = None  # seconds that the plan gives the last who were invited
     table: dict[str, Array] = field(default_factory=dict)  # by place: what a job began from and came to
 
     def count(self, jobs: Array) -> None:
@@ -109,13 +108,13 @@ class Move(NamedTuple):
 Invite = Callable[[float], Array]
 
 
-def next_move(flight: Flight, now: float, version: int, end: RoundEnd, drop: bool, invite: Invite) -> Move:
+def next_move(flight: Flight, now: float, version: int, end: RoundEnd, invite: Invite) -> Move:
     """Let time go on until the server moves; `invite(now)` makes jobs of those who start at free places."""
     while not (chosen := _chosen(flight, now, end)).any():
         fresh = flight.invited != version
         if fresh:
             flight.opened, flight.invited = now, version
-        if fresh or end.asynchronous or not len(flight.jobs):
+        if fresh or end.overlap or not len(flight.jobs):
             flight.jobs = joined(flight.jobs, invite(now))
         now = _next_instant(flight, now, end)
         if len(flight.dropped) > HOPELESS and not len(flight.landed):
@@ -124,11 +123,11 @@ def next_move(flight: Flight, now: float, version: int, end: RoundEnd, drop: boo
                 "the profile's."
             )
     taken = _some(flight.landed, chosen)
-    late = flight.jobs[: len(flight.jobs) * (drop and not end.asynchronous)].copy()
+    late = (flight.jobs if end.late == "drop" else NOBODY).copy()
     late["arrives"] = now
     move = Move(in_order(taken), now, joined(flight.dropped, late))
     if flight.meetings:
-        over = arrival_groups.places(taken, flight.meets).tolist()
+        over = taken["meets"].tolist()
         flight.meetings = {name: each for name, each in flight.meetings.items() if name not in over}
     flight.landed, flight.dropped = _some(flight.landed, ~chosen), NOBODY
     flight.jobs = flight.jobs[len(late) :]
@@ -143,23 +142,11 @@ def _some(jobs: Array, chosen: Array) -> Array:
 
 def _chosen(flight: Flight, now: float, end: RoundEnd) -> Array:
     """Whose work of all that is in the server moves with now; nobody's: it waits."""
-    count = len(flight.landed)
-    if end.kind == "groups" and count:
-        return arrival_groups.taken(
-            flight.landed, flight.jobs, flight.meets, flight.meetings, now, end.enough
-        )
-    if end.kind == "buffer":
-        return np.arange(count) < (end.enough if count >= end.enough else 0)
-    return np.full(count, _ready(flight, now, end))
+    return results_taken(end, _waiting(flight), flight.landed["meets"], flight.jobs["meets"], now)
 
 
-def _ready(flight: Flight, now: float, end: RoundEnd) -> bool:
-    """Whether a round of clients who wait for the server is over; somebody must be in."""
-    if not len(flight.jobs):
-        return True
-    if end.kind == "quorum":
-        return len(flight.landed) >= end.enough
-    return end.kind == "deadline" and now >= flight.opened + end.seconds
+def _waiting(flight: Flight) -> Waiting:
+    return Waiting(flight.opened, flight.predicted, flight.meetings)
 
 
 def _next_instant(flight: Flight, now: float, end: RoundEnd) -> float:
@@ -167,22 +154,30 @@ def _next_instant(flight: Flight, now: float, end: RoundEnd) -> float:
 
     Of those who come at one moment the lower client is first, as a synchronous cohort is summed.
     """
-    if end.kind == "all":  # nothing happens until the last of them
+    if end.waits_for_all:  # nothing happens until the last of them
         flight.jobs, here = NOBODY, flight.jobs[flight.jobs["arrives"].argsort(kind="stable")]
         _land(flight, here)
         return float(here["arrives"][-1])
+    closing = min((each for each in _waiting(flight).deadlines(end) if each > now), default=np.inf)
+    flight.meetings = _still_open(flight, now)
     then = float(flight.jobs["arrives"].min())
-    closing = flight.opened + end.seconds
-    if end.kind == "groups":
-        closing = arrival_groups.closing(flight.meetings, now)
-        flight.meetings = arrival_groups.still_on(flight.landed, flight.meets, flight.meetings, now)
-    if (len(flight.landed) or end.kind == "groups") and now < closing < then:
+    if closing < then:
         return closing
     come = flight.jobs["arrives"] == then
     here = in_order(flight.jobs[come])
     flight.jobs = flight.jobs[~come]
     _land(flight, here)
     return then
+
+
+def _still_open(flight: Flight, now: float) -> dict[int, ArrivalGroup]:
+    """Groups whose time is not up, or of which somebody has arrived."""
+    here = {*flight.landed["meets"].tolist()} if flight.meetings else set()
+    return {
+        name: each
+        for name, each in flight.meetings.items()
+        if each.latest is None or each.latest > now or name in here
+    }
 
 
 def _land(flight: Flight, here: Array) -> None:
@@ -205,11 +200,11 @@ def joined(*parts: Array) -> Array:
     return np.concatenate([np.ascontiguousarray(part).view(f"V{JOB.itemsize}") for part in some]).view(JOB)
 
 
-def busy(flight: Flight, end: RoundEnd) -> Array:
-    """Clients that cannot start: under way, or at a meeting that is not over."""
-    if end.kind != "groups":
+def busy(flight: Flight) -> Array:
+    """Clients that cannot start: under way, or waiting for the others of their arrival group."""
+    if not flight.meetings:
         return np.asarray(flight.jobs["client"])
-    waits = ~arrival_groups.late(flight.landed, flight.meets, flight.meetings)
+    waits = np.isin(flight.landed["meets"], list(flight.meetings))
     return np.concatenate([flight.jobs["client"], flight.landed["client"][waits]])
 
 
@@ -230,11 +225,10 @@ def tidy(flight: Flight, version: int) -> None:
     """After a move: numbers below the server's own say nothing any more, nor do old reasons."""
     flight.numbers = {who: number for who, number in flight.numbers.items() if number >= version}
     if not len(flight.jobs) and not len(flight.landed):
-        flight.told, flight.meets = {}, {}
+        flight.told = {}
         return
     alive = set(under_way(flight)["group"].tolist())
     flight.told = {group: told for group, told in flight.told.items() if group in alive}
-    flight.meets = {group: where for group, where in flight.meets.items() if group in alive}
 
 
 def reasons(flight: Flight, jobs: Array) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def check(config: Training, method: methods.Method, policy: Policy, end: RoundEn
     if method.clip:
         check_settings(config)
         check_policy(policy)
-        if end.asynchronous:
+        if end.overlap:
             raise UserError(
                 "A server that waits for nobody would wait forever once clients have spent their privacy; "
                 "under privacy rounds end with all, a deadline or a quorum."
@@ -171,7 +171,7 @@ def check_clients(config: Training, method: methods.Method, policy: Policy, end:
             "whole clients private leave --combine and --extrapolation out."
         )
     away = isinstance(config, RunConfig) and config.availability != "always"
-    if end.kind != "all" or away:
+    if not end.waits_for_all or away:
         raise UserError(
             "Cohorts are drawn by chance alone, and nobody counts twice: to keep whole clients private, "
             "rounds end with all, and all clients are there (--availability always)."

@@ -216,7 +216,7 @@ def _record(
     readings = {name: part.tolist() for name, part in reading._asdict().items()} if taken else {}
     jobs, sent = move.jobs, len(move.jobs)
     ages = (trial.round - 1 - jobs["version"]).tolist()
-    calm = parts.end.kind == "all" and parts.weather[trial.index].calm
+    calm = parts.end.waits_for_all and parts.weather[trial.index].calm
     own = {} if calm else _timeline(move, ages)
     each = jobs["arrives"] - jobs["started"]
     if not own:  # the same but for rounding
@@ -226,7 +226,10 @@ def _record(
         account = parts.costs[trial.index].accounts["joules"]
         plan["client_joules"] = account.of(jobs["client"], jobs["steps"]).tolist()
     book = parts.ledgers[trial.index]
-    weights, worth = parts.weights[trial.index, jobs["client"]], {age: parts.worth(age) for age in set(ages)}
+    weights, worth = (
+        parts.weights[trial.index, jobs["client"]],
+        {age: parts.end.weight(age) for age in set(ages)},
+    )
     mix = counted(parts.method, weights, jobs["steps"])
     return RoundRecord(
         trial.round,

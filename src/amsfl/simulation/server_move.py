@@ -56,7 +56,7 @@ class Worked(NamedTuple):
 def agreed(parts: Parts, running: list[Trial]) -> dict[int, Decision]:
     """What trials decide for the round that they begin, all of them together; of those in which it is certain
     who begins it, and that they do so once: everybody is waited for and comes."""
-    sure = [t for t in running if parts.end.kind == "all" and parts.weather[t.index].calm]
+    sure = [t for t in running if parts.end.waits_for_all and parts.weather[t.index].calm]
     asked = []
     for trial in sure:
         allowed = allowance(parts, trial)
@@ -67,13 +67,13 @@ def agreed(parts: Parts, running: list[Trial]) -> dict[int, Decision]:
 
 
 def until_the_server_moves(parts: Parts, trial: Trial, ready: Decision | None = None) -> Move:
-    flight, drop = trial.flight, parts.config.late == "drop"
+    flight = trial.flight
 
     def invite(now: float) -> Any:
         allowed = allowance(parts, trial)
         return dispatch.invited(parts, trial.index, trial.memory, flight, trial.round, now, allowed, ready)
 
-    move = queue.next_move(flight, trial.seconds["makespan"], trial.round, parts.end, drop, invite)
+    move = queue.next_move(flight, trial.seconds["makespan"], trial.round, parts.end, invite)
     return collect.seen(parts, move, trial.round)
 
 

@@ -1,6 +1,6 @@
 """From settings to the parts of a run: data, partition, model, method, engine, profile, planner."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -47,7 +47,6 @@ class Parts(NamedTuple):
     weights: np.ndarray[Any, np.dtype[Any]]  # [trials, clients] shares of the data, as clients claim
     foes: Foes
     end: clock.RoundEnd
-    worth: Callable[[float], float]  # of an upload by its age
     score: Score  # what targets, best rounds and comparisons go by
     ledgers: list[Ledger]  # each trial's book of privacy
     weather: list[clock.Weather]
@@ -55,7 +54,7 @@ class Parts(NamedTuple):
     @property
     def places(self) -> int:
         """Jobs at most that are under way or wait for the server's next move."""
-        return self.cohort + (self.end.enough - 1 if self.end.asynchronous else 0)
+        return self.cohort + (self.end.size or 1) - 1
 
 
 def load_data(config: Training) -> Dataset:
@@ -97,9 +96,9 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Pa
     profiles = [clock.profile(each.profile, clients, each.seed, names) for each in configs]
     method = method_of(config, own, config.clip if privacy_settings.is_private(config, profiles[0]) else 0.0)
     policy = planner.policy_of(config, method, own.policy)
-    end = round_end_of(config, method, config.cohort or clients)
+    end = round_end_of(config, method, config.cohort or clients, own.round_end)
     check_everyone(method, end, config.cohort or clients, clients)
-    method, worth = in_flight(config, method, end), clock.staleness(config.staleness)
+    method = in_flight(config, method, end)
     loss = loss_of(config, dataset, method)
     partitions = [
         data.partition(
@@ -140,7 +139,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Pa
         job = job._replace(noise=np.array([[site.noise for site in book.sites] for book in books]))
     reads = takes_readings(config, method, policy)
     room = room_of(config.cohort, clients, method)
-    together = end.enough or config.cohort
+    together = end.size or config.cohort
     weather = [weather_of(each, profile, names) for each, profile in zip(configs, profiles, strict=True)]
     check_shared(config, end, weather)
     engine = engines.make(config.engine, job, method, config.batch, reads, room, together, config.shard_model)
@@ -151,7 +150,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Pa
         limits_of(each, cost.accounts, rule, cohort, end, _unsaid(each))
         for each, cost, rule in zip(configs, costs, policies, strict=True)
     ]
-    stale, share = (worth, end.enough) if end.asynchronous else (None, None)
+    stale, share = (end.weight, end.size) if end.overlap else (None, None)
     return Parts(
         config,
         list(configs),
@@ -173,7 +172,6 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Pa
         claimed,
         cast,
         end,
-        worth,
         told,
         books,
         weather,
@@ -217,7 +215,7 @@ def pieces_of(config: RunConfig, job: task.Task, method: methods.Method) -> int:
 
 
 def check_shared(config: RunConfig, end: clock.RoundEnd, weather: Sequence[clock.Weather]) -> None:
-    if config.shard_model > 1 and not (end.kind == "all" and all(each.calm for each in weather)):
+    if config.shard_model > 1 and not (end.waits_for_all and all(each.calm for each in weather)):
         raise UserError(
             "Where not all are waited for, or some fail or go, models under way lie on the host, where there "
             "is no place for one that devices share; leave --shard-model out, or use --round-end all and "

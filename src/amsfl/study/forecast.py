@@ -146,8 +146,7 @@ def _units(
             except UserError as why:
                 left_out.append(f"{method.title or name} with {end}: {why}")
                 continue
-            number = resolved.enough or resolved.seconds
-            said = resolved.kind if resolved.kind == "all" else f"{resolved.kind}:{number:g}"
+            said = resolved.name
             planned = not policy_of(one, method).steps
             trials = [
                 make_config(

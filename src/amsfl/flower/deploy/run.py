@@ -39,7 +39,7 @@ __all__ = ["client", "server"]
 
 RECIPE = "deploy.json"  # in the record folder: how the deployment was started, for --resume
 LOCK = ".amsfl-deploy-lock"  # one deployment a folder; the server in it holds the record's own
-AGAIN = (*LENGTH, "deadline")  # what may change when it goes on
+AGAIN = (*LENGTH, "give_up")  # what may change when it goes on
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # Flower's levels have some
 REFUSED = "  refused "
 OURS = ("round ", REFUSED)  # how the lines begin that are passed on
@@ -144,7 +144,7 @@ def _ready_made(recipe: DeploySettings, home: Path, out: Path) -> PreparedApp:
     end = round_end_of(config, method, config.cohort or clients)  # refused before anything starts
     privacy_settings.check(config, method, policy, end)
     own = privacy_settings.remarks(config, method, NOTHING, rows_of(shards))
-    for line in (*remarks(config, method, policy, clients), *own):
+    for line in (*remarks(config, method, policy, clients, end), *own):
         warnings.warn(line, Remark, stacklevel=2)
     _check_slowdowns(recipe, clients)
     write_app(home / "app", {**settings, "clients": clients, "out": str(out), "shards": str(home / "shards")})

@@ -85,7 +85,8 @@ def serve(
     if again and where is None:
         raise UserError("To resume, say which record folder: out=FOLDER.")
     config = resumed(where, rest) if again and where else serve_config(rest)
-    internals.patch_grid(max(config.deadline, UPLOAD) if config.deadline else None)
+    wait = config.straggler_seconds(0)
+    internals.patch_grid(max(wait, UPLOAD) if wait else None)
     first = start(config) if callable(start) else start
     with audience(config, lambda record: say(record, server.names), trackers, out=where) as heard:
         server = FlowerServer(

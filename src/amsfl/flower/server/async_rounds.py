@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from flwr.app import MessageType
 
-from amsfl.clock import RoundEnd
+from amsfl.clock import RoundEnd, Waiting, results_taken
+from amsfl.clock.round_end import UNGROUPED
 from amsfl.flower import messages
 from amsfl.flower.server import clients
 from amsfl.flower.server.jobs import Job, Landed, Lost, came
@@ -48,14 +49,15 @@ class Aloft:
             registration,
             end,
         )
-        self.apart = end.asynchronous and policy.readings  # each by what its own seconds are worth
+        self.apart = end.overlap and policy.readings  # each by what its own seconds are worth
         self.jobs: dict[int, Job] = {}  # by client
         self.landed: list[Landed] = []
         self.dropped: list[Lost] = []  # work of no use
         self.numbers: dict[int, int] = {}  # the last order of each client: no minibatch is drawn twice
         self.accepted: dict[int, int] = {}  # the last one whose reply was good: its state goes on from there
         self.opened, self.invited, self.groups, self.down = 0.0, -1, 0, 0.0
-        self.limit = math.inf  # seconds that a quorum is waited for
+        self.limit = math.inf  # seconds that stragglers are waited for
+        self.predicted: float | None = None  # seconds that the plan gives those who were invited last
         registration.landing = self.land
 
     def round(self, state: ServerState, planner: Planner, began: float) -> Came | None:
@@ -65,11 +67,11 @@ class Aloft:
             free = self.orders.purse.able(state, self.registration.meet(state.clients))
             self._lost()
             # who came while the server moved does not end a round that nobody was invited to
-            asked = self.end.asynchronous or self.invited == state.round
-            taken = self._taken(state) if asked and self._ready() else []
+            asked = self.end.overlap or self.invited == state.round
+            taken = self._taken(state, self._due()) if asked else []
             if taken:
                 return self._came(state, taken, began)
-            if self.invited != state.round or self.end.asynchronous or not self.jobs:
+            if self.invited != state.round or self.end.overlap or not self.jobs:
                 self._invite(state, planner, free)
             waited = self.transport.now() - since > self.config.patience
             if not (self.jobs or self.landed) or (waited and not self.landed):
@@ -100,18 +102,17 @@ class Aloft:
             self.registration.refuse(who, f"gone: no reply within {self.transport.now() - job.at:.1f} s")
             self.dropped.append(Lost(who, job.at, self.transport.now(), job.order.steps))
 
-    def _ready(self) -> bool:
-        """As in simulation/event_queue.py; for a quorum that does not come no longer than a round waits."""
-        if not self.landed or self.end.asynchronous:
-            return bool(self.landed) and len(self.landed) >= self.end.enough
-        waited = self.transport.now() - self.opened
-        if self.end.kind == "deadline":
-            return not self.jobs or waited >= self.end.seconds
-        return not self.jobs or len(self.landed) >= self.end.enough or waited >= self.limit
+    def _due(self) -> int:
+        """How many of the results that have arrived the server takes now."""
+        now, waiting = self.transport.now(), Waiting(self.opened, self.predicted)
+        arrived, expected = (np.full(len(each), UNGROUPED) for each in (self.landed, self.jobs))
+        endless = not self.end.overlap and self.end.deadline(self.opened, self.predicted) is None
+        if endless and now - self.opened >= self.limit:  # the others are given up
+            return len(self.landed)
+        return int(np.count_nonzero(results_taken(self.end, waiting, arrived, expected, now)))
 
-    def _taken(self, state: ServerState) -> list[Landed]:
+    def _taken(self, state: ServerState, count: int) -> list[Landed]:
         """What the server moves with: of replies out of all proportion nothing."""
-        count = self.end.enough if self.end.asynchronous else len(self.landed)
         some, self.landed = self.landed[:count], self.landed[count:]
         now = messages.GlobalModel(state.anchor, state.server, state.step, state.buffers)
         wild = oversized([each.good for each in some], now, state.sizes, self.config.norm_limit)
@@ -120,7 +121,7 @@ class Aloft:
         for each in [each for each in some if each.good.place in wild]:
             self.dropped.append(Lost(each.good.place, each.job.at, each.good.at, each.good.reply.steps))
         good = [each for each in some if each.good.place not in wild]
-        if self.end.asynchronous and wild:  # those that are left wait for others
+        if self.end.overlap and wild:  # those that are left wait for others
             self.landed = [*good, *self.landed]
             return []
         return sorted(good, key=lambda each: (each.good.place, each.job.order.round))
@@ -141,6 +142,7 @@ class Aloft:
             decision, within = self.orders.fitted(state, planned, cohort, expected, limit)
             self._send(state, cohort, decision, within, model, limit)
             limits.append(limit)
+            self.predicted = float(decision.predicted_seconds) if known else None
         self.limit = max(limits, default=self.limit)
 
     def _send(
@@ -203,7 +205,7 @@ class Aloft:
 
     def _left_behind(self, moved: float) -> Iterator[Lost]:
         """Under `late: drop`, all who are still under way: their replies will be refused."""
-        if self.end.asynchronous or self.config.late != "drop":
+        if self.end.late != "drop":
             return
         for who, job in self.jobs.items():
             self.registration.refuse(who, f"late: no reply within {moved - job.at:.1f} s")

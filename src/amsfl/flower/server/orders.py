@@ -95,11 +95,9 @@ class OrderWriter:
 
     def deadline(self, predicted: float | None, number: int = 0) -> float:
         """How long to wait, in round `number`, for what is predicted to take so long; None: nobody knows."""
-        if self.config.deadlines:
-            each = [float(part) for part in self.config.deadlines.split(",")]
-            return each[min(number, len(each) - 1)]
-        if self.config.deadline is not None:
-            return self.config.deadline
+        chosen = self.config.straggler_seconds(number)
+        if chosen is not None:
+            return chosen
         return UNMEASURED if predicted is None else min(max(AT_LEAST, 3 * predicted), AT_MOST)
 
     def lifetime(self, deadline: float) -> float:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from amsfl import protocol
-from amsfl.clock.round_end import Worth
+from amsfl.clock.staleness import Weight as Worth
 from amsfl.combine import middle
 from amsfl.core import Parts, Reading, Upload
 from amsfl.drift import of_upload

@@ -13,7 +13,6 @@ import numpy as np
 from flwr.serverapp import Grid
 
 from amsfl import methods, protocol
-from amsfl.clock import staleness
 from amsfl.core import UserError
 from amsfl.flower import messages
 from amsfl.flower.server import best_model, client_scores, clients, costs, server_state
@@ -72,10 +71,10 @@ class FlowerServer:
         own = own or CustomParts()
         self.method = method_of(config, own, config.clip if privacy_settings.is_private(config) else 0.0)
         policy = policy_of(config, self.method, own.policy)
-        self.end = round_end_of(config, self.method, config.cohort or config.clients)
+        self.end = round_end_of(config, self.method, config.cohort or config.clients, own.round_end)
         privacy_settings.check(config, self.method, policy, self.end)
         self.purse = Purse(config, policy)
-        self.method, self.worth = in_flight(config, self.method, self.end), staleness(config.staleness)
+        self.method, self.worth = in_flight(config, self.method, self.end), self.end.weight
         self.method = self.purse.guarded(self.method)
         self.orders = OrderWriter(
             config, self.method, takes_readings(config, self.method, policy), self.purse
@@ -92,7 +91,7 @@ class FlowerServer:
             self.method.clip,
         )
         self.exchange = Exchange(config, self.orders, self.transport, self.registration)
-        waits = self.end.kind == "all"
+        waits = self.end.waits_for_all
         self.aloft = (
             None if waits else Aloft(config, self.orders, self.transport, self.registration, self.end, policy)
         )
@@ -111,7 +110,7 @@ class FlowerServer:
         weights = clients.weights(registered)
         if self.plan_by is not None:
             return self.plan_by(weights)
-        stale, share = (self.worth, self.end.enough) if self.end.asynchronous else (None, None)
+        stale, share = (self.worth, self.end.size) if self.end.overlap else (None, None)
         rows, limits = clients.believed(registered), self.spending.limits
         return planner(self.config, self.method, self.policy, weights, rows, stale, limits, share)
 

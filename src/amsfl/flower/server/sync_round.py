@@ -88,7 +88,7 @@ class Exchange:
         found: list[AcceptedReply] = []
         ids, model, ours = out.ids, out.model, {id(order) for order in out.orders}
         wanted = protocol.travelling(self.orders.method, model.anchor.size)
-        for arrival in self.transport.collect(ids, out.deadline, self.config.quorum):
+        for arrival in self.transport.collect(ids, out.deadline):
             order = arrival.sent.order
             if order is None or id(order) not in ours:
                 self.registration.stray(state.clients, arrival)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from amsfl.clock.round_end import Worth
+from amsfl.clock.staleness import Weight as Worth
 from amsfl.core import Reading
 from amsfl.flower import messages
 from amsfl.flower.server import clients, costs, reply_checks

@@ -52,7 +52,7 @@ def _overlapping(speeds: "Fitted", run: "Seen", wanted: Sequence[Asked], seed: i
                 jobs["arrives"] = now + _trips(speeds, who, jobs["number"], gradients, seed)
             return jobs
 
-        move = queue.next_move(flight, now, version, run.end, run.drop, invite)
+        move = queue.next_move(flight, now, version, run.end, invite)
         found.append(move.seconds - now)
         now = move.seconds
     return np.array(found)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from amsfl.clock import RoundEnd
+from amsfl.clock.round_end import buffer
 from amsfl.core import UserError
 from amsfl.record import RoundRecord, RunRecord, read_run
 from amsfl.record.timeline import GONE, absent, group_by_client, spans
@@ -44,7 +45,6 @@ class Seen(NamedTuple):
     away: list[list[int]]  # of each round: clients that could not be asked
     weights: list[float] | None  # shares of the data, where only the clients know them
     end: RoundEnd
-    drop: bool
     scores: list[dict[str, Any]]  # of each round: what targets are held against
 
     @property
@@ -77,9 +77,9 @@ def seen(run: RunRecord) -> Seen:
     speeds = run.manifest.about["clients"].get("step_seconds")
     diagnostic = not real and bool(settings.get("readings"))  # in a simulation those are free
     end = round_end_on_record(settings)
-    if end.kind == "groups":  # whose plans no record has: any so many as its moves had
-        end = RoundEnd("buffer", max(1, int(np.median([len(each.cohort) for each in run.rounds]))))
-    apart = any(each.started for each in run.rounds) and end.kind != "all"
+    if end.join is not None:  # whose plans no record has: any so many as its moves had
+        end = buffer(max(1, int(np.median([len(each.cohort) for each in run.rounds]))))
+    apart = any(each.started for each in run.rounds) and not end.waits_for_all
     failed = [_failed(each, real) for each in run.rounds]
     return Seen(
         names,
@@ -91,7 +91,6 @@ def seen(run: RunRecord) -> Seen:
         _away(run.rounds, clients if settings.get("cohort") in (None, clients) else 0),
         _weights(run.rounds, clients) if settings.get("data") == "own" else None,
         end,
-        settings.get("late") == "drop",
         [each.metrics.get("holdout") or each.metrics.get("clients") or {} for each in run.rounds],
     )  # fmt: skip
 

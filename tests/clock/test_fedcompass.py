@@ -11,8 +11,8 @@ from federation_small import SMALL, own_data
 
 import amsfl
 from amsfl import methods
+from amsfl.clock.arrival_groups import ArrivalGroup, Starter, fedcompass
 from amsfl.core import UserError
-from amsfl.schedule.fedcompass import ArrivalGroup, ClientSpeed, assign
 
 DATA = own_data(120)
 COMMON = SMALL | {
@@ -22,6 +22,7 @@ COMMON = SMALL | {
     "method": "fedcompass",
     "staleness": "poly:0.5",
 }
+JOIN = fedcompass(0.2)
 
 
 def test_who_joins_and_who_makes_a_group_by_hand():
@@ -33,23 +34,18 @@ def test_who_joins_and_who_makes_a_group_by_hand():
     that it may. The one of 5 s takes floor(19.6/5) = 3 steps, to meet it then; one of 15 s would take 1, and
     takes the 2 that it must.
     """
-    group = {4: ArrivalGroup(8.0, 9.6, 10.0)}
-    assert assign(ClientSpeed(1.0, 0.0, 2, 10), 0.0, group) == (8, 4)
-    assert assign(ClientSpeed(0.5, 0.0, 2, 10), 0.0, group) == (10, None)
-    assert assign(ClientSpeed(5.0, 0.0, 2, 10), 0.0, group) == (3, None)
-    assert assign(ClientSpeed(15.0, 0.0, 2, 10), 0.0, group) == (2, None)
-    assert assign(ClientSpeed(5.0, 0.0, 2, 10), 9.7, group) == (
-        10,
-        None,
-    )  # nobody waits for that group any more
-    assert assign(ClientSpeed(1.0, 0.0, 2, 10), 0.0, group | {9: ArrivalGroup(8.9, 9.6, 10.0)}) == (
-        8,
-        9,
-    )  # the last
-    assert assign(ClientSpeed(1.0, 2.0, 2, 10), 0.0, group) == (6, 4)  # two seconds go to the link
-    both = group | {7: ArrivalGroup(6.0, 7.2, 1.0)}
-    assert assign(ClientSpeed(1.0, 0.0, 2, 10), 0.0, both) == (8, 4)  # where it takes the most steps
-    assert assign(ClientSpeed(1.0, 0.0, 2, 10), 0.0, {}) == (10, None)
+    group = {4: ArrivalGroup(0.0, 8.0, 9.6, 10.0)}
+    assert JOIN(Starter(1.0, 0.0, 10), 0.0, group)[:2] == (8, 4)
+    assert JOIN(Starter(0.5, 0.0, 10), 0.0, group)[:2] == (10, None)
+    assert JOIN(Starter(5.0, 0.0, 10), 0.0, group)[:2] == (3, None)
+    assert JOIN(Starter(15.0, 0.0, 10), 0.0, group)[:2] == (2, None)
+    assert JOIN(Starter(5.0, 0.0, 10), 9.7, group)[:2] == (10, None)  # nobody waits for that group any more
+    newer = group | {9: ArrivalGroup(0.0, 8.9, 9.6, 10.0)}
+    assert JOIN(Starter(1.0, 0.0, 10), 0.0, newer)[:2] == (8, 9)
+    assert JOIN(Starter(1.0, 2.0, 10), 0.0, group)[:2] == (6, 4)  # two seconds go to the link
+    both = group | {7: ArrivalGroup(0.0, 6.0, 7.2, 1.0)}
+    assert JOIN(Starter(1.0, 0.0, 10), 0.0, both)[:2] == (8, 4)  # where it takes the most steps
+    assert JOIN(Starter(1.0, 0.0, 10), 0.0, {})[:2] == (10, None)
 
 
 @pytest.fixture
@@ -210,10 +206,10 @@ def test_resumed_it_has_the_same_bits(tmp_path: Path):
 
 
 def test_any_method_may_meet_in_groups_and_a_part_of_the_clients_may_not(sites):
-    assert run(sites, method="amsfl", round_end="groups:0.5,1.5", rounds=8).summary.rounds == 8
+    assert run(sites, method="amsfl", round_end="groups:0.5/1.5", rounds=8).summary.rounds == 8
     assert run(sites, method="fedavg", round_end="groups", clients=3, cohort=2).summary.rounds == 4
     with pytest.raises(UserError, match="leave --cohort out"):
         run(sites, cohort=2)
-    for wrong in ("groups:2,1", "groups:0.2,0.5", "groups:x", "groups:1"):
+    for wrong in ("groups:2/1", "groups:0.2/0.5", "groups:2"):
         with pytest.raises(UserError, match="write groups"):
             run(sites, round_end=wrong)
