@@ -58,7 +58,7 @@ def contestants() -> dict[str, dict[str, str]]:
     """FedAvg and AMSFL, each alone and with rules; {f} stands for the number of attackers."""
 
     def with_rule(method: str, rule: str) -> dict[str, str]:
-        return {"method": method, "combine": f"cap:0.1,{rule}"}
+        return {"method": method, "robust": f"cap:0.1,{rule}"}
 
     short = {rule: rule.replace(":{f}", "") for rule in RULES}
     strongest = RULES[-1]

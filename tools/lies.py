@@ -48,7 +48,7 @@ def simulated(lie: str, rule: str) -> Damage:
         "partition": "iid",
         "profile": "uniform",
     }
-    result = amsfl.run(**told, rounds=ROUNDS, combine=rule, attack=SIMULATED[lie])
+    result = amsfl.run(**told, rounds=ROUNDS, robust=rule, attack=SIMULATED[lie])
     liar = int(np.flatnonzero(result.parts.foes.who[0])[0]) if SIMULATED[lie] else LIAR
     found = damage(result.rounds, liar)
     return found._replace(marked=result.rounds[-1].metrics["marked"]["accuracy"])
@@ -138,7 +138,7 @@ def on_flower(lie: str, rule: str) -> Damage:
     if lie == "names":
         nodes = [*nodes[:LIAR], {"partition-id": CLIENTS}, *nodes[LIAR:]]
     settings = {"method": "amsfl", "clients": CLIENTS, "rounds": ROUNDS, "batch": 32, "poll": 0.001}
-    config = serve_config(settings | {"combine": rule, "patience": 60.0})
+    config = serve_config(settings | {"robust": rule, "patience": 60.0})
     said: list[str] = []
     grid = Lying(ON_FLOWER[lie], jax_client(shard), nodes)
     _, records = FlowerServer(grid, config, evaluate, start, tell=said.append).run()

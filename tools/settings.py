@@ -22,11 +22,18 @@ HEAD = '''"""The settings as keywords, for editors and type checkers. Written by
 
 from typing import Literal, TypedDict
 
+from amsfl.clock import RoundEnd
 from amsfl.core import Combine, Transmit
 from amsfl.methods import Method
 from amsfl.schedule import Policy
 '''
-OBJECTS = {"method": "Method", "policy": "Policy", "combine": "Combine", "transmit": "Transmit"}
+OBJECTS = {
+    "method": "Method",
+    "policy": "Policy",
+    "robust": "Combine",
+    "transmit": "Transmit",
+    "round_end": "RoundEnd",
+}
 INTRODUCTION = """# Settings
 
 Every setting has one definition, in `src/amsfl/settings/definitions.py`. From it come flags of `amsfl run`,
@@ -37,8 +44,8 @@ effect is said in a line.
 
 A simulation has the settings of the first two groups, a server of real clients those of the first and the
 third; its clock is makespan. Settings with names of their own are repeated on the command line
-(`--option mu=0.1`), and are tables in TOML (`[options]`) and dicts in Python. `method`, `policy`, `combine`
-and `transmit` name what `amsfl methods` lists, or something of your own as `module:attribute`; in Python they
+(`--option mu=0.1`), and are tables in TOML (`[options]`) and dicts in Python. `method`, `policy`, `robust`,
+`transmit` and `round_end` name what `amsfl methods` lists, or something of your own as `module:attribute`; in Python they
 may be objects.
 """
 

@@ -70,7 +70,7 @@ def test_a_backdoor_is_learned_beside_the_rest_and_a_rule_keeps_it_out():
     common |= {"method": "fedavg", "lr": 0.3, "engine": "loop"}
     rule = "cap:0.13,clip,nnm:1,geomedian"
     hit = {
-        (rule_, text): amsfl.run(**common, combine=rule_, attack=text).rounds[-1].metrics
+        (rule_, text): amsfl.run(**common, robust=rule_, attack=text).rounds[-1].metrics
         for rule_, text in (("", "backdoor:1"), (rule, ""), (rule, "backdoor:1"))
     }
     won = {key: each["marked"]["accuracy"] for key, each in hit.items()}
@@ -82,7 +82,7 @@ def test_a_backdoor_is_learned_beside_the_rest_and_a_rule_keeps_it_out():
 def test_no_attack_stops_or_captures_a_run_of_amsfl_under_a_rule(name):
     """Of eight equal clients one attacks: a finite model, and steps for it that an honest one might have."""
     common = SMALL | {"dataset": own_data(600), "method": "amsfl", "clients": 8, "rounds": 4}
-    common |= {"partition": "iid", "engine": "loop", "combine": "cap:0.13,clip,nnm:1,geomedian"}
+    common |= {"partition": "iid", "engine": "loop", "robust": "cap:0.13,clip,nnm:1,geomedian"}
     result = amsfl.run(**common, attack=f"{name}:1")
     (liar,) = np.flatnonzero(result.parts.foes.who[0])
     mine = sum(each.steps[each.cohort.index(liar)] for each in result.rounds)
@@ -112,10 +112,10 @@ def test_attackers_are_drawn_by_seed():
     np.testing.assert_array_equal(cast(configs, 10).who, foes.who)
 
 
-@pytest.mark.parametrize("combine", ["", "cap:0.3,nnm:1,trimmed:1"])
-def test_engines_agree(combine):
+@pytest.mark.parametrize("rule", ["", "cap:0.3,nnm:1,trimmed:1"])
+def test_engines_agree(rule):
     """Four kinds at once, with and without a rule, in float64."""
-    common = SMALL | {"dataset": own_data(), "rounds": 3, "clients": 6, "combine": combine}
+    common = SMALL | {"dataset": own_data(), "rounds": 3, "clients": 6, "robust": rule}
     common |= {"attack": "gaussian:1,labelflip:1,rows:1,alie:1"}
     loop, jax = (amsfl.run(**(common | {"engine": engine})) for engine in ("loop", "jax"))
     np.testing.assert_allclose(loop.params, jax.params, rtol=1e-6, atol=1e-9)
@@ -216,7 +216,7 @@ def damage(rule):
             "rounds": 6,
             "partition": "iid",
             "batch": 2,  # few rows, and yet no limit by passes over them
-            "combine": rule,
+            "robust": rule,
         }
         result = amsfl.run(**common, attack=spec)
         (liar,) = np.flatnonzero(result.parts.foes.who[0]) if spec else (0,)

@@ -190,15 +190,15 @@ def test_many_are_bisected_to_the_same_bits(clients, kind):
 def test_engines_agree():
     """Both engines, in float64, unequal steps by AMSFL's plan, a chain of three."""
     common = SMALL | {"dataset": own_data(), "rounds": 3, "method": "amsfl"}
-    common |= {"combine": "cap:0.4,nnm:1,trimmed:1"}
+    common |= {"robust": "cap:0.4,nnm:1,trimmed:1"}
     loop, jaxed = (amsfl.run(**(common | {"engine": engine})) for engine in ("loop", "jax"))
     np.testing.assert_allclose(loop.params, jaxed.params, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["scaffold", "feddyn"])
 def test_states_that_a_sum_balances_refuse_rules(name):
-    with pytest.raises(UserError, match=r"state at every client.*--combine"):
-        amsfl.run(**(SMALL | {"dataset": own_data(), "method": name, "combine": "median"}))
+    with pytest.raises(UserError, match=r"state at every client.*--robust"):
+        amsfl.run(**(SMALL | {"dataset": own_data(), "method": name, "robust": "median"}))
 
 
 @pytest.mark.parametrize(

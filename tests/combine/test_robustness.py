@@ -12,7 +12,7 @@ from amsfl.report.tabulate.contents import tables
 def test_a_record_says_whom_a_rule_weighed_down_and_the_report_too(tmp_path):
     """Two of six send noise; Multi-Krum leaves them out in every round, and the table says so, by client."""
     out = tmp_path / "run"
-    common = SMALL | {"rounds": 3, "clients": 6, "combine": "cap:0.3,multikrum:2"}
+    common = SMALL | {"rounds": 3, "clients": 6, "robust": "cap:0.3,multikrum:2"}
     result = amsfl.run(**common, dataset=own_data(), attack="gaussian:2", out=out)
     foes = set(np.flatnonzero(result.parts.foes.who[0]))
     for record in result.rounds:

@@ -32,7 +32,7 @@ RUNS = {name: OWN | {"method": name} for name in methods.names() if name not in 
     "readings": {"method": "amsfl", "model": "mlp:8", "local_accuracy": True, "seed": 1},
     "rows": HIDDEN | {"privacy": "record"},
     "whole": HIDDEN | {"privacy": "client", "cohort": 3},
-    "median": OWN | {"method": "fedavg", "combine": "median", "attack": "signflip:1"},
+    "median": OWN | {"method": "fedavg", "robust": "median", "attack": "signflip:1"},
     "optimizer": OWN | {"method": "scaffold", "server_optimizer": "adam", "cohort": 2},
 }
 

@@ -253,7 +253,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "scores of whole clients": ({"privacy": "client", "noise": 1.0, "evaluate_clients": 1}, "without noise"),
     "strides": ({"epsilon": 2.0, "method": "fedsps"}, "as they are"),
     "nobody waits": ({"epsilon": 2.0, "round_end": "buffer:2"}, "waits for nobody"),
-    "a rule over whole clients": ({"privacy": "client", "noise": 1.0, "combine": "median"}, "rule"),
+    "a rule over whole clients": ({"privacy": "client", "noise": 1.0, "robust": "median"}, "rule"),
     "readings of whole clients": ({"privacy": "client", "noise": 1.0, "method": "amsfl"}, "whole clients"),
     "both": ({"epsilon": 2.0, "privacy": "none"}, "leave one"),
 }

@@ -34,7 +34,7 @@ SETTINGS: dict[str, Any] = {
     "batch": 16,
     "patience": 20.0,
     "poll": 0.001,
-    "combine": "cap:0.25,multikrum:1",
+    "robust": "cap:0.25,multikrum:1",
 }
 
 

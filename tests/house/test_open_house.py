@@ -40,7 +40,7 @@ def test_both_engines_agree(house):
     from halves import halves
     from rising import rising
 
-    objects = {"method": damped(), "policy": rising(), "combine": central(), "transmit": halves()}
+    objects = {"method": damped(), "policy": rising(), "robust": central(), "transmit": halves()}
     names = {key: f"{thing.name}:{thing.name}" for key, thing in objects.items()}
     common = SETTINGS | {"rounds": 8, "precision": "float64"}
     by_object = amsfl.run(**common, **objects, engine="loop")

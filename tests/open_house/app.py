@@ -18,5 +18,5 @@ def shard(context) -> Shard:
 
 client = jax_client(shard, own=[damped(), halves()])
 server = server_app(
-    method=damped(), policy=rising(), combine=central(), transmit=halves(), clients=3, rounds=2, batch=16
+    method=damped(), policy=rising(), robust=central(), transmit=halves(), clients=3, rounds=2, batch=16
 )

@@ -93,7 +93,7 @@ REFUSED = {
     "by steps": ({"method": "fednova"}, "more than a delta"),
     "readings": ({"readings": True}, "readings"),
     "plans": ({"policy": "price"}, "readings"),
-    "rules": ({"combine": "median"}, "not known"),
+    "rules": ({"robust": "median"}, "not known"),
     "FedExP": ({"extrapolation": 4.0}, "not known"),
     "late": ({"round_end": "quorum:2", "clock": "makespan"}, "drawn by chance"),
     "counts": ({"class_weights": "balanced"}, "counts of classes"),

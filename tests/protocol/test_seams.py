@@ -137,8 +137,8 @@ def test_a_rule_sees_what_would_be_averaged():
 @pytest.mark.parametrize(
     "settings",
     [
-        {"method": "fedavg", "combine": "median"},
-        {"method": "amsfl", "combine": "median", "transmit": "q8"},
+        {"method": "fedavg", "robust": "median"},
+        {"method": "amsfl", "robust": "median", "transmit": "q8"},
         {"method": "scaffold", "transmit": "topk:0.3"},
     ],
     ids=str,
@@ -149,7 +149,7 @@ def test_engines_agree(settings):
     loop, jax = (amsfl.run(**(common | {"engine": engine})) for engine in ("loop", "jax"))
     np.testing.assert_allclose(loop.params, jax.params, rtol=1e-6, atol=1e-9)
     assert loop.summary.bytes_up == jax.summary.bytes_up
-    plain = amsfl.run(**(common | {"engine": "loop", "transmit": "", "combine": ""}))
+    plain = amsfl.run(**(common | {"engine": "loop", "transmit": "", "robust": ""}))
     assert loop.params.tobytes() != plain.params.tobytes()
     if "transmit" in settings:
         assert loop.summary.bytes_up < plain.summary.bytes_up

@@ -12,6 +12,7 @@ from typer.main import get_command
 import amsfl
 from amsfl.cli.app import app
 from amsfl.cli.study_options import NOT_OF_STUDIES
+from amsfl.clock import RoundEnd
 from amsfl.core import Combine, Remark, Transmit, UserError
 from amsfl.methods import Method, make
 from amsfl.planning.planner import policy_of
@@ -43,7 +44,13 @@ def test_what_is_made_from_the_definitions_is_up_to_date(path, made):
 
 @pytest.mark.parametrize(("typed", "kind"), [(RunKeywords, RunConfig), (ServeKeywords, ServeConfig)])
 def test_keywords_are_the_fields_with_their_types(typed, kind):
-    objects = {"method": Method, "policy": Policy, "combine": Combine, "transmit": Transmit}
+    objects = {
+        "method": Method,
+        "policy": Policy,
+        "robust": Combine,
+        "transmit": Transmit,
+        "round_end": RoundEnd,
+    }
     fields = {name: field.annotation for name, field in kind.model_fields.items()}
     written = {name: str | own for name, own in objects.items()}
     written["target"] = str | float | None  # f1=0.8

@@ -52,7 +52,7 @@ def test_steps_from_one_to_fifty():
 
 def test_a_table_and_a_picture_of_real_runs(tmp_path):
     shared = {"engine": "loop", "model": "softmax", "clients": 4, "rounds": 2, "batch": 8, "steps": 1}
-    shared |= {"method": "fedavg", "combine": "median"}
+    shared |= {"method": "fedavg", "robust": "median"}
     configs = [make_config(shared | {"attack": attack}) for attack in ("", "signflip:1", "rows:1")]
     labels, out = {"name": "FedAvg, median", "attackers": 1}, tmp_path / "robustness"
     common.run_units(out, [common.Unit("median", labels, configs, own_data, robustness.keep)])

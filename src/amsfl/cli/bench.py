@@ -21,7 +21,7 @@ def bench(
     data_dir: Annotated[str | None, typer.Option(help="where the NSL-KDD files are")] = None,
     repeat: Annotated[int, typer.Option(min=1, help="the best of so many counts")] = 3,
     rounds: Annotated[int | None, typer.Option(min=1, help="fewer or more rounds than the job's")] = None,
-    combine: Annotated[str, typer.Option(help="a rule, held against the job without it; as in median")] = "",
+    robust: Annotated[str, typer.Option(help="a rule, held against the job without it; as in median")] = "",
     private: Annotated[
         bool, typer.Option("--private", help="private steps (clipped by row, noised) against plain ones")
     ] = False,
@@ -30,11 +30,11 @@ def bench(
     """Measure how many client steps a second the engine does."""
     from amsfl.study.bench import bench as measure
 
-    found = measure(job.upper(), data_dir, repeat, _process_start(), rounds, combine, private)
+    found = measure(job.upper(), data_dir, repeat, _process_start(), rounds, robust, private)
     if as_json:
         print_json(found)
         return
-    without = " and ".join(filter(None, [combine, "privacy" if private else ""]))
+    without = " and ".join(filter(None, [robust, "privacy" if private else ""]))
     typer.echo(
         f"job {found['job']} on {found['data']}: {found['client_steps_per_second']:,.0f} client steps a "
         f"second, accuracy {found['accuracy']:.3f}, {found['devices']} x {found['device']}, "

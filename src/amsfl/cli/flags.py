@@ -13,7 +13,6 @@ from amsfl.core import UserError
 from amsfl.settings.definitions import Serving, Settings, Simulation, Training
 
 Command = Callable[..., None]
-SPELLED = {"combine": "--robust"}  # how people look for it who fear false clients
 
 
 def takes(
@@ -30,7 +29,7 @@ def takes(
         @takes(Training, Simulation)
         def run(settings: dict[str, Any], out: Path | None = None) -> None:
     """
-    spelled = SPELLED | dict(other_names or {})
+    spelled = dict(other_names or {})
     others = [group for group in (Training, Simulation, Serving) if group not in groups and only is None]
     fields = {
         name: (group, field)

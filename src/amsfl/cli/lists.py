@@ -30,7 +30,7 @@ def methods() -> None:
             console.print(plain(method.facts.note))
     others: dict[str, tuple[str, Kind[Any]]] = {
         "Policies": ("--policy", schedule.POLICIES),
-        "Combining": ("--combine", combine.COMBINES),
+        "Combining": ("--robust", combine.COMBINES),
         "Sending": ("--transmit", transmit.TRANSMITS),
     }
     for title, (flag, kind) in others.items():

@@ -25,7 +25,7 @@ class CustomParts(NamedTuple):
     network: Model | None = None
     method: Method | None = None
     policy: Policy | None = None
-    combine: Combine | None = None
+    robust: Combine | None = None
     transmit: Transmit | None = None
     round_end: RoundEnd | None = None
 
@@ -76,7 +76,7 @@ def brought(
     kinds = {
         "method": Method,
         "policy": Policy,
-        "combine": Combine,
+        "robust": Combine,
         "transmit": Transmit,
         "round_end": RoundEnd,
     }

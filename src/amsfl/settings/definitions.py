@@ -55,7 +55,7 @@ class Training(Settings):
         None, gt=0, le=1e18, description="stop after so many megabytes, up and down together"
     )
     transmit: str = Field("", description="what is done to uploads before they are sent, as in topk:0.1,q8")
-    combine: str = Field("", description="how the server joins uploads where it is no sum, as in median")
+    robust: str = Field("", description="how the server joins uploads where it is no sum, as in median")
     extrapolation: float = Field(
         0.0, ge=0, le=1e6, description="FedExP's largest server step, as in 4; 0: no FedExP"
     )

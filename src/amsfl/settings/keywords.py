@@ -2,6 +2,7 @@
 
 from typing import Literal, TypedDict
 
+from amsfl.clock import RoundEnd
 from amsfl.core import Combine, Transmit
 from amsfl.methods import Method
 from amsfl.schedule import Policy
@@ -30,7 +31,7 @@ class TrainingKeywords(TypedDict, total=False):
     """stop after so many megabytes, up and down together"""
     transmit: str | Transmit
     """what is done to uploads before they are sent, as in topk:0.1,q8"""
-    combine: str | Combine
+    robust: str | Combine
     """how the server joins uploads where it is no sum, as in median"""
     extrapolation: float
     """FedExP's largest server step, as in 4; 0: no FedExP"""
@@ -64,7 +65,7 @@ class TrainingKeywords(TypedDict, total=False):
     """clients drawn for a round; all by default"""
     clock: str
     """sum: clients of a round one after another; makespan: at once, the slowest counts"""
-    round_end: str
+    round_end: str | RoundEnd
     """when the server moves: all, deadline:2.5, quorum:3, quorum:0.8, buffer:10, groups; see docs/time.md"""
     late: Literal["auto", "stale", "drop"]
     """work that a deadline or quorum leaves behind: is used later or dropped; auto: as the round end says"""

@@ -168,7 +168,7 @@ def check_clients(config: Training, method: methods.Method, policy: Policy, end:
     if method.combine is not None or config.extrapolation > 1:
         raise UserError(
             "How much one client moves a rule over all uploads, or FedExP's length, is not known; to keep "
-            "whole clients private leave --combine and --extrapolation out."
+            "whole clients private leave --robust and --extrapolation out."
         )
     away = isinstance(config, RunConfig) and config.availability != "always"
     if not end.waits_for_all or away:

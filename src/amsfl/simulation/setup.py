@@ -275,11 +275,11 @@ def method_of(config: Training, own: CustomParts, clip: float = 0.0) -> methods.
     server = methods.server_optimizer(config.server_optimizer)
     if server:
         method = methods.optimize(method, server)
-    rule, way = (combine.make(own.combine or config.combine), transmit.make(own.transmit or config.transmit))
+    rule, way = (combine.make(own.robust or config.robust), transmit.make(own.transmit or config.transmit))
     if rule and method.arithmetic.init(np.zeros(1))[1].size:
         raise UserError(
             f"{method.title} keeps a state at every client that balances only if the server "
-            "sums all uploads; a rule that weighs them otherwise leads it astray. Leave --combine out, or "
+            "sums all uploads; a rule that weighs them otherwise leads it astray. Leave --robust out, or "
             "use fedavg, fedprox, fednova or amsfl."
         )
     return method._replace(combine=rule or method.combine, transmit=way or method.transmit)

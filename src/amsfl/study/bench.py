@@ -39,7 +39,7 @@ def bench(
     repeat: int = 3,
     started: float | None = None,
     rounds: int | None = None,
-    combine: str = "",
+    robust: str = "",
     private: bool = False,
 ) -> dict[str, Any]:
     """One job on this machine. `started` is when the process began, for the start-up time.
@@ -52,7 +52,7 @@ def bench(
     job = JOBS[name]._replace(rounds=rounds or JOBS[name].rounds)
     data = load(job.data, data_dir=data_dir)
     found = measure(job, data, repeat, started)
-    more: dict[str, Any] = {"combine": combine} if combine else {}
+    more: dict[str, Any] = {"robust": robust} if robust else {}
     more |= {"privacy": "record", "noise": 1.0} if private else {}
     if more:
         plain = found["client_steps_per_second"]
