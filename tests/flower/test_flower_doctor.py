@@ -63,8 +63,9 @@ def shard(path: Path, **changed: Any) -> dict[str, Any]:
 
 def test_versions() -> None:
     assert doctor.versions("1.41.0").fine
-    for wrong in ("", "1.42.0", "0.9"):
-        assert not doctor.versions(wrong).fine and "pip install" in doctor.versions(wrong).said
+    assert doctor.versions("1.42.1").fine
+    for wrong in ("", "1.43.0", "0.9"):
+        assert not doctor.versions(wrong).fine and "pip install" in doctor.versions(wrong).text
 
 
 def test_port_certificate_and_clock(link: str, keys: certificates.Keys, tmp_path: Path) -> None:
@@ -72,11 +73,11 @@ def test_port_certificate_and_clock(link: str, keys: certificates.Keys, tmp_path
     assert doctor.reach(site).fine and doctor.certificate(site).fine and doctor.clock(site).fine
     stranger = certificates.make(tmp_path / "other", 0)
     refused = doctor.certificate(NodeSettings(link, stranger.ca))
-    assert not refused.fine and "not believed" in refused.said
+    assert not refused.fine and "not believed" in refused.text
     assert not doctor.clock(NodeSettings(link, stranger.ca)).fine
     Health.late = 3600.0
     try:
-        assert "NTP" in doctor.clock(site).said and not doctor.clock(site).fine
+        assert "NTP" in doctor.clock(site).text and not doctor.clock(site).fine
     finally:
         Health.late = 0.0
 
@@ -85,7 +86,7 @@ def test_nobody_there() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, and nobody listens
         found = doctor.reach(NodeSettings(f"127.0.0.1:{taken.getsockname()[1]}"))
-    assert not found.fine and "start the SuperLink" in found.said
+    assert not found.fine and "start the SuperLink" in found.text
     assert not doctor.reach(NodeSettings("nowhere")).fine
 
 
@@ -97,7 +98,7 @@ def test_key(keys: certificates.Keys, tmp_path: Path) -> None:
     open_ = tmp_path / "open.key"
     open_.write_bytes(own.read_bytes())
     open_.chmod(0o644)
-    assert "chmod 600" in doctor.key(open_).said
+    assert "chmod 600" in doctor.key(open_).text
 
 
 BROKEN: dict[str, dict[str, Any]] = {
@@ -128,7 +129,7 @@ def test_one_round(tmp_path: Path) -> None:
         raise ValueError("no such column")
 
     found = doctor.round_(node, client(raises))
-    assert not found.fine and "no such column" in found.said
+    assert not found.fine and "no such column" in found.text
 
 
 def test_the_command(tmp_path: Path, keys: certificates.Keys) -> None:
@@ -139,3 +140,19 @@ def test_the_command(tmp_path: Path, keys: certificates.Keys) -> None:
     assert done.exit_code == 0 and "ok  key" in done.output, done.output
     done = CliRunner().invoke(app, [*words, "--node-config", f'shard="{tmp_path / "none.npz"}"'])
     assert done.exit_code == 1 and "BAD data" in done.output and "BAD round" in done.output, done.output
+
+
+def test_a_key_that_the_superlink_does_not_know_is_found(link: str, keys: certificates.Keys) -> None:
+    """The test's own server answers no such request, as a SuperLink refuses a key that is not registered."""
+    node = certificates.node_key(keys.ca.with_name("another.key"))
+    result = doctor.registered(NodeSettings(link, keys.ca, node))
+    assert not result.fine and "flwr supernode register another.pub" in result.text
+
+
+def test_the_flags_of_a_supernode_are_those_of_the_doctor() -> None:
+    from amsfl.cli.app import app
+
+    flags = ["--insecure", "--superlink", "127.0.0.1:1", "--poll", "0.5", "--max-retries", "3"]
+    done = CliRunner().invoke(app, ["doctor", *flags])
+    assert done.exit_code == 1 and "not checked: --poll --max-retries" in done.output
+    assert "BAD port" in done.output

@@ -13,6 +13,7 @@ from amsfl.core import Remark, UserError
 
 P = ParamSpec("P")
 R = TypeVar("R")
+EXTRAS = {"flwr": "flower"}  # which extra brings a package that some commands need
 
 
 @contextmanager
@@ -26,6 +27,12 @@ def sentences() -> Iterator[None]:
         except UserError as mistake:
             _say(str(mistake))
             raise typer.Exit(mistake.code) from mistake
+        except ModuleNotFoundError as missing:
+            extra = EXTRAS.get((missing.name or "").partition(".")[0])
+            if extra is None:
+                raise
+            _say(f"This needs {missing.name}, which is not installed: pip install 'amsfl[{extra}]'")
+            raise typer.Exit(2) from missing
         except OSError as trouble:
             what = trouble.strerror or str(trouble) or type(trouble).__name__
             _say(f"{trouble.filename}: {what}." if trouble.filename else f"{what}.")

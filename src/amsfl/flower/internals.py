@@ -37,6 +37,10 @@ NAMES = {
     "pull_task_input": "flwr.supernode.runtime.run_clientapp",
     "push_message": "flwr.supernode.runtime.run_clientapp",
     "push_task_output": "flwr.supernode.runtime.run_clientapp",
+    "FleetHttpClient": "flwr.supernode.fleet_http_client",
+    "NodeAuthHttpInterceptor": "flwr.supernode.node_auth_http_interceptor",
+    "ActivateNodeRequest": "flwr.proto.fleet_pb2",
+    "DeactivateNodeRequest": "flwr.proto.fleet_pb2",
     "flower_supernode": "flwr.supernode.cli.flower_supernode",
 }
 SUPERNODE_LOOP = "flwr.supernode.start_client_internal"

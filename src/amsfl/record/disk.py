@@ -100,9 +100,11 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def make_folder(folder: Path) -> None:
+def make_folder(folder: Path, private: bool = False) -> None:
+    """With the folders above it; a `private` one only its owner enters."""
     with explain_errors("made", folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True, mode=0o700 if private else 0o777)
 
 
 def clear(path: Path) -> None:

@@ -140,6 +140,6 @@ def read_sealed(path: Path, then: str, start: int = 0) -> dict[str, Any]:
         raise damaged(path, bad, then) from None
 
 
-def write_sealed(path: Path, value: dict[str, Any], start: int = 0) -> None:
-    """JSON that notices when it was changed, whole or not at all."""
-    disk.write_atomically(path, sealed_text.seal(value, start))
+def write_sealed(path: Path, value: dict[str, Any], start: int = 0, private: bool = False) -> None:
+    """JSON that notices when it was changed, whole or not at all; a `private` file only its owner reads."""
+    disk.write_atomically(path, sealed_text.seal(value, start), 0o600 if private else 0o666)

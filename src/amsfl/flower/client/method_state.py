@@ -55,7 +55,7 @@ def save(context: Context, order: Order, before: Vector, after: Vector) -> None:
     context.state["amsfl-state"] = pack_arrays({"accepted": before, "latest": after})
     path = _path(context, order)
     if path and after.size:
-        make_folder(path.parent)
+        make_folder(path.parent, private=True)
         parts = {"accepted": np.ascontiguousarray(before), "latest": np.ascontiguousarray(after)}
         notes = {key: str(value) for key, value in fields.items()} | {"crc": checksum_arrays(*parts.values())}
         write_atomically(path, save_tensors(parts, notes), 0o600)  # as near to the rows as a gradient is

@@ -168,5 +168,5 @@ def _write(context: Context, book: Book) -> None:
     if path is None:
         context.state[IN_CONTEXT] = ConfigRecord({"book": json.dumps(plain)})
         return
-    make_folder(path.parent)
-    write_sealed(path, plain)
+    make_folder(path.parent, private=True)
+    write_sealed(path, plain, private=True)

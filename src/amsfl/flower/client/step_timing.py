@@ -4,6 +4,7 @@ from math import inf
 from typing import Any
 
 from amsfl import methods
+from amsfl.core import UserError
 from amsfl.flower.client import private_steps
 from amsfl.flower.client.local_round import Trainer, has_own_optimizer
 from amsfl.flower.client.step_loop import LocalTask, Slowdown
@@ -32,6 +33,8 @@ def step_seconds(trainer: Trainer, seed: int, batch: int, pace: Slowdown, clip: 
         task.look(look, trainer.from_numpy(x), 0)
         if task.timed[0] < LONG:
             task.look(look, trainer.from_numpy(x), 1)
+    except UserError:  # a mistake that every order would meet: better said now than after minutes
+        raise
     except Exception:  # whatever users' code raises
         return 0.0
     return task.step_seconds

@@ -47,6 +47,28 @@ def labelled(batch: Any) -> bool:
     return isinstance(batch, Mapping) and "labels" in batch
 
 
+def own_loss(module: Any, batch: Mapping[str, Any]) -> Any:
+    """The loss that a module works out from a dictionary with labels, as an attribute or an entry."""
+    text = [str(name) for name, part in batch.items() if _holds_text(part)]
+    if text:
+        raise UserError(
+            f"The batch's column {text[0]!r} is text, which a module cannot take: leave it out of the data "
+            "set, turn it into numbers, or give torch_client a batch_loss(module, batch)."
+        )
+    outputs = module(**batch)
+    loss = outputs.get("loss") if isinstance(outputs, Mapping) else getattr(outputs, "loss", None)
+    if loss is None:
+        raise UserError(
+            f"The module returns a {type(outputs).__name__} without a loss for a batch with labels: return "
+            "one, or give torch_client a batch_loss(module, batch)."
+        )
+    return loss
+
+
+def _holds_text(part: Any) -> bool:
+    return isinstance(part, str) or (isinstance(part, list | tuple) and any(map(_holds_text, part)))
+
+
 def split(batch: Any) -> tuple[list[Any], Any]:
     """Inputs and targets of a tuple: the targets come last."""
     if not isinstance(batch, tuple | list) or len(batch) < 2:

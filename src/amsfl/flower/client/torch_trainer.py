@@ -149,9 +149,15 @@ class TorchTrainer(TorchModule):
         if self.site.batch_loss is not None:
             return self.site.batch_loss(self.module, batch)
         if torch_batches.labelled(batch):
-            return self.module(**batch).loss
+            return torch_batches.own_loss(self.module, batch)
         inputs, targets = torch_batches.split(batch)
-        return self.loss(self.module(*inputs), targets)
+        outputs = self.module(*inputs)
+        if isinstance(outputs, Mapping):
+            raise UserError(
+                f"The module returns a dictionary ({', '.join(map(str, outputs))}), and the loss takes a "
+                "tensor: give torch_client a batch_loss(module, batch) that returns the batch's mean loss."
+            )
+        return self.loss(outputs, targets)
 
     def autocast(self) -> AbstractContextManager[Any]:
         if self.site.precision is None:

@@ -150,7 +150,7 @@ def _ready_made(recipe: DeploySettings, home: Path, out: Path) -> PreparedApp:
     write_app(home / "app", {**settings, "clients": clients, "out": str(out), "shards": str(home / "shards")})
     names = _sayable(client_names(config, source))
     nodes = [
-        _node(place, out) | {"shard": str(shard)} | ({"client": names[place]} if names else {})
+        _node(place, clients, out) | {"shard": str(shard)} | ({"client": names[place]} if names else {})
         for place, shard in enumerate(shards)
     ]
     return PreparedApp(home / "app", nodes, checksum(home / "shards"))
@@ -171,11 +171,11 @@ def _own(recipe: DeploySettings, home: Path, out: Path) -> PreparedApp:
     _check_slowdowns(recipe, clients)
     settings = {**recipe.settings, "clients": clients, "out": str(out)}
     user_app.copy(app, home / "app", flat(settings) | extra)
-    return PreparedApp(home / "app", [_node(place, out) for place in range(clients)])
+    return PreparedApp(home / "app", [_node(place, clients, out) for place in range(clients)])
 
 
-def _node(place: int, out: Path) -> dict[str, Any]:
-    return {"partition-id": place, "state-dir": str(out / "clients")}
+def _node(place: int, clients: int, out: Path) -> dict[str, Any]:
+    return {"partition-id": place, "num-partitions": clients, "state-dir": str(out / "clients")}
 
 
 def _handicapped(nodes: Sequence[dict[str, Any]], recipe: DeploySettings) -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
 """Every site its own file: a data source dealt to clients as .npz, so that no site reads another's rows."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from amsfl.flower.messages import Buffers, Vector
 from amsfl.flower.server.best_model import NetworkDescription
 from amsfl.portable import PortableModel
 from amsfl.record import from_plain, read_sealed, write_sealed
+from amsfl.record.disk import make_folder
 from amsfl.record.fingerprint import checksum_arrays
 from amsfl.simulation import CustomParts, Training
 from amsfl.simulation.setup import client_names, load_data, method_of, scheme
@@ -46,7 +48,7 @@ def deal(config: Training, folder: Path, source: Dataset | None = None) -> list[
         sites=source.sites,
         site_names=source.site_names,
     )
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, private=True)
     paths = [folder / f"shard-{place}.npz" for place in range(len(parts))]
     label = np.int32 if source.classes else np.float32
     kind: dict[str, Any] = {
@@ -54,13 +56,20 @@ def deal(config: Training, folder: Path, source: Dataset | None = None) -> list[
         "unit": np.array(1.0 if source.amount is None else source.amount.scale),
     }
     for path, rows in zip(paths, parts, strict=True):
-        np.savez(path, x=source.x[rows], y=source.y[rows].astype(label), **kind)
+        _write(path, {"x": source.x[rows], "y": source.y[rows].astype(label), **kind})
     splits: dict[str, Any] = {f"{name}.x": x for name, (x, _) in source.evals.items()}
     splits |= {f"{name}.y": y for name, (_, y) in source.evals.items()}
-    np.savez(folder / "server.npz", **kind, **splits)
+    _write(folder / "server.npz", {**kind, **splits})
     like = PortableModel((), {}, source.classes, source.features, source.recipe, amount=source.amount)
     write_sealed(folder / FORM, like.description())
     return paths
+
+
+def _write(path: Path, arrays: dict[str, Any]) -> None:
+    """Rows, in a file that only its owner reads."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        path.chmod(0o600)  # also one that was there before
+        np.savez(file, **arrays)
 
 
 def rows_of(shards: list[Path]) -> Vector:

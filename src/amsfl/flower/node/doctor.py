@@ -1,4 +1,4 @@
-"""What may be wrong at a site before it joins: each check says what it found and, if bad, what to do."""
+"""What may be wrong at a site before it joins: each check says what it saw and, if wrong, what to do."""
 
 import contextlib
 import io
@@ -18,13 +18,14 @@ from typing import Any, NamedTuple
 
 SECONDS = 5.0  # for one answer of the SuperLink
 CLOCKS = 60.0  # seconds by which clocks may differ: certificates and signatures carry times
+TRIED = ("1.41.", "1.42.")  # versions of Flower
 SOON = 14 * 24 * 3600.0  # a certificate that ends within two weeks is worth a word
 
 
 class CheckResult(NamedTuple):
     check: str
     fine: bool
-    said: str  # what was found; where it is not fine, what to do as well
+    text: str  # what was seen; where it is not fine, what to do as well
 
 
 class NodeSettings(NamedTuple):
@@ -38,14 +39,17 @@ class NodeSettings(NamedTuple):
 
 def examine(site: NodeSettings) -> Iterator[CheckResult]:
     """All checks that this site has something for."""
-    yield versions(found("flwr"))
+    yield versions(installed("flwr"))
     if site.superlink:
         yield reach(site)
         if site.certificates:
             yield certificate(site)
         yield clock(site)
     if site.key:
-        yield key(site.key)
+        mine = key(site.key)
+        yield mine
+        if mine.fine and site.superlink:
+            yield registered(site)
     if site.node.get("shard"):
         yield data(site.node)
         yield round_(site.node)
@@ -58,7 +62,7 @@ def configured(text: str) -> dict[str, Any]:
     return dict(internals.parse_config_args([text])) if text else {}
 
 
-def found(package: str) -> str:
+def installed(package: str) -> str:
     try:
         return version(package)
     except PackageNotFoundError:
@@ -67,12 +71,12 @@ def found(package: str) -> str:
 
 def versions(flwr: str) -> CheckResult:
     python = ".".join(map(str, sys.version_info[:3]))
-    said = f"Python {python}, amsfl {found('amsfl') or 'from source'}, Flower {flwr or 'missing'}"
-    if not flwr.startswith("1.41."):
+    text = f"Python {python}, amsfl {installed('amsfl') or 'from source'}, Flower {flwr or 'missing'}"
+    if not flwr.startswith(TRIED):
         return CheckResult(
-            "versions", False, f"{said}: pip install 'amsfl[flower]' brings the one that was tried"
+            "versions", False, f"{text}: pip install 'amsfl[flower]' brings one that was tried"
         )
-    return CheckResult("versions", True, said)
+    return CheckResult("versions", True, text)
 
 
 def reach(site: NodeSettings) -> CheckResult:
@@ -103,8 +107,8 @@ def certificate(site: NodeSettings) -> CheckResult:
         advice = "use the ca.pem of its make_keys.py, and the name that the certificate was made for"
         return CheckResult("certificate", False, f"{host}:{port} is not believed ({why}); {advice}")
     left = ssl.cert_time_to_seconds(held["notAfter"]) - time.time()
-    said = f"{host} is believed, for {left / 86400:.0f} days more"
-    return CheckResult("certificate", left > SOON, said + ("" if left > SOON else "; make a new one soon"))
+    text = f"{host} is believed, for {left / 86400:.0f} days more"
+    return CheckResult("certificate", left > SOON, text + ("" if left > SOON else "; make a new one soon"))
 
 
 def clock(site: NodeSettings) -> CheckResult:
@@ -117,10 +121,10 @@ def clock(site: NodeSettings) -> CheckResult:
     except (urllib.error.URLError, OSError, TypeError, ValueError) as error:
         return CheckResult("clock", False, f"no time from {site.superlink} ({error}); is that a SuperLink?")
     apart = abs(theirs - time.time())
-    said = f"{apart:.0f} s from the SuperLink's"
+    text = f"{apart:.0f} s from the SuperLink's"
     if apart > CLOCKS:
-        return CheckResult("clock", False, f"{said}: set this clock by NTP (timedatectl set-ntp true)")
-    return CheckResult("clock", True, said)
+        return CheckResult("clock", False, f"{text}: set this clock by NTP (timedatectl set-ntp true)")
+    return CheckResult("clock", True, text)
 
 
 def key(path: Path) -> CheckResult:
@@ -133,6 +137,41 @@ def key(path: Path) -> CheckResult:
     if os.name == "posix" and stat.S_IMODE(path.expanduser().stat().st_mode) & 0o077:
         return CheckResult("key", False, f"others may read {path}: chmod 600 {path}")
     return CheckResult("key", True, f"{path} is a private key that only its owner reads")
+
+
+def registered(site: NodeSettings) -> CheckResult:
+    """Whether the SuperLink takes this key: the node is reported as online, and offline again."""
+    import httpx
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_private_key
+
+    from amsfl.flower import internals
+
+    assert site.key is not None
+    private: Any = load_ssh_private_key(site.key.expanduser().read_bytes(), None)
+    public = private.public_key()
+    encoded = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    own = [
+        internals.RuntimeVersionHttpInterceptor(component_name="SuperNode"),
+        internals.NodeAuthHttpInterceptor(private, public),
+    ]
+    authority = str(site.certificates.expanduser()) if site.certificates else None
+    try:
+        with internals.FleetHttpClient.from_server_address(
+            site.superlink, authority is None, authority, interceptors=own
+        ) as client:
+            request = internals.ActivateNodeRequest(public_key=encoded, heartbeat_interval=SECONDS)
+            node = client.ActivateNode(request).node_id
+            client.DeactivateNode(internals.DeactivateNodeRequest(node_id=node))
+    except httpx.HTTPStatusError as error:
+        why = " ".join(error.response.text.split())[:200]
+        advice = (
+            f"register it at the server: flwr supernode register {site.key.stem}.pub; where it is registered, "
+            "its SuperNode runs already, or ended less than a minute ago"
+        )
+        return CheckResult("registration", False, f"the SuperLink does not take {site.key} ({why}); {advice}")
+    except (httpx.HTTPError, OSError, ValueError) as error:
+        return CheckResult("registration", False, f"no answer from {site.superlink} ({error})")
+    return CheckResult("registration", True, f"the SuperLink knows {site.key} as node {node}")
 
 
 def data(node: dict[str, Any]) -> CheckResult:
@@ -163,13 +202,13 @@ def round_(node: dict[str, Any], make: Callable[[], Any] | None = None) -> Check
     from amsfl.flower.in_process import InProcessGrid
 
     settings = {"method": "amsfl", "clients": 1, "rounds": 1, "poll": 0.01, "patience": 0.5}
-    heard = io.StringIO()
+    output = io.StringIO()
     try:
-        with contextlib.redirect_stdout(heard), contextlib.redirect_stderr(heard):
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
             _, (record,) = serve(InProcessGrid(make() if make else jax_client(own_shard), [node]), settings)
     except Exception as error:  # whatever a site's own code raises
         return CheckResult(
-            "round", False, f"a rehearsed round failed ({error}); try the client in a InProcessGrid"
+            "round", False, f"a round in this process failed ({error}); try the client in an InProcessGrid"
         )
     step = record.plan["step_seconds"][0]
     return CheckResult(

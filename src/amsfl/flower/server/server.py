@@ -335,8 +335,8 @@ class FlowerServer:
         """
         config, purse = self.config, self.purse
         by_scores = bool(config.stop_after) or (config.target is not None and config.stop_at_target)
-        state = sum(part.size for part in protocol.fresh(self.method, state.anchor))
-        if self.aloft or by_scores or purse.whole or purse.clip or state:
+        client_state = sum(part.size for part in protocol.fresh(self.method, state.anchor))
+        if self.aloft or by_scores or purse.whole or purse.clip or client_state:
             return lambda: None
         here = self.registration.meet(state.clients)  # before they are asked for scores
 
