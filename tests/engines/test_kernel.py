@@ -11,6 +11,7 @@ from amsfl.engines import client_program, devices, kernel, losses, models, task
 from amsfl.engines.job import Job, Rows
 from amsfl.engines.numbers import numbers_of, with_numbers
 from amsfl.methods import Arithmetic, Method
+from amsfl.privacy import record_level
 
 BATCH = 20  # neither this nor the network's sides are powers of two
 
@@ -111,7 +112,7 @@ def test_who_has_kernels(digits, monkeypatch):
     fedavg, plain = methods.make("fedavg"), job_of(digits)
     assert kernel.fits(plain, fedavg, BATCH)
     assert not kernel.serves(devices.mesh(), plain, fedavg, BATCH)  # no GPU here
-    assert not kernel.fits(plain, fedavg._replace(clip=1.0), BATCH)
+    assert not kernel.fits(plain, fedavg._replace(private_rows=record_level().client), BATCH)
     assert not kernel.fits(job_of(digits, "cnn:4"), fedavg, BATCH)
     assert not kernel.fits(job_of(digits, "mlp:256-128"), fedavg, BATCH)
     assert not kernel.fits(plain, fedavg, 2048)

@@ -28,10 +28,19 @@ from amsfl.flower import (
 )
 from amsfl.flower.client import private_steps
 from amsfl.flower.client.jax_client import JaxTrainer
-from amsfl.flower.client.privacy_ledger import Purse, check_open
+from amsfl.flower.client.privacy_ledger import SiteLedger, check_open
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.messages import GlobalModel, Order
-from amsfl.privacy import Event, Site, composed, epsilon, system_random, with_clipping
+from amsfl.privacy import (
+    Event,
+    Exposure,
+    Terms,
+    epsilon,
+    poisson_gaussian,
+    protect_rows,
+    record_level,
+    system_random,
+)
 from amsfl.record import read_run, read_sealed
 from amsfl.simulation.recorded_disclosure import leaves_of
 
@@ -48,6 +57,7 @@ def shard(context: Any) -> Shard:
 
 
 CLIENT = jax_client(shard)
+PRIVATE = record_level().client._replace(clip=0.1)
 
 
 class Tapped(InProcessGrid):
@@ -75,7 +85,18 @@ class Tapped(InProcessGrid):
 
 def order(**given: Any) -> Order:
     plain = Order("run", 0, -1, 0, 1, 60.0, 1.0, True, 2000, 0, "fedavg", {}, "", False)
-    return plain._replace(**{"clip": 0.1, "delta": 1e-5, **given})
+    terms = {key: given.pop(key) for key in [*given] if key in Terms._fields}
+    return plain._replace(terms=Terms("record", 0.1, 0.0, 0.0, 1e-5)._replace(**terms), **given)
+
+
+def changed(order: Order, **given: Any) -> Order:
+    """The order with other terms, or other fields of its own."""
+    terms = {key: given.pop(key) for key in [*given] if key in Terms._fields}
+    return order._replace(terms=order.terms._replace(**terms), **given)
+
+
+def step(trainer: Any, x: Any, noise: float = 0.0) -> Any:
+    return private_steps.gradient(trainer, PRIVATE, noise, 2000, x)
 
 
 def clipped_by_hand(x: Any, rows: Any, labels: Any, clip: float) -> Any:
@@ -128,11 +149,13 @@ def test_clients_cut_every_row_as_by_hand() -> None:
     x = np.linspace(-0.1, 0.1, 650, dtype=np.float32)
     want = clipped_by_hand(x, DIGITS.x[rows], DIGITS.y[rows], 0.1) / len(rows)
     ours = JaxTrainer(Shard(DIGITS.x[rows], DIGITS.y[rows], 10, "softmax"))
-    ours.begin(order(), GlobalModel(x, x[:0], x[:0], {}), with_clipping(methods.make("fedavg"), 0.1))
-    np.testing.assert_allclose(private_steps.gradient(ours, order(), x), want, atol=1e-6)
+    ours.begin(
+        order(), GlobalModel(x, x[:0], x[:0], {}), protect_rows(methods.make("fedavg"), record_level(), 0.1)
+    )
+    np.testing.assert_allclose(step(ours, x), want, atol=1e-6)
     theirs = trainer_of(torch_app(), 1)
-    found = private_steps.gradient(theirs, order(), theirs.from_numpy(x))
-    np.testing.assert_allclose(theirs.lower(found), want, atol=1e-6)
+    found = step(theirs, theirs.from_numpy(x))
+    np.testing.assert_allclose(theirs.to_numpy(found), want, atol=1e-6)
 
 
 def test_noise_is_as_large_as_ordered_and_nobodys_seed() -> None:
@@ -140,8 +163,8 @@ def test_noise_is_as_large_as_ordered_and_nobodys_seed() -> None:
     ours = JaxTrainer(Shard(DIGITS.x[rows], DIGITS.y[rows], 10, "softmax"))
     ours.batch, ours.program = 2000, ours._compiled(None)
     x = np.zeros(650, np.float32)
-    still = private_steps.gradient(ours, order(), x)
-    moved = np.concatenate([private_steps.gradient(ours, order(noise=3.0), x) - still for _ in range(8)])
+    still = step(ours, x)
+    moved = np.concatenate([step(ours, x, 3.0) - still for _ in range(8)])
     moved *= len(rows) / (3.0 * 0.1)
     assert moved.std() == pytest.approx(1, abs=0.05) and abs(moved.mean()) < 0.07
     assert len({*moved.tolist()}) > 5000
@@ -162,7 +185,7 @@ def test_a_private_run_counts_and_sends_nothing_else(method: str, tmp_path: Path
     summary = found.summary
     assert summary is not None
     for place, (name, steps) in enumerate(summary.steps.items()):
-        site = Site(sampling.share(sampling.chance(32, len(PARTS[place]))), summary.noise[name], 1e-5)
+        site = Exposure(sampling.share(sampling.chance(32, len(PARTS[place]))), summary.noise[name], 1e-5)
         assert summary.epsilon[name] == epsilon(site, steps) <= 2.0
         assert records[-1].epsilon[place] >= summary.epsilon[name]
     assert state.ordered_steps == state.steps and records[0].epsilon[0] < records[-1].epsilon[0]
@@ -209,11 +232,11 @@ def test_a_run_goes_on_with_what_sites_have_counted(tmp_path: Path) -> None:
 
 def test_epsilon_of_two_runs_is_that_of_both_together() -> None:
     one, two = Event(0.1, 2.0, 30), Event(0.05, 1.5, 20)
-    both = composed((one, two), 1e-5)
-    assert max(composed((one,), 1e-5), composed((two,), 1e-5)) < both
-    assert both < composed((one,), 1e-5) + composed((two,), 1e-5)
-    assert composed((one._replace(steps=10), one._replace(steps=20)), 1e-5) == pytest.approx(
-        composed((one,), 1e-5), rel=1e-3
+    both = poisson_gaussian((one, two), 1e-5)
+    assert max(poisson_gaussian((one,), 1e-5), poisson_gaussian((two,), 1e-5)) < both
+    assert both < poisson_gaussian((one,), 1e-5) + poisson_gaussian((two,), 1e-5)
+    assert poisson_gaussian((one._replace(steps=10), one._replace(steps=20)), 1e-5) == pytest.approx(
+        poisson_gaussian((one,), 1e-5), rel=1e-3
     )
 
 
@@ -277,26 +300,26 @@ def test_a_site_does_not_trust_its_server(tmp_path: Path) -> None:
     mine = order(batch=10, noise=2.0, epsilon=0.5)
     for bad in ({"noise": 0.0}, {"noise": float("nan")}, {"delta": 1.0}, {"epsilon": -1.0}):
         with pytest.raises(UserError, match="stay at home"):
-            Purse(context).allow(mine._replace(**bad), 100)
-    purse = Purse(context)
+            SiteLedger(context).allow(changed(mine, **bad), 100)
+    purse = SiteLedger(context)
     steps = purse.allow(mine._replace(steps=1000), 100)
-    site = Site(sampling.share(sampling.chance(10, 100)), 2.0, 1e-5)
+    site = Exposure(sampling.share(sampling.chance(10, 100)), 2.0, 1e-5)
     assert epsilon(site, steps) <= 0.5 < epsilon(site, steps + 1)
     assert purse.charge("run", steps) == steps
     for more in ({"epsilon": 9.0}, {"noise": 9.0}, {"delta": 0.5}, {"batch": 1}):
         with pytest.raises(UserError, match="settled"):
-            Purse(context).allow(mine._replace(**more), 100)
+            SiteLedger(context).allow(changed(mine, **more), 100)
     with pytest.raises(UserError, match="spent"):
-        Purse(context).allow(mine, 100)
-    other = mine._replace(run="other", epsilon=0.0, steps=10**5)
-    further = Purse(context).allow(other, 100)  # no bound of the run's: its own holds, over both
+        SiteLedger(context).allow(mine, 100)
+    other = changed(mine, run="other", epsilon=0.0, steps=10**5)
+    further = SiteLedger(context).allow(other, 100)  # no bound of the run's: its own holds, over both
     both = Event(site.chance, 2.0, steps), Event(site.chance, 2.0, further)
-    assert composed(both, 1e-5) <= 1.0
+    assert poisson_gaussian(both, 1e-5) <= 1.0
     (tmp_path / "privacy-0.json").write_bytes(b"{}")
     with pytest.raises(UserError):
-        Purse(context)
+        SiteLedger(context)
     with pytest.raises(UserError, match="lost its book"):
-        Purse(InProcessGrid(CLIENT, NODES).contexts[1001]).allow(mine._replace(accepted=3), 100)
+        SiteLedger(InProcessGrid(CLIENT, NODES).contexts[1001]).allow(mine._replace(accepted=3), 100)
 
 
 def test_a_failure_under_privacy_tells_nothing_of_rows(capsys: Any) -> None:
@@ -330,7 +353,7 @@ def test_whole_clients_are_cut_and_the_sum_is_noised(tmp_path: Path) -> None:
     noise = state.anchor - ((shares * 0.05 / norms)[:, None] * deltas).sum(0)
     assert noise.std() == pytest.approx(0.5 * 0.05 * shares.max(), rel=0.15)
     assert records[0].epsilon == read_run(tmp_path / "a").rounds[0].epsilon
-    assert records[0].epsilon[0] >= epsilon(Site(1.0, 0.5, 1e-5), 1)
+    assert records[0].epsilon[0] >= epsilon(Exposure(1.0, 0.5, 1e-5), 1)
     few = {**QUICK, "privacy": "client", "epsilon": 8.0, "clip": 0.05, "cohort": 1, "rounds": 4}
     state, records = serve(InProcessGrid(CLIENT, NODES), few, start=np.zeros(650, np.float32))
     assert len(records) == 4 and state.anchor.any()

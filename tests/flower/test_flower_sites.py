@@ -40,7 +40,7 @@ from amsfl.flower.server import (
     transport,
 )
 from amsfl.flower.server import server as server_module
-from amsfl.flower.server.privacy_budget import Purse
+from amsfl.flower.server.privacy_budget import PrivacyBudget
 from amsfl.planning.planner import policy_of
 from amsfl.record import read_run
 from amsfl.simulation import serve_config
@@ -295,7 +295,7 @@ def test_claimed_rows_weigh_at_most_a_hundred_times_the_others() -> None:
 
 def test_deadlines_have_an_upper_bound() -> None:
     config, method = serve_config(SETTINGS), methods.make("fedavg")
-    writer = orders.OrderWriter(config, method, False, Purse(config, policy_of(config, method)))
+    writer = orders.OrderWriter(config, method, False, PrivacyBudget(config, policy_of(config, method), None))
     assert writer.deadline(1e9) == 86400 and writer.deadline(1.0) == 30 and writer.deadline(None) == 300
 
 

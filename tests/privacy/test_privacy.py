@@ -13,7 +13,7 @@ import amsfl
 from amsfl import sampling
 from amsfl.core import Remark, UserError
 from amsfl.engines import losses, models, private_gradients
-from amsfl.privacy import Site, accounting, epsilon, steps_within
+from amsfl.privacy import Exposure, accounting, epsilon, record_level, steps_within
 from amsfl.simulation.recorded_disclosure import leaves_of
 
 dp_accounting = pytest.importorskip("dp_accounting", reason="pip install 'amsfl[privacy]'")
@@ -30,11 +30,11 @@ def test_epsilon_is_dp_accountings_own():
         theirs = pld.PLDAccountant()
         theirs.compose(event, steps)
         whole = theirs.get_epsilon(1e-5)
-        assert whole * (1 - 1e-6) <= epsilon(Site(chance, noise, 1e-5), steps) <= 1.01 * whole
+        assert whole * (1 - 1e-6) <= epsilon(Exposure(chance, noise, 1e-5), steps) <= 1.01 * whole
 
 
 def test_steps_left_are_the_last_that_fit():
-    site = Site(0.1, 2.0, 1e-5)
+    site = Exposure(0.1, 2.0, 1e-5)
     found = steps_within(site, 2.0)
     assert epsilon(site, found) <= 2 < epsilon(site, found + max(1, found // 50))
     assert steps_within(site, 1e-3) == 0
@@ -107,10 +107,11 @@ def test_clipped_sums_are_those_of_rows_one_by_one(spec):
     params = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), model.init(jax.random.key(1)))
     there = jnp.array([True, True, False, True, True, True])
     loss = losses.surprise
-    summed = (
-        private_gradients.of_layers(loss) if spec != "cnn" else private_gradients.of_any(model.apply, loss)
-    )
-    found = summed(params, x, y, there, 0.5)
+    private = record_level().client._replace(clip=0.5)
+    summed = private_gradients.sum_of_any(model.apply, loss, private)
+    if spec != "cnn":
+        summed = private_gradients.sum_of_layers(loss, private)
+    found = summed(params, x, y, there)
     expected = jax.tree.map(jnp.zeros_like, params)
     for row in np.flatnonzero(there):
         grad = jax.grad(lambda p, r=row: loss(model.apply(p, x[r : r + 1]), y[r : r + 1]).sum())(params)
@@ -149,7 +150,7 @@ def test_a_client_stops_and_the_run_goes_on(tmp_path):
     assert all(value <= 1.5 for value in run.summary.epsilon.values())
     rows = run.parts.task.shards.size[0]
     for who, (name, steps) in enumerate(run.summary.steps.items()):
-        site = Site(sampling.share(sampling.chance(32, rows[who])), 3.0, 1e-5)
+        site = Exposure(sampling.share(sampling.chance(32, rows[who])), 3.0, 1e-5)
         assert run.summary.epsilon[name] == epsilon(site, steps)
         assert run.rounds[-1].epsilon[who] >= run.summary.epsilon[name]
     assert any("epsilon" in record.plan["why"] for record in run.rounds)
@@ -217,8 +218,8 @@ def test_a_model_that_looks_across_rows_is_refused():
 def test_without_dp_accounting_it_says_what_to_install():
     code = (
         "import sys; sys.modules['dp_accounting'] = None\n"
-        "from amsfl.privacy import Site, epsilon\n"
-        "epsilon(Site(0.1, 1.0, 1e-5), 1)"
+        "from amsfl.privacy import Exposure, epsilon\n"
+        "epsilon(Exposure(0.1, 1.0, 1e-5), 1)"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert "pip install 'amsfl[privacy]'" in ended.stderr

@@ -7,7 +7,8 @@ from federation_small import own_data
 import amsfl
 from amsfl import methods
 from amsfl.core import Upload, UserError
-from amsfl.privacy import guarded
+from amsfl.privacy import PrivacySettings, protect_clients
+from amsfl.privacy.client_level import aggregate
 from amsfl.simulation.recorded_disclosure import leaves_of
 
 dp_accounting = pytest.importorskip("dp_accounting", reason="pip install 'amsfl[privacy]'")
@@ -17,13 +18,18 @@ GIVEN = {"method": "fedavg", "model": "softmax", "clients": 12, "cohort": 6, "ro
 GIVEN |= {"steps": 2, "privacy": "client", "epsilon": 8.0, "partition": "quantity:1", "delta": 1e-3}
 
 
+def guarded(method, clip, noise, part, clients, quantile):
+    settings = PrivacySettings(clip=clip, clip_quantile=quantile)
+    return protect_clients(method, aggregate(settings, noise, part, clients))
+
+
 def silent(size):
     return np.zeros(size)
 
 
 def summed(method, deltas, weights, draw=silent, largest=0.5, clip=1.0):
     uploads = Upload(deltas, deltas[:, :0], (deltas**2).sum(1))
-    return method.guard.apply(uploads, weights, np.array([clip]), largest, draw)
+    return method.private_clients.apply(uploads, weights, np.array([clip]), largest, draw)
 
 
 def test_one_client_moves_the_sum_by_its_share_of_the_clip():

@@ -5,8 +5,8 @@ import pytest
 
 import amsfl
 from amsfl.core import UserError
-from amsfl.privacy import Site, alike, by_worth, epsilon, noise_for
-from amsfl.privacy.budget_plan import APART, weighed
+from amsfl.privacy import Exposure, epsilon, noise_for
+from amsfl.privacy.budget_plan import APART, Worth, balance, spread_by_worth, spread_evenly
 
 
 def test_counts_minimise_noise_and_shift():
@@ -16,27 +16,27 @@ def test_counts_minimise_noise_and_shift():
     def cost(u):
         return (u**2 * harm).sum(-1) + APART * ((u - shares) ** 2).sum(-1)
 
-    found = weighed(shares, harm)
+    found = balance(shares, harm)
     assert found.sum() == pytest.approx(1)
     others = np.random.default_rng(0).dirichlet([1, 1, 1], 20_000)
     assert cost(found) <= cost(others).min()
-    np.testing.assert_allclose(weighed(shares, 1e-12 * harm), shares, atol=1e-6)
-    np.testing.assert_allclose(weighed(shares, 1e6 * harm), (1 / harm) / (1 / harm).sum(), atol=1e-6)
+    np.testing.assert_allclose(balance(shares, 1e-12 * harm), shares, atol=1e-6)
+    np.testing.assert_allclose(balance(shares, 1e6 * harm), (1 / harm) / (1 / harm).sum(), atol=1e-6)
 
 
 def test_noise_is_the_least_for_the_steps():
-    site = Site(0.1234567, 1.0, 1e-5)
+    site = Exposure(0.1234567, 1.0, 1e-5)
     noise = noise_for(site, 2.0, 100)
     assert epsilon(site._replace(noise=noise), 100) <= 2 < epsilon(site._replace(noise=0.9 * noise), 100)
-    assert (alike([site] * 2, [2.0, 4.0], 100).noise == [noise, noise_for(site, 4.0, 100)]).all()
+    assert (spread_evenly([site] * 2, [2.0, 4.0], 100).noise == [noise, noise_for(site, 4.0, 100)]).all()
 
 
 def test_who_has_more_rows_takes_more_steps():
     """Three sites of 1000, 100 and 20 rows; by weight as much as equal steps; each within its epsilon."""
     rows, batch, delta = np.array([1000, 100, 20]), 32, 1e-5
-    sites = [Site(min(1.0, batch / n), 1.0, delta) for n in rows]
+    sites = [Exposure(min(1.0, batch / n), 1.0, delta) for n in rows]
     shares = rows / rows.sum()
-    found = by_worth(sites, [2.0] * 3, 100, shares, np.minimum(rows, batch) + 0.0, 650, 10_000)
+    found = spread_by_worth(sites, [2.0] * 3, 100, Worth(shares, np.minimum(rows, batch) + 0.0, 650, 10_000))
     assert found.steps[0] > 100 > found.steps[1] > found.steps[2] >= 1
     assert (shares * found.steps).sum() == pytest.approx(100, abs=1)
     for site, noise, steps in zip(sites, found.noise, found.steps, strict=True):

@@ -15,7 +15,7 @@ from amsfl.core import UserError
 from amsfl.flower import NumpyTrainer, messages, numpy_client, serve
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.server import best_model, orders
-from amsfl.flower.server.privacy_budget import Purse
+from amsfl.flower.server.privacy_budget import PrivacyBudget
 from amsfl.methods import make
 from amsfl.planning.planner import policy_of
 from amsfl.record import read_run
@@ -83,7 +83,7 @@ def test_settings_that_mean_nothing_are_sentences() -> None:
         with pytest.raises(UserError, match="write seconds"):
             serve_config({"give_up": wrong})
     config, method = serve_config({"give_up": "600,120,60"}), make("fedavg")
-    writer = orders.OrderWriter(config, method, False, Purse(config, policy_of(config, method)))
+    writer = orders.OrderWriter(config, method, False, PrivacyBudget(config, policy_of(config, method), None))
     assert [writer.deadline(1e6, number) for number in range(4)] == [600, 120, 60, 60]
     evaluate, _ = scored()
     _, records = serve(InProcessGrid(CLIENT, NODES), {**SETTINGS, "rounds": 1, "judge_by": "auc"}, evaluate)

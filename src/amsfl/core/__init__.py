@@ -5,19 +5,31 @@ from amsfl.core.optional import need
 from amsfl.core.records import Plan, Reading, Total, Upload
 from amsfl.core.registry import Kind, spelled
 from amsfl.core.scores import Score, score
-from amsfl.core.seams import Attack, Combine, Guard, Key, Parts, Transmit, namespace, repeated, scattered
+from amsfl.core.seams import (
+    Attack,
+    ClientPrivacy,
+    Combine,
+    Key,
+    Parts,
+    RowPrivacy,
+    Transmit,
+    namespace,
+    repeated,
+    scattered,
+)
 
 __all__ = [
     "Attack",
+    "ClientPrivacy",
     "Combine",
     "DiskError",
-    "Guard",
     "Key",
     "Kind",
     "Parts",
     "Plan",
     "Reading",
     "Remark",
+    "RowPrivacy",
     "Score",
     "Total",
     "Transmit",

@@ -1,6 +1,6 @@
-"""The two places where something may be put between a client and the server.
+"""The places where something may be put between a client and the server.
 
-Both work on numpy and on jax arrays alike: they ask an array for its own functions (`namespace`).
+They work on numpy and on jax arrays alike: they ask an array for its own functions (`namespace`).
 """
 
 import sys
@@ -66,17 +66,32 @@ class Combine(NamedTuple):
     counts: Callable[[Array], Array] | None = None  # what claimed weights (sum 1) become; None: they stay
 
 
-class Guard(NamedTuple):
-    """What keeps whole clients private: the server cuts every delta and adds noise to their sum.
+class RowPrivacy(NamedTuple):
+    """A private step at a client: each row's gradient is multiplied by a factor, noise goes on their sum.
+
+    factors(norms[n], clip) -> factors[n]   of rows' gradients by their norms; engines cut what is longer
+    noise(draw, scale)      -> noise[d]     draw(k): the k-th vector of standard normal numbers of this step;
+                                            scale: the order's noise times the clip
+    """
+
+    factors: Callable[[Array, float], Array]
+    noise: Callable[[Callable[[int], Array], Array], Array]
+    clip: float = 1.0
+
+
+class ClientPrivacy(NamedTuple):
+    """Private aggregation: the server cuts every delta and adds noise to their sum.
 
     apply(uploads[n, ...], weights[n], server, largest, draw) -> total, server
 
     `weights` are shares of all data, 0 for who is not in the cohort, `largest` the largest of all clients';
-    draw(size) gives standard normal numbers, anew each round.
+    draw(size) gives standard normal numbers, anew each round. The last numbers of `server` are the
+    mechanism's own.
     """
 
     part: float  # of all clients: the chance of each to be in a round's cohort
     apply: Callable[[Upload, Array, Array, Array, Callable[[int], Array]], tuple[Upload, Array]]
+    start: tuple[float, ...] = ()  # its own numbers at first
 
 
 class Attack(NamedTuple):

@@ -101,8 +101,10 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
     With `kernels` a GPU runs the loop as one kernel (kernel.py), vectors stay flat, and nobody waits.
     """
     grad = gradient(task, method)
-    hidden = private_gradients.gradient(task, method.clip, batch) if method.clip else None
-    twice = readings and not method.clip  # whether the first minibatch is looked at again at the end
+    private = None
+    if method.private_rows is not None:
+        private = private_gradients.gradient(task, method.private_rows, batch)
+    twice = readings and not method.private_rows  # whether the first minibatch is looked at again at the end
 
     walk = kernel.walker(task, method, batch, twice, LEAVES) if kernels else None
     unravel = (lambda vector: vector) if kernels else task.unravel
@@ -129,8 +131,8 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
         teacher = teacher_of(task, method, job)
 
         def look(x: Any, number: Any) -> tuple[jax.Array, Any]:
-            if hidden is not None:  # no loss leaves
-                return jnp.zeros((), task.dtype), hidden(x, job.rows, job.key, number, job.word, job.noise)
+            if private is not None:  # no loss leaves
+                return jnp.zeros((), task.dtype), private(x, job.rows, job.key, number, job.word, job.noise)
             return grad(x, *batch_of(job.rows, job.key, number, batch), teacher)
 
         def further(number: Any, now: tuple[Any, Past | None]) -> Any:

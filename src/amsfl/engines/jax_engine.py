@@ -80,7 +80,10 @@ class Lanes:
         # replicated from the start: what arrives on one device would be copied, and compiled for, anew
         self.fixed = devices.put(Fixed(task.x, task.y, shards.order), self.mesh, P())
         self.numbers = devices.put(numbers_of(method, task.dtype), self.mesh, P())
-        self._seeds, self._deal = sampling.words(task.seeds), dealer(task, batch, bool(method.clip))
+        self._seeds, self._deal = (
+            sampling.words(task.seeds),
+            dealer(task, batch, method.private_rows is not None),
+        )
         gpu = self.mesh.local_devices[0].platform != "cpu"
         self.kernels = kernel.serves(self.mesh, task, method, batch) if kernels is None else kernels
         work = partial(client_program.program, task, batch=batch, readings=readings, kernels=self.kernels)

@@ -72,7 +72,7 @@ def serves(mesh: Mesh, task: Task, method: Method, batch: int) -> bool:
 def fits(task: Task, method: Method, batch: int) -> bool:
     """Whether a task's steps can be a kernel: of a small perceptron that tells classes apart."""
     kinds = {part.kind for part in task.model.layers}
-    plain = method.arithmetic.objective is None and not method.clip and task.pieces == 1
+    plain = method.arithmetic.objective is None and not method.private_rows and task.pieces == 1
     known = bool(kinds) and kinds <= {"dense", "relu"} and task.loss is losses.surprise and task.classes > 1
     return plain and known and task.dtype == np.float32 and numbers(task, batch) <= NUMBERS
 

@@ -17,6 +17,7 @@ from amsfl.engines.contract import Done, Jobs, Orders, Outcome, Scores, Starts, 
 from amsfl.engines.evaluate import errors
 from amsfl.engines.task import Task
 from amsfl.methods import Method
+from amsfl.privacy import safe_sum
 
 
 class Loop:
@@ -103,11 +104,11 @@ class Loop:
         if self.method.attacks:
             foes = np.asarray(orders.foes)[trial], np.asarray(orders.words)[trial]
         losses = readings.loss[trial] if self.readings else None
-        hidden = None
-        if self.method.guard is not None:
-            hidden = dtype(np.asarray(orders.largest)[trial]), partial(self._drawn, trial, number)
+        private = None
+        if self.method.private_clients is not None:
+            private = dtype(np.asarray(orders.largest)[trial]), partial(self._drawn, trial, number)
         moved, fresh, weighed = protocol.settle(
-            self.method, anchor, server, uploads, weights, np.maximum(steps, 1), foes, losses, hidden
+            self.method, anchor, server, uploads, weights, np.maximum(steps, 1), foes, losses, private
         )
         state.anchor[trial], state.server[trial], state.step[trial] = moved, fresh, moved - anchor
         return weighed
@@ -167,8 +168,8 @@ class Loop:
             teacher = self._teach(start.server, *rows)
 
         def look(x: Any, step: int) -> tuple[Any, Any]:
-            if method.clip:
-                return dtype(0), self._hidden(x, trial, who, key, step)
+            if method.private_rows:
+                return dtype(0), self._private(x, trial, who, key, step)
             loss, grad = self._grad(x, *self._rows(trial, who, key, step, self.batch), teacher)
             loss, grad = np.asarray(loss), np.asarray(grad)
             if not np.isfinite(grad).all():
@@ -183,17 +184,17 @@ class Loop:
         carry = protocol.first(method, carry, *look(carry.x, 0))
         for step in range(1, int(job.steps)):
             carry = protocol.step(method, carry, *look(carry.x, step))
-        if self.readings and not method.clip:
+        if self.readings and not method.private_rows:
             carry = protocol.close(method, carry, *look(carry.x, 0))
         upload, client, taken = protocol.finish(method, carry, dtype(job.steps), start.step)
         with np.errstate(over="ignore"):
             upload, memory = protocol.delivered(method.transmit, key, upload, start.memory)
         return upload, client, memory, taken if self.readings else None
 
-    def _hidden(self, x: Any, trial: int, who: int, key: Any, step: int) -> Any:
+    def _private(self, x: Any, trial: int, who: int, key: Any, step: int) -> Any:
         """One private gradient (engines/private_gradients.py), row by row."""
-        task, clip, dtype = self.task, self.method.clip, self.task.dtype
-        assert task.noise is not None
+        task, private, dtype = self.task, self.method.private_rows, self.task.dtype
+        assert task.noise is not None and private is not None
         size, begin = int(task.shards.size[trial, who]), int(task.shards.start[trial, who])
         expected = dtype(min(size, self.batch))
         with np.errstate(over="ignore"):
@@ -201,16 +202,23 @@ class Loop:
             passed = sampling.gaps(key, at, np.arange(size, dtype=np.uint32), thresholds)
             inside = np.cumsum(passed.astype(np.int64) + 1) - 1
             inside = inside[inside < size]
-            chance = sampling.normal(key, at, np.arange(task.dim, dtype=np.uint32)).astype(dtype)
         total, room = np.zeros(task.dim, dtype), min(size, self.batch)
         for first in range(0, len(inside), room):
             some = np.resize(inside[first : first + room], room)  # one shape: one compilation
             rows = task.shards.order[trial, begin + some]
             each = np.asarray(self._each(x, task.x[rows], task.y[rows]))[: len(inside) - first]
-            norms = np.sqrt((each * each).sum(1))
-            whole = np.isfinite(norms)
-            total += (each[whole] * (clip / np.maximum(norms[whole], clip))[:, None]).sum(0, dtype=dtype)
-        return (total + task.noise[trial, who].astype(dtype) * dtype(clip) * chance) / expected
+            factors = safe_sum.row_factors(private, safe_sum.norms(each), np.ones(len(each), bool))
+            total += safe_sum.weighted_sum(factors, each)
+
+        def draw(lane: int) -> Any:
+            with np.errstate(over="ignore"):
+                own, places = sampling.lane(key, lane), np.arange(task.dim, dtype=np.uint32)
+                return sampling.normal(own, at, places).astype(dtype)
+
+        length = safe_sum.norms(total[None])[0]
+        total = total if safe_sum.is_safe(length, len(inside), private.clip) else np.zeros_like(total)
+        scale = task.noise[trial, who].astype(dtype) * dtype(private.clip)
+        return (total + private.noise(draw, scale)) / expected
 
     def _rows(self, trial: int, who: int, key: Any, step: int, size: int) -> tuple[Any, Any]:
         shards = self.task.shards

@@ -84,7 +84,7 @@ def lane_bytes(task: Task, method: Method, batch: int) -> int:
         return task.loss(task.model.apply(params, x), y).mean()
 
     step = intermediate_bytes(jax.grad(loss), params, x, y)
-    beside = batch if method.clip else 1  # rows whose gradients lie side by side
+    beside = batch if method.private_rows else 1  # rows whose gradients lie side by side
     numbers = batch * int(np.prod(task.x.shape[1:])) + (VECTORS + beside) * task.dim
     return step + numbers * int(np.dtype(task.dtype).itemsize)
 

@@ -1,23 +1,27 @@
-"""Gradients that tell little of any one row: Poisson batches, every row's gradient clipped, noise on the sum.
+"""Private steps of simulated clients: Poisson batches, every row's gradient cut, noise on the sum.
 
-    g = (sum_{i in batch} grad_i min(1, clip/||grad_i||) + noise clip z) / b,   z standard normal,  b = q rows
+    g = (sum_{i in batch} f_i grad_i + noise) / b,   f_i and the noise by the mechanism,  b = q rows
 
 Every row is in the batch with chance q, whoever else is (sampling.gaps), so a batch has no fixed size. Rows
-are taken `room` at a time, and again while some are left: nothing is ever cut off, so the sampling is exactly
-what the accountant is told. The expected batch b divides the sum: how many there were stays at home.
+are taken `room` at a time, and again while some are left: none is left out, so the sampling is exactly what
+the accountant assumes. The expected batch b divides the sum: how many rows there were is not told.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from amsfl import sampling
-from amsfl.core import UserError
+from amsfl.core import RowPrivacy, UserError
 from amsfl.engines import losses
 from amsfl.engines.dense import Layer, flips, perceptron, product, turned_product
+from amsfl.engines.models import Model
 from amsfl.engines.task import Task
+from amsfl.privacy import safe_sum
 
 
 def drawn(
@@ -31,12 +35,12 @@ def drawn(
     return place, place[-1] + 1
 
 
-def gradient(task: Task, clip: float, batch: int) -> Callable[..., Any]:
+def gradient(task: Task, private: RowPrivacy, batch: int) -> Callable[..., Any]:
     """f(params, rows, key, step, thresholds, noise) -> one private gradient; `rows` as engines.client has
     them."""
     most = int(task.shards.size.max())
     room = sampling.room(batch, most)
-    summed = summed_rows(task)
+    summed = row_sum(task, private)
     if (room + 1) * (most + 1) >= 2**31:
         raise UserError(
             f"A client has {most:,} rows, more than private batches of {batch} are drawn from: lower --batch."
@@ -46,62 +50,62 @@ def gradient(task: Task, clip: float, batch: int) -> Callable[..., Any]:
         def more(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
             turn, begin, grads = state
             place, further = drawn(key, step, turn, begin, room, most, thresholds)
-            there = place < rows.size
+            present = place < rows.size
             row = rows.order[rows.trial, rows.start + jnp.minimum(place, rows.size - 1)]
             row = jax.lax.optimization_barrier(row)
-            fresh = summed(params, rows.x[row], rows.y[row], there, clip)
+            fresh = summed(params, rows.x[row], rows.y[row], present)
             return turn + 1, further, jax.tree.map(jnp.add, grads, fresh)
+
+        def draw(lane: int) -> jax.Array:
+            chance = sampling.normal(sampling.lane(key, lane), jnp.uint32(step), places)
+            return jnp.asarray(jax.lax.optimization_barrier(chance), task.dtype)
 
         nothing = jnp.int32(0), 0 * rows.size, jax.tree.map(jnp.zeros_like, params)
         *_, grads = jax.lax.while_loop(lambda state: state[1] < rows.size, more, nothing)
         expected = jnp.minimum(rows.size, batch).astype(task.dtype)
         places = jnp.arange(task.dim, dtype=jnp.uint32) if task.places is None else task.places()
-        chance = jax.lax.optimization_barrier(sampling.normal(key, jnp.uint32(step), places))
-        scaled = task.unravel(chance.astype(task.dtype) * (noise * clip / expected))
+        scaled = task.unravel(private.noise(draw, noise * private.clip / expected))
         return jax.tree.map(lambda grad, extra: grad / expected + extra, grads, scaled)
 
     return look
 
 
-def summed_rows(task: Task) -> Callable[..., Any]:
-    """f(params, x, y, there, clip) -> the sum of the rows' gradients that are there, each cut."""
+def row_sum(task: Task, private: RowPrivacy) -> Callable[..., Any]:
+    """f(params, x, y, present) -> the sum of the present rows' gradients, each cut; zero if not safe."""
     apply, loss = task.model.apply, task.loss
-    return of_layers(loss) if apply is perceptron else of_any(apply, loss)
+    summed = sum_of_layers(loss, private) if apply is perceptron else sum_of_any(apply, loss, private)
+
+    def checked(params: Any, x: jax.Array, y: jax.Array, present: jax.Array) -> Any:
+        total = summed(params, x, y, present)
+        lengths = jnp.stack([safe_sum.norms(leaf.reshape(1, -1))[0] for leaf in jax.tree.leaves(total)])
+        safe = safe_sum.is_safe(safe_sum.norms(lengths[None])[0], present.sum(), private.clip)
+        return jax.tree.map(lambda leaf: jnp.where(safe, leaf, 0), total)
+
+    return checked
 
 
-def factors(squares: jax.Array, there: jax.Array, clip: float) -> jax.Array:
-    """What every row's gradient is multiplied by; a row whose gradient is no number counts nothing."""
-    short = clip / jnp.maximum(jnp.sqrt(squares), clip)
-    return jnp.where(there & jnp.isfinite(squares), short, 0)
-
-
-def of_any(apply: losses.Apply, loss: losses.Rows) -> Callable[..., Any]:
-    """Rows' gradients for their norms, then one gradient of the weighed losses: nobody keeps rows x model."""
+def sum_of_any(apply: losses.Apply, loss: losses.Rows, private: RowPrivacy) -> Callable[..., Any]:
+    """Rows' gradients one by one: one gradient of all losses would let a row's NaN reach the others."""
 
     def one(params: Any, x: jax.Array, y: jax.Array) -> jax.Array:
         return loss(apply(params, x[None]), y[None])[0]
 
-    def summed(params: Any, x: jax.Array, y: jax.Array, there: jax.Array, clip: float) -> Any:
+    def summed(params: Any, x: jax.Array, y: jax.Array, present: jax.Array) -> Any:
         each = jax.vmap(jax.grad(one), (None, 0, 0))(params, x, y)
-        squares = sum((leaf * leaf).reshape(len(y), -1).sum(1) for leaf in jax.tree.leaves(each))
-        by = factors(jnp.asarray(squares), there, clip)
-
-        def weighed(params: Any) -> jax.Array:
-            lost = loss(apply(params, x), y)
-            return (by * jnp.where(by > 0, lost, 0)).sum()
-
-        return jax.grad(weighed)(params)
+        parts = [safe_sum.norms(leaf.reshape(len(y), -1)) for leaf in jax.tree.leaves(each)]
+        factors = safe_sum.row_factors(private, safe_sum.norms(jnp.stack(parts, 1)), present)
+        return jax.tree.map(partial(safe_sum.weighted_sum, factors), each)
 
     return summed
 
 
-def of_layers(loss: losses.Rows) -> Callable[..., Any]:
+def sum_of_layers(loss: losses.Rows, private: RowPrivacy) -> Callable[..., Any]:
     """The same for dense layers, in little more than a plain step's time.
 
     A row's gradient of W is an outer product a d', so its norm is |a| |d|; and all d of a row scale together.
     """
 
-    def summed(layers: Any, x: jax.Array, y: jax.Array, there: jax.Array, clip: float) -> Any:
+    def summed(layers: Any, x: jax.Array, y: jax.Array, present: jax.Array) -> Any:
         turns = flips(len(layers))
 
         def lost(probes: Any) -> tuple[jax.Array, Any]:
@@ -112,15 +116,33 @@ def of_layers(loss: losses.Rows) -> Callable[..., Any]:
             return loss(out, y).sum(), inputs
 
         # of this device's own rows, or jax would take the probes' gradients over all devices together
-        own = (there & False)[:, None]
+        own = (present & False)[:, None]
         probes = [jnp.zeros((len(y), layer.bias.size), x.dtype) + own for layer in layers]
         slopes, inputs = jax.grad(lost, has_aux=True)(probes)
         pairs = list(zip(inputs, slopes, strict=True))
-        squares = sum(((a * a).sum(1) + 1) * (d * d).sum(1) for a, d in pairs)
-        by = factors(jnp.asarray(squares), there, clip)[:, None]
-        scaled = [(jnp.where(by > 0, a, 0), jnp.where(by > 0, d, 0) * by) for a, d in pairs]
+        parts = [jnp.hypot(safe_sum.norms(a), 1) * safe_sum.norms(d) for a, d in pairs]
+        factors = safe_sum.row_factors(private, safe_sum.norms(jnp.stack(parts, 1)), present)[:, None]
+        counted = factors > 0
+        scaled = [(jnp.where(counted, a, 0), jnp.where(counted, d, 0) * factors) for a, d in pairs]
         return tuple(
             Layer(turned_product(a, d, flip), d.sum(0)) for (a, d), flip in zip(scaled, turns, strict=True)
         )
 
     return summed
+
+
+def check_rows_apart(model: Model, x: Any) -> None:
+    """A row's gradient must be its own: a model that looks across a batch has none."""
+    rows = jnp.asarray(x[:: max(len(x) // 4, 1)][:4])
+
+    def moved(leaf: Any) -> Any:  # models may begin at zero, where nothing matters
+        return jnp.asarray(leaf, rows.dtype) + 0.1 * jnp.cos(jnp.arange(leaf.size)).reshape(leaf.shape)
+
+    params = jax.tree.map(moved, model.init(jax.random.key(0)))
+    together = np.asarray(model.apply(params, rows))
+    alone = np.concatenate([np.asarray(model.apply(params, row[None])) for row in rows])
+    if not np.allclose(together, alone, rtol=1e-3, atol=1e-3):
+        raise UserError(
+            f"The model {model.name!r} treats a row differently beside others (batch normalisation does), so "
+            "no row has a gradient of its own to clip; under privacy use a model without that."
+        )

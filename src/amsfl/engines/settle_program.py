@@ -60,17 +60,17 @@ def settlement(
         else:
             stacked = Upload(*(part.reshape(trials, cohort, *part.shape[1:]) for part in found.uploads))
             each = stacked, orders.weights, counts
-            if method.guard is None:
+            if method.private_clients is None:
                 total, weighed = jax.vmap(partial(protocol.combined, method))(*each, foes)
             else:
                 rest = before, orders.largest, seeds, foes
-                total, before = jax.vmap(partial(_guarded, method, layout, number))(*each, *rest)
+                total, before = jax.vmap(partial(_private_sum, method, layout, number))(*each, *rest)
         shaped = found.readings.T.reshape(-1, trials, cohort)
         ran = orders.steps > 0
         losses = shaped[0] if len(shaped) else jnp.zeros_like(orders.weights)
         there = jnp.where(ran, losses, 0), jnp.where(ran, orders.weights, 0)
         loss = jax.vmap(partial(protocol.mean_loss, method))(*there, foes)
-        if method.guard is not None:  # no loss leaves a client, and a cohort may be empty
+        if method.private_clients is not None:  # no loss leaves a client, and a cohort may be empty
             loss = jnp.zeros_like(loss)
         whole = Total(layout.clean(total.delta), layout.clean(total.extra), total.delta_sq, loss)
         moved, server = jax.vmap(method.arithmetic.aggregate)(
@@ -94,7 +94,7 @@ def settlement(
     return body
 
 
-def _guarded(
+def _private_sum(
     method: Method,
     layout: Layout,
     number: Any,
@@ -112,4 +112,4 @@ def _guarded(
         places = jnp.concatenate([layout.places(), beyond])
         return sampling.noise_of_round(seed, number, places).astype(server.dtype)
 
-    return protocol.guarded(method, sent, weights, counts, server, (largest, draw), foes)
+    return protocol.private_sum(method, sent, weights, counts, server, (largest, draw), foes)

@@ -24,6 +24,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
 from amsfl.clock.profile import SPENDING
 from amsfl.core import Parts, Reading
+from amsfl.privacy import Terms
 
 Vector = np.ndarray[Any, np.dtype[Any]]
 Buffers = dict[str, Vector]
@@ -36,7 +37,7 @@ HEADERS = {
 NOTHING = np.zeros(0, np.float32)
 SMALL = 1 << 20  # bytes: arrays that weigh less together travel within their record
 SPENT = "privacy is spent"  # how a site begins that may not take a further step
-PRIVATE = ("clip", "noise", "epsilon", "delta")  # fields of orders under privacy alone
+PRIVACY = "privacy."  # prefix of the terms of privacy in the order
 NUMBERS = "fiub"  # kinds of dtype that travel: floats, integers, truth
 
 
@@ -58,10 +59,7 @@ class Order(NamedTuple):
     transmit: str  # by name; "" for none
     readings: bool
     own_optimizer: bool = False  # some clients move by optimizers of their own: the method's form for those
-    clip: float = 0.0  # under privacy: the norm that every row's gradient is cut to; 0: there is none
-    noise: float = 0.0  # of every step, over that norm
-    epsilon: float = 0.0  # what this run may cost the client's rows; 0: no bound
-    delta: float = 0.0
+    terms: Terms | None = None  # under privacy
 
 
 class GlobalModel(NamedTuple):
@@ -134,18 +132,25 @@ def pack_orders(orders: Sequence[Order], model: GlobalModel) -> list[RecordDict]
 
 
 def _fields(order: Order) -> ConfigRecord:
-    left_out = ("options", *(() if order.clip else PRIVATE))
-    fields: dict[str, Any] = {key: value for key, value in order._asdict().items() if key not in left_out}
-    return ConfigRecord(fields | {OPTION + key: float(value) for key, value in order.options.items()})
+    fields: dict[str, Any] = {
+        key: value for key, value in order._asdict().items() if key not in ("options", "terms")
+    }
+    fields |= {OPTION + key: float(value) for key, value in order.options.items()}
+    terms = order.terms._asdict() if order.terms else {}
+    return ConfigRecord(fields | {PRIVACY + key: value for key, value in terms.items()})
 
 
 def unpack_order(content: RecordDict) -> tuple[Order, GlobalModel]:
     fields = scalars(content, "order")
-    options = {key.removeprefix(OPTION): fields.pop(key) for key in list(fields) if key.startswith(OPTION)}
+    options, terms = _popped(fields, OPTION), _popped(fields, PRIVACY)
     parts = arrays(content, "model")
     anchor, server, direction = (parts.get(name, NOTHING) for name in ("anchor", "server", "direction"))
     model = GlobalModel(anchor, server, direction, arrays(content, "buffers"))
-    return Order(**fields, options=options), model
+    return Order(**fields, options=options, terms=Terms(**terms) if terms else None), model
+
+
+def _popped(fields: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return {key.removeprefix(prefix): fields.pop(key) for key in [*fields] if key.startswith(prefix)}
 
 
 def pack_reply(reply: Reply) -> RecordDict:

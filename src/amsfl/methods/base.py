@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from amsfl.core import Attack, Combine, Guard, Transmit
+from amsfl.core import Attack, ClientPrivacy, Combine, RowPrivacy, Transmit
 from amsfl.methods.arithmetic import Arithmetic, Number, Vector, plain_gradient
 
 
@@ -53,8 +53,8 @@ class Method(NamedTuple):
     transmit: Transmit | None = None  # what happens to an upload on its way
     combine: Combine | None = None  # what happens to the uploads of a cohort before they are summed
     attacks: tuple[Attack, ...] = ()  # what false clients of a simulation do
-    guard: Guard | None = None  # differential privacy of whole clients: how the server sums
-    clip: float = 0.0  # differential privacy of rows: the norm that every row's gradient is cut to; 0: none
+    private_rows: RowPrivacy | None = None  # how clients step where rows are private
+    private_clients: ClientPrivacy | None = None  # how the server sums where whole clients are private
 
     @property
     def title(self) -> str:
@@ -124,7 +124,7 @@ class Method(NamedTuple):
     def needs_all_uploads(self) -> bool:
         """Whether a cohort's uploads are compared with each other, not just summed."""
         forged = any(each.forge for each in self.attacks)
-        return self.combine is not None or self.guard is not None or forged
+        return self.combine is not None or self.private_clients is not None or forged
 
     @property
     def needs_own_steps(self) -> bool:

@@ -1,25 +1,38 @@
-"""What clients' rows tell, and how much of that may be told: the accountant and the list of what leaves."""
+"""What clients' rows tell and how that is limited: mechanisms, accounting, and the list of what leaves."""
 
-from amsfl.privacy.accounting import Event, Site, composed, epsilon, noise_for, steps_within
-from amsfl.privacy.budget_plan import Spread, alike, by_worth
-from amsfl.privacy.client_level import guarded
-from amsfl.privacy.ledger import UNLIMITED, Ledger, lasting, ledger
-from amsfl.privacy.record_level import with_clipping
+from amsfl.core import Kind
+from amsfl.privacy.accounting import Event, Exposure, epsilon, noise_for, poisson_gaussian, steps_within
+from amsfl.privacy.client_level import client_level
+from amsfl.privacy.ledger import Ledger
+from amsfl.privacy.mechanism import (
+    Clients,
+    Mechanism,
+    PrivacySettings,
+    Terms,
+    protect_clients,
+    protect_rows,
+)
+from amsfl.privacy.record_level import record_level
+
+MECHANISMS: Kind[Mechanism] = Kind(
+    "privacy mechanism", "privacy", Mechanism, {"record": record_level, "client": client_level}
+)
 
 __all__ = [
-    "UNLIMITED",
+    "MECHANISMS",
+    "Clients",
     "Event",
+    "Exposure",
     "Ledger",
-    "Site",
-    "Spread",
-    "alike",
-    "by_worth",
-    "composed",
+    "Mechanism",
+    "PrivacySettings",
+    "Terms",
+    "client_level",
     "epsilon",
-    "guarded",
-    "lasting",
-    "ledger",
     "noise_for",
+    "poisson_gaussian",
+    "protect_clients",
+    "protect_rows",
+    "record_level",
     "steps_within",
-    "with_clipping",
 ]

@@ -1,9 +1,11 @@
-"""How much so many private steps tell of one row: dp-accounting's answer, and no arithmetic of our own.
+"""How much so many private steps tell of one row or client: dp-accounting's answer, no arithmetic of our own.
 
-A step is a Gaussian mechanism on a Poisson sample; steps compose. The promise is (epsilon, delta)-
-differential privacy against whoever sees all that the client sent, for one row more or less.
+A step is a Gaussian mechanism on a Poisson sample; steps compose. The guarantee is (epsilon, delta)-
+differential privacy against whoever sees everything that was sent. Data sets are neighbours if one row is
+replaced by an empty one ("zero-out"): how many rows a client has is public.
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from math import ceil, exp, expm1, floor, log, log10
 from typing import Any, NamedTuple
@@ -17,8 +19,8 @@ MOST = 2**20  # steps of one client in a run that has a budget
 PER_OCTAVE = 8  # marks at which records' epsilons are worked out, between them the next one's counts
 
 
-class Site(NamedTuple):
-    """What of a client's steps the accountant must know."""
+class Exposure(NamedTuple):
+    """How much one step exposes a row: what the accountant must know of a client."""
 
     chance: float  # that a row is in a minibatch
     noise: float  # standard deviation of a step's noise over the clipping norm
@@ -33,21 +35,26 @@ class Event(NamedTuple):
     steps: int
 
 
-def epsilon(site: Site, steps: int) -> float:
-    """The least epsilon that so many steps keep at the site's delta.
+Account = Callable[[tuple[Event, ...], float], float]  # events on the same rows and a delta -> epsilon
+
+
+def epsilon(exposure: Exposure, steps: int, account: Account | None = None) -> float:
+    """The least epsilon that so many steps keep at the exposure's delta.
 
     Args:
-        site: What an accountant must know of the client.
-        steps: How many it took.
+        exposure: Of one step.
+        steps: How many were taken.
+        account: Of the mechanism; none: `poisson_gaussian`.
 
     Returns:
-        0 where it took none.
+        0 where none was taken.
     """
-    return composed((Event(site.chance, site.noise, steps),), site.delta)
+    event = Event(exposure.chance, exposure.noise, steps)
+    return (account or poisson_gaussian)((event,), exposure.delta)
 
 
 @lru_cache(maxsize=100_000)
-def composed(events: tuple[Event, ...], delta: float) -> float:
+def poisson_gaussian(events: tuple[Event, ...], delta: float) -> float:
     """The least epsilon of all these steps together, one run after another: each saw what came before.
 
     Args:
@@ -79,51 +86,55 @@ def mark(steps: int) -> int:
 
 
 @lru_cache(maxsize=10_000)
-def steps_within(site: Site, budget: float) -> int:
+def steps_within(exposure: Exposure, budget: float, account: Account | None = None) -> int:
     """The most steps that cost at most `budget`, or up to 1% fewer; never more than MOST."""
     low, high = 0, 1
-    while high <= MOST and epsilon(site, high) <= budget:
+    while high <= MOST and epsilon(exposure, high, account) <= budget:
         low, high = high, 4 * high
     if low == 0 or high > MOST:
         return low
     while high - low > max(1, low // 100):
         # epsilon grows about as a power of the steps: where the line through both ends meets the budget
-        one, two = (log(epsilon(site, end)) for end in (low, high))
+        one, two = (log(max(epsilon(exposure, end, account), 1e-12)) for end in (low, high))
         guess = exp(log(low) + (log(budget) - one) / (two - one) * log(high / low))
         middle = min(max(round(guess), low + 1, low + (high - low) // 8), high - 1, high - (high - low) // 8)
-        low, high = (middle, high) if epsilon(site, middle) <= budget else (low, middle)
+        low, high = (middle, high) if epsilon(exposure, middle, account) <= budget else (low, middle)
     return low
 
 
-def noise_for(site: Site, budget: float, steps: int) -> float:
-    """The least noise, to 1%, by which so many steps of this `site` stay within the budget.
+def noise_for(exposure: Exposure, budget: float, steps: int, account: Account | None = None) -> float:
+    """The least noise, to 1%, with which so many steps of this exposure stay within the budget.
 
     For the next chance of three digits and the next mark of steps: a little more than the least, and
     thousands of clients ask for the same few.
 
     Args:
-        site: What an accountant must know of the client.
-        budget: Its epsilon at most.
-        steps: How many it takes.
+        exposure: Of one step; its noise is not used.
+        budget: Epsilon at most.
+        steps: How many are taken.
+        account: Of the mechanism.
 
     Returns:
         In units of the clipping norm.
     """
-    digits = 10.0 ** (2 - floor(log10(site.chance)))
-    chance = min(ceil(site.chance * digits * (1 - 1e-12)) / digits, 1.0)
-    return _noise_for(Site(chance, 1.0, site.delta), budget, mark(steps))
+    digits = 10.0 ** (2 - floor(log10(exposure.chance)))
+    chance = min(ceil(exposure.chance * digits * (1 - 1e-12)) / digits, 1.0)
+    return _noise_for(Exposure(chance, 1.0, exposure.delta), budget, mark(steps), account)
 
 
 @lru_cache(maxsize=10_000)
-def _noise_for(site: Site, budget: float, steps: int) -> float:
+def _noise_for(exposure: Exposure, budget: float, steps: int, account: Account | None) -> float:
+    def cost(noise: float) -> float:
+        return epsilon(exposure._replace(noise=noise), steps, account)
+
     low, high = 0.3, 1.0
-    while epsilon(site._replace(noise=high), steps) > budget:
+    while cost(high) > budget:
         low, high = high, 2 * high
         if high > 1e5:
             raise UserError(f"No noise keeps {steps} steps within an epsilon of {budget:g}; ask for fewer.")
     while high > 1.01 * low:
         middle = (low * high) ** 0.5
-        low, high = (low, middle) if epsilon(site._replace(noise=middle), steps) <= budget else (middle, high)
+        low, high = (low, middle) if cost(middle) <= budget else (middle, high)
     return high
 
 

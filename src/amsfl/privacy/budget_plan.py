@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from amsfl.privacy.accounting import Site, noise_for
+from amsfl.privacy.accounting import Account, Exposure, noise_for
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Ints = np.ndarray[Any, np.dtype[np.int64]]
@@ -37,62 +37,72 @@ class Spread(NamedTuple):
     noise: Floats  # of each of these
 
 
-def alike(sites: Sequence[Site], budgets: Sequence[float], steps: int) -> Spread:
+class Worth(NamedTuple):
+    """What decides how many steps are worth their noise."""
+
+    shares: Floats  # of all data
+    batches: Floats  # rows expected in each client's minibatches
+    numbers: int  # of the model
+    most: int  # steps of anybody
+
+
+def spread_evenly(
+    exposures: Sequence[Exposure], budgets: Sequence[float], steps: int, account: Account | None = None
+) -> Spread:
     """The same number of steps for all, each with the least noise that its budget allows.
 
     Args:
-        sites: What an accountant must know of each client.
+        exposures: One a client.
         budgets: Each client's epsilon at most.
         steps: Of everybody.
+        account: Of the mechanism.
 
     Returns:
         Steps and noise of each.
     """
-    return _fitted(sites, budgets, np.full(len(sites), steps))
+    return _fit_noise(exposures, budgets, np.full(len(exposures), steps), account)
 
 
-def by_worth(
-    sites: Sequence[Site],
+def spread_by_worth(
+    exposures: Sequence[Exposure],
     budgets: Sequence[float],
     steps: int,
-    shares: Floats,
-    batches: Floats,
-    numbers: int,
-    most: int,
+    worth: Worth,
+    account: Account | None = None,
 ) -> Spread:
     """As many steps as are worth their noise, by weight as much learning as `steps` of all would be.
 
     Args:
-        sites: What an accountant must know of each client.
+        exposures: One a client.
         budgets: Each client's epsilon at most.
-        steps: Of everybody, if all were alike.
-        shares: Of all data.
-        batches: Rows expected in each client's minibatches.
-        numbers: How many the model has.
-        most: Steps of anybody.
+        steps: Of everybody, if all took as many.
+        worth: What else decides.
+        account: Of the mechanism.
 
     Returns:
         Steps and noise of each.
     """
-    level = alike(sites, budgets, steps)
-    harm = numbers * level.noise**2 / (batches**2 * steps)
-    counts = weighed(shares, harm)
-    asked = np.clip(np.rint(steps * counts / shares), 1, most).astype(np.int64)
-    return _fitted(sites, budgets, asked)
+    even = spread_evenly(exposures, budgets, steps, account)
+    harm = worth.numbers * even.noise**2 / (worth.batches**2 * steps)
+    counts = balance(worth.shares, harm)
+    asked = np.clip(np.rint(steps * counts / worth.shares), 1, worth.most).astype(np.int64)
+    return _fit_noise(exposures, budgets, asked, account)
 
 
-def weighed(shares: Floats, harm: Floats) -> Floats:
+def balance(shares: Floats, harm: Floats) -> Floats:
     """The u of above: where a client would count less than nothing it counts nothing, and the others more."""
-    there = np.ones(len(shares), bool)
+    counted = np.ones(len(shares), bool)
     while True:
-        inside = np.where(there, 1 / (APART + harm), 0)
+        inside = np.where(counted, 1 / (APART + harm), 0)
         price = (1 - APART * (shares * inside).sum()) / inside.sum()
         counts = (APART * shares + price) * inside
         if (counts >= 0).all():
             return np.asarray(counts)
-        there &= counts > 0
+        counted &= counts > 0
 
 
-def _fitted(sites: Sequence[Site], budgets: Sequence[float], steps: Ints) -> Spread:
-    each = zip(sites, budgets, steps.tolist(), strict=True)
-    return Spread(steps, np.array([noise_for(site, budget, count) for site, budget, count in each]))
+def _fit_noise(
+    exposures: Sequence[Exposure], budgets: Sequence[float], steps: Ints, account: Account | None
+) -> Spread:
+    each = zip(exposures, budgets, steps.tolist(), strict=True)
+    return Spread(steps, np.array([noise_for(one, budget, count, account) for one, budget, count in each]))

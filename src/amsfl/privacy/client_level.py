@@ -4,8 +4,8 @@
 
 Every client is in a round's cohort with chance q, whoever else is; w are shares of all data, and the largest
 of all of them, in the cohort or not, is what one client can add to the sum: Flower's noise goes by the number
-of clients, and their average by rows. q times all shares divides, not the shares that came: how many there
-were would tell of each.
+of clients, and their average by rows. q times all shares divides, not the shares of the cohort: its size
+would tell of each client.
 
 With a quantile the clip follows the lengths of deltas: C <- C exp(-RATE (b - quantile)), b the share of those
 in the cohort that were not cut, counted with noise of its own. Both share one z: the sum then has
@@ -14,43 +14,88 @@ z' = (z^-2 - (2 z_b)^-2)^-1/2.   Andrew et al. 2021, arXiv 1905.03871; McMahan e
 
 from typing import Any
 
-from amsfl.core import Guard, Upload, namespace
+from amsfl.clock import RoundEnd
+from amsfl.core import ClientPrivacy, Upload, UserError, namespace
 from amsfl.methods import Method
-from amsfl.methods.arithmetic import Vector
+from amsfl.methods.arithmetic import Vector, average
+from amsfl.privacy.budget_plan import spread_evenly
+from amsfl.privacy.ledger import Ledger, open_ledger, spread_ledger
+from amsfl.privacy.mechanism import Clients, Mechanism, PrivacySettings, check_settings, exposure
+from amsfl.schedule import Policy
 
 RATE = 0.2  # of the clip's logarithm
 COUNT = 20  # the noise of the count is so small a part of the cohort that is expected
 
 
-def guarded(method: Method, clip: float, noise: float, part: float, clients: int, quantile: float) -> Method:
-    """The method with every client's delta cut and noise on the sum; the clip is in its server state.
+def check(settings: PrivacySettings, method: Method, policy: Policy, end: RoundEnd) -> None:
+    """Whole clients are private only if nothing but their deltas moves the model, each once a round."""
+    name, hint = method.title, "use fedavg, fedprox, fedavgm or fedadam"
+    if method.cost.vectors_up > 1 or method.cost.vectors_down > 1 or method.arithmetic.mix is not average:
+        raise UserError(
+            f"{name} sends more than a delta, or counts it by what the others did, and nobody knows how much "
+            f"one client then moves the model; to keep whole clients private {hint}."
+        )
+    if (
+        method.facts.readings
+        or method.facts.own_rate
+        or policy.readings
+        or policy.losses
+        or settings.readings
+    ):
+        raise UserError(
+            "Clients' readings would reach plans and rates without noise; to keep whole clients private "
+            f"{hint} with the policy fixed or fill, and leave --readings out."
+        )
+    if method.combine is not None or settings.extrapolation > 1:
+        raise UserError(
+            "How much one client moves a rule over all uploads, or FedExP's length, is not known; to keep "
+            "whole clients private leave --robust and --extrapolation out."
+        )
+    if not end.waits_for_all or settings.availability != "always":
+        raise UserError(
+            "Cohorts are drawn by chance alone, and nobody counts twice: to keep whole clients private, "
+            "rounds end with all, and all clients are available (--availability always)."
+        )
+    check_settings(settings)
+
+
+def plan_ledger(settings: PrivacySettings, policy: Policy, clients: Clients) -> Ledger:
+    """A round is a step, a cohort's chance a row's."""
+    one = exposure(settings, clients.part)
+    if settings.epsilon is None or settings.noise is not None:
+        ledger = open_ledger([one], None if settings.epsilon is None else [settings.epsilon])
+    else:
+        spread = spread_evenly([one], [settings.epsilon], settings.planned)
+        ledger = spread_ledger([one], [settings.epsilon], spread)
+    return ledger._replace(by_round=True)
+
+
+def aggregate(settings: PrivacySettings, noise: float, part: float, clients: int) -> ClientPrivacy:
+    """Every client's delta cut and noise on the sum; the clip is in the server state, since it may adapt.
 
     Args:
-        method: One that sends deltas and averages them by weight.
-        clip: The norm that every delta is cut to; at first, if it adapts.
+        settings: Clip and quantile.
         noise: Of the sum, over what one client can add to it.
         part: Of all clients that are expected in a cohort.
         clients: How many there are.
-        quantile: Share of the deltas that are to stay whole, by which the clip adapts; 0: it stays.
 
     Returns:
-        The method whose server keeps whole clients private.
+        How the server sums.
     """
-    inner, expected = method.arithmetic, part * clients
-    count_noise = expected / COUNT
-    own = noise
+    quantile, expected = settings.clip_quantile, part * clients
+    count_noise, own = expected / COUNT, noise
     if quantile:
-        own = (noise**-2 - (2 * max(count_noise, noise)) ** -2) ** -0.5
         count_noise = max(count_noise, noise)
+        own = (noise**-2 - (2 * count_noise) ** -2) ** -0.5
 
     def apply(
         uploads: Upload, weights: Vector, server: Vector, largest: Any, draw: Any
     ) -> tuple[Upload, Vector]:
         space, bound = namespace(weights), server[-1]
         length = space.sqrt((uploads.delta * uploads.delta).sum(1))
-        whole = space.isfinite(length)
-        clean = space.where(whole[:, None], uploads.delta, space.zeros_like(uploads.delta))
-        by = space.where(whole, bound / space.maximum(length, bound), space.zeros_like(length))
+        finite = space.isfinite(length)
+        clean = space.where(finite[:, None], uploads.delta, space.zeros_like(uploads.delta))
+        by = space.where(finite, bound / space.maximum(length, bound), space.zeros_like(length))
         chance = draw(uploads.delta.shape[1] + 1)
         delta = ((weights * by)[:, None] * clean).sum(0) + own * bound * largest * chance[:-1]
         delta = delta / part
@@ -61,18 +106,9 @@ def guarded(method: Method, clip: float, noise: float, part: float, clients: int
         state = space.concat([server[:-1], space.reshape(bound, (1,))])
         return Upload(delta, uploads.extra[0], (delta * delta).sum()), state
 
-    def init(x: Vector) -> tuple[Vector, Vector]:
-        server, client = inner.init(x)
-        return namespace(x).concat([server, 0 * x[:1] + clip]), client
+    return ClientPrivacy(part, apply, (settings.clip,))
 
-    def aggregate(
-        anchor: Vector, total: Any, weights: Vector, steps: Vector, server: Vector
-    ) -> tuple[Vector, Vector]:
-        moved, state = inner.aggregate(anchor, total, weights, steps, server[:-1])
-        return moved, namespace(server).concat([state, server[-1:]])
 
-    def model(anchor: Vector, server: Vector) -> Vector:
-        return inner.model(anchor, server[..., :-1])
-
-    arithmetic = inner._replace(init=init, aggregate=aggregate, model=model)
-    return method._replace(arithmetic=arithmetic, adapt=None, guard=Guard(part, apply))
+def client_level() -> Mechanism:
+    """Whole clients: deltas cut and noised at the server."""
+    return Mechanism("client", check, plan_ledger, server=aggregate)

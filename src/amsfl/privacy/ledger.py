@@ -1,4 +1,4 @@
-"""A run's book of privacy: what every client has spent, and how many steps it has left."""
+"""A run's privacy ledger: what every client has spent, and how many steps it has left."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from amsfl.core import UserError
-from amsfl.privacy.accounting import Site, epsilon, mark, noise_for, steps_within
+from amsfl.privacy.accounting import Account, Exposure, epsilon, mark, noise_for, steps_within
 from amsfl.privacy.budget_plan import Spread
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
@@ -14,90 +14,124 @@ UNLIMITED = 2**62
 
 
 class Ledger(NamedTuple):
-    """Pure functions of the steps that clients have taken: what is on record says all there is to know."""
+    """Pure functions of the steps that clients have taken: the record of a run holds all that they need.
 
-    sites: tuple[Site, ...]  # one a client; () without privacy
-    budgets: tuple[float, ...]  # epsilon; () where none is set
-    limits: Ints  # steps in a whole run
-    whole: bool = False  # whole clients are kept private, all alike: one site, and rounds for steps
+    A mechanism that protects whole clients has one entry for all of them, and rounds in place of steps.
+    """
+
+    exposures: tuple[Exposure, ...] = ()  # one a client; () without privacy
+    budgets: tuple[float, ...] = ()  # epsilon; () where none is set
+    limits: Ints = np.zeros(0, np.int64)  # steps in a whole run; nobody writes to it
+    account: Account | None = None
+    by_round: bool = False
+
+    def units(self, steps: Sequence[int], rounds: int) -> Sequence[int]:
+        """What is counted: every client's steps, those under way included; or rounds.
+
+        Args:
+            steps: Of every client so far.
+            rounds: So far.
+
+        Returns:
+            One number an entry.
+        """
+        return [rounds] if self.by_round else steps
 
     def left(self, taken: Sequence[int]) -> Ints:
         """Steps that every client may still take.
 
         Args:
-            taken: Steps of every client so far.
+            taken: `units` so far.
 
         Returns:
-            One number a client.
+            One number an entry.
         """
         return np.maximum(self.limits - np.asarray(taken, np.int64), 0)
+
+    def exhausted(self, taken: Sequence[int]) -> bool:
+        """Whether nobody may take another step.
+
+        Args:
+            taken: `units` so far.
+
+        Returns:
+            False where no budget is set.
+        """
+        return bool(self.budgets) and not self.left(taken).any()
 
     def bounds(self, taken: Sequence[int]) -> list[float]:
         """Every client's epsilon so far, or a little more: at the next mark, and never above its budget.
 
         Args:
-            taken: Steps of every client so far.
+            taken: `units` so far.
 
         Returns:
-            One epsilon a client.
+            One epsilon an entry.
         """
-        return [self._bound(number, steps) for number, steps in enumerate(taken)] if self.sites else []
+        return [self._bound(place, int(steps)) for place, steps in enumerate(taken) if self.exposures]
 
     def spent(self, taken: Sequence[int]) -> list[float]:
         """Every client's epsilon for the steps that it took.
 
         Args:
-            taken: Steps of every client so far.
+            taken: `units` so far.
 
         Returns:
-            One epsilon a client.
+            One epsilon an entry.
         """
-        return [epsilon(site, int(steps)) for site, steps in zip(self.sites, taken, strict=False)]
+        pairs = zip(self.exposures, taken, strict=False)
+        return [epsilon(exposure, int(steps), self.account) for exposure, steps in pairs]
 
-    def _bound(self, number: int, steps: int) -> float:
-        found = epsilon(self.sites[number], mark(int(steps)))
-        within = bool(self.budgets) and steps <= self.limits[number]
-        return min(found, self.budgets[number]) if within else found
-
-
-NOTHING = Ledger((), (), np.zeros(0, np.int64))
+    def _bound(self, place: int, steps: int) -> float:
+        cost = epsilon(self.exposures[place], mark(steps), self.account)
+        within = bool(self.budgets) and steps <= self.limits[place]
+        return min(cost, self.budgets[place]) if within else cost
 
 
-def ledger(sites: Sequence[Site], budgets: Sequence[float] | None) -> Ledger:
-    """The book of a run.
+NOTHING = Ledger()
+
+
+def open_ledger(
+    exposures: Sequence[Exposure], budgets: Sequence[float] | None, account: Account | None = None
+) -> Ledger:
+    """The ledger of a run whose noise is set: as many steps as each budget allows.
 
     Args:
-        sites: What an accountant must know of each client.
+        exposures: One a client.
         budgets: Each client's epsilon at most; None for no bound.
+        account: Of the mechanism.
 
     Returns:
-        The book; refused where nobody may take a step.
+        The ledger; refused where nobody may take a step.
     """
     if budgets is None:
-        return Ledger(tuple(sites), (), np.full(len(sites), UNLIMITED))
-    each = list(zip(sites, budgets, strict=True))
-    limits = np.array([steps_within(site, budget) for site, budget in each], np.int64)
+        return Ledger(tuple(exposures), (), np.full(len(exposures), UNLIMITED), account)
+    each = list(zip(exposures, budgets, strict=True))
+    limits = np.array([steps_within(exposure, budget, account) for exposure, budget in each], np.int64)
     if not limits.any():
-        site, budget = min(each, key=lambda pair: pair[0].chance / pair[1])
-        cost, noise = epsilon(site, 1), noise_for(site, budget, 1)
+        exposure, budget = min(each, key=lambda pair: pair[0].chance / pair[1])
+        cost, noise = epsilon(exposure, 1, account), noise_for(exposure, budget, 1, account)
         raise UserError(
             f"No client may take a single step: one costs an epsilon of {cost:.3g} where a row is in a batch "
-            f"with a chance of {site.chance:.3g} and the noise is {site.noise:g}, and {budget:g} is allowed; "
-            f"raise --noise (from {noise:.2g} on one step fits), lower --batch, or raise --epsilon."
+            f"with a chance of {exposure.chance:.3g} and the noise is {exposure.noise:g}, and {budget:g} is "
+            f"allowed; raise --noise (from {noise:.2g} on one step fits), lower --batch, or raise --epsilon."
         )
-    return Ledger(tuple(sites), tuple(budgets), limits)
+    return Ledger(tuple(exposures), tuple(budgets), limits, account)
 
 
-def lasting(sites: Sequence[Site], budgets: Sequence[float], spread: Spread) -> Ledger:
-    """The book of a run whose noise is chosen for so many steps.
+def spread_ledger(
+    exposures: Sequence[Exposure], budgets: Sequence[float], spread: Spread, account: Account | None = None
+) -> Ledger:
+    """The ledger of a run whose noise was chosen for so many steps.
 
     Args:
-        sites: What an accountant must know of each client.
+        exposures: One a client.
         budgets: Each client's epsilon at most.
         spread: Steps and noise of each.
+        account: Of the mechanism.
 
     Returns:
-        The book.
+        The ledger.
     """
-    noised = [site._replace(noise=float(noise)) for site, noise in zip(sites, spread.noise, strict=True)]
-    return Ledger(tuple(noised), tuple(budgets), spread.steps)
+    noised = (one._replace(noise=float(noise)) for one, noise in zip(exposures, spread.noise, strict=True))
+    return Ledger(tuple(noised), tuple(budgets), spread.steps, account)

@@ -1,29 +1,92 @@
-"""A method whose clients cut every row's gradient and add noise, if it can go without what is raw."""
+"""Rows kept private: every row's gradient cut at the client, noise on their sum.
 
-from amsfl.core import UserError
+    g = (sum_{i in batch} grad_i min(1, clip/||grad_i||) + noise clip z) / b,   z standard normal,  b = q rows
+
+Every row is in a batch with chance q = batch/rows, whoever else is (Poisson sampling).
+Abadi et al. 2016, arXiv 1607.00133.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from amsfl import sampling
+from amsfl.clock import RoundEnd
+from amsfl.core import RowPrivacy, UserError, namespace
 from amsfl.methods import Method
+from amsfl.privacy.accounting import Account, poisson_gaussian
+from amsfl.privacy.budget_plan import Spread, Worth, spread_by_worth, spread_evenly
+from amsfl.privacy.ledger import Ledger, open_ledger, spread_ledger
+from amsfl.privacy.mechanism import (
+    USUAL_NOISE,
+    Clients,
+    Mechanism,
+    PrivacySettings,
+    check_settings,
+    exposure,
+    pace,
+    standard_terms,
+)
+from amsfl.schedule import Policy
 
 
-def with_clipping(method: Method, clip: float) -> Method:
-    """The method under record-level privacy: readings then come from uploads.
-
-    Args:
-        method: As it was made.
-        clip: The norm that every row's gradient is cut to.
-
-    Returns:
-        The method that clips.
-    """
-    if method.needs_raw_values:
-        names = ", ".join(name for name, _ in method.facts.private_options)
-        way = f"leave its {names} as they then are" if names else "use fedavg, scaffold, feddyn or amsfl"
+def check(settings: PrivacySettings, method: Method, policy: Policy, end: RoundEnd) -> None:
+    check_settings(settings)
+    if policy.losses:
         raise UserError(
-            f"{method.title} goes by losses or gradients as they are, which would tell of "
-            f"single rows; under privacy {way}."
+            f"The policy {policy.name!r} plans by clients' losses, which would tell of single rows; under "
+            "privacy use fixed, fill or price."
+        )
+    if end.overlap:
+        raise UserError(
+            "A server that waits for nobody would wait forever once clients have spent their privacy; "
+            "under privacy rounds end with all, a deadline or a quorum."
         )
 
-    def clipped(each: Method) -> Method:
-        extra = 0.0 if each.facts.readings else each.cost.extra_gradients
-        return each._replace(clip=clip, cost=each.cost._replace(extra_gradients=extra))
 
-    return method.changed(clipped)
+def plan_ledger(
+    settings: PrivacySettings, policy: Policy, clients: Clients, account: Account = poisson_gaussian
+) -> Ledger:
+    """Without a noise in the settings every client has its own, by the steps that the run will ask of it."""
+    rows, budgets = clients.rows, clients.budgets
+    able = [who for who in range(len(rows)) if budgets is None or budgets[who] > 0]
+    if not able:
+        raise UserError("Every client has spent its epsilon: none of them may take another step.")
+    words = sampling.chance(settings.batch, rows)
+    exposures = [exposure(settings, sampling.share(word)) for word in words]
+    if budgets is None or settings.noise is not None:
+        return open_ledger(exposures, budgets, account)
+    mine, limits = [exposures[who] for who in able], [budgets[who] for who in able]
+    steps = max(round(settings.planned * settings.steps * clients.part), 1)
+    if policy.readings:
+        own = rows[able]
+        batches = np.minimum(own, settings.batch).astype(float)
+        most = settings.planned * max(settings.steps, settings.most_steps)
+        worth = Worth(own / own.sum(), batches, clients.numbers, most)
+        planned = spread_by_worth(mine, limits, steps, worth, account)
+    else:
+        planned = spread_evenly(mine, limits, steps, account)
+    spread = Spread(np.zeros(len(rows), np.int64), np.full(len(rows), USUAL_NOISE))
+    spread.steps[able], spread.noise[able] = planned
+    return spread_ledger(exposures, budgets, spread, account)
+
+
+def cut(norms: Any, clip: float) -> Any:
+    """What every row's gradient is multiplied by: those longer than the clip become as long as it is."""
+    return clip / namespace(norms).maximum(norms, norms * 0 + clip)
+
+
+def gaussian(draw: Any, scale: Any) -> Any:
+    return draw(0) * scale
+
+
+def record_level() -> Mechanism:
+    """Rows: gradients cut and noised at every client."""
+    return Mechanism(
+        "record",
+        check,
+        plan_ledger,
+        allowance=pace,
+        terms=standard_terms("record"),
+        client=RowPrivacy(cut, gaussian),
+    )

@@ -5,7 +5,7 @@ Operators only, so vectors may be numpy, jax or torch; whoever brings gradients 
 """
 
 from amsfl.protocol.client import FLAT, Carry, Layout, Past, begin, close, finish, first, step
-from amsfl.protocol.server import aged, combined, guarded, mean_loss, settle
+from amsfl.protocol.server import aged, combined, mean_loss, private_sum, settle
 from amsfl.protocol.wire import delivered, fresh, received, sent, sent_bytes, travelling, weight
 
 __all__ = [
@@ -21,8 +21,8 @@ __all__ = [
     "finish",
     "first",
     "fresh",
-    "guarded",
     "mean_loss",
+    "private_sum",
     "received",
     "sent",
     "sent_bytes",

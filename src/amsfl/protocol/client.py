@@ -115,7 +115,7 @@ def finish(
     upload, client = method.arithmetic.report(
         carry.x, carry.anchor, steps, carry.lr, carry.server, carry.client
     )
-    if method.clip:
+    if method.private_rows:
         return upload, client, of_upload(upload.delta, direction)
     if carry.last is None:
         return upload, client, None

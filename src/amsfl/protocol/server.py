@@ -28,18 +28,18 @@ def settle(
     steps: Vector,
     foes: tuple[Vector, Vector] | None = None,
     losses: Vector | None = None,
-    hidden: tuple[Any, Draw] | None = None,
+    private: tuple[Any, Draw] | None = None,
 ) -> Settled:
     """The next anchor and server state, from all uploads in the cohort's order; and what a rule made of them.
 
     `weights` are the clients' shares of all data, `steps` what each did, both in the vectors' own precision;
     `foes` who attacks how, in a simulation, and each client's random word; `losses` what clients began with,
-    where they say it; `hidden`, for a method that guards whole clients, the largest share of all of them and
-    what draws its noise.
+    where they say it; `private`, where whole clients are private, the largest share of all of them and what
+    draws the server's noise.
     """
     weighed: Weighed = {}
-    if method.guard is not None and hidden is not None:
-        total, server = guarded(method, stacked(uploads, weights), weights, steps, server, hidden, foes)
+    if method.private_clients is not None and private is not None:
+        total, server = private_sum(method, stacked(uploads, weights), weights, steps, server, private, foes)
     elif not method.needs_all_uploads:
         total = summed(uploads, method.arithmetic.mix(weights, steps))
     else:
@@ -72,20 +72,20 @@ def mean_loss(
     return combine.middle(losses, namespace(weights).astype(weights > 0, weights.dtype))
 
 
-def guarded(
+def private_sum(
     method: Method,
     uploads: Upload,
     weights: Vector,
     steps: Vector,
     server: Vector,
-    hidden: tuple[Any, Draw],
+    private: tuple[Any, Draw],
     foes: tuple[Vector, Vector] | None = None,
 ) -> tuple[Upload, Vector]:
     """The sum that keeps whole clients private, and the server state that it leaves."""
-    assert method.guard is not None
+    assert method.private_clients is not None
     if foes is not None:
         uploads = _forged(method, uploads, weights, steps + method.arithmetic.closing, *foes)
-    return method.guard.apply(uploads, weights, server, *hidden)
+    return method.private_clients.apply(uploads, weights, server, *private)
 
 
 def combined(

@@ -11,6 +11,7 @@ from amsfl.data.column_types import column_options
 from amsfl.data.read_table import Frame
 from amsfl.engines.models import Model
 from amsfl.methods import Method
+from amsfl.privacy import Mechanism
 from amsfl.schedule import Policy
 from amsfl.settings.custom_data import check_dataset
 
@@ -28,6 +29,7 @@ class CustomParts(NamedTuple):
     robust: Combine | None = None
     transmit: Transmit | None = None
     round_end: RoundEnd | None = None
+    privacy: Mechanism | None = None
 
     def names(self) -> dict[str, str]:
         """The settings that follow from what was brought.
@@ -73,12 +75,13 @@ def brought(
 ) -> tuple[CustomParts, dict[str, Any]]:
     """What among the settings is an object and no name, and the settings without it."""
     settings, own = table_of(settings, dataset)
-    kinds = {
+    kinds: dict[str, type] = {
         "method": Method,
         "policy": Policy,
         "robust": Combine,
         "transmit": Transmit,
         "round_end": RoundEnd,
+        "privacy": Mechanism,
     }
     objects = {key: settings[key] for key, kind in kinds.items() if isinstance(settings.get(key), kind)}
     rest = {key: value for key, value in settings.items() if key not in objects}

@@ -152,10 +152,10 @@ class Training(Settings):
     seed: int = Field(0, ge=0, lt=2**32, description="of partition, initial model and sampling")
     readings: bool = Field(False, description="GDA readings on record, for any method")
     eval_every: int = Field(1, ge=1, description="rounds between evaluations")
-    privacy: Literal["auto", "none", "record", "client"] = Field(
+    privacy: str = Field(
         "auto",
         description="record: rows clipped and noised at clients; client: deltas at the server; auto: by "
-        "epsilon",
+        "epsilon; none",
     )
     epsilon: float | None = Field(
         None, gt=0, le=1e6, description="privacy that a client's rows may lose in a run; see docs/privacy.md"

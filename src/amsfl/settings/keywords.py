@@ -97,8 +97,8 @@ class TrainingKeywords(TypedDict, total=False):
     """GDA readings on record, for any method"""
     eval_every: int
     """rounds between evaluations"""
-    privacy: Literal["auto", "none", "record", "client"]
-    """record: rows clipped and noised at clients; client: deltas at the server; auto: by epsilon"""
+    privacy: str
+    """record: rows clipped and noised at clients; client: deltas at the server; auto: by epsilon; none"""
     epsilon: float | None
     """privacy that a client's rows may lose in a run; see docs/privacy.md"""
     delta: float

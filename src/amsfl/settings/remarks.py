@@ -26,7 +26,7 @@ def remarks(
     if "lr" in given and method.facts.own_rate:
         yield f"Setting 'lr' has no effect: {config.method} sets its own learning rate."
     chosen = not policy.steps or (policy.spends and config.budget is not None)
-    paced = method.clip and config.noise is None  # epsilon is spread by them
+    paced = method.private_rows and config.noise is None  # epsilon is spread by them
     if "steps" in given and chosen and not paced:
         yield f"Setting 'steps' has no effect: the policy {policy.name} chooses them."
     if config.budget is not None and not policy.limited:
@@ -56,6 +56,6 @@ def remarks(
         yield f"Setting 'late' has no effect: rounds end with {end.name}."
     if "staleness" in given and not takes_older_work(end):
         yield f"Setting 'staleness' has no effect: rounds end with {end.name}."
-    unused = "" if profile is None else profile.unused(*(["epsilon"] if method.clip else []))
+    unused = "" if profile is None else profile.unused(*(["epsilon"] if method.private_rows else []))
     if unused:
         yield unused

@@ -12,13 +12,15 @@ from amsfl.data import Dataset
 from amsfl.data.read_table import Frame
 from amsfl.engines import State
 from amsfl.engines.models import Model
+from amsfl.privacy.mechanism import check_longer
 from amsfl.record import RoundRecord, fingerprint
 from amsfl.settings.custom import brought
 from amsfl.settings.definitions import RunConfig
 from amsfl.settings.keywords import RunKeywords
 from amsfl.settings.parse import make_config
+from amsfl.settings.privacy import privacy_remarks, private_settings
 from amsfl.settings.remarks import remarks
-from amsfl.simulation import privacy_settings, provenance
+from amsfl.simulation import provenance
 from amsfl.simulation.observers import Watch, audience
 from amsfl.simulation.result import Result, from_kept, model_files, model_of
 from amsfl.simulation.rounds import begin, rehearse
@@ -71,8 +73,8 @@ def run(
         clients = parts.task.shards.size.shape[1]
         for line in remarks(config, parts.method, parts.policy, clients, parts.end, parts.profiles[0]):
             warnings.warn(line, Remark, stacklevel=2)
-        for line in privacy_settings.remarks(
-            config, parts.method, parts.ledgers[0], parts.task.shards.size[0]
+        for line in privacy_remarks(
+            config, parts.mechanism, parts.method, parts.ledgers[0], parts.task.shards.size[0]
         ):
             warnings.warn(line, Remark, stacklevel=2)
         state, trials = begin(parts)
@@ -119,8 +121,8 @@ def resume(
         point = writer.last_checkpoint()
         stack.enter_context(precision(config))
         parts = prepare(config, [config.seed], own)
-        book = parts.ledgers[0]
-        privacy_settings.check_goes_on(writer.manifest.settings, config, book)
+        ledger = parts.ledgers[0]
+        check_longer(writer.manifest.settings, private_settings(config), ledger)
         state, (trial,) = begin(parts)
         machine = provenance.machine(parts, parts.engine.whole(state.anchor))
         fingerprint.check_same(writer.manifest, provenance.made_from(parts), machine, anyway)
@@ -134,7 +136,7 @@ def resume(
             config,
             parts.score,
             done,
-            privacy_settings.spent(book, privacy_settings.used(book, trial.begun, trial.round)),
+            ledger.exhausted(ledger.units(trial.begun, trial.round)),
         )
         ended = writer.ended()
         now = (trial.status, trial.round, config.target, parts.score.name)

@@ -25,7 +25,9 @@ def seen(parts: Parts, move: Move, version: int) -> Move:
     """The move, and whether it takes one full cohort that has just begun from the newest model."""
     jobs = move.jobs
     fresh = (jobs["number"] == version) & (jobs["version"] == version) & ~jobs["done"]
-    full = len(jobs) == parts.cohort or parts.method.guard is not None  # whose cohorts have no fixed size
+    full = (
+        len(jobs) == parts.cohort or parts.method.private_clients is not None
+    )  # whose cohorts have no fixed size
     return move._replace(whole=bool(full and fresh.all() and alike(jobs["lr"])))
 
 

@@ -146,7 +146,7 @@ def drawn(
     places are filled by the stateless hash.
     """
     clients, busy = parts.task.shards.size.shape[1], queue.busy(flight)
-    if parts.method.guard is not None:
+    if parts.method.private_clients is not None:
         some = by_chance(parts, seed, version)
         return some if len(some) else np.zeros(1, np.int64)  # one whose work will count nothing
     free = parts.cohort - len(busy)
@@ -177,10 +177,10 @@ def drawn(
 
 def by_chance(parts: Parts, seed: int, version: int) -> Array:
     """A cohort in which every client is with the same chance, whoever else is; it may be empty."""
-    assert parts.method.guard is not None
+    assert parts.method.private_clients is not None
     rng = np.random.default_rng([seed, version, DRAWS])
     coins = rng.random(parts.task.shards.size.shape[1])
-    return np.flatnonzero(coins < parts.method.guard.part)[: parts.cohort]
+    return np.flatnonzero(coins < parts.method.private_clients.part)[: parts.cohort]
 
 
 def _candidates(seed: int, group: int, clients: int, size: int) -> Iterator[int]:

@@ -42,7 +42,9 @@ def foreseen(parts: Parts) -> bool:
     """Whether this run's plans follow from its settings alone, and its engine gains from knowing them."""
     waited_for = parts.end.waits_for_all and all(weather.calm for weather in parts.weather)
     learns = parts.method.facts.own_rate or not parts.policy.constant
-    private = parts.method.clip or parts.method.guard is not None  # who takes part is then a matter of chance
+    private = (
+        parts.method.private_rows or parts.method.private_clients is not None
+    )  # who takes part is then a matter of chance
     return parts.engine.ahead > 1 and waited_for and not learns and not private
 
 

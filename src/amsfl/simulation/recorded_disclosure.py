@@ -3,12 +3,13 @@
 from pathlib import Path
 
 from amsfl.planning.planner import policy_of
+from amsfl.privacy import MECHANISMS
 from amsfl.privacy.disclosure import Leaf, leaves, on_flower
 from amsfl.record import read_run
 from amsfl.settings.custom import CustomParts
 from amsfl.settings.definitions import ServeConfig, Training
 from amsfl.settings.parse import make_config, serve_config
-from amsfl.simulation.privacy_settings import is_private, of_clients
+from amsfl.settings.privacy import mechanism_of
 from amsfl.simulation.setup import method_of, takes_readings
 
 FILES = (".csv", ".tsv", ".parquet")
@@ -19,10 +20,13 @@ def leaves_of(folder: Path) -> list[Leaf]:
     found = read_run(folder)
     real = found.manifest.kind == "flower"
     config: Training = serve_config(found.settings) if real else make_config(found.settings)
-    counted = any(each.epsilon for each in found.rounds[:1]) and not of_clients(config)
-    guarded = is_private(config) or counted
-    method = method_of(config, CustomParts(), config.clip if guarded else 0.0)
+    mechanism = mechanism_of(config)
+    if mechanism is None and any(each.epsilon for each in found.rounds[:1]):
+        mechanism = MECHANISMS.make("record")  # by a table's column of budgets
+    rows = mechanism is not None and mechanism.client is not None
+    method = method_of(config, CustomParts(), mechanism)
     reads = takes_readings(config, method, policy_of(config, method))
     table = config.data.endswith(FILES) and config.impute == "shared"
-    more = on_flower(reads, guarded, config.evaluate_clients) if isinstance(config, ServeConfig) else []
-    return leaves(method, reads, guarded, table, of_clients(config)) + more
+    more = on_flower(reads, rows, config.evaluate_clients) if isinstance(config, ServeConfig) else []
+    clients = mechanism is not None and mechanism.server is not None
+    return leaves(method, reads, rows, table, clients) + more

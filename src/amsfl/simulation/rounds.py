@@ -18,7 +18,7 @@ from amsfl.methods import Method
 from amsfl.planning.context import start
 from amsfl.record import RoundRecord
 from amsfl.settings.limits import over_limit
-from amsfl.simulation import best_round, dispatch, lookahead, privacy_settings
+from amsfl.simulation import best_round, dispatch, lookahead
 from amsfl.simulation import event_queue as queue
 from amsfl.simulation.detailed_scores import ranked
 from amsfl.simulation.event_queue import Flight, Move
@@ -126,8 +126,8 @@ def _advance(parts: Parts, trial: Trial, leg: Leg) -> None:
         trial.steps[who] += steps
     out_of_time = config.seconds is not None and trial.seconds[config.clock] >= config.seconds
     used_up = over_limit(config, trial.spent) is not None
-    book = parts.ledgers[index]
-    nothing_left = privacy_settings.spent(book, privacy_settings.used(book, trial.begun, trial.round))
+    ledger = parts.ledgers[index]
+    nothing_left = ledger.exhausted(ledger.units(trial.begun, trial.round))
     if trial.round >= config.last_round or out_of_time or used_up or nothing_left:
         trial.status = "finished"
     trial.seconds["makespan"] = leg.moves[index].seconds  # the same, but for rounding
@@ -225,7 +225,7 @@ def _record(
     if "joules" in bill:
         account = parts.costs[trial.index].accounts["joules"]
         plan["client_joules"] = account.of(jobs["client"], jobs["steps"]).tolist()
-    book = parts.ledgers[trial.index]
+    ledger = parts.ledgers[trial.index]
     weights, worth = (
         parts.weights[trial.index, jobs["client"]],
         {age: parts.end.weight(age) for age in set(ages)},
@@ -249,7 +249,7 @@ def _record(
         weighed=by_rule(weights, weighed),
         joules=bill.get("joules"),
         cost=bill.get("cost"),
-        epsilon=book.bounds(privacy_settings.used(book, trial.begun, trial.round)),
+        epsilon=ledger.bounds(ledger.units(trial.begun, trial.round)),
         **own,
     )
 

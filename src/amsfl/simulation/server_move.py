@@ -13,7 +13,8 @@ from amsfl.engines import Orders, State
 from amsfl.planning import decisions as deciding
 from amsfl.planning import learning
 from amsfl.planning.context import Decision, Heeded, Memory
-from amsfl.simulation import collect, dispatch, privacy_settings
+from amsfl.settings.privacy import private_settings
+from amsfl.simulation import collect, dispatch
 from amsfl.simulation import event_queue as queue
 from amsfl.simulation.event_queue import Flight, Move
 from amsfl.simulation.setup import Parts
@@ -79,9 +80,12 @@ def until_the_server_moves(parts: Parts, trial: Trial, ready: Decision | None = 
 
 def allowance(parts: Parts, trial: Trial) -> Any:
     """The most steps of every client in the next round, by what privacy it has left; None: no such limit."""
-    config, book = parts.configs[trial.index], parts.ledgers[trial.index]
-    seconds = trial.seconds[config.clock]
-    return privacy_settings.allowance(config, parts.policy, book, trial.begun, trial.round, seconds)
+    if parts.mechanism is None:
+        return None
+    config, share = parts.configs[trial.index], None
+    if parts.policy.readings:  # who plans by worth is paced
+        share = private_settings(config).share(trial.round, trial.seconds[config.clock])
+    return parts.mechanism.allowance(parts.ledgers[trial.index], trial.begun, share)
 
 
 def decided(parts: Parts, trial: Trial, move: Move) -> Decision:
@@ -182,7 +186,7 @@ def ordered(parts: Parts, cohorts: dict[int, Any], decisions: dict[int, Decision
         lr[index], known[index] = (opening, 0.0) if rate is None else (rate, 1.0)
     weights = np.take_along_axis(parts.weights, cohort, axis=1)
     orders = Orders(cohort, steps, lr, weights, known)
-    if parts.method.guard is not None:
+    if parts.method.private_clients is not None:
         drawn = [dispatch.by_chance(parts, seed, number) for seed in parts.task.seeds]
         there = np.stack([np.isin(who, some) for who, some in zip(cohort, drawn, strict=True)]) & (steps > 0)
         orders = orders._replace(weights=weights * there, largest=parts.weights.max(1))

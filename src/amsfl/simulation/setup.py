@@ -11,17 +11,19 @@ from amsfl.core import Reading, Score, UserError, score
 from amsfl.data import Dataset
 from amsfl.data.class_weights import class_weights
 from amsfl.engines import losses, memory, models, task
+from amsfl.engines.private_gradients import check_rows_apart
 from amsfl.planning import planner
 from amsfl.planning.context import Desk, desk
 from amsfl.portable.network import check_rows, vocabulary_size
-from amsfl.privacy import Ledger
+from amsfl.privacy import Ledger, Mechanism
 from amsfl.privacy.ledger import NOTHING
 from amsfl.schedule import Policy
 from amsfl.settings.custom import CustomParts
 from amsfl.settings.definitions import RunConfig, Training
 from amsfl.settings.limits import limits_of
+from amsfl.settings.privacy import budgets_of, mechanism_of, private_settings
 from amsfl.settings.round_ends import check_everyone, in_flight, round_end_of, weather_of
-from amsfl.simulation import attackers, best_round, privacy_settings
+from amsfl.simulation import attackers, best_round
 from amsfl.simulation.attackers import Foes
 
 
@@ -48,7 +50,8 @@ class Parts(NamedTuple):
     foes: Foes
     end: clock.RoundEnd
     score: Score  # what targets, best rounds and comparisons go by
-    ledgers: list[Ledger]  # each trial's book of privacy
+    mechanism: Mechanism | None  # of privacy
+    ledgers: list[Ledger]  # each trial's, of privacy
     weather: list[clock.Weather]
 
     @property
@@ -94,7 +97,8 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Pa
             f"A cohort of {config.cohort} does not fit {clients} clients; lower --cohort or raise --clients."
         )
     profiles = [clock.profile(each.profile, clients, each.seed, names) for each in configs]
-    method = method_of(config, own, config.clip if privacy_settings.is_private(config, profiles[0]) else 0.0)
+    mechanism = mechanism_of(config, profiles[0], own.privacy)
+    method = method_of(config, own, mechanism)
     policy = planner.policy_of(config, method, own.policy)
     end = round_end_of(config, method, config.cohort or clients, own.round_end)
     check_everyone(method, end, config.cohort or clients, clients)
@@ -116,27 +120,29 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Pa
     rows, partitions = cast.false_rows(dataset, partitions)
     method = method._replace(attacks=cast.attacks)
     dtype = np.float64 if config.precision == "float64" else np.float32
-    network = own.network or _named_network(config.model, dataset, bool(method.clip))
-    privacy_settings.check(config, method, policy, end)
-    if method.clip:
-        privacy_settings.check_rows_apart(network, dataset.x)
+    network = own.network or _named_network(config.model, dataset, method.private_rows is not None)
+    if mechanism is not None:
+        mechanism.check(private_settings(config), method, policy, end)
+    if method.private_rows:
+        check_rows_apart(network, dataset.x)
     job = task.make(rows, network, partitions, [each.seed for each in configs], dtype, loss)
     job = job._replace(pieces=pieces_of(config, job, method))
     part = (config.cohort or clients) / clients
     policies = [planner.policy_of(each, method, own.policy) for each in configs]
-    books = [
-        _book(*each, bool(method.clip), job.dim, part)
+    ledgers = [
+        _ledger(mechanism, *each, job.dim, part)
         for each in zip(configs, policies, profiles, job.shards.size, strict=True)
     ]
-    if privacy_settings.of_clients(config):
-        noises = {book.sites[0].noise for book in books}
+    if mechanism is not None and mechanism.server is not None:
+        noises = {ledger.exposures[0].noise for ledger in ledgers}
         if len(noises) > 1:
             raise UserError(
                 "Trials of a batch share the noise on their sums: run them in batches of their own."
             )
-        method = privacy.guarded(method, config.clip, noises.pop(), part, clients, config.clip_quantile)
-    if method.clip:
-        job = job._replace(noise=np.array([[site.noise for site in book.sites] for book in books]))
+        private = mechanism.server(private_settings(config), noises.pop(), part, clients)
+        method = privacy.protect_clients(method, private)
+    if method.private_rows:
+        job = job._replace(noise=np.array([[each.noise for each in one.exposures] for one in ledgers]))
     reads = takes_readings(config, method, policy)
     room = room_of(config.cohort, clients, method)
     together = end.size or config.cohort
@@ -173,35 +179,33 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Pa
         cast,
         end,
         told,
-        books,
+        mechanism,
+        ledgers,
         weather,
     )
 
 
-def _book(
+def _ledger(
+    mechanism: Mechanism | None,
     config: RunConfig,
     policy: Policy,
     profile: clock.Profile,
     rows: Any,
-    clipped: bool,
     numbers: int,
     part: float,
 ) -> Ledger:
-    """One trial's book of privacy."""
-    if privacy_settings.of_clients(config):
-        return privacy_settings.book_of_rounds(config, part)
-    if not clipped:
+    """One trial's privacy ledger."""
+    if mechanism is None:
         return NOTHING
-    return privacy_settings.book(
-        config, policy, privacy_settings.budgets_of(config, profile, len(rows)), rows, numbers, part
-    )
+    clients = privacy.Clients(rows, budgets_of(config, profile, len(rows)), part, numbers)
+    return mechanism.open_ledger(private_settings(config), policy, clients)
 
 
 def pieces_of(config: RunConfig, job: task.Task, method: methods.Method) -> int:
     """Parts of a minibatch whose gradients are taken one after another."""
     if config.pieces is None:
-        return 1 if method.clip else memory.pieces(job, method, config.batch)
-    if method.clip and config.pieces > 1:
+        return 1 if method.private_rows else memory.pieces(job, method, config.batch)
+    if method.private_rows and config.pieces > 1:
         raise UserError(
             "Under privacy rows come by chance, each clipped by itself: a minibatch has no equal pieces; "
             "leave --pieces out, or lower --batch."
@@ -225,7 +229,7 @@ def check_shared(config: RunConfig, end: clock.RoundEnd, weather: Sequence[clock
 
 def room_of(cohort: int | None, clients: int, method: methods.Method) -> int | None:
     """Places of a cohort: more than are expected where everybody is in by a chance of its own."""
-    if cohort is None or method.guard is None:
+    if cohort is None or method.private_clients is None:
         return cohort
     return min(clients, cohort + int(np.ceil(8 * cohort**0.5)) + 8)  # more come once in 10^12 rounds
 
@@ -264,14 +268,15 @@ def scheme(config: Training, dataset: Dataset) -> str:
     return "dirichlet:0.5" if dataset.sites is None else "column"
 
 
-def method_of(config: Training, own: CustomParts, clip: float = 0.0) -> methods.Method:
-    """The method of the settings with all that they put on top of it; `clip`: of rows' gradients."""
+def method_of(config: Training, own: CustomParts, mechanism: Mechanism | None = None) -> methods.Method:
+    """The method of the settings with all that they put on top of it."""
     method = methods.make(own.method or config.method, config.options, config.extrapolation)
-    if clip and method.facts.private_options and own.method is None:
+    private = mechanism is not None and mechanism.client is not None
+    if private and method.facts.private_options and own.method is None:
         options = {**dict(method.facts.private_options), **config.options}  # those are its defaults then
         method = methods.make(config.method, options, config.extrapolation)
-    if clip:
-        method = privacy.with_clipping(method, clip)
+    if mechanism is not None and mechanism.client is not None:
+        method = privacy.protect_rows(method, mechanism, config.clip)
     server = methods.server_optimizer(config.server_optimizer)
     if server:
         method = methods.optimize(method, server)
@@ -306,7 +311,7 @@ def work_of(method: methods.Method, policy: Policy, dim: int) -> clock.Work:
     """
     reads = (
         method.facts.readings or policy.readings
-    ) and not method.clip  # then uploads tell all that is known
+    ) and not method.private_rows  # then uploads tell all that is known
     return clock.Work(
         4.0 * dim * method.cost.vectors_down,
         protocol.sent_bytes(method, dim) + 4.0 * (len(Reading._fields) if reads else 0),

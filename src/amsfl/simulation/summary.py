@@ -4,7 +4,6 @@ import sys
 from typing import Any
 
 from amsfl.record import RoundRecord, Summary
-from amsfl.simulation import privacy_settings
 from amsfl.simulation.server_move import Trial
 from amsfl.simulation.setup import Parts, client_names
 
@@ -18,10 +17,10 @@ def summarise(
     reached = trial.reached
     client_steps = sum(trial.steps)
     names = client_names(config, parts.data) or tuple(map(str, range(len(trial.steps))))
-    book = parts.ledgers[trial.index]
-    taken = privacy_settings.used(book, trial.begun, trial.round)
-    spent = privacy_settings.spent(book, taken)
-    sites = ("every client",) if book.whole else names
+    ledger = parts.ledgers[trial.index]
+    taken = ledger.units(trial.begun, trial.round)
+    spent = ledger.exhausted(taken)
+    sites = ("every client",) if ledger.by_round else names
     over = f"Every client's epsilon was spent after {trial.round} rounds." if spent else ""
     return Summary(
         method=config.method,
@@ -45,8 +44,8 @@ def summarise(
         seconds_to_target=reached[config.clock] if reached else None,
         rounds_to_target=int(reached["rounds"]) if reached else None,
         steps=dict(zip(names, trial.steps, strict=True)),
-        epsilon=dict(zip(sites, book.spent(taken), strict=False)),
-        noise={name: site.noise for name, site in zip(sites, book.sites, strict=False)},
+        epsilon=dict(zip(sites, ledger.spent(taken), strict=False)),
+        noise={name: each.noise for name, each in zip(sites, ledger.exposures, strict=False)},
         joules=trial.spent.get("joules"),
         cost=trial.spent.get("cost"),
         joules_to_target=reached.get("joules") if reached else None,

@@ -14,14 +14,14 @@ from amsfl.core import Kind, Transmit, UserError, spelled
 from amsfl.flower import messages
 from amsfl.flower.client import local_round, method_state, private_steps, step_timing
 from amsfl.flower.client.local_round import Trainer, has_own_optimizer
-from amsfl.flower.client.privacy_ledger import Purse, check_open, site_name
+from amsfl.flower.client.privacy_ledger import SiteLedger, check_open, site_name
 from amsfl.flower.client.step_loop import LocalTask, Slowdown
 from amsfl.methods import Method
-from amsfl.privacy import with_clipping
+from amsfl.privacy import MECHANISMS, Mechanism, protect_rows
 
 SPENDS = {name: name.replace("_", "-") for name in SPENDING}  # as node-configs spell it
 MakeTrainer = Callable[[Context], Trainer]
-Own = Sequence[Method | Transmit]  # methods and transmissions that are not ours, found by their names
+Own = Sequence[Method | Transmit | Mechanism]  # of the user's own, found by their names
 
 
 def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
@@ -29,7 +29,7 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
 
     Args:
         make: `make(context)` returns a Trainer; Flower starts a process a message, so it runs for each.
-        own: Methods and transmissions of your own; the server's order names which to use.
+        own: Methods, transmissions and privacy mechanisms of your own; the server's order names which to use.
 
     Returns:
         The app that a pyproject.toml names as `clientapp`.
@@ -39,18 +39,19 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
     @app.query()
     def hello(message: Message, context: Context) -> Message:
         ask = messages.scalars(message.content, "ask")
-        purse = Purse(context)
-        clip = float(ask.get("clip", 0.0))
-        with private_steps.silent(bool(clip)):
+        ledger, private = SiteLedger(context), None
+        if ask.get("privacy"):
+            private = mechanism_of(str(ask["privacy"]), own).client._replace(clip=float(ask["clip"]))
+        with private_steps.silent(private is not None):
             trainer = make(context)
             nothing: tuple[messages.Vector, messages.Buffers] = (np.zeros(0, np.float32), {})
             model = trainer.start(int(ask["seed"])) if ask["model"] else nothing
             leaves = trainer.tensors() if ask["model"] and hasattr(trainer, "tensors") else ()
-        why = private_steps.why_open(trainer) if clip else ""
+        why = private_steps.why_open(trainer) if private else ""
         node: Any = context.node_config
         speed: Any = node.get("known-step-seconds", 0.0)
         if not speed and ask.get("probe") and not why:
-            given = int(ask["seed"]), int(ask["batch"]), pace_of(context), clip
+            given = int(ask["seed"]), int(ask["batch"]), pace_of(context), private
             speed = step_timing.step_seconds(trainer, *given)
         hello = messages.Hello(
             site_name(context),
@@ -59,7 +60,7 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
             has_own_optimizer(trainer),
             leaves,
             float(speed),
-            purse.left(),
+            ledger.left(),
             why,
             {name: float(node[key]) for name, key in SPENDS.items() if key in node},
         )
@@ -69,17 +70,18 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
     def train(message: Message, context: Context) -> Message:
         started = time.monotonic()
         order, model = messages.unpack_order(message.content)
-        private = bool(order.clip)
-        if not private:
+        terms = order.terms
+        if terms is None:
             check_open(context, order.run)
-        with private_steps.silent(private):
+        with private_steps.silent(terms is not None):
             trainer = make(context)
-        method = method_of(order, own)
-        purse = Purse(context) if private else None
-        if purse is not None:
+        method, ledger, look = method_of(order, own), None, None
+        if terms is not None:
             private_steps.check(trainer)
-            method = with_clipping(method, order.clip)
-            order = order._replace(steps=purse.allow(order, trainer.rows), readings=False)
+            method = protect_rows(method, mechanism_of(terms.mechanism, own), terms.clip)
+            ledger = SiteLedger(context)
+            order = order._replace(steps=ledger.allow(order, trainer.rows), readings=False)
+            look = private_steps.looker(trainer, method, terms, order.batch)
         if order.own_optimizer or has_own_optimizer(trainer):
             method = methods.for_own_optimizers(method)
         fresh = protocol.fresh(method, model.anchor)
@@ -89,20 +91,19 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
         if driver:
             driver.load_state(own_state)
         task = LocalTask(order, pace_of(context), context.node_config)
-        look: Any = (lambda x, step: (0.0, private_steps.gradient(trainer, order, x))) if private else None
-        with private_steps.silent(private):
+        with private_steps.silent(terms is not None):
             done = local_round.run(trainer, order, model, method, client, memory, task, look)
         after = driver.saved_state() if driver else None
         lost |= after is not None and not own_state.size and order.accepted != method_state.NEVER
         left = [done.client, done.memory, mine[:0] if after is None else after]
-        taken = 0 if purse is None else purse.charge(order.run, done.steps)
+        taken = 0 if ledger is None else ledger.charge(order.run, done.steps)
         method_state.save(context, order, mine, np.concatenate(left))
         reply = messages.Reply(
             order.run,
             order.round,
             order.client,
             done.parts,
-            model.buffers if private else trainer.buffers(),
+            trainer.buffers() if terms is None else model.buffers,
             done.reading,
             done.steps,
             trainer.rows,
@@ -146,6 +147,22 @@ def method_of(order: messages.Order, own: Own) -> Method:
     return method._replace(transmit=way or transmit.make(order.transmit) or method.transmit)
 
 
+def mechanism_of(name: str, own: Own) -> Any:
+    """The client's own mechanism of that name, else one that is installed here; it must protect rows."""
+    mine = next((thing for thing in own if isinstance(thing, Mechanism) and thing.name == name), None)
+    if mine is None and _unknown(MECHANISMS, [name]):
+        raise UserError(
+            f"The server asks for the privacy mechanism {name!r}, which is not installed here; add the "
+            "object to this client's `own`."
+        )
+    mechanism = mine or MECHANISMS.make(name)
+    if mechanism.client is None:
+        raise UserError(
+            f"The privacy mechanism {name!r} has no part at clients: the server must not order it."
+        )
+    return mechanism
+
+
 def _unknown(kind: Kind[Any], names: list[str]) -> set[str]:
     """Names that nothing here has. Installed packages are looked through only for those that are not ours."""
     foreign = {*names} - {*kind.table}
@@ -172,7 +189,7 @@ def numpy_client(make: Callable[[Context], "NumpyTrainer"], own: Own = ()) -> Cl
 
     Args:
         make: `make(context)` returns a NumpyTrainer, or your own Trainer.
-        own: Methods and transmissions of your own; the server's order names which to use.
+        own: Methods, transmissions and privacy mechanisms of your own; the server's order names which to use.
 
     Returns:
         The app that a pyproject.toml names as `clientapp`.

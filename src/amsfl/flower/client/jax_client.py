@@ -9,7 +9,7 @@ from flwr.app import Context
 from flwr.clientapp import ClientApp
 
 from amsfl import sampling
-from amsfl.core import UserError
+from amsfl.core import RowPrivacy, UserError
 from amsfl.flower import regression_scores
 from amsfl.flower.client.app import Own, client_app
 from amsfl.flower.messages import Buffers, GlobalModel, Order, Vector
@@ -63,8 +63,8 @@ class JaxTrainer:
         if method.arithmetic.objective is not None:
             rows = self._batch(sampling.PROTOTYPES, method.arithmetic.objective.rows)
             self.teacher = self.program.teach(model.server, *rows)
-        if order.clip:
-            self.clipped(model.anchor, np.zeros(1, np.int64), order.clip)
+        if method.private_rows is not None:
+            self.row_sum(model.anchor, np.zeros(1, np.int64), method.private_rows)
         elif order.steps:  # compile before the clock runs
             self.program.grad(model.anchor, *self._batch(0, self.batch), self.teacher)
 
@@ -80,19 +80,19 @@ class JaxTrainer:
 
     probe = gradient
 
-    def apart(self) -> None:
+    def check_rows(self) -> None:
         """Layers of ours treat every row by itself."""
 
-    def clipped(self, x: Any, places: Any, clip: float) -> Any:
+    def row_sum(self, x: Any, places: Any, private: RowPrivacy) -> Any:
         """A minibatch has no fixed size under privacy, and a program has: it goes in turns."""
         size = sampling.room(self.batch, self.rows)
-        total = np.zeros_like(x)
+        total, summed = np.zeros_like(x), self._compiled(None).row_sum(private)
         for begin in range(0, len(places), size):
             picked = places[begin : begin + size]
             rows = np.zeros(size, np.int64)
             rows[: len(picked)] = picked
-            there = np.arange(size) < len(picked)
-            total += np.asarray(self.program.clipped(x, self.shard.x[rows], self.shard.y[rows], there, clip))
+            present = np.arange(size) < len(picked)
+            total += np.asarray(summed(x, self.shard.x[rows], self.shard.y[rows], present))
         return total
 
     def buffers(self) -> Buffers:
@@ -125,7 +125,7 @@ class Program(NamedTuple):
 
     start: Callable[[int], Vector]
     grad: Callable[..., Any]  # (x, rows, labels, teacher) -> loss, gradient
-    clipped: Callable[..., Any]  # (x, rows, labels, there, clip) -> the sum of their cut gradients
+    row_sum: Callable[[RowPrivacy], Callable[..., Any]]  # (x, rows, labels, present) -> sum of cut gradients
     teach: Callable[..., Any]  # (x, rows, labels) -> teacher
     logits: Callable[..., Any]  # (x, rows) -> logits
     layers: tuple[Any, ...]  # as a portable model has them
@@ -147,7 +147,10 @@ def program(spec: str, features: int, classes: int, objective: Any) -> Program:
     job = task.make(nothing, models.make(spec, features, classes or 1), [[np.arange(1)]], [0])
     grad = gradient(job, Method("", Arithmetic(objective=objective)))
 
-    summed = private_gradients.summed_rows(job)
+    @cache
+    def row_sum(private: RowPrivacy) -> Callable[..., Any]:
+        summed = private_gradients.row_sum(job, private)
+        return jax.jit(lambda x, *rows: ravel_pytree(summed(job.unravel(x), *rows))[0])
 
     def flat(x: Any, rows: Any, labels: Any, teacher: Any) -> Any:
         loss, tree = grad(job.unravel(x), rows, labels, teacher)
@@ -156,7 +159,7 @@ def program(spec: str, features: int, classes: int, objective: Any) -> Program:
     return Program(
         lambda seed: np.asarray(job._replace(seeds=(seed,)).start()[0], np.float32),
         jax.jit(flat),
-        jax.jit(lambda x, *rows: ravel_pytree(summed(job.unravel(x), *rows))[0]),
+        row_sum,
         jax.jit(lambda x, *rows: losses.teach(job.model.apply, job.unravel(x), *rows)),
         jax.jit(lambda x, rows: job.model.apply(job.unravel(x), rows)),
         job.model.layers,

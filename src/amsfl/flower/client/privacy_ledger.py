@@ -31,25 +31,26 @@ LEAST = 1e-3  # noise of an order, over its clipping norm
 IN_CONTEXT = "amsfl-privacy"
 
 
-class Run(NamedTuple):
-    """One run's entry: what was agreed when it began, and the steps since."""
+class LedgerEntry(NamedTuple):
+    """One run: what was agreed when it began, and the steps since."""
 
     epsilon: float  # 0: no bound
     delta: float
     chance: float  # that a row is in a minibatch
     noise: float
     steps: int
+    mechanism: str = "record"
 
     @property
     def event(self) -> Event:
         return Event(self.chance, self.noise, self.steps)
 
 
-Book = dict[str, Run]  # by run
+Entries = dict[str, LedgerEntry]  # by run
 
 
-class Purse:
-    """The book of the site that a context belongs to."""
+class SiteLedger:
+    """The privacy ledger of the site that a context belongs to."""
 
     def __init__(self, context: Context):
         self.context, self.book = context, _read(context)
@@ -57,18 +58,15 @@ class Purse:
 
     def allow(self, order: Order, rows: int) -> int:
         """Steps that this order may have: as many as it asks for, fewer where privacy ends before."""
-        if not (order.noise >= LEAST and 0 < order.delta < 1 and order.epsilon >= 0):
+        terms = order.terms
+        assert terms is not None
+        if not (terms.noise >= LEAST and 0 < terms.delta < 1 and terms.epsilon >= 0):
             raise UserError(
-                f"This order's noise, {order.noise:g}, is next to none, or its epsilon or delta is no such "
+                f"This order's noise, {terms.noise:g}, is next to none, or its epsilon or delta is no such "
                 "number: this site's rows stay at home."
             )
-        agreed = Run(
-            order.epsilon,
-            order.delta,
-            sampling.share(sampling.chance(order.batch, rows)),
-            order.noise,
-            0,
-        )
+        chance = sampling.share(sampling.chance(order.batch, rows))
+        agreed = LedgerEntry(terms.epsilon, terms.delta, chance, terms.noise, 0, terms.mechanism)
         run = self.book.setdefault(order.run, agreed)
         if run is agreed and order.accepted != method_state.NEVER:
             raise UserError(
@@ -95,17 +93,17 @@ class Purse:
         """What is left of the site's own epsilon; None where it has none."""
         return None if self.own is None else max(self.own - self._spent(self.book), 0.0)
 
-    def _spent(self, book: Book) -> float:
-        return privacy.composed(tuple(run.event for run in book.values() if run.steps), self.delta)
+    def _spent(self, book: Entries) -> float:
+        return privacy.poisson_gaussian(tuple(run.event for run in book.values() if run.steps), self.delta)
 
     def _fits(self, name: str, steps: int) -> bool:
         book = self._with(name, steps)
         run = book[name]
-        if run.epsilon and privacy.composed((run.event,), run.delta) > run.epsilon:
+        if run.epsilon and privacy.poisson_gaussian((run.event,), run.delta) > run.epsilon:
             return False
         return self.own is None or self._spent(book) <= self.own
 
-    def _with(self, name: str, steps: int) -> Book:
+    def _with(self, name: str, steps: int) -> Entries:
         run = self.book[name]
         return {**self.book, name: run._replace(steps=run.steps + steps)}
 
@@ -154,16 +152,16 @@ def _path(context: Context) -> Path | None:
     return Path(str(folder)).expanduser() / f"privacy-{name}.json"
 
 
-def _read(context: Context) -> Book:
+def _read(context: Context) -> Entries:
     path, found = _path(context), dict[str, Any]()
     if path is not None and path.exists():
         found = read_sealed(path, "nobody knows any more what this site has told: it should tell no more.")
     elif path is None and IN_CONTEXT in context.state:
         found = json.loads(str(scalars(context.state, IN_CONTEXT)["book"]))
-    return {name: Run(**run) for name, run in found.items()}
+    return {name: LedgerEntry(**run) for name, run in found.items()}
 
 
-def _write(context: Context, book: Book) -> None:
+def _write(context: Context, book: Entries) -> None:
     path, plain = _path(context), {name: run._asdict() for name, run in book.items()}
     if path is None:
         context.state[IN_CONTEXT] = ConfigRecord({"book": json.dumps(plain)})

@@ -4,8 +4,8 @@
 
 A trainer that can do that has two functions more:
 
-    apart()                  a UserError where a row has no gradient of its own
-    clipped(x, places, clip) the sum of those rows' gradients at x, each cut to the norm `clip`
+    check_rows()                a UserError where a row has no gradient of its own
+    row_sum(x, places, private) the sum of those rows' gradients at x, each cut as `private` says
 """
 
 import traceback
@@ -16,18 +16,28 @@ from typing import Any
 import numpy as np
 
 from amsfl import sampling
-from amsfl.core import UserError
-from amsfl.flower.client.local_round import Trainer, has_own_optimizer
-from amsfl.flower.messages import Order
-from amsfl.privacy import system_random
+from amsfl.core import RowPrivacy, UserError
+from amsfl.flower.client.local_round import Look, Trainer, has_own_optimizer
+from amsfl.methods import Method
+from amsfl.privacy import Terms, safe_sum, system_random
 
 
-def gradient(trainer: Any, order: Order, x: Any) -> Any:
-    """One private gradient at x; whoever is in its minibatch is nobody else's business."""
-    places = system_random.chosen(int(sampling.chance(order.batch, trainer.rows)), trainer.rows)
-    total = trainer.clipped(x, places, order.clip)
-    noise = trainer.from_numpy((order.noise * order.clip * system_random.normal(len(x))).astype(np.float32))
-    return (total + noise) / min(order.batch, trainer.rows)
+def gradient(trainer: Any, private: RowPrivacy, noise: float, batch: int, x: Any) -> Any:
+    """One private gradient at x, with `noise` times the clip; who is in its minibatch is a secret."""
+    places = system_random.chosen(int(sampling.chance(batch, trainer.rows)), trainer.rows)
+    total = np.asarray(trainer.to_numpy(trainer.row_sum(x, places, private)))
+    length = safe_sum.norms(total.astype(float)[None])[0]
+    if not safe_sum.is_safe(length, len(places), private.clip):
+        total = np.zeros_like(total)
+    drawn = private.noise(lambda _: system_random.normal(len(x)), noise * private.clip)
+    return trainer.from_numpy(((total + drawn) / min(batch, trainer.rows)).astype(np.float32))
+
+
+def looker(trainer: Any, method: Method, terms: Terms, batch: int) -> Look:
+    """Private gradients as a client's round takes them: without a loss."""
+    private = method.private_rows
+    assert private is not None
+    return lambda x, step: (0.0, gradient(trainer, private, terms.noise, batch, x))
 
 
 def check(trainer: Trainer) -> None:
@@ -37,12 +47,12 @@ def check(trainer: Trainer) -> None:
             "This client moves by an optimizer or a training loop of its own, which sees rows' gradients as "
             "they are: under privacy use torch_client without an optimizer, or jax_client."
         )
-    if not hasattr(trainer, "clipped"):
+    if not hasattr(trainer, "row_sum"):
         raise UserError(
             f"A {type(trainer).__name__} has no gradients row by row, and each must be cut by itself: under "
-            "privacy use torch_client or jax_client, or give it apart() and clipped()."
+            "privacy use torch_client or jax_client, or give it check_rows() and row_sum()."
         )
-    trainer.apart()  # type: ignore[attr-defined]  # whoever has clipped() has it
+    trainer.check_rows()  # type: ignore[attr-defined]  # whoever has row_sum() has it
 
 
 def why_open(trainer: Trainer) -> str:

@@ -4,7 +4,7 @@ from math import inf
 from typing import Any
 
 from amsfl import methods
-from amsfl.core import UserError
+from amsfl.core import RowPrivacy, UserError
 from amsfl.flower.client import private_steps
 from amsfl.flower.client.local_round import Trainer, has_own_optimizer
 from amsfl.flower.client.step_loop import LocalTask, Slowdown
@@ -13,23 +13,30 @@ from amsfl.flower.messages import GlobalModel, Order
 LONG = 5.0  # seconds; after a first step of that length, in which some compile, there is no second
 
 
-def step_seconds(trainer: Trainer, seed: int, batch: int, pace: Slowdown, clip: float = 0.0) -> float:
+def step_seconds(
+    trainer: Trainer, seed: int, batch: int, pace: Slowdown, private: RowPrivacy | None = None
+) -> float:
     """Seconds; 0 where nobody knows: the client moves by an optimizer of its own, or the step failed.
 
-    Then the first order fails as well, and the server hears why. With `clip` it is a private step.
+    Then the first order fails as well, and the server hears why. With `private` it is a private step.
     """
     if has_own_optimizer(trainer):
         return 0.0
     order = Order("probe", 0, -1, 0, 2, inf, 1.0, True, batch, seed, "fedavg", {}, "", False)
     task = LocalTask(order, pace)
-    order = order._replace(clip=clip)
 
     def look(x: Any, step: int) -> Any:
-        return private_steps.gradient(trainer, order, x) if clip else trainer.gradient(x, step)
+        if private is None:
+            return trainer.gradient(x, step)
+        return private_steps.gradient(trainer, private, 0.0, batch, x)
 
     try:
         x, buffers = trainer.start(seed)
-        trainer.begin(order, GlobalModel(x, x[:0], x[:0], buffers), methods.make("fedavg"))
+        trainer.begin(
+            order,
+            GlobalModel(x, x[:0], x[:0], buffers),
+            methods.make("fedavg")._replace(private_rows=private),
+        )
         task.look(look, trainer.from_numpy(x), 0)
         if task.timed[0] < LONG:
             task.look(look, trainer.from_numpy(x), 1)

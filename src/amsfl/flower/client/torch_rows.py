@@ -7,11 +7,13 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 
-from amsfl.core import UserError
+from amsfl.core import RowPrivacy, UserError
 from amsfl.flower.client import torch_batches
+from amsfl.privacy import safe_sum
 
 AT_ONCE = 2**26  # numbers of rows' gradients that are kept at a time
 
@@ -55,10 +57,18 @@ def check_loader(loader: Any, rows: int) -> None:
         )
 
 
-def clipped_sum(
-    module: Any, loss_of: Callable[[Any], Any], draw: Callable[[Any], Any], places: Any, clip: float
+def norms(rows: Any) -> Any:
+    """As safe_sum.norms: squares neither underflow nor overflow."""
+    largest = rows.abs().amax(1)
+    scale = torch.where(largest.isfinite() & (largest > 0), largest, 1.0)
+    lengths = (rows / scale[:, None]).square().sum(1).sqrt() * scale
+    return torch.where(largest.isfinite(), lengths, torch.inf)
+
+
+def private_sum(
+    module: Any, loss_of: Callable[[Any], Any], draw: Callable[[Any], Any], places: Any, private: RowPrivacy
 ) -> Any:
-    """The sum over these rows of their gradients, each cut to `clip`, as one flat tensor.
+    """The sum over these rows of their gradients, each cut as `private` says, as one flat tensor.
 
     `draw(places)` collates rows to a batch on the device; a row whose gradient is no number counts nothing.
     """
@@ -84,8 +94,8 @@ def clipped_sum(
                 "client's log has more): under privacy use modules, and batches of tensors, that it can."
             ) from None
         flat = torch.cat([part.reshape(len(part), -1).float() for part in each.values()], dim=1)
-        norms = flat.square().sum(1).sqrt()
-        good = norms.isfinite()
-        by = torch.where(good, clip / norms.clamp(min=clip), 0.0)
-        total += by @ torch.where(good[:, None], flat, 0.0)
+        lengths = norms(flat).cpu().numpy()
+        factors = safe_sum.row_factors(private, lengths, np.ones(len(lengths), bool))
+        by = torch.from_numpy(factors).to(flat.device)
+        total += by @ torch.where(by[:, None] > 0, flat, 0.0)
     return total

@@ -18,6 +18,7 @@ from amsfl.flower.client.step_loop import LocalTask, NoMoreData
 from amsfl.flower.client.torch_module import TorchModule, flat
 from amsfl.flower.messages import GlobalModel, Order, Vector
 from amsfl.methods import Method
+from amsfl.privacy import record_level
 
 NOTHING = object()
 
@@ -85,8 +86,8 @@ class TorchTrainer(TorchModule):
             lambda: self.loss_and_gradient(x, step, lambda: self.loss_of(self.first))
         )
 
-    def apart(self) -> None:
-        """See hidden.py."""
+    def check_rows(self) -> None:
+        """See private_steps.py."""
         torch_rows.check_model(self.module)
         torch_rows.check_loader(self.loader, self.rows)
         if self.site.on_step is not None:
@@ -94,10 +95,10 @@ class TorchTrainer(TorchModule):
                 "on_step hears of losses as they are, and what it returns would leave: under privacy leave "
                 "it out."
             )
-        self.clipped(flat(self.trained), [0], 1.0)
+        self.row_sum(flat(self.trained), [0], record_level().client)
 
-    def clipped(self, x: Any, places: Any, clip: float) -> Any:
-        """See hidden.py."""
+    def row_sum(self, x: Any, places: Any, private: Any) -> Any:
+        """See private_steps.py."""
         self.load_parameters(x)
         self.module.train()
         held = self.loader.dataset
@@ -106,7 +107,7 @@ class TorchTrainer(TorchModule):
             rows = [held[int(place)] for place in some]
             return torch_batches.moved(self.loader.collate_fn(rows), self.device)
 
-        return torch_rows.clipped_sum(self.module, self.loss_of, draw, places, clip)
+        return torch_rows.private_sum(self.module, self.loss_of, draw, places, private)
 
     def training_metrics(self) -> dict[str, float]:
         """What on_step returned, the mean over steps."""

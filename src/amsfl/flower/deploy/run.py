@@ -22,9 +22,10 @@ from amsfl.flower.server.registration import NAME
 from amsfl.planning.planner import policy_of
 from amsfl.privacy.ledger import NOTHING
 from amsfl.record import Summary
+from amsfl.settings.privacy import mechanism_of, privacy_remarks, private_settings
 from amsfl.settings.remarks import remarks
 from amsfl.settings.round_ends import round_end_of
-from amsfl.simulation import CustomParts, privacy_settings, serve_config
+from amsfl.simulation import CustomParts, serve_config
 from amsfl.simulation.setup import client_names, load_data, method_of
 
 PROJECT: dict[str, Any] = {
@@ -136,14 +137,16 @@ def _ready_made(recipe: DeploySettings, home: Path, out: Path) -> PreparedApp:
     """Our own app, with the data dealt to files."""
     settings = recipe.settings
     config = serve_config({key: value for key, value in settings.items() if key not in RUN})
-    method = method_of(config, CustomParts(), config.clip if privacy_settings.is_private(config) else 0.0)
+    mechanism = mechanism_of(config)
+    method = method_of(config, CustomParts(), mechanism)
     policy = policy_of(config, method)
     source = load_data(config)
     shards = deal(config, home / "shards", source)
     clients = len(shards)  # the data's own sites, where it has a column of them
     end = round_end_of(config, method, config.cohort or clients)  # refused before anything starts
-    privacy_settings.check(config, method, policy, end)
-    own = privacy_settings.remarks(config, method, NOTHING, rows_of(shards))
+    if mechanism is not None:
+        mechanism.check(private_settings(config), method, policy, end)
+    own = privacy_remarks(config, mechanism, method, NOTHING, rows_of(shards))
     for line in (*remarks(config, method, policy, clients, end), *own):
         warnings.warn(line, Remark, stacklevel=2)
     _check_slowdowns(recipe, clients)

@@ -64,7 +64,7 @@ class Aloft:
         """Until the server moves; None when nobody is there, or nothing good came for too long."""
         since = self.transport.now()
         while True:
-            free = self.orders.purse.able(state, self.registration.meet(state.clients))
+            free = self.orders.privacy.able(state, self.registration.meet(state.clients))
             self._lost()
             # who came while the server moved does not end a round that nobody was invited to
             asked = self.end.overlap or self.invited == state.round

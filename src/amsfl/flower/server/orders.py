@@ -11,7 +11,7 @@ from amsfl.clock.spending import Account
 from amsfl.drift import plausibility
 from amsfl.flower import messages
 from amsfl.flower.server import costs
-from amsfl.flower.server.privacy_budget import Purse
+from amsfl.flower.server.privacy_budget import PrivacyBudget
 from amsfl.flower.server.server_state import ServerState
 from amsfl.methods import Method
 from amsfl.planning.planner import Decision
@@ -27,10 +27,14 @@ STEPS = 0.2  # of a deadline is for steps, however long the rest is said to take
 class OrderWriter:
     """Writes orders by the settings."""
 
-    def __init__(self, config: ServeConfig, method: Method, readings: bool, purse: Purse):
-        self.config, self.method, self.readings, self.purse = config, method, readings, purse
+    def __init__(self, config: ServeConfig, method: Method, readings: bool, privacy: PrivacyBudget):
+        self.config, self.method, self.readings, self.privacy = config, method, readings, privacy
         # all of them: a client of another version, or of another make, may have other defaults
-        given = {**dict(method.facts.private_options), **config.options} if method.clip else config.options
+        given = (
+            {**dict(method.facts.private_options), **config.options}
+            if method.private_rows
+            else config.options
+        )
         self.options = methods.options(config.method, given)
         self.own_optimizer = False  # whether clients move by optimizers of their own
         self.accounts: Mapping[str, Account] = {}  # what else clients spend (meter.py)
@@ -57,7 +61,7 @@ class OrderWriter:
     def order(
         self, state: ServerState, who: int, steps: int, within: float, lr: float | None
     ) -> messages.Order:
-        """An order that is about to be sent: its steps are in the book of privacy from here on."""
+        """An order that is about to be sent: its steps are in the privacy ledger from here on."""
         config = self.config
         state.ordered_steps[who] += steps
         order = messages.Order(
@@ -74,10 +78,10 @@ class OrderWriter:
             config.method,
             self.options,
             config.transmit,
-            self.readings and not self.method.clip,  # then uploads tell all that may be known
+            self.readings and not self.method.private_rows,  # then uploads tell all that may be known
             self.own_optimizer,
         )
-        return self.purse.terms(order)
+        return self.privacy.with_terms(order)
 
     def question(self, state: ServerState, who: int) -> messages.Order:
         """An order to score, not to train: no method has a part in that."""
@@ -90,7 +94,7 @@ class OrderWriter:
         nothing = model.anchor[:0]
         return model._replace(
             server=self.method.sent_state(model.server, model.anchor),
-            direction=model.direction if self.readings and not self.method.clip else nothing,
+            direction=model.direction if self.readings and not self.method.private_rows else nothing,
         )
 
     def deadline(self, predicted: float | None, number: int = 0) -> float:

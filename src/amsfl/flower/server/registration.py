@@ -1,6 +1,6 @@
 """The door: who comes, who is known, and why somebody was turned away."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ class Registration:
     A name belongs to the node that said it first. Another node gets it when the first is gone; where nodes
     are `keyed` (Flower knows them by their keys, under the same id each time) it never does.
     `tell` hears of every refusal at once. Newcomers measure a step with minibatches of `batch` rows; 0:
-    nobody does. With `clip` it is a private step, and a client that cannot take one is not let in.
+    nobody does. With `private` it is a private step, and a client that cannot take one is not let in.
     """
 
     def __init__(
@@ -38,10 +38,10 @@ class Registration:
         keyed: bool = False,
         tell: Callable[[dict[str, Any]], None] | None = None,
         batch: int = 0,
-        clip: float = 0.0,
+        private: Mapping[str, Any] | None = None,
     ):
         self.transport, self.clients, self.seed, self.patience = transport, clients, seed, patience
-        self.keyed, self.tell, self.batch, self.clip = keyed, tell, batch, clip
+        self.keyed, self.tell, self.batch, self.private = keyed, tell, batch, private or {}
         self.speeds: dict[str, float] = {}  # seconds a step, as clients say when they come, by name
         self.rejected_nodes: set[int] = set()
         self.claims: dict[int, str] = {}  # nodes that wait for a name that another one holds
@@ -131,7 +131,7 @@ class Registration:
     def ask(self, nodes: list[int], model: bool = False, probe: bool = False) -> set[str]:
         """Who they are; with `probe` how long a step takes them, for which they have more time."""
         ask: dict[str, Any] = {"model": model, "seed": self.seed, "probe": probe, "batch": self.batch}
-        ask |= {"clip": self.clip} if self.clip else {}
+        ask |= self.private
         known = self.rejected_nodes | self.transport.busy | self.claims.keys()
         fresh = [node for node in nodes if node not in known]
         letters = [(node, None, RecordDict({"ask": ConfigRecord(ask)})) for node in fresh]

@@ -59,7 +59,7 @@ def judge(
             upload = protocol.received(method.transmit, parts)
     except Exception as error:  # strangers' bytes: whatever they break, only their sender is left out
         return f"unreadable: {error!r}"
-    if method.clip:
+    if method.private_rows:
         reply = reply._replace(reading=Reading(*map(float, of_upload(upload.delta, model.direction))))
     lr = order.lr if order.lr_known else None
     why = reply_checks.finite(upload)
@@ -118,12 +118,12 @@ def combine(
     weights: Any,
     steps: Any,
     worth: Worth,
-    hidden: tuple[Any, Any] | None = None,
+    private: tuple[Any, Any] | None = None,
 ) -> tuple[messages.Vector, messages.Vector, messages.Buffers, dict[str, Any]]:
     """The next model, in float32 and in the clients' order, as the loop engine has it; what a rule made of
     the clients.
 
-    `worth` is what an upload counts by its age; `hidden` what keeps whole clients private (protocol.settle):
+    `worth` is what an upload counts by its age; `private` what keeps whole clients private (protocol.settle):
     then the model moves by noise alone where nobody's work is there, since that nobody was there is a secret.
     """
     shares, counts = np.asarray(weights, np.float32), np.asarray(steps, np.float32)
@@ -134,12 +134,12 @@ def combine(
         for item in good
     ]
     losses: Any = np.array([item.reply.reading.loss for item in good], np.float32)
-    if hidden is not None:
+    if private is not None:
         nothing, losses = np.zeros_like(model.anchor), None
         uploads.append(Upload(nothing, nothing[:0], np.float32(0)))
         shares, counts = (np.append(part, np.float32(0)) for part in (shares, counts))
     anchor, server, weighed = protocol.settle(
-        method, model.anchor, model.server, uploads, shares, counts, losses=losses, hidden=hidden
+        method, model.anchor, model.server, uploads, shares, counts, losses=losses, private=private
     )
     return (
         np.asarray(anchor, np.float32),

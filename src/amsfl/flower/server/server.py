@@ -19,7 +19,7 @@ from amsfl.flower.server import best_model, client_scores, clients, costs, serve
 from amsfl.flower.server.async_rounds import Aloft
 from amsfl.flower.server.orders import OrderWriter
 from amsfl.flower.server.plan_text import explain
-from amsfl.flower.server.privacy_budget import Purse
+from amsfl.flower.server.privacy_budget import PrivacyBudget
 from amsfl.flower.server.registration import Registration
 from amsfl.flower.server.replies import FAILED, effective
 from amsfl.flower.server.server_state import Evaluate, ServerState
@@ -29,10 +29,12 @@ from amsfl.flower.server.sync_round import Came, Exchange, Out
 from amsfl.flower.server.transport import Transport
 from amsfl.flower.server.update import learn, notes
 from amsfl.planning.planner import Decision, Planner, planner, policy_of
+from amsfl.privacy.mechanism import check_longer
 from amsfl.record import RoundRecord, RunWriter, Summary, check_free, create, dumps, reopen
 from amsfl.settings.custom import CustomParts
+from amsfl.settings.privacy import mechanism_of
 from amsfl.settings.round_ends import in_flight, round_end_of
-from amsfl.simulation import ServeConfig, privacy_settings
+from amsfl.simulation import ServeConfig
 from amsfl.simulation.rounds import by_rule, counted
 from amsfl.simulation.setup import method_of, takes_readings, work_of
 
@@ -69,15 +71,16 @@ class FlowerServer:
         self.names: list[str] = []
         self.force = force
         own = own or CustomParts()
-        self.method = method_of(config, own, config.clip if privacy_settings.is_private(config) else 0.0)
+        mechanism = mechanism_of(config, own=own.privacy)
+        self.method = method_of(config, own, mechanism)
         policy = policy_of(config, self.method, own.policy)
         self.end = round_end_of(config, self.method, config.cohort or config.clients, own.round_end)
-        privacy_settings.check(config, self.method, policy, self.end)
-        self.purse = Purse(config, policy)
+        self.privacy = PrivacyBudget(config, policy, mechanism)
+        self.privacy.check(self.method, self.end)
         self.method, self.worth = in_flight(config, self.method, self.end), self.end.weight
-        self.method = self.purse.guarded(self.method)
+        self.method = self.privacy.protect(self.method)
         self.orders = OrderWriter(
-            config, self.method, takes_readings(config, self.method, policy), self.purse
+            config, self.method, takes_readings(config, self.method, policy), self.privacy
         )
         self.transport = Transport(grid, self.config.poll)
         self.registration = Registration(
@@ -88,7 +91,7 @@ class FlowerServer:
             self.config.keyed,
             self._trouble,
             config.batch,
-            self.method.clip,
+            self.privacy.question(),
         )
         self.exchange = Exchange(config, self.orders, self.transport, self.registration)
         waits = self.end.waits_for_all
@@ -98,13 +101,13 @@ class FlowerServer:
         self.scorer = ModelScorer(config, self.orders, self.transport, self.registration, evaluate)
         self.writer: RunWriter | None = None
         self.spending = SpendingMeter(config, policy, self.end)
-        check_asked(config, self.purse.whole)
+        check_asked(config, self.privacy.clients)
         self.ahead: Out | None = None  # orders of the next round that are out already
         self.policy, self.plan_by = policy, plan_by
 
     def _planner(self, state: ServerState) -> Planner:
-        self.purse.open(state.clients, state.anchor.size)
-        return self.purse.paced(self._plain(state.clients), state)
+        self.privacy.open(state.clients, state.anchor.size)
+        return self.privacy.limit(self._plain(state.clients), state)
 
     def _plain(self, registered: list[clients.RegisteredClient]) -> Planner:
         weights = clients.weights(registered)
@@ -131,7 +134,7 @@ class FlowerServer:
             record = self._round(state, began)
             if record is None:
                 tries += self._all_failed(state)
-                if self.purse.spent(state):
+                if self.privacy.exhausted(state):
                     state.status = "finished"
                 elif self.transport.now() - last_good > self.config.patience or tries >= TRIES:
                     state.status = "abandoned"
@@ -159,7 +162,7 @@ class FlowerServer:
 
     def summary(self, state: ServerState, records: list[RoundRecord]) -> Summary:
         """The run in numbers, as far as it came."""
-        return server_state.summary(self.config, state, records, self.method.facts.note, self.purse.ledger)
+        return server_state.summary(self.config, state, records, self.method.facts.note, self.privacy.ledger)
 
     def _all_failed(self, state: ServerState) -> bool:
         """Whether all clients raised, and none has ever taken a step: that is the app, not the weather."""
@@ -199,7 +202,7 @@ class FlowerServer:
         self._metered(state.clients, state.anchor.size)
         self.planner = self._planner(state)
         if self.writer:
-            privacy_settings.check_goes_on(self.writer.manifest.settings, self.config, self.purse.ledger)
+            check_longer(self.writer.manifest.settings, self.privacy.settings, self.privacy.ledger)
         state.status = "finished" if state.round >= self.config.last_round else "running"
         if self.writer:
             self.writer.change(self.config.model_dump(), {}, state.round)
@@ -224,7 +227,7 @@ class FlowerServer:
         )
         anchor, buffers = np.ascontiguousarray(first.model, np.float32), first.buffers
         server = np.asarray(self.method.arithmetic.init(anchor)[0], np.float32)
-        if self.purse.whole and buffers:
+        if self.privacy.clients and buffers:
             raise UserError(
                 "The model's buffers (running statistics) are averaged without noise; to keep whole clients "
                 "private use a model without them, with GroupNorm or LayerNorm."
@@ -248,9 +251,9 @@ class FlowerServer:
         started, expected = self.transport.now(), self.orders.expected(state)
         came = self.aloft.round(state, self.planner, began) if self.aloft else self._whole(state)
         self.exchange.hear_late(state)
-        self.purse.heard(state, self.registration.refused, self.registration.undone)
+        self.privacy.hear(state, self.registration.refused, self.registration.undone)
         self.registration.undone = []
-        if came is None or not (came.good or self.purse.whole):
+        if came is None or not (came.good or self.privacy.clients):
             return None
         decision, model, cohort, kept, good, down, took, timeline, lost = came
         taken = decision._replace(steps=np.array([item.reply.steps for item in good]))
@@ -264,9 +267,9 @@ class FlowerServer:
             good,
             self.config.poll,
             self.worth,
-            self.purse.hidden(state),
+            self.privacy.server_noise(state),
         )
-        self.purse.count(state, good)
+        self.privacy.count(state, good)
         self.registration.notes += notes(good)
         shares = clients.weights(state.clients)[cohort[kept]]
         spent = {"sum": float(sum(item.seconds for item in good)), "makespan": float(took)}
@@ -274,8 +277,10 @@ class FlowerServer:
         sizes = [protocol.weight(part) for item in good for part in item.reply.parts.values()]
         bill = self.spending.bill(cohort[kept], taken.steps, lost, float(sum(sizes)) + down)
         state.spent = {name: state.spent.get(name, 0.0) + each for name, each in bill.items()}
-        told = {} if self.purse.whole else client_scores.training(good, state.clients, self.registration)
-        metrics = self.scorer.judge(state, began, self._next(state)) | told
+        training_metrics = (
+            {} if self.privacy.clients else client_scores.training(good, state.clients, self.registration)
+        )
+        metrics = self.scorer.judge(state, began, self._next(state)) | training_metrics
         mix = counted(self.method, shares, effective(good))
         record = RoundRecord(
             state.round,
@@ -296,7 +301,7 @@ class FlowerServer:
             by_rule(shares, weighed),
             joules=bill.get("joules"),
             cost=bill.get("cost"),
-            epsilon=self.purse.ledger.bounds(self.purse.used(state)),
+            epsilon=self.privacy.ledger.bounds(self.privacy.units(state)),
             **timeline,
         )
         state.refused += len(
@@ -310,15 +315,15 @@ class FlowerServer:
         out, self.ahead = self.ahead, None
         out = out or self._ordered(state, self.registration.meet(state.clients))
         if out is None:
-            return self._nobody(state) if self.purse.whole else None
+            return self._nobody(state) if self.privacy.clients else None
         return self.exchange.hear(state, out)
 
     def _ordered(self, state: ServerState, here: set[int]) -> Out | None:
         """Orders to a cohort of those who are here; None where there is none."""
-        if self.purse.whole:
-            cohort = self.purse.drawn(state, here)
+        if self.privacy.clients:
+            cohort = self.privacy.draw_cohort(state, here)
         else:
-            able = self.purse.able(state, here)
+            able = self.privacy.able(state, here)
             cohort = clients.draw(state.clients, able, self.config.cohort, self.config.seed, state.round)
         self.exchange.hear_late(state)
         if not len(cohort):
@@ -333,10 +338,10 @@ class FlowerServer:
         Not where scores may end the run (the orders would be for nothing), where orders cost privacy, nor
         where clients have state: a server that is killed before its record is written would lose theirs.
         """
-        config, purse = self.config, self.purse
+        config, private = self.config, self.privacy
         by_scores = bool(config.stop_after) or (config.target is not None and config.stop_at_target)
         client_state = sum(part.size for part in protocol.fresh(self.method, state.anchor))
-        if self.aloft or by_scores or purse.whole or purse.clip or client_state:
+        if self.aloft or by_scores or private.mechanism is not None or client_state:
             return lambda: None
         here = self.registration.meet(state.clients)  # before they are asked for scores
 

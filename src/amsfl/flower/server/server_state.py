@@ -18,7 +18,7 @@ from amsfl.privacy import Ledger
 from amsfl.record import Checkpoint, Manifest, Metrics, RoundRecord, RunWriter, Summary, from_plain, plain
 from amsfl.record.fingerprint import identity
 from amsfl.record.run_reader import TROUBLE as TROUBLE
-from amsfl.simulation import ServeConfig, privacy_settings, provenance
+from amsfl.simulation import ServeConfig, provenance
 
 Evaluate = Callable[[Vector, Buffers], dict[str, dict[str, Any]]]  # the server's own scores
 BUFFER, BEST_BUFFER = "buffer.", "best-buffer."
@@ -120,13 +120,13 @@ def load(writer: RunWriter) -> tuple[ServerState | None, list[RoundRecord]]:
 
 
 def summary(
-    config: ServeConfig, state: ServerState, rounds: list[RoundRecord], note: str, book: Ledger
+    config: ServeConfig, state: ServerState, rounds: list[RoundRecord], note: str, ledger: Ledger
 ) -> Summary:
     """summary.json, as a simulated run's."""
-    taken = privacy_settings.used(book, state.ordered_steps, state.round)
-    spent = privacy_settings.spent(book, taken)
+    taken = ledger.units(state.ordered_steps, state.round)
+    spent = ledger.exhausted(taken)
     over = f"Every client's epsilon was spent after {state.round} rounds." if spent else ""
-    sites = ["every client"] if book.whole else [client.name for client in state.clients]
+    sites = ["every client"] if ledger.by_round else [client.name for client in state.clients]
     last: Metrics = {}
     for record in rounds:
         last = last | record.metrics  # not every split is scored in every round
@@ -150,8 +150,8 @@ def summary(
         seconds_to_target=state.reached["elapsed"] if state.reached else None,
         rounds_to_target=int(state.reached["rounds"]) if state.reached else None,
         steps={client.name: steps for client, steps in zip(state.clients, state.steps, strict=True)},
-        epsilon=dict(zip(sites, book.spent(taken), strict=False)),
-        noise={name: site.noise for name, site in zip(sites, book.sites, strict=False)},
+        epsilon=dict(zip(sites, ledger.spent(taken), strict=False)),
+        noise={name: each.noise for name, each in zip(sites, ledger.exposures, strict=False)},
         bytes_up=sum(record.bytes_up for record in rounds),
         bytes_down=sum(record.bytes_down for record in rounds),
         refused=state.refused,

@@ -44,7 +44,7 @@ class ModelScorer:
         config = self.config
         over = state.round >= config.last_round
         over |= config.seconds is not None and self.transport.now() - began >= config.seconds
-        over |= self.orders.purse.spent(state)
+        over |= self.orders.privacy.exhausted(state)
         over |= over_limit(config, state.spent) is not None
         scored = self.orders.method.arithmetic.model(state.anchor, state.server)
         metrics = self._scores(state, scored, over, go_on)

@@ -100,7 +100,7 @@ class Exchange:
                 found.append(verdict)
         self._missing(ids)
         # whether one counts must not go by the others where whole clients are private; they are cut anyway
-        limit = inf if self.orders.method.guard else self.config.norm_limit
+        limit = inf if self.orders.method.private_clients else self.config.norm_limit
         wild = oversized(found, model, state.sizes, limit)
         for place, why in wild.items():
             self.registration.refuse(place, why)

@@ -24,7 +24,7 @@ def learn(
     good: list[AcceptedReply],
     poll: float,
     worth: Worth,
-    hidden: tuple[Any, Any] | None = None,
+    private: tuple[Any, Any] | None = None,
 ) -> tuple[Reading, dict[str, Any]]:
     """The readings, and what a rule made of the clients.
 
@@ -32,7 +32,7 @@ def learn(
     """
     shares = clients.weights(state.clients)[who]
     state.anchor, state.server, state.buffers, weighed = combine(
-        method, model, good, shares, effective(good), worth, hidden
+        method, model, good, shares, effective(good), worth, private
     )
     state.step = state.anchor - model.anchor
     columns = ([item.reply.reading[place] for item in good] for place in range(len(Reading._fields)))

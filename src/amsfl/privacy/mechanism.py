@@ -1,0 +1,227 @@
+"""A privacy mechanism: all that settings, engines, a Flower server and real sites ask about privacy.
+
+    check(settings, method, policy, end)     a UserError where these cannot be private
+    open_ledger(settings, policy, clients)   a run's ledger: noise and the most steps of each client
+    allowance(ledger, taken, share)          the most steps of each client in the next round; None: no limit
+    terms(settings, ledger, client)          what an order says of privacy; the site bounds every field of it
+    client                                   a private step: rows' gradients cut, noise on their sum
+    server(settings, noise, part, clients)   private aggregation: clients' deltas cut, noise on their sum
+    account(events, delta)                   epsilon
+
+`record_level` and `client_level` are a file each; a third is a Mechanism of a user's own: passed as an object
+(`privacy=`), by an entry point `amsfl.privacy`, or as `module:attribute`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from amsfl.clock import RoundEnd
+from amsfl.core import ClientPrivacy, RowPrivacy, Total, UserError, namespace
+from amsfl.methods import Method
+from amsfl.methods.arithmetic import Vector
+from amsfl.privacy.accounting import Account, Exposure, poisson_gaussian
+from amsfl.privacy.ledger import Ints, Ledger
+from amsfl.schedule import Policy
+
+USUAL_NOISE = 1.0  # where nobody sets one, nor a budget
+
+
+class PrivacySettings(NamedTuple):
+    """The settings of a run that privacy depends on."""
+
+    epsilon: float | None = None
+    delta: float = 1e-5
+    noise: float | None = None
+    clip: float = 1.0
+    clip_quantile: float = 0.0
+    batch: int = 64
+    steps: int = 20
+    rounds: int | None = None
+    seconds: float | None = None
+    readings: bool = False
+    extrapolation: float = 0.0
+    class_weights: str = ""
+    availability: str = "always"
+    evaluate_clients: int = 0
+    rounds_planned: int = 50  # where the settings say nothing
+    most_steps: int = 64  # of a planned round
+
+    @property
+    def planned(self) -> int:
+        """Rounds that the noise is chosen for."""
+        return self.rounds or self.rounds_planned
+
+    def share(self, number: int, seconds: float) -> float:
+        """The part of a run that will be over after round `number`, as far as anybody can tell.
+
+        By rounds where they are set; by seconds, with one more round like those before, where these are; a
+        run that only has a target is paced as one of the usual length.
+
+        Args:
+            number: Of the round, from 0.
+            seconds: That have passed.
+
+        Returns:
+            Up to 1.
+        """
+        ways = []
+        if self.rounds is not None or self.seconds is None:
+            ways.append((number + 1) / self.planned)
+        if self.seconds is not None:
+            ways.append(seconds * (1 + 1 / number) / self.seconds if number else 1 / self.rounds_planned)
+        return min(max(ways), 1.0)
+
+
+class Clients(NamedTuple):
+    """What a ledger must know of a run's clients."""
+
+    rows: Ints
+    budgets: Sequence[float] | None  # each one's epsilon at most; 0: spent; None: no bound
+    part: float  # of the rounds each takes part in
+    numbers: int  # of the model
+
+
+class Terms(NamedTuple):
+    """What an order says of privacy."""
+
+    mechanism: str
+    clip: float
+    noise: float  # over the clip
+    epsilon: float  # that this run may cost the client's rows; 0: no bound
+    delta: float
+
+
+Check = Callable[[PrivacySettings, Method, Policy, RoundEnd], None]
+
+
+def standard_terms(mechanism: str) -> Callable[[PrivacySettings, Ledger, int], Terms]:
+    """Terms from the settings and the client's entry of the ledger."""
+
+    def terms(settings: PrivacySettings, ledger: Ledger, client: int) -> Terms:
+        budget = ledger.budgets[client] if ledger.budgets else 0.0
+        return Terms(mechanism, settings.clip, ledger.exposures[client].noise, budget, settings.delta)
+
+    return terms
+
+
+def no_limit(ledger: Ledger, taken: Sequence[int], share: float | None) -> Ints | None:
+    return None
+
+
+class Mechanism(NamedTuple):
+    """See above. One with `client` protects rows, one with `server` whole clients."""
+
+    name: str
+    check: Check
+    open_ledger: Callable[[PrivacySettings, Policy, Clients], Ledger]
+    account: Account = poisson_gaussian
+    allowance: Callable[[Ledger, Sequence[int], float | None], Ints | None] = no_limit
+    terms: Callable[[PrivacySettings, Ledger, int], Terms] | None = None  # None: an order says nothing
+    client: RowPrivacy | None = None
+    server: Callable[[PrivacySettings, float, float, int], ClientPrivacy] | None = None
+
+
+def protect_rows(method: Method, mechanism: Mechanism, clip: float) -> Method:
+    """The method with private steps, if it can do without raw losses and gradients.
+
+    Args:
+        method: As it was made.
+        mechanism: One that protects rows.
+        clip: The norm that every row's gradient is cut to.
+
+    Returns:
+        The method whose clients take private steps; readings then come from uploads.
+    """
+    if mechanism.client is None:
+        raise UserError(f"The privacy mechanism {mechanism.name!r} has no part at clients.")
+    private = mechanism.client._replace(clip=clip)
+
+    def protect(each: Method) -> Method:
+        if each.needs_raw_values:
+            names = ", ".join(name for name, _ in each.facts.private_options)
+            way = f"leave its {names} as they then are" if names else "use fedavg, scaffold, feddyn or amsfl"
+            raise UserError(
+                f"{each.title} uses losses or gradients as they are, which would tell of single rows; under "
+                f"privacy {way}."
+            )
+        cost = each.cost._replace(extra_gradients=0.0) if each.facts.readings else each.cost
+        return each._replace(private_rows=private, cost=cost)
+
+    return method.changed(protect)
+
+
+def protect_clients(method: Method, private: ClientPrivacy) -> Method:
+    """The method whose server aggregates privately; the numbers that this changes are in its server state.
+
+    Args:
+        method: One that sends deltas and averages them by weight.
+        private: How the server sums.
+
+    Returns:
+        The method that protects whole clients.
+    """
+    inner, start = method.arithmetic, private.start
+    own = len(start)
+
+    def init(x: Vector) -> tuple[Vector, Vector]:
+        server, client = inner.init(x)
+        return namespace(x).concat([server, *(0 * x[:1] + number for number in start)]), client
+
+    def aggregate(
+        anchor: Vector, total: Total, weights: Vector, steps: Vector, server: Vector
+    ) -> tuple[Vector, Vector]:
+        split = server.shape[0] - own
+        moved, state = inner.aggregate(anchor, total, weights, steps, server[:split])
+        return moved, namespace(server).concat([state, server[split:]])
+
+    def model(anchor: Vector, server: Vector) -> Vector:
+        return inner.model(anchor, server[..., : server.shape[-1] - own])
+
+    arithmetic = inner._replace(init=init, aggregate=aggregate, model=model)
+    return method._replace(arithmetic=arithmetic, adapt=None, private_clients=private)
+
+
+def check_settings(settings: PrivacySettings) -> None:
+    """What no mechanism can protect."""
+    if settings.class_weights == "balanced":
+        raise UserError(
+            "Balanced class weights are made of every client's counts of classes, which would leave without "
+            "noise; under privacy name the weights, as in --class-weights yes=5,no=1, or leave them out."
+        )
+    if settings.evaluate_clients:
+        raise UserError(
+            "What clients score on their own rows would leave without noise; under privacy leave "
+            "evaluate_clients out, and give the server an evaluate function."
+        )
+
+
+def exposure(settings: PrivacySettings, chance: float) -> Exposure:
+    return Exposure(float(chance), settings.noise or USUAL_NOISE, settings.delta)
+
+
+def check_longer(before: dict[str, Any], settings: PrivacySettings, ledger: Ledger) -> None:
+    """Noise that was chosen for so many rounds does not last for more; `before` are the recorded settings."""
+    if ledger.budgets and settings.noise is None and before["rounds"] != settings.rounds:
+        raise UserError(
+            f"This run's noise was chosen so that epsilon lasts for {before['rounds'] or settings.planned} "
+            "rounds: nothing is left for more. Leave --rounds as it was, or begin anew; a run with its own "
+            "--noise can be made longer."
+        )
+
+
+def pace(ledger: Ledger, taken: Sequence[int], share: float | None) -> Ints | None:
+    """The usual allowance: what is left, or the part of it that is due.
+
+    With a `share` what is left is spread over the rounds to come, since a client's first steps of a round are
+    worth more than its later ones; what a round leaves unused is for the next ones.
+    """
+    if not ledger.budgets:
+        return None
+    left = ledger.left(taken)
+    if share is None:
+        return left
+    due = np.ceil(ledger.limits * share - 1e-9).astype(np.int64)
+    paced = np.clip(due - np.asarray(taken, np.int64), 0, left)
+    return paced if paced.any() else np.minimum(left, 1)  # no round is empty while anybody may work

@@ -1,0 +1,64 @@
+"""Sums of rows' gradients that no input can make longer than they may be.
+
+Models come from the server, which may choose them so that squares underflow, products overflow or one row
+gives NaN. Every row counts at most `clip`, whatever its gradient is, and a sum that is longer than that of so
+many rows, or not finite, is replaced by zero.
+"""
+
+from typing import Any
+
+from amsfl.core import RowPrivacy, namespace
+
+SLACK = 1e-3  # relative: rounding of a sum of many rows
+STEEPEST = 1e6  # times the clip over the norm: the most that a factor makes of a row next to zero
+
+
+def norms(rows: Any) -> Any:
+    """Euclidean norms of rows [n, d]; squares neither underflow nor overflow.
+
+    Args:
+        rows: Of numpy or jax.
+
+    Returns:
+        [n]; infinity for a row that is not finite.
+    """
+    space = namespace(rows)
+    if not rows.shape[1]:
+        return rows.sum(1)
+    largest = space.max(space.abs(rows), axis=1)
+    scale = space.where(space.isfinite(largest) & (largest > 0), largest, space.ones_like(largest))
+    lengths = space.sqrt(((rows / scale[:, None]) ** 2).sum(1)) * scale
+    return space.where(space.isfinite(largest), lengths, space.full_like(largest, space.inf))
+
+
+def row_factors(private: RowPrivacy, lengths: Any, present: Any) -> Any:
+    """What rows' gradients are multiplied by: 0 where absent or not finite, else as the mechanism says.
+
+    Args:
+        private: Whose factors; those by which a row would be longer than the clip are cut.
+        lengths: The norms [n].
+        present: Whether a row is in the minibatch, [n].
+
+    Returns:
+        [n], each with factor times norm at most the clip.
+    """
+    space, clip = namespace(lengths), private.clip
+    zero = space.zeros_like(lengths)
+    counted = present & space.isfinite(lengths)
+    finite = space.where(counted, lengths, zero)
+    factors = private.factors(finite, clip)
+    most = clip / space.maximum(finite, zero + clip / STEEPEST)
+    usable = counted & space.isfinite(factors) & (factors > 0)
+    return space.where(usable, space.minimum(factors, most), zero)
+
+
+def weighted_sum(factors: Any, rows: Any) -> Any:
+    """sum_i factors_i rows_i over [n, ...]; rows of factor 0 count nothing, whatever is in them."""
+    space = namespace(rows)
+    shaped = space.reshape(factors, (-1, *[1] * (rows.ndim - 1)))
+    return (space.where(shaped > 0, rows, space.zeros_like(rows)) * shaped).sum(0)
+
+
+def is_safe(length: Any, rows: Any, clip: float) -> Any:
+    """Whether a sum of so many rows may be used; a length that is not a number is not safe."""
+    return length <= rows * clip * (1 + SLACK)

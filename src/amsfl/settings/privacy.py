@@ -1,0 +1,75 @@
+"""From settings to a privacy mechanism, and what a user of one should know before a run."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from amsfl.clock import Profile
+from amsfl.core import UserError
+from amsfl.methods import Method
+from amsfl.privacy import MECHANISMS, Ledger, Mechanism, PrivacySettings
+from amsfl.settings.definitions import ROUNDS, T_MAX, Training
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def mechanism_of(
+    config: Training, profile: Profile | None = None, own: Mechanism | None = None
+) -> Mechanism | None:
+    """The mechanism that was passed, named or implied by a budget of epsilon; None: no privacy."""
+    if own is not None:
+        return own
+    if config.privacy == "none" and config.epsilon is not None:
+        raise UserError("An epsilon is set, and privacy 'none': leave one of them out.")
+    if config.privacy in ("none", "auto"):
+        budget = config.epsilon is not None or (profile is not None and _column(profile) is not None)
+        return MECHANISMS.make("record") if budget and config.privacy == "auto" else None
+    return MECHANISMS.make(config.privacy)
+
+
+def private_settings(config: Training) -> PrivacySettings:
+    """What of the settings privacy depends on."""
+    values = {name: getattr(config, name) for name in PrivacySettings._fields if hasattr(config, name)}
+    return PrivacySettings(**values, rounds_planned=ROUNDS, most_steps=T_MAX)
+
+
+def budgets_of(config: Training, profile: Profile, clients: int) -> Sequence[float] | None:
+    """Every client's epsilon at most: the table's, or one for all; None where nobody set any."""
+    column = _column(profile)
+    if column is not None:
+        return [float(each) for each in column]
+    return None if config.epsilon is None else [config.epsilon] * clients
+
+
+def _column(profile: Profile) -> Array | None:
+    return None if profile.sites is None else profile.sites.get("epsilon")
+
+
+def privacy_remarks(
+    config: Training, mechanism: Mechanism | None, method: Method, ledger: Ledger, rows: Array
+) -> Iterator[str]:
+    """Settings of privacy that have no effect, and a delta that is too large."""
+    server = mechanism is not None and mechanism.server is not None
+    if "clip_quantile" in config.model_fields_set and not server:
+        yield "Setting 'clip_quantile' has no effect: it is of clients' deltas, with privacy 'client'."
+    if mechanism is None:
+        for name in sorted({"delta", "noise", "clip"} & config.model_fields_set):
+            yield f"Setting {name!r} has no effect: nothing is private without epsilon, or privacy 'record'."
+        return
+    if server:
+        if config.delta * len(rows) >= 1:
+            yield f"A delta of {config.delta:g} is not below 1/{len(rows)}, one over all clients; lower it."
+        return
+    if method.facts.private_options:
+        off = ", ".join(name for name, _ in method.facts.private_options if name not in config.options)
+        yield f"Under privacy {config.method} does without {off}; lr is the length of its steps."
+    if config.delta * rows.min() >= 1:
+        yield (
+            f"A delta of {config.delta:g} is not below 1/{rows.min()}, one over a client's rows: by chance "
+            "alone a row might be disclosed; lower --delta."
+        )
+    none = np.flatnonzero(ledger.limits == 0)
+    if ledger.budgets and none.size:
+        who = ", ".join(map(str, none[:10]))
+        yield f"No step of these clients fits their epsilon, and they take no part: {who}."
