@@ -70,14 +70,14 @@ def leaves(method: Method, readings: bool, private: bool, table: bool, clients: 
 def on_flower(readings: bool, private: bool, scores: int) -> list[Leaf]:
     """What travels besides through Flower; `scores`: every so many rounds clients score the model."""
     every, once = "every round", "once"
-    name = ("hello.name", "hello.driven", "hello.open", "echo.*")
+    name = ("hello.name", "hello.own_optimizer", "hello.open", "echo.*")
     who = "what the client calls itself, of which make it is, which order it answers"
     first = "the first model, drawn from a seed, and its layers' names"
     left = "nothing: it follows from orders"
     found = [
         Leaf("name", who, every, HARMLESS, name),
         Leaf("state", "whether it had lost its own state", every, HARMLESS, ("report.lost_state",)),
-        Leaf("model", first, once, HARMLESS, ("model.*", "leaves.*")),
+        Leaf("model", first, once, HARMLESS, ("model.*", "tensors.*")),
         Leaf(
             "spends",
             "joules of its steps and bytes, and what those cost, if it says so",
