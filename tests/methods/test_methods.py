@@ -491,6 +491,8 @@ def test_server_optimizers_are_one_and_over_methods_that_are_none():
     adapted = planned.adapted(Variant(client_optimizer=True))
     assert adapted.name == planned.name and not adapted.arithmetic.closing
     assert adapted.arithmetic.init(np.zeros(3))[0].size == 6  # still the optimizer's state
+    from amsfl.privacy import record_level
+
     config = make_config({"method": "amsfl", "server_optimizer": "yogi"})
     private = method_of(config, CustomParts(), record_level())
     assert private.private_rows.clip == 1.0
