@@ -6,4 +6,4 @@ def main() -> None:
     from amsfl.cli.output import any_terminal
 
     any_terminal()
-    app()
+    app(prog_name="amsfl")

@@ -1,5 +1,7 @@
 """The command: one module a topic; what is slow to import waits until its command runs."""
 
+from typing import Annotated
+
 import typer
 
 from amsfl.cli import (
@@ -19,14 +21,32 @@ from amsfl.cli import (
     verify,
     watch,
 )
+from amsfl.cli.errors import Commands
+from amsfl.core.version import VERSION
 
 app = typer.Typer(
     name="amsfl",
-    help="Federated learning where every client gets its own number of local steps.",
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"amsfl {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def amsfl(
+    version: Annotated[
+        bool, typer.Option("--version", help="print the version", is_eager=True, callback=show_version)
+    ] = False,
+) -> None:
+    """Federated learning where every client gets its own number of local steps."""
+
 
 app.command()(reproduce.reproduce)
 app.command()(reproduce.compare)

@@ -6,14 +6,72 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
+import click
 import typer
+from typer.core import TyperGroup
 
 from amsfl.cli.output import plain
-from amsfl.core import Remark, UserError
+from amsfl.core import Remark, UserError, missing, nearest
 
 P = ParamSpec("P")
 R = TypeVar("R")
-EXTRAS = {"flwr": "flower"}  # which extra brings a package that some commands need
+
+OTHER_NAMES = {  # flags of other tools, and ours
+    "--algorithm": "--method",
+    "--alpha": "--partition",
+    "--batch-size": "--batch",
+    "--budget-seconds": "--budget",
+    "--clients-per-round": "--cohort",
+    "--compression": "--transmit",
+    "--csv": "--data",
+    "--dataset": "--data",
+    "--duration": "--seconds",
+    "--epochs": "--rounds",
+    "--file": "--data",
+    "--fraction": "--cohort",
+    "--iterations": "--rounds",
+    "--learning-rate": "--lr",
+    "--local-epochs": "--steps",
+    "--local-steps": "--steps",
+    "--n-clients": "--clients",
+    "--network": "--model",
+    "--num-clients": "--clients",
+    "--num-rounds": "--rounds",
+    "--output": "--out",
+    "--random-seed": "--seed",
+    "--strategy": "--method",
+    "--target-column": "--label",
+}
+
+
+class Commands(TyperGroup):
+    """The command line: a word or flag that is wrong is one sentence that suggests the right one."""
+
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        if not standalone_mode:
+            return super().main(*args, standalone_mode=False, **extra)
+        try:
+            code = super().main(*args, standalone_mode=False, **extra)
+        except click.exceptions.NoArgsIsHelpError as wanted:
+            wanted.show()
+            sys.exit(wanted.exit_code)
+        except click.ClickException as mistake:
+            _say(_usage(mistake))
+            sys.exit(mistake.exit_code)
+        except click.Abort:
+            sys.exit(1)
+        sys.exit(code or 0)
+
+
+def _usage(mistake: click.ClickException) -> str:
+    context = mistake.ctx if isinstance(mistake, click.UsageError) else None
+    if isinstance(mistake, click.NoSuchOption) and context is not None:
+        flags = [flag for each in context.command.params for flag in (*each.opts, *each.secondary_opts)]
+        other = OTHER_NAMES.get(mistake.option_name)
+        close = f" (did you mean {other}?)" if other in flags else nearest(mistake.option_name, flags)
+        return f"'{context.command_path}' has no flag {mistake.option_name}{close}."
+    sentence = " ".join(mistake.format_message().split()).rstrip(".")
+    return f"{sentence}; see '{context.command_path} --help'." if context else f"{sentence}."
 
 
 @contextmanager
@@ -27,12 +85,11 @@ def sentences() -> Iterator[None]:
         except UserError as mistake:
             _say(str(mistake))
             raise typer.Exit(mistake.code) from mistake
-        except ModuleNotFoundError as missing:
-            extra = EXTRAS.get((missing.name or "").partition(".")[0])
-            if extra is None:
+        except ModuleNotFoundError as absent:
+            if not missing(absent):
                 raise
-            _say(f"This needs {missing.name}, which is not installed: pip install 'amsfl[{extra}]'")
-            raise typer.Exit(2) from missing
+            _say(missing(absent))
+            raise typer.Exit(2) from absent
         except OSError as trouble:
             what = trouble.strerror or str(trouble) or type(trouble).__name__
             _say(f"{trouble.filename}: {what}." if trouble.filename else f"{what}.")

@@ -13,6 +13,25 @@ from amsfl.core import UserError
 from amsfl.settings.definitions import Serving, Settings, Simulation, Training
 
 Command = Callable[..., None]
+TableFile = Annotated[
+    str | None, typer.Argument(metavar="FILE", help="a table to train on: the same as --data FILE")
+]
+PANELS = {  # of --help: the flags that most people need first, then the others by topic
+    "Most used": "data label method clients model rounds seconds target seed",
+    "Data": "data_dir client_column drop columns impute task binary partition",
+    "Method and steps": "options policy policy_options steps lr batch extrapolation server_optimizer loss "
+    "class_weights",
+    "Limits of a round": "budget budget_joules budget_megabytes",
+    "End of the run": "joules megabytes score stop_at_target stop_after judge_by",
+    "Clients and rounds": "cohort clock profile availability jitter failure round_end late staleness",
+    "Uploads": "transmit robust attack",
+    "Privacy": "privacy epsilon delta noise clip clip_quantile",
+    "Record": "readings eval_every test_every local_accuracy details checkpoint_every",
+    "Engine": "engine precision pieces shard_model",
+    "Real clients": "give_up poll norm_limit patience evaluate_clients evaluate_quorum keyed",
+}
+FIRST = "Most used"
+PANEL_OF = {name: panel for panel, names in PANELS.items() for name in names.split()}
 
 
 def takes(
@@ -29,6 +48,7 @@ def takes(
         @takes(Training, Simulation)
         def run(settings: dict[str, Any], out: Path | None = None) -> None:
     """
+    order = [*PANEL_OF, *(name for group in (Training, Simulation, Serving) for name in group.model_fields)]
     spelled = dict(other_names or {})
     others = [group for group in (Training, Simulation, Serving) if group not in groups and only is None]
     fields = {
@@ -37,6 +57,7 @@ def takes(
         for name, field in group.model_fields.items()
         if name not in leave_out and (only is None or name in only)
     }
+    fields = dict(sorted(fields.items(), key=lambda pair: order.index(pair[0])))
 
     def decorate(command: Command) -> Command:
         own = [p for p in inspect.signature(command).parameters.values() if p.name != "settings"]
@@ -45,17 +66,17 @@ def takes(
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
                 default=None,
-                annotation=_annotation(name, field, group, spelled.get(name), group in others),
+                annotation=_annotation(name, field, spelled.get(name), group in others),
             )
             for name, (group, field) in fields.items()
         ]
 
         @functools.wraps(command)
         def typed(**values: Any) -> None:
-            given = {name: values.pop(name) for name in fields}
+            typed_flags = {name: values.pop(name) for name in fields}
             settings = {
                 name: _numbers(name, value) if isinstance(value, list) else value
-                for name, value in given.items()
+                for name, value in typed_flags.items()
                 if value is not None and value != []
             }
             command(settings=settings, **values)
@@ -69,21 +90,30 @@ def takes(
     return decorate
 
 
+def with_table(settings: dict[str, Any], table: str | None) -> dict[str, Any]:
+    """`amsfl run FILE.csv` is `amsfl run --data FILE.csv`."""
+    if table is None:
+        return settings
+    if "data" in settings:
+        raise UserError(f"Data are named twice, {table!r} and --data {settings['data']!r}; leave one out.")
+    return settings | {"data": table}
+
+
 def flag(name: str) -> str:
     """`--policy-option` for policy_options: what is repeated is written in the singular."""
     return "--" + name.removesuffix("s" if name.endswith("options") else "").replace("_", "-")
 
 
-def merged(base: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def merged(base: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
     """Flags over a file's settings; those that have names of their own, name by name."""
-    found = dict(base)
-    for key, value in given.items():
-        old = found.get(key)
-        found[key] = {**old, **value} if isinstance(old, dict) and isinstance(value, dict) else value
-    return found
+    settings = dict(base)
+    for key, value in flags.items():
+        old = settings.get(key)
+        settings[key] = {**old, **value} if isinstance(old, dict) and isinstance(value, dict) else value
+    return settings
 
 
-def _annotation(name: str, field: FieldInfo, group: type[Settings], other: str | None, hidden: bool) -> Any:
+def _annotation(name: str, field: FieldInfo, other: str | None, hidden: bool) -> Any:
     kind: Any = field.annotation
     if isinstance(kind, UnionType):  # int | None
         kind = next(part for part in get_args(kind) if part is not type(None))
@@ -102,7 +132,7 @@ def _annotation(name: str, field: FieldInfo, group: type[Settings], other: str |
             show_default=False,
             hidden=hidden,
             metavar="NAME=NUMBER" if kind == list[str] else _text(field),
-            rich_help_panel=f"{group.__name__} settings",
+            rich_help_panel=PANEL_OF.get(name, "Others"),
         ),
     ]
 
@@ -110,8 +140,8 @@ def _annotation(name: str, field: FieldInfo, group: type[Settings], other: str |
 def _text(field: FieldInfo) -> str | None:
     """How a setting is spelled that is text on the way in and something else afterwards."""
     extra = field.json_schema_extra
-    found = extra.get("text") if isinstance(extra, dict) else None
-    return str(found) if found else None
+    text = extra.get("text") if isinstance(extra, dict) else None
+    return str(text) if text else None
 
 
 def _default(field: FieldInfo) -> str:
@@ -123,11 +153,11 @@ def _default(field: FieldInfo) -> str:
 
 def _numbers(name: str, pairs: list[str]) -> dict[str, float]:
     """`mu=0.1` and the like."""
-    found = {}
+    numbers = {}
     for pair in pairs:
         key, _, text = pair.partition("=")
         try:
-            found[key.strip()] = float(text)
+            numbers[key.strip()] = float(text)
         except ValueError:
             raise UserError(f"{flag(name)} {pair!r} is not NAME=NUMBER, as in mu=0.1.") from None
-    return found
+    return numbers

@@ -49,6 +49,7 @@ def reproduce(
 @flags.takes(Training, Simulation, leave_out=NOT_OF_STUDIES)
 def compare(
     settings: dict[str, Any],
+    table: flags.TableFile = None,
     methods: Methods = None,
     trials: Trials = None,
     config: Config = None,
@@ -65,6 +66,7 @@ def compare(
     Settings that are not given are those of the study's file; trial k has the seed plus k.
     Stop it with Ctrl-C and continue it with the same command; finished trials are kept.
     """
+    settings = flags.with_table(settings, table)
     plan, data = opened("compare", settings, methods, trials, config, quiet)
     course = Course(out, part, force, quiet, track)
     carry_out(plan, data, course, lambda: searched(plan, data, tune, settings, quiet, out, part))

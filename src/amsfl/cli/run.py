@@ -29,11 +29,15 @@ Json = Annotated[bool, typer.Option("--json", help="print the summary as JSON, n
 @flags.takes(Training, Simulation)
 def run(
     settings: dict[str, Any],
+    table: flags.TableFile = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="folder of the record; a new one under runs/ by default", rich_help_panel=flags.FIRST
+        ),
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(help="a TOML file with the same settings; flags override it")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="folder of the record; a new one under runs/ by default")
     ] = None,
     force: Annotated[bool, typer.Option(help="overwrite a run in that folder")] = False,
     track: Track = "",
@@ -42,6 +46,7 @@ def run(
     """Train one federated model on a virtual clock and leave a record of every round."""
     from amsfl import simulation
 
+    settings = flags.with_table(settings, table)
     settings = flags.merged(simulation.read_toml(config) if config else {}, settings)
     checked = simulation.make_config(settings)
     where = out or new_folder(checked)

@@ -8,6 +8,7 @@ import typer
 
 from amsfl.cli.output import described, plain, screen
 from amsfl.core import UserError
+from amsfl.methods import METHODS
 
 if TYPE_CHECKING:
     from amsfl.data import Dataset
@@ -67,10 +68,10 @@ def opened(
 def names_of(methods: str | None) -> list[str] | None:
     if methods is None:
         return None
-    found = [name.strip() for name in methods.split(",") if name.strip()]
-    if not found:
+    names = [METHODS.spelling(name.strip()) for name in methods.split(",") if name.strip()]
+    if not names:
         raise UserError(f"--methods {methods!r} names no method; write for example --methods fedavg,amsfl.")
-    return found
+    return names
 
 
 def searched(

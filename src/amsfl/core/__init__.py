@@ -1,7 +1,7 @@
 """The few records that travel between rooms, names for things, and the one kind of error a user sees."""
 
 from amsfl.core.errors import DiskError, Remark, UserError, nearest
-from amsfl.core.optional import need
+from amsfl.core.optional import missing, need
 from amsfl.core.records import Plan, Reading, Total, Upload
 from amsfl.core.registry import Kind, spelled
 from amsfl.core.scores import Score, score
@@ -35,6 +35,7 @@ __all__ = [
     "Transmit",
     "Upload",
     "UserError",
+    "missing",
     "namespace",
     "nearest",
     "need",

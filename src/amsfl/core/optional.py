@@ -5,6 +5,34 @@ from typing import Any
 
 from amsfl.core.errors import UserError
 
+EXTRAS = {  # of amsfl, by the package that somebody misses
+    "dp_accounting": "privacy",
+    "flwr": "flower",
+    "mlflow": "mlflow",
+    "onnx": "export",
+    "pandas": "frames",
+    "peft": "lora",
+    "pyarrow": "tables",
+    "tensorboard": "tensorboard",
+    "torch": "torch",
+    "transformers": "lora",
+    "wandb": "wandb",
+}
+
+
+def missing(error: ModuleNotFoundError) -> str:
+    """What to type where an optional package is missing; empty for any other package.
+
+    Args:
+        error: Of the import.
+
+    Returns:
+        A sentence.
+    """
+    package = (error.name or "").partition(".")[0]
+    extra = EXTRAS.get(package)
+    return f"This needs {package}, which is not installed: pip install 'amsfl[{extra}]'." if extra else ""
+
 
 def need(package: str, extra: str, what: str) -> Any:
     """The package, or a sentence with what installs it: `need("pandas", "frames", "to_frame()")`.

@@ -35,6 +35,17 @@ class Kind(NamedTuple, Generic[T]):
         """
         return [*self.table, *(name for name in self._registered() if name not in self.table)]
 
+    def spelling(self, name: str) -> str:
+        """One of our names in any case is that name; every other is left as it is.
+
+        Args:
+            name: As somebody typed it, for example FedAvg.
+
+        Returns:
+            The name, for example fedavg.
+        """
+        return name.lower() if name.lower() in self.table else name
+
     def factory(self, name: str) -> Callable[..., T]:
         """What makes the thing of that name; a UserError if nothing does.
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from amsfl.clock import check_clock, staleness
 from amsfl.core.scores import check_name, check_target
+from amsfl.methods import METHODS
 
 ROUNDS = 50  # when nothing says when to stop
 ROUNDS_TO_TARGET = 1_000  # when only a target does, which may lie out of reach
@@ -180,6 +181,11 @@ class Training(Settings):
         lt=1,
         description="share of clients whose deltas are to stay whole: their clip follows it; 0: it stays",
     )
+
+    @field_validator("method")
+    @classmethod
+    def _method(cls, value: str) -> str:
+        return METHODS.spelling(value)
 
     @field_validator("clock")
     @classmethod

@@ -1,0 +1,84 @@
+"""The command line itself: help by topic, a version, suggestions, names in any case, a table as argument."""
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from federation_small import SMALL
+from typer.testing import CliRunner
+
+import amsfl
+from amsfl.cli import flags
+from amsfl.cli.app import app
+from amsfl.settings.definitions import Serving, Simulation, Training
+
+QUICK = [f"--{name}={value}" for name, value in SMALL.items() if name != "method"]
+
+
+@pytest.fixture
+def call(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return lambda *words: CliRunner().invoke(app, [str(word) for word in words], prog_name="amsfl")
+
+
+def test_every_setting_has_one_place_in_help():
+    listed = [name for names in flags.PANELS.values() for name in names.split()]
+    settings = {name for group in (Training, Simulation, Serving) for name in group.model_fields}
+    assert len(listed) == len(set(listed)) and set(listed) == settings
+
+
+def test_the_first_panel_has_the_ten_that_people_use_first():
+    run = typer.main.get_command(app).commands["run"]
+    first = [each.name for each in run.params if getattr(each, "rich_help_panel", None) == flags.FIRST]
+    assert len(first) == 10 and {"data", "method", "rounds", "target", "out"} <= set(first)
+
+
+def test_version(call):
+    shown = call("--version")
+    assert shown.exit_code == 0 and shown.stdout == f"amsfl {amsfl.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "suggestion"),
+    [
+        (["run", "--learning-rate", "0.1"], "--lr"),
+        (["run", "--epochs", "3"], "--rounds"),
+        (["run", "--batch-size", "3"], "--batch"),
+        (["run", "--round", "3"], "--rounds"),
+        (["compare", "--num-clients", "3"], "--clients"),
+        (["deploy", "--output", "here"], "--out"),
+        (["reproduc"], "reproduce"),
+        (["run", "--rounds", "many"], "amsfl run --help"),
+        (["plan"], "amsfl plan --help"),
+    ],
+)
+def test_a_wrong_word_suggests_the_right_one(call, words, suggestion):
+    result = call(*words)
+    assert result.exit_code == 2 and result.stdout == ""
+    assert result.stderr.startswith("amsfl: ") and result.stderr.count("\n") == 1
+    assert suggestion in result.stderr
+
+
+def test_other_names_are_of_flags_that_exist():
+    from amsfl.cli.errors import OTHER_NAMES
+
+    commands = typer.main.get_command(app).commands
+    known = {flag for name in ("run", "compare") for each in commands[name].params for flag in each.opts}
+    assert set(OTHER_NAMES.values()) <= known and not set(OTHER_NAMES) & known
+
+
+def test_methods_in_any_case(call):
+    done = call("run", "--data", "digits", *QUICK, "--method", "FedAvg", "--json")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["method"] == "fedavg" and Path("runs/digits-fedavg-0").exists()
+
+
+def test_a_table_without_data_before_it(call):
+    rows = "".join(f"{row},{row % 3},{row % 2}\n" for row in range(40))
+    Path("rows.csv").write_text("a,b,label\n" + rows, encoding="utf-8")
+    done = call("run", "rows.csv", *QUICK, "--method=fedavg", "--rounds=1", "--json")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["data"] == "csv:rows.csv"
+    twice = call("run", "rows.csv", "--data", "digits")
+    assert twice.exit_code == 2 and "rows.csv" in twice.stderr and "digits" in twice.stderr

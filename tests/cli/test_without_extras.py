@@ -1,0 +1,117 @@
+"""With optional packages hidden: modules import or name what they need, commands say a sentence."""
+
+import json
+
+import pytest
+from federation_small import python
+
+from amsfl.core.optional import EXTRAS
+
+OTHERS = ("IPython", "equinox", "flax", "haiku", "onnxruntime", "optax", "selenium")  # of tests and examples
+HIDE = f"""
+import sys
+
+HIDDEN = {(*EXTRAS, *OTHERS)!r}
+
+class Hide:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in HIDDEN:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Hide())
+"""
+IMPORTS = """
+import json, pkgutil, amsfl
+from importlib import import_module
+
+missing = {}
+for module in pkgutil.walk_packages(amsfl.__path__, "amsfl."):
+    try:
+        import_module(module.name)
+    except ModuleNotFoundError as error:
+        missing[module.name] = (error.name or "").partition(".")[0]
+print(json.dumps(missing))
+"""
+COMMANDS = """
+import json
+from typer.testing import CliRunner
+from amsfl.cli.app import app
+
+outcomes = []
+for words in json.loads(sys.argv[1]):
+    result = CliRunner().invoke(app, words)
+    wrong = result.exception if not isinstance(result.exception, (SystemExit, type(None))) else ""
+    outcomes.append([words, result.exit_code, result.stderr, repr(wrong) if wrong else ""])
+print(json.dumps(outcomes))
+"""
+
+
+def test_modules_import_or_need_an_extra(tmp_path):
+    done = python("-c", HIDE + IMPORTS, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    missing = json.loads(done.stdout)
+    assert set(missing.values()) <= set(EXTRAS)
+    rooms = {name.split(".")[1] for name in missing}
+    assert rooms <= {"flower", "portable"}, "only rooms that are about another library may need it"
+
+
+NEEDS = [  # what a user types, and the extra that it needs
+    (["deploy"], "flower"),
+    (["supernode", "--superlink", "127.0.0.1:9"], "flower"),
+    (["run", "--data", "digits", "--track", "tensorboard", "--rounds", "1"], "tensorboard"),
+    (["run", "--data", "digits", "--track", "mlflow", "--rounds", "1"], "mlflow"),
+    (["run", "--data", "digits", "--track", "wandb", "--rounds", "1"], "wandb"),
+    (["run", "--data", "rows.parquet"], "tables"),
+    (["export", "run", "--to", "onnx"], "export"),
+]
+REFUSED = [  # mistakes that need no extra: each command's error path
+    ["run", "--method", "fedavgg"],
+    ["compare", "--methods", "fedavgg"],
+    ["tune", "--level", "slow", "--data", "digits"],
+    ["reproduce", "--config", "none.toml"],
+    ["report", "nowhere"],
+    ["resume", "nowhere"],
+    ["predict", "nowhere", "rows.csv"],
+    ["export", "nowhere", "--to", "sklearn"],
+    ["watch", "rows.parquet"],
+    ["verify", "nowhere"],
+    ["plan", "none.csv"],
+    ["check", "nowhere"],
+    ["calibrate", "nowhere"],
+    ["forecast", "none.csv", "--target", "0.9"],
+    ["bench", "--job", "Z"],
+    ["example", "clean"],
+    ["data", "none.csv"],
+]
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory):
+    """All of them in one process, which has to start jax once."""
+    folder = tmp_path_factory.mktemp("hidden")
+    (folder / "rows.parquet").write_bytes(b"PAR1")
+    train = "import amsfl; amsfl.run(data='digits', model='softmax', rounds=1, engine='loop', out='run')"
+    assert python("-c", train, cwd=folder).returncode == 0
+    words = json.dumps([*(words for words, _ in NEEDS), *REFUSED])
+    done = python("-c", HIDE + COMMANDS, words, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_commands_say_which_extra_they_need(outcomes):
+    for (words, code, said, wrong), (_, extra) in zip(outcomes, NEEDS, strict=False):
+        assert not wrong and code == 2, (words, wrong, said)
+        assert f"pip install 'amsfl[{extra}]'" in said, (words, said)
+
+
+def test_other_mistakes_are_sentences_without_extras(outcomes):
+    for words, code, said, wrong in outcomes[len(NEEDS) :]:
+        assert not wrong and code in (1, 2) and said.startswith("amsfl: "), (words, code, said, wrong)
+
+
+def test_every_command_has_a_mistake_here():
+    from amsfl.cli.app import app
+
+    tried = {words[0] for words in (*(words for words, _ in NEEDS), *REFUSED)}
+    names = {command.name or command.callback.__name__ for command in app.registered_commands}
+    assert names - tried == {"methods", "profiles", "doctor"}  # the lists take nothing; doctor reports
