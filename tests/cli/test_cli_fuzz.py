@@ -115,7 +115,7 @@ def sound(words, result) -> str:
 
 def test_command_lines(call, tmp_path, torture, capsys):
     rng, outcomes, failed = Random(1), Counter(), []
-    count = 6000 if torture else 160
+    count = 6000 if torture else 100
     paths = list(fuzzing.files(rng, tmp_path, GOOD, 40))
     for name, content in GOOD.items():
         paths.append(tmp_path / name)

@@ -31,7 +31,7 @@ def test_every_contestant_is_run_with_every_attack_and_without():
     assert len(units) == 2 * len(robustness.CONTESTANTS)
     assert {len(unit.configs) for unit in units} == {2 * (1 + len(robustness.ATTACKS))}
     last = units[-1].configs[-1]
-    assert last.combine == "cap:0.1,clip,nnm:4,geomedian" and last.seconds == 3
+    assert last.robust == "cap:0.1,clip,nnm:4,geomedian" and last.seconds == 3
 
 
 def test_mistakes():

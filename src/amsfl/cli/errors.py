@@ -47,11 +47,12 @@ OTHER_NAMES = {  # flags of other tools, and ours
 class Commands(TyperGroup):
     """The command line: a word or flag that is wrong is one sentence that suggests the right one."""
 
-    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
-        if not standalone_mode:
-            return super().main(*args, standalone_mode=False, **extra)
+    def main(self, *args: Any, **extra: Any) -> Any:
+        alone, extra["standalone_mode"] = extra.get("standalone_mode", True), False
+        if not alone:
+            return super().main(*args, **extra)
         try:
-            code = super().main(*args, standalone_mode=False, **extra)
+            code = super().main(*args, **extra)
         except click.exceptions.NoArgsIsHelpError as wanted:
             wanted.show()
             sys.exit(wanted.exit_code)
