@@ -25,6 +25,7 @@ from typing import Literal, TypedDict
 from amsfl.clock import RoundEnd
 from amsfl.core import Combine, Transmit
 from amsfl.methods import Method
+from amsfl.privacy import Mechanism
 from amsfl.schedule import Policy
 '''
 OBJECTS = {
@@ -33,6 +34,7 @@ OBJECTS = {
     "robust": "Combine",
     "transmit": "Transmit",
     "round_end": "RoundEnd",
+    "privacy": "Mechanism",
 }
 INTRODUCTION = """# Settings
 
@@ -45,8 +47,8 @@ effect is said in a line.
 A simulation has the settings of the first two groups, a server of real clients those of the first and the
 third; its clock is makespan. Settings with names of their own are repeated on the command line
 (`--option mu=0.1`), and are tables in TOML (`[options]`) and dicts in Python. `method`, `policy`, `robust`,
-`transmit` and `round_end` name what `amsfl methods` lists, or something of your own as `module:attribute`; in Python they
-may be objects.
+`transmit`, `round_end` and `privacy` name what `amsfl methods` lists, or something of your own as
+`module:attribute`; in Python they may be objects.
 """
 
 

@@ -12,7 +12,7 @@ from amsfl.privacy.mechanism import (
     protect_clients,
     protect_rows,
 )
-from amsfl.privacy.record_level import record_level
+from amsfl.privacy.record_level import record_level, row_mechanism
 
 MECHANISMS: Kind[Mechanism] = Kind(
     "privacy mechanism", "privacy", Mechanism, {"record": record_level, "client": client_level}
@@ -34,5 +34,6 @@ __all__ = [
     "protect_clients",
     "protect_rows",
     "record_level",
+    "row_mechanism",
     "steps_within",
 ]

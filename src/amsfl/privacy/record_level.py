@@ -6,6 +6,8 @@ Every row is in a batch with chance q = batch/rows, whoever else is (Poisson sam
 Abadi et al. 2016, arXiv 1607.00133.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -80,13 +82,29 @@ def gaussian(draw: Any, scale: Any) -> Any:
     return draw(0) * scale
 
 
+def row_mechanism(
+    name: str,
+    factors: Callable[[Any, float], Any] = cut,
+    noise: Callable[[Any, Any], Any] = gaussian,
+    account: Account = poisson_gaussian,
+) -> Mechanism:
+    """A mechanism that protects rows by other factors, another noise or another account.
+
+    Args:
+        name: As settings and orders spell it.
+        factors: See core.RowPrivacy.
+        noise: See core.RowPrivacy.
+        account: Epsilon of events at a delta.
+
+    Returns:
+        The mechanism.
+    """
+    ledger = partial(plan_ledger, account=account)
+    return Mechanism(
+        name, check, ledger, account, pace, standard_terms(name), client=RowPrivacy(factors, noise)
+    )
+
+
 def record_level() -> Mechanism:
     """Rows: gradients cut and noised at every client."""
-    return Mechanism(
-        "record",
-        check,
-        plan_ledger,
-        allowance=pace,
-        terms=standard_terms("record"),
-        client=RowPrivacy(cut, gaussian),
-    )
+    return row_mechanism("record")

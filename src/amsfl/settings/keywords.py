@@ -5,6 +5,7 @@ from typing import Literal, TypedDict
 from amsfl.clock import RoundEnd
 from amsfl.core import Combine, Transmit
 from amsfl.methods import Method
+from amsfl.privacy import Mechanism
 from amsfl.schedule import Policy
 
 
@@ -97,7 +98,7 @@ class TrainingKeywords(TypedDict, total=False):
     """GDA readings on record, for any method"""
     eval_every: int
     """rounds between evaluations"""
-    privacy: str
+    privacy: str | Mechanism
     """record: rows clipped and noised at clients; client: deltas at the server; auto: by epsilon; none"""
     epsilon: float | None
     """privacy that a client's rows may lose in a run; see docs/privacy.md"""
