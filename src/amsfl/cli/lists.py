@@ -15,8 +15,8 @@ from amsfl.settings.definitions import Training
 
 @friendly
 def methods() -> None:
-    """List methods, policies, ways of combining and of sending: ours and those of installed packages."""
-    from amsfl import combine, methods, schedule, transmit
+    """List methods, policies, robust rules, transmissions and privacy mechanisms: ours and those of installed packages."""
+    from amsfl import combine, methods, privacy, schedule, transmit
 
     console = screen()
     table = Table("--method", "name", "options", "vectors down/up", "what it does", title="Methods")
@@ -32,6 +32,7 @@ def methods() -> None:
         "Policies": ("--policy", schedule.POLICIES),
         "Combining": ("--robust", combine.COMBINES),
         "Sending": ("--transmit", transmit.TRANSMITS),
+        "Privacy": ("--privacy", privacy.MECHANISMS),
     }
     for title, (flag, kind) in others.items():
         table = Table(flag, "options", "what it does", title=title)
