@@ -1,7 +1,7 @@
 """Records made by hand, for the tests of reports: no training, every number known."""
 
 from amsfl.record import RoundRecord, Summary
-from amsfl.report.measure.read import Series, Source, Trial
+from amsfl.report.measure.read import FinishedTrial, ReportSource, Series
 
 HOSTILE = [
     '"><img src=x onerror=hacked()>',
@@ -57,7 +57,7 @@ def trial(
         bytes_up=sum(r.bytes_up for r in rounds),
         bytes_down=sum(r.bytes_down for r in rounds),
     )
-    return Trial(seed, seed, summary, rounds)
+    return FinishedTrial(seed, seed, summary, rounds)
 
 
 def series(key, trials, **settings):
@@ -80,4 +80,4 @@ def source(*entries, folder="study", title="A study", data=None, clients=None, *
         "methods": {},
     }
     planned = max(len(entry.trials) for entry in entries)
-    return Source(folder, title, "compare", planned, entries[0].key, whole | settings, list(entries))
+    return ReportSource(folder, title, "compare", planned, entries[0].key, whole | settings, list(entries))

@@ -12,7 +12,7 @@ from amsfl import study
 from amsfl.record import RoundRecord
 from amsfl.record.timeline import Span, spans
 from amsfl.report.measure import timeline
-from amsfl.report.measure.read import Series, Trial, read
+from amsfl.report.measure.read import FinishedTrial, Series, read
 
 
 def waited(number: int, close: float, took: list[float], cohort: list[int], **plan: Any) -> RoundRecord:
@@ -40,7 +40,7 @@ def test_rounds_that_wait_for_all_by_hand() -> None:
     ]
     one_by_one = [span for span in spans(rounds[1:], 0, "sum") if span.kind == "worked"]
     assert one_by_one == [Span(0, 9.0, 11.0, "worked"), Span(1, 11.0, 12.0, "worked")]
-    trial = Trial(0, 0, None, rounds)  # type: ignore[arg-type]  # no summary is looked at
+    trial = FinishedTrial(0, 0, None, rounds)  # type: ignore[arg-type]  # no summary is looked at
     found = timeline.shares(Series("a", "A", "a", {"clients": 3}, [trial]), "makespan")
     shares = [part.mean for part in found[:4] if part is not None]
     np.testing.assert_allclose(shares, [100 * 8 / 18, 100 * 4 / 18, 100 * 2 / 18, 100 * 4 / 18])
@@ -78,8 +78,8 @@ def test_who_is_under_way_is_not_away() -> None:
     found = spans([first, second], 3)
     assert Span(2, 0.0, 3.0, "stale") in found and Span(1, 2.0, 2.5, "lost") in found
     assert not [span for span in found if span.kind == "away"]
-    painted, end = timeline.painted(
-        Series("a", "A", "a", {"clients": 3}, [Trial(0, 0, None, [first, second])]),  # type: ignore[arg-type]
+    painted, end = timeline.time_map(
+        Series("a", "A", "a", {"clients": 3}, [FinishedTrial(0, 0, None, [first, second])]),  # type: ignore[arg-type]
         "makespan", [0, 1, 2], 30,
     )  # fmt: skip
     assert end == 3.0 and painted[2, :28].tolist() == [2] * 28 and painted[0, 10:20].tolist() == [0] * 10
@@ -97,7 +97,7 @@ def test_a_report_shows_it(ends: dict[str, str], tmp_path: Path) -> None:
     asynchronous = ends["round_end"] != "all"
     assert (found.oldest > 0) == asynchronous
     if asynchronous:  # nobody waits; what is under way at the end came to nothing that is on record
-        assert timeline.painted(source.series[0], "makespan", [0, 1, 2], 60)[0].any(1).sum() >= 2
+        assert timeline.time_map(source.series[0], "makespan", [0, 1, 2], 60)[0].any(1).sum() >= 2
 
 
 def test_a_study_of_rounds_that_do_not_wait_has_a_timeline(tmp_path: Path) -> None:
@@ -111,6 +111,6 @@ def test_a_study_of_rounds_that_do_not_wait_has_a_timeline(tmp_path: Path) -> No
     with study.start(tmp_path, plan, data) as home:
         list(study.work(home, plan, data, study.pending(home, plan)))
     series = read([tmp_path])[0].series
-    assert all(timeline.known(each) for each in series)
+    assert all(timeline.has_times(each) for each in series)
     shares = timeline.shares(series[1], "makespan")
     assert shares.working is not None and 0 < shares.working.mean <= 100

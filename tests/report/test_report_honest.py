@@ -10,7 +10,7 @@ from report_example import series, source, trial
 from amsfl.core import UserError
 from amsfl.report.draw import spread_figures
 from amsfl.report.measure.describe import describe
-from amsfl.report.measure.ranking import verdict
+from amsfl.report.measure.ranking import rank
 from amsfl.report.tabulate.contents import tables
 from amsfl.report.tabulate.table import best
 from amsfl.report.write.advice import advice, scope
@@ -27,7 +27,7 @@ def entry(key, scores, seeds=5, **settings):
 
 def test_a_clear_winner_is_named_with_its_margin():
     study = describe([source(entry("fast", FAST), entry("slow", SLOW))], 0.9)
-    assert verdict(study).ties == []
+    assert rank(study).ties == []
     text = advice(study)
     # 0.9 after round 3 (6 s) and round 6 (12 s) in every trial: twice as fast, without spread
     assert text.startswith("Use fast in this setting: it is first to 90%, after 6.0 virtual seconds")
@@ -64,7 +64,7 @@ def test_one_method_is_compared_with_nobody():
 def test_who_did_not_always_arrive_is_behind_who_did():
     luck = series("luck", [trial([0.95], 0), *(trial([0.1] * 4, seed) for seed in range(1, 5))])
     study = describe([source(luck, entry("sure", FAST))], 0.9)
-    assert study.found[0].value("least_sum") > 6 and verdict(study).best.label == "sure"
+    assert study.methods[0].value("least_sum") > 6 and rank(study).best.label == "sure"
     assert "which got there in 1 of 5 trials" in advice(study)
 
 
@@ -99,7 +99,7 @@ def test_who_learned_nothing_is_no_rival():
     data = {"base_rate": {"holdout": 0.93}}
     good = entry("good", [0.93, 0.96, 0.98])
     study = describe([source(good, entry("idle", [0.93] * 3), data=data)], 0.95)
-    assert [one.label for one in study.idle] == ["idle"]
+    assert [one.label for one in study.not_better] == ["idle"]
     assert any(note.startswith("Learned nothing: idle ends at 0.928") for note in study.notes)
     text = advice(study)
     assert "good is the only one that learned something" in text and "times as fast" not in text
@@ -134,8 +134,8 @@ def test_records_that_differ_have_no_winner(change, says):
         other = other._replace(trials=[one._replace(seed=one.seed + 50) for one in other.trials])
     pair = [source(entry("fast", FAST, target=0.9)), source(other, folder="b", **change)]
     study = describe(pair)
-    assert len(study.unlike) == 1 and study.unlike[0].startswith(says)
-    assert verdict(study) is None
+    assert len(study.differences) == 1 and study.differences[0].startswith(says)
+    assert rank(study) is None
     for text in (advice(study), scope(study)):
         assert "ighest" not in text and "irst to" not in text and "Use" not in text
     made = tables(study)
@@ -147,14 +147,14 @@ def test_records_that_differ_have_no_winner(change, says):
 def test_records_of_one_setting_are_compared_across_folders():
     pair = [source(entry("fast", FAST)), source(entry("slow", SLOW), folder="b")]
     study = describe(pair, 0.9)
-    assert study.unlike == [] and advice(study).startswith("Use fast")
+    assert study.differences == [] and advice(study).startswith("Use fast")
 
 
 def test_another_model_is_said_and_compared():
     study = describe(
         [source(entry("a", FAST, model="mlp")), source(entry("b", SLOW, model="cnn"), folder="b")]
     )
-    assert study.unlike == [] and "Not everything is the same for all: model: mlp; cnn." in study.notes
+    assert study.differences == [] and "Not everything is the same for all: model: mlp; cnn." in study.notes
 
 
 def real(metrics):
@@ -227,5 +227,5 @@ def test_a_method_of_ones_own_and_twenty_of_them_are_drawn():
     entries = [entry(f"mine-{k}", [s - k / 99 for s in FAST], 1) for k in range(20)]
     study = describe([source(*entries)._replace(reference="mine-7")])
     assert study.reference.label == "mine-7" and study.reference.place == 0
-    assert sorted(one.place for one in study.found) == list(range(20))
+    assert sorted(one.place for one in study.methods) == list(range(20))
     assert spread_figures.figure_a(study).figure.axes

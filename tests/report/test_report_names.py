@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from amsfl.report.measure.text import distinct, short, shown
 from amsfl.report.tabulate import latex, markdown
-from amsfl.report.tabulate.table import Column, Row, Table
+from amsfl.report.tabulate.table import ReportTable, TableColumn, TableRow
 from amsfl.report.write.folder import compose
 
 
@@ -66,8 +66,8 @@ class Words(HTMLParser):
 
 
 def _table(name):
-    columns = [Column("method", f"{name}"), Column("x", "value", 2)]
-    return Table("t", name, columns, [Row({"method": name, "x": 0.5})], [name])
+    columns = [TableColumn("method", f"{name}"), TableColumn("x", "value", 2)]
+    return ReportTable("t", name, columns, [TableRow({"method": name, "x": 0.5})], [name])
 
 
 @given(st.text(min_size=1).map(shown).filter(bool))

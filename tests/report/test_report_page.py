@@ -15,10 +15,8 @@ from amsfl import run
 from amsfl.report.draw import style
 from amsfl.report.measure.paper import PAPER
 from amsfl.report.measure.stats import Estimate
-from amsfl.report.tabulate.csvs import to_csv
-from amsfl.report.tabulate.latex import to_latex
-from amsfl.report.tabulate.markdown import to_markdown
-from amsfl.report.tabulate.table import Column, Row, Table
+from amsfl.report.tabulate.formats import to_csv, to_latex, to_markdown
+from amsfl.report.tabulate.table import ReportTable, TableColumn, TableRow
 
 RUNNER = CliRunner()
 
@@ -138,12 +136,12 @@ def test_every_place_has_its_own_legible_look():
 
 
 def _table():
-    columns = [Column("method", "Method"), Column("x", "100% & more", 2, "min")]
+    columns = [TableColumn("method", "Method"), TableColumn("x", "100% & more", 2, "min")]
     rows = [
-        Row({"method": "a_b", "x": Estimate(-0.001, -0.5, 0.5, 0.1, 3)}, {"x": 1.5}),
-        Row({"method": "<c>", "x": Estimate(0.2, None, None, None, 1)}, None, frozenset({"x"}), "n"),
+        TableRow({"method": "a_b", "x": Estimate(-0.001, -0.5, 0.5, 0.1, 3)}, {"x": 1.5}),
+        TableRow({"method": "<c>", "x": Estimate(0.2, None, None, None, 1)}, None, frozenset({"x"}), "n"),
     ]
-    return Table("t", "A & B", columns, rows, ["50% of them."])
+    return ReportTable("t", "A & B", columns, rows, ["50% of them."])
 
 
 def test_one_table_four_ways():

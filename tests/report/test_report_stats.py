@@ -11,8 +11,8 @@ from scipy import stats as scipy_stats
 
 from amsfl.core.scores import recorded
 from amsfl.report.measure import clients, curves, stats
-from amsfl.report.measure.measures import Measured, first_hit, measure, measures, pairs
-from amsfl.report.tabulate.table import Column, Row, parts
+from amsfl.report.measure.measures import MeasuredSeries, first_hit, measure, measures, pairs
+from amsfl.report.tabulate.table import TableColumn, TableRow, parts
 
 ACCURACY = recorded("accuracy")
 NUMBERS = st.lists(st.floats(-100, 100), min_size=2, max_size=30)
@@ -107,7 +107,7 @@ def test_a_diverged_trial_counts_as_all_the_time_it_was_given():
 def test_pairs_are_by_seed():
     def measured(values):
         trials = [trial([0.5])._replace(seed=seed) for seed in values]
-        return Measured(series("fedavg", trials), [{"x": value} for value in values.values()])
+        return MeasuredSeries(series("fedavg", trials), [{"x": value} for value in values.values()])
 
     ours, theirs = measured({1: 10.0, 2: 20.0, 3: None}), measured({3: 1.0, 2: 2.0, 9: 3.0})
     assert pairs(ours, theirs, "x") == ([20.0], [2.0])
@@ -156,6 +156,6 @@ def test_steps_are_means_over_trials_by_client_and_round():
 
 
 def test_a_small_p_is_not_printed_as_zero():
-    column = Column("speedup_p", "p", 4)
-    assert parts(Row({"method": "a", "speedup_p": 3e-9}, None), column) == ("< 0.0001", "")
-    assert parts(Row({"method": "a", "speedup_p": 0.0123}, None), column) == ("0.0123", "")
+    column = TableColumn("speedup_p", "p", 4)
+    assert parts(TableRow({"method": "a", "speedup_p": 3e-9}, None), column) == ("< 0.0001", "")
+    assert parts(TableRow({"method": "a", "speedup_p": 0.0123}, None), column) == ("0.0123", "")

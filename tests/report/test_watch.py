@@ -14,14 +14,14 @@ import amsfl
 from amsfl import record
 from amsfl.record import RoundRecord, sealed_text, tail
 from amsfl.report.live.follow import Follower
-from amsfl.report.live.serve import Server
+from amsfl.report.live.serve import WatchServer
 
 HOSTILE = '<img src=x onerror="document.title=666">&\u202e'
 
 
 @contextmanager
 def served(folder):
-    with Server(folder, 0) as server:
+    with WatchServer(folder, 0) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:

@@ -50,7 +50,7 @@ def forecast(
     hindsight. Stop it with Ctrl-C and continue it with the same command.
     """
     from amsfl.record import write_atomically
-    from amsfl.report.write.forecast import write
+    from amsfl.report.write.forecast import ForecastPage, write
     from amsfl.simulation import make_config
     from amsfl.simulation.setup import load_data
     from amsfl.study import forecast as work
@@ -76,8 +76,7 @@ def forecast(
     goal = f"{config.score or 'accuracy'} {config.target:g}"
     told = [_cells(row) for row in found.rows]
     dataset = load_data(config)
-    write(
-        out,
+    page = ForecastPage(
         f"What to deploy at these {found.clients} sites",
         advice(found, goal),
         f"Simulated on {config.data} by the speeds in {profile.name}, {found.seeds} seeds each: another "
@@ -93,6 +92,7 @@ def forecast(
         ],
         [dataset.note] if dataset.note else [],
     )
+    write(out, page)
     lines = [",".join(HEAD), *(",".join(f'"{cell}"' for cell in row) for row in told)]
     write_atomically(out / "forecast.csv", ("\n".join(lines) + "\n").encode())
     if as_json:
@@ -119,7 +119,7 @@ def advice(found: "Forecast", goal: str) -> str:
 
 
 def _way(row: "Row") -> Any:
-    from amsfl.report.draw.forecast import Way
+    from amsfl.report.draw.forecast import ForecastBar
     from amsfl.report.measure.stats import ratio
 
     each = [seconds for seconds in row.seconds if seconds is not None]
@@ -130,8 +130,8 @@ def _way(row: "Row") -> Any:
     found = ratio(each, [1.0] * len(each)) if row.reached == len(row.seconds) else None
     if found is None:
         middle = row.middle if math.isfinite(row.middle) else None
-        return Way(label, middle, None, None, each)
-    return Way(label, found.mean, found.low, found.high, each)
+        return ForecastBar(label, middle, None, None, each)
+    return ForecastBar(label, found.mean, found.low, found.high, each)
 
 
 def _cells(row: "Row") -> list[str]:

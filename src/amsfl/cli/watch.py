@@ -25,11 +25,11 @@ def watch(
     import webbrowser
 
     from amsfl.core import UserError
-    from amsfl.report.live.serve import Server
+    from amsfl.report.live.serve import WatchServer
 
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{str(folder)!r} is a file; name the folder of a run, a study or a server.")
-    with Server(folder, port) as server:
+    with WatchServer(folder, port) as server:
         screen().print(f"Watching {plain(str(folder))}: {server.address}", soft_wrap=True)
         screen().print("Ctrl-C ends it; the run goes on without it.")
         if show:

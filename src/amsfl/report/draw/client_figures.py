@@ -1,43 +1,57 @@
-"""Figures of every client: the steps it was given, and how far they made it drift."""
+"""Figures of every client: its local steps, and its drift."""
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from amsfl.report.draw.client_lines import FEW, draw_lines, ink_legend
-from amsfl.report.draw.drawing import Drawn, canvas, legend, name
-from amsfl.report.draw.step_map import heat_map
+from amsfl.report.draw import style
+from amsfl.report.draw.drawing import DrawnFigure, canvas, legend, look, name
+from amsfl.report.draw.step_map import step_map
 from amsfl.report.measure import clients
-from amsfl.report.measure.measures import Measured
-from amsfl.report.measure.subject import Study
+from amsfl.report.measure.curves import POINTS, Floats
+from amsfl.report.measure.measures import MeasuredSeries
+from amsfl.report.measure.subject import Subject
+from amsfl.report.measure.text import short
 
-SPANS = 30  # of time, at most, that drift is summed up in
-LEAST = 5.0  # times the lowest drift that its axis goes up to
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FEW = 8  # clients that can be drawn one by one
+SPANS = 30  # of time, at most, of drift
+LEAST = 5.0  # ratio of the ends of the drift axis, at least
 
 
-def steps(study: Study) -> Drawn | None:
-    """A planner's steps: client by client, or as a map where there are many."""
-    planned = [one for one in study.found if clients.plans(one.series)]
+def steps(subject: Subject) -> DrawnFigure | None:
+    """Steps that a policy chose: client by client, or as a map where clients are many."""
+    planned = [one for one in subject.methods if clients.plans(one.series)]
     if not planned:
         return None
-    rest = [one for one in study.found if one not in planned]
-    fixed = [f"{one.label} {one.series.trials[0].rounds[0].steps[0]}" for one in rest]
-    same = f" The others do the same number everywhere: {', '.join(fixed)}." if fixed else ""
+    others = [one for one in subject.methods if one not in planned]
+    fixed = [f"{one.label} {one.series.trials[0].rounds[0].steps[0]}" for one in others]
+    same = f" The others take the same number everywhere: {', '.join(fixed)}." if fixed else ""
     if max(clients.count(one.series) for one in planned) > FEW:
-        return heat_map(study, planned, same)
-    return _step_lines(study, planned, same)
+        return step_map(subject, planned, same)
+    return _step_lines(subject, planned, same)
 
 
-def _step_lines(study: Study, planned: list[Measured], same: str) -> Drawn:
-    """In the first trial, as they were, and their mean over trials."""
-    panels = [
-        (one, one.series.trials[part], f"{name(one)}, {title}")
+def _step_lines(subject: Subject, planned: list[MeasuredSeries], same: str) -> DrawnFigure:
+    """Steps in the first trial, and their mean over trials."""
+    panels = [(one, one.series.trials[:1], f"{name(one)}, first trial") for one in planned]
+    panels += [
+        (one, one.series.trials, f"{name(one)}, mean over trials")
         for one in planned
-        for part, title in ((slice(1), "first trial"), (slice(None), "mean over trials"))
-        if part.stop or len(one.series.trials) > 1
+        if len(one.series.trials) > 1
     ]
+    panels.sort(key=lambda panel: planned.index(panel[0]))
     figure, grid = canvas(0.9 + 2.0 * len(panels), len(panels), 1, sharex=True)
     for (axes,), (one, trials, title) in zip(grid, panels, strict=True):
         rows = clients.steps(trials, clients.count(one.series))
-        draw_lines(axes, study, one, rows, np.arange(1.0, rows.shape[1] + 1))
+        rounds = np.arange(1.0, rows.shape[1] + 1)
+        if len(rounds) > POINTS:
+            shown = np.unique(np.linspace(0, len(rounds) - 1, POINTS).round().astype(int))
+            rows, rounds = rows[:, shown], rounds[shown]
+        _draw_lines(axes, subject, one, rows, rounds)
         axes.set_title(title)
         axes.set_ylabel("local steps")
         axes.set_yscale("log", base=2)
@@ -46,43 +60,87 @@ def _step_lines(study: Study, planned: list[Measured], same: str) -> Drawn:
     grid[-1][0].locator_params(axis="x", integer=True)
     legend(figure, *grid[0][0].get_legend_handles_labels(), columns=2)
     caption = "A client keeps its speed; its data differ from trial to trial, and its steps with them."
-    return Drawn("steps", "Steps of every client", caption + same, figure)
+    return DrawnFigure("steps", "Steps of every client", caption + same, figure)
 
 
-def drift(study: Study) -> Drawn | None:
+def drift(subject: Subject) -> DrawnFigure | None:
     from matplotlib.ticker import LogLocator
 
-    read = [one for one in study.found if any(r.readings for t in one.series.trials for r in t.rounds)]
+    read = [one for one in subject.methods if any(r.readings for t in one.series.trials for r in t.rounds)]
     if not read:
         return None
     columns = 2 if len(read) > 1 else 1
     height = -(-len(read) // columns)
     figure, grid = canvas(1.0 + 1.6 * height, height, columns, sharex=True, sharey=True)
-    flat = [axes for row in grid for axes in row]
-    for axes, one in zip(flat, read, strict=False):
+    panels = [axes for row in grid for axes in row]
+    for axes, one in zip(panels, read, strict=False):
         shortest = min(len(trial.rounds) for trial in one.series.trials)
-        edges = np.linspace(0, study.horizon, min(SPANS, max(2, shortest // 2)) + 1)
-        found = clients.drift(one.series, study.clock, edges)
-        draw_lines(axes, study, one, found, (edges[1:] + edges[:-1]) / 2)
+        edges = np.linspace(0, subject.horizon, min(SPANS, max(2, shortest // 2)) + 1)
+        ratios = clients.drift(one.series, subject.clock, edges)
+        _draw_lines(axes, subject, one, ratios, (edges[1:] + edges[:-1]) / 2)
         axes.set_title(name(one), fontsize=9)
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_formatter("")
-    low, high = flat[0].get_ylim()
-    if high < LEAST * low:  # a narrower axis would have ticks of every size, one over the other
+    low, high = panels[0].get_ylim()
+    if high < LEAST * low:  # the ticks of a narrower axis would overlap
         middle = (low * high) ** 0.5
-        flat[0].set_ylim(middle / LEAST**0.5, middle * LEAST**0.5)
-    for axes in flat[len(read) :]:
+        panels[0].set_ylim(middle / LEAST**0.5, middle * LEAST**0.5)
+    for axes in panels[len(read) :]:
         axes.set_visible(False)
-    for axes in flat[len(read) - columns : len(read)]:
-        axes.tick_params(labelbottom=True)  # the last panel of each column, whatever stands below it
-        axes.set_xlabel(f"virtual seconds ({study.clock})")
+    for axes in panels[len(read) - columns : len(read)]:
+        axes.tick_params(labelbottom=True)  # the last panel of each column
+        axes.set_xlabel(f"virtual seconds ({subject.clock})")
     for row in grid:
         row[0].set_ylabel("‖Δg‖ / ‖g‖")
-    ink_legend(figure, flat[0])
+    _ink_legend(figure, panels[0])
     caption = (
-        "How far a client's own steps turn the gradient of its first minibatch away from what it was: change "
-        "over size, median over rounds and trials in spans of time."
+        "How much a client's local steps change the gradient of its first minibatch: size of the change over "
+        "size of the gradient, median over rounds and trials in spans of time."
     )
-    return Drawn("drift", "Drift of every client", caption, figure)
+    return DrawnFigure("drift", "Drift of every client", caption, figure)
+
+
+def _draw_lines(axes: "Axes", subject: Subject, one: MeasuredSeries, rows: Floats, x: Floats) -> None:
+    """A line a client in tones of the method's colour; percentiles where clients are many."""
+    from matplotlib.colors import to_rgb
+
+    if len(rows) > FEW:
+        known = np.isfinite(rows).any(0)
+        spread = np.full((3, rows.shape[1]), np.nan)
+        spread[:, known] = np.nanpercentile(rows[:, known], [10, 50, 90], axis=0)
+        lines = list(zip(spread, ("10% of clients below", "median client", "90% below"), strict=True))
+    else:
+        lines = [(row, _client_label(subject, i)) for i, row in enumerate(rows)]
+    base = np.array(to_rgb(look(one).colour))
+    every = max(1, len(x) // 6)
+    for i, (row, label) in enumerate(lines):
+        tone = np.clip(base * (1 - 0.3 * i / len(lines)) + 0.2 * (1 - i / len(lines)), 0, 1)
+        line = _client_look(i).line_style | {"color": tuple(tone.tolist())}
+        axes.plot(
+            x, row, linewidth=1.4, ms=4, markevery=(i * every // len(lines), every), label=label, **line
+        )
+
+
+def _client_look(client: int) -> style.Look:
+    """Dashes and markers by client; the colour is the method's."""
+    return style.look(0)._replace(
+        dash=style.DASHES[client % len(style.DASHES)], marker=style.MARKERS[client % len(style.MARKERS)]
+    )
+
+
+def _client_label(subject: Subject, client: int) -> str:
+    label = short(subject.client(client + 1), 24)
+    if client >= len(subject.step_seconds):
+        return label
+    return f"{label}, {1000 * subject.step_seconds[client]:.3g} ms a step"
+
+
+def _ink_legend(figure: "Figure", axes: "Axes") -> None:
+    """A legend for panels of several colours: dashes and markers in ink."""
+    from matplotlib.lines import Line2D
+
+    handles, labels = axes.get_legend_handles_labels()
+    lines = [_client_look(i).line_style | {"color": style.INK} for i in range(len(handles))]
+    legend(figure, [Line2D([], [], ms=4, **line) for line in lines], [str(label) for label in labels], 2)

@@ -1,15 +1,13 @@
-"""What all figures share: a canvas, the looks and labels of series, footnotes, and the way to SVG and PNG."""
+"""What all figures share: a canvas, the looks and labels of series, footnotes, SVG and PNG."""
 
 import warnings
 from collections.abc import Sequence
 from textwrap import fill, wrap
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from amsfl.report.draw import style
-from amsfl.report.measure.measures import Measured
-from amsfl.report.measure.subject import Study
+from amsfl.report.measure.measures import MeasuredSeries
+from amsfl.report.measure.subject import Subject
 from amsfl.report.measure.text import short
 
 if TYPE_CHECKING:
@@ -19,10 +17,10 @@ if TYPE_CHECKING:
 
 
 SMALL = 6.5  # points
-ROW = 24  # letters beside a row before it takes a second line
+ROW = 24  # letters of a row's label before it takes a second line
 
 
-class Drawn(NamedTuple):
+class DrawnFigure(NamedTuple):
     name: str
     title: str
     caption: str
@@ -44,22 +42,22 @@ def canvas(
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(style.WIDTH, height))
-    grid = np.atleast_2d(figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey))
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey)
     return figure, [list(row) for row in grid]
 
 
-def render(drawn: Drawn, notes: Sequence[str]) -> Picture:
+def render(drawn: DrawnFigure, notes: Sequence[str]) -> Picture:
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph")  # a letter of a name that the font has not: a box
+        warnings.filterwarnings("ignore", message="Glyph")  # a letter that the font lacks is drawn as a box
         svg = style.to_svg(drawn.figure)
-        footnotes(drawn.figure, notes)
+        _add_footnotes(drawn.figure, notes)
         alone = style.to_svg(drawn.figure) if notes else svg
-        drawn.figure.set_layout_engine("none")  # it is laid out, which takes longer than to draw it
+        drawn.figure.set_layout_engine("none")  # laid out already, which takes longer than drawing
         return Picture(*drawn[:3], svg, alone, style.to_png(drawn.figure))
 
 
-def footnotes(figure: "Figure", notes: Sequence[str]) -> None:
-    """Below the drawing, so that a figure by itself still says what its numbers are."""
+def _add_footnotes(figure: "Figure", notes: Sequence[str]) -> None:
+    """Below the drawing, for a figure that stands alone."""
     lines = [line for note in notes for line in wrap(note, 100)]
     engine = figure.get_layout_engine()
     if not lines or engine is None:
@@ -73,24 +71,24 @@ def footnotes(figure: "Figure", notes: Sequence[str]) -> None:
     figure.text(0.012, top, "\n".join(lines), va="top", fontsize=SMALL, linespacing=1.4)
 
 
-def look(one: Measured) -> style.Look:
+def look(one: MeasuredSeries) -> style.Look:
     return style.look(one.place)
 
 
-def name(one: Measured) -> str:
+def name(one: MeasuredSeries) -> str:
     return short(one.label)
 
 
-def name_rows(axes: "Axes", study: Study) -> None:
+def name_rows(axes: "Axes", subject: Subject) -> None:
     """Methods on the vertical axis, first one on top."""
-    axes.set_yticks(range(len(study.found)), [fill(name(one), ROW) for one in study.found])
-    axes.set_ylim(len(study.found) - 0.4, -0.6)
+    axes.set_yticks(range(len(subject.methods)), [fill(name(one), ROW) for one in subject.methods])
+    axes.set_ylim(len(subject.methods) - 0.4, -0.6)
     axes.grid(axis="y", visible=False)
 
 
 def legend(figure: "Figure", handles: Sequence["Artist"], labels: Sequence[str], columns: int = 0) -> None:
-    """Above the panels; a name that begins with _ is not left out, as matplotlib would."""
+    """Above the panels. matplotlib leaves out labels that begin with _, so they get a space."""
     longest = max(len(label) for label in labels)
     columns = columns or (4 if longest < 14 else 2 if longest < 36 else 1)
-    kept = [f" {label}" if label.startswith("_") else label for label in labels]
-    figure.legend(list(handles), kept, loc="outside upper center", ncols=columns)
+    visible = [f" {label}" if label.startswith("_") else label for label in labels]
+    figure.legend(list(handles), visible, loc="outside upper center", ncols=columns)

@@ -1,4 +1,4 @@
-"""The score at the end of every trial: the paper's figures A and B, or dots where trials are few."""
+"""The score at the end of every trial (the paper's figures A and B), and the reliability of confidence."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from amsfl.report.draw import style
-from amsfl.report.draw.drawing import Drawn, canvas, look, name_rows
+from amsfl.report.draw.drawing import DrawnFigure, canvas, legend, look, name, name_rows
 from amsfl.report.measure.curves import FEW
-from amsfl.report.measure.measures import Measured
-from amsfl.report.measure.subject import Study
+from amsfl.report.measure.measures import MeasuredSeries
+from amsfl.report.measure.subject import Subject
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,50 +19,52 @@ if TYPE_CHECKING:
 Draw = Callable[["Axes", int, list[float], str], None]
 
 
-def figure_a(study: Study) -> Drawn:
-    drawn = any(_many(study, one, split) for one in study.found for split, _ in study.splits)
-    text = f"{study.score.heading} of the global model at the end of every trial: "
-    if not drawn:
-        title = f"Figure A: {study.score.title} of every trial"
-        return Drawn("figure_a", title, f"{text}a dot is a trial.", _distribution(study, _box))
-    text += "median, quartiles, whiskers to the last trial within 1.5 times their distance; a dot is a trial."
-    return Drawn(
-        "figure_a", f"Figure A: {study.score.title} over trials, box plot", text, _distribution(study, _box)
-    )
+def figure_a(subject: Subject) -> DrawnFigure:
+    text = f"{subject.score.heading} of the global model at the end of every trial: "
+    title = f"Figure A: {subject.score.title} of every trial"
+    if _any_shape(subject):
+        title = f"Figure A: {subject.score.title} over trials, box plot"
+        text += "median, quartiles, whiskers to the last trial within 1.5 times their distance; "
+    return DrawnFigure("figure_a", title, f"{text}a dot is a trial.", _distribution(subject, _box))
 
 
-def figure_b(study: Study) -> Drawn | None:
-    if not any(_many(study, one, split) for one in study.found for split, _ in study.splits):
+def figure_b(subject: Subject) -> DrawnFigure | None:
+    if not _any_shape(subject):
         return None  # it would be figure A once more
-    title = f"Figure B: {study.score.title} over trials, violin plot"
-    return Drawn("figure_b", title, "The same as densities; a dot is a trial.", _distribution(study, _violin))
+    title = f"Figure B: {subject.score.title} over trials, violin plot"
+    figure = _distribution(subject, _violin)
+    return DrawnFigure("figure_b", title, "The same as densities; a dot is a trial.", figure)
 
 
-def _many(study: Study, one: Measured, split: str) -> bool:
-    """Enough trials for a shape to say more than they do."""
-    values = one.known(study.score.measure(split))
+def _any_shape(subject: Subject) -> bool:
+    return any(_has_shape(subject, one, split) for one in subject.methods for split, _ in subject.splits)
+
+
+def _has_shape(subject: Subject, one: MeasuredSeries, split: str) -> bool:
+    """Whether there are enough trials for a box or a violin."""
+    values = one.numbers(subject.score.measure(split))
     return len(values) >= FEW and len(set(values)) > 2
 
 
-def _distribution(study: Study, draw: Draw) -> "Figure":
-    figure, grid = canvas(0.7 + 0.33 * len(study.found), 1, len(study.splits), sharey=True)
-    for axes, (split, title) in zip(grid[0], study.splits, strict=True):
-        for place, one in enumerate(study.found):
-            values, colour = one.known(study.score.measure(split)), look(one).colour
+def _distribution(subject: Subject, draw: Draw) -> "Figure":
+    figure, grid = canvas(0.7 + 0.33 * len(subject.methods), 1, len(subject.splits), sharey=True)
+    for axes, (split, title) in zip(grid[0], subject.splits, strict=True):
+        for place, one in enumerate(subject.methods):
+            values, colour = one.numbers(subject.score.measure(split)), look(one).colour
             jitter = np.linspace(-0.1, 0.1, len(values)) if len(values) > 1 else np.zeros(len(values))
-            if _many(study, one, split):
+            if _has_shape(subject, one, split):
                 draw(axes, place, values, colour)
                 axes.plot(values, place + jitter, ".", ms=3, color=style.INK, alpha=0.55, mew=0)
             else:
                 axes.plot(values, place + jitter, "o", ms=6, color=colour, mec=style.INK, mew=0.6)
         axes.set_title(title)
-        axes.set_xlabel(study.score.title)
+        axes.set_xlabel(subject.score.title)
         axes.locator_params(axis="x", nbins=4)
-        name_rows(axes, study)
+        name_rows(axes, subject)
     return figure
 
 
-def _box(axes: "Axes", place: int, values: list[float], face: str) -> None:
+def _box(axes: "Axes", place: int, values: list[float], colour: str) -> None:
     ink = {"color": style.INK, "linewidth": 1}
     axes.boxplot(
         values,
@@ -72,14 +74,46 @@ def _box(axes: "Axes", place: int, values: list[float], face: str) -> None:
         manage_ticks=False,
         showfliers=False,
         patch_artist=True,
-        boxprops={"facecolor": face, "edgecolor": style.INK},
-        medianprops={"color": style.INK, "linewidth": 2},
+        boxprops={"facecolor": colour, "edgecolor": style.INK},
+        medianprops=ink | {"linewidth": 2},
         whiskerprops=ink,
         capprops=ink,
     )
 
 
-def _violin(axes: "Axes", place: int, values: list[float], face: str) -> None:
+def _violin(axes: "Axes", place: int, values: list[float], colour: str) -> None:
     made = axes.violinplot(values, [place], orientation="horizontal", widths=0.8, showextrema=False)
     for body in cast("list[Collection]", made["bodies"]):
-        body.set(facecolor=face, edgecolor=style.INK, alpha=1, linewidth=1)
+        body.set(facecolor=colour, edgecolor=style.INK, alpha=1, linewidth=1)
+
+
+def reliability(subject: Subject) -> DrawnFigure | None:
+    """Share that is right by mean confidence, bins of all trials pooled."""
+    pooled = [(one, bins) for one in subject.methods if (bins := _pooled(one))]
+    if not pooled:
+        return None
+    figure, grid = canvas(3.2)
+    axes, handles = grid[0][0], []
+    axes.plot([0, 1], [0, 1], color=style.INK, linewidth=1, linestyle=(0, (2, 2)))
+    for one, bins in pooled:
+        confidence, right = np.array(bins).T
+        handles += axes.plot(confidence, right, ms=4.5, label=name(one), **look(one).line_style)
+    axes.set(xlabel="confidence", ylabel="share that is right", xlim=(0, 1), ylim=(0, 1))
+    legend(figure, handles, [name(one) for one, _ in pooled])
+    text = (
+        f"On the {subject.judged_on}, by tenths of confidence, all trials together. On the dotted line a "
+        "model is right as often as it claims; below it, it is overconfident."
+    )
+    return DrawnFigure("reliability", "How sure, how right", text, figure)
+
+
+def _pooled(one: MeasuredSeries) -> list[tuple[float, float]]:
+    """Confidence and share that is right of every tenth, weighted by rows over the trials."""
+    bins: dict[int, np.ndarray[tuple[int], np.dtype[np.float64]]] = {}
+    for trial in one.series.trials:
+        scores = trial.summary.details.get("splits", {}).get("holdout", {})
+        for confidence, right, rows in scores.get("reliability", []):
+            tenth = min(int(10 * confidence), 9)
+            sums = np.array([confidence * rows, right * rows, rows])
+            bins[tenth] = bins.get(tenth, np.zeros(3)) + sums
+    return [(a / rows, b / rows) for a, b, rows in (bins[tenth] for tenth in sorted(bins))]

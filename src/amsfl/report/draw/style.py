@@ -1,4 +1,4 @@
-"""How figures look: one colour a series everywhere, by day, by night, and for the colour-blind."""
+"""The looks of figures: one colour a series, on light and dark pages, also for colour-blind readers."""
 
 import io
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 Dash = Literal["solid"] | tuple[float, tuple[float, ...]]  # as matplotlib takes it
 
 # Okabe and Ito's palette ("Color Universal Design", 2008), less its yellow, which is lost on white, and
-# with a grey for its black, which is lost on black. The most telling colour goes to the method in question.
+# with a grey for its black, which is lost on black. The first colour is the reference's.
 PALETTE = ("#D55E00", "#7A7A7A", "#0072B2", "#56B4E9", "#009E73", "#CC79A7", "#E69F00")
 DASHES: tuple[tuple[float, ...], ...] = ((), (4, 1.5), (1, 1), (5, 1, 1, 1), (8, 2))  # in line widths
 
@@ -40,9 +40,14 @@ class Look(NamedTuple):
     def line(self) -> Dash:
         return (0, self.dash) if self.dash else "solid"
 
+    @property
+    def line_style(self) -> dict[str, Any]:
+        """Keywords of matplotlib's plot."""
+        return {"color": self.colour, "linestyle": self.line, "marker": self.marker.code}
+
 
 def look(place: int) -> Look:
-    """By the place of a series, whoever it is; after seven, colours come again with other dashes."""
+    """By the place of a series; after seven, colours repeat with other dashes."""
     again = place // len(PALETTE)
     marker = MARKERS[(place + again) % len(MARKERS)]
     return Look(PALETTE[place % len(PALETTE)], marker, DASHES[again % len(DASHES)])

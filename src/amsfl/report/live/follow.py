@@ -1,7 +1,7 @@
 """A folder's record as a list of events that only grows, until the folder holds another record.
 
-Every look reads what is new on the disk and nothing twice. A reader names how far it has come (a cursor) and
-gets what came after; one whose cursor is of another record begins anew.
+Every call reads what is new on disk and nothing twice. A reader sends a cursor and gets the events after it;
+one whose cursor belongs to another record starts over.
 """
 
 from pathlib import Path
@@ -9,73 +9,73 @@ from typing import Any
 
 from amsfl.core import Score, UserError
 from amsfl.record import Manifest, RoundRecord, Summary, folder, parts, read_manifest, run_reader, study, tail
-from amsfl.report.live import page_text, sites, track
-from amsfl.report.live.track import Latest
+from amsfl.report.live import page_text, progress
+from amsfl.report.live.progress import TrialProgress
 
-AT_MOST = 2000  # events of one answer: a phone takes a long record in parts
+AT_MOST = 2000  # events of one answer: a phone loads a long record in parts
 KINDS = ("run", "flower", "study")
 Event = dict[str, Any]
 
 
 class Follower:
     def __init__(self, where: Path):
-        self.where, self.generation, self.said = where, 0, ""
+        self.where, self.generation, self.problem = where, 0, ""
         self._begin(None)
 
     def _begin(self, manifest: Manifest | None) -> None:
-        """A record that nothing is known of yet."""
+        """Forget everything: the folder holds another record."""
         self.generation += 1
         self.manifest = manifest
         self.events: list[Event] = []
         self.lines = self.trouble = tail.Tail(0)
         if manifest:
-            study_of_many = manifest.kind == "study"
-            self.lines = tail.Tail(study.running_start(manifest) if study_of_many else manifest.identity)
-        self.files: set[str] = set()  # of a study's finished trials, those that were read
-        self.trials: dict[tuple[str, int], Latest] = {}
-        self.latest: Latest | None = None
-        self.moved = 0  # how many events there were when `latest` came
+            is_study = manifest.kind == "study"
+            self.lines = tail.Tail(study.running_start(manifest) if is_study else manifest.identity)
+        self.files: set[str] = set()  # of finished trials, already read
+        self.trials: dict[tuple[str, int], TrialProgress] = {}
+        self.latest: TrialProgress | None = None
+        self.latest_at = 0  # number of events when `latest` was set
         self.summary: Summary | None = None
-        self.main: Score | None = None  # what the run goes by
+        self.main: Score | None = None  # of the run
         self.scores: dict[str, bool] = {}  # key -> whether all its values lie between 0 and 1
 
     def news(self, cursor: str) -> dict[str, Any]:
-        """What came after the cursor, as JSON holds it."""
-        self._look()
+        """The events after the cursor, as JSON."""
+        self._update()
         anew = cursor.rpartition(".")[0] != str(self.generation)
-        known = 0 if anew else _number(cursor.rpartition(".")[2])
-        upto = min(known + AT_MOST, len(self.events))
-        found = {
-            "cursor": f"{self.generation}.{upto}",
+        start = 0 if anew else _number(cursor.rpartition(".")[2])
+        end = min(start + AT_MOST, len(self.events))
+        answer = {
+            "cursor": f"{self.generation}.{end}",
             "anew": anew,
-            "more": upto < len(self.events),
-            "events": self.events[known:upto],
-            "state": page_text.state(self.where, self.manifest, self.latest, self.summary, self.said),
+            "more": end < len(self.events),
+            "events": self.events[start:end],
+            "state": page_text.state(self.where, self.manifest, self.latest, self.summary, self.problem),
         }
         if anew:
-            found["head"] = page_text.head(self.where, self.manifest)
+            answer["head"] = page_text.head(self.where, self.manifest)
         if self.manifest:
-            found["scores"] = page_text.scores(self.manifest, self.scores, self.main)
-        if self.manifest and self.latest and (anew or self.moved > known):
-            found["sites"] = sites.sites(self.manifest, self.latest)
-        return found
+            answer["scores"] = page_text.scores(self.manifest, self.scores, self.main)
+        if self.manifest and self.latest and (anew or self.latest_at > start):
+            answer["sites"] = progress.site_table(self.manifest, self.latest)
+        return answer
 
-    def _look(self) -> None:
-        """Whatever cannot be read now is said, and looked at again the next time."""
-        self.said = ""
+    def _update(self) -> None:
+        """What cannot be read now is reported, and tried again the next time."""
+        self.problem = ""
         try:
             self._record()
-        except UserError as trouble:
-            self.said = str(trouble)
-        except (KeyError, TypeError, ValueError, IndexError) as strange:  # sealed, and yet no record of ours
-            self.said = f"The record has a shape that this amsfl does not know ({strange!r})."
+        except UserError as error:
+            self.problem = str(error)
+        except (KeyError, TypeError, ValueError, IndexError) as error:  # sealed, and yet of another shape
+            self.problem = f"The record has a shape that this amsfl does not know ({error!r})."
 
     def _record(self) -> None:
         if parts.holds_parts(self.where):
             one = parts.parts(self.where)[0]
             raise UserError(f"The study is in parts; watch one of them: 'amsfl watch {one}'.")
-        there = self.where.is_dir() and folder.holds_record(self.where)
-        manifest = read_manifest(self.where, *KINDS) if there else None
+        exists = self.where.is_dir() and folder.holds_record(self.where)
+        manifest = read_manifest(self.where, *KINDS) if exists else None
         old = self.manifest
         if (manifest and manifest.identity) != (old and old.identity) or (manifest and manifest.replaces):
             self._begin(manifest)
@@ -89,26 +89,26 @@ class Follower:
 
     def _run(self, manifest: Manifest) -> None:
         entry = next(iter(manifest.methods))
-        # the end before the rounds: those of an ended run are all there
-        ended = run_reader.read_summary(self.where, manifest)
+        # before the rounds: then those of an ended run are complete
+        summary = run_reader.read_summary(self.where, manifest)
         while True:
-            found = tail.sealed(self.where, run_reader.ROUNDS, self.lines, manifest.identity)
-            if found.anew:
+            new = tail.sealed(self.where, run_reader.ROUNDS, self.lines, manifest.identity)
+            if new.anew:
                 self._begin(manifest)
-            self.lines = found.tail
-            for row in found.rows:
+            self.lines = new.tail
+            for row in new.rows:
                 self._round(manifest, entry, 0, RoundRecord.of(row))
-            if not found.rows:
+            if not new.rows:
                 break
-        self.summary = ended
+        self.summary = summary
         if self.lines.bad:
-            self.said = (
+            self.problem = (
                 f"{run_reader.ROUNDS}: {self.lines.bad}. Waiting for it; see 'amsfl verify {self.where}'."
             )
         if run_reader.TROUBLE in manifest.files:
-            told = tail.plain(self.where, run_reader.TROUBLE, self.trouble)
-            self.trouble = told.tail
-            self.events += [{"trouble": sites.trouble(manifest, row)} for row in told.rows]
+            refused = tail.plain(self.where, run_reader.TROUBLE, self.trouble)
+            self.trouble = refused.tail
+            self.events += [progress.trouble_event(row) for row in refused.rows]
 
     def _study(self, manifest: Manifest) -> None:
         for name in manifest.files:
@@ -120,23 +120,23 @@ class Follower:
                         self._round(manifest, trial.entry, trial.trial, each)
         if study.RUNNING not in manifest.files:
             return
-        found = tail.sealed(self.where, study.RUNNING, self.lines, study.running_start(manifest))
-        self.lines = found.tail
-        for row in found.rows:
+        new = tail.sealed(self.where, study.RUNNING, self.lines, study.running_start(manifest))
+        self.lines = new.tail
+        for row in new.rows:
             self._round(manifest, str(row["entry"]), int(row["trial"]), RoundRecord.of(row["round"]))
 
     def _round(self, manifest: Manifest, entry: str, trial: int, record: RoundRecord) -> None:
-        """A round becomes an event; one that is known already, of a study that was stopped, is none."""
+        """Append a round as an event, unless it was read before a study was stopped and continued."""
         before = self.trials.get((entry, trial))
         if before and record.round <= before.record.round:
             return
-        self.latest = self.trials[entry, trial] = track.next_latest(before, entry, trial, record)
-        self.main = self.main or track.judged_by(manifest, record)
-        values = track.values(record, self.main)
+        self.latest = self.trials[entry, trial] = progress.next_progress(before, entry, trial, record)
+        self.main = self.main or progress.main_score(manifest, record)
+        values = progress.score_values(record, self.main)
         for key, value in values.items():
             self.scores[key] = self.scores.get(key, True) and 0 <= value <= 1
-        self.events.append(track.event(manifest, self.latest, values))
-        self.moved = len(self.events)
+        self.events.append(progress.round_event(manifest, self.latest, values))
+        self.latest_at = len(self.events)
 
 
 def _number(text: str) -> int:

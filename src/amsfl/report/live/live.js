@@ -57,19 +57,19 @@
     }
   }
 
-  function sites(found) {
+  function sites(table) {
     byId("sites").hidden = false;
-    byId("when").textContent = found.title;
-    byId("rest").textContent = found.more;
+    byId("when").textContent = table.title;
+    byId("rest").textContent = table.more;
     const has = {
-      seconds: found.rows.some((row) => row.seconds !== null), planned: found.rows.some((row) => row.planned !== null),
-      reason: found.rows.some((row) => row.trouble || row.why),
+      seconds: table.rows.some((row) => row.seconds !== null), planned: table.rows.some((row) => row.planned !== null),
+      reason: table.rows.some((row) => row.trouble || row.why),
     };
     document.querySelectorAll("#sites [data-of]").forEach((cell) => { cell.hidden = !has[cell.dataset.of]; });
-    const most = Math.max(1, ...found.rows.map((row) => row.steps ?? 0));
+    const most = Math.max(1, ...table.rows.map((row) => row.steps ?? 0));
     const body = byId("rows");
     body.replaceChildren();
-    for (const row of found.rows) {
+    for (const row of table.rows) {
       const line = make(body, "tr", row.trouble ? { class: "out" } : {});
       make(make(line, "th", { scope: "row" }), "span", {}, row.name);
       const bar = make(make(line, "td", { class: "steps" }), "div", { class: "bar" });
@@ -86,11 +86,11 @@
     make(line, "td", value === null ? {} : { "data-unit": unit }, text);
   }
 
-  function trouble(found) {
+  function trouble(refusal) {
     byId("troubles").hidden = false;
     const list = byId("trouble"), line = document.createElement("li");
-    make(line, "b", {}, found.who);
-    line.append(found.why);
+    make(line, "b", {}, refusal.who);
+    line.append(refusal.why);
     list.prepend(line);
     while (list.children.length > TROUBLES) list.lastChild.remove();
   }

@@ -1,4 +1,4 @@
-"""What the page says of a whole record: its title, its series, what can be drawn, where it stands."""
+"""Texts of the page on a whole record: its title, its series, its scores, its state."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,7 +8,7 @@ from amsfl.core import Score
 from amsfl.core.scores import CLASSES, NUMBERS
 from amsfl.record import Manifest, Summary, tail
 from amsfl.report.draw.style import look
-from amsfl.report.live.track import Latest, about, clock, moment
+from amsfl.report.live.progress import TrialProgress, about, clock, run_settings, seconds_now
 from amsfl.report.measure.text import shown
 
 SPLITS = {"holdout": "hold-out", "test": "test split", "clients": "clients' own rows"}
@@ -19,15 +19,15 @@ def head(where: Path, manifest: Manifest | None) -> dict[str, Any]:
     """What holds for the whole record: its title, its series with their colours, its axes."""
     if manifest is None:
         return {"title": shown(where.name), "facts": "", "series": [], "axes": []}
-    told = about(manifest)
-    data = shown(str(told.get("data", {}).get("name", "")))
+    known = about(manifest)
+    data = shown(str(known.get("data", {}).get("name", "")))
     titles = [shown(facts.title) for facts in manifest.methods.values()]
     if manifest.kind == "study":
         title = shown(str(manifest.settings["title"]))
         facts = f"{manifest.settings['trials']} trials of {len(titles)} methods on {data}"
     else:
         title = f"{titles[0]} on {data}"
-        many = len(told.get("clients", {}).get("names") or ()) or manifest.made_from.get("clients", "?")
+        many = len(known.get("clients", {}).get("names") or ()) or manifest.made_from.get("clients", "?")
         facts = f"{many} {'real' if manifest.kind == 'flower' else 'simulated'} clients"
     rounds = {"key": "rounds", "name": "rounds", "title": "rounds", "unit": "rounds"}
     real = {"key": "time", "name": "time", "title": "seconds since the start", "unit": "s"}
@@ -37,44 +37,43 @@ def head(where: Path, manifest: Manifest | None) -> dict[str, Any]:
         "title": f"virtual seconds ({clock(manifest)} clock)",
         "unit": "s",
     }
-    wall = {"key": "wall", "name": "time on the wall", "title": "seconds of this machine", "unit": "s"}
+    wall = {"key": "wall", "name": "machine time", "title": "seconds of this machine", "unit": "s"}
     axes = {"flower": [real, rounds], "study": [virtual, rounds]}.get(manifest.kind, [virtual, wall, rounds])
     return {"title": title, "facts": facts, "series": _series(manifest), "axes": axes}
 
 
 def _series(manifest: Manifest) -> list[dict[str, Any]]:
-    """Colours by place, the reference first, as the report will have them."""
+    """With the colours that the report will have: the reference first."""
     entries = list(manifest.methods)
     reference = manifest.settings.get("reference", entries[0])
     order = sorted(entries, key=lambda entry: entry != reference)
-    found = []
+    series = []
     for entry, facts in manifest.methods.items():
         one = look(order.index(entry))
-        named = facts.title if entry == facts.name or len(entries) == 1 else f"{facts.title} ({entry})"
-        found.append(
+        label = facts.title if entry == facts.name or len(entries) == 1 else f"{facts.title} ({entry})"
+        series.append(
             {
-                "label": shown(named),
+                "label": shown(label),
                 "reference": entry == reference,
                 "colour": one.colour,
                 "marker": one.marker.path,
                 "dash": list(one.dash),
             }
         )
-    return found
+    return series
 
 
-def scores(manifest: Manifest, seen: Mapping[str, bool], main: Score | None) -> list[dict[str, Any]]:
-    """What can be drawn, in the order in which it came; bounds where no value was ever outside of them."""
-    settings = manifest.settings
-    target = settings.get("run", settings).get("target")
+def scores(manifest: Manifest, keys: Mapping[str, bool], main: Score | None) -> list[dict[str, Any]]:
+    """Scores that can be drawn; the axis ends at 0 and 1 where all values lie between (`keys`)."""
+    target = run_settings(manifest).get("target")
     base = about(manifest).get("data", {}).get("base") or {}
-    found = []
-    for key, within in seen.items():
+    rows = []
+    for key, within in keys.items():
         split, _, name = key.partition("/")
         mine = main if main and name == main.name else None
-        first = mine is not None and split == next(iter(seen)).partition("/")[0]
+        first = mine is not None and split == next(iter(keys)).partition("/")[0]
         unit = within and name != "loss"
-        found.append(
+        rows.append(
             {
                 "key": key,
                 "name": f"{SPLITS.get(split, shown(split))} {shown(mine.title) if mine else _title(name)}",
@@ -84,24 +83,24 @@ def scores(manifest: Manifest, seen: Mapping[str, bool], main: Score | None) -> 
                 "most": 1 if unit else None,
             }
         )
-    return found
+    return rows
 
 
 def _title(name: str) -> str:
-    known = {each.key: each.title for each in (*CLASSES.values(), *NUMBERS.values())}
-    return known.get(name, shown(name))
+    titles = {each.key: each.title for each in (*CLASSES.values(), *NUMBERS.values())}
+    return titles.get(name, shown(name))
 
 
 def state(
     where: Path,
     manifest: Manifest | None,
-    latest: Latest | None,
+    latest: TrialProgress | None,
     summary: Summary | None,
-    trouble: str,
+    problem: str,
 ) -> dict[str, str]:
-    """Where the record stands, in one sentence and one word for its colour."""
-    if trouble and latest is None:
-        return {"kind": "trouble", "say": shown(trouble)}
+    """The state of the record: one sentence, and one word for its colour."""
+    if problem and latest is None:
+        return {"kind": "trouble", "say": shown(problem)}
     if manifest is None:
         return {"kind": "waiting", "say": NOTHING}
     writing = tail.writing(where)
@@ -111,38 +110,38 @@ def state(
         kind, say = summary.status, f"{summary.status.capitalize()} after {_rounds(summary.rounds)}."
     elif latest is None:
         kind = "running" if writing else "stopped"
-        say = "It has begun: the first round is on its way." if writing else "It stopped before round 1."
+        say = "Running: round 1 is not finished yet." if writing else "It stopped before round 1."
     else:
         kind = "running" if writing else "stopped"
         far = _far(manifest, latest)
         say = f"Running: {far}." if writing else f"Stopped after {far}; 'amsfl resume {where}' goes on."
         if not writing and manifest.kind == "flower":
             say = f"The server stopped after {far}; start it again with resume."
-    return {"kind": kind, "say": " ".join(filter(None, (shown(say), shown(trouble))))}
+    return {"kind": kind, "say": " ".join(filter(None, (shown(say), shown(problem))))}
 
 
-def _far(manifest: Manifest, latest: Latest) -> str:
+def _far(manifest: Manifest, latest: TrialProgress) -> str:
     settings = manifest.settings
     wanted = settings.get("rounds")
-    said = f"round {latest.record.round}" + (f" of {wanted}" if wanted else "")
-    spent, limit = moment(manifest, latest), settings.get("seconds")
+    text = f"round {latest.record.round}" + (f" of {wanted}" if wanted else "")
+    spent, limit = seconds_now(manifest, latest), settings.get("seconds")
     unit = "seconds" if manifest.kind == "flower" else "virtual seconds"
-    return f"{said}, {spent:.1f}{f' of {limit:g}' if limit else ''} {unit}"
+    return f"{text}, {spent:.1f}{f' of {limit:g}' if limit else ''} {unit}"
 
 
-def _study(manifest: Manifest, latest: Latest | None, writing: bool) -> tuple[str, str]:
+def _study(manifest: Manifest, latest: TrialProgress | None, writing: bool) -> tuple[str, str]:
     total = len(manifest.methods) * int(manifest.settings["trials"])
     done = sum(_numbers(name) for name in manifest.files if name.startswith("trials/"))
-    said = f"{done} of {total} trials are on record"
+    text = f"{done} of {total} trials are on record"
     if done >= total:
-        return "finished", f"Finished: {said}."
+        return "finished", f"Finished: {text}."
     if not writing:
-        return "stopped", f"Stopped: {said}; the command that began it goes on."
+        return "stopped", f"Stopped: {text}; the same command continues it."
     if latest is None:
-        return "running", f"Running: {said}; the first rounds are on their way."
+        return "running", f"Running: {text}; no round is finished yet."
     facts = manifest.methods[latest.entry]
     now = f"{facts.title}, trial {latest.trial + 1}, {_rounds(latest.record.round)} so far"
-    return "running", f"Running: {said}; now {now}."
+    return "running", f"Running: {text}; now {now}."
 
 
 def _numbers(name: str) -> int:

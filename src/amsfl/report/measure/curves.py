@@ -1,7 +1,6 @@
-"""A score along an axis (virtual time, rounds, bytes): several trials brought onto one curve.
+"""A score along an axis (virtual time, rounds, bytes, joules): several trials as one curve.
 
-A trial's model is its last one: after its end its score stays what it was. So a curve ends with the same
-mean over trials that stands in the table.
+After a trial's end its score stays what it was, so a curve ends at the mean over trials of the table.
 """
 
 from collections.abc import Sequence
@@ -11,13 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from amsfl.core import Score
-from amsfl.report.measure.about import judged
 from amsfl.report.measure.measures import MEGABYTE
-from amsfl.report.measure.read import Series, Trial
+from amsfl.report.measure.read import FinishedTrial, Series, judged
 
 Floats = npt.NDArray[np.float64]
 AXES = ("seconds", "rounds", "megabytes", "joules")
-FEW = 5  # trials; below that, quartiles mean nothing, and all of them are shown
+FEW = 5  # trials; below that, quartiles mean nothing, and the band holds all of them
 POINTS = 160  # of a curve, at most: more than a phone has room for
 
 
@@ -28,8 +26,8 @@ class Curve(NamedTuple):
     high: Floats
 
 
-def positions(trial: Trial, axis: str, clock: str) -> Floats | None:
-    """Where each round ended on that axis; None where the record does not say."""
+def positions(trial: FinishedTrial, axis: str, clock: str) -> Floats | None:
+    """Where each round ended on that axis; None where it is not on record."""
     if axis == "seconds":
         return np.array([record.seconds[clock] for record in trial.rounds], float)
     if axis == "rounds":
@@ -43,36 +41,36 @@ def positions(trial: Trial, axis: str, clock: str) -> Floats | None:
 
 def curve(series: Series, score: Score, split: str, axis: str, clock: str) -> Curve | None:
     """Mean and spread over the trials, from where half of them have been evaluated."""
-    tracks = [
-        found for trial in series.trials if (found := _track(trial, score, split, axis, clock)) is not None
-    ]
-    if len(tracks) < len(series.trials) or not tracks:
+    tracks = [_track(trial, score, split, axis, clock) for trial in series.trials]
+    known = [track for track in tracks if track is not None]
+    if len(known) < len(tracks) or not known:
         return None
-    grid = np.unique(np.concatenate([x for x, _ in tracks]))
-    starts = sorted(x[0] for x, _ in tracks)
-    grid = _thinned(grid[grid >= starts[(len(starts) - 1) // 2]])
-    stack = np.array([_held(x, scores, grid) for x, scores in tracks])
-    there = np.isfinite(stack).any(0)
-    grid, stack = grid[there], stack[:, there]
+    starts = sorted(x[0] for x, _ in known)
+    grid = np.unique(np.concatenate([x for x, _ in known]))
+    grid = _thin(grid[grid >= starts[(len(starts) - 1) // 2]])
+    scores = np.array([_held(x, values, grid) for x, values in known])
+    finite = np.isfinite(scores).any(0)
+    grid, scores = grid[finite], scores[:, finite]
     if not len(grid):
         return None
-    low, high = spread(stack)
-    return Curve(grid, np.nanmean(stack, 0), low, high)
+    return Curve(grid, np.nanmean(scores, 0), *spread(scores))
 
 
-def spread(stack: Floats) -> tuple[Floats, Floats]:
-    ends = (0, 100) if len(stack) < FEW else (25, 75)
-    low, high = np.nanpercentile(stack, ends, axis=0)
+def spread(scores: Floats) -> tuple[Floats, Floats]:
+    low, high = np.nanpercentile(scores, (0, 100) if len(scores) < FEW else (25, 75), axis=0)
     return low, high
 
 
-def _track(trial: Trial, score: Score, split: str, axis: str, clock: str) -> tuple[Floats, Floats] | None:
+def _track(
+    trial: FinishedTrial, score: Score, split: str, axis: str, clock: str
+) -> tuple[Floats, Floats] | None:
+    """Places and values of a trial's evaluations."""
     x = positions(trial, axis, clock)
-    looked = [judged(record.metrics).get(split, {}) for record in trial.rounds]
-    there = [place for place, scores in enumerate(looked) if score.key in scores]
-    if x is None or not there:
+    rounds = [judged(record.metrics).get(split, {}) for record in trial.rounds]
+    scored = [place for place, scores in enumerate(rounds) if score.key in scores]
+    if x is None or not scored:
         return None
-    return x[there], np.array([score.of(looked[place]) for place in there], float)  # not finite: None, NaN
+    return x[scored], np.array([score.of(rounds[place]) for place in scored], float)  # not finite: None, NaN
 
 
 def _held(x: Floats, scores: Floats, grid: Floats) -> Floats:
@@ -81,8 +79,8 @@ def _held(x: Floats, scores: Floats, grid: Floats) -> Floats:
     return np.where(place >= 0, scores[np.maximum(place, 0)], np.nan)
 
 
-def _thinned(grid: Floats) -> Floats:
-    """As many points as can be seen, evenly, the first and the last among them."""
+def _thin(grid: Floats) -> Floats:
+    """At most POINTS of it, evenly, with the first and the last."""
     if len(grid) <= POINTS:
         return grid
     return grid[np.unique(np.searchsorted(grid, np.linspace(grid[0], grid[-1], POINTS)))]

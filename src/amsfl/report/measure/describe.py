@@ -1,49 +1,60 @@
-"""From sources to the subject of a report: what they have in common, and what must be said about them."""
+"""From sources to the subject of a report: what they have in common, and how they differ."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from amsfl.core import Score, UserError
 from amsfl.core.scores import check_target, recorded
-from amsfl.report.measure import about, comparable
-from amsfl.report.measure.measures import Measured, measure
+from amsfl.report.measure.measures import MeasuredSeries, measure
 from amsfl.report.measure.notes import notes
-from amsfl.report.measure.read import Series, Source
-from amsfl.report.measure.subject import Study
-from amsfl.report.measure.text import distinct, shown
+from amsfl.report.measure.read import DataFacts, ReportSource, Series
+from amsfl.report.measure.subject import Subject
+from amsfl.report.measure.text import differing, distinct, shown
+
+# settings that make results incomparable: no method wins across them
+PROTOCOL = {
+    "label": "label column",
+    "client_column": "client column",
+    "task": "task",
+    "binary": "classes",
+    "clients": "number of clients",
+    "profile": "client speeds",
+}
 
 
-def describe(sources: list[Source], target: float | None = None, score: str | None = None) -> Study:
-    """What all the sources have in common, and their series; `target` and `score` in place of their own."""
-    first, several = sources[0], len(sources) > 1
+def describe(sources: list[ReportSource], target: float | None = None, score: str | None = None) -> Subject:
+    """The subject of all the sources; `target` and `score` in place of their own."""
+    first, data = sources[0], [source.data for source in sources]
     series = [one for source in sources for one in source.series if one.trials]
-    data = [about.data(source) for source in sources]
-    told = recorded(score or series[0].trials[0].summary.score, data[0].classes)
-    asked = target if target is None else _checked(told, target)
-    own = series[0].settings.get("target") if told.name == series[0].trials[0].summary.score else None
-    goal = asked if asked is not None else own
-    names = list(dict.fromkeys(shown(entry.name) for entry in data))
-    seconds = [one.settings.get("seconds") for one in series]
-    found = _placed([measure(one, told, goal) for one in series], [source.reference for source in sources])
-    unlike = comparable.differences(sources, target)
-    study = Study(
-        title=f"{len(sources)} records side by side" if several else shown(first.title),
-        found=found,
-        reference=next(one for one in found if one.place == 0),
+    recorded_score = series[0].trials[0].summary.score
+    judge = recorded(score or recorded_score, data[0].classes)
+    own_target = series[0].settings.get("target") if judge.name == recorded_score else None
+    goal = own_target if target is None else _checked(judge, target)
+    budgets = [one.settings.get("seconds") for one in series]
+    methods = _placed([measure(one, judge, goal) for one in series], [source.reference for source in sources])
+    differences = _differences(sources, series, target)
+    subject = Subject(
+        title=f"{len(sources)} records side by side" if len(sources) > 1 else shown(first.title),
+        methods=methods,
+        reference=next(one for one in methods if one.place == 0),
         target=goal,
         clock=_clock(series),
-        seconds=max(filter(None, seconds)) if all(seconds) else None,
-        data=", ".join(names),
-        synthetic=any(entry.synthetic for entry in data),
-        banner=" ".join(dict.fromkeys(_banner(entry) for entry in data if entry.synthetic)),
-        unlike=unlike,
+        seconds=max(filter(None, budgets)) if all(budgets) else None,
+        data=", ".join(dict.fromkeys(shown(facts.name) for facts in data)),
+        synthetic=any(facts.synthetic for facts in data),
+        banner=" ".join(dict.fromkeys(_banner(facts) for facts in data if facts.synthetic)),
+        differences=differences,
         notes=[],
-        classes=_classes(data, found),
-        paper=first.kind == "reproduce" and not several,
-        step_seconds=() if unlike else about.clients(first).step_seconds,
-        names=[] if unlike else _names(first),
-        base={} if unlike else _base(told, data[0]),
-        score=told,
+        classes=_classes(data, methods),
+        paper=first.kind == "reproduce" and len(sources) == 1,
+        step_seconds=() if differences else first.step_seconds,
+        names=[] if differences else _client_names(first),
+        base={} if differences else _base(judge, data[0]),
+        score=judge,
         own_rows=not any("holdout" in trial.summary.metrics for one in series for trial in one.trials),
+        rows=data[0].eval_rows.get("holdout", 0),
     )
-    return study._replace(notes=notes(study))
+    return subject._replace(notes=notes(subject))
 
 
 def _checked(score: Score, target: float) -> float:
@@ -53,9 +64,9 @@ def _checked(score: Score, target: float) -> float:
         raise UserError(f"The target is {target:g}: {why}.") from None
 
 
-def _base(score: Score, data: about.Data) -> dict[str, float]:
-    found = {split: score.of(scores) for split, scores in data.base.items()}
-    return {split: value for split, value in found.items() if value is not None}
+def _base(score: Score, data: DataFacts) -> dict[str, float]:
+    values = {split: score.of(scores) for split, scores in data.base.items()}
+    return {split: value for split, value in values.items() if value is not None}
 
 
 def _clock(series: list[Series]) -> str:
@@ -65,24 +76,61 @@ def _clock(series: list[Series]) -> str:
     return clocks[0]
 
 
-def _placed(found: list[Measured], wanted: list[str]) -> list[Measured]:
+def _placed(methods: list[MeasuredSeries], references: list[str]) -> list[MeasuredSeries]:
     """Places for colours: the reference is 0, the others follow in their order."""
-    keys = [one.series.key for one in found]
-    first = next((keys.index(key) for key in wanted if key in keys), 0)
-    order = sorted(range(len(found)), key=lambda place: (place != first, place))
-    return [one._replace(place=order.index(place)) for place, one in enumerate(found)]
+    keys = [one.series.key for one in methods]
+    first = next((keys.index(key) for key in references if key in keys), 0)
+    order = sorted(range(len(methods)), key=lambda place: (place != first, place))
+    return [one._replace(place=order.index(place)) for place, one in enumerate(methods)]
 
 
-def _names(source: Source) -> list[str]:
-    """Clients have the names of the data's sites where they are those sites."""
-    return distinct(about.clients(source).names) if about.partition(source) in ("column", "site") else []
+def _client_names(source: ReportSource) -> list[str]:
+    """The names of the data's sites, where clients are those sites."""
+    return distinct(source.client_names) if source.partition in ("column", "site") else []
 
 
-def _banner(data: about.Data) -> str:
+def _banner(data: DataFacts) -> str:
     return shown(data.note or f"Synthetic data ({data.name}): generated, not measured.")
 
 
-def _classes(data: list[about.Data], found: list[Measured]) -> list[str]:
-    named: tuple[str, ...] = next((entry.classes for entry in data if entry.classes), ())
-    count = sum(name.startswith("recall_holdout_") for name in found[0].values[0])
+def _classes(data: list[DataFacts], methods: list[MeasuredSeries]) -> list[str]:
+    named: tuple[str, ...] = next((facts.classes for facts in data if facts.classes), ())
+    count = sum(name.startswith("recall_holdout_") for name in methods[0].values[0])
     return distinct(named) if len(named) == count else [f"class {i}" for i in range(count)]
+
+
+def _differences(sources: list[ReportSource], series: list[Series], target: float | None) -> list[str]:
+    """What makes the records no comparison, as in `data: digits; nslkdd`; empty where they are one.
+
+    `target` is one for all: their own targets do not matter then.
+    """
+    data = [source.data for source in sources]
+    columns: list[tuple[str, Iterable[object]]] = [
+        ("data", (facts.name for facts in data)),
+        ("rows judged on", (_rows(facts.eval_rows) for facts in data)),
+        ("classes", (", ".join(facts.classes) for facts in data)),
+        ("target", (one.settings.get("target") if target is None else None for one in series)),
+        ("score", (one.trials[0].summary.score for one in series)),
+        *((title, (one.settings.get(key) for one in series)) for key, title in PROTOCOL.items()),
+        ("when they end", (_end(one.settings) for one in series)),
+        ("partition", (source.partition for source in sources)),
+    ]
+    texts = [text for title, values in columns for text in differing(title, values)]
+    if not set.intersection(*({trial.seed for trial in one.trials} for one in series)):
+        texts.append("seeds: no trial of one has the partition and first model of a trial of every other")
+    return texts
+
+
+def _end(settings: Mapping[str, Any]) -> str:
+    """As in `after 100 virtual seconds or at 89%`."""
+    seconds, rounds, target = (settings.get(key) for key in ("seconds", "rounds", "target"))
+    ends = [f"after {seconds:g} virtual seconds"] if seconds else []
+    ends += [f"after {rounds} rounds"] if rounds else []
+    score = settings.get("score") or "accuracy"
+    goal = f"{100 * target:g}%" if target and score == "accuracy" else f"{score} {target}"
+    ends += [f"at {goal}"] if target and settings.get("stop_at_target") else []
+    return " or ".join(ends) or "as it is"
+
+
+def _rows(rows: Mapping[str, int]) -> str:
+    return ", ".join(f"{split} {count}" for split, count in rows.items())

@@ -1,114 +1,144 @@
-"""What a reader of the numbers must know before comparing them, in sentences."""
+"""What a reader must know before comparing the numbers, in sentences."""
 
 from amsfl.core import Score
 from amsfl.core.scores import NUMBERS
-from amsfl.report.measure.about import judged
-from amsfl.report.measure.comparable import choices
-from amsfl.report.measure.measures import Measured
-from amsfl.report.measure.read import Series, Trial
-from amsfl.report.measure.subject import Study
+from amsfl.report.measure.base_rate import UNBALANCED, ranking_advice
+from amsfl.report.measure.measures import MeasuredSeries
+from amsfl.report.measure.read import FinishedTrial, Series, judged
+from amsfl.report.measure.subject import Subject
+from amsfl.report.measure.text import differing
 
 ROUNDING = 0.005  # of an accuracy: one row of two hundred
 EXACT = 1e-4  # of a number's error or R², its share
+CHOICES = {"model": "model", "cohort": "clients a round", "batch": "rows a step", "precision": "precision"}
 
 
-def notes(study: Study) -> list[str]:
-    """What a reader of the comparison must know; notes of single methods are their own."""
+def notes(subject: Subject) -> list[str]:
+    """Notes on the comparison; notes on single methods stand with the method."""
     return [
-        *_diverged(study.found),
-        *_idle(study),
-        *_twins(study),
-        *_rates(study.found),
-        *_searched(study.found),
-        *choices([one.series for one in study.found]),
+        *_diverged(subject.methods),
+        *_fitting_score(subject),
+        *_not_better(subject),
+        *_same_results(subject),
+        *_learning_rates(subject.methods),
+        *_searched(subject.methods),
+        *_choices([one.series for one in subject.methods]),
     ]
 
 
-def _diverged(found: list[Measured]) -> list[str]:
-    lost = [f"{m.label} in {m.series.diverged} of {len(m.values)} trials" for m in found if m.series.diverged]
+def _diverged(methods: list[MeasuredSeries]) -> list[str]:
+    lost = [
+        f"{m.label} in {m.series.diverged} of {len(m.values)} trials" for m in methods if m.series.diverged
+    ]
     return [f"Diverged, the model no longer finite: {', '.join(lost)}."] if lost else []
 
 
-def _idle(study: Study) -> list[str]:
-    if not study.idle:
+def _fitting_score(subject: Subject) -> list[str]:
+    """Why the verdict is not by accuracy, and what to do about it."""
+    score, base = subject.fitting_score, subject.base.get("holdout", 0.0)
+    if score == subject.score:
         return []
-    name = study.score.measure("holdout")
-    who = ", ".join(f"{one.label} ends at {study.number(one.value(name))}" for one in study.idle)
+    why = (
+        f"{base:.0%} of the rows are of one class"
+        if base >= UNBALANCED
+        else "no accuracy beats the base rate"
+    )
+    values = ", ".join(
+        f"{o.label} {subject.number(o.value(score.measure('holdout')))}" for o in subject.methods
+    )
+    return [f"Judged by AUC, because {why}: {values}. Where AUC is above 0.5, {ranking_advice(base)}."]
+
+
+def _not_better(subject: Subject) -> list[str]:
+    methods, score = subject.not_better, subject.fitting_score
+    base = subject.base_of(score)
+    if not methods or base is None:
+        return []
+    name = score.measure("holdout")
+    ends = ", ".join(f"{one.label} ends at {subject.number(one.value(name))}" for one in methods)
+    margin = f" ± {subject.margin(score):.2g}" if score.most == 1 else ""
     return [
-        f"Learned nothing: {who}, and saying {study.naive} every time scores "
-        f"{study.number(study.base['holdout'])}. With its settings here it is no rival; give it another lr "
-        "or steps."
+        f"Not better than the base rate: {ends}. Always predicting {subject.base_name} scores a "
+        f"{score.title} of {subject.number(base)}{margin}."
     ]
 
 
-def _twins(study: Study) -> list[str]:
-    """Methods that come to the same, as FedNova and FedAvg do with equal steps for all."""
-    groups: list[list[Measured]] = []
-    for one in study.found:
-        mine = (g for g in groups if all(_same(study.score, one.series, other.series) for other in g))
-        group = next(mine, None)
+def _same_results(subject: Subject) -> list[str]:
+    """Methods with the same results, as FedNova and FedAvg have with equal steps for all."""
+    groups: list[list[MeasuredSeries]] = []
+    for one in subject.methods:
+        same = (g for g in groups if all(_same(subject.score, one.series, other.series) for other in g))
+        group = next(same, None)
         if group is None:
             groups.append([one])
         else:
             group.append(one)
+    apart = f"{100 * EXACT:g}%" if subject.score.name in NUMBERS else f"{ROUNDING:g}"
     return [
-        f"{', '.join(one.label for one in group[:-1])} and {group[-1].label} come to the same here, round by "
-        f"round: no two of their scores are more than {_apart(study.score)} apart."
+        f"{', '.join(one.label for one in group[:-1])} and {group[-1].label} have the same results here: in "
+        f"no round are their scores more than {apart} apart."
         for group in groups
         if len(group) > 1
     ]
 
 
-def _apart(score: Score) -> str:
-    return f"{100 * EXACT:g}%" if score.name in NUMBERS else f"{ROUNDING:g}"
-
-
 def _same(score: Score, one: Series, two: Series) -> bool:
-    def far(value: float) -> float:
+    def allowed(value: float) -> float:
         return EXACT * abs(value) if score.name in NUMBERS else ROUNDING
 
     theirs = {trial.seed: _scores(score, trial) for trial in two.trials}
     both = [(_scores(score, trial), theirs[trial.seed]) for trial in one.trials if trial.seed in theirs]
     return bool(both) and all(
-        len(a) == len(b) > 2 and all(abs(x - y) <= far(x) for x, y in zip(a, b, strict=True)) for a, b in both
+        len(a) == len(b) > 2 and all(abs(x - y) <= allowed(x) for x, y in zip(a, b, strict=True))
+        for a, b in both
     )
 
 
-def _scores(score: Score, trial: Trial) -> list[float]:
+def _scores(score: Score, trial: FinishedTrial) -> list[float]:
     return [score.of(judged(record.metrics).get("holdout", {})) or 0.0 for record in trial.rounds]
 
 
-def _rates(found: list[Measured]) -> list[str]:
-    """Learning rates decide as much as steps do: say who chose them, and what the others had."""
-    spans = {one.label: (min(rates), max(rates)) for one in found if (rates := _lr(one.series))}
+def _learning_rates(methods: list[MeasuredSeries]) -> list[str]:
+    """Which methods choose their learning rate, and what the others had."""
+    spans = {one.label: (min(rates), max(rates)) for one in methods if (rates := _rates(one.series))}
     free = {label: span for label, span in spans.items() if span[0] != span[1]}
     if not free:
         return []
     chosen = "; ".join(f"{label} between {low:.2g} and {high:.2g}" for label, (low, high) in free.items())
-    kept = sorted({low for label, (low, _) in spans.items() if label not in free})
-    others = f" The others keep theirs: {', '.join(f'{rate:g}' for rate in kept)}." if kept else ""
+    fixed = sorted({low for label, (low, _) in spans.items() if label not in free})
+    others = f" The others keep theirs: {', '.join(f'{rate:g}' for rate in fixed)}." if fixed else ""
     return [f"Learning rates are part of what is compared. Chosen from round to round: {chosen}.{others}"]
 
 
-def _lr(series: Series) -> list[float]:
-    # none in a first round: each client caps its steps by its own first minibatch
+def _rates(series: Series) -> list[float]:
+    # a first round has none: each client caps its steps by its own first minibatch
     return [record.lr for trial in series.trials for record in trial.rounds if record.lr]
 
 
-def _searched(found: list[Measured]) -> list[str]:
-    """What was searched for whom before the trials, and what came of it."""
-    mine = {one.label: told for one in found if (told := one.series.settings.get("searched"))}
-    if not mine:
+def _searched(methods: list[MeasuredSeries]) -> list[str]:
+    """For which methods settings were searched before the trials, and the result."""
+    searches = {one.label: search for one in methods if (search := one.series.settings.get("searched"))}
+    if not searches:
         return []
-    said = "; ".join(
-        f"{label} {', '.join(f'{key} {value:g}' for key, value in told['found'].items())} "
-        f"(of {len({(each.get('lr'), each.get('steps')) for each in told['tried']})})"
-        for label, told in mine.items()
+    results = "; ".join(
+        f"{label} {', '.join(f'{key} {value:g}' for key, value in search['found'].items())} "
+        f"(of {len({(each.get('lr'), each.get('steps')) for each in search['tried']})})"
+        for label, search in searches.items()
     )
-    others = [one.label for one in found if one.label not in mine]
+    others = [one.label for one in methods if one.label not in searches]
     rest = f" Nothing was searched for {', '.join(others)}." if others else ""
-    level = next(iter(mine.values()))["level"]
+    level = next(iter(searches.values()))["level"]
     return [
-        f"Settings were searched before the trials ({level}), on a seed of its own and on training rows kept "
-        f"back, never on the hold-out: {said}.{rest}"
+        f"Settings were searched before the trials ({level}), with a seed of its own, on training rows held "
+        f"back and never on the hold-out: {results}.{rest}"
     ]
+
+
+def _choices(series: list[Series]) -> list[str]:
+    """Settings that differ between methods and still allow a comparison."""
+    texts = [
+        text
+        for key, title in CHOICES.items()
+        for text in differing(title, (one.settings.get(key) for one in series))
+    ]
+    return [f"Settings that differ: {'. '.join(texts)}."] if texts else []

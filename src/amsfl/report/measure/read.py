@@ -1,30 +1,31 @@
-"""Records on disk -> series of trials. A folder is a study's or a plain run's."""
+"""Read records from disk as series of trials. A folder holds a study or a single run."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from amsfl import record
 from amsfl.core import UserError
-from amsfl.record import MethodFacts, RoundRecord, RunRecord, StudyRecord, Summary
+from amsfl.record import MethodFacts, Metrics, RoundRecord, RunRecord, StudyRecord, Summary
 
 DAGGER = "†"
+HOLDOUT, OWN_ROWS = "holdout", "clients"  # the server's rows; real clients' own rows where it has none
 
 
-class Trial(NamedTuple):
+class FinishedTrial(NamedTuple):
     number: int
     seed: int
-    summary: Summary  # of a finished run
+    summary: Summary
     rounds: list[RoundRecord]
 
 
 class Series(NamedTuple):
     """One line of a table: a method with its settings, over its trials."""
 
-    key: str  # for file contents: fedavg, or fedavg@FOLDER where several folders are overlaid
-    label: str  # for people
+    key: str  # in files: fedavg, or fedavg@FOLDER where several folders are compared
+    label: str  # on the page
     method: str
     settings: dict[str, Any]
-    trials: list[Trial]
+    trials: list[FinishedTrial]
     note: str = ""  # what a reader of its numbers must know
 
     @property
@@ -33,70 +34,115 @@ class Series(NamedTuple):
         return sum(trial.summary.status == "diverged" for trial in self.trials)
 
 
-class Source(NamedTuple):
+class DataFacts(NamedTuple):
+    name: str
+    synthetic: bool
+    note: str
+    classes: tuple[str, ...]
+    eval_rows: dict[str, int]  # by split
+    base: dict[str, dict[str, Any]]  # by split, the scores of always predicting the commonest class or mean
+
+
+class ReportSource(NamedTuple):
     folder: str
     title: str
     kind: str
     planned: int  # trials asked for
     reference: str
-    settings: dict[str, Any]  # study.toml, or what a plain run's files say in the same shape
+    settings: dict[str, Any]  # study.toml, or a run's settings in the same shape
     series: list[Series]
 
+    @property
+    def data(self) -> DataFacts:
+        facts = self.settings["data"]
+        rates = facts.get("base_rate") or {}  # older records have the accuracy alone
+        return DataFacts(
+            str(facts["name"]),
+            bool(facts["synthetic"]),
+            str(facts.get("note") or ""),
+            tuple(map(str, facts.get("classes") or ())),
+            dict(facts.get("eval_rows") or {}),
+            dict(facts.get("base") or {split: {"accuracy": rate} for split, rate in rates.items()}),
+        )
 
-def read(folders: list[Path]) -> list[Source]:
-    """All folders' series, with keys and labels that tell them apart."""
+    @property
+    def client_names(self) -> tuple[str, ...]:
+        """Names of the data's sites."""
+        return tuple(map(str, (self.settings.get("clients") or {}).get("names") or ()))
+
+    @property
+    def step_seconds(self) -> tuple[float, ...]:
+        return tuple((self.settings.get("clients") or {}).get("step_seconds") or ())
+
+    @property
+    def partition(self) -> str:
+        """How rows were dealt to clients; `auto` depends on whether the data has sites."""
+        named = str(self.settings["run"].get("partition", "auto"))
+        if named != "auto":
+            return named
+        return "column" if self.client_names else "dirichlet:0.5"
+
+
+def judged(metrics: Metrics) -> Metrics:
+    """Scores by split; clients' own rows stand in for the hold-out where there is none."""
+    if HOLDOUT in metrics or OWN_ROWS not in metrics:
+        return metrics
+    return {HOLDOUT: metrics[OWN_ROWS]} | {split: row for split, row in metrics.items() if split != OWN_ROWS}
+
+
+def read(folders: list[Path]) -> list[ReportSource]:
+    """All folders' series, with keys and labels that differ."""
     if not folders:
         raise UserError("Name a folder: 'amsfl report results/reproduce'.")
     sources = [_source(folder) for folder in folders]
     if not any(series.trials for source in sources for series in source.series):
         raise UserError(f"Nothing is finished yet in {', '.join(str(f) for f in folders)}; run it first.")
-    return _told_apart(sources)
+    return _with_folder_names(sources) if len(sources) > 1 else sources
 
 
-def _source(folder: Path) -> Source:
+def _source(folder: Path) -> ReportSource:
     if record.holds_parts(folder) or record.read_manifest(folder, "run", "flower", "study").kind == "study":
         return _study(folder, record.read_study(folder))
     return _run(folder, record.read_run(folder))
 
 
-def _study(folder: Path, found: StudyRecord) -> Source:
-    settings = found.settings
-    return Source(
+def _study(folder: Path, study: StudyRecord) -> ReportSource:
+    settings = study.settings
+    return ReportSource(
         folder.name,
         settings["title"],
         settings["kind"],
         settings["trials"],
         settings["reference"],
         settings,
-        [_entry(found, entry) for entry in found.trials],
+        [_entry(study, entry) for entry in study.trials],
     )
 
 
-def _entry(found: StudyRecord, entry: str) -> Series:
-    facts = found.manifest.methods[entry]
-    own = {"method": entry, **found.settings["run"], **found.settings["methods"][entry]}
-    own |= {"searched": found.settings.get("searched", {}).get(entry)}
-    trials = [Trial(each.trial, each.seed, each.summary, each.rounds) for each in found.trials[entry]]
+def _entry(study: StudyRecord, entry: str) -> Series:
+    facts = study.manifest.methods[entry]
+    settings = {"method": entry, **study.settings["run"], **study.settings["methods"][entry]}
+    settings |= {"searched": study.settings.get("searched", {}).get(entry)}
+    trials = [FinishedTrial(each.trial, each.seed, each.summary, each.rounds) for each in study.trials[entry]]
     label = facts.title if entry == facts.name else f"{facts.title} ({entry})"
-    return _series(entry, label, facts, own, trials)
+    return _series(entry, label, facts, settings, trials)
 
 
 def _series(
-    key: str, label: str, facts: MethodFacts, settings: dict[str, Any], trials: list[Trial]
+    key: str, label: str, facts: MethodFacts, settings: dict[str, Any], trials: list[FinishedTrial]
 ) -> Series:
-    """A sign behind the name of a method whose numbers come with a note."""
+    """A method with a note has a sign behind its label."""
     note = f"{DAGGER} {facts.note}" if facts.note else ""
     return Series(key, f"{label} {DAGGER}" if note else label, facts.name, settings, trials, note)
 
 
-def _run(folder: Path, found: RunRecord) -> Source:
+def _run(folder: Path, run: RunRecord) -> ReportSource:
     """A folder of `amsfl run`, as a study of one method and one trial."""
-    settings = {key: value for key, value in found.settings.items() if value is not None}
-    facts, seed = found.method, settings["seed"]
-    # a run that has not ended has no summary to stand in a table
-    trials = [Trial(0, seed, found.summary, found.rounds)] if found.summary else []
-    about = found.manifest.about
-    return Source(
+    settings = {key: value for key, value in run.settings.items() if value is not None}
+    facts, seed, about = run.method, settings["seed"], run.manifest.about
+    # a run that has not ended has no summary
+    trials = [FinishedTrial(0, seed, run.summary, run.rounds)] if run.summary else []
+    return ReportSource(
         folder.name,
         f"{facts.title} on {about['data']['name']}",
         "compare",
@@ -107,22 +153,15 @@ def _run(folder: Path, found: RunRecord) -> Source:
     )
 
 
-def _told_apart(sources: list[Source]) -> list[Source]:
-    """Labels with the folder behind them where there are several."""
-    several = len(sources) > 1
-    result = []
+def _with_folder_names(sources: list[ReportSource]) -> list[ReportSource]:
+    """Keys and labels with the folder behind them."""
+    renamed = []
     for number, source in enumerate(sources):
         name = source.folder
         if any(other.folder == name for other in sources[:number]):
             name = f"{name}-{number + 1}"
-        renamed = []
-        for series in source.series:
-            renamed.append(
-                series._replace(
-                    key=f"{series.key}@{name}" if several else series.key,
-                    label=f"{series.label} · {name}" if several else series.label,
-                )
-            )
-        reference = f"{source.reference}@{name}" if several else source.reference
-        result.append(source._replace(series=renamed, reference=reference))
-    return result
+        series = [
+            each._replace(key=f"{each.key}@{name}", label=f"{each.label} · {name}") for each in source.series
+        ]
+        renamed.append(source._replace(series=series, reference=f"{source.reference}@{name}"))
+    return renamed

@@ -25,11 +25,11 @@ def estimate(values: Sequence[float], least: float = -math.inf, most: float = ma
         return None
     from scipy import stats
 
-    found = np.asarray(values, float)
-    n, mean = len(found), float(found.mean())
+    sample = np.asarray(values, float)
+    n, mean = len(sample), float(sample.mean())
     if n < 2:
         return Estimate(mean, None, None, None, n)
-    sd = float(found.std(ddof=1))
+    sd = float(sample.std(ddof=1))
     half = float(stats.t.ppf((1 + LEVEL) / 2, n - 1)) * sd / math.sqrt(n)
     return Estimate(mean, max(least, mean - half), min(most, mean + half), sd, n)
 
@@ -37,11 +37,11 @@ def estimate(values: Sequence[float], least: float = -math.inf, most: float = ma
 def ratio(numerators: Sequence[float], denominators: Sequence[float]) -> Estimate | None:
     """Geometric mean of paired ratios, its interval from t on their logarithms."""
     logs = [math.log(a / b) for a, b in zip(numerators, denominators, strict=True)]
-    found = estimate(logs)
-    if found is None:
+    log = estimate(logs)
+    if log is None:
         return None
-    low, high = (None if end is None else math.exp(end) for end in (found.low, found.high))
-    return Estimate(math.exp(found.mean), low, high, None, found.n)
+    low, high = (None if end is None else math.exp(end) for end in (log.low, log.high))
+    return Estimate(math.exp(log.mean), low, high, None, log.n)
 
 
 def wilcoxon(ours: Sequence[float], theirs: Sequence[float]) -> float | None:
@@ -64,11 +64,11 @@ def holm(p: Sequence[float | None]) -> list[float | None]:
 
     Comparisons that could not be made (None) do not count.
     """
-    known = sorted((value, place) for place, value in enumerate(p) if value is not None)
+    ordered = sorted((value, place) for place, value in enumerate(p) if value is not None)
     adjusted: list[float | None] = [None] * len(p)
     highest = 0.0
-    for rank, (value, place) in enumerate(known):
-        highest = max(highest, min(1.0, value * (len(known) - rank)))
+    for rank, (value, place) in enumerate(ordered):
+        highest = max(highest, min(1.0, value * (len(ordered) - rank)))
         adjusted[place] = highest
     return adjusted
 
@@ -78,8 +78,8 @@ def least_p(n: int) -> float:
     return min(1.0, 2.0 ** (1 - n))
 
 
-def touch(one: Estimate | None, two: Estimate | None) -> bool:
-    """Whether intervals have a point in common; without intervals nothing is kept apart."""
+def overlap(one: Estimate | None, two: Estimate | None) -> bool:
+    """Whether intervals have a point in common; also where one has no interval."""
     if one is None or two is None:
         return True
     if one.low is None or one.high is None or two.low is None or two.high is None:

@@ -1,109 +1,137 @@
-"""What a report is about: measured series, and the few facts that all tables and figures need."""
+"""The subject of a report: measured series, and the facts that all tables and figures need."""
 
 from typing import NamedTuple
 
 from amsfl.core import Score
-from amsfl.core.scores import NUMBERS, recorded
-from amsfl.report.measure.measures import Measured
+from amsfl.core.scores import NUMBERS, RARER, recorded
+from amsfl.report.measure.base_rate import (
+    CHANCE_AUC,
+    UNBALANCED,
+    accuracy_margin,
+    auc_margin,
+    class_counts,
+)
+from amsfl.report.measure.measures import MeasuredSeries
 
-NOTHING = 0.01  # of a score (of an error, its share): who ends this near to the base has learned nothing
+NOTHING = 0.01  # of a score without a margin of its own (of an error, its share): no better than the base
+AUC = RARER["auc"]
 
 
-class Study(NamedTuple):
+class Subject(NamedTuple):
     title: str
-    found: list[Measured]  # series with at least one finished trial
-    reference: Measured
+    methods: list[MeasuredSeries]  # with at least one finished trial
+    reference: MeasuredSeries
     target: float | None
     clock: str
-    seconds: float | None  # virtual seconds each trial was given
+    seconds: float | None  # budget of virtual time of each trial
     data: str
     synthetic: bool
-    banner: str  # synthetic data: to be seen first
-    unlike: list[str]  # in what the records differ that makes them no comparison; then nobody wins
+    banner: str  # for synthetic data, at the top
+    differences: list[str]  # between records, where they are no comparison; then no method is best
     notes: list[str]  # what a reader of the numbers must know
     classes: list[str]
-    paper: bool  # the paper's numbers belong beside these
+    paper: bool  # show the paper's numbers beside ours
     step_seconds: tuple[float, ...]
     names: list[str]  # of the clients, where the data has them
-    base: dict[str, float]  # split -> what saying its commonest class, or the mean, every time scores
-    own_rows: bool  # judged by the clients' own rows: a federation whose server has none
-    score: Score = recorded("accuracy")  # what curves, targets and the verdict are of: accuracy
+    base: dict[str, float]  # split -> score of always predicting the commonest class, or the mean
+    own_rows: bool  # judged on the clients' own rows: the server of real clients has none
+    score: Score = recorded("accuracy")  # of curves and targets
+    rows: int = 0  # of the hold-out
 
     @property
     def test(self) -> str:
         return "KDDTest+" if self.data == "nslkdd" else "test split"
 
     @property
-    def splits(self) -> list[tuple[str, str]]:
-        """Evaluation splits by name and title."""
-        return [("holdout", self.judge), *([("test", self.test)] if self.has_test else [])]
-
-    @property
-    def judge(self) -> str:
+    def judged_on(self) -> str:
         return "clients' own rows" if self.own_rows else "hold-out"
 
     @property
-    def rest(self) -> list[Measured]:
-        return [one for one in self.found if one is not self.reference]
+    def splits(self) -> list[tuple[str, str]]:
+        """Evaluation splits by name and title."""
+        return [("holdout", self.judged_on), *([("test", self.test)] if self.has_test else [])]
 
     @property
     def has_test(self) -> bool:
-        return any(one.known(self.score.measure("test")) for one in self.found)
+        return any(one.numbers(self.score.measure("test")) for one in self.methods)
+
+    @property
+    def others(self) -> list[MeasuredSeries]:
+        return [one for one in self.methods if one is not self.reference]
 
     @property
     def goal(self) -> str:
         return self.score.spelled(self.target or 0)
 
     @property
-    def level(self) -> str:
-        """The target as a number: 95%, or 3 of an error that the sentence names."""
-        return self.goal if self.score.name == "accuracy" else f"{self.target:g}"
-
-    @property
-    def numbers(self) -> bool:
-        """Whether numbers are predicted, and not classes."""
+    def is_regression(self) -> bool:
         return self.score.name in NUMBERS
 
     @property
-    def naive(self) -> str:
-        """What the base says every time."""
-        return "the mean" if self.numbers else "the commonest class"
+    def base_name(self) -> str:
+        """What the base predicts every time."""
+        return "the mean" if self.is_regression else "the commonest class"
 
     @property
-    def local(self) -> str:
-        """The measure of a client's own model, to which _c1 is added."""
-        return recorded("r2" if self.numbers else "accuracy").measure("holdout")
+    def client_measure(self) -> str:
+        """The measure of a client's own model, without its _c1."""
+        return recorded("r2" if self.is_regression else "accuracy").measure("holdout")
+
+    @property
+    def clients(self) -> int:
+        """Clients whose own models were scored."""
+        prefix = f"{self.client_measure}_c"
+        keys = {key for one in self.methods for row in one.values for key in row}
+        return max((int(key.removeprefix(prefix)) for key in keys if key.startswith(prefix)), default=0)
+
+    def client(self, number: int) -> str:
+        """A client's name, from 1 up."""
+        return self.names[number - 1] if number <= len(self.names) else f"C{number}"
 
     def number(self, value: float) -> str:
         """A score in a sentence."""
         return f"{value:.3f}" if self.score.most == 1 else f"{value:.4g}"
 
     @property
-    def clients(self) -> int:
-        """Clients whose own models were scored."""
-        keys = [key for one in self.found for row in one.values for key in row]
-        return max(
-            (int(key.rpartition("_c")[2]) for key in keys if key.startswith(f"{self.local}_c")), default=0
-        )
-
-    def client(self, number: int) -> str:
-        """A client's name, from 1 up."""
-        return self.names[number - 1] if number <= len(self.names) else f"C{number}"
+    def horizon(self) -> float:
+        """The end of the axis of virtual time: the last round of the longest trial."""
+        ends = (trial.summary.virtual_seconds_by_clock for one in self.methods for trial in one.series.trials)
+        return max(seconds[self.clock] for seconds in ends)
 
     @property
-    def idle(self) -> list[Measured]:
-        """Methods that learned nothing: they end where saying the same every time would."""
-        base, name = self.base.get("holdout"), self.score.measure("holdout")
+    def fitting_score(self) -> Score:
+        """The score of the verdict: AUC where nobody chose one and accuracy cannot tell methods apart.
+
+        That is where most rows are of one class, and where every accuracy is at the base rate.
+        """
+        base = self.base.get("holdout")
+        chosen = self.score.name != "accuracy" or any(o.series.settings.get("score") for o in self.methods)
+        if chosen or base is None or not all(one.numbers(AUC.measure("holdout")) for one in self.methods):
+            return self.score
+        flat = len(self._not_better(self.score)) == len(self.methods)
+        return AUC if base >= UNBALANCED or flat else self.score
+
+    @property
+    def not_better(self) -> list[MeasuredSeries]:
+        """Methods that do not end better than the base rate, by the score that fits."""
+        return self._not_better(self.fitting_score)
+
+    def _not_better(self, score: Score) -> list[MeasuredSeries]:
+        base = self.base_of(score)
         if base is None:
             return []
-        least = NOTHING if self.score.most == 1 else NOTHING * base
-        return [one for one in self.found if self.score.gain(one.value(name), base) <= least]
+        name, margin = score.measure("holdout"), self.margin(score)
+        return [one for one in self.methods if score.gain(one.value(name), base) <= margin]
 
-    @property
-    def horizon(self) -> float:
-        """Where the axis of virtual time ends: with the last round of the longest trial."""
-        return max(
-            trial.summary.virtual_seconds_by_clock[self.clock]
-            for one in self.found
-            for trial in one.series.trials
-        )
+    def base_of(self, score: Score) -> float | None:
+        return CHANCE_AUC if score == AUC else self.base.get("holdout")
+
+    def margin(self, score: Score) -> float:
+        """How far above the base rate chance alone may lift a score."""
+        base = self.base_of(score) or 0.0
+        if score == AUC:
+            trials = self.reference.series.trials
+            return auc_margin(class_counts(trials[0].summary.details)) or NOTHING
+        if score.name == "accuracy":
+            return accuracy_margin(base, self.rows) or NOTHING
+        return NOTHING if score.most == 1 else NOTHING * base

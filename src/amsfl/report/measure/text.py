@@ -1,20 +1,19 @@
-"""Names as they may be shown: all that they hold, without what would break a line or steer a reader.
+"""Names from users' data as they may be shown: on one line, without control characters.
 
-Class, client, column and file names come from the user's data. Each output escapes them in its own way;
-before that, no name may hold what no output can show.
+Each output escapes them in its own way after that.
 """
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 LONG = 40  # letters that a figure has room for
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"
-# they turn the direction of what follows: a name must not rearrange the text around it
+# they change the direction of the text that follows
 STEERING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def shown(text: str) -> str:
-    """The text on one line: white space is one space, what cannot be seen is a sign that can."""
+    """The text on one line; characters that cannot be seen become signs that can."""
     return " ".join("".join(map(_letter, text)).split())
 
 
@@ -35,14 +34,20 @@ def _letter(letter: str) -> str:
 
 def distinct(names: Sequence[str]) -> list[str]:
     """The names as shown, each one different: a number behind those that look like an earlier one."""
-    seen: dict[str, int] = {}
+    counts: dict[str, int] = {}
     result = []
     for name in map(shown, names):
-        seen[name] = seen.get(name, 0) + 1
-        result.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+        counts[name] = counts.get(name, 0) + 1
+        result.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
     return result
 
 
 def short(text: str, most: int = LONG) -> str:
     """For figures: the beginning of a long name; tables have it whole."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def differing(title: str, values: Iterable[object]) -> list[str]:
+    """`TITLE: A; B` where values differ; None and '' differ from nothing."""
+    texts = list(dict.fromkeys(str(value) for value in values if value not in (None, "")))
+    return [f"{title}: {'; '.join(short(shown(text)) for text in texts)}"] if len(texts) > 1 else []

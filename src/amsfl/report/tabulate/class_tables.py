@@ -1,80 +1,72 @@
-"""Classes one by one, confusion, and each client's own rows: what a mean over all rows hides."""
+"""Scores of every class and the confusion matrix: what a mean over all rows hides."""
 
 import numpy as np
 
-from amsfl.report.measure.measures import Measured
-from amsfl.report.measure.subject import Study
-from amsfl.report.tabulate.paper_tables import MANY, METHOD
-from amsfl.report.tabulate.table import Column, Row, Table, Value
+from amsfl.report.measure.measures import MeasuredSeries
+from amsfl.report.measure.subject import Subject
+from amsfl.report.tabulate.table import METHOD, ReportTable, TableColumn, TableRow, Value
 
-LARGE = 20  # classes; a confusion matrix beyond it is no table to read
+LARGE = 20  # classes; a larger confusion matrix cannot be read
 
 
-def classes(study: Study) -> Table | None:
+def recall(subject: Subject) -> ReportTable | None:
+    """Accuracy hides rare classes; recall of each class does not."""
+    splits, names = subject.splits, subject.classes
+    if not names:
+        return None
+    columns = [
+        TableColumn(f"{split}_{name}", f"{name}, {title}", 3, "max")
+        for split, title in splits
+        for name in names
+    ]
+    rows = []
+    for one in subject.methods:
+        values: dict[str, Value] = {"method": one.label}
+        for split, _ in splits:
+            for place, name in enumerate(names):
+                values[f"{split}_{name}"] = one.mean(f"recall_{split}_{place}")
+        rows.append(TableRow(values))
+    note = "The share of a class's rows that is predicted right."
+    return ReportTable("recall", "Recall of every class", [METHOD, *columns], rows, [note])
+
+
+def classes(subject: Subject) -> ReportTable | None:
     """Precision, recall, F1 and AUC of every class, method by method."""
     heads = {"precision": "Precision", "recall": "Recall", "f1": "F1", "auc": "AUC"}
-    if not any(
-        one.known(f"auc_holdout_{place}") for one in study.found for place in range(len(study.classes))
-    ):
+    places = range(len(subject.classes))
+    if not any(one.numbers(f"auc_holdout_{place}") for one in subject.methods for place in places):
         return None
-    columns = [METHOD, Column("class", "Class"), *(Column(key, head, 3) for key, head in heads.items())]
-    rows = [
-        Row({"method": one.label, "class": name} | {key: one.mean(f"{key}_holdout_{place}") for key in heads})
-        for one in study.found
-        for place, name in enumerate(study.classes)
-    ]
-    notes = [
-        f"On the {study.judge}. Precision: of the rows said to be of the class, those that are. Recall: of "
-        "its rows, those found. F1: their harmonic mean. AUC: the chance that a row of the class is ranked "
-        "above another one. A dash: the class has no rows there, or was never predicted."
-    ]
-    return Table("classes", "Every class by itself", columns, rows, notes)
-
-
-def confusion(study: Study) -> Table | None:
-    """The reference's, all trials added up."""
-    found = _confusion(study.reference)
-    if found is None or not 1 < len(found) <= LARGE or len(found) != len(study.classes):
-        return None
-    columns = [Column("method", "True class")]
-    columns += [Column(f"said_{place}", f"said {name}") for place, name in enumerate(study.classes)]
+    columns = [METHOD, TableColumn("class", "Class")]
+    columns += [TableColumn(key, head, 3) for key, head in heads.items()]
     rows = []
-    for name, counts in zip(study.classes, found, strict=True):
-        values: dict[str, Value] = {"method": name}
-        values |= {f"said_{place}": float(count) for place, count in enumerate(counts)}
-        rows.append(Row(values))
-    notes = [f"Rows of the {study.judge}, all trials together; the diagonal is right."]
-    return Table("confusion", f"What {study.reference.label} takes for what", columns, rows, notes)
+    for one in subject.methods:
+        for place, name in enumerate(subject.classes):
+            scores = {key: one.mean(f"{key}_holdout_{place}") for key in heads}
+            rows.append(TableRow({"method": one.label, "class": name} | scores))
+    note = (
+        f"On the {subject.judged_on}. Precision: of rows predicted as the class, the share that is of it. "
+        "Recall: of its rows, the share predicted as it. F1: their harmonic mean. AUC: the chance that a row "
+        "of the class is ranked above another one. A dash: the class has no rows, or was never predicted."
+    )
+    return ReportTable("classes", "Every class by itself", columns, rows, [note])
 
 
-def _confusion(one: Measured) -> np.ndarray[tuple[int, int], np.dtype[np.int64]] | None:
-    tables = [
-        np.array(told["confusion"], np.int64)
-        for trial in one.series.trials
-        if (told := trial.summary.details.get("splits", {}).get("holdout"))
-    ]
-    return sum(tables[1:], tables[0]) if tables else None
-
-
-def own_rows(study: Study) -> Table | None:
-    """How well every client is served: the global model on each one's own training rows."""
-    usual = "r2" if study.numbers else "accuracy"
-    first = next((trial.summary.details.get("clients") or {} for trial in study.reference.series.trials), {})
-    names = list(first)
-    if not 1 < len(names) <= MANY or study.unlike:
+def confusion(subject: Subject) -> ReportTable | None:
+    """Of the reference, all trials added up."""
+    counts = _confusion(subject.reference)
+    if counts is None or not 1 < len(counts) <= LARGE or len(counts) != len(subject.classes):
         return None
-    shown = [study.client(place) for place in range(1, len(names) + 1)]
-    columns = [METHOD]
-    columns += [Column(f"own_{place}", f"{shown[place]}", 4, "max") for place in range(len(names))]
-    rows = [
-        Row(
-            {"method": one.label}
-            | {f"own_{place}": one.mean(f"{usual}_own_{name}") for place, name in enumerate(names)}
-        )
-        for one in study.found
-    ]
-    what = "R²" if study.numbers else "Accuracy"
-    notes = [
-        f"{what} of the last global model on the training rows of each client: whom it serves, and whom not."
-    ]
-    return Table("own_rows", "Each client's own rows", columns, rows, notes)
+    columns = [TableColumn("method", "True class")]
+    columns += [TableColumn(f"said_{place}", f"as {name}") for place, name in enumerate(subject.classes)]
+    rows = []
+    for name, row in zip(subject.classes, counts, strict=True):
+        values: dict[str, Value] = {"method": name}
+        rows.append(TableRow(values | {f"said_{place}": float(value) for place, value in enumerate(row)}))
+    note = f"Rows of the {subject.judged_on} by predicted class, all trials together; the diagonal is right."
+    return ReportTable("confusion", f"Confusion matrix of {subject.reference.label}", columns, rows, [note])
+
+
+def _confusion(one: MeasuredSeries) -> np.ndarray[tuple[int, int], np.dtype[np.int64]] | None:
+    details = [trial.summary.details.get("splits", {}).get("holdout") for trial in one.series.trials]
+    tables = [np.array(scores["confusion"], np.int64) for scores in details if scores]
+    return sum(tables[1:], tables[0]) if tables else None

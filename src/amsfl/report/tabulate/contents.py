@@ -1,50 +1,88 @@
-"""Which tables a report has, and what is said below them."""
+"""Which tables a report has, and the notes below them; the table of paired tests."""
 
-from amsfl.report.measure.subject import Study
-from amsfl.report.tabulate.class_tables import classes, confusion, own_rows
-from amsfl.report.tabulate.comparison import comparison
-from amsfl.report.tabulate.doubt_table import doubts
-from amsfl.report.tabulate.more_tables import beyond, own, recall
-from amsfl.report.tabulate.paper_tables import accuracy, convergence
-from amsfl.report.tabulate.table import Table
-from amsfl.report.tabulate.time_table import time_spent
+from collections.abc import Sequence
 
+from amsfl.report.measure import stats
+from amsfl.report.measure.measures import pairs
+from amsfl.report.measure.ranking import score_margin
+from amsfl.report.measure.subject import Subject
+from amsfl.report.tabulate.class_tables import classes, confusion, recall
+from amsfl.report.tabulate.client_tables import doubts, own_rows, time_spent
+from amsfl.report.tabulate.score_tables import final_scores, other_scores, own_metrics, time_to_target
+from amsfl.report.tabulate.table import ReportTable, TableColumn, TableRow, Value
 
-def tables(study: Study) -> list[Table]:
-    made = [accuracy(study)]
-    if study.target is not None:
-        made.append(convergence(study))
-    made.append(beyond(study))
-    further = own(study)
-    made += [further] if further else []
-    if study.classes:
-        made.append(recall(study))
-    makers = (time_spent, classes, confusion, own_rows, doubts)
-    made += [table for make in makers if (table := make(study)) is not None]
-    if study.rest and not study.unlike:
-        made.append(comparison(study))
-    return [_noted(table, study) for table in made]
+Samples = Sequence[tuple[list[float], list[float]]]  # ours and the other's, trial by trial
 
 
-def _noted(table: Table, study: Study) -> Table:
+def tables(subject: Subject) -> list[ReportTable]:
+    makers = (
+        *(final_scores, time_to_target, other_scores, own_metrics, recall),
+        *(time_spent, classes, confusion, own_rows, doubts, comparison),
+    )
+    return [_with_notes(table, subject) for make in makers if (table := make(subject)) is not None]
+
+
+def _with_notes(table: ReportTable, subject: Subject) -> ReportTable:
     """Notes for a table that stands alone, and in every row that they are about."""
-    about = {one.label: one.note for one in study.found}
+    about = {one.label: one.note for one in subject.methods}
     rows = [
-        row._replace(note=" ".join(filter(None, [study.banner, about.get(str(row.values["method"]), "")])))
+        row._replace(note=" ".join(filter(None, [subject.banner, about.get(str(row.values["method"]), "")])))
         for row in table.rows
     ]
-    columns = [column._replace(best="") for column in table.columns] if study.unlike else table.columns
-    return table._replace(columns=columns, rows=rows, shared=[*brief(study), *study.notes])
+    columns = [column._replace(best="") for column in table.columns] if subject.differences else table.columns
+    return table._replace(columns=columns, rows=rows, shared=[*shared_notes(subject), *subject.notes])
 
 
-def brief(study: Study) -> list[str]:
-    """What holds for all tables and figures: once on the page, and in every file that stands alone."""
-    return list(filter(None, [study.banner, apart(study), *dict.fromkeys(one.note for one in study.found)]))
+def shared_notes(subject: Subject) -> list[str]:
+    """About all tables and figures: once on the page, and in every file that stands alone."""
+    notes = dict.fromkeys(one.note for one in subject.methods)
+    return list(filter(None, [subject.banner, no_comparison(subject), *notes]))
 
 
-def apart(study: Study) -> str:
-    if not study.unlike:
+def no_comparison(subject: Subject) -> str:
+    if not subject.differences:
         return ""
     return (
-        f"No comparison: these records differ in {'. In '.join(study.unlike)}. So nobody is named the best."
+        f"No comparison: these records differ in {'. In '.join(subject.differences)}. "
+        "So no method is named the best."
     )
+
+
+def comparison(subject: Subject) -> ReportTable | None:
+    """The reference against every other method, trial by trial."""
+    ours, others, score = subject.reference, subject.others, subject.score
+    if not others or subject.differences:
+        return None
+    unit, what = ("points", "difference in per cent") if score.most == 1 else ("gain", "difference")
+    columns = [TableColumn("method", f"{ours.label} against")]
+    rows: list[dict[str, Value]] = [{"method": other.label} for other in others]
+
+    def add(key: str, column: TableColumn, samples: Samples, margins: Sequence[Value]) -> None:
+        p = [stats.wilcoxon(mine, theirs) for mine, theirs in samples]
+        columns.extend([column, TableColumn(f"{key}_p", "p", 4), TableColumn(f"{key}_holm", "p, Holm", 4)])
+        for row, margin, raw, corrected in zip(rows, margins, p, stats.holm(p), strict=True):
+            row |= {key: margin, f"{key}_p": raw, f"{key}_holm": corrected}
+
+    if subject.target is not None:
+        times = [pairs(ours, other, f"least_{subject.clock}") for other in others]
+        ratios = [stats.ratio(theirs, mine) for mine, theirs in times]
+        add("speedup", TableColumn("speedup", f"Speed-up to {subject.goal}", 2), times, ratios)
+    for key, (split, title) in zip((score.key, "test"), subject.splits, strict=False):
+        samples = [pairs(ours, other, score.measure(split)) for other in others]
+        margins = [score_margin(score, mine, theirs) for mine, theirs in samples]
+        add(key, TableColumn(key, f"{score.short} {title}, {unit}", 2, sign=True), samples, margins)
+    better = "" if score.larger else ", above 0 where ours is the smaller error"
+    trials = max(len(one.values) for one in subject.methods)
+    speed = (
+        f"Speed-up: geometric mean of the other's time over {ours.label}'s (above 1: {ours.label} is "
+        "faster), its 95% interval by t on logarithms; a trial that missed the target counts with the time "
+        "it ran. "
+    )
+    note = (
+        "Pairs of trials with the same partition, first model and sampling. "
+        f"{speed if subject.target is not None else ''}{unit.capitalize()}: {what}{better}. p: Wilcoxon's "
+        f"signed-rank test, two-sided; Holm: corrected for {len(others)} comparisons. With {trials} "
+        f"trial{'' if trials == 1 else 's'} the smallest possible p is {stats.least_p(trials):.2g}."
+    )
+    title = f"{ours.label} against each method"
+    return ReportTable("tests", title, columns, [TableRow(row) for row in rows], [note])

@@ -1,4 +1,4 @@
-"""A table once, as values; and line by line as people see it, whatever it is written in.
+"""A table as values, and line by line as text.
 
 CSV, Markdown, LaTeX and HTML print the same digits, so a number in one can be found in the others.
 """
@@ -8,36 +8,36 @@ from typing import NamedTuple
 
 from amsfl.report.measure.stats import Estimate
 
+DASH = "–"  # noqa: RUF001
 Value = Estimate | float | str | None
-DASH = "–"  # noqa: RUF001 (an en dash is what stands in an empty cell)
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     key: str
     head: str
     digits: int = 0
-    best: str = ""  # max or min: print the best mean in bold
+    best: str = ""  # max or min, where one end is better
     sign: bool = False
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     values: dict[str, Value]
     paper: dict[str, Value] | None = None  # the paper's numbers for the same columns
     least: frozenset[str] = frozenset()  # columns whose value is a lower bound
-    note: str = ""  # what a reader of this row must know, for the CSV; people find it below the table
-    aside: bool = False  # something to hold the others against, no contestant
+    note: str = ""  # about this row, for the CSV; the page has it below the table
+    aside: bool = False  # for comparison, such as the base rate: never the best
 
 
-class Table(NamedTuple):
+class ReportTable(NamedTuple):
     name: str
     title: str
-    columns: list[Column]
-    rows: list[Row]
+    columns: list[TableColumn]
+    rows: list[TableRow]
     notes: Sequence[str]  # about this table
-    shared: Sequence[str] = ()  # about all of them: with a table that stands alone, once on a page
+    shared: Sequence[str] = ()  # about all tables: in every file, once on a page
 
 
-class Cell(NamedTuple):
+class TableCell(NamedTuple):
     key: str
     text: str
     interval: str = ""
@@ -45,18 +45,21 @@ class Cell(NamedTuple):
     head: bool = False
 
 
-class Line(NamedTuple):
+class TableLine(NamedTuple):
     kind: str  # "", paper or aside
-    cells: list[Cell]
+    cells: list[TableCell]
 
 
-def number(value: float, column: Column) -> str:
+METHOD = TableColumn("method", "Method")
+
+
+def number(value: float, column: TableColumn) -> str:
     text = f"{value:{'+' if column.sign else ''}.{column.digits}f}"
     return text if float(text) else f"{0:.{column.digits}f}"  # never -0.00
 
 
-def parts(row: Row, column: Column) -> tuple[str, str]:
-    """What stands in a cell: the value, and its interval (or '')."""
+def cell_text(row: TableRow, column: TableColumn) -> tuple[str, str]:
+    """The value and its interval (or '')."""
     value = row.values.get(column.key)
     if value is None:
         return DASH, ""
@@ -71,7 +74,7 @@ def parts(row: Row, column: Column) -> tuple[str, str]:
     return text, ""
 
 
-def printed(row: Row, column: Column) -> str:
+def paper_text(row: TableRow, column: TableColumn) -> str:
     """The paper's cell."""
     value = (row.paper or {}).get(column.key)
     if value is None:
@@ -81,9 +84,9 @@ def printed(row: Row, column: Column) -> str:
     return number(value.mean if isinstance(value, Estimate) else value, column)
 
 
-def best(table: Table) -> set[tuple[int, str]]:
+def best(table: ReportTable) -> set[tuple[int, str]]:
     """(row, column) of the best mean in every column that has a best; lower bounds do not win."""
-    found = set()
+    places = set()
     for column in table.columns:
         means = {
             place: value.mean if isinstance(value, Estimate) else value
@@ -94,21 +97,20 @@ def best(table: Table) -> set[tuple[int, str]]:
         }
         if column.best and len(set(means.values())) > 1:
             top = (max if column.best == "max" else min)(means.values())
-            found |= {(place, column.key) for place, mean in means.items() if mean == top}
-    return found
+            places |= {(place, column.key) for place, mean in means.items() if mean == top}
+    return places
 
 
-def lines(table: Table) -> list[Line]:
+def lines(table: ReportTable) -> list[TableLine]:
     """Every row as text, the paper's numbers on a line of their own below ours."""
-    top, first = best(table), table.columns[0].key
-    made = []
+    top, first, made = best(table), table.columns[0].key, []
     for place, row in enumerate(table.rows):
         cells = [
-            Cell(c.key, *parts(row, c), best=(place, c.key) in top, head=c.key == first)
+            TableCell(c.key, *cell_text(row, c), best=(place, c.key) in top, head=c.key == first)
             for c in table.columns
         ]
-        made.append(Line("aside" if row.aside else "", cells))
+        made.append(TableLine("aside" if row.aside else "", cells))
         if row.paper:
-            beside = [Cell(f"paper_{c.key}", printed(row, c)) for c in table.columns[1:]]
-            made.append(Line("paper", [Cell("", "paper", head=True), *beside]))
+            paper = [TableCell(f"paper_{c.key}", paper_text(row, c)) for c in table.columns[1:]]
+            made.append(TableLine("paper", [TableCell("", "paper", head=True), *paper]))
     return made

@@ -1,152 +1,194 @@
-"""The paragraph at the top: what to use in this setting, by how much and how surely, what to try next."""
+"""The paragraph at the top of a report: which method to use, how sure that is, and what to try next."""
 
 import math
+from collections.abc import Sequence
 
+from amsfl.report.measure.base_rate import UNBALANCED
 from amsfl.report.measure.curves import FEW
-from amsfl.report.measure.measures import Measured, pairs
-from amsfl.report.measure.ranking import Verdict, points, sure, verdict
+from amsfl.report.measure.measures import MeasuredSeries, pairs
+from amsfl.report.measure.ranking import Ranking, is_sure, rank, score_margin
 from amsfl.report.measure.stats import Estimate
-from amsfl.report.measure.subject import Study
-from amsfl.report.write.numbers import count, listed, plural
+from amsfl.report.measure.subject import Subject
 
-LEVEL = 0.005  # times as fast, or points: nothing that could be printed
-EASY = 2  # rounds: a target that all reach so soon tells nothing
+LEVEL = 0.005  # of a margin: below what is printed
+EASY = 2  # rounds: a target that all methods reach so soon does not separate them
+WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
-def scope(study: Study) -> str:
+def scope(subject: Subject) -> str:
     """What was run, in one sentence."""
-    trials = [len(one.values) for one in study.found]
+    trials = [len(one.values) for one in subject.methods]
     counted = f"{trials[0]}" if len(set(trials)) == 1 else f"{min(trials)} to {max(trials)}"
-    kinds = len({one.series.method for one in study.found})
-    entries = f" in {len(study.found)} entries" if len(study.found) > kinds else ""
+    kinds = len({one.series.method for one in subject.methods})
+    entries = f" in {len(subject.methods)} entries" if len(subject.methods) > kinds else ""
     each = "trial" if max(trials) == 1 else "trials"
-    return f"{plural(kinds, 'method').capitalize()}{entries} over {counted} {each} on {study.data}."
+    return f"{_plural(kinds, 'method').capitalize()}{entries} over {counted} {each} on {subject.data}."
 
 
-def advice(study: Study) -> str:
+def advice(subject: Subject) -> str:
     """Sentences from the numbers alone."""
-    if study.unlike:
+    if subject.differences:
+        what = _listed([difference.partition(":")[0] for difference in subject.differences])
         return (
-            f"Nobody is named the best: these records differ in {listed([_what(d) for d in study.unlike])}. "
-            "To compare methods, run them in one study: 'amsfl compare --methods A,B'."
+            f"No method is named the best: these records differ in {what}. To compare methods, run them in "
+            "one study: 'amsfl compare --methods A,B'."
         )
-    if not any(one.known(study.score.measure("holdout")) for one in study.found):
-        return f"No {study.score.title} is on record, so there is nothing to compare by."
-    found = verdict(study)
-    if found is None:
-        return (
-            f"No method learned anything here: none stayed finite and ends better than {study.naive} "
-            "scores. Nothing follows about the methods. Try other learning rates (--lr, ten times smaller "
-            "and larger) or more --seconds."
-        )
-    if len(study.found) == 1:
-        return _alone(study, found.best)
-    return " ".join([_choice(study, found), *_accuracy(study, found), _next(study, found)])
+    if not any(one.numbers(subject.score.measure("holdout")) for one in subject.methods):
+        return f"No {subject.score.title} is on record, so there is nothing to compare by."
+    ranking = rank(subject)
+    if ranking is None:
+        return _no_method(subject)
+    if len(subject.methods) == 1:
+        return _single_method(subject, ranking)
+    return " ".join([_choice(subject, ranking), *_final_score(subject, ranking), _next(subject, ranking)])
 
 
-def _what(difference: str) -> str:
-    return difference.partition(":")[0]
+def _no_method(subject: Subject) -> str:
+    """Nothing is better than the base rate: what to try depends on the classes and on what was searched."""
+    score = subject.fitting_score
+    base = subject.base_of(score)
+    if base is None or all(one.series.diverged == len(one.values) for one in subject.methods):
+        return "No method stayed finite in any trial. Next: a learning rate ten times smaller (--lr)."
+    best = max(
+        (o for o in subject.methods if o.numbers(score.measure("holdout"))),
+        key=lambda one: score.gain(one.value(score.measure("holdout")), 0.0),
+    )
+    value = subject.number(best.value(score.measure("holdout")))
+    margin = f" ± {subject.margin(score):.2g}" if score.most == 1 else ""
+    text = (
+        f"No method is better than always predicting {subject.base_name}: the best, {best.label}, ends at "
+        f"{_a(score.title)} of {value}, where that scores {subject.number(base)}{margin}. Nothing follows "
+        f"about the methods. Next: {_longer(subject)}"
+    )
+    if not subject.is_regression and subject.base.get("holdout", 0.0) >= UNBALANCED:
+        return f"{text}, and --class-weights balanced with --score auc: most rows are of one class."
+    return f"{text}, or other columns: these may not tell what is predicted."
 
 
-def _alone(study: Study, one: Measured) -> str:
-    what = "" if study.score.name == "accuracy" else f"{study.score.title} "
-    value = study.number(one.value(study.score.measure("holdout")))
-    text = f"{one.label} ends at {what}{value} on the {study.judge}"
-    if "holdout" in study.base:
-        text += f", where {study.naive} scores {study.number(study.base['holdout'])}"
-    return f"{text}. It has nothing to be held against: 'amsfl compare' runs others in the same setting."
+def _longer(subject: Subject) -> str:
+    """Learning rates that were searched are not advised to be searched again."""
+    if all(one.series.settings.get("searched") for one in subject.methods):
+        return "more --rounds or --seconds (learning rates were searched already)"
+    return "other learning rates (--lr, ten times smaller and larger) or more --seconds"
 
 
-def _choice(study: Study, found: Verdict) -> str:
-    best, trials = found.best, len(found.best.values)
-    if found.by_time:
-        level = f"{best.value(f'least_{study.clock}'):.1f} virtual seconds"
-        fact = f"it is first to {study.goal}, after {level}"
+def _single_method(subject: Subject, ranking: Ranking) -> str:
+    one, score = ranking.best, ranking.score
+    what = "" if score.name == "accuracy" else f"{score.title} "
+    value = subject.number(one.value(score.measure("holdout")))
+    text = f"{one.label} ends at {what}{value} on the {subject.judged_on}"
+    base = subject.base_of(score)
+    if base is not None:
+        text += f", where always predicting {subject.base_name} scores {subject.number(base)}"
+    return f"{text}. 'amsfl compare' runs other methods in the same setting."
+
+
+def _choice(subject: Subject, ranking: Ranking) -> str:
+    best, score, trials = ranking.best, ranking.score, len(ranking.best.values)
+    if ranking.by_time:
+        level = f"{best.value(f'least_{subject.clock}'):.1f} virtual seconds"
+        fact = f"it is first to {subject.goal}, after {level}"
     else:
-        score = study.score
-        article = "an" if score.title[0] in "aeiouR" else "a"
-        level = f"{article} {score.title} of {best.value(score.measure('holdout')):.4g} on the {study.judge}"
+        value = f"{best.value(score.measure('holdout')):.4g}"
+        level = f"{_a(score.title)} of {value} on the {subject.judged_on}"
         fact = f"it ends {'highest' if score.larger else 'lowest'}, at {level}"
     fact += f" on average over {trials} trials" if trials > 1 else ""
     missed = ""
-    if study.target is not None and not found.by_time:
-        missed = f"No method reached {study.goal} in all its trials; by {study.score.title} at the end: "
-    if not found.rivals:
-        return f"{missed}{best.label} is the only one that learned something: {fact}."
-    ties = [one.label for one, _ in found.ties]
-    if ties and all(margin and abs(margin.mean - found.nothing) < LEVEL for _, margin in found.ties):
-        return f"{missed}{listed([best.label, *ties])} are level here, at {level}."
+    if subject.target is not None and not ranking.by_time:
+        missed = f"No method reached {subject.goal} in all its trials; by {score.title} at the end: "
+    if not ranking.rivals:
+        return f"{missed}{best.label} is the only one better than the base rate: {fact}."
+    ties = [one.label for one, _ in ranking.ties]
+    if ties and all(margin and abs(margin.mean - ranking.no_margin) < LEVEL for _, margin in ranking.ties):
+        return f"{missed}{_listed([best.label, *ties])} are level here, at {level}."
     if trials == 1:
         lead = f"One trial is a hint, no result: {best.label} leads"
     elif ties:
-        lead = f"{best.label} leads, and is not surely ahead of {listed(ties)}"
+        lead = f"{best.label} leads, and is not surely ahead of {_listed(ties)}"
     else:
         lead = f"Use {best.label} in this setting"
-    return f"{missed}{lead}: {fact}{_margin(study, found, *(found.ties or found.rivals)[0])}."
+    return f"{missed}{lead}: {fact}{_margin(ranking, *(ranking.ties or ranking.rivals)[0])}."
 
 
-def _margin(study: Study, found: Verdict, other: Measured, margin: Estimate | None) -> str:
+def _margin(ranking: Ranking, other: MeasuredSeries, margin: Estimate | None) -> str:
     """As in `, 1.31 times as fast as FedAvg (95% interval 1.12 to 1.53)`."""
     if margin is None:
         return ""
-    digits = 2 if found.by_time else 1
-    if not found.by_time and study.score.most > 1:
+    digits = 2 if ranking.by_time else 1
+    if not ranking.by_time and ranking.score.most > 1:
         digits, text = 3, f", {margin.mean:.3g} below {other.label}"
-    elif not found.by_time:
+    elif not ranking.by_time:
         text = f", {margin.mean:.1f} points above {other.label}"
     elif margin.mean < 1:  # earlier by the mean of seconds, later by that of ratios
-        text, margin = (
-            f"; trial by trial {other.label} is {1 / margin.mean:.2f} times as fast",
-            _turned(margin),
-        )
-    elif other.arrived:
+        text = f"; trial by trial {other.label} is {1 / margin.mean:.2f} times as fast"
+        margin = _inverse(margin)
+    elif other.reached_target:
         text = f", {margin.mean:.2f} times as fast as {other.label}"
     else:
-        hits = int(sum(other.known("reached")))
-        text = f", at least {margin.mean:.2f} times as fast as {other.label}, which got there in "
+        hits = int(sum(other.numbers("reached")))
+        text = f", at least {margin.mean:.2f} times as fast as {other.label}, which reached it in "
         text += f"{hits} of {len(other.values)} trials"
     if margin.low is None or margin.high is None:
         return text
     return f"{text} (95% interval {margin.low:.{digits}f} to {margin.high:.{digits}f})"
 
 
-def _turned(margin: Estimate) -> Estimate:
-    """A ratio seen from the other side."""
+def _inverse(margin: Estimate) -> Estimate:
+    """Of a ratio."""
     ends = (margin.high, margin.low)
     low, high = (None if end is None else 1 / end if end else math.inf for end in ends)
     return margin._replace(mean=1 / margin.mean, low=low, high=high)
 
 
-def _accuracy(study: Study, found: Verdict) -> list[str]:
-    """Who is fast need not be good: said where another one surely ends higher."""
-    if not found.by_time or not found.rivals:
+def _final_score(subject: Subject, ranking: Ranking) -> list[str]:
+    """The fastest need not end best."""
+    if not ranking.by_time or not ranking.rivals:
         return []
-    score, name = study.score, study.score.measure("holdout")
-    top, next_best, *_ = sorted(found.order, key=lambda one: score.gain(0.0, one.value(name)))
-    other = next_best if top is found.best else found.best
-    ahead = points(study, *pairs(top, other, name))
-    usual = score.name == "accuracy"
-    if ahead is None or (ahead.low is not None and not sure(ahead, ratio=False)):
-        return [f"At the end none is surely {'more accurate' if usual else 'better'} than all others."]
-    if top is found.best:
+    score, name = ranking.score, ranking.score.measure("holdout")
+    top, second, *_ = sorted(ranking.order, key=lambda one: score.gain(0.0, one.value(name)))
+    other = second if top is ranking.best else ranking.best
+    margin = score_margin(score, *pairs(top, other, name))
+    if margin is None or (margin.low is not None and not is_sure(margin, ratio=False)):
+        better = "more accurate" if score.name == "accuracy" else "better"
+        return [f"At the end none is surely {better} than all others."]
+    if top is ranking.best:
         return [f"It also ends with the {'highest' if score.larger else 'lowest'} {score.title}."]
-    by = f"{ahead.mean:.1f} points higher" if score.most == 1 else f"{ahead.mean:.3g} lower"
+    by = f"{margin.mean:.1f} points higher" if score.most == 1 else f"{margin.mean:.3g} lower"
     return [f"If {score.title} at the end counts more: {top.label} ends {by}."]
 
 
-def _next(study: Study, found: Verdict) -> str:
-    trials = min(len(one.values) for one in study.found)
-    rounds = [one.value("least_rounds") for one in study.found] if study.target is not None else []
-    if study.idle:
-        who = listed([one.label for one in study.idle])
-        return f"Next: another --lr or --steps for {who}: who learned nothing is not beaten yet."
+def _next(subject: Subject, ranking: Ranking) -> str:
+    trials = min(len(one.values) for one in subject.methods)
+    rounds = [one.value("least_rounds") for one in subject.methods] if subject.target is not None else []
+    not_better = subject.not_better
+    if not_better:
+        searched = all(one.series.settings.get("searched") for one in not_better)
+        what = "more --rounds or --seconds" if searched else "another --lr or --steps"
+        who = _listed([one.label for one in not_better])
+        return f"Next: {what} for {who}: a method at the base rate is not beaten yet."
     if rounds and max(rounds) <= EASY:
-        harder = "higher" if study.score.larger else "lower"
-        return f"Next: a {harder} --target; all reach {study.goal} within {plural(EASY, 'round')}."
+        harder = "higher" if subject.score.larger else "lower"
+        return f"Next: a {harder} --target; all reach {subject.goal} within {_plural(EASY, 'round')}."
     if trials < FEW:
-        return f"Next: --trials 10; with {count(trials)} only large differences show."
-    if found.ties:
+        return f"Next: --trials 10; with {_count(trials)} only large differences show."
+    if ranking.ties:
         return "Next: more --trials, or take the one that is cheapest to run; here it hardly matters."
-    if study.target is not None and not found.by_time:
+    if subject.target is not None and not ranking.by_time:
         return "Next: more --seconds or an easier --target, so that times can be compared."
     return "Next: another --partition and --profile, to see whether it holds where you will use it."
+
+
+def _a(title: str) -> str:
+    return f"{'an' if title[0] in 'aeiouAR' else 'a'} {title}"
+
+
+def _count(number: int) -> str:
+    return WORDS[number] if number < len(WORDS) else str(number)
+
+
+def _plural(number: int, what: str) -> str:
+    return f"{_count(number)} {what}{'' if number == 1 else 's'}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

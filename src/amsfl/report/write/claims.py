@@ -1,139 +1,124 @@
-"""What agrees with the paper and what does not, in sentences made from the numbers alone."""
+"""Which of the paper's claims our numbers agree with, in sentences made from the numbers alone."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
-from amsfl.report.measure.measures import Measured
+from amsfl.report.measure.measures import MeasuredSeries
 from amsfl.report.measure.paper import PAPER, TARGET
-from amsfl.report.measure.stats import touch
-from amsfl.report.measure.subject import Study
+from amsfl.report.measure.stats import overlap
+from amsfl.report.measure.subject import Subject
+
+PROTOCOL = (
+    "The paper does not state its model, learning rate, split, client speeds or budget a round, and its two "
+    "tables disagree about the time of a round (0.58 s and 2.13 s for AMSFL). Ours is a different protocol, "
+    "stated below in full; its settings were chosen once on other seeds and nothing was tuned to match the "
+    "paper's numbers. So orders and ratios can be compared, levels and seconds cannot."
+)
+Methods = dict[str, MeasuredSeries]  # by key
 
 
-class Claim(NamedTuple):
-    holds: bool | None  # None: cannot be said from what is finished
+class PaperClaim(NamedTuple):
+    holds: bool | None  # None: the finished trials do not tell
     text: str
 
 
-def protocol(study: Study) -> str:
-    return (
-        "The paper does not state its model, learning rate, split, client speeds or budget a round, and its "
-        "two tables disagree about the time of a round (0.58 s and 2.13 s for AMSFL). Ours is a different "
-        "protocol, stated below in full; its settings were chosen once on other seeds and nothing was tuned "
-        "to match the paper's numbers. So orders and ratios can be compared, levels and seconds cannot."
-    )
-
-
-def claims(study: Study) -> list[Claim]:
-    """Each of the paper's statements held against our numbers; empty where the paper has no place."""
-    by_key = {one.series.key: one for one in study.found}
-    if not study.paper or "amsfl" not in by_key or len(by_key) < 2:
+def claims(subject: Subject) -> list[PaperClaim]:
+    """Each of the paper's claims beside our numbers; empty for other studies."""
+    methods = {one.series.key: one for one in subject.methods}
+    if not subject.paper or "amsfl" not in methods or len(methods) < 2:
         return []
-    ours = by_key["amsfl"]
-    checks: list[Callable[[Study, dict[str, Measured], Measured], Claim]] = [_accuracy, _round_time]
-    if study.target == TARGET:
-        checks += [_convergence, _rounds]
-    return [check(study, by_key, ours) for check in [*checks, _clients, _spread, _level]]
+    times = [_convergence(subject, methods), _rounds(methods)] if subject.target == TARGET else []
+    return [
+        _accuracy(methods),
+        _round_time(subject, methods),
+        *times,
+        _clients(subject, methods),
+        _spread(methods),
+        _level(subject, methods),
+    ]
 
 
-def _accuracy(study: Study, by_key: dict[str, Measured], ours: Measured) -> Claim:
-    rest = [one for one in by_key.values() if one is not ours]
-    best = max(rest, key=lambda one: one.value("accuracy_holdout"))
-    mine, other = ours.value("accuracy_holdout"), best.value("accuracy_holdout")
+def _ours_and_others(methods: Methods) -> tuple[MeasuredSeries, list[MeasuredSeries]]:
+    return methods["amsfl"], [one for key, one in methods.items() if key != "amsfl"]
+
+
+def _accuracy(methods: Methods) -> PaperClaim:
+    name, (ours, others) = "accuracy_holdout", _ours_and_others(methods)
+    best = max(others, key=lambda one: one.value(name))
+    close = overlap(ours.mean(name), best.mean(name))
     text = (
         f"AMSFL has the highest global accuracy (paper: {PAPER['amsfl'].accuracy:.4f}, next FedDyn "
-        f"{PAPER['feddyn'].accuracy:.4f}). Ours: AMSFL {mine:.4f}, best other {best.label} {other:.4f}"
-        f"{_unclear(ours, best, 'accuracy_holdout')}."
+        f"{PAPER['feddyn'].accuracy:.4f}). Ours: AMSFL {ours.value(name):.4f}, best other {best.label} "
+        f"{best.value(name):.4f}{'; their intervals overlap' if close else ''}."
     )
-    return Claim(None if _close(ours, best, "accuracy_holdout") else mine > other, text)
+    return PaperClaim(None if close else ours.value(name) > best.value(name), text)
 
 
-def _round_time(study: Study, by_key: dict[str, Measured], ours: Measured) -> Claim:
-    name = f"round_seconds_{study.clock}"
-    rest = [one for one in by_key.values() if one is not ours]
-    best = min(rest, key=lambda one: one.value(name))
+def _round_time(subject: Subject, methods: Methods) -> PaperClaim:
+    name, (ours, others) = f"round_seconds_{subject.clock}", _ours_and_others(methods)
+    best = min(others, key=lambda one: one.value(name))
     text = (
         f"AMSFL's rounds are the shortest (paper: 0.58 s, next FedDyn 0.83 s). Ours: AMSFL "
         f"{ours.value(name):.2f} s, shortest other {best.label} {best.value(name):.2f} s. A "
         "round's length follows from its steps, and those of the other methods are a setting."
     )
-    return Claim(ours.value(name) < best.value(name), text)
+    return PaperClaim(ours.value(name) < best.value(name), text)
 
 
-def _convergence(study: Study, by_key: dict[str, Measured], ours: Measured) -> Claim:
-    name = f"least_{study.clock}"
-    rest = [one for one in by_key.values() if one is not ours]
-    best = min(rest, key=lambda one: one.value(name))
-    mine, other = ours.value(name), best.value(name)
+def _convergence(subject: Subject, methods: Methods) -> PaperClaim:
+    name, (ours, others) = f"least_{subject.clock}", _ours_and_others(methods)
+    best = min(others, key=lambda one: one.value(name))
+    mine, other, close = ours.value(name), best.value(name), overlap(ours.mean(name), best.mean(name))
     text = (
         f"AMSFL is first to 89% (paper: 49.03 s, next FedAvg 54.56 s, 1.11 times as long). Ours: AMSFL "
         f"{mine:.1f} s, fastest other {best.label} {other:.1f} s, {other / mine:.2f} times as long"
-        f"{_unclear(ours, best, name)}."
+        f"{'; their intervals overlap' if close else ''}."
     )
-    return Claim(None if _close(ours, best, name) else mine < other, text)
+    return PaperClaim(None if close else mine < other, text)
 
 
-def _rounds(study: Study, by_key: dict[str, Measured], ours: Measured) -> Claim:
-    if "fedavg" not in by_key:
-        return Claim(
-            None, "AMSFL needs more rounds than FedAvg to 89% (paper: 23 and 13). FedAvg is not finished."
-        )
-    mine, other = ours.value("least_rounds"), by_key["fedavg"].value("least_rounds")
-    text = f"AMSFL needs more rounds than FedAvg to 89% (paper: 23 and 13). Ours: {mine:.1f} and {other:.1f}."
-    return Claim(mine > other, text)
+def _rounds(methods: Methods) -> PaperClaim:
+    text = "AMSFL needs more rounds than FedAvg to 89% (paper: 23 and 13)."
+    if "fedavg" not in methods:
+        return PaperClaim(None, f"{text} FedAvg is not finished.")
+    mine, other = methods["amsfl"].value("least_rounds"), methods["fedavg"].value("least_rounds")
+    return PaperClaim(mine > other, f"{text} Ours: {mine:.1f} and {other:.1f}.")
 
 
-def _clients(study: Study, by_key: dict[str, Measured], ours: Measured) -> Claim:
+def _clients(subject: Subject, methods: Methods) -> PaperClaim:
     below = total = 0
-    for one in by_key.values():
-        whole = one.value("accuracy_holdout")
-        scores = [one.mean(f"accuracy_holdout_c{i}") for i in range(1, study.clients + 1)]
-        below += sum(score.mean < whole for score in scores if score)
+    for one in methods.values():
+        scores = [one.mean(f"accuracy_holdout_c{i}") for i in range(1, subject.clients + 1)]
+        below += sum(score.mean < one.value("accuracy_holdout") for score in scores if score)
         total += sum(score is not None for score in scores)
+    text = "Clients' own models score below the global one"
     if not total:
-        return Claim(None, "A client's own model scores below the global one. No trial has clients' scores.")
-    text = (
-        "Clients' own models score below the global one (paper: 34 of 35; FedCSDA's second is the "
-        f"exception). Ours: {below} of {total} means."
-    )
-    return Claim(below > total / 2, text)
+        return PaperClaim(None, f"{text}. No trial has clients' scores.")
+    text += f" (paper: 34 of 35; FedCSDA's second is the exception). Ours: {below} of {total} means."
+    return PaperClaim(below > total / 2, text)
 
 
-def _spread(study: Study, by_key: dict[str, Measured], ours: Measured) -> Claim:
-    whole = {key: one for key, one in by_key.items() if not one.series.diverged}
-    spreads = {key: found.sd for key, one in whole.items() if (found := one.mean("accuracy_holdout"))}
-    known = {key: sd for key, sd in spreads.items() if sd is not None}
-    if "amsfl" not in known or len(known) < 2:
-        return Claim(
-            None, "AMSFL varies least over trials (paper: a figure without numbers). Too few trials."
-        )
-    least = min(known, key=lambda key: known[key])
-    text = (
-        f"AMSFL varies least over trials (paper: a figure without numbers). Ours: standard deviation of "
-        f"accuracy {known['amsfl']:.4f}; least {by_key[least].label}, {known[least]:.4f}."
-    )
-    return Claim(least == "amsfl", text)
+def _spread(methods: Methods) -> PaperClaim:
+    means = {key: one.mean("accuracy_holdout") for key, one in methods.items() if not one.series.diverged}
+    sds = {key: mean.sd for key, mean in means.items() if mean and mean.sd is not None}
+    text = "AMSFL varies least over trials (paper: a figure without numbers)."
+    if "amsfl" not in sds or len(sds) < 2:
+        return PaperClaim(None, f"{text} Too few trials.")
+    least = min(sds, key=lambda key: sds[key])
+    text += f" Ours: standard deviation of accuracy {sds['amsfl']:.4f}; least {methods[least].label}, "
+    return PaperClaim(least == "amsfl", f"{text}{sds[least]:.4f}.")
 
 
-def _level(study: Study, by_key: dict[str, Measured], ours: Measured) -> Claim:
-    means = [one.value("accuracy_holdout") for one in by_key.values()]
-    printed = [PAPER[key].accuracy for key in by_key if key in PAPER]
+def _level(subject: Subject, methods: Methods) -> PaperClaim:
+    means = [one.value("accuracy_holdout") for one in methods.values()]
+    printed = [PAPER[key].accuracy for key in methods if key in PAPER]
     text = (
         f"Global accuracies lie between {min(printed):.3f} and {max(printed):.3f} in the paper and between "
         f"{min(means):.3f} and {max(means):.3f} on our hold-out"
     )
-    if study.has_test:
-        tests = [one.value("accuracy_test") for one in by_key.values()]
+    if subject.has_test:
+        tests = [one.value("accuracy_test") for one in methods.values()]
         text += (
-            f"; on {study.test}, which holds attacks that training never shows and which the paper does not "
+            f"; on {subject.test}, which has attacks that training never shows and which the paper does not "
             f"report, between {min(tests):.3f} and {max(tests):.3f}"
         )
-    overlap = min(means) <= max(printed) and min(printed) <= max(means)
-    return Claim(overlap, text + ".")
-
-
-def _close(ours: Measured, other: Measured, name: str) -> bool:
-    return touch(ours.mean(name), other.mean(name))
-
-
-def _unclear(ours: Measured, other: Measured, name: str) -> str:
-    return "; their intervals touch" if _close(ours, other, name) else ""
+    return PaperClaim(min(means) <= max(printed) and min(printed) <= max(means), text + ".")

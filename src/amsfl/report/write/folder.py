@@ -6,19 +6,18 @@ from pathlib import Path
 import tomli_w
 
 from amsfl.record import dumps, publish
-from amsfl.report.draw import figures
+from amsfl.report.draw.figures import figures
 from amsfl.report.measure.describe import describe
-from amsfl.report.measure.read import Source, read
+from amsfl.report.measure.read import ReportSource, read
 from amsfl.report.measure.stats import Estimate
-from amsfl.report.measure.subject import Study
+from amsfl.report.measure.subject import Subject
 from amsfl.report.measure.text import block, shown
-from amsfl.report.tabulate.contents import brief, tables
-from amsfl.report.tabulate.csvs import to_csv
-from amsfl.report.tabulate.latex import to_latex
-from amsfl.report.tabulate.markdown import to_markdown
-from amsfl.report.tabulate.table import Table, Value
-from amsfl.report.write import claims, page
+from amsfl.report.tabulate.contents import shared_notes, tables
+from amsfl.report.tabulate.formats import to_csv, to_latex, to_markdown
+from amsfl.report.tabulate.table import ReportTable, Value
 from amsfl.report.write.advice import advice, scope
+from amsfl.report.write.claims import claims
+from amsfl.report.write.page import page
 
 SUMMARY, PAGE = "summary.json", "report.html"
 
@@ -39,52 +38,51 @@ def write(folders: list[Path], out: Path, target: float | None = None, score: st
     return out / PAGE
 
 
-def compose(sources: list[Source], target: float | None = None, score: str | None = None) -> dict[str, bytes]:
+def compose(
+    sources: list[ReportSource], target: float | None = None, score: str | None = None
+) -> dict[str, bytes]:
     """Every file of the report by its name; reads and writes nothing."""
-    study = describe(sources, target, score)
-    made = tables(study)
-    pictures = figures.figures(study, brief(study))
+    subject = describe(sources, target, score)
+    made, pictures = tables(subject), figures(subject, shared_notes(subject))
     files: dict[str, bytes] = {}
     for table in made:
-        files[f"{table.name}.csv"] = to_csv(table).encode()
-        files[f"{table.name}.md"] = to_markdown(table).encode()
-        files[f"{table.name}.tex"] = to_latex(table).encode()
+        for suffix, convert in (("csv", to_csv), ("md", to_markdown), ("tex", to_latex)):
+            files[f"{table.name}.{suffix}"] = convert(table).encode()
     for picture in pictures:
         files[f"{picture.name}.svg"], files[f"{picture.name}.png"] = picture.alone.encode(), picture.png
-    files[SUMMARY] = dumps(summary(study, made), indent=1).encode()
-    files[PAGE] = page.page(study, made, pictures, _settings(sources), _progress(sources)).encode()
+    files[SUMMARY] = dumps(summary(subject, made), indent=1).encode()
+    settings = block("\n".join(f"# {shown(s.folder)}\n{tomli_w.dumps(s.settings)}" for s in sources))
+    files[PAGE] = page(subject, made, pictures, settings, _progress(sources)).encode()
     return files
 
 
-def _settings(sources: list[Source]) -> str:
-    return block("\n".join(f"# {shown(s.folder)}\n{tomli_w.dumps(s.settings)}" for s in sources))
-
-
-def _progress(sources: list[Source]) -> str:
+def _progress(sources: list[ReportSource]) -> str:
     done = sum(len(series.trials) for source in sources for series in source.series)
-    all_of_it = sum(source.planned * len(source.series) for source in sources)
-    if done >= all_of_it:
+    planned = sum(source.planned * len(source.series) for source in sources)
+    if done >= planned:
         return ""
-    return f"Not finished: {done} of {all_of_it} trials are on record, and this report is made from those."
+    return f"Not finished: {done} of {planned} trials are on record, and this report is made from those."
 
 
-def summary(study: Study, made: Sequence[Table]) -> dict[str, object]:
-    """Everything that the report says, for programs."""
-    names = sorted({name for one in study.found for row in one.values for name in row})
+def summary(subject: Subject, made: Sequence[ReportTable]) -> dict[str, object]:
+    """Everything in the report, for programs."""
+    names = sorted({name for one in subject.methods for row in one.values for name in row})
+    tests = next((table.rows for table in made if table.name == "tests"), [])
     return {
-        "title": study.title,
-        "data": study.data,
-        "synthetic": study.synthetic,
-        "notes": [*filter(None, [study.banner]), *study.notes],
-        "differences": study.unlike,
-        "score": study.score.name,
-        "base_rate": study.base,
-        "clock": study.clock,
-        "seconds": study.seconds,
-        "target": study.target,
-        "reference": study.reference.series.key,
-        "overview": f"{scope(study)} {advice(study)}",
-        "claims": [claim._asdict() for claim in claims.claims(study)],
+        "title": subject.title,
+        "data": subject.data,
+        "synthetic": subject.synthetic,
+        "notes": [*filter(None, [subject.banner]), *subject.notes],
+        "differences": subject.differences,
+        "score": subject.score.name,
+        "judged_by": subject.fitting_score.name,
+        "base_rate": subject.base,
+        "clock": subject.clock,
+        "seconds": subject.seconds,
+        "target": subject.target,
+        "reference": subject.reference.series.key,
+        "overview": f"{scope(subject)} {advice(subject)}",
+        "claims": [claim._asdict() for claim in claims(subject)],
         "methods": {
             one.series.key: {
                 "label": one.label,
@@ -93,14 +91,9 @@ def summary(study: Study, made: Sequence[Table]) -> dict[str, object]:
                 "seeds": [trial.seed for trial in one.series.trials],
                 "measures": {name: _plain(one.mean(name)) for name in names},
             }
-            for one in study.found
+            for one in subject.methods
         },
-        "tests": [
-            {key: _plain(value) for key, value in row.values.items()}
-            for table in made
-            if table.name == "tests"
-            for row in table.rows
-        ],
+        "tests": [{key: _plain(value) for key, value in row.values.items()} for row in tests],
     }
 
 

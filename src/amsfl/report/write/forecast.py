@@ -1,47 +1,42 @@
-"""forecast.html: which way to run a federation, in one file that can be mailed to whoever decides."""
+"""forecast.html: which way to run a federation, in one file."""
 
-import base64
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from amsfl.core.version import VERSION
 from amsfl.record import write_atomically
-from amsfl.report.draw.forecast import Way, picture
+from amsfl.report.draw.forecast import ForecastBar, picture
 from amsfl.report.write import html
 
 
-def write(
-    folder: Path,
-    title: str,
-    advice: str,
-    scope: str,
-    ways: Sequence[Way],
-    goal: str,
-    head: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    notes: Sequence[str],
-    banners: Sequence[str] = (),
-) -> list[Path]:
+class ForecastPage(NamedTuple):
+    title: str
+    advice: str
+    scope: str
+    bars: Sequence[ForecastBar]
+    goal: str
+    head: Sequence[str]  # of the table
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str]
+    banners: Sequence[str] = ()
+
+
+def write(folder: Path, content: ForecastPage) -> list[Path]:
     """The page, and its picture by itself; their paths."""
-    drawn = picture(ways, goal) if any(way.seconds is not None for way in ways) else None
-    page = html.page(
+    bars = [bar for bar in content.bars if bar.seconds is not None]
+    drawn = picture(bars, content.goal) if bars else None
+    text = html.page(
         "forecast.html",
         ["page.css"],
         [],
-        title=title,
-        banners=list(banners),
-        advice=advice,
-        scope=scope,
-        picture=drawn._asdict() if drawn else None,
-        data=base64.b64encode(drawn.svg.encode()).decode() if drawn else "",
-        head=list(head),
-        rows=[list(row) for row in rows],
-        notes=list(notes),
+        picture=html.figure(drawn) if drawn else None,
         version=VERSION,
+        **content._asdict(),
     ).text
-    files = {"forecast.html": page.encode()}
+    files = {"forecast.html": text.encode()}
     files |= {"forecast.svg": drawn.alone.encode(), "forecast.png": drawn.png} if drawn else {}
     folder.mkdir(parents=True, exist_ok=True)
-    for name, content in files.items():
-        write_atomically(folder / name, content)
+    for name, data in files.items():
+        write_atomically(folder / name, data)
     return [folder / name for name in files]

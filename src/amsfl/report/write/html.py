@@ -1,4 +1,4 @@
-"""Pages with everything in them: our own style and script, and a policy that lets nothing else run."""
+"""HTML pages with everything in them: our own style and script, and a policy that lets nothing else run."""
 
 import base64
 from collections.abc import Sequence
@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-PLACES = (Path(__file__).parent, Path(__file__).parent.parent / "live")
+from amsfl.report.draw.drawing import Picture
+
+FOLDERS = (Path(__file__).parent, Path(__file__).parent.parent / "live")
 
 
 class Page(NamedTuple):
@@ -17,28 +19,34 @@ class Page(NamedTuple):
     policy: str  # Content-Security-Policy: our own style and script by their hashes
 
 
-def page(name: str, styles: Sequence[str], scripts: Sequence[str], asks: bool = False, **values: Any) -> Page:
-    """The template of that name; only one that `asks` may talk to its server.
+def page(
+    template: str, styles: Sequence[str], scripts: Sequence[str], connects: bool = False, **values: Any
+) -> Page:
+    """Fill a template; only a page that `connects` may talk to its server.
 
-    It escapes all values; marked as safe are our own files and nothing else.
+    All values are escaped; only our own files are marked as safe.
     """
-    style, script = _ours(styles), _ours(scripts)
-    policy = _policy(style, script) + ("; connect-src 'self'" if asks else "")
-    places = Environment(loader=FileSystemLoader(PLACES), autoescape=True, undefined=StrictUndefined)
-    text = places.get_template(name).render(policy=policy, style=style, script=script, **values)
+    style, script = _own_files(styles), _own_files(scripts)
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{_hash(script)}'; style-src 'sha256-{_hash(style)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    policy += "; connect-src 'self'" if connects else ""
+    templates = Environment(loader=FileSystemLoader(FOLDERS), autoescape=True, undefined=StrictUndefined)
+    text = templates.get_template(template).render(policy=policy, style=style, script=script, **values)
     return Page(text, policy)
 
 
-def _ours(names: Sequence[str]) -> Markup:
-    paths = [next(place / name for place in PLACES if (place / name).exists()) for name in names]
+def figure(picture: Picture) -> dict[str, str]:
+    """A picture for a template. As an image, not inline: every SVG keeps its ids to itself."""
+    data = base64.b64encode(picture.svg.encode()).decode()
+    return {"name": picture.name, "title": picture.title, "caption": picture.caption, "data": data}
+
+
+def _own_files(names: Sequence[str]) -> Markup:
+    paths = [next(folder / name for folder in FOLDERS if (folder / name).exists()) for name in names]
     return Markup("\n".join(path.read_text(encoding="utf-8") for path in paths))
 
 
-def _policy(style: str, script: str) -> str:
-    style_hash, script_hash = (
-        base64.b64encode(sha256(text.encode()).digest()).decode() for text in (style, script)
-    )
-    return (
-        f"default-src 'none'; script-src 'sha256-{script_hash}'; style-src 'sha256-{style_hash}'; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
+def _hash(text: str) -> str:
+    return base64.b64encode(sha256(text.encode()).digest()).decode()

@@ -1,106 +1,97 @@
-"""The data of the interactive curves: what page.js draws, as plain JSON."""
+"""The data of the interactive curves, as JSON for chart.js."""
 
 from typing import TypedDict
 
 from amsfl.report.draw.drawing import look
 from amsfl.report.measure import curves
-from amsfl.report.measure.subject import Study
+from amsfl.report.measure.measures import MeasuredSeries
+from amsfl.report.measure.subject import Subject
 
 
-class Line(TypedDict):
+class CurvePoints(TypedDict):
     x: list[float]
     mean: list[float]
     low: list[float]
     high: list[float]
 
 
-class Shown(TypedDict):
+class CurveSeries(TypedDict):
     label: str
     trials: int
     reference: bool
     colour: str
     marker: str  # an SVG path
     dash: list[float]
-    curves: dict[str, dict[str, Line]]  # by split, then by axis
+    curves: dict[str, dict[str, CurvePoints]]  # by split, then by axis
 
 
-class Axis(TypedDict):
+class CurveAxis(TypedDict):
     key: str
     name: str  # to choose it by
     title: str  # below it
     unit: str
 
 
-class Split(TypedDict):
+class CurveSplit(TypedDict):
     key: str
     name: str
     target: float | None
     base: float | None
-    least: float  # where the picture may begin
-    most: float | None  # what the score cannot be above; None: it has no upper end
+    least: float  # lower end of the axis, at least
+    most: float | None  # upper end of the score; None: it has none
 
 
-class Curves(TypedDict):
-    axes: list[Axis]
-    splits: list[Split]
-    series: list[Shown]
+class CurveData(TypedDict):
+    axes: list[CurveAxis]
+    splits: list[CurveSplit]
+    series: list[CurveSeries]
 
 
-def data(study: Study) -> Curves:
-    axes: dict[str, Axis] = {
-        "seconds": {
-            "key": "seconds",
-            "name": "virtual time",
-            "title": f"virtual seconds ({study.clock} clock)",
-            "unit": "s",
-        },
-        "rounds": {"key": "rounds", "name": "rounds", "title": "rounds", "unit": "rounds"},
-        "megabytes": {
-            "key": "megabytes",
-            "name": "bytes",
-            "title": "megabytes sent, both ways, all clients",
-            "unit": "MB",
-        },
-        "joules": {"key": "joules", "name": "energy", "title": "joules of all clients", "unit": "J"},
+def data(subject: Subject) -> CurveData:
+    seconds = f"virtual seconds ({subject.clock} clock)"
+    axes: dict[str, CurveAxis] = {
+        "seconds": CurveAxis(key="seconds", name="virtual time", title=seconds, unit="s"),
+        "rounds": CurveAxis(key="rounds", name="rounds", title="rounds", unit="rounds"),
+        "megabytes": CurveAxis(
+            key="megabytes", name="bytes", title="megabytes sent, both ways, all clients", unit="MB"
+        ),
+        "joules": CurveAxis(key="joules", name="energy", title="joules of all clients", unit="J"),
     }
-    shared = curves.shared_axes([one.series for one in study.found], study.clock)
+    shared = curves.shared_axes([one.series for one in subject.methods], subject.clock)
     return {
         "axes": [axes[axis] for axis in shared],
         "splits": [
             {
                 "key": split,
                 "name": title,
-                "target": study.target if split == "holdout" else None,
-                "base": study.base.get(split),
-                "least": study.score.least,
-                "most": study.score.most if study.score.most == 1 else None,
+                "target": subject.target if split == "holdout" else None,
+                "base": subject.base.get(split),
+                "least": subject.score.least,
+                "most": subject.score.most if subject.score.most == 1 else None,
             }
-            for split, title in study.splits
+            for split, title in subject.splits
         ],
         "series": [
             {
                 "label": one.label,
                 "trials": len(one.values),
-                "reference": one is study.reference,
+                "reference": one is subject.reference,
                 "colour": look(one).colour,
                 "marker": look(one).marker.path,
                 "dash": list(look(one).dash),
-                "curves": {
-                    split: {
-                        axis: _line(found)
-                        for axis in shared
-                        if (found := curves.curve(one.series, study.score, split, axis, study.clock))
-                        is not None
-                    }
-                    for split, _ in study.splits
-                },
+                "curves": {split: _curves(subject, one, split, shared) for split, _ in subject.splits},
             }
-            for one in study.found
+            for one in subject.methods
         ],
     }
 
 
-def _line(found: curves.Curve) -> Line:
-    """With digits enough to print what the tables print."""
-    x, mean, low, high = ([float(f"{value:.7g}") for value in part] for part in found)
-    return {"x": x, "mean": mean, "low": low, "high": high}
+def _curves(subject: Subject, one: MeasuredSeries, split: str, axes: list[str]) -> dict[str, CurvePoints]:
+    """By axis, with as many digits as the tables print."""
+    points: dict[str, CurvePoints] = {}
+    for axis in axes:
+        curve = curves.curve(one.series, subject.score, split, axis, subject.clock)
+        if curve is not None:
+            x, mean, low, high = ([float(f"{value:.7g}") for value in part] for part in curve)
+            points[axis] = {"x": x, "mean": mean, "low": low, "high": high}
+    return points
