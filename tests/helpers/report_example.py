@@ -71,7 +71,7 @@ def source(*entries, folder="study", title="A study", data=None, clients=None, *
         "synthetic": False,
         "note": "",
         "classes": ["one", "two"],
-        "eval_rows": {"holdout": 9},
+        "eval_rows": {"holdout": 900},
     }
     whole = {
         "data": about | (data or {}),

@@ -58,14 +58,14 @@ def test_one_trial_is_a_hint():
 
 def test_one_method_is_compared_with_nobody():
     study = describe([source(entry("only", FAST), data={"base_rate": {"holdout": 0.4}})], 0.9)
-    assert "nothing to be held against" in advice(study) and "0.400" in advice(study)
+    assert "amsfl compare" in advice(study) and "0.400" in advice(study)
 
 
 def test_who_did_not_always_arrive_is_behind_who_did():
     luck = series("luck", [trial([0.95], 0), *(trial([0.1] * 4, seed) for seed in range(1, 5))])
     study = describe([source(luck, entry("sure", FAST))], 0.9)
     assert study.methods[0].value("least_sum") > 6 and rank(study).best.label == "sure"
-    assert "which got there in 1 of 5 trials" in advice(study)
+    assert "which reached it in 1 of 5 trials" in advice(study)
 
 
 def test_a_target_out_of_reach_is_decided_by_accuracy():
@@ -94,25 +94,71 @@ def test_the_base_rate_stands_in_the_table_and_wins_nothing():
     assert rows[-1]["method"] == "Commonest class" and rows[-1]["acc_global"] == "0.9310"
 
 
-def test_who_learned_nothing_is_no_rival():
+def test_a_method_at_the_base_rate_is_no_rival():
     """93 of 100 rows are of one class: 0.93 is nothing, and no speed-up over it means anything."""
     data = {"base_rate": {"holdout": 0.93}}
     good = entry("good", [0.93, 0.96, 0.98])
     study = describe([source(good, entry("idle", [0.93] * 3), data=data)], 0.95)
     assert [one.label for one in study.not_better] == ["idle"]
-    assert any(note.startswith("Learned nothing: idle ends at 0.928") for note in study.notes)
+    assert any(note.startswith("Not better than the base rate: idle ends at 0.928") for note in study.notes)
     text = advice(study)
-    assert "good is the only one that learned something" in text and "times as fast" not in text
+    assert "good is the only one better than the base rate" in text and "times as fast" not in text
     assert "not beaten yet" in text
     none = describe([source(entry("idle", [0.93] * 3), entry("too", [0.9] * 3), data=data)], 0.95)
-    assert advice(none).startswith("No method learned anything here")
+    assert advice(none).startswith("No method is better than always predicting the commonest class")
+    assert "--class-weights balanced" in advice(none) and "--lr" in advice(none)
+
+
+def ranked(key, accuracy, auc, **settings):
+    """Trials that end at that accuracy and AUC; 930 of 1,000 rows are of one class."""
+    details = {"splits": {"holdout": {"confusion": [[930, 0], [70, 0]], "auc": [auc] * 2, "macro_auc": auc}}}
+    details["splits"]["holdout"]["ece"] = 0.0
+    trials = [trial([0.5, accuracy, accuracy], seed) for seed in range(2)]
+    ended = [one._replace(summary=one.summary._replace(details=details)) for one in trials]
+    return series(key, ended, **settings)
+
+
+UNEVEN = {"base_rate": {"holdout": 0.93}, "eval_rows": {"holdout": 1000}}
+
+
+def test_uneven_classes_are_judged_by_auc():
+    """An accuracy at the base rate beside an AUC of 0.754: the methods learned something."""
+    subject = describe([source(ranked("a", 0.93, 0.754), ranked("b", 0.93, 0.7), data=UNEVEN)])
+    assert subject.fitting_score.name == "auc" and not subject.not_better
+    text = advice(subject)
+    assert "Use a" in text and "AUC of 0.754" in text and "No method" not in text
+    note = next(note for note in subject.notes if note.startswith("Judged by AUC"))
+    assert "93% of the rows" in note and "--score auc" in note and "--class-weights" in note
+    chosen = describe([source(ranked("a", 0.93, 0.754, score="accuracy"), data=UNEVEN)])
+    assert chosen.fitting_score.name == "accuracy" and len(chosen.not_better) == 1
+
+
+def test_an_auc_within_chance_is_not_better():
+    """70 of 1,000 rows: the AUC of random outputs has a standard deviation of 0.036."""
+    subject = describe([source(ranked("a", 0.93, 0.56), ranked("b", 0.93, 0.62), data=UNEVEN)])
+    assert [one.label for one in subject.not_better] == ["a"]
+
+
+def test_searched_learning_rates_are_not_advised_again():
+    search = {"searched": {"level": "quick", "found": {"lr": 0.1}, "tried": [{"lr": 0.1}]}}
+    both = [ranked("a", 0.93, 0.5, **search), ranked("b", 0.93, 0.51, **search)]
+    text = advice(describe([source(*both, data=UNEVEN)]))
+    assert text.startswith("No method is better") and "--lr" not in text and "more --rounds" in text
+
+
+def test_few_rows_leave_a_wide_margin():
+    """At a base rate of 0.5 on 25 rows chance reaches 0.5 + 1.96 * 0.1."""
+    for score, better in ((0.69, False), (0.7, True)):
+        entry_ = series("a", [trial([0.2, score])])
+        data = {"base_rate": {"holdout": 0.5}, "eval_rows": {"holdout": 25}}
+        assert bool(describe([source(entry_, data=data)]).not_better) is not better
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
         ({"data": {"name": "nslkdd"}}, "data: digits; nslkdd"),
-        ({"data": {"eval_rows": {"holdout": 10}}}, "rows judged on: holdout 9; holdout 10"),
+        ({"data": {"eval_rows": {"holdout": 10}}}, "rows judged on: holdout 900; holdout 10"),
         ({"run": {"partition": "dirichlet:0.1"}}, "partition: iid; dirichlet:0.1"),
         ({"settings": {"target": 0.8}}, "target: 0.9; 0.8"),
         ({"settings": {"profile": "wild"}}, "client speeds: mild; wild"),
@@ -154,7 +200,7 @@ def test_another_model_is_said_and_compared():
     study = describe(
         [source(entry("a", FAST, model="mlp")), source(entry("b", SLOW, model="cnn"), folder="b")]
     )
-    assert study.differences == [] and "Not everything is the same for all: model: mlp; cnn." in study.notes
+    assert study.differences == [] and "Settings that differ: model: mlp; cnn." in study.notes
 
 
 def real(metrics):
@@ -179,7 +225,7 @@ def test_a_record_without_accuracy_says_so():
 
 def test_names_for_one_thing_are_pointed_out():
     study = describe([source(entry("a", FAST), entry("b", FAST), entry("c", SLOW))])
-    said = "come to the same here, round by round: no two of their scores are more than 0.005 apart."
+    said = "have the same results here: in no round are their scores more than 0.005 apart."
     assert [note for note in study.notes if "the same" in note] == [f"a and b {said}"]
     three = describe([source(entry("a", FAST), entry("b", FAST), entry("c", SLOW), entry("d", FAST))])
     assert [note for note in three.notes if "the same" in note] == [f"a, b and d {said}"]

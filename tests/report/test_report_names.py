@@ -16,7 +16,7 @@ from study_example import app
 from typer.testing import CliRunner
 
 from amsfl.report.measure.text import distinct, short, shown
-from amsfl.report.tabulate import latex, markdown
+from amsfl.report.tabulate.formats import LATEX, escape_latex, to_markdown
 from amsfl.report.tabulate.table import ReportTable, TableColumn, TableRow
 from amsfl.report.write.folder import compose
 
@@ -78,7 +78,7 @@ def _table(name):
 def test_markdown_cells_read_back_as_they_were(name):
     """Through a parser of others: CommonMark with tables and strikethrough."""
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-    words = Words(parser.render(markdown.to_markdown(_table(name))))
+    words = Words(parser.render(to_markdown(_table(name))))
     assert words.cells == [name, "value", name, "0.50"]
     assert words.rest.split() == (f"{name} {name}").split()
 
@@ -86,11 +86,11 @@ def test_markdown_cells_read_back_as_they_were(name):
 @given(st.text(st.characters(max_codepoint=0x17F), min_size=1).map(shown))
 @example(r"\input{/etc/passwd} $\frac$ ^^5c --- %")
 def test_latex_has_no_command_that_is_not_ours(name):
-    text = latex.escape(name)
-    ours = sorted({value for value in latex.SPECIAL.values()} | {"-{}"}, key=len, reverse=True)
+    text = escape_latex(name)
+    ours = sorted({value for value in LATEX.values()} | {"-{}"}, key=len, reverse=True)
     left = re.sub("|".join(re.escape(value) for value in ours), "", text)
     assert not set(left) & set('\\&%$#_{}~^"`[]<>|')
-    back = {value: letter for letter, value in latex.SPECIAL.items()} | {"-{}": "-"}
+    back = {value: letter for letter, value in LATEX.items()} | {"-{}": "-"}
     whole = re.sub("|".join(re.escape(value) for value in ours), lambda found: back[found.group()], text)
     assert whole == name
 

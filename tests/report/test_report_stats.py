@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from report_example import series, trial
+from report_example import series, source, trial
 from scipy import stats as scipy_stats
 
 from amsfl.core.scores import recorded
 from amsfl.report.measure import clients, curves, stats
 from amsfl.report.measure.measures import MeasuredSeries, first_hit, measure, measures, pairs
-from amsfl.report.tabulate.table import TableColumn, TableRow, parts
+from amsfl.report.tabulate.table import TableColumn, TableRow, cell_text
+from amsfl.report.write.folder import compose
 
 ACCURACY = recorded("accuracy")
 NUMBERS = st.lists(st.floats(-100, 100), min_size=2, max_size=30)
@@ -100,7 +101,7 @@ def test_a_target_not_reached_counts_as_the_time_it_ran():
 
 
 def test_a_diverged_trial_counts_as_all_the_time_it_was_given():
-    found = measures(trial([0.1, 0.5], status="diverged"), ACCURACY, 0.9, given=100)
+    found = measures(trial([0.1, 0.5], status="diverged"), ACCURACY, 0.9, seconds=100)
     assert found["least_sum"] == 100 and found["least_makespan"] == 25
 
 
@@ -157,5 +158,19 @@ def test_steps_are_means_over_trials_by_client_and_round():
 
 def test_a_small_p_is_not_printed_as_zero():
     column = TableColumn("speedup_p", "p", 4)
-    assert parts(TableRow({"method": "a", "speedup_p": 3e-9}, None), column) == ("< 0.0001", "")
-    assert parts(TableRow({"method": "a", "speedup_p": 0.0123}, None), column) == ("0.0123", "")
+    assert cell_text(TableRow({"method": "a", "speedup_p": 3e-9}, None), column) == ("< 0.0001", "")
+    assert cell_text(TableRow({"method": "a", "speedup_p": 0.0123}, None), column) == ("0.0123", "")
+
+
+def test_the_last_round_is_part_of_the_drift():
+    """Readings at the horizon belong to the last span; a single round fills it."""
+    one = series("a", [trial([0.5, 0.6])])  # rounds end after 2 and 4 seconds, drift 1/2 and 3/2
+    ratios = clients.drift(one, "sum", np.array([0.0, 2.0, 4.0]))
+    np.testing.assert_allclose(ratios, [[0.5, 0.5], [1.5, 1.5]])
+    single = series("a", [trial([0.5])])
+    ratios = clients.drift(single, "sum", np.array([0.0, 1.0, 2.0]))
+    np.testing.assert_allclose(ratios, [[np.nan, 0.5], [np.nan, 1.5]])
+
+
+def test_one_round_has_a_report():
+    assert b"<svg" in compose([source(series("a", [trial([0.5])]))])["drift.svg"]

@@ -138,7 +138,7 @@ def test_lines_that_took_the_place_of_others_are_read_again(tmp_path):
 def test_a_study_shows_trials_that_are_under_way(tmp_path):
     settings = {"title": "small", "trials": 3, "clients": {"names": ["a", HOSTILE]}}
     made = record_small.study_manifest(**settings)
-    lock = record.folder.opened(tmp_path)
+    lock = record.folder.lock_folder(tmp_path)
     with record.study.create(tmp_path, made, None, lock) as home:
         follower = Follower(tmp_path)
         for number in range(1, 4):
@@ -162,19 +162,43 @@ def test_nobody_elses_files_and_nobody_elses_names(tmp_path):
     (tmp_path / "secret").write_text("not for you")
     record_small.run(tmp_path / "run")
     with served(tmp_path / "run") as server:
-        status, page, headers = ask(server, "/")
+        home = f"/{server.token}/"
+        status, page, headers = ask(server, home)
         assert status == 200 and "default-src 'none'" in headers["Content-Security-Policy"]
         assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
-        assert len(json.loads(ask(server, "/news")[1])["events"]) == 6
-        for path in ("/../secret", "/%2e%2e/secret", "//etc/passwd", "/news/../../secret", "/record.json"):
-            status, body, _ = ask(server, path)
+        assert len(json.loads(ask(server, f"{home}news")[1])["events"]) == 6
+        for path in ("../secret", "%2e%2e/secret", "/etc/passwd", "news/../../secret", "record.json"):
+            status, body, _ = ask(server, home + path)
             assert status == 404 and "not for you" not in body
         for host in ("evil.example", f"evil.example:{server.port}", "127.0.0.1", f"127.0.0.1:{server.port}1"):
-            assert ask(server, "/news", host)[0] == 403
-        assert ask(server, "/news", f"localhost:{server.port}")[0] == 200
+            assert ask(server, f"{home}news", host)[0] == 403
+        assert ask(server, f"{home}news", f"localhost:{server.port}")[0] == 200
         for method in ("POST", "PUT", "DELETE", "OPTIONS"):
-            assert ask(server, "/news", method=method)[0] == 501
+            assert ask(server, f"{home}news", method=method)[0] == 501
         assert server.server_address[0] == "127.0.0.1"
+
+
+def test_other_users_of_the_machine_need_the_token(tmp_path):
+    record_small.run(tmp_path / "run")
+    with served(tmp_path / "run") as server, served(tmp_path / "run") as other:
+        assert server.token != other.token and server.token in server.address
+        for path in (
+            "/",
+            "/news",
+            "/wrong/",
+            "/wrong/news",
+            f"/{server.token[:-1]}/",
+            f"/{other.token}/news",
+        ):
+            status, body, _ = ask(server, path)
+            assert status == 403 and "amsfl watch" in body and "accuracy" not in body
+
+
+def test_an_address_that_cannot_be_read_gets_a_sentence(tmp_path, capsys):
+    with served(tmp_path) as server:
+        status, body, _ = ask(server, "http://[::1")
+        assert status == 400 and "cannot be read" in body
+    assert capsys.readouterr().err == ""
 
 
 def test_a_link_that_leads_out_is_not_followed(tmp_path):

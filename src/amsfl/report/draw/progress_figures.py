@@ -121,9 +121,10 @@ def energy(subject: Subject) -> DrawnFigure | None:
     for one in subject.methods:
         its = look(one)
         for row in one.values:
-            if row[x] is not None and row[y] is not None:
-                sign = "o" if row.get("reached") else ">"
-                axes.plot(row[x], row[y], sign, ms=4, color=its.colour, alpha=0.6, mew=0)
+            seconds, joules = row[x], row[y]
+            if seconds is not None and joules is not None:
+                sign = "o" if row["reached"] else ">"
+                axes.plot(seconds, joules, sign, ms=4, color=its.colour, alpha=0.6, mew=0)
         mean = (one.value(x), one.value(y))
         handles += axes.plot(*mean, its.marker.code, ms=8, color=its.colour, mec=style.INK, mew=0.8)
     axes.set_xlim(left=0)

@@ -111,7 +111,7 @@ def _differences(sources: list[ReportSource], series: list[Series], target: floa
         ("classes", (", ".join(facts.classes) for facts in data)),
         ("target", (one.settings.get("target") if target is None else None for one in series)),
         ("score", (one.trials[0].summary.score for one in series)),
-        *((title, (one.settings.get(key) for one in series)) for key, title in PROTOCOL.items()),
+        *((title, [one.settings.get(key) for one in series]) for key, title in PROTOCOL.items()),
         ("when they end", (_end(one.settings) for one in series)),
         ("partition", (source.partition for source in sources)),
     ]

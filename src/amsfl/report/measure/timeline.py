@@ -54,7 +54,7 @@ def shares(series: Series, clock: str) -> TimeShares:
         columns["away"].append(parts[AWAY])
         columns["waiting"].append(max(100 - sum(parts.values()), 0.0))
         columns["staleness"].append(float(np.mean(ages)) if ages else 0.0)
-    return TimeShares(*(estimate(column, 0.0) for column in columns.values()), oldest)
+    return TimeShares(oldest=oldest, **{name: estimate(column, 0.0) for name, column in columns.items()})
 
 
 def time_map(series: Series, clock: str, clients: list[int], columns: int) -> tuple[TimeMap, float]:

@@ -41,8 +41,8 @@ def classes(subject: Subject) -> ReportTable | None:
     rows = []
     for one in subject.methods:
         for place, name in enumerate(subject.classes):
-            scores = {key: one.mean(f"{key}_holdout_{place}") for key in heads}
-            rows.append(TableRow({"method": one.label, "class": name} | scores))
+            values: dict[str, Value] = {"method": one.label, "class": name}
+            rows.append(TableRow(values | {key: one.mean(f"{key}_holdout_{place}") for key in heads}))
     note = (
         f"On the {subject.judged_on}. Precision: of rows predicted as the class, the share that is of it. "
         "Recall: of its rows, the share predicted as it. F1: their harmonic mean. AUC: the chance that a row "
