@@ -22,7 +22,7 @@ import numpy as np
 from amsfl import methods
 from amsfl.data import Dataset, load, partition
 from amsfl.engines import Orders, models, task
-from amsfl.engines.jax_engine import Lanes
+from amsfl.engines.jax_engine import JaxEngine
 from amsfl.simulation import CustomParts, run_trials
 from amsfl.simulation.setup import precision
 from amsfl.study import REPRODUCE, read_study
@@ -56,7 +56,7 @@ def pace(data: Dataset, trials: int, steps: int = STEPS, unequal: bool = False) 
     network = models.make("mlp", data.x.shape[1], len(data.classes))
     job = task.make(data, network, [parts] * trials, range(trials))
     before = dict(compiling)
-    engine = Lanes(job, methods.make("fedavg"), BATCH)
+    engine = JaxEngine(job, methods.make("fedavg"), BATCH)
     rng, shape = np.random.default_rng(0), (trials, CLIENTS)
     who = np.broadcast_to(np.arange(CLIENTS), shape)
     plans = [rng.integers(1, 2 * steps, shape) if unequal else np.full(shape, steps) for _ in range(ROUNDS)]

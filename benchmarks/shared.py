@@ -44,7 +44,7 @@ def work(given: argparse.Namespace) -> None:
     from amsfl import methods
     from amsfl.data import Dataset
     from amsfl.engines import Orders, models, task
-    from amsfl.engines.jax_engine import Lanes
+    from amsfl.engines.jax_engine import JaxEngine
 
     rng = np.random.default_rng(0)
     y = rng.integers(0, 4, ROWS).astype(np.int32)
@@ -52,7 +52,7 @@ def work(given: argparse.Namespace) -> None:
     data = Dataset("rows", x, y, {"holdout": (x, y)}, tuple("abcd"), tuple(map(str, range(WIDE))))
     parts = np.array_split(np.arange(ROWS), given.clients)
     job = task.make(data, models.make(given.model, WIDE, 4), [parts], (0,))
-    engine = Lanes(job, methods.make(given.method), BATCH, mesh=devices.mesh(parts=given.processes))
+    engine = JaxEngine(job, methods.make(given.method), BATCH, mesh=devices.mesh(parts=given.processes))
     everybody = np.arange(given.clients)[None]
     orders = Orders(everybody, np.full(everybody.shape, STEPS), np.array([0.05]), job.shards.weights)
     state: Any = engine.start()

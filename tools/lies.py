@@ -16,7 +16,7 @@ from amsfl import attack, data, methods
 from amsfl.attack.backdoor import TARGET, marked
 from amsfl.core import Reading
 from amsfl.engines import metrics, models, task
-from amsfl.engines.loop_engine import Loop
+from amsfl.engines.loop_engine import LoopEngine
 from amsfl.flower import Shard, jax_client, messages
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.server.server import FlowerServer
@@ -129,7 +129,7 @@ def on_flower(lie: str, rule: str) -> Damage:
 
     network = models.make("mlp:32", 64, 10)
     start = np.asarray(task.make(digits, network, [parts], [0]).start()[0])
-    scored = Loop(task.make(digits, network, [parts], [0]), methods.make("fedavg"), 16)
+    scored = LoopEngine(task.make(digits, network, [parts], [0]), methods.make("fedavg"), 16)
 
     def evaluate(params: Any, buffers: Any) -> Any:
         return {"holdout": metrics(scored.evaluate(params[None], "holdout"), 0)}

@@ -27,10 +27,10 @@ HALF, FIVE = np.array([0.5, 0.5]), np.array([5.0, 5.0])
 
 def test_gain_and_kept_part_by_hand():
     """<g, g + dg> / ||g||^2 = (4 - 2) / 4: both keep a half of their gradient."""
-    gain, kept = drift.read(both(), FIVE, HALF)
+    gain, kept = drift.gain_and_kept(both(), FIVE, HALF)
     np.testing.assert_allclose(gain, [4 / 3, 2 / 3])
     np.testing.assert_allclose(kept, [0.5, 0.5])
-    gain, _ = drift.read(both(), np.array([10.0, 5.0]), HALF)
+    gain, _ = drift.gain_and_kept(both(), np.array([10.0, 5.0]), HALF)
     np.testing.assert_allclose(gain, [1, 1], err_msg="a gain is that of one step")
 
 
@@ -52,7 +52,7 @@ def test_a_longer_step_fades_faster():
 def test_first_round_has_no_direction():
     """v = 0: gains are equal and g itself is the measure, R = 1 + <g,dg>/||g||^2 = 1 - 3/4."""
     first = readings(grad_sq=[4, 2], grad_diff=[-3, -1])
-    gain, kept = drift.read(first, FIVE, HALF)
+    gain, kept = drift.gain_and_kept(first, FIVE, HALF)
     np.testing.assert_array_equal(gain, [1, 1])
     np.testing.assert_allclose(kept, [0.25, 0.5])
 
@@ -98,7 +98,7 @@ def test_readings_that_are_not_finite_change_nothing():
 def test_who_pulls_the_other_way_keeps_what_everybody_has_beforehand():
     """A negative gain is remembered; the scheduler sees 0.3 of the mean, and of the other 0.3 more."""
     reading = both(delta_dir=[10, -5], grad_diff=[0, -1])
-    gain, kept = drift.read(reading, FIVE, HALF)
+    gain, kept = drift.gain_and_kept(reading, FIVE, HALF)
     np.testing.assert_allclose(gain, [4 / 3, -2 / 3])
     np.testing.assert_allclose(kept, [0.999, 0.75])
     estimates = drift.update(drift.start(2), np.array([0, 1]), FIVE, 0.1, reading, HALF)

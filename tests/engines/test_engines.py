@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from amsfl import methods, sampling
 from amsfl.core import Reading, UserError
 from amsfl.data import load, partition
-from amsfl.drift import reading
+from amsfl.drift import take_reading
 from amsfl.engines import Orders, devices, losses, make, metrics, models, task
 from amsfl.engines.contract import Scores
-from amsfl.engines.convolution import convolved
-from amsfl.engines.dense import Layer, turned
-from amsfl.engines.jax_engine import Lanes
+from amsfl.engines.convolution import convolve
+from amsfl.engines.dense import Layer, swap_layout
+from amsfl.engines.jax_engine import JaxEngine
 from amsfl.engines.memory import check_fits, state_bytes
-from amsfl.engines.packing import by_trial, pack, width
+from amsfl.engines.packing import pack, pack_by_trial, width
 
 CLIENTS, COHORT, TRIALS, BATCH = 6, 4, 2, 8
 
@@ -86,7 +86,7 @@ def test_lanes_and_devices_do_not_change_the_result(digits, lanes, count):
     job_ = job(digits)
     method = methods.make("feddyn")
     reference, seen = ten_rounds(make("loop", job_, method, BATCH, readings=True), job_, keep=True)
-    engine = Lanes(job_, method, BATCH, readings=True, lanes=lanes, mesh=devices.mesh(count))
+    engine = JaxEngine(job_, method, BATCH, readings=True, lanes=lanes, mesh=devices.mesh(count))
     state, outcome = ten_rounds(engine, job_, keep=True)
     close(reference.anchor, state.anchor, 1e-10)
     close(reference.client, state.client, 1e-10)
@@ -104,7 +104,7 @@ def test_same_seed_same_bits(digits):
 def test_few_compilations_whatever_the_steps(digits, lanes, most):
     """One with a width given; on a CPU's own choice one by one, wide, and narrow where jobs are odd."""
     job_ = job(digits)
-    engine = Lanes(job_, methods.make("fedavg"), BATCH, lanes=lanes, mesh=devices.mesh(1), workers=3)
+    engine = JaxEngine(job_, methods.make("fedavg"), BATCH, lanes=lanes, mesh=devices.mesh(1), workers=3)
     state, rng, widths = engine.start(), np.random.default_rng(0), set()
     for number in range(12):
         plan = orders(number, job_)
@@ -133,7 +133,7 @@ def test_convolutions_are_convolutions(stride):
         return (jnp.sin(found + layer.bias)).sum()
 
     def ours(layer, maps):
-        return jnp.sin(convolved(layer, maps, stride)).sum()
+        return jnp.sin(convolve(layer, maps, stride)).sum()
 
     for mine, other in zip(
         *(jax.tree.leaves(jax.value_and_grad(f, (0, 1))(layer, maps)) for f in (ours, theirs)), strict=True
@@ -147,7 +147,7 @@ def test_gradient_against_numpy_backpropagation(digits):
     flat = job_.start()[0]
     x, y = job_.x[:32], job_.y[:32]
     tree = job_.unravel(flat)
-    (w1, b1), (w2, b2) = [map(np.asarray, layer) for layer in turned(tree)]
+    (w1, b1), (w2, b2) = [map(np.asarray, layer) for layer in swap_layout(tree)]
     hidden = x @ w1 + b1
     active = np.maximum(hidden, 0)
     logits = active @ w2 + b2
@@ -158,9 +158,9 @@ def test_gradient_against_numpy_backpropagation(digits):
     error /= 32
     back = (error @ w2.T) * (hidden > 0)
     expected = [x.T @ back, back.sum(0), active.T @ error, error.sum(0)]
-    loss, got = jax.value_and_grad(lambda t: losses.surprise(job_.model.apply(t, x), y).mean())(tree)
+    loss, got = jax.value_and_grad(lambda t: losses.cross_entropy(job_.model.apply(t, x), y).mean())(tree)
     assert float(loss) == pytest.approx(-np.log(p[np.arange(32), y]).mean())
-    for ours, theirs in zip(expected, jax.tree.leaves(turned(got)), strict=True):
+    for ours, theirs in zip(expected, jax.tree.leaves(swap_layout(got)), strict=True):
         np.testing.assert_allclose(theirs, ours, atol=1e-12)
 
 
@@ -174,7 +174,7 @@ def test_distillation_against_numpy():
     x, y = rng.normal(size=(9, features)), rng.integers(0, classes, 9)
     rule = methods.Distillation(mu, temperature, 20)
     taught = losses.teach(apply, teacher, rows, labels)
-    got = losses.distilled(apply, losses.surprise, rule, taught, student, x, y)
+    got = losses.distillation_loss(apply, losses.cross_entropy, rule, taught, student, x, y)
 
     def soft(v):
         return np.exp(v - v.max()) / np.exp(v - v.max()).sum()
@@ -248,7 +248,7 @@ def test_a_trial_is_packed_by_its_own_plan(plans, workers, overhead):
     """Every job once; whatever the workers and the trials beside it, a trial's jobs share the same waves and
     are added up in the same order; and two workers never have more to do than one job after another."""
     steps, slots = np.array(plans), 8
-    ours = by_trial(steps, workers, slots, overhead, widest=7)
+    ours = pack_by_trial(steps, workers, slots, overhead, widest=7)
     done = np.concatenate([q.jobs.ravel() for queues in ours for q in queues] or [np.zeros(0, int)])
     assert sorted(done[done >= 0].tolist()) == np.flatnonzero(steps).tolist()
 
@@ -262,10 +262,10 @@ def test_a_trial_is_packed_by_its_own_plan(plans, workers, overhead):
         return {slot - count: waves for slot, waves in found.items() if 0 <= slot - count < slots}
 
     for trial, plan in enumerate(steps):
-        alone = by_trial(plan[None], 1, slots, overhead, widest=7)
+        alone = pack_by_trial(plan[None], 1, slots, overhead, widest=7)
         assert sums(ours, steps, trial * 9, trial * slots) == sums(alone, plan, 0, 0)
     if len(steps) == 1 and workers == 2:
-        single = by_trial(steps, 2, slots, overhead, widest=1)
+        single = pack_by_trial(steps, 2, slots, overhead, widest=1)
         loads = [max(worked(each, steps, overhead) for each in packed) for packed in (ours, single)]
         assert loads[0] <= loads[1] + 1e-9
 
@@ -286,7 +286,9 @@ def test_neither_cores_nor_neighbours_change_a_bit(digits, name):
     for trials in (1, 3):
         job_ = job(digits, np.float32, trials=trials, spec="mlp:12")
         for workers in (1, 3):
-            engine = Lanes(job_, method, BATCH, method.facts.readings, mesh=devices.mesh(1), workers=workers)
+            engine = JaxEngine(
+                job_, method, BATCH, method.facts.readings, mesh=devices.mesh(1), workers=workers
+            )
             state = engine.start()
             for number, plan in enumerate(([7] * CLIENTS, [40, 3, 9, 1, 2, 5])):
                 steps = np.tile(plan, (trials, 1))
@@ -305,7 +307,7 @@ def test_a_trial_that_diverges_leaves_its_neighbours_alone(digits, lanes):
     cohort, steps = np.tile(np.arange(CLIENTS), (3, 1)), np.full((3, CLIENTS), 3)
     ends = []
     for rate in (3e38, 0.1):
-        engine = Lanes(job_, method, BATCH, lanes=lanes, mesh=devices.mesh(1))
+        engine = JaxEngine(job_, method, BATCH, lanes=lanes, mesh=devices.mesh(1))
         state = engine.start()
         for number in range(3):
             orders_ = Orders(cohort, steps, np.array([0.1, rate, 0.1]), job_.shards.weights)
@@ -348,7 +350,7 @@ def test_evaluation_against_numpy(digits, engine):
     scores = make(engine, job_, methods.make("fedavg"), BATCH).evaluate(job_.start(), "holdout")
     x, y = job_.evals["holdout"]
     for index, flat in enumerate(job_.start()):
-        weight, bias = turned(job_.unravel(flat))[0]
+        weight, bias = swap_layout(job_.unravel(flat))[0]
         logits = x @ np.asarray(weight) + np.asarray(bias)
         likely = logits - np.log(np.exp(logits).sum(1, keepdims=True))
         assert scores.loss[index] == pytest.approx(-likely[np.arange(len(y)), y].mean())
@@ -429,22 +431,22 @@ def test_dense_gradients_against_plain_products(sizes):
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
     together = jax.vmap(slopes(network.apply), in_axes=(0, None))(stacked, x)
     for index, tree in enumerate(trees):
-        expected, back = slopes(plain)(turned(tree), x)
+        expected, back = slopes(plain)(swap_layout(tree), x)
         for found in (slopes(network.apply)(tree, x), jax.tree.map(lambda leaf: leaf[index], together)):  # noqa: B023
             close(found[1], back, 1e-5)
-            for ours, theirs in zip(turned(found[0]), expected, strict=True):
+            for ours, theirs in zip(swap_layout(found[0]), expected, strict=True):
                 close(ours.weight, theirs.weight, 1e-5)
                 close(ours.bias, theirs.bias, 1e-5)
 
 
 def test_rows_are_held_once(digits):
     """A CPU's jax takes the task's own memory; a copy would double what the data need."""
-    engine = Lanes(job(digits), methods.make("fedavg"), BATCH, mesh=devices.mesh(1))
+    engine = JaxEngine(job(digits), methods.make("fedavg"), BATCH, mesh=devices.mesh(1))
     (part,) = engine.fixed.x.addressable_shards
     assert part.data.unsafe_buffer_pointer() == engine.task.x.ctypes.data
 
 
 def test_reading_by_hand():
     """g = (3, 4), g' = (1, 4), delta = (-1, 0), v = (-2, 1)."""
-    got = reading(0.7, *map(np.array, ([3.0, 4.0], [1.0, 4.0], [-1.0, 0.0], [-2.0, 1.0])))
+    got = take_reading(0.7, *map(np.array, ([3.0, 4.0], [1.0, 4.0], [-1.0, 0.0], [-2.0, 1.0])))
     assert got == Reading(0.7, 25, 4, 1, -6, -3, -2, 4, 2)

@@ -17,7 +17,7 @@ from amsfl import methods
 from amsfl.core import UserError
 from amsfl.data import Dataset
 from amsfl.engines import Orders, devices, models, task
-from amsfl.engines.jax_engine import Lanes
+from amsfl.engines.jax_engine import JaxEngine
 from amsfl.engines.memory import check_fits, copies, needed_bytes, state_bytes
 from amsfl.engines.packing import pack
 
@@ -48,7 +48,7 @@ def orders_of(job: task.Task, number: int) -> Orders:
 def train(name: str, mesh: jax.sharding.Mesh | None = None) -> dict[str, np.ndarray]:
     """A few rounds, then an evaluation of two models and the last readings."""
     job = job_of(CLIENTS)
-    engine = Lanes(job, methods.make(name), BATCH, readings=True, mesh=mesh)
+    engine = JaxEngine(job, methods.make(name), BATCH, readings=True, mesh=mesh)
     state = engine.start()
     for number in range(ROUNDS):
         state, outcome = engine.round(state, orders_of(job, number), number)
@@ -98,7 +98,7 @@ def test_devices_and_processes_do_not_change_the_result(tmp_path, alone, process
 def memory_of(name: str, cohort: int, lanes: int = 3, workers: int = 1) -> tuple[task.Task, list[object]]:
     """What XLA says that a round's two programs need on each of two devices."""
     job = job_of(128, spec="mlp:200-20", dtype=np.float32, each=2)
-    engine = Lanes(job, methods.make(name), 4, readings=True, lanes=lanes, mesh=devices.mesh(2))
+    engine = JaxEngine(job, methods.make(name), 4, readings=True, lanes=lanes, mesh=devices.mesh(2))
     steps = np.ones((1, cohort), np.int32)
     orders = Orders(
         np.arange(cohort, dtype=np.int32)[None],
@@ -164,7 +164,7 @@ def test_state_that_does_not_fit_is_refused_to_the_byte(monkeypatch):
     with pytest.raises(UserError, match=said):
         check_fits(job, method, 2, 50)
     with pytest.raises(UserError, match=said):  # and an engine says so before it does anything
-        Lanes(job, method, BATCH, mesh=devices.mesh(2), cohort=50)
+        JaxEngine(job, method, BATCH, mesh=devices.mesh(2), cohort=50)
     assert copies(devices.mesh(2)) == 2
 
 

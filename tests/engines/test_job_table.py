@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from amsfl import sampling
 from amsfl.data import load, partition
 from amsfl.engines import models, task
-from amsfl.engines.job_table import AHEAD, Streams, Told, dealer
+from amsfl.engines.job_table import AHEAD, JobIntegers, Streams, job_tables
 
 SEEDS = sampling.words([3, 2**32 - 1])
 COHORTS = [np.array([[0, 2], [1, 3]]), np.array([[1, 2], [0, 3]])]
@@ -33,7 +33,7 @@ def test_cards_of_a_plan_that_stays_are_new_ones():
     work = task.make(
         data, models.make("softmax", data.x.shape[1], 10), [partition("iid", data.y, 4, 0)] * 2, (3, 4)
     )
-    deal, who = dealer(work, 8), COHORTS[0]
+    deal, who = job_tables(work, 8), COHORTS[0]
     plan = who, np.full((2, 2), 5), np.full((2, 1), 0.1), np.ones((2, 1))
     first = deal(*plan, 0)
     before = first.whole.copy()
@@ -42,6 +42,7 @@ def test_cards_of_a_plan_that_stays_are_new_ones():
     assert len({cards.whole[:, 5:].tobytes() for cards in (first, *later)}) == 2 * AHEAD
     other = deal(who, np.full((2, 2), 7), *plan[2:], 3)
     assert (
-        Told(*other.whole.T).steps.tolist() == [7] * 4 and Told(*later[2].whole.T).steps.tolist() == [5] * 4
+        JobIntegers(*other.whole.T).steps.tolist() == [7] * 4
+        and JobIntegers(*later[2].whole.T).steps.tolist() == [5] * 4
     )
     np.testing.assert_array_equal(other.whole[:, 5:], later[2].whole[:, 5:])

@@ -8,7 +8,7 @@ import pytest
 from amsfl import methods
 from amsfl.data import load, partition
 from amsfl.engines import client_program, devices, kernel, losses, models, task
-from amsfl.engines.job import Job, Rows
+from amsfl.engines.job import ClientJob, ClientRows
 from amsfl.engines.numbers import numbers_of, with_numbers
 from amsfl.methods import Arithmetic, Method
 from amsfl.privacy import record_level
@@ -40,7 +40,7 @@ def job_of(data, spec="mlp:24-12", **options):
     return task.make(data, network, [parts], (0,), **options)
 
 
-def clients(job: task.Task, method: Method, steps: list[int]) -> Job:
+def clients(job: task.Task, method: Method, steps: list[int]) -> ClientJob:
     """Jobs side by side, from states that are not zero."""
     draw = np.random.default_rng(0).standard_normal
 
@@ -55,16 +55,16 @@ def clients(job: task.Task, method: Method, steps: list[int]) -> Job:
     numbers = np.arange(count, dtype=np.uint32)
     shards = job.shards
     places = (jnp.zeros(count, jnp.int32), jnp.asarray(shards.start[0]), jnp.asarray(shards.size[0]))
-    rows = Rows(jnp.asarray(job.x), jnp.asarray(job.y), jnp.asarray(shards.order), *places)
+    rows = ClientRows(jnp.asarray(job.x), jnp.asarray(job.y), jnp.asarray(shards.order), *places)
     known = jnp.full(count, 0.0 if method.facts.own_rate else 1.0)
     keys = jnp.asarray(7 + numbers), jnp.asarray(numbers)
     empty = jnp.zeros((count, 0), jnp.uint32)
-    return Job(*each, jnp.asarray(steps), jnp.full(count, 0.1), known, keys, rows, empty, 0 * known)
+    return ClientJob(*each, jnp.asarray(steps), jnp.full(count, 0.1), known, keys, rows, empty, 0 * known)
 
 
-def lanes(job: Job) -> Job:
+def lanes(job: ClientJob) -> ClientJob:
     """What vmap is told: everybody's rows are not one for each lane."""
-    return jax.tree.map(lambda _: 0, job)._replace(rows=Rows(None, None, None, 0, 0, 0))
+    return jax.tree.map(lambda _: 0, job)._replace(rows=ClientRows(None, None, None, 0, 0, 0))
 
 
 @pytest.mark.parametrize("name", all_methods("scaffold", "amsfl"))  # states; readings

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from amsfl.engines import dense
-from amsfl.engines.convolution import convolved
+from amsfl.engines.convolution import convolve
 
 
 def drawn(*shape: int) -> np.ndarray:
@@ -27,7 +27,7 @@ def test_convolutions_and_their_gradients_are_those_of_xla(channels, side, strid
         )
 
     def ours(maps, weight):
-        return convolved(dense.Layer(weight, np.zeros(4, np.float32)), maps, stride)
+        return convolve(dense.Layer(weight, np.zeros(4, np.float32)), maps, stride)
 
     (found, back), (expected, truth) = (jax.vjp(function, maps, weight) for function in (ours, theirs))
     np.testing.assert_allclose(found, expected, atol=1e-4)

@@ -19,8 +19,8 @@ from amsfl import engines, methods
 from amsfl.core import UserError
 from amsfl.data import Dataset
 from amsfl.engines import Orders, devices, layout, models, task
-from amsfl.engines.jax_engine import Lanes
-from amsfl.engines.loop_engine import Loop
+from amsfl.engines.jax_engine import JaxEngine
+from amsfl.engines.loop_engine import LoopEngine
 from amsfl.record.folder import read_manifest
 from amsfl.record.run_reader import load_checkpoint
 
@@ -55,7 +55,7 @@ def two_rounds(make: Callable[..., engines.Engine]) -> Found:
     job = task.make(rows_of(60), network, [np.arange(60).reshape(3, 20)], (0,), np.float64)
     engine = make(job, methods.make("scaffold"), 8, readings=True)
     state = engine.start()
-    first = held(state) if isinstance(engine, Lanes) else []
+    first = held(state) if isinstance(engine, JaxEngine) else []
     for number in range(2):
         steps = np.array([[1 + number, 3, 2]])
         orders = Orders(np.arange(3)[None], steps, np.array([0.4]), job.shards.weights)
@@ -83,7 +83,9 @@ def whole_runs(parts: int, folder: Path | None = None) -> Found:
 def work(rank: int, port: int, file: Path, which: str) -> None:
     jax.distributed.initialize(f"127.0.0.1:{port}", 2, rank, initialization_timeout=60)
     if which == "engine":
-        found = two_rounds(lambda *given, **more: Lanes(*given, **more, lanes=1, mesh=devices.mesh(parts=2)))
+        found = two_rounds(
+            lambda *given, **more: JaxEngine(*given, **more, lanes=1, mesh=devices.mesh(parts=2))
+        )
     else:
         found = whole_runs(2, file.parent if rank == 0 else None)
     np.savez(file, **found)
@@ -101,7 +103,7 @@ def alike(found: Found, expected: Found) -> None:
 
 def test_two_processes_share_a_model_and_end_where_the_reference_does(tmp_path):
     """Each has half of every vector of SCAFFOLD's: the model, both control variates, the last step."""
-    expected = two_rounds(Loop)
+    expected = two_rounds(LoopEngine)
     for found in found_by(__file__, tmp_path, 2, LIMIT, "engine"):
         alike(found, expected)
 
@@ -129,7 +131,7 @@ def test_no_weights_are_sent(method):
     network, batch = models.make("mlp:128-96", 6, 3), 4
     job = task.make(rows_of(40), network, [np.arange(40).reshape(2, 20)], (0,), np.float64)
     own = methods.make(method)
-    engine = Lanes(job, own, batch, own.facts.readings, lanes=1, mesh=devices.mesh(2, parts=2))
+    engine = JaxEngine(job, own, batch, own.facts.readings, lanes=1, mesh=devices.mesh(2, parts=2))
     orders = engine._typed(Orders(np.arange(2)[None], np.full((1, 2), 3), np.ones(1), job.shards.weights))
     state, queue = engine.start(), engine._queues(orders.steps)[0][0]
     given = engine.numbers, state, engine.fixed, engine._cards(orders, 0), engine._share(orders), queue

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from amsfl import methods
 from amsfl.data import load, partition
 from amsfl.engines import Orders, devices, models, task, worker_threads
-from amsfl.engines.jax_engine import Lanes
-from amsfl.engines.packing import WHOLE, by_trial
+from amsfl.engines.jax_engine import JaxEngine
+from amsfl.engines.packing import WHOLE, pack_by_trial
 
 CLIENTS, BATCH, HEAVY = 5, 32, "mlp:400-100"  # a network whose step is arithmetic
 
@@ -36,7 +36,7 @@ def turns(packed, steps):
 def test_every_step_is_taken_once_and_nobody_waits(plans, workers):
     """Whoever ends a job finds it laid aside by then, and the longest way is never longer than it was."""
     steps = np.array(plans)
-    packed = by_trial(steps, workers, 7, 0.05, 1, parted=True)
+    packed = pack_by_trial(steps, workers, 7, 0.05, 1, parted=True)
     each = turns(packed, steps)
     taken = sorted(turn[:3] for mine in each for turn in mine)
     for job, length in enumerate(steps.ravel().tolist()):
@@ -46,14 +46,14 @@ def test_every_step_is_taken_once_and_nobody_waits(plans, workers):
     begun = {job: at for mine in each for job, first, _, at, _ in mine if first}
     assert laid.keys() == begun.keys() and all(laid[job] <= begun[job] for job in laid)
     before = [sum(steps.ravel()[q.jobs[0, : q.waves[0], 0]].sum() for q in queues)
-              for queues in by_trial(steps, workers, 7, 0.05, 1)]  # fmt: skip
+              for queues in pack_by_trial(steps, workers, 7, 0.05, 1)]  # fmt: skip
     assert max((mine[-1][-1] for mine in each if mine), default=0) <= max(before)
     waits = [any(queue.taken is not None for queue in queues) for queues in packed]
     assert waits == sorted(waits), "one after another they must not wait for somebody who comes later"
 
 
 def test_five_equal_jobs_on_two_cores_end_together():
-    packed = by_trial(np.full((1, 5), 20), 2, 5, 0.05, 1, parted=True)
+    packed = pack_by_trial(np.full((1, 5), 20), 2, 5, 0.05, 1, parted=True)
     assert turns(packed, np.full((1, 5), 20)) == [
         [(4, 0, 10, 0, 10), (1, 0, 20, 10, 30), (3, 0, 20, 30, 50)],
         [(0, 0, 20, 0, 20), (2, 0, 20, 20, 40), (4, 10, 20, 40, 50)],
@@ -71,7 +71,7 @@ def test_a_parted_client_has_the_bits_of_a_whole_one(name):
     work = task.make(data, network, [partition("dirichlet:0.5", data.y, CLIENTS, 0)], (0,))
     found = []
     for workers in (1, 2):
-        engine = Lanes(work, method, BATCH, method.facts.readings, mesh=devices.mesh(1), workers=workers)
+        engine = JaxEngine(work, method, BATCH, method.facts.readings, mesh=devices.mesh(1), workers=workers)
         state, said = engine.start(), []
         for number, plan in enumerate(([4] * CLIENTS, [9, 2, 2, 1, 1], [4] * CLIENTS)):
             steps = np.array([plan])
@@ -85,7 +85,7 @@ def test_a_parted_client_has_the_bits_of_a_whole_one(name):
 
 
 def test_who_waits_for_somebody_that_failed_hears_of_it():
-    hands = worker_threads.Hands([3])
+    hands = worker_threads.Handover([3])
 
     def call(gives):
         if not gives:
@@ -93,7 +93,7 @@ def test_who_waits_for_somebody_that_failed_hears_of_it():
         with hands.promised([3]):
             raise ValueError("no such luck")
 
-    each = worker_threads.abreast(lambda gives: call(gives) if gives is not None else None)
+    each = worker_threads.in_threads(lambda gives: call(gives) if gives is not None else None)
     assert each([(None,), (None,)]) == [None, None]  # the first time they take turns
     with pytest.raises(ValueError, match="no such luck"):
         each([(False,), (True,)])

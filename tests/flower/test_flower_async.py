@@ -14,7 +14,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[
 import amsfl
 from amsfl import data, methods
 from amsfl.core import UserError
-from amsfl.engines import Jobs, Starts, make, models, task
+from amsfl.engines import Jobs, JobStarts, make, models, task
 from amsfl.flower import Shard, jax_client
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.server.server import FlowerServer
@@ -197,7 +197,7 @@ def replayed(rounds: Any, steps: int) -> Any:
             numbers[who] = max(version - age, numbers.get(who, -1) + 1)
             began = held[version - age][None]
             jobs = Jobs(*(np.array([each]) for each in (0, who, steps, ALIKE["lr"], 1.0, numbers[who])))
-            delta = engine.work(Starts(began, nothing, nothing, nothing, 0 * began), jobs).upload.delta[0]
+            delta = engine.work(JobStarts(began, nothing, nothing, nothing, 0 * began), jobs).upload.delta[0]
             moved += share / np.sqrt(1 + age) * delta
         held.append(moved)
     return held[-1]

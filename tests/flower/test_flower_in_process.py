@@ -16,7 +16,7 @@ from flwr.common.constant import ErrorCode
 from amsfl import data, drift, methods
 from amsfl.core import UserError
 from amsfl.engines import Orders, models, task
-from amsfl.engines.loop_engine import Loop
+from amsfl.engines.loop_engine import LoopEngine
 from amsfl.flower import NumpyTrainer, Shard, jax_client, messages, numpy_client, serve
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.server.server import FlowerServer
@@ -57,7 +57,7 @@ def loop_rounds(
     """Anchors after each round of the reference engine, with the same steps."""
     method, server = methods.make(name), methods.server_optimizer(optimizer)
     method = methods.optimize(method, server) if server else method
-    engine = Loop(TASK, method, 16, method.facts.readings)
+    engine = LoopEngine(TASK, method, 16, method.facts.readings)
     state, anchors = engine.start(), []
     for number in range(count):
         cohort = np.arange(3) if cohorts is None else np.array(cohorts[number])

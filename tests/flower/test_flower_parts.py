@@ -16,7 +16,7 @@ from flwr.app import Context, RecordDict
 
 from amsfl import methods, protocol
 from amsfl.core import Reading, UserError
-from amsfl.drift import reading
+from amsfl.drift import take_reading
 from amsfl.flower import messages, serve
 from amsfl.flower.client import method_state
 from amsfl.flower.client.app import method_of
@@ -49,7 +49,7 @@ def test_orders_and_replies_survive_the_wire() -> None:
     back = messages.unpack_reply(messages.pack_reply(reply))
     assert back.reading == reply.reading and back[6:] == reply[6:]
     assert set(back.parts) == {"delta"} and "server" not in content["model"]  # nothing empty travels
-    upload = protocol.received(None, parts | back.parts)
+    upload = protocol.decode(None, parts | back.parts)
     assert upload.delta_sq == pytest.approx(float(bits(9) @ bits(9)), rel=1e-6)
 
 
@@ -64,7 +64,7 @@ def test_every_message_has_its_own_records() -> None:
 
 def test_without_a_direction_nothing_lies_along_it() -> None:
     """Servers send the last global step only where a planner asks for readings."""
-    taken = reading(0.5, *map(np.array, ([3.0, 4.0], [1.0, 4.0], [-1.0, 0.0])), np.zeros(0))
+    taken = take_reading(0.5, *map(np.array, ([3.0, 4.0], [1.0, 4.0], [-1.0, 0.0])), np.zeros(0))
     assert taken == Reading(0.5, 25, 4, 1, -6, -3, 0, 0, 0)
 
 

@@ -25,7 +25,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[
 
 from amsfl import data, methods, sampling
 from amsfl.engines import Orders, models, task
-from amsfl.engines.loop_engine import Loop
+from amsfl.engines.loop_engine import LoopEngine
 from amsfl.flower.deploy import certificates
 from amsfl.flower.deploy import run as deploying
 from amsfl.flower.deploy.processes import Federation, loopback
@@ -260,7 +260,7 @@ def test_first_rounds_of_all_methods_equal_the_loop_engine(stage: tuple[Federati
     job, _, _ = digits_task()
     for name in names():
         method = methods.make(name)
-        engine = Loop(job, method, BATCH, method.facts.readings)
+        engine = LoopEngine(job, method, BATCH, method.facts.readings)
         state = engine.start()
         rounds = 2 if name in TWICE else 1
         for number in range(rounds):

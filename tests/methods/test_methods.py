@@ -189,7 +189,7 @@ def local(method, grad, x, lr, steps):
     carry, lengths = protocol.begin(method, x, x[:0], x[:0], lr), []
     for _ in range(steps):
         before, g = carry.x, grad(carry.x)
-        carry = protocol.step(method, carry, 0.0, g)
+        carry = protocol.local_step(method, carry, 0.0, g)
         lengths.append(float(np.linalg.norm(before - carry.x) / np.linalg.norm(g)))
     return lengths
 

@@ -93,7 +93,7 @@ def test_rows_are_found_in_turns_and_none_is_lost():
     thresholds = jnp.asarray(sampling.digits(40, 300))
     found, begin, turn = [], jnp.int32(0), 0
     while begin < 300:
-        place, begin = private_gradients.drawn(key, 2, turn, begin, 16, 500, thresholds)
+        place, begin = private_gradients.next_rows(key, 2, turn, begin, 16, 500, thresholds)
         found += np.asarray(place)[np.asarray(place) < 300].tolist()
         turn += 1
     assert turn > 2 and found == chosen(tuple(map(np.uint32, (3, 5))), 2, 40, 300).tolist()
@@ -106,7 +106,7 @@ def test_clipped_sums_are_those_of_rows_one_by_one(spec):
     x, y = jnp.asarray(rng.normal(size=(6, 16)) * 3), jnp.asarray(rng.integers(0, 3, 6))
     params = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), model.init(jax.random.key(1)))
     there = jnp.array([True, True, False, True, True, True])
-    loss = losses.surprise
+    loss = losses.cross_entropy
     private = record_level().client._replace(clip=0.5)
     summed = private_gradients.sum_of_any(model.apply, loss, private)
     if spec != "cnn":

@@ -78,7 +78,7 @@ def test_bytes_are_those_of_what_travels():
     }.items():
         for name, times in (("fedavg", 1), ("scaffold", 2)):
             method = methods.make(name)._replace(transmit=transmit.make(spec))
-            assert protocol.sent_bytes(method, 10_117) == times * expected
+            assert protocol.upload_bytes(method, 10_117) == times * expected
 
 
 @pytest.mark.parametrize("spec", ["topk:0.2", "q8", "topk:0.2,q8"])

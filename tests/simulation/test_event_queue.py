@@ -13,8 +13,8 @@ import amsfl
 from amsfl import clock, methods, schedule
 from amsfl.clock import round_end
 from amsfl.core import UserError
-from amsfl.engines import Jobs, Starts, make
-from amsfl.engines.jax_engine import Lanes
+from amsfl.engines import Jobs, JobStarts, make
+from amsfl.engines.jax_engine import JaxEngine
 from amsfl.settings.custom import CustomParts
 from amsfl.simulation import collect, make_config
 from amsfl.simulation.event_queue import JOB, Flight, Move, next_move
@@ -118,7 +118,7 @@ def buffered(parts, steps, count, moves, worth):
     empty = np.zeros((1, 0))
     while version < moves:
         now, who, began, number = heapq.heappop(heap)
-        start = Starts(models[began][None], empty, empty, empty, 0 * x[None])
+        start = JobStarts(models[began][None], empty, empty, empty, 0 * x[None])
         jobs = Jobs(*(np.array([part]) for part in (0, who, steps, COMMON["lr"], 1.0, number)))
         held.append((who, version, began, engine.work(start, jobs).upload.delta[0]))
         if len(held) == count:
@@ -186,14 +186,14 @@ def starts_and_jobs(parts, places=11, seed=3):
         np.ones(shape),
         rng.integers(0, 9, shape),
     )
-    return Starts(*(part.astype(parts.task.dtype) for part in (x, empty, empty, empty, x))), jobs
+    return JobStarts(*(part.astype(parts.task.dtype) for part in (x, empty, empty, empty, x))), jobs
 
 
 def test_work_is_the_same_for_any_threads_and_for_both_engines():
     parts = prepare(make_config(COMMON | {"precision": "float32"}), [0, 1], CustomParts(dataset=DATA))
     starts, jobs = starts_and_jobs(parts)
     args = (parts.task, parts.method, 16, True)
-    found = [Lanes(*args, workers=count, together=4).work(starts, jobs) for count in (1, 2, 4)]
+    found = [JaxEngine(*args, workers=count, together=4).work(starts, jobs) for count in (1, 2, 4)]
     slow = make("loop", *args).work(starts, jobs)
     for one in found[1:]:
         for ours, theirs in zip(

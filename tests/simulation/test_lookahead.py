@@ -9,8 +9,8 @@ import amsfl
 from amsfl import methods
 from amsfl.data import partition
 from amsfl.engines import Orders, devices, models, task
-from amsfl.engines.jax_engine import Lanes
-from amsfl.engines.loop_engine import Loop
+from amsfl.engines.jax_engine import JaxEngine
+from amsfl.engines.loop_engine import LoopEngine
 from amsfl.simulation import CustomParts, lookahead, run_batch
 
 
@@ -24,15 +24,15 @@ def told(result):
 def far_sighted(monkeypatch):
     """The loop engine with a foresight of five rounds, from the first call on."""
     spans = []
-    whole = Loop.span
+    whole = LoopEngine.span
 
     def counted(self, state, orders, *rest, **more):
         spans.append(len(orders))
         return whole(self, state, orders, *rest, **more)
 
     def see():
-        monkeypatch.setattr(Loop, "ahead", 5)
-        monkeypatch.setattr(Loop, "span", counted)
+        monkeypatch.setattr(LoopEngine, "ahead", 5)
+        monkeypatch.setattr(LoopEngine, "span", counted)
         monkeypatch.setattr(lookahead, "next_time", lambda parts, running, seconds: 5)
         return spans
 
@@ -93,7 +93,7 @@ def test_a_span_has_the_bits_of_its_rounds(name, readings):
     parts = [partition("dirichlet:1", data.y, clients, seed) for seed in range(trials)]
     job = task.make(data, network, parts, range(trials), np.float32)
     options = {"lanes": 2 if readings else 6, "mesh": devices.mesh(1), "workers": 1}
-    engine = Lanes(job, methods.make(name), 4, readings, ahead=4, **options)
+    engine = JaxEngine(job, methods.make(name), 4, readings, ahead=4, **options)
     rng = np.random.default_rng(0)
     who = np.broadcast_to(np.arange(clients), (trials, clients))
     plans = [rng.integers(1, 5, who.shape) if readings else np.full(who.shape, 3) for _ in range(3)]
@@ -112,7 +112,7 @@ def test_how_many_models_are_asked_about_compiles_nothing_anew():
     data = own_data()
     parts = [partition("iid", data.y, 3, seed) for seed in range(5)]
     job = task.make(data, models.make("softmax", 2, 2), parts, range(5), np.float32)
-    engine = Lanes(job, methods.make("fedavg"), 4)
+    engine = JaxEngine(job, methods.make("fedavg"), 4)
     many = np.random.default_rng(0).normal(size=(5, job.dim)).astype(np.float32)
     whole = engine.evaluate(many, "holdout")
     made = []

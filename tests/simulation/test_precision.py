@@ -10,7 +10,7 @@ from amsfl import methods
 from amsfl.core import UserError
 from amsfl.data import partition
 from amsfl.engines import memory, models, task
-from amsfl.engines.worker_threads import abreast
+from amsfl.engines.worker_threads import in_threads
 from amsfl.simulation import make_config
 from amsfl.simulation.setup import pieces_of, precision
 
@@ -25,7 +25,7 @@ def test_products_are_as_the_run_says_in_every_thread(name, products):
         return jax.config.jax_default_matmul_precision
 
     with precision(make_config({"precision": name})):
-        each = abreast(seen)
+        each = in_threads(seen)
         assert each([(), (), ()]) == each([(), (), ()]) == [products] * 3
     assert seen() is None
 

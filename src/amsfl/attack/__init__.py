@@ -4,7 +4,7 @@ from amsfl.attack.backdoor import backdoor
 from amsfl.attack.false_reports import drift, gain, labelflip, loss, readings, rows, seconds
 from amsfl.attack.stealthy import minmax, minsum, sleeper, turns
 from amsfl.attack.uploads import alie, broken, gaussian, idle, ipm, mimic, signflip
-from amsfl.core import Attack, Kind, spelled
+from amsfl.core import Attack, Kind, parse_names
 
 ATTACKS: Kind[Attack] = Kind(
     "attack",
@@ -39,7 +39,7 @@ def make(given: str) -> list[Attack]:
     """`signflip:2` as the attack of two clients; `signflip:2,gaussian:1` as those of three."""
     return [
         ATTACKS.make(name, dict(zip(ATTACKS.settings(name), numbers, strict=False)))
-        for name, numbers in spelled(given)
+        for name, numbers in parse_names(given)
     ]
 
 

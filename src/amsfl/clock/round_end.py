@@ -13,7 +13,7 @@ import numpy as np
 from amsfl.clock.arrival_groups import ArrivalGroup, Join, fedcompass
 from amsfl.clock.staleness import Weight, sqrt
 from amsfl.core import Kind, UserError
-from amsfl.core.registry import spelled
+from amsfl.core.registry import parse_names
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
@@ -156,7 +156,7 @@ def round_end(text: str, cohort: int | None = None) -> RoundEnd:
     Returns:
         What both servers ask.
     """
-    [(name, numbers)] = spelled(text) if text.strip() and "," not in text else [(text, [])]
+    [(name, numbers)] = parse_names(text) if text.strip() and "," not in text else [(text, [])]
     takes = ROUND_ENDS.settings(name)
     wanted = [key for key in takes if key != "cohort"]
     if len(numbers) > len(wanted):

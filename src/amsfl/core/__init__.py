@@ -3,7 +3,7 @@
 from amsfl.core.errors import DiskError, Remark, UserError, nearest
 from amsfl.core.optional import missing, need
 from amsfl.core.records import Plan, Reading, Total, Upload
-from amsfl.core.registry import Kind, spelled
+from amsfl.core.registry import Kind, parse_names
 from amsfl.core.scores import Score, score
 from amsfl.core.seams import (
     Attack,
@@ -39,8 +39,8 @@ __all__ = [
     "namespace",
     "nearest",
     "need",
+    "parse_names",
     "repeated",
     "scattered",
     "score",
-    "spelled",
 ]

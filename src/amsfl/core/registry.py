@@ -124,7 +124,7 @@ class Kind(NamedTuple, Generic[T]):
             return given
         made = [
             self.make(name, dict(zip(self.settings(name), numbers, strict=False)))
-            for name, numbers in spelled(given)
+            for name, numbers in parse_names(given)
         ]
         return chain(made) if len(made) > 1 else made[0] if made else None
 
@@ -145,7 +145,7 @@ class Kind(NamedTuple, Generic[T]):
         return found
 
 
-def spelled(text: str) -> list[tuple[str, list[float]]]:
+def parse_names(text: str) -> list[tuple[str, list[float]]]:
     """`topk:0.1,q8` as [("topk", [0.1]), ("q8", [])]; `module:attribute` stays a name.
 
     Args:

@@ -23,7 +23,7 @@ def is_real(part: Array) -> bool:
     return bool(namespace(part).isdtype(part.dtype, "real floating"))
 
 
-def as_it_came(parts: Parts) -> Parts:
+def same_parts(parts: Parts) -> Parts:
     return parts
 
 
@@ -39,7 +39,7 @@ class Transmit(NamedTuple):
 
     name: str
     encode: Callable[[Key, Parts, Array], tuple[Parts, Array]]
-    decode: Callable[[Parts], Parts] = as_it_came
+    decode: Callable[[Parts], Parts] = same_parts
     init: Callable[[Parts], Array] = no_memory
 
 

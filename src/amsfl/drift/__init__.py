@@ -1,20 +1,20 @@
 """Gradient-difference readings: gain and drift of clients, the learning rate they allow, what to believe."""
 
 from amsfl.drift import plausibility
-from amsfl.drift.estimates import Estimates, coefficients, read, start, sum_of, update
-from amsfl.drift.gda import of_upload, reading
+from amsfl.drift.estimates import Estimates, coefficients, gain_and_kept, start, sum_of, update
+from amsfl.drift.gda import reading_of_upload, take_reading
 from amsfl.drift.rate import Rate, next_rate
 
 __all__ = [
     "Estimates",
     "Rate",
     "coefficients",
+    "gain_and_kept",
     "next_rate",
-    "of_upload",
     "plausibility",
-    "read",
-    "reading",
+    "reading_of_upload",
     "start",
     "sum_of",
+    "take_reading",
     "update",
 ]

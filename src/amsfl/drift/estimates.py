@@ -43,13 +43,13 @@ def update(old: Estimates, cohort: Any, steps: Any, lr: Any, reading: Reading, w
     where it is not one number.
     """
     steps = np.asarray(steps, float)
-    gain, kept = read(reading, steps, np.asarray(weights, float))
+    gain, kept = gain_and_kept(reading, steps, np.asarray(weights, float))
     with np.errstate(divide="ignore", invalid="ignore"):
         fading = -np.log(kept) / (steps * lr)
     return Estimates(_blend(old.gain, cohort, gain), _blend(old.fading, cohort, fading))
 
 
-def read(reading: Reading, steps: Floats, weights: Floats) -> tuple[Floats, Floats]:
+def gain_and_kept(reading: Reading, steps: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Relative gain and kept part R of every client, from one round's scalars alone."""
     change, square, along = (
         np.asarray(field, float) for field in (reading.grad_diff, reading.grad_sq, reading.delta_dir)

@@ -8,7 +8,7 @@ from typing import Any
 from amsfl.core import Reading
 
 
-def reading(loss: Any, before: Any, after: Any, delta: Any, direction: Any) -> Reading:
+def take_reading(loss: Any, before: Any, after: Any, delta: Any, direction: Any) -> Reading:
     """From the minibatch's loss and gradient at the anchor, its gradient after the local steps, and delta.
 
     `direction` is the last global step; empty where none was sent, and then nothing lies along it.
@@ -31,7 +31,7 @@ def reading(loss: Any, before: Any, after: Any, delta: Any, direction: Any) -> R
     )
 
 
-def of_upload(delta: Any, direction: Any) -> Reading:
+def reading_of_upload(delta: Any, direction: Any) -> Reading:
     """What the server can tell by itself from an upload, where a client's gradients are its own affair."""
     nothing = 0 * (delta * delta).sum()
     along = (delta * direction).sum() if len(direction) else nothing

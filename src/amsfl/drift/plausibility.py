@@ -27,41 +27,41 @@ BETTER, LARGER = 1.5, 2.0  # than that: steps and speed, rows
 OPENING = 0.1
 
 
-def honest(clients: int, foes: float) -> float:
+def honest_share(clients: int, foes: float) -> float:
     """The share of a cohort whose best is taken for honest: MOST, or less where more are doubted; half."""
     doubted = np.ceil(foes * clients) if foes < 1 else foes
     return float(np.clip((clients - 1 - doubted) / (clients - 1), 0.5, MOST))
 
 
-def rows(weights: Any, foes: float = 0.0) -> Floats:
+def plausible_rows(weights: Any, foes: float = 0.0) -> Floats:
     """Shares of the data: nobody has LARGER times more than all but the largest quarter."""
     given = np.asarray(weights, float)
     if len(given) < FEW:
         return given
-    return np.asarray(np.minimum(given, LARGER * np.quantile(given, honest(len(given), foes))))
+    return np.asarray(np.minimum(given, LARGER * np.quantile(given, honest_share(len(given), foes))))
 
 
-def seconds(step_seconds: Any, foes: float = 0.0) -> Floats:
+def plausible_seconds(step_seconds: Any, foes: float = 0.0) -> Floats:
     """Nobody is BETTER times as fast as all but the fastest quarter, nor FAR times slower than most."""
     given = np.asarray(step_seconds, float)
     if len(given) < FEW:
         return given
-    fastest = np.quantile(given, 1 - honest(len(given), foes))
+    fastest = np.quantile(given, 1 - honest_share(len(given), foes))
     return np.asarray(np.clip(given, fastest / BETTER, np.median(given) * FAR))
 
 
-def worth(gain: Floats, drift: Floats, foes: float = 0.0) -> tuple[Floats, Floats]:
+def plausible_worth(gain: Floats, drift: Floats, foes: float = 0.0) -> tuple[Floats, Floats]:
     """Gain and drift as a plan takes them: nobody's steps are worth BETTER times more, or fade so much less,
     than those of all but the best quarter. One who lies is planned as the best of the others are."""
     if len(gain) < FEW:
         return gain, drift
-    most = honest(len(gain), foes)
+    most = honest_share(len(gain), foes)
     fading = np.maximum(drift / gain, np.quantile(drift / gain, 1 - most) / BETTER)
     modest = np.minimum(gain, BETTER * np.quantile(gain, most))
     return modest, modest * fading
 
 
-def believed(reading: Reading) -> Reading:
+def plausible_readings(reading: Reading) -> Reading:
     """A cohort's readings cut to what its middle makes plausible; what is not finite stays so and is ignored.
 
     Norms and losses go by their medians, their ratio (the stride that they claim) by its own. Products of two
@@ -84,7 +84,7 @@ def believed(reading: Reading) -> Reading:
         )
 
 
-class Doubt(NamedTuple):
+class Plausibility(NamedTuple):
     """What becomes of rows, seconds a step, worth (gain, drift) and readings before they are planned by."""
 
     rows: Callable[[Any], Floats]
@@ -94,10 +94,12 @@ class Doubt(NamedTuple):
     opening: float  # of the first round's own strides, that clients take
 
 
-TRUSTING = Doubt(np.asarray, np.asarray, lambda gain, drift: (gain, drift), lambda reading: reading, 1.0)
+TRUSTING = Plausibility(
+    np.asarray, np.asarray, lambda gain, drift: (gain, drift), lambda reading: reading, 1.0
+)
 
 
-def doubt(rule: Any) -> Doubt:
+def believing(rule: Any) -> Plausibility:
     """By whether a rule stands over the uploads, and how many clients it doubts."""
     if rule is None:
         return TRUSTING
@@ -105,12 +107,18 @@ def doubt(rule: Any) -> Doubt:
 
     def counted(weights: Any) -> Floats:
         """A plan goes by what will count: what is plausible, as the rule caps it."""
-        modest = rows(weights, foes)
+        modest = plausible_rows(weights, foes)
         if rule.counts is None:
             return modest
         return np.asarray(rule.counts(modest / modest.sum()) * modest.sum())
 
-    return Doubt(counted, partial(seconds, foes=foes), partial(worth, foes=foes), believed, OPENING)
+    return Plausibility(
+        counted,
+        partial(plausible_seconds, foes=foes),
+        partial(plausible_worth, foes=foes),
+        plausible_readings,
+        OPENING,
+    )
 
 
 def _middle(values: Floats) -> float | None:

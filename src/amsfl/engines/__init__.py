@@ -2,7 +2,17 @@
 
 from amsfl.core import UserError, nearest
 from amsfl.engines import devices
-from amsfl.engines.contract import Done, Engine, Jobs, Orders, Outcome, Scores, Starts, State, metrics
+from amsfl.engines.contract import (
+    Engine,
+    JobResults,
+    Jobs,
+    JobStarts,
+    Orders,
+    Outcome,
+    Scores,
+    State,
+    metrics,
+)
 from amsfl.engines.task import Task
 from amsfl.methods import Method
 
@@ -27,31 +37,31 @@ def make(
     `parts` how many devices share a model.
     """
     if name == "jax":
-        from amsfl.engines.jax_engine import Lanes
+        from amsfl.engines.jax_engine import JaxEngine
 
         mesh = devices.mesh(parts=parts)
-        return Lanes(task, method, batch, readings, mesh=mesh, cohort=cohort, together=together)
+        return JaxEngine(task, method, batch, readings, mesh=mesh, cohort=cohort, together=together)
     if name == "loop":
         if parts > 1:
             raise UserError(
                 "The loop engine has one device, so nobody shares a model; leave --shard-model out, or use "
                 "--engine jax."
             )
-        from amsfl.engines.loop_engine import Loop
+        from amsfl.engines.loop_engine import LoopEngine
 
-        return Loop(task, method, batch, readings)
+        return LoopEngine(task, method, batch, readings)
     raise UserError(f"Unknown engine {name!r}{nearest(name, ENGINES)}.")
 
 
 __all__ = [
     "ENGINES",
-    "Done",
     "Engine",
+    "JobResults",
+    "JobStarts",
     "Jobs",
     "Orders",
     "Outcome",
     "Scores",
-    "Starts",
     "State",
     "Task",
     "make",

@@ -17,17 +17,17 @@ from jax.sharding import PartitionSpec as P
 
 from amsfl.core import Reading, UserError
 from amsfl.engines import client_program, devices, worker_threads
-from amsfl.engines.contract import Done, Jobs, Starts
-from amsfl.engines.job import Begin, make_job
-from amsfl.engines.job import Done as Ended
-from amsfl.engines.job_table import Cards, Told, drawn
+from amsfl.engines.contract import JobResults, Jobs, JobStarts
+from amsfl.engines.job import ClientResult as Ended
+from amsfl.engines.job import StartVectors, make_job
+from amsfl.engines.job_table import JobIntegers, JobTable, job_row
 from amsfl.engines.numbers import with_numbers
-from amsfl.engines.packing import Queue, shares
-from amsfl.engines.work_program import Fixed, Local
+from amsfl.engines.packing import Queue, pack_for_workers
+from amsfl.engines.work_program import Local, TrainingRows
 from amsfl.methods import Method
 
 
-class Flights:
+class AsyncWork:
     """work(starts, jobs) -> Done, on the host: jobs of 0 steps are left out, and their rows are zeros."""
 
     def __init__(
@@ -37,7 +37,7 @@ class Flights:
         method: Method,
         local: Local,
         lanes: int,
-        fixed: tuple[Any, Fixed],
+        fixed: tuple[Any, TrainingRows],
         deal: Any,
         dtype: Any,
         light: bool,
@@ -46,25 +46,27 @@ class Flights:
         self.constants, self.fixed = fixed
         self._deal = deal
         build = with_numbers("flights", method, lambda method: program(mesh, local(method)))
-        self._abreast = worker_threads.abreast(jax.jit(build, compiler_options=devices.polish(mesh, light)))
+        self._abreast = worker_threads.in_threads(
+            jax.jit(build, compiler_options=devices.compiler_options(mesh, light))
+        )
 
-    def work(self, starts: Starts, jobs: Jobs) -> Done:
+    def work(self, starts: JobStarts, jobs: Jobs) -> JobResults:
         if jax.process_count() > 1:
             raise UserError("A round that ends before all are in runs in one process; use --round-end all.")
         floats, count = self.dtype, len(jobs.steps)
         jobs = Jobs(*map(np.asarray, jobs, (np.int32, np.int32, np.int32, floats, floats, np.uint32)))
         queues = [
             each[0]
-            for each in shares(jobs.steps[None], devices.lanes(self.mesh), self.workers, self.lanes)
+            for each in pack_for_workers(jobs.steps[None], devices.lanes(self.mesh), self.workers, self.lanes)
             if each[0].waves.any()
         ]
         cards = self._deal(jobs.client, jobs.steps, jobs.lr, jobs.known, jobs.number, jobs.trial)
         # once for all workers
-        begins, cards = devices.put((Begin(*starts), cards), self.mesh, P())
+        begins, cards = devices.put((StartVectors(*starts), cards), self.mesh, P())
         found = self._abreast((self.constants, begins, self.fixed, cards, queue) for queue in queues)
         return self._gathered(queues, found, count)
 
-    def _gathered(self, queues: Sequence[Queue], found: Sequence[Ended], count: int) -> Done:
+    def _gathered(self, queues: Sequence[Queue], found: Sequence[Ended], count: int) -> JobResults:
         """Every job's row from whoever worked on it."""
         parts = [jax.tree.map(np.asarray, each) for each in found]
         whole = jax.tree.map(lambda part: np.zeros((count, *part.shape[2:]), part.dtype), parts[0])
@@ -77,25 +79,27 @@ class Flights:
         readings = np.moveaxis(whole.reading, -1, 0)
         if not readings.size:
             readings = np.zeros((len(Reading._fields), count))
-        return Done(whole.upload, whole.client, whole.memory, Reading(*readings))
+        return JobResults(whole.upload, whole.client, whole.memory, Reading(*readings))
 
 
 def _put(into: Any, of: Any, rows: Any) -> None:
     into[rows] = of[rows]
 
 
-def program(mesh: Mesh, local: client_program.Local) -> Any:
+def program(mesh: Mesh, local: client_program.ClientProgram) -> Any:
     """One worker's waves -> Ended of all jobs, [devices, jobs, ...]; zeros where others work."""
 
-    def one(begins: Begin, fixed: Fixed, cards: Cards, job: jax.Array, longest: Any) -> Ended:
+    def one(
+        begins: StartVectors, fixed: TrainingRows, cards: JobTable, job: jax.Array, longest: Any
+    ) -> Ended:
         place = jnp.maximum(job, 0)
-        told, *rest = drawn(cards, place)
+        told, *rest = job_row(cards, place)
         told = told._replace(steps=jnp.where(job >= 0, told.steps, 0))
-        begin = Begin(*(part[place] for part in begins))
+        begin = StartVectors(*(part[place] for part in begins))
         return local.whole(make_job(begin, (told, *rest), *fixed), longest)
 
-    def waves(begins: Begin, fixed: Fixed, cards: Cards, queue: Queue) -> Ended:
-        count, longest = len(cards.whole), Told(*cards.whole.T).steps
+    def waves(begins: StartVectors, fixed: TrainingRows, cards: JobTable, queue: Queue) -> Ended:
+        count, longest = len(cards.whole), JobIntegers(*cards.whole.T).steps
         abreast = jax.vmap(partial(one, begins, fixed, cards), in_axes=(0, None))
         shape = jax.eval_shape(abreast, queue.jobs[0, 0], longest[0])
         empty = jax.tree.map(lambda part: jnp.zeros((count, *part.shape[1:]), part.dtype), shape)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 
-def attended(x: jax.Array, heads: int) -> jax.Array:
+def attend(x: jax.Array, heads: int) -> jax.Array:
     """[rows, places, queries, keys and values] -> [rows, places, width]: by head softmax(q k') v."""
     rows, places, wide = x.shape
     q, k, v = x.reshape(rows, places, 3, heads, wide // (3 * heads)).transpose(2, 0, 3, 1, 4)
@@ -16,7 +16,7 @@ def attended(x: jax.Array, heads: int) -> jax.Array:
 
 
 @jax.custom_vjp
-def looked_up(table: jax.Array, numbers: jax.Array) -> jax.Array:
+def embed(table: jax.Array, numbers: jax.Array) -> jax.Array:
     """The rows of a table by number; its gradient adds up in one order on every device."""
     return table[numbers]
 
@@ -35,4 +35,4 @@ def _backward(kept: Any, d: jax.Array) -> tuple[jax.Array, None]:
     return jnp.matmul(member, d, precision="highest"), None
 
 
-looked_up.defvjp(_forward, _backward)
+embed.defvjp(_forward, _backward)

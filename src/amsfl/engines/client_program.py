@@ -9,26 +9,26 @@ import jax.numpy as jnp
 
 from amsfl import protocol, sampling
 from amsfl.engines import kernel, losses, private_gradients
-from amsfl.engines.job import Done, Job, batch_of
+from amsfl.engines.job import ClientJob, ClientResult, batch_of
 from amsfl.engines.task import Task
 from amsfl.methods import Method
-from amsfl.protocol import Carry, Past
+from amsfl.protocol import LastStep, LocalState
 
 
-class Walk(NamedTuple):
+class StepState(NamedTuple):
     """A client on its way: the model, what its next step looks back at, and the latest look."""
 
     x: Any
-    past: Past | None
+    past: LastStep | None
     lr: jax.Array
     loss: jax.Array
     grad: Any
 
 
-class Read(NamedTuple):
+class ReadingState(NamedTuple):
     """A client that is read: its walk, the first look, and where the last part of the way began."""
 
-    now: Walk
+    now: StepState
     loss: jax.Array
     grad: jax.Array  # flat: what is chosen layer by layer is compiled layer by layer
     end: Any
@@ -41,7 +41,7 @@ def gradient(task: Task, method: Method) -> Callable[..., tuple[jax.Array, Any]]
     def objective(params: Any, x: jax.Array, y: jax.Array, teacher: Any) -> jax.Array:
         if rule is None:
             return loss(apply(params, x), y).mean()
-        return losses.distilled(apply, loss, rule, teacher, params, x, y)
+        return losses.distillation_loss(apply, loss, rule, teacher, params, x, y)
 
     whole = jax.value_and_grad(objective)
     if task.pieces == 1:
@@ -63,7 +63,7 @@ def gradient(task: Task, method: Method) -> Callable[..., tuple[jax.Array, Any]]
     return piecewise
 
 
-def teacher_of(task: Task, method: Method, job: Job) -> Any:
+def teacher_of(task: Task, method: Method, job: ClientJob) -> Any:
     if method.arithmetic.objective is None:
         return ()
     x, y = batch_of(job.rows, job.key, sampling.PROTOTYPES, method.arithmetic.objective.rows)
@@ -76,22 +76,22 @@ def square(tree: Any) -> jax.Array:
     return total
 
 
-LEAVES = protocol.Layout(jax.tree.map, square)
+LEAVES = protocol.VectorLayout(jax.tree.map, square)
 
 
-class Local(NamedTuple):
+class ClientProgram(NamedTuple):
     """A client's round in three parts, pure functions of its Job, so that it can be laid aside in between."""
 
-    begin: Callable[[Job], Any]  # a client before its first step
+    begin: Callable[[ClientJob], Any]  # a client before its first step
     go: Callable[..., Any]  # (job, client, first, until) -> the client after those steps
-    end: Callable[[Job, Any], Done]
+    end: Callable[[ClientJob, Any], ClientResult]
 
-    def whole(self, job: Job, longest: Any) -> Done:
+    def whole(self, job: ClientJob, longest: Any) -> ClientResult:
         """All of it, where nobody beside it takes more than `longest` steps."""
         return self.end(job, self.go(job, self.begin(job), 0, longest))
 
 
-def program(task: Task, method: Method, batch: int, readings: bool, kernels: bool = False) -> Local:
+def program(task: Task, method: Method, batch: int, readings: bool, kernels: bool = False) -> ClientProgram:
     """The local round as jax runs it.
 
     Inside the loop parameters stay per-layer arrays, not one flat vector (a third faster on the CPU);
@@ -106,7 +106,7 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
         private = private_gradients.gradient(task, method.private_rows, batch)
     twice = readings and not method.private_rows  # whether the first minibatch is looked at again at the end
 
-    walk = kernel.walker(task, method, batch, twice, LEAVES) if kernels else None
+    walk = kernel.stepper(task, method, batch, twice, LEAVES) if kernels else None
     unravel = (lambda vector: vector) if kernels else task.unravel
 
     def leaves(vector: jax.Array, like: Any) -> Any:
@@ -114,19 +114,19 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
             return unravel(vector)
         return jax.tree.map(lambda leaf: jnp.zeros(0, leaf.dtype), like)
 
-    def received(job: Job) -> Carry:
+    def received(job: ClientJob) -> LocalState:
         anchor = unravel(job.anchor)
         server, client = leaves(job.server, anchor), leaves(job.client, anchor)
         return protocol.begin(method, anchor, server, client, job.lr, job.known, LEAVES)
 
-    def begin(job: Job) -> Any:
+    def begin(job: ClientJob) -> Any:
         carry = received(job)
         if not twice:
             return carry.x, carry.past
         nothing = job.lr, carry.x  # in place of looks that the first part takes: zeros would be more code
-        return Read(Walk(carry.x, carry.past, carry.lr, *nothing), job.lr, job.anchor, carry.x)
+        return ReadingState(StepState(carry.x, carry.past, carry.lr, *nothing), job.lr, job.anchor, carry.x)
 
-    def go(job: Job, before: Any, first: Any, until: Any) -> Any:
+    def go(job: ClientJob, before: Any, first: Any, until: Any) -> Any:
         carry = received(job)
         teacher = teacher_of(task, method, job)
 
@@ -135,21 +135,21 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
                 return jnp.zeros((), task.dtype), private(x, job.rows, job.key, number, job.word, job.noise)
             return grad(x, *batch_of(job.rows, job.key, number, batch), teacher)
 
-        def further(number: Any, now: tuple[Any, Past | None]) -> Any:
+        def further(number: Any, now: tuple[Any, LastStep | None]) -> Any:
             x, past = now
-            then = protocol.step(method, carry._replace(x=x, past=past), *look(x, number), LEAVES)
+            then = protocol.local_step(method, carry._replace(x=x, past=past), *look(x, number), LEAVES)
             if isinstance(until, int):
                 return then.x, then.past
             return jax.tree.map(partial(jnp.where, number < job.steps), (then.x, then.past), now)
 
-        def onwards(number: Any, now: Walk, known: Any, moves: Any) -> Walk:
+        def onwards(number: Any, now: StepState, known: Any, moves: Any) -> StepState:
             at = carry._replace(x=now.x, past=now.past, lr=now.lr, known=known)
             loss, slope = look(now.x, number)
-            then = protocol.first(method, at, loss, slope, LEAVES)  # as any other where an lr is known
+            then = protocol.first_step(method, at, loss, slope, LEAVES)  # as any other where an lr is known
             x, past = jax.tree.map(partial(jnp.where, moves(number)), (then.x, then.past), (now.x, now.past))
-            return Walk(x, past, then.lr, loss, slope)
+            return StepState(x, past, then.lr, loss, slope)
 
-        def part(which: Any, before: Read) -> Read:
+        def part(which: Any, before: ReadingState) -> ReadingState:
             """The first step, all others, or the first minibatch once more: the network's code is here once.
 
             Three copies of it took twice as long to compile.
@@ -165,24 +165,24 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
                 now = jax.lax.fori_loop(begun, jnp.where(alone, 1, until), step, before.now)
             else:
                 end = jnp.where(alone, 1, job.steps)
-                now = Walk(*walk(told(begun, end, ~alone | moves(0)), *seen, before.now[:3], known))
+                now = StepState(*walk(told(begun, end, ~alone | moves(0)), *seen, before.now[:3], known))
             looked = before.loss, before.grad
             loss, slope = jax.tree.map(partial(jnp.where, later), looked, (now.loss, task.ravel(now.grad)))
-            return Read(now, loss, slope, before.now.x)
+            return ReadingState(now, loss, slope, before.now.x)
 
-        def told(begun: Any, end: Any, moving: Any) -> kernel.Told:
+        def told(begun: Any, end: Any, moving: Any) -> kernel.KernelNumbers:
             rows = job.rows
-            return kernel.Told(rows.trial, rows.start, rows.size, *job.key, begun, end, moving)
+            return kernel.KernelNumbers(rows.trial, rows.start, rows.size, *job.key, begun, end, moving)
 
-        seen = kernel.Seen(job.anchor, job.server, job.client), job.rows[:3]
+        seen = kernel.KernelVectors(job.anchor, job.server, job.client), job.rows[:3]
         if twice:
             return jax.lax.fori_loop(*parts_of(job, first, until), part, before)
         if walk is None:
             return jax.lax.fori_loop(first, until, further, before)
         return walk(told(0, job.steps, 1), *seen, (*before, carry.lr), job.known)[:2]
 
-    def end(job: Job, now: Any) -> Done:
-        flat = Carry(job.anchor, job.server, job.client, None, job.lr, job.known)
+    def end(job: ClientJob, now: Any) -> ClientResult:
+        flat = LocalState(job.anchor, job.server, job.client, None, job.lr, job.known)
         if twice:
             at, last = map(task.ravel, (now.end, now.now.grad))
             flat = flat._replace(lr=now.now.lr, loss=now.loss, grad=now.grad, end=at, last=last)
@@ -190,14 +190,14 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
         # jobs of 0 steps only fill a wave; their report is discarded but must not divide by zero
         steps = jnp.maximum(job.steps, 1).astype(job.anchor.dtype)
         upload, client, reading = protocol.finish(method, flat, steps, job.direction)
-        upload, memory = protocol.delivered(method.transmit, job.key, upload, job.memory)
+        upload, memory = protocol.encode_and_decode(method.transmit, job.key, upload, job.memory)
         told = job.anchor[:0] if reading is None or not readings else jnp.stack(reading)
-        return Done(upload, client, memory, told)
+        return ClientResult(upload, client, memory, told)
 
-    return Local(begin, go, end)
+    return ClientProgram(begin, go, end)
 
 
-def parts_of(job: Job, first: Any, until: Any) -> tuple[Any, Any]:
+def parts_of(job: ClientJob, first: Any, until: Any) -> tuple[Any, Any]:
     """Which parts of a client's way these steps belong to; the last look is taken with the last step."""
     if isinstance(first, int):
         return 0, 3

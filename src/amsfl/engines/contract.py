@@ -45,7 +45,7 @@ class Outcome(NamedTuple):
     weighed: dict[str, Array]  # [trials, cohort] how much each counts after each link of a rule
 
 
-class Starts(NamedTuple):
+class JobStarts(NamedTuple):
     """What jobs begin from, each from its own: [jobs, ...]. As State, one row a job."""
 
     anchor: Array
@@ -66,7 +66,7 @@ class Jobs(NamedTuple):
     number: Array  # int, seeds the minibatches
 
 
-class Done(NamedTuple):
+class JobResults(NamedTuple):
     """What jobs came to, [jobs, ...] on the host."""
 
     upload: Upload
@@ -112,7 +112,7 @@ class Engine(Protocol):
         """One of the states that `span` returned."""
         ...
 
-    def work(self, starts: Starts, jobs: Jobs) -> Done:
+    def work(self, starts: JobStarts, jobs: Jobs) -> JobResults:
         """Local rounds alone, each from its own start: what becomes of them is the caller's to settle."""
         ...
 

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from amsfl.engines.dense import Layer, product, turned_product
+from amsfl.engines.dense import Layer, product, weight_gradient
 
 FEW = 3  # channels of a map that are added up one by one: products of 9 to 27 columns take longer
 
@@ -25,7 +25,7 @@ def kernels(inputs: int, outputs: int, key: jax.Array) -> Layer:
     )
 
 
-def convolved(layer: Layer, maps: jax.Array, stride: int) -> jax.Array:
+def convolve(layer: Layer, maps: jax.Array, stride: int) -> jax.Array:
     """[rows, height, width, channels] -> the same with other channels, edges padded by one."""
     found: jax.Array = _applied(maps, layer.weight, stride) + layer.bias
     return found
@@ -58,7 +58,7 @@ def _backward(stride: int, kept: Any, d: jax.Array) -> tuple[jax.Array, jax.Arra
     slopes = product(_flat(d), weight, True).reshape(seen.shape)
     collect = jax.linear_transpose(partial(patches, stride=stride), maps)
     back = _spread(slopes, maps.shape) if stride == 2 else collect(slopes)[0]
-    return back, turned_product(_flat(seen), _flat(d), False)
+    return back, weight_gradient(_flat(seen), _flat(d), False)
 
 
 _applied.defvjp(_forward, _backward)

@@ -19,7 +19,7 @@ class Layer(NamedTuple):
     bias: Any
 
 
-def drawn(inputs: int, outputs: int, key: jax.Array) -> Layer:
+def initial_layer(inputs: int, outputs: int, key: jax.Array) -> Layer:
     """A layer to start from: W [inputs, outputs] uniform within 1/sqrt(inputs), b zero."""
     scale = inputs**-0.5
     return Layer(jax.random.uniform(key, (inputs, outputs), minval=-scale, maxval=scale), jnp.zeros(outputs))
@@ -34,7 +34,7 @@ def flips(count: int) -> list[bool]:
     return [count == 1 or place > 0 for place in range(count)]
 
 
-def turned(layers: Sequence[tuple[Any, Any]]) -> tuple[Layer, ...]:
+def swap_layout(layers: Sequence[tuple[Any, Any]]) -> tuple[Layer, ...]:
     """Layers with W [inputs, outputs] as a network stores them, or such a network's layers back again."""
     each = zip(layers, flips(len(layers)), strict=True)
     return tuple(Layer(weight.T if flip else weight, bias) for (weight, bias), flip in each)
@@ -59,10 +59,10 @@ def _forward(x: jax.Array, weight: jax.Array, flipped: bool) -> tuple[jax.Array,
 
 def _backward(flipped: bool, kept: Any, d: jax.Array) -> tuple[jax.Array, jax.Array]:
     x, weight = kept
-    return times(d, weight, turn_b=not flipped), turned_product(x, d, flipped)
+    return times(d, weight, turn_b=not flipped), weight_gradient(x, d, flipped)
 
 
-def turned_product(x: jax.Array, d: jax.Array, flipped: bool) -> jax.Array:
+def weight_gradient(x: jax.Array, d: jax.Array, flipped: bool) -> jax.Array:
     """x' d, the gradient of W, or flipped as W is."""
     sides = (d, x) if flipped else (x, d)
     return times(*sides, turn_a=True)

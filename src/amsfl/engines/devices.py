@@ -111,14 +111,14 @@ def parts(mesh: Mesh) -> int:
     return int(mesh.shape[MODEL])
 
 
-def is_parted() -> bool:
+def model_is_sharded() -> bool:
     """Whether what is being traced is a program in which devices share a model."""
     return int(jax.sharding.get_abstract_mesh().shape.get(MODEL, 1)) > 1
 
 
-def held(array: jax.Array, spec: PartitionSpec) -> jax.Array:
+def constrain_sharding(array: jax.Array, spec: PartitionSpec) -> jax.Array:
     """An array of which the compiler is told how it lies over devices that share a model."""
-    return jax.lax.with_sharding_constraint(array, spec) if is_parted() else array
+    return jax.lax.with_sharding_constraint(array, spec) if model_is_sharded() else array
 
 
 def sharded(function: Callable[..., Any], mesh: Mesh, in_specs: Any, out_specs: Any) -> Any:
@@ -130,10 +130,10 @@ def sharded(function: Callable[..., Any], mesh: Mesh, in_specs: Any, out_specs: 
 def jit(function: Callable[..., Any], mesh: Mesh, light: bool, **options: Any) -> Any:
     """jax.jit of a program whose loops end when their data says so, of a model whose step is light or not."""
     gpu = mesh.local_devices[0].platform in ("gpu", "cuda")
-    return jax.jit(function, compiler_options=GRAPHS if gpu else polish(mesh, light), **options)
+    return jax.jit(function, compiler_options=GRAPHS if gpu else compiler_options(mesh, light), **options)
 
 
-def polish(mesh: Mesh, light: bool) -> Options:
+def compiler_options(mesh: Mesh, light: bool) -> Options:
     """How a CPU's program of clients' steps is compiled: light ones are calls more than arithmetic.
 
     Light ones take a fifth less time to compile at LLVM's second level than at the third, and as long to run,
@@ -150,7 +150,7 @@ def polish(mesh: Mesh, light: bool) -> Options:
     return {name: value for name, value in wanted.items() if name not in given}
 
 
-def quickly(function: Callable[..., Any], mesh: Mesh | None = None, **options: Any) -> Any:
+def jit_small(function: Callable[..., Any], mesh: Mesh | None = None, **options: Any) -> Any:
     """jax.jit of a program that takes little time: on a CPU it is not polished for longer than it runs."""
     cpu = mesh.local_devices[0].platform == "cpu" if mesh else jax.default_backend() == "cpu"
     return jax.jit(function, compiler_options=LIGHTLY if cpu else None, **options)
@@ -183,7 +183,7 @@ def put(tree: Any, mesh: Mesh, spec: PartitionSpec) -> Any:
     return jax.tree.map(one, tree)
 
 
-def whole(array: Any) -> Any:
+def gather(array: Any) -> Any:
     """An array on the host, whatever process or device holds which part of it; all processes have to ask.
 
     What other processes hold comes piece by piece: nobody's device may have room for all of it.
@@ -206,7 +206,7 @@ def whole(array: Any) -> Any:
     return found.reshape(array.shape)
 
 
-def within_reach(found: Any, mesh: Mesh) -> Any:
+def on_mesh(found: Any, mesh: Mesh) -> Any:
     """What each device found, [devices, ...] and one part on each, where a program on all of them can sum it.
 
     Virtual CPU devices of one process meet on the host, as [1, ...]: XLA's own sum between them needs threads

@@ -15,11 +15,11 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from amsfl.engines.contract import Errors, Scores
-from amsfl.engines.devices import AXIS, lanes, put, quickly, sharded, summed, within_reach
+from amsfl.engines.devices import AXIS, jit_small, lanes, on_mesh, put, sharded, summed
 from amsfl.engines.memory import intermediate_bytes, room_for
-from amsfl.engines.packing import dealt
+from amsfl.engines.packing import split_over
 from amsfl.engines.task import Task
-from amsfl.engines.worker_threads import abreast
+from amsfl.engines.worker_threads import in_threads
 
 BLOCK = 4096  # rows at once: the widest activations stay in the cache
 BESIDE = 64  # models at once on a GPU; on a CPU they take turns
@@ -44,7 +44,7 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1, spec: P = EVERYWHERE) ->
 
     splits = {
         # on each device its part: once, here, and not at every evaluation
-        name: [put(share, mesh, spread) for share in dealt(blocks, workers)]
+        name: [put(share, mesh, spread) for share in split_over(blocks, workers)]
         for name, blocks in _alike(
             {n: _blocks(*e, lanes(mesh) * workers) for n, e in task.evals.items()}
         ).items()
@@ -99,8 +99,8 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1, spec: P = EVERYWHERE) ->
         return Scores(sums, table.reshape(-1, task.classes, task.classes) if task.classes else table)
 
     counted = sharded(count, mesh, (P(), P(), P(), *[spread] * 4), spread)
-    each = abreast(jax.jit(counted))
-    together = quickly(score, mesh, out_shardings=NamedSharding(mesh, P()))
+    each = in_threads(jax.jit(counted))
+    together = jit_small(score, mesh, out_shardings=NamedSharding(mesh, P()))
 
     def some(models: Any, split: str, places: Sequence[int], room: int) -> tuple[Any, Any]:
         """Sums of losses and tables of so many models that there is room for."""
@@ -108,7 +108,7 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1, spec: P = EVERYWHERE) ->
         asked[: len(places)] = places
         given = put((asked, np.int32(len(places))), mesh, P())
         parts = each((models, *given, *share) for share in splits[split])
-        sums, tables, _ = together(within_reach(parts, mesh))
+        sums, tables, _ = together(on_mesh(parts, mesh))
         return sums, tables
 
     def evaluate(models: Any, split: str, places: Sequence[int] | None = None) -> Scores:

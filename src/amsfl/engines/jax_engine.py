@@ -22,15 +22,25 @@ from amsfl.engines import (
     work_program,
     worker_threads,
 )
-from amsfl.engines.async_work import Flights
-from amsfl.engines.contract import Done, Jobs, Orders, Outcome, Scores, Starts, State, own_models, rows
+from amsfl.engines.async_work import AsyncWork
+from amsfl.engines.contract import (
+    JobResults,
+    Jobs,
+    JobStarts,
+    Orders,
+    Outcome,
+    Scores,
+    State,
+    own_models,
+    rows,
+)
 from amsfl.engines.evaluate import evaluator
-from amsfl.engines.job_table import Cards, dealer
+from amsfl.engines.job_table import JobTable, job_tables
 from amsfl.engines.memory import check_fits, copies, lane_bytes, room_for
 from amsfl.engines.numbers import numbers_of, with_numbers
-from amsfl.engines.packing import CORES, SLOTS, Queue, by_trial, laid_aside, shares, width
+from amsfl.engines.packing import CORES, SLOTS, Queue, laid_aside, pack_by_trial, pack_for_workers, width
 from amsfl.engines.task import Task
-from amsfl.engines.work_program import Fixed
+from amsfl.engines.work_program import TrainingRows
 from amsfl.methods import Method
 from amsfl.portable.network import count_operations
 
@@ -40,7 +50,7 @@ LANES = 16_384  # on a GPU at most, however small a client is
 WIDEST = 7  # lanes on a CPU core: beyond, little is gained, and XLA sums eight abreast in another order
 
 
-class Lanes:
+class JaxEngine:
     """Engine (see base.Engine): `lanes` jobs in lockstep on each of `mesh`'s devices, `workers` times over.
 
     Without `lanes` a GPU takes many, one by one go those on several CPU devices, and on one CPU device every
@@ -78,16 +88,16 @@ class Lanes:
         self.task = task = layout.laid_out(task, self.layout)
         shards = task.shards
         # replicated from the start: what arrives on one device would be copied, and compiled for, anew
-        self.fixed = devices.put(Fixed(task.x, task.y, shards.order), self.mesh, P())
+        self.fixed = devices.put(TrainingRows(task.x, task.y, shards.order), self.mesh, P())
         self.numbers = devices.put(numbers_of(method, task.dtype), self.mesh, P())
         self._seeds, self._deal = (
             sampling.words(task.seeds),
-            dealer(task, batch, method.private_rows is not None),
+            job_tables(task, batch, method.private_rows is not None),
         )
         gpu = self.mesh.local_devices[0].platform != "cpu"
         self.kernels = kernel.serves(self.mesh, task, method, batch) if kernels is None else kernels
         work = partial(client_program.program, task, batch=batch, readings=readings, kernels=self.kernels)
-        kept = {deltas: work_program.Kept(readings, deltas) for deltas in (False, True)}
+        kept = {deltas: work_program.KeepFlags(readings, deltas) for deltas in (False, True)}
         trials, clients = shards.size.shape
         few = together or cohort or clients
         fit = partial(room_for, lane_bytes(task, method, batch) / parts, LANES)
@@ -96,7 +106,7 @@ class Lanes:
         light = widths["widest"] > 1
         abreast = abreast or width(-(-few // CORES), **widths)
         self._flights = partial(
-            Flights,
+            AsyncWork,
             self.mesh,
             self.workers,
             method,
@@ -109,11 +119,11 @@ class Lanes:
         )
         lanes = lanes or devices.default_lanes(self.mesh, trials * (cohort or clients), fit)
         if lanes:
-            slots, self._pack = 1, partial(shares, devices=devices.lanes(self.mesh), lanes=lanes)
+            slots, self._pack = 1, partial(pack_for_workers, devices=devices.lanes(self.mesh), lanes=lanes)
         else:
             slots = min(SLOTS, cohort or clients)
             self.workers = min(self.workers, trials * slots)  # more would find nothing to do
-            self._pack = partial(by_trial, slots=slots, **widths, parted=not light)
+            self._pack = partial(pack_by_trial, slots=slots, **widths, parted=not light)
         self._parted = not (lanes or light)  # whether a client's steps may be parted between workers
         alone = gpu and jax.process_count() == 1
         self.ahead = ahead or (multi_round.room(task, self.layout, cohort or clients) if alone else 1)
@@ -123,10 +133,10 @@ class Lanes:
         common = self.mesh, method, self.layout
         self._work = {key: work_program.work(*common, work, kept[key], slots, light) for key in kept}
         self._further = {key: work_program.work(*common, work, kept[key], slots, light, True) for key in kept}
-        self._begin = {key: work_program.nothing(*common, work, kept[key], slots) for key in kept}
+        self._begin = {key: work_program.empty_result(*common, work, kept[key], slots) for key in kept}
         self._abreast: dict[Any, Any] = {}  # by the queues' widths: each compiles before its workers part
         self._settle = settle_program.settle(*common, slots)
-        self._mix = devices.quickly(
+        self._mix = devices.jit_small(
             with_numbers("mix", method, settle_program.mixing),
             self.mesh,
             out_shardings=NamedSharding(self.mesh, P()),
@@ -135,7 +145,7 @@ class Lanes:
         self._model, self._own = jax.jit(self._scored), jax.jit(own_models)
         self._evaluate = evaluator(task, self.mesh, self.workers, self.layout.spec(1))
         self._packed: tuple[Any, list[list[Queue]]] = (None, [])
-        self._aloft: Flights | None = None
+        self._aloft: AsyncWork | None = None
 
     def start(self) -> State:
         if self.layout.parts > 1:
@@ -147,7 +157,7 @@ class Lanes:
         def begin(method: Method) -> Any:
             def of(anchor: jax.Array) -> State:
                 server = jax.vmap(method.arithmetic.init)(anchor)[0]
-                fresh = jax.vmap(partial(protocol.fresh, method))(anchor)
+                fresh = jax.vmap(partial(protocol.initial_client_state, method))(anchor)
                 client, memory = (jnp.repeat(part[:, None], clients, axis=1) for part in fresh)
                 server, client, memory = map(self.layout.folded, (server, client, memory))
                 return State(anchor, server, client, memory, jnp.zeros_like(anchor))
@@ -155,8 +165,8 @@ class Lanes:
             return of
 
         # as one program: a second's fraction at every start, operation by operation
-        placed = settle_program.after(self.mesh, self.layout)[0]
-        found: State = devices.quickly(
+        placed = settle_program.result_shardings(self.mesh, self.layout)[0]
+        found: State = devices.jit_small(
             with_numbers("begin", self.method, begin), self.mesh, out_shardings=placed
         )(self.numbers, anchor)
         return found
@@ -168,10 +178,10 @@ class Lanes:
         return devices.put(self.layout.arranged(np.asarray(plain)), self.mesh, spec)
 
     def kept(self, state: State) -> State:
-        return State(*map(self.layout.plain, map(devices.whole, state), self.layout.lengths))
+        return State(*map(self.layout.plain, map(devices.gather, state), self.layout.lengths))
 
     def whole(self, models: Any) -> Any:
-        return self.layout.plain(devices.whole(models), self.layout.size)
+        return self.layout.plain(devices.gather(models), self.layout.size)
 
     def round(self, state: State, orders: Orders, number: int, keep: bool = False) -> tuple[State, Outcome]:
         orders = self._typed(orders)
@@ -183,12 +193,12 @@ class Lanes:
             queues = devices.put(queues, self.mesh, P(devices.AXIS))
         common, hands = (
             (self.numbers, state, self.fixed, cards, mix),
-            worker_threads.Hands(laid_aside(*queues)),
+            worker_threads.Handover(laid_aside(*queues)),
         )
         found = self._side_by_side(keep, widths)((*common, hands, each) for each in queues)
         if len(found) < self.workers:  # a plan of few waves; the sum is the same program all the same
             found += [self._begin[keep](*common)[0]] * (self.workers - len(found))
-        found = devices.within_reach(found, self.mesh)  # by the same name: the devices' own parts are let go
+        found = devices.on_mesh(found, self.mesh)  # by the same name: the devices' own parts are let go
         given = orders, found, sampling.words(number), seeds
         state, readings, deltas, weighed = self._settle(self.numbers, state, *given)
         fields = np.asarray(readings) if readings.size else np.zeros((len(Reading._fields), *shape))
@@ -199,7 +209,7 @@ class Lanes:
     ) -> tuple[State, list[Outcome]]:
         rounds = [self._typed(each) for each in orders]
         plans = [
-            multi_round.Plan(each, self._cards(each, number + nth), self._queues(each.steps)[0][0])
+            multi_round.PlannedRounds(each, self._cards(each, number + nth), self._queues(each.steps)[0][0])
             for nth, each in enumerate(rounds)
         ]
         longest = self._length(rounds)
@@ -243,7 +253,7 @@ class Lanes:
         orders = Orders(*map(np.asarray, orders, kinds))
         return orders._replace(known=np.broadcast_to(orders.known, orders.lr.shape))
 
-    def _cards(self, orders: Orders, number: int) -> Cards:
+    def _cards(self, orders: Orders, number: int) -> JobTable:
         return self._deal(orders.cohort, orders.steps, orders.lr[:, None], orders.known[:, None], number)
 
     def _share(self, orders: Orders) -> Any:
@@ -257,7 +267,7 @@ class Lanes:
             self._mixed = plan, self._mix(self.numbers, *given)
         return self._mixed[1]
 
-    def work(self, starts: Starts, jobs: Jobs) -> Done:
+    def work(self, starts: JobStarts, jobs: Jobs) -> JobResults:
         self._aloft = self._aloft or self._flights()
         return self._aloft.work(starts, jobs)
 
@@ -271,7 +281,7 @@ class Lanes:
 
     def _side_by_side(self, keep: bool, widths: tuple[int, ...]) -> Any:
         if (keep, widths) not in self._abreast:
-            self._abreast[keep, widths] = worker_threads.abreast(partial(self._through, keep))
+            self._abreast[keep, widths] = worker_threads.in_threads(partial(self._through, keep))
         return self._abreast[keep, widths]
 
     def _through(self, keep: bool, *arguments: Any) -> Any:

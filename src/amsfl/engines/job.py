@@ -7,10 +7,10 @@ import jax.numpy as jnp
 
 from amsfl import sampling
 from amsfl.core import Upload
-from amsfl.engines.job_table import Told, Weighed
+from amsfl.engines.job_table import JobFloats, JobIntegers
 
 
-class Rows(NamedTuple):
+class ClientRows(NamedTuple):
     """The training rows on the device, and where this client's are."""
 
     x: jax.Array
@@ -21,7 +21,7 @@ class Rows(NamedTuple):
     size: jax.Array
 
 
-class Job(NamedTuple):
+class ClientJob(NamedTuple):
     """All that one client's round depends on."""
 
     anchor: jax.Array
@@ -33,12 +33,12 @@ class Job(NamedTuple):
     lr: jax.Array
     known: jax.Array
     key: tuple[jax.Array, jax.Array]
-    rows: Rows
+    rows: ClientRows
     word: jax.Array  # under privacy: a row's chance (sampling.digits), and the noise of a step
     noise: jax.Array
 
 
-class Begin(NamedTuple):
+class StartVectors(NamedTuple):
     """The vectors that a job begins from."""
 
     anchor: jax.Array
@@ -48,22 +48,24 @@ class Begin(NamedTuple):
     direction: jax.Array
 
 
-def make_job(begin: Begin, card: tuple[Told, Weighed, Any], x: Any, y: Any, order: Any) -> Job:
+def make_job(
+    begin: StartVectors, card: tuple[JobIntegers, JobFloats, Any], x: Any, y: Any, order: Any
+) -> ClientJob:
     """A job from its vectors, its card, and everybody's rows."""
     told, weighed, chance = card
     key = told.key.astype(jnp.uint32), told.other.astype(jnp.uint32)
-    rows = Rows(x, y, order, told.trial, told.start, told.size)
-    return Job(*begin, told.steps, weighed.lr, weighed.known, key, rows, chance, weighed.noise)
+    rows = ClientRows(x, y, order, told.trial, told.start, told.size)
+    return ClientJob(*begin, told.steps, weighed.lr, weighed.known, key, rows, chance, weighed.noise)
 
 
-class Done(NamedTuple):
+class ClientResult(NamedTuple):
     upload: Upload
     client: jax.Array
     memory: jax.Array
     reading: jax.Array  # the fields of a Reading as one vector (one write, not nine); empty when not taken
 
 
-def batch_of(rows: Rows, key: tuple[Any, Any], step: Any, size: int) -> tuple[jax.Array, jax.Array]:
+def batch_of(rows: ClientRows, key: tuple[Any, Any], step: Any, size: int) -> tuple[jax.Array, jax.Array]:
     places = jnp.arange(size, dtype=jnp.uint32)
     picked = sampling.draw(key, jnp.uint32(step), places, rows.size)
     # without the barrier XLA draws a row's number again for each of its columns: 1.13 and 1.2 times the time

@@ -18,7 +18,7 @@ AHEAD_AT_MOST = 2**20  # if they are not more words than that
 SURELY = "promise_in_bounds"  # of places that cannot lie outside: nothing is compiled to check them
 
 
-class Told(NamedTuple):
+class JobIntegers(NamedTuple):
     """The columns of `Cards.whole`."""
 
     trial: Array
@@ -30,7 +30,7 @@ class Told(NamedTuple):
     other: Array
 
 
-class Weighed(NamedTuple):
+class JobFloats(NamedTuple):
     """The columns of `Cards.real`."""
 
     lr: Array
@@ -38,7 +38,7 @@ class Weighed(NamedTuple):
     noise: Array  # of a private step
 
 
-class Cards(NamedTuple):
+class JobTable(NamedTuple):
     """[jobs, columns] each; a job's number is trial x cohort + place."""
 
     whole: Array  # int32; words are bits as they are
@@ -46,10 +46,10 @@ class Cards(NamedTuple):
     chance: Array  # uint32: by which rows are in a private minibatch (sampling.digits); else no columns
 
 
-def drawn(cards: Cards, job: Array) -> tuple[Told, Weighed, Array]:
+def job_row(cards: JobTable, job: Array) -> tuple[JobIntegers, JobFloats, Array]:
     """A job's card, inside a compiled program."""
     whole, real, chance = (part.at[job].get(mode=SURELY) for part in cards)
-    return Told(*whole), Weighed(*real), chance
+    return JobIntegers(*whole), JobFloats(*real), chance
 
 
 class Streams:
@@ -80,7 +80,7 @@ class Streams:
             return np.stack(sampling.stream(self._seeds[trial], rounds, sampling.words(who)))
 
 
-def dealer(task: Task, batch: int, private: bool = False) -> Callable[..., Cards]:
+def job_tables(task: Task, batch: int, private: bool = False) -> Callable[..., JobTable]:
     """deal(who [trials, cohort], steps, lr [trials, 1 or cohort], known, number) -> Cards; with `trial`, of
     jobs [jobs] that are any trials'."""
     shards, streams = task.shards, Streams(sampling.words(task.seeds))
@@ -97,26 +97,26 @@ def dealer(task: Task, batch: int, private: bool = False) -> Callable[..., Cards
 
     def deal(
         who: Array, steps: Array, lr: Array, known: Array, number: Array, trial: Array | None = None
-    ) -> Cards:
+    ) -> JobTable:
         nonlocal last
         if trial is None:
             trial = np.arange(len(who), dtype=np.int32)[:, None]
         plan = tuple(part.tobytes() for part in (who, steps, lr, known, trial))
         if plan != last[0]:
             last = plan, blank(who, steps, lr, known, trial)
-        cards: Cards = last[1]
+        cards: JobTable = last[1]
         whole = cards.whole.copy()  # what a program was given is its own
         whole[:, 5:] = streams(who, trial, number).reshape(2, -1).T.view(np.int32)
         return cards._replace(whole=whole)
 
-    def blank(who: Array, steps: Array, lr: Array, known: Array, trial: Array) -> Cards:
+    def blank(who: Array, steps: Array, lr: Array, known: Array, trial: Array) -> JobTable:
         mine = (trial * clients + who).ravel()
-        whole = np.empty((len(mine), len(Told._fields)), np.int32)
+        whole = np.empty((len(mine), len(JobIntegers._fields)), np.int32)
         whole[:, :4], whole[:, 4] = known_ahead[mine], steps.ravel()
-        real = np.empty((len(mine), len(Weighed._fields)), task.dtype)
+        real = np.empty((len(mine), len(JobFloats._fields)), task.dtype)
         for column, part in enumerate((lr, known)):
             real[:, column] = np.broadcast_to(part, who.shape).ravel()
         real[:, 2] = noise[mine]
-        return Cards(whole, real, chances[mine])
+        return JobTable(whole, real, chances[mine])
 
     return deal

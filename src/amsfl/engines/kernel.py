@@ -36,7 +36,7 @@ ROUNDED = (None, "default", "tensorfloat32", "BF16_BF16_F32")  # what tensor cor
 NOWHERE = -1e30  # the logit of a class that was filled in
 
 
-class Told(NamedTuple):
+class KernelNumbers(NamedTuple):
     """What a client is told in whole numbers: its rows, its chance, which steps to take, and if it moves."""
 
     trial: Any
@@ -49,7 +49,7 @@ class Told(NamedTuple):
     moving: Any
 
 
-class Seen(NamedTuple):
+class KernelVectors(NamedTuple):
     """Vectors of a model's size that a step reads; empty where a method has none."""
 
     anchor: Any
@@ -73,7 +73,9 @@ def fits(task: Task, method: Method, batch: int) -> bool:
     """Whether a task's steps can be a kernel: of a small perceptron that tells classes apart."""
     kinds = {part.kind for part in task.model.layers}
     plain = method.arithmetic.objective is None and not method.private_rows and task.pieces == 1
-    known = bool(kinds) and kinds <= {"dense", "relu"} and task.loss is losses.surprise and task.classes > 1
+    known = (
+        bool(kinds) and kinds <= {"dense", "relu"} and task.loss is losses.cross_entropy and task.classes > 1
+    )
     return plain and known and task.dtype == np.float32 and numbers(task, batch) <= NUMBERS
 
 
@@ -84,8 +86,8 @@ def numbers(task: Task, batch: int) -> int:
     return 2 * Tiles.of(task).numbers + side(batch) * sum(sides)
 
 
-def walker(
-    task: Task, method: Method, batch: int, looks: bool, layout: protocol.Layout
+def stepper(
+    task: Task, method: Method, batch: int, looks: bool, layout: protocol.VectorLayout
 ) -> Callable[..., Any]:
     """walk(told, seen, rows, now, known) -> now after the steps from told.first to before told.last.
 
@@ -98,7 +100,7 @@ def walker(
 
     tiles = Tiles.of(task)
     numbers_ = list(method.arithmetic.numbers)  # a kernel is handed all that it reads
-    step = protocol.first if looks else protocol.step
+    step = protocol.first_step if looks else protocol.local_step
     warps = 4 if numbers(task, batch) <= FEW else 8
 
     def gradient(params: Any, x: Any, y: Any) -> tuple[Any, Any]:
@@ -109,7 +111,7 @@ def walker(
 
         return jax.value_and_grad(objective)(params)
 
-    def minibatch(told: Told, rows: Any, number: Any) -> tuple[Any, Any]:
+    def minibatch(told: KernelNumbers, rows: Any, number: Any) -> tuple[Any, Any]:
         x, y, order = rows
         key = told.key.astype(jnp.uint32), told.other.astype(jnp.uint32)
         each = jnp.arange(side(batch), dtype=jnp.uint32)
@@ -122,14 +124,14 @@ def walker(
     def body(*refs: Any, given: Any, found: Any) -> None:
         whole, known, seen, rows, (x, past, lr), own = jax.tree.unflatten(given, refs[: given.num_leaves])
         rules = method.with_numbers([value[0] for value in own])
-        told = Told(*(whole[place] for place in range(len(Told._fields))))
+        told = KernelNumbers(*(whole[place] for place in range(len(KernelNumbers._fields))))
 
         def further(number: Any, now: Any) -> Any:
             x, past, lr, *_ = now
             loss, slope = gradient(x, *minibatch(told, rows, number))
             # who has none asks for none
             anchor, server, client = (x if part is None else tiles.read(part) for part in seen)
-            carry = protocol.Carry(anchor, server, client, x, lr, known[0], past=past)
+            carry = protocol.LocalState(anchor, server, client, x, lr, known[0], past=past)
             then = step(rules, carry, loss, slope, layout)
             moved = jax.tree.map(partial(jnp.where, told.moving > 0), (then.x, then.past), (x, past))
             return (*moved, then.lr, *((loss, slope) if looks else ()))
@@ -139,9 +141,9 @@ def walker(
         after = jax.lax.fori_loop(told.first, told.last, further, begin)
         tiles.write(jax.tree.unflatten(found, refs[given.num_leaves :]), after)
 
-    def walk(told: Told, seen: Seen, rows: Any, now: Any, known: Any) -> Any:
+    def walk(told: KernelNumbers, seen: KernelVectors, rows: Any, now: Any, known: Any) -> Any:
         whole = jnp.stack([jnp.asarray(part).astype(jnp.int32) for part in told])
-        asked = Seen(*(part if part.size else None for part in seen))
+        asked = KernelVectors(*(part if part.size else None for part in seen))
         ways, own = jax.tree.map(jnp.atleast_1d, (now, numbers_))
         flat, given = jax.tree.flatten((whole, known[None], asked, rows, ways, own))
         after = (*now, now[2], now[0]) if looks else now

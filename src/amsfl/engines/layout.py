@@ -25,7 +25,7 @@ from amsfl.methods import Method
 Array = Any
 
 
-class Layout(NamedTuple):
+class ModelLayout(NamedTuple):
     """How vectors lie; those of a method's own state, too, which are so many models and then some numbers."""
 
     parts: int  # devices that share a model
@@ -152,25 +152,27 @@ class Layout(NamedTuple):
                 yield place, shape
 
 
-def make(task: Task, method: Method, parts: int = 1) -> Layout:
+def make(task: Task, method: Method, parts: int = 1) -> ModelLayout:
     leaves, structure = jax.tree.flatten(task.shapes)
     shapes = tuple(leaf.shape for leaf in leaves)
     size = sum(prod(shape) for shape in shapes if parted_axis(shape, parts) is not None)
     size += -(-(task.dim - size) // parts) * parts
     x = jax.ShapeDtypeStruct((size,), task.dtype)
     server = jax.eval_shape(method.arithmetic.init, x)[0].size
-    client, memory = (part.size for part in jax.eval_shape(lambda x: protocol.fresh(method, x), x))
-    return Layout(parts, structure, shapes, size, State(size, server, client, memory, size))
+    client, memory = (
+        part.size for part in jax.eval_shape(lambda x: protocol.initial_client_state(method, x), x)
+    )
+    return ModelLayout(parts, structure, shapes, size, State(size, server, client, memory, size))
 
 
-def laid_out(task: Task, layout: Layout) -> Task:
+def laid_out(task: Task, layout: ModelLayout) -> Task:
     """The task whose vectors lie as the layout says."""
     if layout.parts == 1:
         return task
 
     def held(leaves: list[Array]) -> list[Array]:
         """Told where they lie at both ends of the steps, or the compiler would find another way between."""
-        return [devices.held(leaf, _lies(leaf.shape, layout.parts)) for leaf in leaves]
+        return [devices.constrain_sharding(leaf, _lies(leaf.shape, layout.parts)) for leaf in leaves]
 
     def unravel(vector: jax.Array) -> Any:
         return jax.tree.unflatten(layout.structure, held(layout.leaves(vector)))
@@ -181,12 +183,12 @@ def laid_out(task: Task, layout: Layout) -> Task:
 
     def loss(outputs: jax.Array, y: jax.Array) -> jax.Array:
         # a few classes are not worth parting: every sum over them would have to be sent
-        return task.loss(devices.held(outputs, P()), y)
+        return task.loss(devices.constrain_sharding(outputs, P()), y)
 
     return task._replace(dim=layout.size, unravel=unravel, ravel=ravel, places=layout.places, loss=loss)
 
 
-def first_models(task: Task, layout: Layout, mesh: Mesh) -> jax.Array:
+def first_models(task: Task, layout: ModelLayout, mesh: Mesh) -> jax.Array:
     """Task.start as it lies here: a device draws its own part, since nobody may have room for the whole."""
     with jax.enable_x64(False):
 

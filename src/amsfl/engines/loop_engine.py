@@ -13,14 +13,24 @@ from amsfl import protocol, sampling
 from amsfl.core import Reading, Upload, UserError
 from amsfl.engines import losses
 from amsfl.engines.client_program import gradient
-from amsfl.engines.contract import Done, Jobs, Orders, Outcome, Scores, Starts, State, own_models, rows
+from amsfl.engines.contract import (
+    JobResults,
+    Jobs,
+    JobStarts,
+    Orders,
+    Outcome,
+    Scores,
+    State,
+    own_models,
+    rows,
+)
 from amsfl.engines.evaluate import errors
 from amsfl.engines.task import Task
 from amsfl.methods import Method
 from amsfl.privacy import safe_sum
 
 
-class Loop:
+class LoopEngine:
     """Engine (see base.Engine). Only gradients and logits come from jax; the rest is numpy to read."""
 
     ahead, joint = 1, False
@@ -52,7 +62,7 @@ class Loop:
             return np.stack([np.stack([part] * clients) for part in parts])
 
         server = np.stack([self.method.arithmetic.init(x)[0] for x in anchor])
-        client, memory = zip(*(protocol.fresh(self.method, x) for x in anchor), strict=True)
+        client, memory = zip(*(protocol.initial_client_state(self.method, x) for x in anchor), strict=True)
         return State(anchor, server, everyone(client), everyone(memory), np.zeros_like(anchor))
 
     def place(self, state: State) -> State:
@@ -85,7 +95,7 @@ class Loop:
         told, lr = self.method.sent_state(server, anchor), orders.lr[trial]
         known = np.broadcast_to(orders.known, np.shape(orders.lr))[trial]
         for place, who in enumerate(orders.cohort[trial]):
-            start = Starts(
+            start = JobStarts(
                 anchor, told, state.client[trial, who], state.memory[trial, who], state.step[trial]
             )
             if not orders.steps[trial, place]:  # nobody is at this place
@@ -137,13 +147,13 @@ class Loop:
         server, client = self.method.arithmetic.init(x)
         return self.method.arithmetic.report(x, x, 1, 1.0, self.method.sent_state(server, x), client)[0]
 
-    def work(self, starts: Starts, jobs: Jobs) -> Done:
+    def work(self, starts: JobStarts, jobs: Jobs) -> JobResults:
         shape = np.shape(jobs.steps)
         none = Upload(*(np.zeros((*shape, *part.shape), self.task.dtype) for part in self._empty(starts)))
         readings = Reading(*(np.zeros(shape, self.task.dtype) for _ in Reading._fields))
-        done = Done(none, np.array(starts.client), np.array(starts.memory), readings)
+        done = JobResults(none, np.array(starts.client), np.array(starts.memory), readings)
         for where in np.flatnonzero(jobs.steps):
-            start, job = Starts(*(part[where] for part in starts)), Jobs(*(part[where] for part in jobs))
+            start, job = JobStarts(*(part[where] for part in starts)), Jobs(*(part[where] for part in jobs))
             upload, done.client[where], done.memory[where], taken = self._local(start, job)
             for into, part in zip(
                 (*done.upload, *(readings if taken else ())), (*upload, *(taken or ())), strict=True
@@ -151,12 +161,12 @@ class Loop:
                 into[where] = part
         return done
 
-    def _empty(self, starts: Starts) -> Upload:
+    def _empty(self, starts: JobStarts) -> Upload:
         """An upload of nothing, for its shapes."""
         anchor, server, client = starts.anchor[0], starts.server[0], starts.client[0]
         return self.method.arithmetic.report(anchor, anchor, 1, 1.0, server, client)[0]
 
-    def _local(self, start: Starts, job: Jobs) -> tuple[Upload, Any, Any, Reading | None]:
+    def _local(self, start: JobStarts, job: Jobs) -> tuple[Upload, Any, Any, Reading | None]:
         """One client's round: what it sends, its state and its memory afterwards, and the reading."""
         method, dtype = self.method, self.task.dtype
         trial, who, number = int(job.trial), int(job.client), int(job.number)
@@ -181,14 +191,14 @@ class Loop:
 
         lr, known = dtype(job.lr), dtype(job.known)
         carry = protocol.begin(method, start.anchor, start.server, start.client, lr, known)
-        carry = protocol.first(method, carry, *look(carry.x, 0))
+        carry = protocol.first_step(method, carry, *look(carry.x, 0))
         for step in range(1, int(job.steps)):
-            carry = protocol.step(method, carry, *look(carry.x, step))
+            carry = protocol.local_step(method, carry, *look(carry.x, step))
         if self.readings and not method.private_rows:
             carry = protocol.close(method, carry, *look(carry.x, 0))
         upload, client, taken = protocol.finish(method, carry, dtype(job.steps), start.step)
         with np.errstate(over="ignore"):
-            upload, memory = protocol.delivered(method.transmit, key, upload, start.memory)
+            upload, memory = protocol.encode_and_decode(method.transmit, key, upload, start.memory)
         return upload, client, memory, taken if self.readings else None
 
     def _private(self, x: Any, trial: int, who: int, key: Any, step: int) -> Any:

@@ -10,7 +10,7 @@ from amsfl.core import UserError, nearest
 from amsfl.methods import Distillation
 
 Apply = Callable[[Any, jax.Array], jax.Array]
-Rows = Callable[[jax.Array, jax.Array], jax.Array]  # outputs, labels -> the loss of every row
+RowLoss = Callable[[jax.Array, jax.Array], jax.Array]  # outputs, labels -> the loss of every row
 
 
 class Teacher(NamedTuple):
@@ -19,14 +19,14 @@ class Teacher(NamedTuple):
     seen: jax.Array  # [classes] whether the class was among those rows
 
 
-def surprise(logits: jax.Array, y: jax.Array) -> jax.Array:
+def cross_entropy(logits: jax.Array, y: jax.Array) -> jax.Array:
     """-log softmax(logits)[y] of every row."""
     # labels as rows, not as numbers: the gradient is then no scatter
     rows = jax.nn.one_hot(y, logits.shape[-1], dtype=logits.dtype)
     return -(rows * jax.nn.log_softmax(logits)).sum(-1)
 
 
-def weighted(weights: Sequence[float]) -> Rows:
+def weighted(weights: Sequence[float]) -> RowLoss:
     """Cross-entropy times the weight of a row's class.
 
     Its mean is over rows, not over their weights: then clients' losses add up to the loss of all rows,
@@ -49,11 +49,11 @@ def absolute(outputs: jax.Array, y: jax.Array) -> jax.Array:
     return jnp.abs(outputs[..., 0] - y)
 
 
-CLASSES: dict[str, Rows] = {"cross-entropy": surprise}
-NUMBERS: dict[str, Rows] = {"squared": squared, "absolute": absolute}
+CLASSES: dict[str, RowLoss] = {"cross-entropy": cross_entropy}
+NUMBERS: dict[str, RowLoss] = {"squared": squared, "absolute": absolute}
 
 
-def named(name: str, classes: int) -> Rows:
+def named(name: str, classes: int) -> RowLoss:
     """A loss by name; auto: cross-entropy, and the squared error of numbers (0 classes)."""
     own, other = (CLASSES, NUMBERS) if classes else (NUMBERS, CLASSES)
     if name == "auto":
@@ -77,8 +77,8 @@ def teach(apply: Apply, params: Any, x: jax.Array, y: jax.Array) -> Teacher:
     return Teacher(params, (member.T @ logits) / jnp.maximum(count, 1)[:, None], count > 0)
 
 
-def distilled(
-    apply: Apply, loss: Rows, rule: Distillation, teacher: Teacher, params: Any, x: jax.Array, y: jax.Array
+def distillation_loss(
+    apply: Apply, loss: RowLoss, rule: Distillation, teacher: Teacher, params: Any, x: jax.Array, y: jax.Array
 ) -> jax.Array:
     """(1-mu) loss + mu * mask * T^2 KL(softmax(s z_teacher / T) || softmax(z / T)), arXiv 2308.10162."""
     z = apply(params, x)

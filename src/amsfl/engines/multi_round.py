@@ -15,14 +15,14 @@ from jax.sharding import Mesh
 
 from amsfl.engines import devices
 from amsfl.engines.contract import Orders, State
-from amsfl.engines.job_table import Cards
-from amsfl.engines.layout import Layout
+from amsfl.engines.job_table import JobTable
+from amsfl.engines.layout import ModelLayout
 from amsfl.engines.memory import room_for
 from amsfl.engines.numbers import with_numbers
 from amsfl.engines.packing import Queue
-from amsfl.engines.settle_program import after, mixing, settlement
+from amsfl.engines.settle_program import mixing, result_shardings, settle_body
 from amsfl.engines.task import Task
-from amsfl.engines.work_program import Fixed, Kept, Local, working
+from amsfl.engines.work_program import KeepFlags, Local, TrainingRows, work_body
 from amsfl.methods import Method
 
 ROUNDS = 64  # in one call at most: dispatching it then takes a fiftieth of the time of the shortest rounds
@@ -30,15 +30,15 @@ SHARE = 4  # one part in so many of the memory there is for work may hold the st
 LENGTHS = 4  # programs at most for rounds of a length that is known ahead; further ones find out as they go
 
 
-class Plan(NamedTuple):
+class PlannedRounds(NamedTuple):
     """A round as it is handed over, or several, [rounds, ...]."""
 
     orders: Orders
-    cards: Cards
+    cards: JobTable
     queue: Queue
 
 
-class Past(NamedTuple):
+class SpanResults(NamedTuple):
     """What every round of a span left, [rounds, ...]."""
 
     state: State
@@ -48,49 +48,62 @@ class Past(NamedTuple):
 
 
 def program(
-    mesh: Mesh, method: Method, layout: Layout, local: Local, light: bool, kept: Kept, longest: int | None
+    mesh: Mesh,
+    method: Method,
+    layout: ModelLayout,
+    local: Local,
+    light: bool,
+    kept: KeepFlags,
+    longest: int | None,
 ) -> Any:
     """jit of `count` rounds: (constants, state, fixed, plans, first number, count, seeds) -> Past.
 
     `plans` have room for more rounds than `count`; so one program serves any number of them.
     """
     whole = with_numbers("span", method, partial(_several, mesh, layout, local, kept, longest))
-    placed = Past(*after(mesh, layout, 1))
+    placed = SpanResults(*result_shardings(mesh, layout, 1))
     if longest:
         return jax.jit(whole, out_shardings=placed)
     return devices.jit(whole, mesh, light, out_shardings=placed)
 
 
 def _several(
-    mesh: Mesh, layout: Layout, local: Local, kept: Kept, longest: int | None, method: Method
-) -> Callable[..., Past]:
-    work = working(mesh, method, layout, local(method), kept, 1, longest=longest)
-    settle = settlement(method, layout, 1)
+    mesh: Mesh, layout: ModelLayout, local: Local, kept: KeepFlags, longest: int | None, method: Method
+) -> Callable[..., SpanResults]:
+    work = work_body(mesh, method, layout, local(method), kept, 1, longest=longest)
+    settle = settle_body(method, layout, 1)
     mixed = mixing(method)
 
     @jax.jit  # so that asking for its shapes and calling it trace it once
-    def one(state: State, fixed: Fixed, plan: Plan, number: jax.Array, seeds: jax.Array) -> Past:
+    def one(
+        state: State, fixed: TrainingRows, plan: PlannedRounds, number: jax.Array, seeds: jax.Array
+    ) -> SpanResults:
         # apart, as if they were called one after the other: fused with each other they would round otherwise
         apart: Callable[[Any], Any] = jax.lax.optimization_barrier
         mix = apart(mixed(plan.orders.weights, plan.orders.steps))
         found, _ = apart(work(state, fixed, plan.cards, mix, plan.queue))
-        return Past(*apart(settle(state, plan.orders, [found], number, seeds)))
+        return SpanResults(*apart(settle(state, plan.orders, [found], number, seeds)))
 
     def several(
-        state: State, fixed: Fixed, plans: Plan, first: jax.Array, count: jax.Array, seeds: jax.Array
-    ) -> Past:
+        state: State,
+        fixed: TrainingRows,
+        plans: PlannedRounds,
+        first: jax.Array,
+        count: jax.Array,
+        seeds: jax.Array,
+    ) -> SpanResults:
         room = plans.orders.steps.shape[0]
         shape = jax.eval_shape(one, state, fixed, _at(plans, 0), first, seeds)
         empty = jax.tree.map(lambda part: jnp.zeros((room, *part.shape), part.dtype), shape)
 
-        def further(index: Any, now: tuple[State, Past]) -> tuple[State, Past]:
+        def further(index: Any, now: tuple[State, SpanResults]) -> tuple[State, SpanResults]:
             before, past = now
             number = first + index.astype(jnp.uint32)
             after = one(before, fixed, _at(plans, index), number, seeds)
             put = jax.tree.map(lambda whole, part: whole.at[index].set(part), past, after)
             return after.state, put
 
-        found: Past = jax.lax.fori_loop(0, count, further, (state, empty))[1]
+        found: SpanResults = jax.lax.fori_loop(0, count, further, (state, empty))[1]
         return found
 
     return several
@@ -103,7 +116,7 @@ def _at(tree: Any, index: Any) -> Any:
 at = jax.jit(_at)
 
 
-def room(task: Task, layout: Layout, cohort: int) -> int:
+def room(task: Task, layout: ModelLayout, cohort: int) -> int:
     """Rounds that a span may have, by the memory that the states after each of them take."""
     trials, clients = task.shards.size.shape
     own = layout.lengths

@@ -47,7 +47,7 @@ class Queue(NamedTuple):
         return int(self.jobs[0, 0, 0]) if self.until.size and self.until[0, 0] < WHOLE else None
 
 
-class Unit(NamedTuple):
+class SlotQueue(NamedTuple):
     """Waves of one width that one worker runs one after another."""
 
     slot: int
@@ -91,17 +91,17 @@ def members(jobs: Any, slots: Any, sums: int, cohort: int) -> Any:
     return found
 
 
-def dealt(arrays: Iterable[Any], workers: int) -> list[tuple[Any, ...]]:
+def split_over(arrays: Iterable[Any], workers: int) -> list[tuple[Any, ...]]:
     """Each worker's part of every array: neighbours along the first axis, which the workers divide."""
     return list(zip(*(np.split(array, workers) for array in arrays), strict=True))
 
 
-def shares(steps: Any, devices: int, workers: int, lanes: int) -> list[list[Queue]]:
+def pack_for_workers(steps: Any, devices: int, workers: int, lanes: int) -> list[list[Queue]]:
     """Every worker's one queue on so many devices, all of `lanes`; a trial has one slot."""
-    return [[Queue(*part)] for part in dealt(pack(steps, devices * workers, lanes), workers)]
+    return [[Queue(*part)] for part in split_over(pack(steps, devices * workers, lanes), workers)]
 
 
-def by_trial(
+def pack_by_trial(
     steps: Any, workers: int, slots: int, overhead: float, widest: int, parted: bool = False
 ) -> list[list[Queue]]:
     """Every worker's queues, one a width, widest first; a trial has so many slots.
@@ -115,7 +115,7 @@ def by_trial(
     ]
     units.sort(key=lambda unit: -unit.load)
     where, loads = _shared_out([unit.load for unit in units], workers)
-    mine: list[list[Unit]] = [[] for _ in range(workers)]
+    mine: list[list[SlotQueue]] = [[] for _ in range(workers)]
     for unit, worker in zip(units, where, strict=True):
         mine[worker].append(unit)
     if not parted:
@@ -123,7 +123,7 @@ def by_trial(
     return _evened(mine, [load / (1 + overhead) for load in loads], steps)
 
 
-def _evened(mine: list[list[Unit]], loads: list[float], steps: Any) -> list[list[Queue]]:
+def _evened(mine: list[list[SlotQueue]], loads: list[float], steps: Any) -> list[list[Queue]]:
     """Those with most to do and those with least, pair by pair: half of what they differ by changes hands.
 
     It is the beginning of a job, which the one takes at the start of the round and the other ends as its
@@ -148,7 +148,7 @@ def _evened(mine: list[list[Unit]], loads: list[float], steps: Any) -> list[list
     return sorted(found, key=lambda queues: any(queue.taken is not None for queue in queues))
 
 
-def trial_units(plan: Any, trial: int, slots: int, overhead: float, widest: int) -> list[Unit]:
+def trial_units(plan: Any, trial: int, slots: int, overhead: float, widest: int) -> list[SlotQueue]:
     """A trial's jobs, one by one or as wide as suits equal ones, whichever is cheaper.
 
     Where jobs do not come out even, the last wave is narrower.
@@ -165,11 +165,11 @@ def trial_units(plan: Any, trial: int, slots: int, overhead: float, widest: int)
     narrow = len(waves) > 1 and len(waves[-1]) < len(waves[0])  # its slot is its own: widths do not mix
     even = len(waves) - narrow
     where, total = _shared_out(loads[:even], min(even, max(slots - narrow, 1)))
-    units = [Unit(trial * slots + place, [], load) for place, load in enumerate(total)]
+    units = [SlotQueue(trial * slots + place, [], load) for place, load in enumerate(total)]
     for wave, place in zip(waves, where, strict=False):
         units[place].waves.append(trial * len(plan) + wave)
     if narrow:
-        units.append(Unit(trial * slots + len(units), [trial * len(plan) + waves[-1]], loads[-1]))
+        units.append(SlotQueue(trial * slots + len(units), [trial * len(plan) + waves[-1]], loads[-1]))
     return units
 
 
@@ -183,7 +183,7 @@ def laid_aside(*workers: Iterable[Queue]) -> list[int]:
     return [queue.laid_aside for queue in chain(*workers) if queue.laid_aside is not None]
 
 
-def _queues(units: Sequence[Unit], shape: tuple[int, int]) -> list[Queue]:
+def _queues(units: Sequence[SlotQueue], shape: tuple[int, int]) -> list[Queue]:
     """A worker's units as arrays whose shapes follow from their width alone: one compilation each."""
     queues = []
     for lanes in sorted({unit.lanes for unit in units}, reverse=True):

@@ -18,13 +18,13 @@ import numpy as np
 from amsfl import sampling
 from amsfl.core import RowPrivacy, UserError
 from amsfl.engines import losses
-from amsfl.engines.dense import Layer, flips, perceptron, product, turned_product
+from amsfl.engines.dense import Layer, flips, perceptron, product, weight_gradient
 from amsfl.engines.models import Model
 from amsfl.engines.task import Task
 from amsfl.privacy import safe_sum
 
 
-def drawn(
+def next_rows(
     key: Any, step: Any, turn: Any, begin: Any, room: int, most: int, thresholds: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """The places of a batch's next `room` rows from `begin` on, and where the next turn begins; nobody has
@@ -49,7 +49,7 @@ def gradient(task: Task, private: RowPrivacy, batch: int) -> Callable[..., Any]:
     def look(params: Any, rows: Any, key: Any, step: Any, thresholds: Any, noise: Any) -> Any:
         def more(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
             turn, begin, grads = state
-            place, further = drawn(key, step, turn, begin, room, most, thresholds)
+            place, further = next_rows(key, step, turn, begin, room, most, thresholds)
             present = place < rows.size
             row = rows.order[rows.trial, rows.start + jnp.minimum(place, rows.size - 1)]
             row = jax.lax.optimization_barrier(row)
@@ -84,7 +84,7 @@ def row_sum(task: Task, private: RowPrivacy) -> Callable[..., Any]:
     return checked
 
 
-def sum_of_any(apply: losses.Apply, loss: losses.Rows, private: RowPrivacy) -> Callable[..., Any]:
+def sum_of_any(apply: losses.Apply, loss: losses.RowLoss, private: RowPrivacy) -> Callable[..., Any]:
     """Rows' gradients one by one: one gradient of all losses would let a row's NaN reach the others."""
 
     def one(params: Any, x: jax.Array, y: jax.Array) -> jax.Array:
@@ -99,7 +99,7 @@ def sum_of_any(apply: losses.Apply, loss: losses.Rows, private: RowPrivacy) -> C
     return summed
 
 
-def sum_of_layers(loss: losses.Rows, private: RowPrivacy) -> Callable[..., Any]:
+def sum_of_layers(loss: losses.RowLoss, private: RowPrivacy) -> Callable[..., Any]:
     """The same for dense layers, in little more than a plain step's time.
 
     A row's gradient of W is an outer product a d', so its norm is |a| |d|; and all d of a row scale together.
@@ -125,7 +125,7 @@ def sum_of_layers(loss: losses.Rows, private: RowPrivacy) -> Callable[..., Any]:
         counted = factors > 0
         scaled = [(jnp.where(counted, a, 0), jnp.where(counted, d, 0) * factors) for a, d in pairs]
         return tuple(
-            Layer(turned_product(a, d, flip), d.sum(0)) for (a, d), flip in zip(scaled, turns, strict=True)
+            Layer(weight_gradient(a, d, flip), d.sum(0)) for (a, d), flip in zip(scaled, turns, strict=True)
         )
 
     return summed

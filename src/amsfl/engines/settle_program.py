@@ -13,7 +13,7 @@ from amsfl import protocol, sampling
 from amsfl.core import Total, Upload
 from amsfl.engines import devices
 from amsfl.engines.contract import Orders, State
-from amsfl.engines.layout import Layout
+from amsfl.engines.layout import ModelLayout
 from amsfl.engines.numbers import with_numbers
 from amsfl.engines.sums import in_order
 from amsfl.methods import Method
@@ -30,20 +30,20 @@ def mixing(method: Method) -> Callable[[Any, Any], jax.Array]:
     return mix
 
 
-def settle(mesh: Mesh, method: Method, layout: Layout, slots: int) -> Any:
+def settle(mesh: Mesh, method: Method, layout: ModelLayout, slots: int) -> Any:
     """jit of what ends a round: all workers' and devices' parts summed, aggregated, put into the state."""
-    body = with_numbers("settle", method, partial(settlement, layout=layout, slots=slots))
-    return devices.quickly(body, mesh, donate_argnums=1, out_shardings=after(mesh, layout))
+    body = with_numbers("settle", method, partial(settle_body, layout=layout, slots=slots))
+    return devices.jit_small(body, mesh, donate_argnums=1, out_shardings=result_shardings(mesh, layout))
 
 
-def after(mesh: Mesh, layout: Layout, lead: int = 0) -> Any:
+def result_shardings(mesh: Mesh, layout: ModelLayout, lead: int = 0) -> Any:
     """Where what a settlement returns lies; of several rounds, behind an axis more."""
     specs = layout.specs(lead), P(), layout.spec(lead + 2), P()
     return jax.tree.map(partial(NamedSharding, mesh), specs, is_leaf=lambda each: isinstance(each, P))
 
 
-def settlement(
-    method: Method, layout: Layout, slots: int
+def settle_body(
+    method: Method, layout: ModelLayout, slots: int
 ) -> Callable[..., tuple[State, jax.Array, jax.Array]]:
     """`settle` before it is compiled."""
 
@@ -61,7 +61,7 @@ def settlement(
             stacked = Upload(*(part.reshape(trials, cohort, *part.shape[1:]) for part in found.uploads))
             each = stacked, orders.weights, counts
             if method.private_clients is None:
-                total, weighed = jax.vmap(partial(protocol.combined, method))(*each, foes)
+                total, weighed = jax.vmap(partial(protocol.combine_uploads, method))(*each, foes)
             else:
                 rest = before, orders.largest, seeds, foes
                 total, before = jax.vmap(partial(_private_sum, method, layout, number))(*each, *rest)
@@ -96,7 +96,7 @@ def settlement(
 
 def _private_sum(
     method: Method,
-    layout: Layout,
+    layout: ModelLayout,
     number: Any,
     sent: Upload,
     weights: Any,

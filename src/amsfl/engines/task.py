@@ -47,7 +47,7 @@ class Task(NamedTuple):
     shards: Shards
     seeds: tuple[int, ...]  # one per trial: initial model and sampling
     dtype: Any
-    loss: losses.Rows = losses.surprise
+    loss: losses.RowLoss = losses.cross_entropy
     unit: float = 1.0  # of a predicted number: what 1 is in the user's own
     noise: Matrix | None = None  # [trials, clients] of a private step, in units of the clipping norm
     pieces: int = 1  # of a minibatch, whose gradients are taken one after another
@@ -67,9 +67,9 @@ class Task(NamedTuple):
         return jax.tree.unflatten(tree, [part.reshape(leaf.shape) for part, leaf in leaves])
 
     @property
-    def scored(self) -> losses.Rows:
+    def scored(self) -> losses.RowLoss:
         """The loss that evaluations tell: of classes the plain cross-entropy, whatever weights train by."""
-        return losses.surprise if self.classes else self.loss
+        return losses.cross_entropy if self.classes else self.loss
 
     def start(self) -> Matrix:
         """Initial models, [trials, dim]: drawn in float32, so that they are the same in any precision."""
@@ -79,7 +79,7 @@ class Task(NamedTuple):
                 return ravel_pytree(self.model.init(jax.random.key(seed)))[0]
 
             # so many in one call: one program serves any number of trials
-            init = devices.quickly(lambda seeds: jax.lax.map(one, seeds))
+            init = devices.jit_small(lambda seeds: jax.lax.map(one, seeds))
             seeds = sampling.words(self.seeds)
             room = np.resize(seeds, (-(-len(seeds) // TOGETHER), TOGETHER))
             each = [init(some) for some in room]
@@ -100,7 +100,7 @@ def make(
     partitions: Sequence[Sequence[Matrix]],
     seeds: Sequence[int],
     dtype: Any = np.float32,
-    loss: losses.Rows | None = None,
+    loss: losses.RowLoss | None = None,
     noise: Matrix | None = None,
 ) -> Task:
     dim, unravel = _measured(model, dtype)

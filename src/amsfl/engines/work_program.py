@@ -12,19 +12,19 @@ from jax.sharding import PartitionSpec as P
 from amsfl.core import Reading, Upload
 from amsfl.engines import client_program, devices
 from amsfl.engines.contract import State
-from amsfl.engines.job import Begin, Done, Job, make_job
-from amsfl.engines.job_table import Cards, Told, drawn
-from amsfl.engines.layout import Layout
+from amsfl.engines.job import ClientJob, ClientResult, StartVectors, make_job
+from amsfl.engines.job_table import JobIntegers, JobTable, job_row
+from amsfl.engines.layout import ModelLayout
 from amsfl.engines.numbers import with_numbers
 from amsfl.engines.packing import FEW, Queue
 from amsfl.engines.sums import add_rows, add_wave
 from amsfl.methods import Method
 
-Local = Callable[[Method], client_program.Local]  # a client's round by a method
+Local = Callable[[Method], client_program.ClientProgram]  # a client's round by a method
 FOUND = 6  # which of the arguments of `work` is what was found before
 
 
-class Fixed(NamedTuple):
+class TrainingRows(NamedTuple):
     """What never changes in a run, on every device once: the rows, and all trials' numbers of them."""
 
     x: Any
@@ -32,14 +32,14 @@ class Fixed(NamedTuple):
     order: Any
 
 
-class Kept(NamedTuple):
+class KeepFlags(NamedTuple):
     """What a round brings back of every client besides its share of the sum."""
 
     readings: bool
     deltas: bool
 
 
-class Found(NamedTuple):
+class WorkerResult(NamedTuple):
     """What one worker found: sums by trial, and of every job (zeros for those of others) what is kept."""
 
     total: Upload  # [trials x slots, ...]; empty for a method whose uploads are combined, not summed
@@ -53,9 +53,9 @@ class Found(NamedTuple):
 def work(
     mesh: Mesh,
     method: Method,
-    layout: Layout,
+    layout: ModelLayout,
     local: Local,
-    kept: Kept,
+    kept: KeepFlags,
     slots: int,
     light: bool,
     further: bool = False,
@@ -68,19 +68,21 @@ def work(
     """
 
     def build(method: Method) -> Any:
-        return working(mesh, method, layout, local(method), kept, slots, further)
+        return work_body(mesh, method, layout, local(method), kept, slots, further)
 
     return devices.jit(
         with_numbers("work", method, build), mesh, light, donate_argnums=FOUND if further else ()
     )
 
 
-def nothing(mesh: Mesh, method: Method, layout: Layout, local: Local, kept: Kept, slots: int) -> Any:
+def empty_result(
+    mesh: Mesh, method: Method, layout: ModelLayout, local: Local, kept: KeepFlags, slots: int
+) -> Any:
     """jit of what a worker has found before it begins, and a client laid aside by nobody: zeros."""
 
     def build(method: Method) -> Any:
-        def body(state: State, fixed: Fixed, cards: Cards, mix: jax.Array) -> Any:
-            one = partial(_job, method, layout, state, fixed, *drawn(cards, 0))
+        def body(state: State, fixed: TrainingRows, cards: JobTable, mix: jax.Array) -> Any:
+            one = partial(_job, method, layout, state, fixed, *job_row(cards, 0))
             shapes = jax.eval_shape(lambda: local(method).begin(one()))
             aside = jax.tree.map(lambda leaf: jnp.zeros(leaf.size, leaf.dtype), shapes)
             found = _zeros(state, len(mix), kept, method, layout, slots), aside
@@ -89,15 +91,15 @@ def nothing(mesh: Mesh, method: Method, layout: Layout, local: Local, kept: Kept
         return body
 
     placed = NamedSharding(mesh, P(devices.AXIS))
-    return devices.quickly(with_numbers("nothing", method, build), mesh, out_shardings=placed)
+    return devices.jit_small(with_numbers("empty_result", method, build), mesh, out_shardings=placed)
 
 
-def working(
+def work_body(
     mesh: Mesh,
     method: Method,
-    layout: Layout,
-    local: client_program.Local,
-    kept: Kept,
+    layout: ModelLayout,
+    local: client_program.ClientProgram,
+    kept: KeepFlags,
     slots: int,
     further: bool = False,
     longest: int | None = None,
@@ -107,16 +109,18 @@ def working(
     A GPU runs a loop whose end is known ahead without asking after every turn whether that was the last one.
     """
 
-    def waves(state: State, fixed: Fixed, cards: Cards, mix: jax.Array, queue: Queue, carry: Any) -> Any:
+    def waves(
+        state: State, fixed: TrainingRows, cards: JobTable, mix: jax.Array, queue: Queue, carry: Any
+    ) -> Any:
         trials, jobs_ = len(state.anchor), len(mix)
         # taken from a single row, a model would be fused with its local work, which then rounds differently
         times = 2 if trials == 1 else 1
         anchors, servers = (jnp.concatenate([part] * times) for part in (state.anchor, state.server))
         doubled = state._replace(anchor=anchors, server=servers)
 
-        def one(job: jax.Array, longest: Any, *piece: Any) -> tuple[Any, Any, Done, Any]:
+        def one(job: jax.Array, longest: Any, *piece: Any) -> tuple[Any, Any, ClientResult, Any]:
             used, place = job >= 0, jnp.maximum(job, 0)
-            told, *rest = drawn(cards, place)
+            told, *rest = job_row(cards, place)
             told = told._replace(steps=jnp.where(used, told.steps, 0))
             mine = _job(method, layout, doubled, fixed, told, *rest)
             if piece:
@@ -126,7 +130,7 @@ def working(
             done = done._replace(client=layout.folded(done.client), memory=layout.folded(done.memory))
             return used, jnp.where(used, mix[place], 0), done, aside
 
-        def parted(mine: Job, used: Any, first: Any, until: Any, aside: Any) -> Any:
+        def parted(mine: ClientJob, used: Any, first: Any, until: Any, aside: Any) -> Any:
             """Some of a client's steps, from where it was laid aside unless they are its first.
 
             Laid aside its arrays are flat: in other shapes they would tell the loop how its own have to lie
@@ -144,10 +148,10 @@ def working(
         bounds = [part[0] for part in (queue.first, queue.until) if part.size]
         accumulate, places = (add_rows, queue.slots[0]) if lanes <= FEW else (add_wave, queue.lanes[0])
 
-        def run_wave(index: Any, now: tuple[Found, Any]) -> tuple[Found, Any]:
+        def run_wave(index: Any, now: tuple[WorkerResult, Any]) -> tuple[WorkerResult, Any]:
             found, aside = now
             job = jax.lax.dynamic_index_in_dim(jobs, index, keepdims=False)
-            most = drawn(cards, job[0])[0].steps if longest is None else longest  # the longest comes first
+            most = job_row(cards, job[0])[0].steps if longest is None else longest  # the longest comes first
             piece = (*(part[index] for part in bounds), aside) if bounds else ()
             used, share, done, aside = wave(job, most, *piece)
             # lanes of unused places write to one place past the end, which is dropped
@@ -161,7 +165,7 @@ def working(
                 total = accumulate(total, done.upload, share, places[index])
             else:
                 uploads = Upload(*map(put, uploads, done.upload))
-            found = Found(
+            found = WorkerResult(
                 total,
                 uploads,
                 put(found.clients, done.client),
@@ -174,7 +178,9 @@ def working(
         count = queue.waves[0] if longest is None or len(jobs) > 1 else 1
         return jax.lax.fori_loop(0, count, run_wave, carry)
 
-    def once(state: State, fixed: Fixed, cards: Cards, mix: jax.Array, queue: Queue, *before: Any) -> Any:
+    def once(
+        state: State, fixed: TrainingRows, cards: JobTable, mix: jax.Array, queue: Queue, *before: Any
+    ) -> Any:
         """All waves inside a loop that goes round once.
 
         What stands outside of any loop XLA's CPU runtime hands to a pool of threads wherever it can, and they
@@ -206,12 +212,14 @@ def _alone(one: Callable[..., Any]) -> Callable[..., Any]:
     return wave
 
 
-def _job(method: Method, layout: Layout, state: State, fixed: Fixed, told: Told, *rest: Any) -> Job:
+def _job(
+    method: Method, layout: ModelLayout, state: State, fixed: TrainingRows, told: JobIntegers, *rest: Any
+) -> ClientJob:
     """All that a client is handed, by its card."""
     sizes, everyone = layout.lengths, state.client.shape[0] * state.client.shape[1]
     clients, memories = (part.reshape(everyone, part.shape[2]) for part in (state.client, state.memory))
     trial, mine = told.trial, told.who
-    begin = Begin(
+    begin = StartVectors(
         state.anchor[trial],
         method.sent_state(layout.opened(state.server[trial], sizes.server), state.anchor[trial]),
         layout.opened(clients[mine], sizes.client),
@@ -225,7 +233,9 @@ def _upload(method: Method, anchor: jax.Array, server: jax.Array, client: jax.Ar
     return method.arithmetic.report(anchor, anchor, 1, 1.0, method.sent_state(server, anchor), client)[0]
 
 
-def _zeros(state: State, jobs: int, kept: Kept, method: Method, layout: Layout, slots: int) -> Found:
+def _zeros(
+    state: State, jobs: int, kept: KeepFlags, method: Method, layout: ModelLayout, slots: int
+) -> WorkerResult:
     trials, dim = state.anchor.shape
     dtype, lengths = state.anchor.dtype, layout.lengths
     vectors = (jax.ShapeDtypeStruct((size,), dtype) for size in (dim, lengths.server, lengths.client))
@@ -235,7 +245,7 @@ def _zeros(state: State, jobs: int, kept: Kept, method: Method, layout: Layout, 
         return Upload(*(jnp.zeros((count, *part.shape), dtype) for part in one))
 
     combines = method.needs_all_uploads
-    return Found(
+    return WorkerResult(
         uploads(0 if combines else trials * slots),
         uploads(jobs if combines else 0),
         jnp.zeros((jobs, state.client.shape[2]), dtype),

@@ -13,7 +13,7 @@ import jax
 Answer = tuple[int, Any, BaseException | None]  # whose, what, or what went wrong
 
 
-def abreast(program: Callable[..., Any]) -> Callable[[Iterable[tuple[Any, ...]]], list[Any]]:
+def in_threads(program: Callable[..., Any]) -> Callable[[Iterable[tuple[Any, ...]]], list[Any]]:
     """The function over many argument lists at once, each in a thread of its own; jax lets go of the GIL.
 
     The first time they take turns, so that one compilation serves them all.
@@ -43,7 +43,7 @@ def abreast(program: Callable[..., Any]) -> Callable[[Iterable[tuple[Any, ...]]]
     return call
 
 
-class Hands:
+class Handover:
     """What calls side by side hand to each other, by number; who takes waits until it is there."""
 
     def __init__(self, numbers: Iterable[int]):

@@ -55,7 +55,7 @@ class Desk(NamedTuple):
     policy: Policy
     weights: Any
     limits: Any  # steps at most of every client, by its rows
-    doubt: plausibility.Doubt
+    doubt: plausibility.Plausibility
     stale: Callable[[float], float] | None  # where clients do not wait, what work counts by its age
     spend: Mapping[str, float]  # what a round may spend, of all that `costs.accounts` names
     share: int | None  # with it, so many clients spend that
@@ -93,7 +93,7 @@ def desk(
 ) -> Desk:
     """Of a policy; `weights` are all clients' shares of the data, `rows` how many they have."""
     own = np.floor(PASSES * np.broadcast_to(np.asarray(rows, float), len(weights)) / config.batch)
-    limits, doubt = np.clip(own, FEWEST, T_MAX), plausibility.doubt(method.combine)
+    limits, doubt = np.clip(own, FEWEST, T_MAX), plausibility.believing(method.combine)
     return Desk(
         config, method, policy, weights, limits, doubt, stale, {} if spend is None else spend, share, {}
     )

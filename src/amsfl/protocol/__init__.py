@@ -4,30 +4,48 @@ A client: begin, first, step ..., close, finish; then `sent`. The server: `recei
 Operators only, so vectors may be numpy, jax or torch; whoever brings gradients brings nothing else.
 """
 
-from amsfl.protocol.client import FLAT, Carry, Layout, Past, begin, close, finish, first, step
-from amsfl.protocol.server import aged, combined, mean_loss, private_sum, settle
-from amsfl.protocol.wire import delivered, fresh, received, sent, sent_bytes, travelling, weight
+from amsfl.protocol.client import (
+    FLAT,
+    LastStep,
+    LocalState,
+    VectorLayout,
+    begin,
+    close,
+    finish,
+    first_step,
+    local_step,
+)
+from amsfl.protocol.server import combine_uploads, mean_loss, private_sum, settle, weigh_by_age
+from amsfl.protocol.wire import (
+    decode,
+    empty_parts,
+    encode,
+    encode_and_decode,
+    initial_client_state,
+    part_bytes,
+    upload_bytes,
+)
 
 __all__ = [
     "FLAT",
-    "Carry",
-    "Layout",
-    "Past",
-    "aged",
+    "LastStep",
+    "LocalState",
+    "VectorLayout",
     "begin",
     "close",
-    "combined",
-    "delivered",
+    "combine_uploads",
+    "decode",
+    "empty_parts",
+    "encode",
+    "encode_and_decode",
     "finish",
-    "first",
-    "fresh",
+    "first_step",
+    "initial_client_state",
+    "local_step",
     "mean_loss",
+    "part_bytes",
     "private_sum",
-    "received",
-    "sent",
-    "sent_bytes",
     "settle",
-    "step",
-    "travelling",
-    "weight",
+    "upload_bytes",
+    "weigh_by_age",
 ]

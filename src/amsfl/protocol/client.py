@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from amsfl.core import Reading, Upload
-from amsfl.drift import of_upload, reading
+from amsfl.drift import reading_of_upload, take_reading
 from amsfl.methods import Method
 from amsfl.methods.operators import least
 
@@ -21,17 +21,17 @@ Vector = Any
 Number = Any
 
 
-class Layout(NamedTuple):
+class VectorLayout(NamedTuple):
     """How a vector lies: `each(f, *vectors)` applies an elementwise f, `square` is the squared norm."""
 
     each: Callable[..., Vector]
     square: Callable[[Vector], Number]
 
 
-FLAT = Layout(lambda f, *vectors: f(*vectors), lambda vector: (vector * vector).sum())
+FLAT = VectorLayout(lambda f, *vectors: f(*vectors), lambda vector: (vector * vector).sum())
 
 
-class Past(NamedTuple):
+class LastStep(NamedTuple):
     """The last step of a method whose steps look back."""
 
     grad: Vector  # its gradient
@@ -40,7 +40,7 @@ class Past(NamedTuple):
     growth: Number  # that over the one before it
 
 
-class Carry(NamedTuple):
+class LocalState(NamedTuple):
     """A client in the middle of its round."""
 
     anchor: Vector
@@ -53,7 +53,7 @@ class Carry(NamedTuple):
     grad: Vector = None  # and its gradient there
     end: Vector = None  # the model after the last step, where a reading is taken
     last: Vector = None  # the first minibatch's gradient there
-    past: Past | None = None  # of methods with a `pace`
+    past: LastStep | None = None  # of methods with a `pace`
 
 
 def begin(
@@ -63,24 +63,28 @@ def begin(
     client: Vector,
     lr: Number,
     known: Number = 1,
-    layout: Layout = FLAT,
-) -> Carry:
-    carry = Carry(anchor, server, client, anchor, lr, known)
+    layout: VectorLayout = FLAT,
+) -> LocalState:
+    carry = LocalState(anchor, server, client, anchor, lr, known)
     if method.arithmetic.pace is None:
         return carry
-    return carry._replace(past=Past(layout.each(lambda x: 0 * x, anchor), 0 * lr, lr, 0 * lr + 1))
+    return carry._replace(past=LastStep(layout.each(lambda x: 0 * x, anchor), 0 * lr, lr, 0 * lr + 1))
 
 
-def first(method: Method, carry: Carry, loss: Number, grad: Vector, layout: Layout = FLAT) -> Carry:
+def first_step(
+    method: Method, carry: LocalState, loss: Number, grad: Vector, layout: VectorLayout = FLAT
+) -> LocalState:
     """The first step: its minibatch is the reading's; where no lr is known, `lr` times its length is the
     longest."""
     if method.arithmetic.stride is not None:
         own = method.arithmetic.stride(loss, layout.square(grad))
         carry = carry._replace(lr=carry.lr * (carry.known + own * (1 - carry.known)))
-    return step(method, carry._replace(loss=loss, grad=grad), loss, grad, layout)
+    return local_step(method, carry._replace(loss=loss, grad=grad), loss, grad, layout)
 
 
-def step(method: Method, carry: Carry, loss: Number, grad: Vector, layout: Layout = FLAT) -> Carry:
+def local_step(
+    method: Method, carry: LocalState, loss: Number, grad: Vector, layout: VectorLayout = FLAT
+) -> LocalState:
     """x <- x - length correct(grad), length at most lr, or as the method's `pace` says."""
     lr, past = carry.lr, carry.past
     if method.arithmetic.stride is not None:
@@ -95,18 +99,20 @@ def step(method: Method, carry: Carry, loss: Number, grad: Vector, layout: Layou
     x = layout.each(moved, carry.x, grad, carry.anchor, carry.server, carry.client)
     if method.arithmetic.pace is not None:
         way = layout.square(layout.each(lambda now, before: now - before, x, carry.x))
-        carry = carry._replace(past=Past(grad, way, lr, growth))
+        carry = carry._replace(past=LastStep(grad, way, lr, growth))
     return carry._replace(x=x)
 
 
-def close(method: Method, carry: Carry, loss: Number, grad: Vector, layout: Layout = FLAT) -> Carry:
+def close(
+    method: Method, carry: LocalState, loss: Number, grad: Vector, layout: VectorLayout = FLAT
+) -> LocalState:
     """The reading's second gradient; for methods that close with it, one more step along it."""
-    closed = step(method, carry, loss, grad, layout) if method.arithmetic.closing else carry
+    closed = local_step(method, carry, loss, grad, layout) if method.arithmetic.closing else carry
     return closed._replace(end=carry.x, last=grad)
 
 
 def finish(
-    method: Method, carry: Carry, steps: Number, direction: Vector
+    method: Method, carry: LocalState, steps: Number, direction: Vector
 ) -> tuple[Upload, Vector, Reading | None]:
     """What goes up, what the client remembers, and the reading where one was taken. Vectors are flat here.
 
@@ -116,8 +122,8 @@ def finish(
         carry.x, carry.anchor, steps, carry.lr, carry.server, carry.client
     )
     if method.private_rows:
-        return upload, client, of_upload(upload.delta, direction)
+        return upload, client, reading_of_upload(upload.delta, direction)
     if carry.last is None:
         return upload, client, None
-    taken = reading(carry.loss, carry.grad, carry.last, carry.end - carry.anchor, direction)
+    taken = take_reading(carry.loss, carry.grad, carry.last, carry.end - carry.anchor, direction)
     return upload, client, taken

@@ -39,16 +39,18 @@ def settle(
     """
     weighed: Weighed = {}
     if method.private_clients is not None and private is not None:
-        total, server = private_sum(method, stacked(uploads, weights), weights, steps, server, private, foes)
+        total, server = private_sum(
+            method, stack_uploads(uploads, weights), weights, steps, server, private, foes
+        )
     elif not method.needs_all_uploads:
-        total = summed(uploads, method.arithmetic.mix(weights, steps))
+        total = sum_uploads(uploads, method.arithmetic.mix(weights, steps))
     else:
-        total, weighed = combined(method, stacked(uploads, weights), weights, steps, foes)
+        total, weighed = combine_uploads(method, stack_uploads(uploads, weights), weights, steps, foes)
     loss = mean_loss(method, losses, weights, foes) if losses is not None else 0.0
     return Settled(*method.arithmetic.aggregate(anchor, Total(*total, loss), weights, steps, server), weighed)
 
 
-def aged(method: Method, sent: Upload, worth: Any, anchor: Vector, began: Vector | None) -> Upload:
+def weigh_by_age(method: Method, sent: Upload, worth: Any, anchor: Vector, began: Vector | None) -> Upload:
     """An upload as it counts by its age, times `worth`; `began` is the model it started from, if not this."""
     if method.facts.stale == "model" and began is not None:
         delta = began + sent.delta - anchor
@@ -88,7 +90,7 @@ def private_sum(
     return method.private_clients.apply(uploads, weights, server, *private)
 
 
-def combined(
+def combine_uploads(
     method: Method, uploads: Upload, weights: Vector, steps: Vector, foes: tuple[Vector, Vector] | None = None
 ) -> tuple[Upload, Weighed]:
     """What the method's rule makes of stacked uploads [n, ...], and how much each counts after each link.
@@ -130,7 +132,7 @@ def _forged(
     return Upload(delta, forged(uploads.extra), where(foes > 0, (delta * delta).sum(1), uploads.delta_sq))
 
 
-def summed(uploads: Sequence[Upload], mix: Vector) -> Upload:
+def sum_uploads(uploads: Sequence[Upload], mix: Vector) -> Upload:
     """sum_i mix_i upload_i, always in the same order."""
     scaled = [Upload(*(share * part for part in each)) for share, each in zip(mix, uploads, strict=True)]
     total = scaled[0]
@@ -139,6 +141,6 @@ def summed(uploads: Sequence[Upload], mix: Vector) -> Upload:
     return total
 
 
-def stacked(uploads: Sequence[Upload], like: Vector) -> Upload:
+def stack_uploads(uploads: Sequence[Upload], like: Vector) -> Upload:
     stack = namespace(like).stack
     return Upload(*(stack(part) for part in zip(*uploads, strict=True)))

@@ -10,27 +10,27 @@ from amsfl.methods import Method
 FLOAT = 4  # bytes of a number as it travels, whatever precision a simulation works in
 
 
-def sent(transmit: Transmit | None, key: Key, upload: Upload, memory: Any) -> tuple[Parts, Any]:
+def encode(transmit: Transmit | None, key: Key, upload: Upload, memory: Any) -> tuple[Parts, Any]:
     """The arrays that leave the client, by name, and what it remembers of them."""
     parts = {"delta": upload.delta, "extra": upload.extra}
     return (parts, memory) if transmit is None else transmit.encode(key, parts, memory)
 
 
-def received(transmit: Transmit | None, parts: Parts) -> Upload:
+def decode(transmit: Transmit | None, parts: Parts) -> Upload:
     """What the server makes of them. ||delta||^2 it works out itself: that need not be believed."""
     whole = parts if transmit is None else transmit.decode(parts)
     return Upload(whole["delta"], whole["extra"], (whole["delta"] * whole["delta"]).sum())
 
 
-def delivered(transmit: Transmit | None, key: Key, upload: Upload, memory: Any) -> tuple[Upload, Any]:
+def encode_and_decode(transmit: Transmit | None, key: Key, upload: Upload, memory: Any) -> tuple[Upload, Any]:
     """Both ends at once, for engines."""
     if transmit is None:
         return upload, memory
-    parts, memory = sent(transmit, key, upload, memory)
-    return received(transmit, parts), memory
+    parts, memory = encode(transmit, key, upload, memory)
+    return decode(transmit, parts), memory
 
 
-def fresh(method: Method, x: Any) -> tuple[Any, Any]:
+def initial_client_state(method: Method, x: Any) -> tuple[Any, Any]:
     """A client's state at the start: the method's own, and what it remembers of transmissions."""
     upload, client = _first_upload(method, x)
     if method.transmit is None:
@@ -45,23 +45,23 @@ def _first_upload(method: Method, x: Any) -> tuple[Upload, Any]:
     return Upload(0 * upload.delta, 0 * upload.extra, upload.delta_sq), client
 
 
-def sent_bytes(method: Method, dim: int) -> float:
+def upload_bytes(method: Method, dim: int) -> float:
     """Bytes that a client's vectors take on the way up: what they weigh follows from their shapes."""
     if method.transmit is None:
         return float(FLOAT * dim * method.cost.vectors_up)
-    return float(sum(weight(part) for part in travelling(method, dim).values()))
+    return float(sum(part_bytes(part) for part in empty_parts(method, dim).values()))
 
 
-def travelling(method: Method, dim: int) -> Parts:
+def empty_parts(method: Method, dim: int) -> Parts:
     """The arrays that a client of this method sends, all of them zero: their names, shapes and types."""
     x = np.zeros(dim, np.float32)
-    upload, memory = _first_upload(method, x)[0], fresh(method, x)[1]
+    upload, memory = _first_upload(method, x)[0], initial_client_state(method, x)[1]
     key = np.zeros((), np.uint32), np.zeros((), np.uint32)
     with np.errstate(all="ignore"):
-        return sent(method.transmit, key, upload, memory)[0]
+        return encode(method.transmit, key, upload, memory)[0]
 
 
-def weight(part: Any) -> int:
+def part_bytes(part: Any) -> int:
     """Bytes of one array."""
     kind = np.dtype(part.dtype)
     return int(part.size * (min(FLOAT, kind.itemsize) if kind.kind == "f" else kind.itemsize))

@@ -12,7 +12,7 @@ import numpy as np
 from amsfl import protocol
 from amsfl.core import Reading, Upload
 from amsfl.drift import plausibility
-from amsfl.engines import Jobs, Starts, State
+from amsfl.engines import Jobs, JobStarts, State
 from amsfl.simulation.event_queue import Flight, Move, alike, joined, under_way
 from amsfl.simulation.setup import Parts
 
@@ -117,14 +117,14 @@ def _together(parts: Parts, state: State, flights: Mapping[int, Flight], turn: M
     trial = np.repeat(list(turn), [len(mine) for mine in turn.values()])
     room = roomy(len(jobs), max(len(parts.configs) * parts.places, len(jobs)))
     unknown = np.isnan(jobs["lr"])
-    lr = np.where(unknown, plausibility.doubt(parts.method.combine).opening, jobs["lr"])
+    lr = np.where(unknown, plausibility.believing(parts.method.combine).opening, jobs["lr"])
     columns = (trial, jobs["client"], jobs["steps"], lr, ~unknown, jobs["number"])
     began = [
         np.concatenate([flights[index].table[name][mine["place"]] for index, mine in turn.items()])
         for name in BEGAN
     ]
     own = (part[trial, jobs["client"]] for part in (state.client, state.memory))
-    starts = Starts(*(_padded(part, room) for part in (*began[:2], *own, began[2])))
+    starts = JobStarts(*(_padded(part, room) for part in (*began[:2], *own, began[2])))
     done = parts.engine.work(starts, Jobs(*(_padded(column, room) for column in columns)))
     readings = np.stack([np.asarray(part) for part in done.readings], -1)
     begin = 0
@@ -166,7 +166,7 @@ def settle(
         sent = Upload(*(table[name][job["place"]] for name in CAME))
         worth = dtype(parts.end.weight(int(version - job["version"])))
         began = table["anchor"][job["place"]] if job["version"] < version else None
-        uploads.append(protocol.aged(method, sent, worth, anchor, began))
+        uploads.append(protocol.weigh_by_age(method, sent, worth, anchor, began))
     clients = jobs["client"]
     weights, steps = parts.weights[trial, clients].astype(dtype), jobs["steps"].astype(dtype)
     foes = None

@@ -178,7 +178,7 @@ def ordered(parts: Parts, cohorts: dict[int, Any], decisions: dict[int, Decision
     lr, known, opening = (
         np.ones(shape[0]),
         np.ones(shape[0]),
-        plausibility.doubt(parts.method.combine).opening,
+        plausibility.believing(parts.method.combine).opening,
     )
     for index, who in cohorts.items():
         cohort[index, : len(who)], steps[index, : len(who)] = who, decisions[index].steps

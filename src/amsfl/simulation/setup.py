@@ -234,7 +234,7 @@ def room_of(cohort: int | None, clients: int, method: methods.Method) -> int | N
     return min(clients, cohort + int(np.ceil(8 * cohort**0.5)) + 8)  # more come once in 10^12 rounds
 
 
-def loss_of(config: RunConfig, dataset: Dataset, method: methods.Method) -> losses.Rows:
+def loss_of(config: RunConfig, dataset: Dataset, method: methods.Method) -> losses.RowLoss:
     """What clients minimise, if that goes together with what is predicted."""
     if not dataset.classes and method.arithmetic.objective is not None:
         raise UserError(
@@ -253,7 +253,7 @@ def _named_network(spec: str, dataset: Dataset, private: bool) -> models.Model:
         for x in (dataset.x, *(x for x, _ in dataset.evals.values())):
             check_rows(network.layers, x)
         return network
-    return network if private else models.in_units(network, models.unit(dataset.x))
+    return network if private else models.scale_inputs(network, models.input_scale(dataset.x))
 
 
 def client_names(config: Training, dataset: Dataset) -> tuple[str, ...]:
@@ -314,7 +314,7 @@ def work_of(method: methods.Method, policy: Policy, dim: int) -> clock.Work:
     ) and not method.private_rows  # then uploads tell all that is known
     return clock.Work(
         4.0 * dim * method.cost.vectors_down,
-        protocol.sent_bytes(method, dim) + 4.0 * (len(Reading._fields) if reads else 0),
+        protocol.upload_bytes(method, dim) + 4.0 * (len(Reading._fields) if reads else 0),
         max(method.cost.extra_gradients, float(reads)),
         method.cost.extra_per_step,
     )

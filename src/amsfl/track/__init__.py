@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from amsfl.core import Kind, spelled
+from amsfl.core import Kind, parse_names
 from amsfl.track.base import RunCallbacks, RunInfo, Tracker, numbers, tracking
 from amsfl.track.mlflow import mlflow
 from amsfl.track.tensorboard import tensorboard
@@ -30,7 +30,7 @@ def make(trackers: TrackerSpec) -> list[Tracker]:
     if isinstance(trackers, Tracker):
         return [trackers]
     if isinstance(trackers, str):
-        return [_KIND.make(name) for name, _ in spelled(trackers)]
+        return [_KIND.make(name) for name, _ in parse_names(trackers)]
     return [tracker for each in trackers for tracker in make(each)]
 
 

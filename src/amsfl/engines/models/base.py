@@ -27,7 +27,7 @@ class Model(NamedTuple):
 ORDINARY = (0.1, 10.0)  # root mean squares of features that models can begin with
 
 
-def unit(x: Any) -> float:
+def input_scale(x: Any) -> float:
     """The power of ten in which features are neither large nor small; 1 where they are ordinary.
 
     Models begin as if features were about 1. Of features a hundred times too small a network sees only its
@@ -41,7 +41,7 @@ def unit(x: Any) -> float:
     return float(10.0 ** np.round(np.log10(root)))
 
 
-def in_units(model: Model, of: float) -> Model:
+def scale_inputs(model: Model, of: float) -> Model:
     """The same model of features divided by `of`."""
     if of == 1:
         return model

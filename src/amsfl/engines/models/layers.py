@@ -11,9 +11,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from amsfl.engines.attention import attended, looked_up
-from amsfl.engines.convolution import convolved, kernels
-from amsfl.engines.dense import Layer, drawn, product
+from amsfl.engines.attention import attend, embed
+from amsfl.engines.convolution import convolve, kernels
+from amsfl.engines.dense import Layer, initial_layer, product
 from amsfl.portable.compute import VARIANCE_FLOOR
 from amsfl.portable.network import LayerSpec, shapes
 
@@ -73,7 +73,7 @@ def _flips(named: list[LayerSpec]) -> list[bool]:
 
 def _begun(part: LayerSpec, flip: bool, key: jax.Array) -> Layer:
     if part.kind == "dense":
-        weight, bias = drawn(part.inputs, part.outputs, key)
+        weight, bias = initial_layer(part.inputs, part.outputs, key)
         return Layer(weight.T if flip else weight, bias)
     if part.kind == "conv":
         return kernels(part.inputs, part.outputs, key)
@@ -108,12 +108,12 @@ def _levelled(part: LayerSpec, layer: Layer, x: jax.Array) -> jax.Array:
 KINDS: dict[str, Callable[[LayerSpec, Any, jax.Array], jax.Array]] = {
     "relu": lambda part, _, x: jax.nn.relu(x),
     "image": _image,
-    "conv": lambda part, layer, x: convolved(layer, x, part.stride),
+    "conv": lambda part, layer, x: convolve(layer, x, part.stride),
     "flatten": lambda part, _, x: x.reshape(len(x), -1),
     "pool": lambda part, _, x: x.mean((1, 2)),
     "norm": _grouped,
-    "tokens": lambda part, layer, x: looked_up(layer.weight, x.astype(jnp.int32)) + layer.bias,
+    "tokens": lambda part, layer, x: embed(layer.weight, x.astype(jnp.int32)) + layer.bias,
     "level": _levelled,
-    "attend": lambda part, _, x: attended(x, part.many),
+    "attend": lambda part, _, x: attend(x, part.many),
     "mean": lambda part, _, x: x.mean(1),
 }

@@ -10,7 +10,7 @@ from flwr.clientapp import ClientApp
 
 from amsfl import methods, protocol, transmit
 from amsfl.clock.profile import SPENDING
-from amsfl.core import Kind, Transmit, UserError, spelled
+from amsfl.core import Kind, Transmit, UserError, parse_names
 from amsfl.flower import messages
 from amsfl.flower.client import local_round, method_state, private_steps, step_timing
 from amsfl.flower.client.local_round import Trainer, has_own_optimizer
@@ -84,7 +84,7 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
             look = private_steps.looker(trainer, method, terms, order.batch)
         if order.own_optimizer or has_own_optimizer(trainer):
             method = methods.for_own_optimizers(method)
-        fresh = protocol.fresh(method, model.anchor)
+        fresh = protocol.initial_client_state(method, model.anchor)
         mine, lost = method_state.settle(method_state.load(context, order), order, np.concatenate(fresh))
         client, memory, own_state = np.split(mine, np.cumsum([len(part) for part in fresh]))
         driver: Any = trainer if has_own_optimizer(trainer) else None
@@ -133,7 +133,7 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
 
 def method_of(order: messages.Order, own: Own) -> Method:
     """What the order names: the client's own, else one that is installed here. Never a file by its path."""
-    links = [name for name, _ in spelled(order.transmit)]
+    links = [name for name, _ in parse_names(order.transmit)]
     strange = _unknown(methods.METHODS, [order.method]), _unknown(transmit.TRANSMITS, links)
     method = next((thing for thing in own if isinstance(thing, Method) and thing.name == order.method), None)
     way = next((thing for thing in own if isinstance(thing, Transmit) and thing.name == order.transmit), None)

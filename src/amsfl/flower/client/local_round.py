@@ -137,7 +137,7 @@ def run(
     lowered = Upload(trainer.to_numpy(upload.delta), trainer.to_numpy(upload.extra), float(upload.delta_sq))
     with np.errstate(over="ignore"):  # 32-bit words wrap around on purpose
         key = sampling.stream(*map(sampling.words, (order.seed, order.round, order.client)))
-        parts, memory = protocol.sent(method.transmit, key, lowered, memory)
+        parts, memory = protocol.encode(method.transmit, key, lowered, memory)
     told = taken if taken is not None and order.readings else [0.0] * len(Reading._fields)
     reading = Reading(*map(float, told))
     return LocalResult(
@@ -157,9 +157,9 @@ def _stepped(
     look: Look,
     stepped: Callable[[int, float], None] | None,
     method: Method,
-    carry: protocol.Carry,
+    carry: protocol.LocalState,
     task: LocalTask,
-) -> protocol.Carry:
+) -> protocol.LocalState:
     """The method's own steps along these gradients; `stepped` hears of each."""
     for number in task:
         try:
@@ -170,7 +170,7 @@ def _stepped(
             task.leave_out(loss)
             continue
         _check(method, loss)
-        carry = (protocol.step if number else protocol.first)(method, carry, loss, grad)
+        carry = (protocol.local_step if number else protocol.first_step)(method, carry, loss, grad)
         if stepped is not None:
             stepped(number, loss)
     _check_done(task)
@@ -178,8 +178,8 @@ def _stepped(
 
 
 def _walked(
-    trainer: Any, carry: protocol.Carry, readings: bool, task: LocalTask
-) -> tuple[protocol.Carry, OwnSteps]:
+    trainer: Any, carry: protocol.LocalState, readings: bool, task: LocalTask
+) -> tuple[protocol.LocalState, OwnSteps]:
     """The client's own steps, and one minibatch's gradient at both ends of them."""
     before = trainer.probe(carry.x, 0) if readings else None  # None, too, of those who have no gradients
     walked = trainer.take_steps(carry.x, task)

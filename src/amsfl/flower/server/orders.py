@@ -71,7 +71,7 @@ class OrderWriter:
             who,
             steps,
             within,
-            plausibility.doubt(self.method.combine).opening if lr is None else lr,
+            plausibility.believing(self.method.combine).opening if lr is None else lr,
             lr is not None,
             config.batch,
             config.seed,

@@ -8,7 +8,7 @@ from amsfl import protocol
 from amsfl.clock.staleness import Weight as Worth
 from amsfl.combine import middle
 from amsfl.core import Parts, Reading, Upload
-from amsfl.drift import of_upload
+from amsfl.drift import reading_of_upload
 from amsfl.flower import messages
 from amsfl.flower.server import reply_checks
 from amsfl.flower.server.transport import Arrival, gone
@@ -41,7 +41,7 @@ def judge(
     wanted: Parts | None = None,
 ) -> AcceptedReply | str:
     """The reply, or why it must not touch the model. `wanted` are the arrays of this method's uploads."""
-    wanted = protocol.travelling(method, model.anchor.size) if wanted is None else wanted
+    wanted = protocol.empty_parts(method, model.anchor.size) if wanted is None else wanted
     message = arrival.message
     if message.has_error():
         return f"{'gone' if gone(message) else FAILED}: {message.error.reason}"
@@ -56,11 +56,11 @@ def judge(
         if why:
             return why
         with np.errstate(all="ignore"):
-            upload = protocol.received(method.transmit, parts)
+            upload = protocol.decode(method.transmit, parts)
     except Exception as error:  # strangers' bytes: whatever they break, only their sender is left out
         return f"unreadable: {error!r}"
     if method.private_rows:
-        reply = reply._replace(reading=Reading(*map(float, of_upload(upload.delta, model.direction))))
+        reply = reply._replace(reading=Reading(*map(float, reading_of_upload(upload.delta, model.direction))))
     lr = order.lr if order.lr_known else None
     why = reply_checks.finite(upload)
     if why:
@@ -128,7 +128,7 @@ def combine(
     """
     shares, counts = np.asarray(weights, np.float32), np.asarray(steps, np.float32)
     uploads = [
-        protocol.aged(
+        protocol.weigh_by_age(
             method, item.upload, np.float32(worth(item.age)), model.anchor, item.began if item.age else None
         )
         for item in good

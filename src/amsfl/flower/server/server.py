@@ -274,7 +274,7 @@ class FlowerServer:
         shares = clients.weights(state.clients)[cohort[kept]]
         spent = {"sum": float(sum(item.seconds for item in good)), "makespan": float(took)}
         state.seconds = {key: state.seconds[key] + spent[key] for key in spent}
-        sizes = [protocol.weight(part) for item in good for part in item.reply.parts.values()]
+        sizes = [protocol.part_bytes(part) for item in good for part in item.reply.parts.values()]
         bill = self.spending.bill(cohort[kept], taken.steps, lost, float(sum(sizes)) + down)
         state.spent = {name: state.spent.get(name, 0.0) + each for name, each in bill.items()}
         training_metrics = (
@@ -340,7 +340,7 @@ class FlowerServer:
         """
         config, private = self.config, self.privacy
         by_scores = bool(config.stop_after) or (config.target is not None and config.stop_at_target)
-        client_state = sum(part.size for part in protocol.fresh(self.method, state.anchor))
+        client_state = sum(part.size for part in protocol.initial_client_state(self.method, state.anchor))
         if self.aloft or by_scores or private.mechanism is not None or client_state:
             return lambda: None
         here = self.registration.meet(state.clients)  # before they are asked for scores

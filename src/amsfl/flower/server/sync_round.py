@@ -87,7 +87,7 @@ class Exchange:
         """Replies of this round that pass every check, in seat order."""
         found: list[AcceptedReply] = []
         ids, model, ours = out.ids, out.model, {id(order) for order in out.orders}
-        wanted = protocol.travelling(self.orders.method, model.anchor.size)
+        wanted = protocol.empty_parts(self.orders.method, model.anchor.size)
         for arrival in self.transport.collect(ids, out.deadline):
             order = arrival.sent.order
             if order is None or id(order) not in ours:
