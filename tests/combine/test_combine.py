@@ -131,10 +131,12 @@ def test_every_sum_of_deltas_takes_a_rule(name):
     steps, weights = np.array([1.0, 5.0, 20.0]), np.array([0.5, 0.3, 0.2])
     sent = [upload((t + method.arithmetic.closing) * np.array([0.3, -0.1, 0.2])) for t in steps]
     server = method.arithmetic.init(anchor)[0]
-    plain, *_ = protocol.settle(method._replace(combine=None), anchor, server, sent, weights, steps)
+    plain, *_ = protocol.settle(
+        method._replace(combine=None), anchor, server, protocol.CohortWork(sent, weights, steps)
+    )
     for spec in ("median", "nnm:1,trimmed:1", "clip,krum:1", "cap:0.9"):
         rule = method._replace(combine=combine.make(spec))
-        found, *_ = protocol.settle(rule, anchor, server, sent, weights, steps)
+        found, *_ = protocol.settle(rule, anchor, server, protocol.CohortWork(sent, weights, steps))
         np.testing.assert_allclose(found / np.abs(found).max(), plain / np.abs(plain).max(), rtol=1e-6)
 
 

@@ -186,7 +186,7 @@ def test_the_server_does_not_care_about_the_scale_of_the_model():
 
 def local(method, grad, x, lr, steps):
     """Lengths of a client's local steps, by the protocol's own lines."""
-    carry, lengths = protocol.begin(method, x, x[:0], x[:0], lr), []
+    carry, lengths = protocol.begin(method, protocol.LocalState(x, x[:0], x[:0], lr)), []
     for _ in range(steps):
         before, g = carry.x, grad(carry.x)
         carry = protocol.local_step(method, carry, 0.0, g)

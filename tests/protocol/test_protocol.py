@@ -25,18 +25,21 @@ def test_the_first_stride_is_the_longest_of_a_round_without_lr():
     grad, x = np.full(4, 80, np.float32), np.zeros(4, np.float32)
     loss, want = np.float32(0.5), np.float32(methods.make("amsfl").arithmetic.stride(0.5, 25_600.0))
     free = protocol.first_step(
-        method, protocol.begin(method, x, x[:0], x[:0], np.float32(1), 0.0), loss, grad
+        method, protocol.begin(method, protocol.LocalState(x, x[:0], x[:0], np.float32(1), 0.0)), loss, grad
     )
     assert free.lr == pytest.approx(want, rel=1e-6) and want == pytest.approx(0.5 / 25_600)
     np.testing.assert_allclose(free.x, -want * grad, rtol=1e-6)
     longer = protocol.local_step(method, free, np.float32(5), grad)  # ten times as long, cut to the first
     np.testing.assert_allclose(longer.x, 2 * free.x, rtol=1e-6)
     wary = protocol.first_step(
-        method, protocol.begin(method, x, x[:0], x[:0], np.float32(0.1), 0.0), loss, grad
+        method, protocol.begin(method, protocol.LocalState(x, x[:0], x[:0], np.float32(0.1), 0.0)), loss, grad
     )
     np.testing.assert_allclose([wary.lr, *wary.x], [0.1 * free.lr, *(0.1 * free.x)], rtol=1e-6)
     known = protocol.first_step(
-        method, protocol.begin(method, x, x[:0], x[:0], np.float32(1e-6), 1.0), loss, grad
+        method,
+        protocol.begin(method, protocol.LocalState(x, x[:0], x[:0], np.float32(1e-6), 1.0)),
+        loss,
+        grad,
     )
     np.testing.assert_allclose(known.x, -1e-6 * grad, rtol=1e-6)
 

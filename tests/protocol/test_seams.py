@@ -129,8 +129,10 @@ def test_a_rule_sees_what_would_be_averaged():
     for name in ("fedavg", "fednova", "amsfl", "feddyn"):
         method = methods.make(name)
         server = method.arithmetic.init(anchor)[0]
-        plain = protocol.settle(method, anchor, server, uploads, weights, steps)
-        ruled = protocol.settle(method._replace(combine=nothing), anchor, server, uploads, weights, steps)
+        plain = protocol.settle(method, anchor, server, protocol.CohortWork(uploads, weights, steps))
+        ruled = protocol.settle(
+            method._replace(combine=nothing), anchor, server, protocol.CohortWork(uploads, weights, steps)
+        )
         np.testing.assert_allclose(ruled[0], plain[0], rtol=1e-12)
 
 

@@ -60,7 +60,7 @@ class AsyncWork:
             for each in pack_for_workers(jobs.steps[None], devices.lanes(self.mesh), self.workers, self.lanes)
             if each[0].waves.any()
         ]
-        cards = self._deal(jobs.client, jobs.steps, jobs.lr, jobs.known, jobs.number, jobs.trial)
+        cards = self._deal(jobs.client, jobs.steps, jobs.lr, jobs.lr_known, jobs.number, jobs.trial)
         # once for all workers
         begins, cards = devices.put((StartVectors(*starts), cards), self.mesh, P())
         found = self._abreast((self.constants, begins, self.fixed, cards, queue) for queue in queues)

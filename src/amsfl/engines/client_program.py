@@ -117,7 +117,7 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
     def received(job: ClientJob) -> LocalState:
         anchor = unravel(job.anchor)
         server, client = leaves(job.server, anchor), leaves(job.client, anchor)
-        return protocol.begin(method, anchor, server, client, job.lr, job.known, LEAVES)
+        return protocol.begin(method, LocalState(anchor, server, client, job.lr, job.lr_known), LEAVES)
 
     def begin(job: ClientJob) -> Any:
         carry = received(job)
@@ -143,7 +143,7 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
             return jax.tree.map(partial(jnp.where, number < job.steps), (then.x, then.past), now)
 
         def onwards(number: Any, now: StepState, known: Any, moves: Any) -> StepState:
-            at = carry._replace(x=now.x, past=now.past, lr=now.lr, known=known)
+            at = carry._replace(x=now.x, past=now.past, lr=now.lr, lr_known=known)
             loss, slope = look(now.x, number)
             then = protocol.first_step(method, at, loss, slope, LEAVES)  # as any other where an lr is known
             x, past = jax.tree.map(partial(jnp.where, moves(number)), (then.x, then.past), (now.x, now.past))
@@ -159,7 +159,7 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
             def moves(number: Any) -> Any:
                 return jnp.where(alone, ~later | method.arithmetic.closing, number < job.steps)
 
-            known, begun = jnp.where(later, 1, job.known), jnp.where(alone, 0, jnp.maximum(first, 1))
+            known, begun = jnp.where(later, 1, job.lr_known), jnp.where(alone, 0, jnp.maximum(first, 1))
             if walk is None:
                 step = partial(onwards, known=known, moves=moves)
                 now = jax.lax.fori_loop(begun, jnp.where(alone, 1, until), step, before.now)
@@ -179,10 +179,10 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
             return jax.lax.fori_loop(*parts_of(job, first, until), part, before)
         if walk is None:
             return jax.lax.fori_loop(first, until, further, before)
-        return walk(told(0, job.steps, 1), *seen, (*before, carry.lr), job.known)[:2]
+        return walk(told(0, job.steps, 1), *seen, (*before, carry.lr), job.lr_known)[:2]
 
     def end(job: ClientJob, now: Any) -> ClientResult:
-        flat = LocalState(job.anchor, job.server, job.client, None, job.lr, job.known)
+        flat = LocalState(job.anchor, job.server, job.client, job.lr, job.lr_known)
         if twice:
             at, last = map(task.ravel, (now.end, now.now.grad))
             flat = flat._replace(lr=now.now.lr, loss=now.loss, grad=now.grad, end=at, last=last)

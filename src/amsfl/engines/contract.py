@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from amsfl import drift
 from amsfl.core import Reading, Upload
 
 Array = Any
@@ -31,10 +30,8 @@ class Orders(NamedTuple):
     steps: Array  # int [trials, cohort]
     lr: Array  # float [trials]
     weights: Array  # float [trials, cohort] shares of ALL clients' data
-    known: Array = (
-        1.0  # float [trials] or one for all; 0: none yet, `lr` is a part of the first step's length
-    )
-    foes: Array = 0  # int [trials, cohort] or 0: who attacks, by which of the method's attacks from 1
+    lr_known: Array = 1.0  # float [trials] or one for all; 0: `lr` is a part of the first step's length
+    attackers: Array = 0  # int [trials, cohort] or 0: who attacks, by which of the method's attacks from 1
     words: Array = 0  # uint32 [trials, cohort] or 0: random words that attackers make their noise of
     largest: Array = 0  # float [trials] or 0: the largest weight of all clients, where these are kept private
 
@@ -62,7 +59,7 @@ class Jobs(NamedTuple):
     client: Array  # int
     steps: Array  # int
     lr: Array
-    known: Array  # 1, or 0 where there is no lr yet
+    lr_known: Array  # 1, or 0 where there is no lr yet
     number: Array  # int, seeds the minibatches
 
 
@@ -169,7 +166,7 @@ def metrics(scores: Scores) -> list[dict[str, Any]]:
         columns = {
             "accuracy": (hits.sum(-1) / table.sum((-2, -1))).tolist(),
             "loss": losses,
-            "macro_f1": (drift.sum_of(f1, there) / there.sum(-1)).tolist(),
+            "macro_f1": [float(row[here].mean()) for row, here in zip(f1, there, strict=True)],
             "recall": _known(hits / true, there),
             "precision": _known(hits / guessed, guessed > 0),
             "f1": _known(f1, there),

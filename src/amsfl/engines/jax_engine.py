@@ -251,10 +251,10 @@ class JaxEngine:
         floats = self.task.dtype
         kinds = (np.int32, np.int32, floats, floats, floats, np.int32, np.uint32, floats)
         orders = Orders(*map(np.asarray, orders, kinds))
-        return orders._replace(known=np.broadcast_to(orders.known, orders.lr.shape))
+        return orders._replace(lr_known=np.broadcast_to(orders.lr_known, orders.lr.shape))
 
     def _cards(self, orders: Orders, number: int) -> JobTable:
-        return self._deal(orders.cohort, orders.steps, orders.lr[:, None], orders.known[:, None], number)
+        return self._deal(orders.cohort, orders.steps, orders.lr[:, None], orders.lr_known[:, None], number)
 
     def _share(self, orders: Orders) -> Any:
         """How much every upload counts; the last plan's is kept, as its queues are."""

@@ -31,7 +31,7 @@ class ClientJob(NamedTuple):
     direction: jax.Array
     steps: jax.Array
     lr: jax.Array
-    known: jax.Array
+    lr_known: jax.Array
     key: tuple[jax.Array, jax.Array]
     rows: ClientRows
     word: jax.Array  # under privacy: a row's chance (sampling.digits), and the noise of a step
@@ -55,7 +55,7 @@ def make_job(
     told, weighed, chance = card
     key = told.key.astype(jnp.uint32), told.other.astype(jnp.uint32)
     rows = ClientRows(x, y, order, told.trial, told.start, told.size)
-    return ClientJob(*begin, told.steps, weighed.lr, weighed.known, key, rows, chance, weighed.noise)
+    return ClientJob(*begin, told.steps, weighed.lr, weighed.lr_known, key, rows, chance, weighed.noise)
 
 
 class ClientResult(NamedTuple):

@@ -34,7 +34,7 @@ class JobFloats(NamedTuple):
     """The columns of `Cards.real`."""
 
     lr: Array
-    known: Array
+    lr_known: Array
     noise: Array  # of a private step
 
 

@@ -131,7 +131,7 @@ def stepper(
             loss, slope = gradient(x, *minibatch(told, rows, number))
             # who has none asks for none
             anchor, server, client = (x if part is None else tiles.read(part) for part in seen)
-            carry = protocol.LocalState(anchor, server, client, x, lr, known[0], past=past)
+            carry = protocol.LocalState(anchor, server, client, lr, known[0], x, past=past)
             then = step(rules, carry, loss, slope, layout)
             moved = jax.tree.map(partial(jnp.where, told.moving > 0), (then.x, then.past), (x, past))
             return (*moved, then.lr, *((loss, slope) if looks else ()))

@@ -28,6 +28,7 @@ from amsfl.engines.evaluate import errors
 from amsfl.engines.task import Task
 from amsfl.methods import Method
 from amsfl.privacy import safe_sum
+from amsfl.protocol import CohortWork, LocalState
 
 
 class LoopEngine:
@@ -93,7 +94,7 @@ class LoopEngine:
         dtype, uploads = self.task.dtype, []
         anchor, server = state.anchor[trial].copy(), state.server[trial].copy()
         told, lr = self.method.sent_state(server, anchor), orders.lr[trial]
-        known = np.broadcast_to(orders.known, np.shape(orders.lr))[trial]
+        known = np.broadcast_to(orders.lr_known, np.shape(orders.lr))[trial]
         for place, who in enumerate(orders.cohort[trial]):
             start = JobStarts(
                 anchor, told, state.client[trial, who], state.memory[trial, who], state.step[trial]
@@ -110,16 +111,16 @@ class LoopEngine:
             uploads.append(upload)
         weights = np.asarray(orders.weights[trial], dtype)
         steps = np.asarray(orders.steps[trial]).astype(dtype)
-        foes = None
+        cohort = CohortWork(uploads, weights, np.maximum(steps, 1))
         if self.method.attacks:
-            foes = np.asarray(orders.foes)[trial], np.asarray(orders.words)[trial]
-        losses = readings.loss[trial] if self.readings else None
-        private = None
+            attackers = np.asarray(orders.attackers)[trial], np.asarray(orders.words)[trial]
+            cohort = cohort._replace(attackers=attackers)
+        if self.readings:
+            cohort = cohort._replace(losses=readings.loss[trial])
         if self.method.private_clients is not None:
             private = dtype(np.asarray(orders.largest)[trial]), partial(self._drawn, trial, number)
-        moved, fresh, weighed = protocol.settle(
-            self.method, anchor, server, uploads, weights, np.maximum(steps, 1), foes, losses, private
-        )
+            cohort = cohort._replace(private=private)
+        moved, fresh, weighed = protocol.settle(self.method, anchor, server, cohort)
         state.anchor[trial], state.server[trial], state.step[trial] = moved, fresh, moved - anchor
         return weighed
 
@@ -189,8 +190,8 @@ class LoopEngine:
                 )
             return loss, grad
 
-        lr, known = dtype(job.lr), dtype(job.known)
-        carry = protocol.begin(method, start.anchor, start.server, start.client, lr, known)
+        lr, known = dtype(job.lr), dtype(job.lr_known)
+        carry = protocol.begin(method, LocalState(start.anchor, start.server, start.client, lr, known))
         carry = protocol.first_step(method, carry, *look(carry.x, 0))
         for step in range(1, int(job.steps)):
             carry = protocol.local_step(method, carry, *look(carry.x, step))

@@ -52,7 +52,7 @@ def settle_body(
         steps = orders.steps.astype(state.anchor.dtype)
         found = devices.summed(parts)
         counts = jnp.maximum(steps, 1)
-        foes = (orders.foes, orders.words) if method.attacks else None
+        attackers = (orders.attackers, orders.words) if method.attacks else None
         weighed: dict[str, jax.Array] = {}
         before = layout.opened(state.server, layout.lengths.server)
         if not method.needs_all_uploads:
@@ -61,15 +61,15 @@ def settle_body(
             stacked = Upload(*(part.reshape(trials, cohort, *part.shape[1:]) for part in found.uploads))
             each = stacked, orders.weights, counts
             if method.private_clients is None:
-                total, weighed = jax.vmap(partial(protocol.combine_uploads, method))(*each, foes)
+                total, weighed = jax.vmap(partial(protocol.combine_uploads, method))(*each, attackers)
             else:
-                rest = before, orders.largest, seeds, foes
+                rest = before, orders.largest, seeds, attackers
                 total, before = jax.vmap(partial(_private_sum, method, layout, number))(*each, *rest)
         shaped = found.readings.T.reshape(-1, trials, cohort)
         ran = orders.steps > 0
         losses = shaped[0] if len(shaped) else jnp.zeros_like(orders.weights)
         there = jnp.where(ran, losses, 0), jnp.where(ran, orders.weights, 0)
-        loss = jax.vmap(partial(protocol.mean_loss, method))(*there, foes)
+        loss = jax.vmap(partial(protocol.mean_loss, method))(*there, attackers)
         if method.private_clients is not None:  # no loss leaves a client, and a cohort may be empty
             loss = jnp.zeros_like(loss)
         whole = Total(layout.clean(total.delta), layout.clean(total.extra), total.delta_sq, loss)
@@ -105,11 +105,13 @@ def _private_sum(
     *rest: Any,
 ) -> tuple[Upload, Any]:
     """The sum that keeps whole clients private; its noise is a hash of seed and round, as all chance is."""
-    largest, seed, foes = rest
+    largest, seed, attackers = rest
 
     def draw(size: int) -> Any:
         beyond = layout.dim + jnp.arange(size - layout.size, dtype=jnp.uint32)
         places = jnp.concatenate([layout.places(), beyond])
         return sampling.noise_of_round(seed, number, places).astype(server.dtype)
 
-    return protocol.private_sum(method, sent, weights, counts, server, (largest, draw), foes)
+    assert method.private_clients is not None
+    sent = protocol.forge(method, sent, weights, counts, attackers)
+    return method.private_clients.apply(sent, weights, server, largest, draw)

@@ -1,7 +1,7 @@
 """One round between a client and the server, written once: simulated and real ones run the same lines.
 
-A client: begin, first, step ..., close, finish; then `sent`. The server: `received`, then `settle`.
-Operators only, so vectors may be numpy, jax or torch; whoever brings gradients brings nothing else.
+A client: begin, first_step, local_step ..., close, finish, then encode. The server: decode, then settle.
+Operators only, so vectors may be of numpy, jax or torch.
 """
 
 from amsfl.protocol.client import (
@@ -15,7 +15,7 @@ from amsfl.protocol.client import (
     first_step,
     local_step,
 )
-from amsfl.protocol.server import combine_uploads, mean_loss, private_sum, settle, weigh_by_age
+from amsfl.protocol.server import CohortWork, combine_uploads, forge, mean_loss, settle, weigh_by_age
 from amsfl.protocol.wire import (
     decode,
     empty_parts,
@@ -28,6 +28,7 @@ from amsfl.protocol.wire import (
 
 __all__ = [
     "FLAT",
+    "CohortWork",
     "LastStep",
     "LocalState",
     "VectorLayout",
@@ -40,11 +41,11 @@ __all__ = [
     "encode_and_decode",
     "finish",
     "first_step",
+    "forge",
     "initial_client_state",
     "local_step",
     "mean_loss",
     "part_bytes",
-    "private_sum",
     "settle",
     "upload_bytes",
     "weigh_by_age",

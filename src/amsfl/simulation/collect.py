@@ -169,13 +169,14 @@ def settle(
         uploads.append(protocol.weigh_by_age(method, sent, worth, anchor, began))
     clients = jobs["client"]
     weights, steps = parts.weights[trial, clients].astype(dtype), jobs["steps"].astype(dtype)
-    foes = None
+    attackers = None
     if method.attacks:
         words = parts.foes.words(parts.task.seeds[trial], version, clients)
-        foes = parts.foes.forging(version, trial, clients), words
+        attackers = parts.foes.forging(version, trial, clients), words
     reading = Reading(*table["reading"][jobs["place"]].T)
     losses = reading.loss if reading.grad_sq.any() else None  # where clients say it
-    moved, fresh, weighed = protocol.settle(method, anchor, server, uploads, weights, steps, foes, losses)
+    cohort = protocol.CohortWork(uploads, weights, steps, attackers, losses)
+    moved, fresh, weighed = protocol.settle(method, anchor, server, cohort)
     state.step[trial] = moved - anchor
     state.anchor[trial], state.server[trial] = moved, fresh
     return Reading(*(np.asarray(part, float) for part in reading)), weighed

@@ -194,4 +194,4 @@ def ordered(parts: Parts, cohorts: dict[int, Any], decisions: dict[int, Decision
         return orders
     words = [parts.foes.words(seed, number, who) for seed, who in zip(parts.task.seeds, cohort, strict=True)]
     forging = parts.foes.forging(number, np.arange(shape[0])[:, None], cohort)
-    return orders._replace(foes=forging, words=np.stack(words))
+    return orders._replace(attackers=forging, words=np.stack(words))

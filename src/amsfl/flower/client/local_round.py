@@ -121,7 +121,7 @@ def run(
     anchor, server, mine, direction = (
         trainer.from_numpy(part) for part in (model.anchor, model.server, client, model.direction)
     )
-    carry = protocol.begin(method, anchor, server, mine, order.lr, float(order.lr_known))
+    carry = protocol.begin(method, protocol.LocalState(anchor, server, mine, order.lr, float(order.lr_known)))
     look = gradient or trainer.gradient
     walked = OwnSteps(None)
     if has_own_optimizer(trainer):

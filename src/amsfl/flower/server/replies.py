@@ -138,9 +138,8 @@ def combine(
         nothing, losses = np.zeros_like(model.anchor), None
         uploads.append(Upload(nothing, nothing[:0], np.float32(0)))
         shares, counts = (np.append(part, np.float32(0)) for part in (shares, counts))
-    anchor, server, weighed = protocol.settle(
-        method, model.anchor, model.server, uploads, shares, counts, losses=losses, private=private
-    )
+    cohort = protocol.CohortWork(uploads, shares, counts, losses=losses, private=private)
+    anchor, server, weighed = protocol.settle(method, model.anchor, model.server, cohort)
     return (
         np.asarray(anchor, np.float32),
         np.asarray(server, np.float32),
