@@ -16,8 +16,8 @@ from amsfl.theory import (
 )
 from amsfl.theory.allocation import objective, step_worth
 from amsfl.theory.problems import average, spread
-from amsfl.theory.rates import random_trace
-from amsfl.theory.readings import foretold, gather
+from amsfl.theory.random_problems import random_trace
+from amsfl.theory.readings import gather, predicted_work
 from amsfl.theory.trace import record
 
 positive = st.floats(0.1, 10.0)
@@ -126,8 +126,8 @@ def test_curves_on_round_bowls(pace, many, seed):
 def test_the_linear_curve_is_a_secant(pace, many, seed):
     """Through the same two readings: above the geometric curve between them, below it beyond.
 
-    So the steps that were read are foretold to be worth more than they were (`foretold` agrees), those
-    beyond less, and none from t / (1 - rho^t) on. The tangent at 0, d = -a ln rho, is below everywhere.
+    So the steps that were read are predicted to be worth more than they were (`predicted_work` agrees),
+    those beyond less, and none from t / (1 - rho^t) on. The tangent at 0, d = -a ln rho, is below everywhere.
     """
     trace = round_bowls(pace, many, seed)
     read = step_worth(trace)[0, : many + 1]
@@ -148,4 +148,4 @@ def test_the_linear_curve_is_a_secant(pace, many, seed):
     assert np.all(np.sum(line[:many], axis=0) >= done - tiny)
     r = gather(rows_of(trace))
     along = r._replace(value=r.value | {"grad_dir": -side * a / r.lr, "diff_dir": side * many * slope / r.lr})
-    np.testing.assert_allclose(side * foretold(along, "linear"), np.sum(line[:many], axis=0), rtol=1e-6)
+    np.testing.assert_allclose(side * predicted_work(along, "linear"), np.sum(line[:many], axis=0), rtol=1e-6)

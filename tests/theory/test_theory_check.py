@@ -19,7 +19,7 @@ from amsfl.theory import (
     write_trace,
 )
 from amsfl.theory.problems import norm
-from amsfl.theory.readings import accumulated, foretold, gather
+from amsfl.theory.readings import accumulated, gather, predicted_work
 from amsfl.theory.trace import drift, grad_bound
 
 PLAIN = MethodFacts("fedavg", "FedAvg")
@@ -60,10 +60,10 @@ def test_curves_foretell_the_work(trace):
     r = gather(rows_of(trace)[1:])
     actual = r.value["delta_dir"]
     for curve in ("linear", "geometric"):
-        assert np.median(np.abs(foretold(r, curve) - actual) / np.abs(actual)) < 0.1
+        assert np.median(np.abs(predicted_work(r, curve) - actual) / np.abs(actual)) < 0.1
     one = r._replace(steps=np.ones_like(r.steps))
     for curve in ("linear", "geometric"):  # a single step is worth what the first gradient says
-        np.testing.assert_allclose(foretold(one, curve), -r.lr * r.value["grad_dir"], rtol=1e-9)
+        np.testing.assert_allclose(predicted_work(one, curve), -r.lr * r.value["grad_dir"], rtol=1e-9)
 
 
 def test_ordinary_run(trace):

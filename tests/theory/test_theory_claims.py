@@ -18,7 +18,7 @@ from amsfl.theory import (
     tanh,
 )
 from amsfl.theory.problems import average, norm, spread
-from amsfl.theory.rates import random_trace
+from amsfl.theory.random_problems import random_trace
 from amsfl.theory.recursion import bias
 from amsfl.theory.trace import double_drift, drift, tilt
 

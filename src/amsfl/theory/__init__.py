@@ -8,10 +8,9 @@ from amsfl.theory.problems import (
     build,
     logistic,
     quadratic,
-    random_logistic,
-    random_quadratics,
     tanh,
 )
+from amsfl.theory.random_problems import random_logistic, random_quadratics
 from amsfl.theory.store import check_folder, read_trace, rows_of, write_trace
 from amsfl.theory.trace import Trace, record
 

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from amsfl.theory.arrays import Array, total
-from amsfl.theory.claim import Claim, Sides
-from amsfl.theory.problems import average, norm, spread
+from amsfl.theory.claim import Sides, corrected, printed
+from amsfl.theory.problems import Array, average, norm, spread, total
 from amsfl.theory.recursion import residual
 from amsfl.theory.trace import Trace, reach, taken
 
@@ -103,32 +102,10 @@ def _decrease(trace: Trace) -> Sides:
 
 
 CLAIMS = (
-    Claim(
-        "step allocation",
-        "Thm 3.4",
-        "printed",
-        "t ~ C^(-1/2) is best for min sum w t^2, sum w C t = T",
-        _theorem,
-    ),
-    Claim(
-        "step allocation",
-        "A.4",
-        "printed",
-        "t ~ (c w)^(-1/2) is best for min sum w t^2, sum c t = S",
-        _appendix,
-    ),
-    Claim(
-        "step allocation", "A.4", "corrected", "t ~ c/w is best for min sum w t^2, sum c t = S", _quadratic
-    ),
-    Claim(
-        "what is minimised", "Thm 3.4, 3.4", "corrected", "Delta_k(t) is smallest at t = 1 for all", _one_step
-    ),
-    Claim(
-        "scheduler's objective",
-        "docs/theory.md",
-        "corrected",
-        "<grad F, w - w+> = sum w sum_s m_i(s)",
-        _worth,
-    ),
-    Claim("decrease of F", "docs/theory.md", "corrected", "F(w+) <= F(w) - U + L/2 |w+ - w|^2", _decrease),
+    printed("step allocation", "Thm 3.4", "t ~ C^(-1/2) is best for min sum w t^2, sum w C t = T", _theorem),
+    printed("step allocation", "A.4", "t ~ (c w)^(-1/2) is best for min sum w t^2, sum c t = S", _appendix),
+    corrected("step allocation", "A.4", "t ~ c/w is best for min sum w t^2, sum c t = S", _quadratic),
+    corrected("what is minimised", "Thm 3.4, 3.4", "Delta_k(t) is smallest at t = 1 for all", _one_step),
+    corrected("scheduler's objective", "docs/theory.md", "<grad F, w - w+> = sum w sum_s m_i(s)", _worth),
+    corrected("decrease of F", "docs/theory.md", "F(w+) <= F(w) - U + L/2 |w+ - w|^2", _decrease),
 )

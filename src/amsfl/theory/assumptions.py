@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from amsfl.theory.arrays import Array, contract
-from amsfl.theory.claim import Claim, Sides
-from amsfl.theory.problems import average, norm, spread
+from amsfl.theory.claim import Sides, corrected, printed
+from amsfl.theory.problems import Array, average, contract, norm, spread
 from amsfl.theory.trace import Trace, deviations, double_drift, drift, errors, grad_bound, reach
 
 
@@ -104,77 +103,50 @@ def _own_gradient(trace: Trace) -> Sides:
 
 
 CLAIMS = (
-    Claim(
+    printed(
         "error identity",
         "3.2, eq. for e_i",
-        "printed",
         "e_i = e - eta t g_i - eta Delta_i, double sum",
         lambda t: _identity(t, double_drift(t)),
     ),
-    Claim(
+    corrected(
         "error identity",
         "A.1.7",
-        "corrected",
         "e_i = e - eta t g_i - eta Delta_i, single sum",
         lambda t: _identity(t, drift(t)),
     ),
-    Claim(
-        "global error",
-        "A.1.8",
-        "corrected",
-        "e+ = e - eta sum w t g_i - eta sum w Delta_i, single sum",
-        _global_identity,
+    corrected(
+        "global error", "A.1.8", "e+ = e - eta sum w t g_i - eta sum w Delta_i, single sum", _global_identity
     ),
-    Claim("smoothness", "A1", "printed", "|dg| <= L |delta|", _smooth),
-    Claim("bounded gradient", "A2", "printed", "|g_i(w)| <= G for all w", _bounded_everywhere, strong=True),
-    Claim(
+    printed("smoothness", "A1", "|dg| <= L |delta|", _smooth),
+    printed("bounded gradient", "A2", "|g_i(w)| <= G for all w", _bounded_everywhere, strong=True),
+    corrected(
         "bounded gradient",
         "A2",
-        "corrected",
         "|g_i(w)| <= g* + L R on the ball no step leaves",
         _bounded_in_ball,
         strong=True,
     ),
-    Claim(
-        "GDA error",
-        "A3, Prop. 3.3",
-        "printed",
-        "|H delta - dg| <= L/2 |delta|^2",
-        lambda t: _gda(t, t.problem.smooth),
+    printed(
+        "GDA error", "A3, Prop. 3.3", "|H delta - dg| <= L/2 |delta|^2", lambda t: _gda(t, t.problem.smooth)
     ),
-    Claim(
-        "GDA error",
-        "A3, Prop. 3.3",
-        "corrected",
-        "|H delta - dg| <= M/2 |delta|^2",
-        lambda t: _gda(t, t.problem.hess_lip),
+    corrected(
+        "GDA error", "A3, Prop. 3.3", "|H delta - dg| <= M/2 |delta|^2", lambda t: _gda(t, t.problem.hess_lip)
     ),
-    Claim(
-        "GDA error, L alone",
-        "A3, Prop. 3.3",
-        "corrected",
-        "|H delta - dg| <= L |delta| (convex F)",
-        _gda_smooth,
-    ),
-    Claim(
+    corrected("GDA error, L alone", "A3, Prop. 3.3", "|H delta - dg| <= L |delta| (convex F)", _gda_smooth),
+    printed(
         "drift accumulation",
         "A4",
-        "printed",
         "|Delta_i| <= L G t(t-1)/2",
         lambda t: _accumulation(t, (t.problem.smooth * grad_bound(t))[..., None]),
     ),
-    Claim(
+    corrected(
         "drift accumulation",
         "A4",
-        "corrected",
         "|Delta_i| <= eta L G t(t-1)/2",
         lambda t: _accumulation(t, (t.lr * t.problem.smooth * grad_bound(t))[..., None]),
     ),
-    Claim(
-        "drift, own gradient",
-        "A4",
-        "corrected",
-        "|Delta_i| <= eta L |g_i| t(t-1)/2 (convex, eta L <= 2)",
-        _own_gradient,
+    corrected(
+        "drift, own gradient", "A4", "|Delta_i| <= eta L |g_i| t(t-1)/2 (convex, eta L <= 2)", _own_gradient
     ),
 )

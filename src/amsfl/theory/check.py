@@ -7,8 +7,8 @@ import numpy as np
 from amsfl.core import UserError
 from amsfl.record import MethodFacts, RoundRecord
 from amsfl.theory import allocation, assumptions, recursion, residual
-from amsfl.theory.arrays import Array
-from amsfl.theory.claim import Claim, ClaimResult, Sides, evaluate, result, undecided
+from amsfl.theory.claim import Claim, ClaimResult, Sides, Statement, evaluate, judge, undecided
+from amsfl.theory.problems import Array
 from amsfl.theory.readings import from_readings
 from amsfl.theory.trace import Trace
 
@@ -35,8 +35,9 @@ def tilt(weights: Array, mix: Array, applied: Array) -> float:
 
 def inconsistency(rows: Sequence[RoundRecord], facts: MethodFacts) -> ClaimResult:
     """Whether steps leave the weights alone, which Theorems 3.1 and 3.2 take for granted."""
-    name, where, form = "objective kept", "Thm 3.1, A.2", "printed"
-    moved = [
+    text = "steps leave the weights as they are: TV(mix t, w) = 0"
+    statement = Statement("objective kept", "Thm 3.1, A.2", "printed", text)
+    shifts = [
         tilt(
             np.array(row.plan["weights"], dtype=float),
             np.array(row.mix, dtype=float),
@@ -45,61 +46,39 @@ def inconsistency(rows: Sequence[RoundRecord], facts: MethodFacts) -> ClaimResul
         for row in rows
         if row.mix and "weights" in row.plan
     ]
-    if not moved:
-        return undecided(name, where, form, "cannot be told: the record does not say how uploads were mixed")
-    notes = [f"largest shift {max(moved):.3f} of the total weight"]
+    if not shifts:
+        return undecided(statement, "cannot be told: the record does not say how uploads were mixed")
+    notes = [f"largest shift {max(shifts):.3f} of the total weight"]
     if facts.strides:
         notes.append("by number of steps, whatever their lengths")
     if not facts.plain:
         notes.append("the method corrects its gradients, which may undo it")
-    return result(
-        name,
-        where,
-        form,
-        "steps leave the weights as they are: TV(mix t, w) = 0",
-        Sides(np.array(moved), np.zeros(1), 1.0),
-        "readings",
-        1e-6,  # mixing weights may have been float32
-        "; ".join(notes),
-    )
+    sides = Sides(np.array(shifts), np.zeros(1), 1.0)
+    return judge(statement, sides, "readings", 1e-6, "; ".join(notes))  # mixing weights may be float32
 
 
 def times(rows: Sequence[RoundRecord], kind: str, budget: float | None) -> list[ClaimResult]:
     """The round budget, and the plan's prediction against the clock."""
     actual = np.array([float(row.round_seconds.get(kind, np.nan)) for row in rows])
-    said = np.array([row.predicted_seconds or np.nan for row in rows])
-    if budget is not None:
+    predicted = np.array([row.predicted_seconds or np.nan for row in rows])
+    limit = Statement(
+        "round budget", "3.4, Algorithm 1", "printed", f"{kind} of seconds <= S = {budget or 0:g}"
+    )
+    if budget is None:
+        within = undecided(limit, "no budget a round was set in this run")
+    else:
         over = float(np.nanmax(actual - budget, initial=0.0))
         sides = Sides(actual, np.full(len(actual), float(budget)))
-        kept = result(
-            "round budget",
-            "3.4, Algorithm 1",
-            "printed",
-            f"{kind} of seconds <= S = {budget:g}",
-            sides,
-            "clock",
-            1e-6,
-            f"largest overshoot {over:.3g} s",
-        )
-    else:
-        kept = undecided(
-            "round budget", "3.4, Algorithm 1", "printed", "no budget a round was set in this run"
-        )
-    planned = said > 0
+        within = judge(limit, sides, "clock", 1e-6, f"largest overshoot {over:.3g} s")
+    text = f"predicted within {CLOSE:.0%} of the {kind} clock"
+    prediction = Statement("round seconds", "3.4", "printed", text)
+    planned = predicted > 0
     if not np.any(planned):
-        return [kept, undecided("round seconds", "3.4", "printed", "the plan predicted no round time")]
-    off = np.abs(said - actual)[planned] / np.maximum(actual[planned], 1e-12)
-    timed = result(
-        "round seconds",
-        "3.4",
-        "printed",
-        f"predicted within {CLOSE:.0%} of the {kind} clock",
-        Sides(off, np.full(off.shape, CLOSE), 1.0),
-        "clock",
-        1e-9,
-        f"median off by {float(np.median(off)):.1%}",
-    )
-    return [kept, timed]
+        return [within, undecided(prediction, "the plan predicted no round time")]
+    off = np.abs(predicted - actual)[planned] / np.maximum(actual[planned], 1e-12)
+    sides = Sides(off, np.full(off.shape, CLOSE), 1.0)
+    note = f"median off by {float(np.median(off)):.1%}"
+    return [within, judge(prediction, sides, "clock", 1e-9, note)]
 
 
 def check_run(
@@ -110,38 +89,35 @@ def check_run(
     budget: float | None = None,
     trace: Trace | None = None,
 ) -> list[ClaimResult]:
-    """Everything a recorded run can say; with a trace every claim of the paper too.
+    """Check what a recorded run can tell; with a trace every claim of the paper.
 
     Args:
         rows: Rounds of a record.
-        facts: What the record says of the method.
+        facts: The record's facts on the method.
         clock: sum or makespan: the clock it was planned by.
         budget: Its seconds a round.
         trace: The same run with its models and known constants.
 
     Returns:
-        Every claim and how it fared.
+        Every claim and its result.
     """
     if not rows and trace is None:
         raise UserError(
             "The run has no rounds, so there is nothing to check; "
             "give a folder whose rounds.jsonl has at least one line."
         )
-    found: list[ClaimResult] = []
+    results: list[ClaimResult] = []
     if rows:
-        found += from_readings(rows, facts)
-        found += [inconsistency(rows, facts), *times(rows, clock, budget)]
+        results += [*from_readings(rows, facts), inconsistency(rows, facts), *times(rows, clock, budget)]
     if trace is not None:
-        return found + evaluate(CLAIMS, trace)
-    told = {(r.name, r.form) for r in found}
-    return found + [
-        undecided(
-            c.name,
-            c.where,
-            c.form,
-            f"{c.statement}: cannot be told from a recorded run, "
-            f"needs {NEEDS.get(c.name.split(',')[0], 'w*')}",
-        )
+        return results + evaluate(CLAIMS, trace)
+    judged = {(r.name, r.form) for r in results}
+    return results + [
+        undecided(c.statement, f"{c.statement.text}: cannot be told from a recorded run, needs {_needs(c)}")
         for c in CLAIMS
-        if (c.name, c.form) not in told and c.where != "docs/theory.md"
+        if (c.name, c.form) not in judged and c.where != "docs/theory.md"
     ]
+
+
+def _needs(claim: Claim) -> str:
+    return NEEDS.get(claim.name.split(",")[0], "w*")

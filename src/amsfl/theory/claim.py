@@ -1,4 +1,4 @@
-"""A claim of the paper is `lhs <= rhs` as a function of a run; a result says how it stood."""
+"""A claim of the paper is `lhs <= rhs` as a function of a run; a result says whether it held."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from amsfl.theory.arrays import Array
+from amsfl.theory.problems import Array
 from amsfl.theory.trace import Trace
 
 ROUNDING = 1e-9  # of the size of what was subtracted; float64 leaves 1e-16 a step
@@ -23,13 +23,42 @@ class Sides(NamedTuple):
     size: Array | float = 0.0
 
 
-class Claim(NamedTuple):
+class Statement(NamedTuple):
     name: str
     where: str  # in the paper
     form: str  # printed, corrected
-    statement: str
+    text: str  # the inequality
+
+
+class Claim(NamedTuple):
+    """A statement that can be evaluated on a trace."""
+
+    statement: Statement
     sides: Callable[[Trace], Sides]
-    strong: bool = False  # speaks of mu > 0
+    strong: bool = False  # needs mu > 0
+
+    @property
+    def name(self) -> str:
+        return self.statement.name
+
+    @property
+    def where(self) -> str:
+        return self.statement.where
+
+    @property
+    def form(self) -> str:
+        return self.statement.form
+
+
+def printed(name: str, where: str, text: str, sides: Callable[[Trace], Sides], strong: bool = False) -> Claim:
+    """A claim as the paper prints it."""
+    return Claim(Statement(name, where, "printed", text), sides, strong)
+
+
+def corrected(
+    name: str, where: str, text: str, sides: Callable[[Trace], Sides], strong: bool = False
+) -> Claim:
+    return Claim(Statement(name, where, "corrected", text), sides, strong)
 
 
 class ClaimResult(NamedTuple):
@@ -38,7 +67,7 @@ class ClaimResult(NamedTuple):
     name: str
     where: str
     form: str
-    basis: str  # what it was judged by: constants (known ones), readings, clock, or none
+    basis: str  # known constants, readings, clock, or none
     holds: bool | None
     checked: int
     violated: float  # share of what was checked
@@ -50,62 +79,51 @@ class ClaimResult(NamedTuple):
 def violations(sides: Sides, rounding: float = ROUNDING) -> tuple[NDArray[np.bool_], Array]:
     """Violated or not, and the slack, for every finite comparison in `sides`."""
     lhs, rhs, size = np.broadcast_arrays(*(np.asarray(x, dtype=float) for x in sides))
-    told = np.isfinite(lhs) & np.isfinite(rhs)
-    lhs, rhs, size = lhs[told], rhs[told], size[told]
+    finite = np.isfinite(lhs) & np.isfinite(rhs)
+    lhs, rhs, size = lhs[finite], rhs[finite], size[finite]
     size = np.maximum(size, np.maximum(np.abs(lhs), np.abs(rhs)))
     slack = np.divide(rhs - lhs, size, out=np.zeros_like(size), where=size > 0)
     return slack < -rounding, slack
 
 
-def result(
-    name: str,
-    where: str,
-    form: str,
-    statement: str,
+def judge(
+    statement: Statement,
     sides: Sides,
     basis: str = "constants",
     rounding: float = ROUNDING,
     note: str = "",
 ) -> ClaimResult:
-    """Judge both sides and say it in a sentence."""
+    """Compare both sides and write the verdict."""
     bad, slack = violations(sides, rounding)
+    text = statement.text
     if not bad.size:
-        return undecided(name, where, form, f"{statement}: its conditions are met nowhere in this run")
+        return undecided(statement, f"{text}: its conditions are met nowhere in this run")
     share, least, middle = float(bad.mean()), float(slack.min()), float(np.median(slack))
-    said = "holds" if not share else f"violated in {int(bad.sum())} of {bad.size}, worst by {-least:.2g}"
-    return ClaimResult(
-        name,
-        where,
-        form,
-        basis,
-        not share,
-        int(bad.size),
-        share,
-        least,
-        middle,
-        f"{statement}: {said}{'; ' + note if note else ''}",
-    )
+    outcome = "holds" if not share else f"violated in {int(bad.sum())} of {bad.size}, worst by {-least:.2g}"
+    verdict = f"{text}: {outcome}{'; ' + note if note else ''}"
+    return ClaimResult(*statement[:3], basis, not share, int(bad.size), share, least, middle, verdict)
 
 
-def undecided(name: str, where: str, form: str, why: str) -> ClaimResult:
-    return ClaimResult(name, where, form, "none", None, 0, float("nan"), float("nan"), float("nan"), why)
+def undecided(statement: Statement, why: str) -> ClaimResult:
+    nan = float("nan")
+    return ClaimResult(*statement[:3], "none", None, 0, nan, nan, nan, why)
 
 
 def evaluate(claims: Iterable[Claim], trace: Trace) -> list[ClaimResult]:
-    """Every claim held against one run (or, with leading case axes, against thousands).
+    """Evaluate every claim on one run (or, with leading case axes, on thousands).
 
     Args:
         claims: Of the paper, printed or corrected.
         trace: A run with known constants.
 
     Returns:
-        Every claim and how it fared.
+        Every claim and its result.
     """
     weak = bool(np.any(trace.problem.convex <= 0))
     return [
-        undecided(c.name, c.where, c.form, f"{c.statement}: needs strong convexity (mu > 0)")
+        undecided(c.statement, f"{c.statement.text}: needs strong convexity (mu > 0)")
         if c.strong and weak
-        else result(c.name, c.where, c.form, c.statement, c.sides(trace))
+        else judge(c.statement, c.sides(trace))
         for c in claims
     ]
 

@@ -8,9 +8,20 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from amsfl.core import UserError, nearest
-from amsfl.theory.arrays import Array, contract, total
+
+Array = NDArray[np.float64]
+
+
+def total(x: Array, axis: int = -1) -> Array:
+    return np.asarray(np.sum(x, axis=axis))
+
+
+def contract(spec: str, *arrays: Array) -> Array:
+    """Einstein's sum."""
+    return np.asarray(np.einsum(spec, *arrays))
 
 
 class FederatedProblem(NamedTuple):
@@ -209,48 +220,3 @@ def build(kind: str, data: dict[str, Array]) -> FederatedProblem:
     if kind not in makers:
         raise UserError(f"The problem kind {kind!r} is not known here{nearest(kind, makers)}.")
     return makers[kind](**{name: np.asarray(value, dtype=float) for name, value in data.items()})
-
-
-def random_quadratics(
-    rng: np.random.Generator, cases: int, clients: int = 4, dim: int = 3, apart: float = 1.0
-) -> FederatedProblem:
-    """Random eigenvectors, eigenvalues log-uniform in [mu, L], centres `apart` from each other.
-
-    Args:
-        rng: Numpy's.
-        cases: Problems at once.
-        clients: Of each.
-        dim: Of the model.
-        apart: How far the centres lie from each other.
-
-    Returns:
-        The problems, cases first.
-    """
-    low = 10 ** rng.uniform(-2, 0, (cases, 1, 1))
-    eigen = low ** rng.uniform(0, 1, (cases, clients, dim)) * 10 ** rng.uniform(-0.5, 0.5, (cases, 1, 1))
-    turn = np.linalg.qr(rng.normal(size=(cases, clients, dim, dim)))[0]
-    hessians = contract("...ij,...j,...kj->...ik", turn, eigen, turn)
-    centres = apart * rng.normal(size=(cases, clients, dim))
-    return quadratic(hessians, centres, rng.dirichlet(np.ones(clients), cases))
-
-
-def random_logistic(
-    rng: np.random.Generator, cases: int, clients: int = 3, dim: int = 3, rows: int = 12
-) -> FederatedProblem:
-    """Gaussian features, a different true direction per client, so that the clients disagree.
-
-    Args:
-        rng: Numpy's.
-        cases: Problems at once.
-        clients: Of each.
-        dim: Of the model.
-        rows: Of each client.
-
-    Returns:
-        The problems, cases first.
-    """
-    features = rng.normal(size=(cases, clients, rows, dim)) * 10 ** rng.uniform(-0.5, 0.7, (cases, 1, 1, 1))
-    truth = rng.normal(size=(cases, clients, dim))
-    labels = np.sign(contract("...ri,...i->...r", features, truth) + rng.normal(size=(cases, clients, rows)))
-    ridge = 10 ** rng.uniform(-2, 0, cases)
-    return logistic(features, labels, ridge, rng.dirichlet(np.ones(clients), cases))

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from amsfl.record import MethodFacts, RoundRecord
-from amsfl.theory.arrays import Array
-from amsfl.theory.claim import ClaimResult, Sides, result, undecided
+from amsfl.theory.claim import ClaimResult, Sides, Statement, judge, undecided
+from amsfl.theory.problems import Array
 
 FIELDS = ("grad_sq", "diff_sq", "delta_sq", "grad_diff", "grad_delta", "grad_dir", "diff_dir", "delta_dir")
 ROUNDING = 2e-3  # engines may work in float32 and ||Delta_i|| comes out of a difference of squares
@@ -67,8 +67,8 @@ def accumulated(r: GradientReadings) -> Array:
     return np.sqrt(np.clip(square, 0, None))
 
 
-def foretold(r: GradientReadings, curve: str) -> Array:
-    """What the curve through the first and the last gradient says the local work is worth along v."""
+def predicted_work(r: GradientReadings, curve: str) -> Array:
+    """The worth of the local work along v by the curve through the first and the last gradient."""
     start = -r.lr * r.value["grad_dir"]
     end = start - r.lr * r.value["diff_dir"]
     t = r.steps
@@ -79,114 +79,87 @@ def foretold(r: GradientReadings, curve: str) -> Array:
     return np.asarray(start * (1 - left) / (1 - rho))
 
 
-def _told(name: str, where: str, form: str, text: str, sides: Sides) -> ClaimResult:
+def _judge_from_below(statement: Statement, sides: Sides) -> ClaimResult:
     """A bound that grows with L and G: it holds, or larger constants would have to be known."""
-    found = result(name, where, form, text, sides, "readings", ROUNDING, BELOW)
-    if found.holds is not False:
-        return found
-    short = f"L and G as read fall short in {found.violated:.1%} of {found.checked}"
-    return undecided(
-        name, where, form, f"{text}: cannot be told: {short}; larger ones or noise would explain it"
-    )
+    result = judge(statement, sides, "readings", ROUNDING, BELOW)
+    if result.holds is not False:
+        return result
+    short = f"L and G as read fall short in {result.violated:.1%} of {result.checked}"
+    why = f"{statement.text}: cannot be told: {short}; larger ones or noise would explain it"
+    return undecided(statement, why)
 
 
 def _curvature(r: GradientReadings, facts: MethodFacts) -> list[ClaimResult]:
-    """What the gradient's change says by itself, however the client came to its end."""
-    said = f"L = {r.smooth:.3g}, G = {r.bound:.3g}"
-    moved, ended = np.sqrt(r.value["delta_sq"]), np.sqrt(r.value["diff_sq"])
-    # L is shown from below, so a step beyond 2/L is beyond the true one, too; a mere cap tells nothing there
-    step = result(
-        "step size",
-        "A1, all proofs",
-        "corrected",
-        f"eta <= 2/L, {said}",
-        Sides(r.lr * r.smooth, np.full(r.lr.shape, 2.0)),
-        "readings",
-        ROUNDING,
-        BELOW,
-    )
-    if facts.strides and step.holds is False:
-        step = undecided(step.name, step.where, step.form, f"eta <= 2/L, {said}: {STRIDES}, which exceeds it")
-    return [
-        result(
-            "smoothness",
-            "A1",
-            "printed",
-            f"|dg| <= L |delta|, {said}",
-            Sides(ended, r.smooth * moved),
-            "readings",
-            ROUNDING,
-            "by construction of L",
-        ),
-        step,
-    ]
+    """What the gradient's change shows, whatever the local steps were."""
+    constants = f"L = {r.smooth:.3g}, G = {r.bound:.3g}"
+    moved, change = np.sqrt(r.value["delta_sq"]), np.sqrt(r.value["diff_sq"])
+    smooth = Statement("smoothness", "A1", "printed", f"|dg| <= L |delta|, {constants}")
+    step = Statement("step size", "A1, all proofs", "corrected", f"eta <= 2/L, {constants}")
+    # L is shown from below, so a step beyond 2/L is beyond the true one, too; a cap alone tells nothing
+    size = judge(step, Sides(r.lr * r.smooth, np.full(r.lr.shape, 2.0)), "readings", ROUNDING, BELOW)
+    if facts.strides and size.holds is False:
+        size = undecided(step, f"{step.text}: {STRIDES}, which exceeds it")
+    sides = Sides(change, r.smooth * moved)
+    return [judge(smooth, sides, "readings", ROUNDING, "by construction of L"), size]
 
 
 def _lengths(r: GradientReadings, facts: MethodFacts) -> list[ClaimResult]:
     """How far t steps can go, and how far the gradient can turn on the way."""
     far, eta = r.steps * r.lr * r.bound, "cap" if facts.strides else "eta"
+    moved, change = np.sqrt(r.value["delta_sq"]), np.sqrt(r.value["diff_sq"])
     claims = [
-        ("displacement", "A2", f"|delta| <= {eta} t G", Sides(np.sqrt(r.value["delta_sq"]), far)),
+        (Statement("displacement", "A2", "corrected", f"|delta| <= {eta} t G"), Sides(moved, far)),
         (
-            "gradient deviation",
-            "A1, A2",
-            f"|dg| <= {eta} t L G",
-            Sides(np.sqrt(r.value["diff_sq"]), r.smooth * far),
+            Statement("gradient deviation", "A1, A2", "corrected", f"|dg| <= {eta} t L G"),
+            Sides(change, r.smooth * far),
         ),
     ]
     if not facts.plain:
-        return [undecided(name, where, "corrected", f"{text}: {CORRECTS}") for name, where, text, _ in claims]
-    return [_told(name, where, "corrected", text, sides) for name, where, text, sides in claims]
+        return [undecided(statement, f"{statement.text}: {CORRECTS}") for statement, _ in claims]
+    return [_judge_from_below(*claim) for claim in claims]
 
 
 def _drifts(r: GradientReadings, facts: MethodFacts) -> list[ClaimResult]:
     """A4, with the drift from scalars: only where all steps are of one length and along the gradient."""
     t, v = r.steps, r.value
     pairs = np.where(t > 1, t * (t - 1) / 2, np.inf)  # one step has no drift: nothing to judge
-    each = r.smooth * pairs
+    each, name = r.smooth * pairs, "drift accumulation"
     claims = [
-        ("drift accumulation", "printed", "|Delta_i| <= L G t(t-1)/2", each * r.bound),
-        ("drift accumulation", "corrected", "|Delta_i| <= eta L G t(t-1)/2", each * r.lr * r.bound),
+        (Statement(name, "A4", "printed", "|Delta_i| <= L G t(t-1)/2"), each * r.bound),
+        (Statement(name, "A4", "corrected", "|Delta_i| <= eta L G t(t-1)/2"), each * r.lr * r.bound),
         (
-            "drift, own gradient",
-            "corrected",
-            "|Delta_i| <= eta L |g_i| t(t-1)/2",
+            Statement("drift, own gradient", "A4", "corrected", "|Delta_i| <= eta L |g_i| t(t-1)/2"),
             each * r.lr * np.sqrt(v["grad_sq"]),
         ),
     ]
     if facts.strides or not facts.plain:
         why = STRIDES if facts.strides else CORRECTS
-        return [undecided(name, "A4", form, f"{text}: {why}") for name, form, text, _ in claims]
+        return [undecided(statement, f"{statement.text}: {why}") for statement, _ in claims]
     drift, size = accumulated(r), t * np.sqrt(v["grad_sq"])
-    return [_told(name, "A4", form, text, Sides(drift, most, size)) for name, form, text, most in claims]
+    return [_judge_from_below(statement, Sides(drift, most, size)) for statement, most in claims]
 
 
 def _curves(r: GradientReadings, facts: MethodFacts) -> list[ClaimResult]:
     actual = r.value["delta_dir"]
-    rows = []
+    results = []
     for curve in ("linear", "geometric"):
         text = f"{curve} curve against the work done along the last global step"
         if facts.strides or not facts.plain:
-            said = STRIDES if facts.strides else CORRECTS
+            outcome = STRIDES if facts.strides else CORRECTS
         else:
-            off = np.abs(foretold(r, curve) - actual)
-            told = (np.abs(actual) > 0) & (r.steps > 1) & np.isfinite(off)  # one step is foretold exactly
-            share = np.median(off[told] / np.abs(actual[told])) if np.any(told) else float("nan")
-            said = f"median client off by {share:.2%}; a measure, not a bound"
-        rows.append(undecided("worth of steps", "docs/theory.md", "corrected", f"{text}: {said}"))
-    return rows
+            off = np.abs(predicted_work(r, curve) - actual)
+            usable = (np.abs(actual) > 0) & (r.steps > 1) & np.isfinite(off)  # one step is predicted exactly
+            share = np.median(off[usable] / np.abs(actual[usable])) if np.any(usable) else float("nan")
+            outcome = f"median client off by {share:.2%}; a measure, not a bound"
+        statement = Statement("worth of steps", "docs/theory.md", "corrected", text)
+        results.append(undecided(statement, f"{text}: {outcome}"))
+    return results
 
 
 def from_readings(rows: Sequence[RoundRecord], facts: MethodFacts) -> list[ClaimResult]:
-    """Claims on gradients and displacements, judged as far as the method's own way of stepping allows."""
+    """Claims on gradients and displacements, as far as the method's steps allow."""
     r = gather(rows)
     if r is None:
-        return [
-            undecided(
-                "smoothness, drift",
-                "A1, A2, A4",
-                "printed",
-                "cannot be told: the run kept no finite readings; record it with readings on",
-            )
-        ]
+        why = "cannot be told: the run kept no finite readings; record it with readings on"
+        return [undecided(Statement("smoothness, drift", "A1, A2, A4", "printed", ""), why)]
     return [*_curvature(r, facts), *_lengths(r, facts), *_drifts(r, facts), *_curves(r, facts)]

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from amsfl.theory.arrays import Array, total
-from amsfl.theory.claim import Claim, Sides
-from amsfl.theory.problems import average, norm, spread
+from amsfl.theory.claim import Sides, corrected, printed
+from amsfl.theory.problems import Array, average, norm, spread, total
 from amsfl.theory.trace import (
     Trace,
     drift,
@@ -93,41 +92,33 @@ def _convexity(trace: Trace, corrected: bool) -> Sides:
 
 
 CLAIMS = (
-    Claim(
-        "squared error",
-        "A.1.9",
-        "printed",
-        "|e+|^2 expanded without <e, sum w Delta_i>",
-        lambda t: _expanded(t, False),
+    printed(
+        "squared error", "A.1.9", "|e+|^2 expanded without <e, sum w Delta_i>", lambda t: _expanded(t, False)
     ),
-    Claim("squared error", "A.2.1", "corrected", "|e+|^2 expanded in full", lambda t: _expanded(t, True)),
-    Claim(
+    corrected("squared error", "A.2.1", "|e+|^2 expanded in full", lambda t: _expanded(t, True)),
+    printed(
         "error recursion",
         "Thm 3.1",
-        "printed",
         "|e+|^2 <= |e|^2 - 2 eta E <grad F, e> + eta^2 G^2 E^2 + eta^2 L^2 G^2 D^2",
         _printed_recursion,
     ),
-    Claim(
+    corrected(
         "error recursion",
         "Thm 3.1",
-        "corrected",
         "|e+|^2 <= |e|^2 - 2 eta E <grad F, e> + 2 eta |e| (2 E G TV + eta L G D^2) + eta^2 G^2 E^2",
         _recursion,
     ),
-    Claim("Young form", "A.2.2", "printed", "|e+|^2 <= (1 + rho)|e|^2 - ... with rho = 0.1", _young),
-    Claim(
+    printed("Young form", "A.2.2", "|e+|^2 <= (1 + rho)|e|^2 - ... with rho = 0.1", _young),
+    printed(
         "strong convexity",
         "A.2, below A.2.2",
-        "printed",
         "<e, sum w t g_i> >= mu E |e|^2",
         lambda t: _convexity(t, False),
         strong=True,
     ),
-    Claim(
+    corrected(
         "strong convexity",
         "A.2, below A.2.2",
-        "corrected",
         "<e, sum w t g_i> >= mu E |e|^2 + <e, sum w t grad F_i(w*)>",
         lambda t: _convexity(t, True),
         strong=True,

@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from amsfl.theory.arrays import Array, total
 from amsfl.theory.assumptions import contraction
-from amsfl.theory.claim import Claim, Sides
-from amsfl.theory.problems import average, norm
+from amsfl.theory.claim import Sides, corrected, printed
+from amsfl.theory.problems import Array, average, norm, total
 from amsfl.theory.recursion import bias, drifted, residual, squares, work
 from amsfl.theory.trace import Trace, errors, local_steps, mean_steps, reach
 
@@ -68,58 +67,42 @@ def _contracts(trace: Trace) -> Sides:
 
 
 CLAIMS = (
-    Claim(
+    printed(
         "linearised, any theta",
         "Thm 3.2",
-        "printed",
         "|e+|^2 <= (1 - theta)|e|^2 + (1 + 1/theta) Delta_k for every theta in (0, 1)",
         _any_theta,
     ),
-    Claim(
+    printed(
         "linearised",
         "A.2.3",
-        "printed",
         "|e+|^2 <= (1 - theta')|e|^2 + Delta_k",
         lambda t: _linearised(t, False),
         strong=True,
     ),
-    Claim(
+    corrected(
         "linearised",
         "A.2.3",
-        "corrected",
         "|e+|^2 <= (1 - theta')|e|^2 + Delta_k + eta^2 |bias|^2 / rho",
         lambda t: _linearised(t, True),
         strong=True,
     ),
-    Claim(
-        "residual bound",
-        "Thm 3.2",
-        "printed",
-        "limsup |e|^2 <= (1 + 1/theta) Delta_k",
-        _printed_limit,
-        strong=True,
+    printed(
+        "residual bound", "Thm 3.2", "limsup |e|^2 <= (1 + 1/theta) Delta_k", _printed_limit, strong=True
     ),
-    Claim(
+    printed(
         "residual bound",
         "A.2, last line",
-        "printed",
         "limsup |e|^2 <= Delta_k / theta'",
         lambda t: _limit(t, False),
         strong=True,
     ),
-    Claim(
+    corrected(
         "residual bound",
         "Thm 3.2",
-        "corrected",
         "limsup |e|^2 <= (Delta_k + eta^2 |bias|^2 / rho) / theta'",
         lambda t: _limit(t, True),
         strong=True,
     ),
-    Claim(
-        "residual bound, sharp",
-        "Thm 3.2",
-        "corrected",
-        "|e+| <= sum w q^t |e| + |round(w*) - w*|",
-        _contracts,
-    ),
+    corrected("residual bound, sharp", "Thm 3.2", "|e+| <= sum w q^t |e| + |round(w*) - w*|", _contracts),
 )

@@ -143,6 +143,6 @@ def check_folder(folder: Path) -> list[ClaimResult]:
     Returns:
         Every claim and how it fared.
     """
-    found = read_run(folder)
-    clock, budget = found.settings.get("clock", "sum"), found.settings.get("budget")
-    return check_run(found.rounds, found.method, clock=clock, budget=budget, trace=read_trace(folder))
+    run = read_run(folder)
+    clock, budget = run.settings.get("clock", "sum"), run.settings.get("budget")
+    return check_run(run.rounds, run.method, clock=clock, budget=budget, trace=read_trace(folder))

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from amsfl.core import UserError
-from amsfl.theory.arrays import Array, total
-from amsfl.theory.problems import FederatedProblem, average, norm, spread
+from amsfl.theory.problems import Array, FederatedProblem, average, norm, spread, total
 
 Steps = NDArray[np.int64]
 

@@ -1,4 +1,4 @@
-"""How often each claim fails on random problems: `python -m amsfl.theory.rates [cases] [seed]`."""
+"""How often the paper's claims fail on random problems: `python studies/theory_rates.py [cases] [seed]`."""
 
 import sys
 from collections.abc import Callable
@@ -6,34 +6,17 @@ from collections.abc import Callable
 import numpy as np
 
 from amsfl.theory import recursion
-from amsfl.theory.arrays import Array
 from amsfl.theory.assumptions import ball_grad_bound
 from amsfl.theory.check import CLAIMS
 from amsfl.theory.claim import Sides, evaluate, violations
-from amsfl.theory.problems import FederatedProblem, random_logistic, random_quadratics
-from amsfl.theory.trace import Trace, grad_bound, record
+from amsfl.theory.problems import Array, FederatedProblem
+from amsfl.theory.random_problems import random_logistic, random_quadratics, random_trace
+from amsfl.theory.trace import Trace, grad_bound
 
 KINDS: dict[str, Callable[[np.random.Generator, int], FederatedProblem]] = {
     "quadratic": random_quadratics,
     "logistic": random_logistic,
 }
-
-
-def random_trace(
-    rng: np.random.Generator,
-    problem: FederatedProblem,
-    equal: bool,
-    rounds: int = 4,
-    most: int = 8,
-    reach: float | None = None,
-) -> Trace:
-    """Random start, steps and costs; eta L = reach, or anything from 0.003 to 1 if none is given."""
-    cases, clients = problem.weights.shape
-    steps = rng.integers(1, most + 1, (1, cases, 1 if equal else clients))
-    steps = np.broadcast_to(steps, (rounds, cases, clients))
-    scale = 10 ** rng.uniform(-2.5, 0, cases) if reach is None else reach
-    start = problem.optimum + rng.normal(size=problem.optimum.shape) * 10 ** rng.uniform(-1, 1, (cases, 1))
-    return record(problem, start, steps, scale / problem.smooth, 10 ** rng.uniform(-1, 1, (cases, clients)))
 
 
 def printed_recursion_rate(trace: Trace, bound: Array) -> float:
@@ -48,10 +31,10 @@ def main(cases: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     print(f"% of comparisons violated, {cases} random problems a column, seed {seed}\n")
     runs = [(kind, equal) for kind in KINDS for equal in (True, False)]
-    found = [evaluate(CLAIMS, random_trace(rng, KINDS[kind](rng, cases), equal)) for kind, equal in runs]
+    results = [evaluate(CLAIMS, random_trace(rng, KINDS[kind](rng, cases), equal)) for kind, equal in runs]
     heads = "".join(f"{kind[:4]}/{'equal' if equal else 'unequal':<9}" for kind, equal in runs)
     print(f"{'':56}{heads}")
-    for row in zip(*found, strict=True):
+    for row in zip(*results, strict=True):
         shares = "".join(f"{100 * r.violated:<14.2f}" for r in row)
         print(f"{row[0].name:24}{row[0].where:20}{row[0].form:12}{shares}")
     print(
