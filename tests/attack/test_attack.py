@@ -151,16 +151,16 @@ def test_a_lie_is_worth_a_constant(honest, lie):
     loss, grad, diff = np.array(honest).T
     fields = [loss, grad, diff, grad, -((grad * diff) ** 0.5) / 2, 0 * loss, -grad, diff, grad]
     said = Reading(*(np.append(field, false) for field, false in zip(fields, lie, strict=True)))
-    found = drift.plausible.believed(said)
-    for name, far in (("loss", drift.plausible.FAR), ("grad_sq", drift.plausible.FAR_SQ)):
+    found = drift.plausibility.plausible_readings(said)
+    for name, far in (("loss", drift.plausibility.FAR), ("grad_sq", drift.plausibility.FAR_SQ)):
         value, sizes = getattr(found, name)[-1], getattr(said, name)[:-1]
         assert 0 <= value <= far * sizes.max() * (1 + 1e-9) or (name == "grad_sq" and lie[1] <= 0)
-    assert abs(found.grad_dir[-1]) <= drift.plausible.FAR * grad.max() * (1 + 1e-9)
+    assert abs(found.grad_dir[-1]) <= drift.plausibility.FAR * grad.max() * (1 + 1e-9)
     most = np.sqrt(np.abs(found.grad_sq * found.diff_sq)) * (1 + 2e-3)
     assert np.isnan(found.grad_diff[-1]) or abs(found.grad_diff[-1]) <= most[-1]
     ratio = found.loss / found.grad_sq
     assert (
-        ratio[-1] <= drift.plausible.FAR * max(ratio[:-1].max(), (loss / grad).max()) * (1 + 1e-9)
+        ratio[-1] <= drift.plausibility.FAR * max(ratio[:-1].max(), (loss / grad).max()) * (1 + 1e-9)
         or lie[1] <= 0
     )
 
@@ -181,24 +181,26 @@ def test_honest_readings_are_believed_as_they_are():
         (delta, v),
     ]
     said = Reading(np.full(8, 2.3), *(dot(a, b) for a, b in pairs))
-    for name, ours, theirs in zip(Reading._fields, drift.plausible.believed(said), said, strict=True):
+    for name, ours, theirs in zip(
+        Reading._fields, drift.plausibility.plausible_readings(said), said, strict=True
+    ):
         if "dir" not in name:  # those along v are near zero by chance, and their middle with them
             np.testing.assert_allclose(ours, theirs, rtol=1e-12)
     few = Reading(*(field[:2] for field in said))
-    np.testing.assert_array_equal(drift.plausible.believed(few), few)
+    np.testing.assert_array_equal(drift.plausibility.plausible_readings(few), few)
 
 
 def test_as_many_may_lie_as_the_rule_doubts():
     """Four of ten claim a thousandfold: where the rule doubts four, what they are planned by is the honest
     best's and its bound, and rows what the cap lets count; where it names none, a fifth is doubted."""
     sound, false = np.linspace(1, 2, 6), np.full(4, 2000.0)
-    given, plausible = np.concatenate([sound, false]), drift.plausible
-    told, silent = (plausible.doubt(combine.make(spec)) for spec in ("nnm:4,geomedian", "geomedian"))
+    given, plausible = np.concatenate([sound, false]), drift.plausibility
+    told, silent = (plausible.believing(combine.make(spec)) for spec in ("nnm:4,geomedian", "geomedian"))
     assert told.rows(given).max() == pytest.approx(plausible.LARGER * 2) and silent.rows(given).max() == 2000
     assert told.seconds(1 / given).min() == pytest.approx(1 / (plausible.BETTER * 2))
     gain, fading = told.worth(given, given * 0 + 1)
     assert gain.max() == pytest.approx(plausible.BETTER * 2) and (fading > 0).all()
-    capped = plausible.doubt(combine.make("cap:0.1,nnm:4,geomedian")).rows(given / given.sum())
+    capped = plausible.believing(combine.make("cap:0.1,nnm:4,geomedian")).rows(given / given.sum())
     np.testing.assert_allclose(capped, capped[0])
 
 

@@ -1,11 +1,13 @@
 """What a client sends, what it measures, and what the server plans.
 
-Arrays are typed `Any` on purpose: the same records carry numpy, jax and torch arrays.
+The same records carry numpy, jax and torch arrays, so the names of their types only say what is meant.
 """
 
 from typing import Any, NamedTuple
 
-Array = Any
+Array = Any  # of numpy, jax or torch
+Number = Any  # a float, or an array without axes
+Tree = Any  # arrays in nested tuples, as a network's parameters are
 
 
 class Upload(NamedTuple):

@@ -5,6 +5,7 @@ They work on numpy and on jax arrays alike: they ask an array for its own functi
 
 import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from amsfl.core.records import Array, Reading, Upload
@@ -61,7 +62,7 @@ class Combine(NamedTuple):
     name: str
     apply: Callable[[Upload, Array, Array], tuple[Upload, Array]]
     trace: Callable[[Upload, Array, Array], tuple[Upload, Array, Array]] | None = None
-    links: tuple[Any, ...] = ()  # of a chain, its rules
+    links: "tuple[Combine, ...]" = ()  # of a chain, its rules
     foes: float = 0.0  # clients that it doubts, or below 1 their share; 0: it does not say
     counts: Callable[[Array], Array] | None = None  # what claimed weights (sum 1) become; None: they stay
 
@@ -111,7 +112,7 @@ class Attack(NamedTuple):
     awake: Callable[[int, Array], Array] | None = None  # by round and client: whether it forges; None: always
 
 
-def namespace(array: Array) -> Any:
+def namespace(array: Array) -> ModuleType:
     """The functions of an array's own library, by the names of the array standard.
 
     Args:
@@ -120,7 +121,8 @@ def namespace(array: Array) -> Any:
     Returns:
         The library's module.
     """
-    return array.__array_namespace__()
+    library: ModuleType = array.__array_namespace__()
+    return library
 
 
 def scattered(size: int, index: Array, values: Array) -> Array:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from amsfl.core import Reading
+from amsfl.core.records import Array
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -36,7 +37,9 @@ def start(clients: int) -> Estimates:
     return Estimates(np.full(clients, np.nan), np.full(clients, np.nan))
 
 
-def update(old: Estimates, cohort: Any, steps: Any, lr: Any, reading: Reading, weights: Any) -> Estimates:
+def update(
+    old: Estimates, cohort: Array, steps: Array, lr: Array, reading: Reading, weights: Array
+) -> Estimates:
     """Fold in one round's readings; absent clients and non-finite readings change nothing.
 
     Many federations at once: memories [..., clients]; their cohorts and all that is theirs [..., n], lr, too,
@@ -63,7 +66,7 @@ def gain_and_kept(reading: Reading, steps: Floats, weights: Floats) -> tuple[Flo
         return np.where(whole, np.where(unknown, 1.0, gain / mean[..., None]), np.nan), kept
 
 
-def sum_of(values: Floats, some: Any) -> Floats:
+def sum_of(values: Floats, some: Array) -> Floats:
     """The last axis summed over `some` of it, as if the others were not there: zeros for them would round
     otherwise."""
     if some.all():
@@ -72,7 +75,7 @@ def sum_of(values: Floats, some: Any) -> Floats:
     return np.array([row[here].sum() for row, here in rows]).reshape(values.shape[:-1])
 
 
-def coefficients(estimates: Estimates, cohort: Any, lr: float | None) -> tuple[Floats, Floats]:
+def coefficients(estimates: Estimates, cohort: Array, lr: float | None) -> tuple[Floats, Floats]:
     """gain and drift at a learning rate, for the scheduler; clients never read are taken as the mean.
 
     Where no lr is known nobody was read, and all are taken alike.
@@ -82,7 +85,7 @@ def coefficients(estimates: Estimates, cohort: Any, lr: float | None) -> tuple[F
     return gain, gain * np.minimum(np.maximum(fading, FADES[0]), FADES[1])
 
 
-def _blend(old: Floats, cohort: Any, fresh: Floats) -> Floats:
+def _blend(old: Floats, cohort: Array, fresh: Floats) -> Floats:
     cohort = np.asarray(cohort)
     here = np.take_along_axis(old, cohort, -1)
     mixed = np.where(np.isfinite(here), SMOOTHING * here + (1 - SMOOTHING) * fresh, fresh)

@@ -3,19 +3,18 @@
 Operators only, so that simulated and real clients (numpy, jax, torch) take it by the same lines.
 """
 
-from typing import Any
-
 from amsfl.core import Reading
+from amsfl.core.records import Array, Number
 
 
-def take_reading(loss: Any, before: Any, after: Any, delta: Any, direction: Any) -> Reading:
+def take_reading(loss: Number, before: Array, after: Array, delta: Array, direction: Array) -> Reading:
     """From the minibatch's loss and gradient at the anchor, its gradient after the local steps, and delta.
 
     `direction` is the last global step; empty where none was sent, and then nothing lies along it.
     """
     change = after - before
 
-    def along(part: Any) -> Any:
+    def along(part: Array) -> Array:
         return (part * direction).sum() if len(direction) else 0.0
 
     return Reading(
@@ -31,7 +30,7 @@ def take_reading(loss: Any, before: Any, after: Any, delta: Any, direction: Any)
     )
 
 
-def reading_of_upload(delta: Any, direction: Any) -> Reading:
+def reading_of_upload(delta: Array, direction: Array) -> Reading:
     """What the server can tell by itself from an upload, where a client's gradients are its own affair."""
     nothing = 0 * (delta * delta).sum()
     along = (delta * direction).sum() if len(direction) else nothing

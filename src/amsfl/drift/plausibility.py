@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from amsfl.core import Reading
+from amsfl.core import Combine, Reading
+from amsfl.core.records import Array
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -33,7 +34,7 @@ def honest_share(clients: int, foes: float) -> float:
     return float(np.clip((clients - 1 - doubted) / (clients - 1), 0.5, MOST))
 
 
-def plausible_rows(weights: Any, foes: float = 0.0) -> Floats:
+def plausible_rows(weights: Array, foes: float = 0.0) -> Floats:
     """Shares of the data: nobody has LARGER times more than all but the largest quarter."""
     given = np.asarray(weights, float)
     if len(given) < FEW:
@@ -41,7 +42,7 @@ def plausible_rows(weights: Any, foes: float = 0.0) -> Floats:
     return np.asarray(np.minimum(given, LARGER * np.quantile(given, honest_share(len(given), foes))))
 
 
-def plausible_seconds(step_seconds: Any, foes: float = 0.0) -> Floats:
+def plausible_seconds(step_seconds: Array, foes: float = 0.0) -> Floats:
     """Nobody is BETTER times as fast as all but the fastest quarter, nor FAR times slower than most."""
     given = np.asarray(step_seconds, float)
     if len(given) < FEW:
@@ -99,13 +100,13 @@ TRUSTING = Plausibility(
 )
 
 
-def believing(rule: Any) -> Plausibility:
+def believing(rule: Combine | None) -> Plausibility:
     """By whether a rule stands over the uploads, and how many clients it doubts."""
     if rule is None:
         return TRUSTING
     foes = rule.foes
 
-    def counted(weights: Any) -> Floats:
+    def counted(weights: Array) -> Floats:
         """A plan goes by what will count: what is plausible, as the rule caps it."""
         modest = plausible_rows(weights, foes)
         if rule.counts is None:

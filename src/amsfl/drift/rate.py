@@ -5,11 +5,12 @@ ratio of all clients together, so that it can fall where the loss has a floor (n
 it has none. Free to jump, it collapses in the hardest settings; hence the limits.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from amsfl.core import Reading
+from amsfl.core.records import Array
 
 LIMIT = 0.7  # a round changes the cap by this factor at most, down or (1/0.7) up
 HALF = 0.5  # of the old mean loss and mean squared gradient norm that stays
@@ -23,7 +24,7 @@ class Rate(NamedTuple):
     grad_sq: float = 0.0
 
 
-def next_rate(old: Rate, reading: Reading, weights: Any, opening: float = 1.0) -> Rate:
+def next_rate(old: Rate, reading: Reading, weights: Array, opening: float = 1.0) -> Rate:
     """lr+ = clip(E[loss] / E[||g||^2], 0.7 lr, lr / 0.7), from the first minibatches at the anchor.
 
     The first lr is `opening` E[loss / ||g||^2], the mean of what the clients themselves went by.

@@ -7,23 +7,25 @@ go along), so a job's bits depend on nothing beside it.
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
+from numpy.typing import DTypeLike
 
 from amsfl.core import Reading, UserError
+from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import client_program, devices, worker_threads
 from amsfl.engines.contract import JobResults, Jobs, JobStarts
+from amsfl.engines.devices import Program
 from amsfl.engines.job import ClientResult as Ended
 from amsfl.engines.job import StartVectors, make_job
 from amsfl.engines.job_table import JobIntegers, JobTable, job_row
 from amsfl.engines.numbers import with_numbers
 from amsfl.engines.packing import Queue, pack_for_workers
-from amsfl.engines.work_program import Local, TrainingRows
+from amsfl.engines.work_program import DeviceRows, Local
 from amsfl.methods import Method
 
 
@@ -37,9 +39,9 @@ class AsyncWork:
         method: Method,
         local: Local,
         lanes: int,
-        fixed: tuple[Any, TrainingRows],
-        deal: Any,
-        dtype: Any,
+        fixed: tuple[Tree, DeviceRows],
+        deal: Array,
+        dtype: DTypeLike,
         light: bool,
     ):
         self.mesh, self.workers, self.lanes, self.dtype = mesh, workers, lanes, dtype
@@ -82,15 +84,15 @@ class AsyncWork:
         return JobResults(whole.upload, whole.client, whole.memory, Reading(*readings))
 
 
-def _put(into: Any, of: Any, rows: Any) -> None:
+def _put(into: Tree, of: Tree, rows: Array) -> None:
     into[rows] = of[rows]
 
 
-def program(mesh: Mesh, local: client_program.ClientProgram) -> Any:
+def program(mesh: Mesh, local: client_program.ClientProgram) -> Program:
     """One worker's waves -> Ended of all jobs, [devices, jobs, ...]; zeros where others work."""
 
     def one(
-        begins: StartVectors, fixed: TrainingRows, cards: JobTable, job: jax.Array, longest: Any
+        begins: StartVectors, fixed: DeviceRows, cards: JobTable, job: jax.Array, longest: Number
     ) -> Ended:
         place = jnp.maximum(job, 0)
         told, *rest = job_row(cards, place)
@@ -98,20 +100,20 @@ def program(mesh: Mesh, local: client_program.ClientProgram) -> Any:
         begin = StartVectors(*(part[place] for part in begins))
         return local.whole(make_job(begin, (told, *rest), *fixed), longest)
 
-    def waves(begins: StartVectors, fixed: TrainingRows, cards: JobTable, queue: Queue) -> Ended:
+    def waves(begins: StartVectors, fixed: DeviceRows, cards: JobTable, queue: Queue) -> Ended:
         count, longest = len(cards.whole), JobIntegers(*cards.whole.T).steps
         abreast = jax.vmap(partial(one, begins, fixed, cards), in_axes=(0, None))
         shape = jax.eval_shape(abreast, queue.jobs[0, 0], longest[0])
         empty = jax.tree.map(lambda part: jnp.zeros((count, *part.shape[1:]), part.dtype), shape)
 
-        def run(index: Any, found: Ended) -> Ended:
+        def run(index: Number, found: Ended) -> Ended:
             job = queue.jobs[0, index]
             done = abreast(job, longest[job[0]])  # the longest comes first
             place = jnp.where(job >= 0, job, count)
             put: Ended = jax.tree.map(lambda into, part: into.at[place].set(part, mode="drop"), found, done)
             return put
 
-        def once(_: Any, found: Ended) -> Ended:
+        def once(_: Array, found: Ended) -> Ended:
             all_of_it: Ended = jax.lax.fori_loop(0, queue.waves[0], run, found)
             return all_of_it
 

@@ -1,9 +1,9 @@
 """Tokens as vectors, and attention between them."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
+
+from amsfl.core.records import Tree
 
 
 def attend(x: jax.Array, heads: int) -> jax.Array:
@@ -21,11 +21,11 @@ def embed(table: jax.Array, numbers: jax.Array) -> jax.Array:
     return table[numbers]
 
 
-def _forward(table: jax.Array, numbers: jax.Array) -> tuple[jax.Array, Any]:
+def _forward(table: jax.Array, numbers: jax.Array) -> tuple[jax.Array, Tree]:
     return table[numbers], (numbers, table)
 
 
-def _backward(kept: Any, d: jax.Array) -> tuple[jax.Array, None]:
+def _backward(kept: Tree, d: jax.Array) -> tuple[jax.Array, None]:
     numbers, table = kept
     flat, d = numbers.reshape(-1), d.reshape(-1, d.shape[-1])
     if jax.default_backend() == "cpu":

@@ -8,7 +8,9 @@ import jax
 import jax.numpy as jnp
 
 from amsfl import protocol, sampling
+from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import kernel, losses, private_gradients
+from amsfl.engines.devices import Program
 from amsfl.engines.job import ClientJob, ClientResult, batch_of
 from amsfl.engines.task import Task
 from amsfl.methods import Method
@@ -18,11 +20,11 @@ from amsfl.protocol import LastStep, LocalState
 class StepState(NamedTuple):
     """A client on its way: the model, what its next step looks back at, and the latest look."""
 
-    x: Any
+    x: Array
     past: LastStep | None
     lr: jax.Array
     loss: jax.Array
-    grad: Any
+    grad: Array
 
 
 class ReadingState(NamedTuple):
@@ -31,14 +33,14 @@ class ReadingState(NamedTuple):
     now: StepState
     loss: jax.Array
     grad: jax.Array  # flat: what is chosen layer by layer is compiled layer by layer
-    end: Any
+    end: Number
 
 
 def gradient(task: Task, method: Method) -> Callable[..., tuple[jax.Array, Any]]:
     """value_and_grad of the method's objective: f(params, x, y, teacher)."""
     apply, loss, rule = task.model.apply, task.loss, method.arithmetic.objective
 
-    def objective(params: Any, x: jax.Array, y: jax.Array, teacher: Any) -> jax.Array:
+    def objective(params: Tree, x: jax.Array, y: jax.Array, teacher: Tree) -> jax.Array:
         if rule is None:
             return loss(apply(params, x), y).mean()
         return losses.distillation_loss(apply, loss, rule, teacher, params, x, y)
@@ -47,30 +49,30 @@ def gradient(task: Task, method: Method) -> Callable[..., tuple[jax.Array, Any]]
     if task.pieces == 1:
         return whole
 
-    def piecewise(params: Any, x: jax.Array, y: jax.Array, teacher: Any) -> tuple[jax.Array, Any]:
+    def piecewise(params: Tree, x: jax.Array, y: jax.Array, teacher: Tree) -> tuple[jax.Array, Tree]:
         """The mean over equal pieces, one after another: only one at a time takes memory."""
         parts = jax.tree.map(lambda rows: rows.reshape(task.pieces, -1, *rows.shape[1:]), (x, y))
 
-        def further(total: Any, part: Any) -> Any:
+        def further(total: Tree, part: Tree) -> Tree:
             return jax.tree.map(jnp.add, total, whole(params, *part, teacher)), None
 
         shapes = jax.eval_shape(whole, params, *jax.tree.map(lambda rows: rows[0], parts), teacher)
         nothing = jax.tree.map(lambda part: jnp.zeros(part.shape, part.dtype) + 0 * x.ravel()[0], shapes)
         total = jax.lax.scan(further, nothing, parts)[0]
-        mean: tuple[jax.Array, Any] = jax.tree.map(lambda part: part / task.pieces, total)
+        mean: tuple[jax.Array, Tree] = jax.tree.map(lambda part: part / task.pieces, total)
         return mean
 
     return piecewise
 
 
-def teacher_of(task: Task, method: Method, job: ClientJob) -> Any:
+def teacher_of(task: Task, method: Method, job: ClientJob) -> Tree:
     if method.arithmetic.objective is None:
         return ()
     x, y = batch_of(job.rows, job.key, sampling.PROTOTYPES, method.arithmetic.objective.rows)
     return losses.teach(task.model.apply, task.unravel(job.server), x, y)
 
 
-def square(tree: Any) -> jax.Array:
+def square(tree: Tree) -> jax.Array:
     """Squared norm of a tree of arrays."""
     total: jax.Array = sum((leaf * leaf).sum() for leaf in jax.tree.leaves(tree))
     return total
@@ -83,10 +85,10 @@ class ClientProgram(NamedTuple):
     """A client's round in three parts, pure functions of its Job, so that it can be laid aside in between."""
 
     begin: Callable[[ClientJob], Any]  # a client before its first step
-    go: Callable[..., Any]  # (job, client, first, until) -> the client after those steps
+    go: Program  # (job, client, first, until) -> the client after those steps
     end: Callable[[ClientJob, Any], ClientResult]
 
-    def whole(self, job: ClientJob, longest: Any) -> ClientResult:
+    def whole(self, job: ClientJob, longest: Number) -> ClientResult:
         """All of it, where nobody beside it takes more than `longest` steps."""
         return self.end(job, self.go(job, self.begin(job), 0, longest))
 
@@ -109,7 +111,7 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
     walk = kernel.stepper(task, method, batch, twice, LEAVES) if kernels else None
     unravel = (lambda vector: vector) if kernels else task.unravel
 
-    def leaves(vector: jax.Array, like: Any) -> Any:
+    def leaves(vector: jax.Array, like: Tree) -> Tree:
         if vector.size:
             return unravel(vector)
         return jax.tree.map(lambda leaf: jnp.zeros(0, leaf.dtype), like)
@@ -119,44 +121,44 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
         server, client = leaves(job.server, anchor), leaves(job.client, anchor)
         return protocol.begin(method, LocalState(anchor, server, client, job.lr, job.lr_known), LEAVES)
 
-    def begin(job: ClientJob) -> Any:
+    def begin(job: ClientJob) -> Tree:
         carry = received(job)
         if not twice:
             return carry.x, carry.past
         nothing = job.lr, carry.x  # in place of looks that the first part takes: zeros would be more code
         return ReadingState(StepState(carry.x, carry.past, carry.lr, *nothing), job.lr, job.anchor, carry.x)
 
-    def go(job: ClientJob, before: Any, first: Any, until: Any) -> Any:
+    def go(job: ClientJob, before: Tree, first: Number, until: Number) -> Tree:
         carry = received(job)
         teacher = teacher_of(task, method, job)
 
-        def look(x: Any, number: Any) -> tuple[jax.Array, Any]:
+        def look(x: Array, number: Number) -> tuple[jax.Array, Tree]:
             if private is not None:  # no loss leaves
                 return jnp.zeros((), task.dtype), private(x, job.rows, job.key, number, job.word, job.noise)
             return grad(x, *batch_of(job.rows, job.key, number, batch), teacher)
 
-        def further(number: Any, now: tuple[Any, LastStep | None]) -> Any:
+        def further(number: Number, now: tuple[Tree, LastStep | None]) -> Tree:
             x, past = now
             then = protocol.local_step(method, carry._replace(x=x, past=past), *look(x, number), LEAVES)
             if isinstance(until, int):
                 return then.x, then.past
             return jax.tree.map(partial(jnp.where, number < job.steps), (then.x, then.past), now)
 
-        def onwards(number: Any, now: StepState, known: Any, moves: Any) -> StepState:
+        def onwards(number: Number, now: StepState, known: Number, moves: Array) -> StepState:
             at = carry._replace(x=now.x, past=now.past, lr=now.lr, lr_known=known)
             loss, slope = look(now.x, number)
             then = protocol.first_step(method, at, loss, slope, LEAVES)  # as any other where an lr is known
             x, past = jax.tree.map(partial(jnp.where, moves(number)), (then.x, then.past), (now.x, now.past))
             return StepState(x, past, then.lr, loss, slope)
 
-        def part(which: Any, before: ReadingState) -> ReadingState:
+        def part(which: Number, before: ReadingState) -> ReadingState:
             """The first step, all others, or the first minibatch once more: the network's code is here once.
 
             Three copies of it took twice as long to compile.
             """
             alone, later = which != 1, which > 0
 
-            def moves(number: Any) -> Any:
+            def moves(number: Number) -> Tree:
                 return jnp.where(alone, ~later | method.arithmetic.closing, number < job.steps)
 
             known, begun = jnp.where(later, 1, job.lr_known), jnp.where(alone, 0, jnp.maximum(first, 1))
@@ -170,7 +172,7 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
             loss, slope = jax.tree.map(partial(jnp.where, later), looked, (now.loss, task.ravel(now.grad)))
             return ReadingState(now, loss, slope, before.now.x)
 
-        def told(begun: Any, end: Any, moving: Any) -> kernel.KernelNumbers:
+        def told(begun: Tree, end: Number, moving: Number) -> kernel.KernelNumbers:
             rows = job.rows
             return kernel.KernelNumbers(rows.trial, rows.start, rows.size, *job.key, begun, end, moving)
 
@@ -181,7 +183,7 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
             return jax.lax.fori_loop(first, until, further, before)
         return walk(told(0, job.steps, 1), *seen, (*before, carry.lr), job.lr_known)[:2]
 
-    def end(job: ClientJob, now: Any) -> ClientResult:
+    def end(job: ClientJob, now: Tree) -> ClientResult:
         flat = LocalState(job.anchor, job.server, job.client, job.lr, job.lr_known)
         if twice:
             at, last = map(task.ravel, (now.end, now.now.grad))
@@ -197,7 +199,7 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
     return ClientProgram(begin, go, end)
 
 
-def parts_of(job: ClientJob, first: Any, until: Any) -> tuple[Any, Any]:
+def parts_of(job: ClientJob, first: Number, until: Number) -> tuple[Tree, Tree]:
     """Which parts of a client's way these steps belong to; the last look is taken with the last step."""
     if isinstance(first, int):
         return 0, 3

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from amsfl.core import Reading, Upload
+from amsfl.core.records import Number
 
 Array = Any
 
@@ -131,7 +132,7 @@ def rows(part: Array) -> Array:
     return part.reshape(int(np.prod(part.shape[:-1])), part.shape[-1])
 
 
-def own_models(anchor: Array, step: Array, deltas: Array, trial: Any) -> Array:
+def own_models(anchor: Array, step: Array, deltas: Array, trial: Number) -> Array:
     return (anchor[trial] - step[trial]) + deltas[trial]
 
 

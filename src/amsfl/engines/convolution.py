@@ -5,11 +5,11 @@ images took ten times as long. On a CPU their gradients are slow for a single cl
 """
 
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from amsfl.core.records import Tree
 from amsfl.engines.dense import Layer, product, weight_gradient
 
 FEW = 3  # channels of a map that are added up one by one: products of 9 to 27 columns take longer
@@ -44,7 +44,7 @@ def _applied(maps: jax.Array, weight: jax.Array, stride: int) -> jax.Array:
     return _forward(maps, weight, stride)[0]
 
 
-def _forward(maps: jax.Array, weight: jax.Array, stride: int) -> tuple[jax.Array, Any]:
+def _forward(maps: jax.Array, weight: jax.Array, stride: int) -> tuple[jax.Array, Tree]:
     if maps.shape[-1] <= FEW and jax.default_backend() == "cpu":
         return _one_by_one(maps, weight, stride), (maps, None, weight)
     seen = patches(maps, stride)
@@ -52,7 +52,7 @@ def _forward(maps: jax.Array, weight: jax.Array, stride: int) -> tuple[jax.Array
     return found.reshape(*seen.shape[:3], -1), (maps, seen, weight)
 
 
-def _backward(stride: int, kept: Any, d: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _backward(stride: int, kept: Tree, d: jax.Array) -> tuple[jax.Array, jax.Array]:
     maps, seen, weight = kept
     seen = patches(maps, stride) if seen is None else seen
     slopes = product(_flat(d), weight, True).reshape(seen.shape)

@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from amsfl.core.records import Array, Tree
+
 
 class Layer(NamedTuple):
-    weight: Any
-    bias: Any
+    weight: Array
+    bias: Array
 
 
 def initial_layer(inputs: int, outputs: int, key: jax.Array) -> Layer:
@@ -53,11 +55,11 @@ def product(x: jax.Array, weight: jax.Array, flipped: bool) -> jax.Array:
     return times(x, weight, turn_b=flipped)
 
 
-def _forward(x: jax.Array, weight: jax.Array, flipped: bool) -> tuple[jax.Array, Any]:
+def _forward(x: jax.Array, weight: jax.Array, flipped: bool) -> tuple[jax.Array, Tree]:
     return times(x, weight, turn_b=flipped), (x, weight)
 
 
-def _backward(flipped: bool, kept: Any, d: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _backward(flipped: bool, kept: Tree, d: jax.Array) -> tuple[jax.Array, jax.Array]:
     x, weight = kept
     return times(d, weight, turn_b=not flipped), weight_gradient(x, d, flipped)
 

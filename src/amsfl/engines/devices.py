@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import pooch
 
+from amsfl.core.records import Array, Number, Tree
+
 # XLA reads its flags once, when jax is imported; whoever imported jax first keeps the settings it has
 FLAGS = {
     "xla_cpu_multi_thread_eigen": "false",  # matrix products of one step: too small to share between threads
@@ -42,6 +44,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec  # noqa: E402
 from amsfl.core import UserError  # noqa: E402
 
 Options = dict[str, str | bool]  # of the compiler
+Program = Callable[..., Any]  # compiled or not
 AXIS = "lanes"
 MODEL = "model"  # the axis of devices that share a model, a part of every layer on each
 PIECE = 2**24  # bytes of a shared array that are brought together on a device at once
@@ -121,13 +124,13 @@ def constrain_sharding(array: jax.Array, spec: PartitionSpec) -> jax.Array:
     return jax.lax.with_sharding_constraint(array, spec) if model_is_sharded() else array
 
 
-def sharded(function: Callable[..., Any], mesh: Mesh, in_specs: Any, out_specs: Any) -> Any:
+def sharded(function: Program, mesh: Mesh, in_specs: Tree, out_specs: Tree) -> Program:
     """jax.shard_map over the lanes; within one, where devices share a model, the compiler parts the work."""
     axes = {AXIS} if parts(mesh) > 1 else {AXIS, MODEL}
     return jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, axis_names=axes)
 
 
-def jit(function: Callable[..., Any], mesh: Mesh, light: bool, **options: Any) -> Any:
+def jit(function: Program, mesh: Mesh, light: bool, **options: Any) -> Program:
     """jax.jit of a program whose loops end when their data says so, of a model whose step is light or not."""
     gpu = mesh.local_devices[0].platform in ("gpu", "cuda")
     return jax.jit(function, compiler_options=GRAPHS if gpu else compiler_options(mesh, light), **options)
@@ -150,7 +153,7 @@ def compiler_options(mesh: Mesh, light: bool) -> Options:
     return {name: value for name, value in wanted.items() if name not in given}
 
 
-def jit_small(function: Callable[..., Any], mesh: Mesh | None = None, **options: Any) -> Any:
+def jit_small(function: Program, mesh: Mesh | None = None, **options: Any) -> Program:
     """jax.jit of a program that takes little time: on a CPU it is not polished for longer than it runs."""
     cpu = mesh.local_devices[0].platform == "cpu" if mesh else jax.default_backend() == "cpu"
     return jax.jit(function, compiler_options=LIGHTLY if cpu else None, **options)
@@ -164,7 +167,7 @@ def workers(mesh: Mesh) -> int:
     return max(1, min(cores() // len(local), WORKERS_AT_MOST))
 
 
-def put(tree: Any, mesh: Mesh, spec: PartitionSpec) -> Any:
+def put(tree: Tree, mesh: Mesh, spec: PartitionSpec) -> Tree:
     """Values that every process holds in full, as global arrays over the mesh: each takes its own part.
 
     Unlike device_put across processes this does not compare the values over the network first; they are
@@ -174,7 +177,7 @@ def put(tree: Any, mesh: Mesh, spec: PartitionSpec) -> Any:
     if sharding.is_fully_addressable:
         return jax.device_put(tree, sharding)
 
-    def one(leaf: Any) -> Any:
+    def one(leaf: Tree) -> Tree:
         if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
             return jax.device_put(leaf, sharding)
         values = np.asarray(leaf)
@@ -183,7 +186,7 @@ def put(tree: Any, mesh: Mesh, spec: PartitionSpec) -> Any:
     return jax.tree.map(one, tree)
 
 
-def gather(array: Any) -> Any:
+def gather(array: Array) -> Array:
     """An array on the host, whatever process or device holds which part of it; all processes have to ask.
 
     What other processes hold comes piece by piece: nobody's device may have room for all of it.
@@ -197,7 +200,7 @@ def gather(array: Any) -> Any:
     step = max(1, PIECE // max(1, found[..., :1].nbytes))
 
     @partial(jax.jit, static_argnums=2, out_shardings=replicated)
-    def piece(array: jax.Array, at: Any, size: int) -> jax.Array:
+    def piece(array: jax.Array, at: Number, size: int) -> jax.Array:
         return jax.lax.dynamic_slice_in_dim(array.reshape(shape), at, size, axis=-1)
 
     for at in range(0, shape[-1], step):
@@ -206,7 +209,7 @@ def gather(array: Any) -> Any:
     return found.reshape(array.shape)
 
 
-def on_mesh(found: Any, mesh: Mesh) -> Any:
+def on_mesh(found: Tree, mesh: Mesh) -> Tree:
     """What each device found, [devices, ...] and one part on each, where a program on all of them can sum it.
 
     Virtual CPU devices of one process meet on the host, as [1, ...]: XLA's own sum between them needs threads
@@ -218,14 +221,14 @@ def on_mesh(found: Any, mesh: Mesh) -> Any:
     if lanes(mesh) == 1 or parts(mesh) > 1 or len(local) < mesh.size or local[0].platform != "cpu":
         return found
 
-    def one(leaf: jax.Array) -> Any:
+    def one(leaf: jax.Array) -> Tree:
         first, *rest = (np.asarray(shard.data) for shard in leaf.addressable_shards)
         return sum(rest, start=first)
 
     return jax.tree.map(one, found)
 
 
-def summed(parts: list[Any]) -> Any:
+def summed(parts: list[Tree]) -> Tree:
     """The workers' parts, [devices, ...] each, as one: always in the same order."""
     return jax.tree.map(lambda *part: sum(each.sum(0) for each in part), *parts)
 

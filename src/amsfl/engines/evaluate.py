@@ -14,6 +14,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from amsfl.core.records import Array, Number, Tree
 from amsfl.engines.contract import Errors, Scores
 from amsfl.engines.devices import AXIS, jit_small, lanes, on_mesh, put, sharded, summed
 from amsfl.engines.memory import intermediate_bytes, room_for
@@ -50,7 +51,7 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1, spec: P = EVERYWHERE) ->
         ).items()
     }
 
-    def block_scores(params: Any, part: Any) -> tuple[jax.Array, jax.Array]:
+    def block_scores(params: Tree, part: Tree) -> tuple[jax.Array, jax.Array]:
         """Sums over a block: the loss, of numbers also absolute and squared errors; hits by class."""
         x, y, mask = part
         logits = task.model.apply(params, x)
@@ -71,7 +72,7 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1, spec: P = EVERYWHERE) ->
         y: jax.Array,
         mask: jax.Array,
         place: jax.Array,
-    ) -> Any:
+    ) -> Tree:
         """Losses by block, zero for the blocks of others, so that adding them all up rounds nothing."""
 
         def one(model: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -86,14 +87,14 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1, spec: P = EVERYWHERE) ->
             shapes = jax.eval_shape(one, models[0])
             empty = jax.tree.map(lambda part: jnp.zeros((len(asked), *part.shape), part.dtype), shapes)
 
-            def further(index: Any, found: Any) -> Any:
+            def further(index: Number, found: Tree) -> Tree:
                 fresh = one(models[asked[index]])
                 return jax.tree.map(lambda whole, part: whole.at[index].set(part), found, fresh)
 
             found = jax.lax.fori_loop(0, used, further, jax.lax.pcast(empty, AXIS, to="varying"))
         return jax.tree.map(lambda part: part[None], found)
 
-    def score(parts: list[Any]) -> Scores:
+    def score(parts: list[Tree]) -> Scores:
         sums, cells = summed(parts)
         table = jnp.round(cells).astype(jnp.int32)
         return Scores(sums, table.reshape(-1, task.classes, task.classes) if task.classes else table)
@@ -102,7 +103,7 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1, spec: P = EVERYWHERE) ->
     each = in_threads(jax.jit(counted))
     together = jit_small(score, mesh, out_shardings=NamedSharding(mesh, P()))
 
-    def some(models: Any, split: str, places: Sequence[int], room: int) -> tuple[Any, Any]:
+    def some(models: Array, split: str, places: Sequence[int], room: int) -> tuple[Tree, Tree]:
         """Sums of losses and tables of so many models that there is room for."""
         asked = np.zeros(room, np.int32)
         asked[: len(places)] = places
@@ -111,7 +112,7 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1, spec: P = EVERYWHERE) ->
         sums, tables, _ = together(on_mesh(parts, mesh))
         return sums, tables
 
-    def evaluate(models: Any, split: str, places: Sequence[int] | None = None) -> Scores:
+    def evaluate(models: Array, split: str, places: Sequence[int] | None = None) -> Scores:
         placed, places = put(models, mesh, spec), range(len(models)) if places is None else places
         room = min(beside, len(models)) if wide else len(models)
         turns = [some(placed, split, places[at : at + room], room) for at in range(0, len(places), room)]
@@ -124,7 +125,7 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1, spec: P = EVERYWHERE) ->
     return evaluate
 
 
-def errors(task: Task, split: str, absolute: Any, squared: Any) -> Errors:
+def errors(task: Task, split: str, absolute: Array, squared: Array) -> Errors:
     """Mean errors of standardised numbers in the user's own units."""
     spread = float(np.var(np.asarray(task.evals[split][1], np.float64)))
     return Errors(absolute * task.unit, squared * task.unit**2, spread * task.unit**2)
@@ -138,7 +139,7 @@ def _alike(splits: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
     shapes = [mask.shape for _, _, mask, _ in splits.values()]
     blocks, size = (max(sides) for sides in zip(*shapes, strict=True))
 
-    def padded(split: tuple[Any, ...]) -> tuple[Any, ...]:
+    def padded(split: tuple[Tree, ...]) -> tuple[Tree, ...]:
         x, y, mask, _ = split
         if blocks * size > SPARE * mask.size:
             return split
@@ -148,7 +149,7 @@ def _alike(splits: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
     return {name: padded(split) for name, split in splits.items()}
 
 
-def _blocks(x: Any, y: Any, devices: int) -> tuple[Any, ...]:
+def _blocks(x: Array, y: Array, devices: int) -> tuple[Tree, ...]:
     """[blocks, rows of a block, ...], padded at the end with masked rows, and the number of each block.
 
     Blocks divide by devices; what one holds does not depend on how many share them, and neither do its sums.

@@ -12,6 +12,7 @@ from jax.sharding import PartitionSpec as P
 
 from amsfl import protocol, sampling
 from amsfl.core import Reading
+from amsfl.core.records import Array, Tree
 from amsfl.engines import (
     client_program,
     devices,
@@ -34,13 +35,14 @@ from amsfl.engines.contract import (
     own_models,
     rows,
 )
+from amsfl.engines.devices import Program
 from amsfl.engines.evaluate import evaluator
 from amsfl.engines.job_table import JobTable, job_tables
 from amsfl.engines.memory import check_fits, copies, lane_bytes, room_for
 from amsfl.engines.numbers import numbers_of, with_numbers
 from amsfl.engines.packing import CORES, SLOTS, Queue, laid_aside, pack_by_trial, pack_for_workers, width
 from amsfl.engines.task import Task
-from amsfl.engines.work_program import TrainingRows
+from amsfl.engines.work_program import DeviceRows
 from amsfl.methods import Method
 from amsfl.portable.network import count_operations
 
@@ -88,7 +90,7 @@ class JaxEngine:
         self.task = task = layout.laid_out(task, self.layout)
         shards = task.shards
         # replicated from the start: what arrives on one device would be copied, and compiled for, anew
-        self.fixed = devices.put(TrainingRows(task.x, task.y, shards.order), self.mesh, P())
+        self.fixed = devices.put(DeviceRows(task.x, task.y, shards.order), self.mesh, P())
         self.numbers = devices.put(numbers_of(method, task.dtype), self.mesh, P())
         self._seeds, self._deal = (
             sampling.words(task.seeds),
@@ -134,17 +136,19 @@ class JaxEngine:
         self._work = {key: work_program.work(*common, work, kept[key], slots, light) for key in kept}
         self._further = {key: work_program.work(*common, work, kept[key], slots, light, True) for key in kept}
         self._begin = {key: work_program.empty_result(*common, work, kept[key], slots) for key in kept}
-        self._abreast: dict[Any, Any] = {}  # by the queues' widths: each compiles before its workers part
+        self._abreast: dict[
+            tuple[bool, tuple[int, ...]], Program
+        ] = {}  # by the queues' widths: each compiles before its workers part
         self._settle = settle_program.settle(*common, slots)
         self._mix = devices.jit_small(
             with_numbers("mix", method, settle_program.mixing),
             self.mesh,
             out_shardings=NamedSharding(self.mesh, P()),
         )
-        self._mixed: tuple[Any, Any] = (None, None)
+        self._mixed: tuple[Tree, Tree] = (None, None)
         self._model, self._own = jax.jit(self._scored), jax.jit(own_models)
         self._evaluate = evaluator(task, self.mesh, self.workers, self.layout.spec(1))
-        self._packed: tuple[Any, list[list[Queue]]] = (None, [])
+        self._packed: tuple[Tree, list[list[Queue]]] = (None, [])
         self._aloft: AsyncWork | None = None
 
     def start(self) -> State:
@@ -154,7 +158,7 @@ class JaxEngine:
             anchor = devices.put(self.task.start(), self.mesh, P())
         clients = self.task.shards.size.shape[1]
 
-        def begin(method: Method) -> Any:
+        def begin(method: Method) -> Program:
             def of(anchor: jax.Array) -> State:
                 server = jax.vmap(method.arithmetic.init)(anchor)[0]
                 fresh = jax.vmap(partial(protocol.initial_client_state, method))(anchor)
@@ -174,13 +178,13 @@ class JaxEngine:
     def place(self, state: State) -> State:
         return State(*map(self._placed, state, self.layout.specs()))
 
-    def _placed(self, plain: Any, spec: P) -> Any:
+    def _placed(self, plain: Array, spec: P) -> Array:
         return devices.put(self.layout.arranged(np.asarray(plain)), self.mesh, spec)
 
     def kept(self, state: State) -> State:
         return State(*map(self.layout.plain, map(devices.gather, state), self.layout.lengths))
 
-    def whole(self, models: Any) -> Any:
+    def whole(self, models: Array) -> Array:
         return self.layout.plain(devices.gather(models), self.layout.size)
 
     def round(self, state: State, orders: Orders, number: int, keep: bool = False) -> tuple[State, Outcome]:
@@ -244,7 +248,7 @@ class JaxEngine:
             return None
         return lengths.pop() if lengths <= known or len(known) < multi_round.LENGTHS else None
 
-    def at(self, states: Any, index: int) -> Any:
+    def at(self, states: Array, index: int) -> Tree:
         return multi_round.at(states, index)
 
     def _typed(self, orders: Orders) -> Orders:
@@ -256,7 +260,7 @@ class JaxEngine:
     def _cards(self, orders: Orders, number: int) -> JobTable:
         return self._deal(orders.cohort, orders.steps, orders.lr[:, None], orders.lr_known[:, None], number)
 
-    def _share(self, orders: Orders) -> Any:
+    def _share(self, orders: Orders) -> Array:
         """How much every upload counts; the last plan's is kept, as its queues are."""
         before, _ = self._mixed
         plan = np.stack([orders.weights, orders.steps])
@@ -271,7 +275,7 @@ class JaxEngine:
         self._aloft = self._aloft or self._flights()
         return self._aloft.work(starts, jobs)
 
-    def _queues(self, steps: Any) -> list[list[Queue]]:
+    def _queues(self, steps: Array) -> list[list[Queue]]:
         """Each worker's part of the packed jobs; the last plan's are kept, since many plans never change."""
         before, queues = self._packed
         if before is None or not np.array_equal(before, steps):
@@ -279,12 +283,12 @@ class JaxEngine:
             self._packed = steps.copy(), queues
         return queues
 
-    def _side_by_side(self, keep: bool, widths: tuple[int, ...]) -> Any:
+    def _side_by_side(self, keep: bool, widths: tuple[int, ...]) -> Program:
         if (keep, widths) not in self._abreast:
             self._abreast[keep, widths] = worker_threads.in_threads(partial(self._through, keep))
         return self._abreast[keep, widths]
 
-    def _through(self, keep: bool, *arguments: Any) -> Any:
+    def _through(self, keep: bool, *arguments: Tree) -> Tree:
         """One worker's queues, one after another; clients that are laid aside go from hand to hand."""
         *common, hands, queues = arguments
         with hands.promised(laid_aside(queues)):
@@ -300,10 +304,10 @@ class JaxEngine:
                     hands.give(queue.laid_aside, aside)
         return found
 
-    def models(self, state: State) -> Any:
+    def models(self, state: State) -> Array:
         return self._model(state.anchor, state.server)
 
-    def own(self, state: State, deltas: Any, trial: int) -> Any:
+    def own(self, state: State, deltas: Array, trial: int) -> Array:
         return self._own(state.anchor, state.step, deltas, np.int32(trial))
 
     def _scored(self, anchor: jax.Array, server: jax.Array) -> jax.Array:
@@ -312,7 +316,7 @@ class JaxEngine:
         )
         return found
 
-    def evaluate(self, models: Any, split: str, places: Sequence[int] | None = None) -> Scores:
+    def evaluate(self, models: Array, split: str, places: Sequence[int] | None = None) -> Scores:
         own = models if isinstance(models, jax.Array) else self.layout.arranged(np.asarray(models))
         return self._evaluate(own, split, places)
 

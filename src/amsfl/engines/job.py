@@ -1,12 +1,13 @@
 """All that one client's round depends on, inside a compiled program, and what comes of it."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from amsfl import sampling
 from amsfl.core import Upload
+from amsfl.core.records import Array, Number, Tree
 from amsfl.engines.job_table import JobFloats, JobIntegers
 
 
@@ -49,7 +50,7 @@ class StartVectors(NamedTuple):
 
 
 def make_job(
-    begin: StartVectors, card: tuple[JobIntegers, JobFloats, Any], x: Any, y: Any, order: Any
+    begin: StartVectors, card: tuple[JobIntegers, JobFloats, Tree], x: Array, y: Array, order: Array
 ) -> ClientJob:
     """A job from its vectors, its card, and everybody's rows."""
     told, weighed, chance = card
@@ -65,7 +66,9 @@ class ClientResult(NamedTuple):
     reading: jax.Array  # the fields of a Reading as one vector (one write, not nine); empty when not taken
 
 
-def batch_of(rows: ClientRows, key: tuple[Any, Any], step: Any, size: int) -> tuple[jax.Array, jax.Array]:
+def batch_of(
+    rows: ClientRows, key: tuple[Array, Array], step: Number, size: int
+) -> tuple[jax.Array, jax.Array]:
     places = jnp.arange(size, dtype=jnp.uint32)
     picked = sampling.draw(key, jnp.uint32(step), places, rows.size)
     # without the barrier XLA draws a row's number again for each of its columns: 1.13 and 1.2 times the time

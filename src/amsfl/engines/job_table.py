@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from amsfl import sampling
+from amsfl.core.records import Tree
 from amsfl.engines.task import Task
 
 Array = Any
@@ -93,7 +94,7 @@ def job_tables(task: Task, batch: int, private: bool = False) -> Callable[..., J
     # what never changes, in one table: every round of short ones waits for its cards
     known_ahead = np.stack([everybody // clients, everybody, shards.start.ravel(), shards.size.ravel()], 1)
     known_ahead = known_ahead.astype(np.int32)
-    last: tuple[Any, Any] = None, None  # a plan, and its cards but for the streams: many never change
+    last: tuple[Tree, Tree] = None, None  # a plan, and its cards but for the streams: many never change
 
     def deal(
         who: Array, steps: Array, lr: Array, known: Array, number: Array, trial: Array | None = None

@@ -12,9 +12,8 @@ filled in stays zero: neither a row of zeros nor a unit that is never on has a g
 """
 
 import os
-from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,8 +21,9 @@ import numpy as np
 from jax.sharding import Mesh
 
 from amsfl import protocol, sampling
+from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import losses
-from amsfl.engines.devices import parts
+from amsfl.engines.devices import Program, parts
 from amsfl.engines.task import Task
 from amsfl.engines.tiles import Tiles, places, side
 from amsfl.methods import Method
@@ -39,22 +39,22 @@ NOWHERE = -1e30  # the logit of a class that was filled in
 class KernelNumbers(NamedTuple):
     """What a client is told in whole numbers: its rows, its chance, which steps to take, and if it moves."""
 
-    trial: Any
-    start: Any
-    size: Any
-    key: Any
-    other: Any
-    first: Any
-    last: Any
-    moving: Any
+    trial: Number
+    start: Array
+    size: Number
+    key: Array
+    other: Array
+    first: Number
+    last: Number
+    moving: Number
 
 
 class KernelVectors(NamedTuple):
     """Vectors of a model's size that a step reads; empty where a method has none."""
 
-    anchor: Any
-    server: Any
-    client: Any
+    anchor: Array
+    server: Array
+    client: Array
 
 
 def serves(mesh: Mesh, task: Task, method: Method, batch: int) -> bool:
@@ -86,9 +86,7 @@ def numbers(task: Task, batch: int) -> int:
     return 2 * Tiles.of(task).numbers + side(batch) * sum(sides)
 
 
-def stepper(
-    task: Task, method: Method, batch: int, looks: bool, layout: protocol.VectorLayout
-) -> Callable[..., Any]:
+def stepper(task: Task, method: Method, batch: int, looks: bool, layout: protocol.VectorLayout) -> Program:
     """walk(told, seen, rows, now, known) -> now after the steps from told.first to before told.last.
 
     `now` is (x, past, lr), its vectors flat; on the way they lie by `layout`. With `looks` the last
@@ -103,15 +101,15 @@ def stepper(
     step = protocol.first_step if looks else protocol.local_step
     warps = 4 if numbers(task, batch) <= FEW else 8
 
-    def gradient(params: Any, x: Any, y: Any) -> tuple[Any, Any]:
-        def objective(params: Any) -> Any:
+    def gradient(params: Tree, x: Array, y: Array) -> tuple[Tree, Tree]:
+        def objective(params: Tree) -> Tree:
             logits = task.model.apply(params, x)
             rows = task.loss(jnp.where(places(logits.shape, 1) < task.classes, logits, NOWHERE), y)
             return jnp.where(places(rows.shape, 0) < batch, rows, 0).sum() * (1 / batch)
 
         return jax.value_and_grad(objective)(params)
 
-    def minibatch(told: KernelNumbers, rows: Any, number: Any) -> tuple[Any, Any]:
+    def minibatch(told: KernelNumbers, rows: Array, number: Number) -> tuple[Tree, Tree]:
         x, y, order = rows
         key = told.key.astype(jnp.uint32), told.other.astype(jnp.uint32)
         each = jnp.arange(side(batch), dtype=jnp.uint32)
@@ -121,12 +119,12 @@ def stepper(
         where = jax.lax.broadcast_in_dim(row, shape, (0,)), column
         return triton.load(x.at[where], mask=column < x.shape[1], other=0), y[row]
 
-    def body(*refs: Any, given: Any, found: Any) -> None:
+    def body(*refs: Tree, given: Tree, found: Tree) -> None:
         whole, known, seen, rows, (x, past, lr), own = jax.tree.unflatten(given, refs[: given.num_leaves])
         rules = method.with_numbers([value[0] for value in own])
         told = KernelNumbers(*(whole[place] for place in range(len(KernelNumbers._fields))))
 
-        def further(number: Any, now: Any) -> Any:
+        def further(number: Number, now: Tree) -> Tree:
             x, past, lr, *_ = now
             loss, slope = gradient(x, *minibatch(told, rows, number))
             # who has none asks for none
@@ -141,7 +139,7 @@ def stepper(
         after = jax.lax.fori_loop(told.first, told.last, further, begin)
         tiles.write(jax.tree.unflatten(found, refs[given.num_leaves :]), after)
 
-    def walk(told: KernelNumbers, seen: KernelVectors, rows: Any, now: Any, known: Any) -> Any:
+    def walk(told: KernelNumbers, seen: KernelVectors, rows: Array, now: Tree, known: Number) -> Tree:
         whole = jnp.stack([jnp.asarray(part).astype(jnp.int32) for part in told])
         asked = KernelVectors(*(part if part.size else None for part in seen))
         ways, own = jax.tree.map(jnp.atleast_1d, (now, numbers_))

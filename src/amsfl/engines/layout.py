@@ -17,6 +17,7 @@ from jax.sharding import PartitionSpec as P
 
 from amsfl import protocol, sampling
 from amsfl.core import namespace
+from amsfl.core.records import Tree
 from amsfl.engines import devices
 from amsfl.engines.contract import State
 from amsfl.engines.task import Task
@@ -29,7 +30,7 @@ class ModelLayout(NamedTuple):
     """How vectors lie; those of a method's own state, too, which are so many models and then some numbers."""
 
     parts: int  # devices that share a model
-    structure: Any
+    structure: Array
     shapes: tuple[tuple[int, ...], ...]  # of the layers' arrays
     size: int  # numbers of a model as it lies here: a few zeros more than it has where parts are uneven
     lengths: State  # of a State's vectors as methods see them
@@ -174,10 +175,10 @@ def laid_out(task: Task, layout: ModelLayout) -> Task:
         """Told where they lie at both ends of the steps, or the compiler would find another way between."""
         return [devices.constrain_sharding(leaf, _lies(leaf.shape, layout.parts)) for leaf in leaves]
 
-    def unravel(vector: jax.Array) -> Any:
+    def unravel(vector: jax.Array) -> Tree:
         return jax.tree.unflatten(layout.structure, held(layout.leaves(vector)))
 
-    def ravel(tree: Any) -> jax.Array:
+    def ravel(tree: Tree) -> jax.Array:
         found: jax.Array = layout.vector(held(jax.tree.leaves(tree)))
         return found
 
@@ -192,7 +193,7 @@ def first_models(task: Task, layout: ModelLayout, mesh: Mesh) -> jax.Array:
     """Task.start as it lies here: a device draws its own part, since nobody may have room for the whole."""
     with jax.enable_x64(False):
 
-        def one(seed: jax.Array) -> Any:
+        def one(seed: jax.Array) -> Tree:
             return layout.vector(jax.tree.leaves(task.model.init(jax.random.key(seed))))
 
         drawn = jax.jit(

@@ -11,6 +11,7 @@ from jax.flatten_util import ravel_pytree
 
 from amsfl import protocol, sampling
 from amsfl.core import Reading, Upload, UserError
+from amsfl.core.records import Array, Tree
 from amsfl.engines import losses
 from amsfl.engines.client_program import gradient
 from amsfl.engines.contract import (
@@ -40,12 +41,12 @@ class LoopEngine:
         self.task, self.method, self.batch, self.readings = task, method, batch, readings
         grad = gradient(task, method)
 
-        def flat_grad(x: jax.Array, rows: jax.Array, labels: jax.Array, teacher: Any) -> Any:
+        def flat_grad(x: jax.Array, rows: jax.Array, labels: jax.Array, teacher: Tree) -> Tree:
             loss, tree = grad(task.unravel(x), rows, labels, teacher)
             return loss, ravel_pytree(tree)[0]
 
-        def each_grad(x: jax.Array, rows: jax.Array, labels: jax.Array) -> Any:
-            def one(row: jax.Array, label: jax.Array) -> Any:
+        def each_grad(x: jax.Array, rows: jax.Array, labels: jax.Array) -> Tree:
+            def one(row: jax.Array, label: jax.Array) -> Tree:
                 return flat_grad(x, row[None], label[None], ())[1]
 
             return jax.vmap(one)(rows, labels)
@@ -59,7 +60,7 @@ class LoopEngine:
         anchor = self.task.start()
         clients = self.task.shards.size.shape[1]
 
-        def everyone(parts: Sequence[Any]) -> Any:
+        def everyone(parts: Sequence[Any]) -> Tree:
             return np.stack([np.stack([part] * clients) for part in parts])
 
         server = np.stack([self.method.arithmetic.init(x)[0] for x in anchor])
@@ -71,7 +72,7 @@ class LoopEngine:
 
     kept = place
 
-    def whole(self, models: Any) -> Any:
+    def whole(self, models: Array) -> Tree:
         return np.asarray(models)
 
     def round(self, state: State, orders: Orders, number: int, keep: bool = False) -> tuple[State, Outcome]:
@@ -88,7 +89,7 @@ class LoopEngine:
         return state, Outcome(readings, deltas, weighed)
 
     def _trial(
-        self, trial: int, state: State, orders: Orders, number: int, readings: Reading, deltas: Any
+        self, trial: int, state: State, orders: Orders, number: int, readings: Reading, deltas: Array
     ) -> dict[str, Any]:
         """One trial's round, written into the fresh copies of `round`; what a rule made of the clients."""
         dtype, uploads = self.task.dtype, []
@@ -137,14 +138,14 @@ class LoopEngine:
     def at(self, states: State, index: int) -> State:
         return State(*(part[index] for part in states))
 
-    def _drawn(self, trial: int, number: int, size: int) -> Any:
+    def _drawn(self, trial: int, number: int, size: int) -> Tree:
         """The server's own noise, where it keeps whole clients private."""
         seed, number_ = sampling.words(self.task.seeds[trial]), sampling.words(number)
         with np.errstate(over="ignore"):
             found = sampling.noise_of_round(seed, number_, np.arange(size, dtype=np.uint32))
         return found.astype(self.task.dtype)
 
-    def _sent_nothing(self, x: Any) -> Upload:
+    def _sent_nothing(self, x: Array) -> Upload:
         server, client = self.method.arithmetic.init(x)
         return self.method.arithmetic.report(x, x, 1, 1.0, self.method.sent_state(server, x), client)[0]
 
@@ -167,18 +168,18 @@ class LoopEngine:
         anchor, server, client = starts.anchor[0], starts.server[0], starts.client[0]
         return self.method.arithmetic.report(anchor, anchor, 1, 1.0, server, client)[0]
 
-    def _local(self, start: JobStarts, job: Jobs) -> tuple[Upload, Any, Any, Reading | None]:
+    def _local(self, start: JobStarts, job: Jobs) -> tuple[Upload, Tree, Tree, Reading | None]:
         """One client's round: what it sends, its state and its memory afterwards, and the reading."""
         method, dtype = self.method, self.task.dtype
         trial, who, number = int(job.trial), int(job.client), int(job.number)
         with np.errstate(over="ignore"):  # 32-bit words wrap around on purpose
             key = sampling.stream(*map(sampling.words, (self.task.seeds[trial], number, who)))
-        teacher: Any = ()
+        teacher: Tree = ()
         if method.arithmetic.objective is not None:
             rows = self._rows(trial, who, key, sampling.PROTOTYPES, method.arithmetic.objective.rows)
             teacher = self._teach(start.server, *rows)
 
-        def look(x: Any, step: int) -> tuple[Any, Any]:
+        def look(x: Array, step: int) -> tuple[Tree, Tree]:
             if method.private_rows:
                 return dtype(0), self._private(x, trial, who, key, step)
             loss, grad = self._grad(x, *self._rows(trial, who, key, step, self.batch), teacher)
@@ -202,7 +203,7 @@ class LoopEngine:
             upload, memory = protocol.encode_and_decode(method.transmit, key, upload, start.memory)
         return upload, client, memory, taken if self.readings else None
 
-    def _private(self, x: Any, trial: int, who: int, key: Any, step: int) -> Any:
+    def _private(self, x: Array, trial: int, who: int, key: Array, step: int) -> Tree:
         """One private gradient (engines/private_gradients.py), row by row."""
         task, private, dtype = self.task, self.method.private_rows, self.task.dtype
         assert task.noise is not None and private is not None
@@ -221,7 +222,7 @@ class LoopEngine:
             factors = safe_sum.row_factors(private, safe_sum.norms(each), np.ones(len(each), bool))
             total += safe_sum.weighted_sum(factors, each)
 
-        def draw(lane: int) -> Any:
+        def draw(lane: int) -> Tree:
             with np.errstate(over="ignore"):
                 own, places = sampling.lane(key, lane), np.arange(task.dim, dtype=np.uint32)
                 return sampling.normal(own, at, places).astype(dtype)
@@ -231,7 +232,7 @@ class LoopEngine:
         scale = task.noise[trial, who].astype(dtype) * dtype(private.clip)
         return (total + private.noise(draw, scale)) / expected
 
-    def _rows(self, trial: int, who: int, key: Any, step: int, size: int) -> tuple[Any, Any]:
+    def _rows(self, trial: int, who: int, key: Array, step: int, size: int) -> tuple[Tree, Tree]:
         shards = self.task.shards
         places = np.arange(size, dtype=np.uint32)
         with np.errstate(over="ignore"):
@@ -239,13 +240,13 @@ class LoopEngine:
         row = shards.order[trial, shards.start[trial, who] + picked]
         return self.task.x[row], self.task.y[row]
 
-    def models(self, state: State) -> Any:
+    def models(self, state: State) -> Tree:
         return self.method.arithmetic.model(rows(state.anchor), rows(state.server))
 
-    def own(self, state: State, deltas: Any, trial: int) -> Any:
+    def own(self, state: State, deltas: Array, trial: int) -> Tree:
         return own_models(state.anchor, state.step, deltas, trial)
 
-    def evaluate(self, models: Any, split: str, places: Sequence[int] | None = None) -> Scores:
+    def evaluate(self, models: Array, split: str, places: Sequence[int] | None = None) -> Scores:
         x, y = self.task.evals[split]
         losses_, tables, found = [], [], []
         models = np.asarray(models)

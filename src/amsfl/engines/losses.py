@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from amsfl.core import UserError, nearest
+from amsfl.core.records import Tree
 from amsfl.methods import Distillation
 
 Apply = Callable[[Any, jax.Array], jax.Array]
@@ -14,7 +15,7 @@ RowLoss = Callable[[jax.Array, jax.Array], jax.Array]  # outputs, labels -> the 
 
 
 class Teacher(NamedTuple):
-    params: Any
+    params: Tree
     prototypes: jax.Array  # [classes, classes] mean teacher logits of each class on local rows
     seen: jax.Array  # [classes] whether the class was among those rows
 
@@ -69,7 +70,7 @@ def named(name: str, classes: int) -> RowLoss:
     return own[name]
 
 
-def teach(apply: Apply, params: Any, x: jax.Array, y: jax.Array) -> Teacher:
+def teach(apply: Apply, params: Tree, x: jax.Array, y: jax.Array) -> Teacher:
     """Class prototypes of a teacher on a client's rows."""
     logits = apply(params, x)
     member = jax.nn.one_hot(y, logits.shape[-1], dtype=logits.dtype)
@@ -78,7 +79,13 @@ def teach(apply: Apply, params: Any, x: jax.Array, y: jax.Array) -> Teacher:
 
 
 def distillation_loss(
-    apply: Apply, loss: RowLoss, rule: Distillation, teacher: Teacher, params: Any, x: jax.Array, y: jax.Array
+    apply: Apply,
+    loss: RowLoss,
+    rule: Distillation,
+    teacher: Teacher,
+    params: Tree,
+    x: jax.Array,
+    y: jax.Array,
 ) -> jax.Array:
     """(1-mu) loss + mu * mask * T^2 KL(softmax(s z_teacher / T) || softmax(z / T)), arXiv 2308.10162."""
     z = apply(params, x)

@@ -1,7 +1,6 @@
 """Whether a method's client state fits, said with a number before the run starts."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,8 @@ import numpy as np
 from jax.sharding import Mesh
 
 from amsfl.core import UserError
-from amsfl.engines.devices import parts
+from amsfl.core.records import Array, Tree
+from amsfl.engines.devices import Program, parts
 from amsfl.engines.task import Task
 from amsfl.methods import Method
 
@@ -20,7 +20,7 @@ MEMINFO = Path("/proc/meminfo")
 
 def state_bytes(task: Task, method: Method) -> int:
     """Bytes of client state, which grow with clients x dim x trials (0 for methods without)."""
-    probe: Any = jax.eval_shape(
+    probe: Array = jax.eval_shape(
         lambda x: method.arithmetic.init(x)[1], jax.ShapeDtypeStruct((task.dim,), task.dtype)
     )
     trials, clients = task.shards.size.shape
@@ -33,7 +33,7 @@ def copies(mesh: Mesh) -> float:
     return (len(local) if local[0].platform == "cpu" else 1) / parts(mesh)
 
 
-def intermediate_bytes(function: Callable[..., Any], *shapes: Any) -> int:
+def intermediate_bytes(function: Program, *shapes: Tree) -> int:
     """What all intermediate values of a function take: more than it needs at once, and never less."""
     return _bytes(jax.make_jaxpr(function)(*shapes).jaxpr)
 
@@ -80,7 +80,7 @@ def lane_bytes(task: Task, method: Method, batch: int) -> int:
     x = jax.ShapeDtypeStruct((rows, *task.x.shape[1:]), task.dtype)
     y = jax.ShapeDtypeStruct((rows,), task.y.dtype)
 
-    def loss(params: Any, x: Any, y: Any) -> Any:
+    def loss(params: Tree, x: Array, y: Array) -> Tree:
         return task.loss(task.model.apply(params, x), y).mean()
 
     step = intermediate_bytes(jax.grad(loss), params, x, y)

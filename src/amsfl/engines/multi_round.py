@@ -13,8 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from amsfl.core.records import Number, Tree
 from amsfl.engines import devices
 from amsfl.engines.contract import Orders, State
+from amsfl.engines.devices import Program
 from amsfl.engines.job_table import JobTable
 from amsfl.engines.layout import ModelLayout
 from amsfl.engines.memory import room_for
@@ -22,7 +24,7 @@ from amsfl.engines.numbers import with_numbers
 from amsfl.engines.packing import Queue
 from amsfl.engines.settle_program import mixing, result_shardings, settle_body
 from amsfl.engines.task import Task
-from amsfl.engines.work_program import KeepFlags, Local, TrainingRows, work_body
+from amsfl.engines.work_program import DeviceRows, KeepFlags, Local, work_body
 from amsfl.methods import Method
 
 ROUNDS = 64  # in one call at most: dispatching it then takes a fiftieth of the time of the shortest rounds
@@ -55,7 +57,7 @@ def program(
     light: bool,
     kept: KeepFlags,
     longest: int | None,
-) -> Any:
+) -> Program:
     """jit of `count` rounds: (constants, state, fixed, plans, first number, count, seeds) -> Past.
 
     `plans` have room for more rounds than `count`; so one program serves any number of them.
@@ -76,7 +78,7 @@ def _several(
 
     @jax.jit  # so that asking for its shapes and calling it trace it once
     def one(
-        state: State, fixed: TrainingRows, plan: PlannedRounds, number: jax.Array, seeds: jax.Array
+        state: State, fixed: DeviceRows, plan: PlannedRounds, number: jax.Array, seeds: jax.Array
     ) -> SpanResults:
         # apart, as if they were called one after the other: fused with each other they would round otherwise
         apart: Callable[[Any], Any] = jax.lax.optimization_barrier
@@ -86,7 +88,7 @@ def _several(
 
     def several(
         state: State,
-        fixed: TrainingRows,
+        fixed: DeviceRows,
         plans: PlannedRounds,
         first: jax.Array,
         count: jax.Array,
@@ -96,7 +98,7 @@ def _several(
         shape = jax.eval_shape(one, state, fixed, _at(plans, 0), first, seeds)
         empty = jax.tree.map(lambda part: jnp.zeros((room, *part.shape), part.dtype), shape)
 
-        def further(index: Any, now: tuple[State, SpanResults]) -> tuple[State, SpanResults]:
+        def further(index: Number, now: tuple[State, SpanResults]) -> tuple[State, SpanResults]:
             before, past = now
             number = first + index.astype(jnp.uint32)
             after = one(before, fixed, _at(plans, index), number, seeds)
@@ -109,7 +111,7 @@ def _several(
     return several
 
 
-def _at(tree: Any, index: Any) -> Any:
+def _at(tree: Tree, index: Number) -> Tree:
     return jax.tree.map(lambda part: part[index], tree)
 
 

@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from amsfl.core.records import Array
+
 CORES = 2  # that a trial's waves are packed for, however many there are
 FEW = 16  # lanes whose uploads are added row by row
 WHOLE = 2**31 - 1  # steps: all there are
@@ -29,12 +31,12 @@ SLOTS = 8  # partial sums of a trial: as many cores can work on one trial at onc
 
 
 class Queue(NamedTuple):
-    jobs: Any  # int32 [devices, capacity, lanes] job numbers, -1 for none
-    slots: Any  # int32 [devices, capacity, lanes] which sum each job's upload is added to
-    waves: Any  # int32 [devices] how many of the capacity are used
-    lanes: Any  # int32 [devices, capacity, sums, most] which lanes add to each sum, -1 for none; or no sums
-    first: Any  # int32 [devices, capacity] the step that each wave begins with
-    until: Any  # int32 and the one that it ends before; no capacity where waves are never parted
+    jobs: Array  # int32 [devices, capacity, lanes] job numbers, -1 for none
+    slots: Array  # int32 [devices, capacity, lanes] which sum each job's upload is added to
+    waves: Array  # int32 [devices] how many of the capacity are used
+    lanes: Array  # int32 [devices, capacity, sums, most] which lanes add to each sum, -1 for none; or no sums
+    first: Array  # int32 [devices, capacity] the step that each wave begins with
+    until: Array  # int32 and the one that it ends before; no capacity where waves are never parted
 
     @property
     def taken(self) -> int | None:
@@ -51,7 +53,7 @@ class SlotQueue(NamedTuple):
     """Waves of one width that one worker runs one after another."""
 
     slot: int
-    waves: list[Any]  # of job numbers
+    waves: list[Array]  # of job numbers
     load: float
 
     @property
@@ -59,7 +61,7 @@ class SlotQueue(NamedTuple):
         return len(self.waves[0])
 
 
-def pack(steps: Any, devices: int, lanes: int) -> Queue:
+def pack(steps: Array, devices: int, lanes: int) -> Queue:
     """Longest first, trials side by side: waves of neighbours in length, each to the least loaded device."""
     flat = np.asarray(steps).ravel()
     order = np.argsort(-flat, kind="stable")
@@ -76,7 +78,7 @@ def pack(steps: Any, devices: int, lanes: int) -> Queue:
     return Queue(jobs, slots, used, members(jobs, slots, *np.shape(steps)), *_unparted(devices))
 
 
-def members(jobs: Any, slots: Any, sums: int, cohort: int) -> Any:
+def members(jobs: Array, slots: Array, sums: int, cohort: int) -> Array:
     """Of every wave and sum, its lanes in order; none where lanes are few and go one by one."""
     *waves, lanes = jobs.shape
     if lanes <= FEW:
@@ -91,18 +93,18 @@ def members(jobs: Any, slots: Any, sums: int, cohort: int) -> Any:
     return found
 
 
-def split_over(arrays: Iterable[Any], workers: int) -> list[tuple[Any, ...]]:
+def split_over(arrays: Iterable[Array], workers: int) -> list[tuple[Array, ...]]:
     """Each worker's part of every array: neighbours along the first axis, which the workers divide."""
     return list(zip(*(np.split(array, workers) for array in arrays), strict=True))
 
 
-def pack_for_workers(steps: Any, devices: int, workers: int, lanes: int) -> list[list[Queue]]:
+def pack_for_workers(steps: Array, devices: int, workers: int, lanes: int) -> list[list[Queue]]:
     """Every worker's one queue on so many devices, all of `lanes`; a trial has one slot."""
     return [[Queue(*part)] for part in split_over(pack(steps, devices * workers, lanes), workers)]
 
 
 def pack_by_trial(
-    steps: Any, workers: int, slots: int, overhead: float, widest: int, parted: bool = False
+    steps: Array, workers: int, slots: int, overhead: float, widest: int, parted: bool = False
 ) -> list[list[Queue]]:
     """Every worker's queues, one a width, widest first; a trial has so many slots.
 
@@ -123,7 +125,7 @@ def pack_by_trial(
     return _evened(mine, [load / (1 + overhead) for load in loads], steps)
 
 
-def _evened(mine: list[list[SlotQueue]], loads: list[float], steps: Any) -> list[list[Queue]]:
+def _evened(mine: list[list[SlotQueue]], loads: list[float], steps: Array) -> list[list[Queue]]:
     """Those with most to do and those with least, pair by pair: half of what they differ by changes hands.
 
     It is the beginning of a job, which the one takes at the start of the round and the other ends as its
@@ -148,7 +150,7 @@ def _evened(mine: list[list[SlotQueue]], loads: list[float], steps: Any) -> list
     return sorted(found, key=lambda queues: any(queue.taken is not None for queue in queues))
 
 
-def trial_units(plan: Any, trial: int, slots: int, overhead: float, widest: int) -> list[SlotQueue]:
+def trial_units(plan: Array, trial: int, slots: int, overhead: float, widest: int) -> list[SlotQueue]:
     """A trial's jobs, one by one or as wide as suits equal ones, whichever is cheaper.
 
     Where jobs do not come out even, the last wave is narrower.
@@ -209,7 +211,7 @@ def _queue(
     return Queue(jobs, slots, np.array([len(rows)], np.int32), members(jobs, slots, 0, 0), *bounds)
 
 
-def _unparted(devices: int) -> list[Any]:
+def _unparted(devices: int) -> list[Array]:
     return [np.zeros((devices, 0), np.int32)] * 2
 
 

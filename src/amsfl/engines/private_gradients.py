@@ -7,9 +7,7 @@ are taken `room` at a time, and again while some are left: none is left out, so 
 the accountant assumes. The expected batch b divides the sum: how many rows there were is not told.
 """
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,15 +15,17 @@ import numpy as np
 
 from amsfl import sampling
 from amsfl.core import RowPrivacy, UserError
+from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import losses
 from amsfl.engines.dense import Layer, flips, perceptron, product, weight_gradient
+from amsfl.engines.devices import Program
 from amsfl.engines.models import Model
 from amsfl.engines.task import Task
 from amsfl.privacy import safe_sum
 
 
 def next_rows(
-    key: Any, step: Any, turn: Any, begin: Any, room: int, most: int, thresholds: jax.Array
+    key: Array, step: Number, turn: Number, begin: Number, room: int, most: int, thresholds: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """The places of a batch's next `room` rows from `begin` on, and where the next turn begins; nobody has
     more than `most`."""
@@ -35,7 +35,7 @@ def next_rows(
     return place, place[-1] + 1
 
 
-def gradient(task: Task, private: RowPrivacy, batch: int) -> Callable[..., Any]:
+def gradient(task: Task, private: RowPrivacy, batch: int) -> Program:
     """f(params, rows, key, step, thresholds, noise) -> one private gradient; `rows` as engines.client has
     them."""
     most = int(task.shards.size.max())
@@ -46,8 +46,8 @@ def gradient(task: Task, private: RowPrivacy, batch: int) -> Callable[..., Any]:
             f"A client has {most:,} rows, more than private batches of {batch} are drawn from: lower --batch."
         )
 
-    def look(params: Any, rows: Any, key: Any, step: Any, thresholds: Any, noise: Any) -> Any:
-        def more(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+    def look(params: Tree, rows: Array, key: Array, step: Number, thresholds: Array, noise: Number) -> Tree:
+        def more(state: tuple[Tree, Tree, Tree]) -> tuple[Tree, Tree, Tree]:
             turn, begin, grads = state
             place, further = next_rows(key, step, turn, begin, room, most, thresholds)
             present = place < rows.size
@@ -70,12 +70,12 @@ def gradient(task: Task, private: RowPrivacy, batch: int) -> Callable[..., Any]:
     return look
 
 
-def row_sum(task: Task, private: RowPrivacy) -> Callable[..., Any]:
+def row_sum(task: Task, private: RowPrivacy) -> Program:
     """f(params, x, y, present) -> the sum of the present rows' gradients, each cut; zero if not safe."""
     apply, loss = task.model.apply, task.loss
     summed = sum_of_layers(loss, private) if apply is perceptron else sum_of_any(apply, loss, private)
 
-    def checked(params: Any, x: jax.Array, y: jax.Array, present: jax.Array) -> Any:
+    def checked(params: Tree, x: jax.Array, y: jax.Array, present: jax.Array) -> Tree:
         total = summed(params, x, y, present)
         lengths = jnp.stack([safe_sum.norms(leaf.reshape(1, -1))[0] for leaf in jax.tree.leaves(total)])
         safe = safe_sum.is_safe(safe_sum.norms(lengths[None])[0], present.sum(), private.clip)
@@ -84,13 +84,13 @@ def row_sum(task: Task, private: RowPrivacy) -> Callable[..., Any]:
     return checked
 
 
-def sum_of_any(apply: losses.Apply, loss: losses.RowLoss, private: RowPrivacy) -> Callable[..., Any]:
+def sum_of_any(apply: losses.Apply, loss: losses.RowLoss, private: RowPrivacy) -> Program:
     """Rows' gradients one by one: one gradient of all losses would let a row's NaN reach the others."""
 
-    def one(params: Any, x: jax.Array, y: jax.Array) -> jax.Array:
+    def one(params: Tree, x: jax.Array, y: jax.Array) -> jax.Array:
         return loss(apply(params, x[None]), y[None])[0]
 
-    def summed(params: Any, x: jax.Array, y: jax.Array, present: jax.Array) -> Any:
+    def summed(params: Tree, x: jax.Array, y: jax.Array, present: jax.Array) -> Tree:
         each = jax.vmap(jax.grad(one), (None, 0, 0))(params, x, y)
         parts = [safe_sum.norms(leaf.reshape(len(y), -1)) for leaf in jax.tree.leaves(each)]
         factors = safe_sum.row_factors(private, safe_sum.norms(jnp.stack(parts, 1)), present)
@@ -99,16 +99,16 @@ def sum_of_any(apply: losses.Apply, loss: losses.RowLoss, private: RowPrivacy) -
     return summed
 
 
-def sum_of_layers(loss: losses.RowLoss, private: RowPrivacy) -> Callable[..., Any]:
+def sum_of_layers(loss: losses.RowLoss, private: RowPrivacy) -> Program:
     """The same for dense layers, in little more than a plain step's time.
 
     A row's gradient of W is an outer product a d', so its norm is |a| |d|; and all d of a row scale together.
     """
 
-    def summed(layers: Any, x: jax.Array, y: jax.Array, present: jax.Array) -> Any:
+    def summed(layers: Tree, x: jax.Array, y: jax.Array, present: jax.Array) -> Tree:
         turns = flips(len(layers))
 
-        def lost(probes: Any) -> tuple[jax.Array, Any]:
+        def lost(probes: Tree) -> tuple[jax.Array, Tree]:
             out, inputs = x, []
             for place, (layer, flip, probe) in enumerate(zip(layers, turns, probes, strict=True)):
                 inputs.append(jax.nn.relu(out) if place else out)
@@ -131,11 +131,11 @@ def sum_of_layers(loss: losses.RowLoss, private: RowPrivacy) -> Callable[..., An
     return summed
 
 
-def check_rows_apart(model: Model, x: Any) -> None:
+def check_rows_apart(model: Model, x: Array) -> None:
     """A row's gradient must be its own: a model that looks across a batch has none."""
     rows = jnp.asarray(x[:: max(len(x) // 4, 1)][:4])
 
-    def moved(leaf: Any) -> Any:  # models may begin at zero, where nothing matters
+    def moved(leaf: Tree) -> Tree:  # models may begin at zero, where nothing matters
         return jnp.asarray(leaf, rows.dtype) + 0.1 * jnp.cos(jnp.arange(leaf.size)).reshape(leaf.shape)
 
     params = jax.tree.map(moved, model.init(jax.random.key(0)))

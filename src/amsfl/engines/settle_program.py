@@ -11,8 +11,10 @@ from jax.sharding import PartitionSpec as P
 
 from amsfl import protocol, sampling
 from amsfl.core import Total, Upload
+from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import devices
 from amsfl.engines.contract import Orders, State
+from amsfl.engines.devices import Program
 from amsfl.engines.layout import ModelLayout
 from amsfl.engines.numbers import with_numbers
 from amsfl.engines.sums import in_order
@@ -30,13 +32,13 @@ def mixing(method: Method) -> Callable[[Any, Any], jax.Array]:
     return mix
 
 
-def settle(mesh: Mesh, method: Method, layout: ModelLayout, slots: int) -> Any:
+def settle(mesh: Mesh, method: Method, layout: ModelLayout, slots: int) -> Program:
     """jit of what ends a round: all workers' and devices' parts summed, aggregated, put into the state."""
     body = with_numbers("settle", method, partial(settle_body, layout=layout, slots=slots))
     return devices.jit_small(body, mesh, donate_argnums=1, out_shardings=result_shardings(mesh, layout))
 
 
-def result_shardings(mesh: Mesh, layout: ModelLayout, lead: int = 0) -> Any:
+def result_shardings(mesh: Mesh, layout: ModelLayout, lead: int = 0) -> Tree:
     """Where what a settlement returns lies; of several rounds, behind an axis more."""
     specs = layout.specs(lead), P(), layout.spec(lead + 2), P()
     return jax.tree.map(partial(NamedSharding, mesh), specs, is_leaf=lambda each: isinstance(each, P))
@@ -47,7 +49,7 @@ def settle_body(
 ) -> Callable[..., tuple[State, jax.Array, jax.Array]]:
     """`settle` before it is compiled."""
 
-    def body(state: State, orders: Orders, parts: list[Any], number: jax.Array, seeds: jax.Array) -> Any:
+    def body(state: State, orders: Orders, parts: list[Tree], number: jax.Array, seeds: jax.Array) -> Tree:
         trials, cohort = orders.steps.shape
         steps = orders.steps.astype(state.anchor.dtype)
         found = devices.summed(parts)
@@ -97,17 +99,17 @@ def settle_body(
 def _private_sum(
     method: Method,
     layout: ModelLayout,
-    number: Any,
+    number: Number,
     sent: Upload,
-    weights: Any,
-    counts: Any,
-    server: Any,
-    *rest: Any,
-) -> tuple[Upload, Any]:
+    weights: Array,
+    counts: Array,
+    server: Array,
+    *rest: Array,
+) -> tuple[Upload, Tree]:
     """The sum that keeps whole clients private; its noise is a hash of seed and round, as all chance is."""
     largest, seed, attackers = rest
 
-    def draw(size: int) -> Any:
+    def draw(size: int) -> Tree:
         beyond = layout.dim + jnp.arange(size - layout.size, dtype=jnp.uint32)
         places = jnp.concatenate([layout.places(), beyond])
         return sampling.noise_of_round(seed, number, places).astype(server.dtype)

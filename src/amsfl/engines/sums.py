@@ -1,11 +1,10 @@
 """Uploads added up inside a compiled program, always in one order: sums of floats depend on it."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 
 from amsfl.core import Upload
+from amsfl.core.records import Number
 
 
 def add_rows(total: Upload, sent: Upload, share: jax.Array, slot: jax.Array) -> Upload:
@@ -14,7 +13,7 @@ def add_rows(total: Upload, sent: Upload, share: jax.Array, slot: jax.Array) -> 
     A CPU's is a loop: written out for every lane it was a tenth of the compiling.
     """
 
-    def one(lane: Any, total: Upload) -> Upload:
+    def one(lane: Number, total: Upload) -> Upload:
         def added(old: jax.Array, new: jax.Array) -> jax.Array:
             row = jax.lax.dynamic_index_in_dim(old, slot[lane], keepdims=False)
             fresh: jax.Array = jax.lax.dynamic_update_index_in_dim(

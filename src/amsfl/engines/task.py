@@ -9,6 +9,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from amsfl import sampling
+from amsfl.core.records import Tree
 from amsfl.data.dataset import Dataset
 from amsfl.engines import devices, losses
 from amsfl.engines.models import Model
@@ -16,6 +17,7 @@ from amsfl.engines.models import Model
 Matrix = np.ndarray[Any, np.dtype[Any]]
 PAGE = 4096
 TOGETHER = 16  # first models that are drawn in one call
+FloatType = type[np.float32] | type[np.float64]  # of all arithmetic of a run
 
 
 class Shards(NamedTuple):
@@ -31,7 +33,7 @@ class Shards(NamedTuple):
         return np.asarray(self.size / self.size.sum(1, keepdims=True))
 
 
-def flat(tree: Any) -> jax.Array:
+def flat(tree: Tree) -> jax.Array:
     vector: jax.Array = ravel_pytree(tree)[0]
     return vector
 
@@ -46,7 +48,7 @@ class Task(NamedTuple):
     classes: int  # 0 where numbers are predicted
     shards: Shards
     seeds: tuple[int, ...]  # one per trial: initial model and sampling
-    dtype: Any
+    dtype: FloatType
     loss: losses.RowLoss = losses.cross_entropy
     unit: float = 1.0  # of a predicted number: what 1 is in the user's own
     noise: Matrix | None = None  # [trials, clients] of a private step, in units of the clipping norm
@@ -55,11 +57,11 @@ class Task(NamedTuple):
     places: Callable[[], Any] | None = None  # where a vector's numbers are in the plain order; None: there
 
     @property
-    def shapes(self) -> Any:
+    def shapes(self) -> Tree:
         """The network's arrays, without their numbers."""
         return jax.eval_shape(self.unravel, jax.ShapeDtypeStruct((self.dim,), self.dtype))
 
-    def arrays(self, vector: Matrix) -> Any:
+    def arrays(self, vector: Matrix) -> Tree:
         """The network's arrays of a vector on the host, numpy's: nothing is compiled for them."""
         shapes, tree = jax.tree.flatten(self.shapes)
         ends = np.cumsum([leaf.size for leaf in shapes])[:-1]
@@ -99,7 +101,7 @@ def make(
     model: Model,
     partitions: Sequence[Sequence[Matrix]],
     seeds: Sequence[int],
-    dtype: Any = np.float32,
+    dtype: FloatType = np.float32,
     loss: losses.RowLoss | None = None,
     noise: Matrix | None = None,
 ) -> Task:
@@ -123,10 +125,10 @@ def make(
     )
 
 
-def _measured(model: Model, dtype: Any) -> tuple[int, Callable[[jax.Array], Any]]:
+def _measured(model: Model, dtype: FloatType) -> tuple[int, Callable[[jax.Array], Tree]]:
     """How many numbers a model has, and the way from a vector back to its shapes; nothing is computed, for
     which a GPU would load a program an operation."""
-    known: list[Callable[[jax.Array], Any]] = []
+    known: list[Callable[[jax.Array], Tree]] = []
 
     def vector() -> jax.Array:
         shapes = jax.eval_shape(model.init, jax.random.key(0))
@@ -138,15 +140,15 @@ def _measured(model: Model, dtype: Any) -> tuple[int, Callable[[jax.Array], Any]
     return jax.eval_shape(vector).size, known[0]
 
 
-def _on_pages(values: Matrix, dtype: Any) -> Matrix:
+def _on_pages(values: Matrix, dtype: FloatType) -> Matrix:
     """A copy that begins where a page does, so that jax on a CPU takes it as it is and makes none of its own.
 
     numpy asks for large pages where it can, which drawing rows at random gains from: 2% of a round of jobs A
     and B of benchmarks/, and the memory of the rows once instead of twice.
     """
-    dtype = np.dtype(dtype)
-    room = np.empty(values.size * dtype.itemsize + PAGE, np.uint8)
+    each = np.dtype(dtype).itemsize
+    room = np.empty(values.size * each + PAGE, np.uint8)
     begin = -room.ctypes.data % PAGE
-    rows: Matrix = room[begin : begin + values.size * dtype.itemsize].view(dtype).reshape(values.shape)
+    rows: Matrix = room[begin : begin + values.size * each].view(dtype).reshape(values.shape)
     rows[...] = values
     return rows

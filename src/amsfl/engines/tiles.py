@@ -1,11 +1,12 @@
 """A flat vector in a GPU's memory as the arrays that a kernel holds: filled up with zeros, and back again."""
 
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from amsfl.core.records import Array, Tree
 from amsfl.engines.task import Task
 
 LEAST = 16  # of a side
@@ -15,7 +16,7 @@ class Tiles(NamedTuple):
     """The arrays of a network in the order of its flat vector."""
 
     shapes: tuple[tuple[int, ...], ...]
-    tree: Any
+    tree: Tree
 
     @classmethod
     def of(cls, task: Task) -> "Tiles":
@@ -27,7 +28,7 @@ class Tiles(NamedTuple):
         """Of all arrays, filled up."""
         return sum(prod(map(side, shape)) for shape in self.shapes)
 
-    def read(self, ref: Any) -> Any:
+    def read(self, ref: Array) -> Tree:
         """A vector as the network's arrays; or the number, where there is just one."""
         from jax.experimental.pallas import triton
 
@@ -37,11 +38,11 @@ class Tiles(NamedTuple):
             [triton.load(ref.at[where], mask=there, other=0) for where, there in self._lie()]
         )
 
-    def write(self, refs: Any, values: Any) -> None:
+    def write(self, refs: Tree, values: Tree) -> None:
         """Arrays and numbers to where they belong."""
         from jax.experimental.pallas import triton
 
-        def one(ref: Any, value: Any) -> None:
+        def one(ref: Array, value: Array) -> None:
             if ref.shape == (1,):
                 ref[0] = value
                 return
@@ -50,7 +51,7 @@ class Tiles(NamedTuple):
 
         jax.tree.map(one, refs, values)
 
-    def _lie(self) -> list[tuple[Any, Any]]:
+    def _lie(self) -> list[tuple[Array, Array]]:
         """Where each place of every filled-up array is in the vector, and whether it is there at all."""
         found, begin = [], 0
         for shape in self.shapes:
@@ -69,6 +70,6 @@ def side(size: int) -> int:
     return max(LEAST, 1 << (size - 1).bit_length())
 
 
-def places(shape: tuple[int, ...], axis: int) -> Any:
+def places(shape: tuple[int, ...], axis: int) -> Array:
     """Everyone's number along an axis."""
     return jax.lax.broadcasted_iota(jnp.int32, shape, axis)

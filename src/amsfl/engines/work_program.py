@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,8 +10,10 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from amsfl.core import Reading, Upload
+from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import client_program, devices
 from amsfl.engines.contract import State
+from amsfl.engines.devices import Program
 from amsfl.engines.job import ClientJob, ClientResult, StartVectors, make_job
 from amsfl.engines.job_table import JobIntegers, JobTable, job_row
 from amsfl.engines.layout import ModelLayout
@@ -24,12 +26,12 @@ Local = Callable[[Method], client_program.ClientProgram]  # a client's round by 
 FOUND = 6  # which of the arguments of `work` is what was found before
 
 
-class TrainingRows(NamedTuple):
+class DeviceRows(NamedTuple):
     """What never changes in a run, on every device once: the rows, and all trials' numbers of them."""
 
-    x: Any
-    y: Any
-    order: Any
+    x: Array
+    y: Array
+    order: Array
 
 
 class KeepFlags(NamedTuple):
@@ -59,7 +61,7 @@ def work(
     slots: int,
     light: bool,
     further: bool = False,
-) -> Any:
+) -> Program:
     """jit of one worker's local work: every device goes through its waves -> what it found, [devices, ...],
     and where waves are parted a client that is laid aside.
 
@@ -67,7 +69,7 @@ def work(
     last arguments what was found before, which is then gone, and a client laid aside, and goes on from there.
     """
 
-    def build(method: Method) -> Any:
+    def build(method: Method) -> Tree:
         return work_body(mesh, method, layout, local(method), kept, slots, further)
 
     return devices.jit(
@@ -77,11 +79,11 @@ def work(
 
 def empty_result(
     mesh: Mesh, method: Method, layout: ModelLayout, local: Local, kept: KeepFlags, slots: int
-) -> Any:
+) -> Program:
     """jit of what a worker has found before it begins, and a client laid aside by nobody: zeros."""
 
-    def build(method: Method) -> Any:
-        def body(state: State, fixed: TrainingRows, cards: JobTable, mix: jax.Array) -> Any:
+    def build(method: Method) -> Tree:
+        def body(state: State, fixed: DeviceRows, cards: JobTable, mix: jax.Array) -> Tree:
             one = partial(_job, method, layout, state, fixed, *job_row(cards, 0))
             shapes = jax.eval_shape(lambda: local(method).begin(one()))
             aside = jax.tree.map(lambda leaf: jnp.zeros(leaf.size, leaf.dtype), shapes)
@@ -103,22 +105,22 @@ def work_body(
     slots: int,
     further: bool = False,
     longest: int | None = None,
-) -> Any:
+) -> Program:
     """`work` before it is compiled; with `longest`, every job has just that many steps.
 
     A GPU runs a loop whose end is known ahead without asking after every turn whether that was the last one.
     """
 
     def waves(
-        state: State, fixed: TrainingRows, cards: JobTable, mix: jax.Array, queue: Queue, carry: Any
-    ) -> Any:
+        state: State, fixed: DeviceRows, cards: JobTable, mix: jax.Array, queue: Queue, carry: Tree
+    ) -> Tree:
         trials, jobs_ = len(state.anchor), len(mix)
         # taken from a single row, a model would be fused with its local work, which then rounds differently
         times = 2 if trials == 1 else 1
         anchors, servers = (jnp.concatenate([part] * times) for part in (state.anchor, state.server))
         doubled = state._replace(anchor=anchors, server=servers)
 
-        def one(job: jax.Array, longest: Any, *piece: Any) -> tuple[Any, Any, ClientResult, Any]:
+        def one(job: jax.Array, longest: Number, *piece: Tree) -> tuple[Tree, Tree, ClientResult, Tree]:
             used, place = job >= 0, jnp.maximum(job, 0)
             told, *rest = job_row(cards, place)
             told = told._replace(steps=jnp.where(used, told.steps, 0))
@@ -130,7 +132,7 @@ def work_body(
             done = done._replace(client=layout.folded(done.client), memory=layout.folded(done.memory))
             return used, jnp.where(used, mix[place], 0), done, aside
 
-        def parted(mine: ClientJob, used: Any, first: Any, until: Any, aside: Any) -> Any:
+        def parted(mine: ClientJob, used: Array, first: Number, until: Number, aside: Tree) -> Tree:
             """Some of a client's steps, from where it was laid aside unless they are its first.
 
             Laid aside its arrays are flat: in other shapes they would tell the loop how its own have to lie
@@ -148,7 +150,7 @@ def work_body(
         bounds = [part[0] for part in (queue.first, queue.until) if part.size]
         accumulate, places = (add_rows, queue.slots[0]) if lanes <= FEW else (add_wave, queue.lanes[0])
 
-        def run_wave(index: Any, now: tuple[WorkerResult, Any]) -> tuple[WorkerResult, Any]:
+        def run_wave(index: Number, now: tuple[WorkerResult, Tree]) -> tuple[WorkerResult, Tree]:
             found, aside = now
             job = jax.lax.dynamic_index_in_dim(jobs, index, keepdims=False)
             most = job_row(cards, job[0])[0].steps if longest is None else longest  # the longest comes first
@@ -179,8 +181,8 @@ def work_body(
         return jax.lax.fori_loop(0, count, run_wave, carry)
 
     def once(
-        state: State, fixed: TrainingRows, cards: JobTable, mix: jax.Array, queue: Queue, *before: Any
-    ) -> Any:
+        state: State, fixed: DeviceRows, cards: JobTable, mix: jax.Array, queue: Queue, *before: Tree
+    ) -> Tree:
         """All waves inside a loop that goes round once.
 
         What stands outside of any loop XLA's CPU runtime hands to a pool of threads wherever it can, and they
@@ -203,17 +205,17 @@ def work_body(
     return devices.sharded(once, mesh, given, spread)
 
 
-def _alone(one: Callable[..., Any]) -> Callable[..., Any]:
+def _alone(one: Program) -> Program:
     """A wave of a single job without vmap: its loop ends by itself, with no lane to mask."""
 
-    def wave(jobs: jax.Array, longest: jax.Array, *piece: Any) -> Any:
+    def wave(jobs: jax.Array, longest: jax.Array, *piece: Tree) -> Tree:
         return jax.tree.map(lambda leaf: leaf[None], one(jobs[0], longest, *piece))
 
     return wave
 
 
 def _job(
-    method: Method, layout: ModelLayout, state: State, fixed: TrainingRows, told: JobIntegers, *rest: Any
+    method: Method, layout: ModelLayout, state: State, fixed: DeviceRows, told: JobIntegers, *rest: Array
 ) -> ClientJob:
     """All that a client is handed, by its card."""
     sizes, everyone = layout.lengths, state.client.shape[0] * state.client.shape[1]

@@ -10,17 +10,20 @@ from typing import Any
 
 import jax
 
+from amsfl.core.records import Tree
+from amsfl.engines.devices import Program
+
 Answer = tuple[int, Any, BaseException | None]  # whose, what, or what went wrong
 
 
-def in_threads(program: Callable[..., Any]) -> Callable[[Iterable[tuple[Any, ...]]], list[Any]]:
+def in_threads(program: Program) -> Callable[[Iterable[tuple[Any, ...]]], list[Any]]:
     """The function over many argument lists at once, each in a thread of its own; jax lets go of the GIL.
 
     The first time they take turns, so that one compilation serves them all.
     """
     compiled = False
 
-    def call(many: Iterable[tuple[Any, ...]]) -> list[Any]:
+    def call(many: Iterable[tuple[Any, ...]]) -> list[Tree]:
         nonlocal compiled
         first, *others = many
         if not compiled:
@@ -49,10 +52,10 @@ class Handover:
     def __init__(self, numbers: Iterable[int]):
         self._things: dict[int, Future[Any]] = {number: Future() for number in numbers}
 
-    def give(self, number: int, thing: Any) -> None:
+    def give(self, number: int, thing: Tree) -> None:
         self._things[number].set_result(thing)
 
-    def take(self, number: int) -> Any:
+    def take(self, number: int) -> Tree:
         return self._things[number].result()
 
     @contextmanager

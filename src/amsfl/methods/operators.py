@@ -3,6 +3,8 @@
 import sys
 from typing import Any
 
+from amsfl.core.records import Array
+
 Vector = Any
 
 
@@ -14,11 +16,11 @@ def joined(*parts: Vector) -> Vector:
     return sys.modules[type(first).__module__].concat(parts)  # torch has the function, not yet the name
 
 
-def least(a: Any, b: Any) -> Any:
+def least(a: Array, b: Array) -> Array:
     """The smaller of two numbers with operators alone, to the bit; not finite where either is not."""
     return a * (a < b) + b * (a >= b)
 
 
-def clip(value: Any, low: Any, high: Any) -> Any:
+def clip(value: Array, low: Array, high: Array) -> Array:
     """`value`, but at least `low` and at most `high`."""
     return least(value * (value > low) + low * (value <= low), high)

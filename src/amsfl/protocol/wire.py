@@ -1,16 +1,15 @@
 """An upload on its way: encoded by the client, decoded by the server, and what it weighs."""
 
-from typing import Any
-
 import numpy as np
 
 from amsfl.core import Key, Parts, Transmit, Upload
+from amsfl.core.records import Array
 from amsfl.methods import Method
 
 FLOAT = 4  # bytes of a number as it travels, whatever precision a simulation works in
 
 
-def encode(transmit: Transmit | None, key: Key, upload: Upload, memory: Any) -> tuple[Parts, Any]:
+def encode(transmit: Transmit | None, key: Key, upload: Upload, memory: Array) -> tuple[Parts, Array]:
     """The arrays that leave the client, by name, and what it remembers of them."""
     parts = {"delta": upload.delta, "extra": upload.extra}
     return (parts, memory) if transmit is None else transmit.encode(key, parts, memory)
@@ -22,7 +21,9 @@ def decode(transmit: Transmit | None, parts: Parts) -> Upload:
     return Upload(whole["delta"], whole["extra"], (whole["delta"] * whole["delta"]).sum())
 
 
-def encode_and_decode(transmit: Transmit | None, key: Key, upload: Upload, memory: Any) -> tuple[Upload, Any]:
+def encode_and_decode(
+    transmit: Transmit | None, key: Key, upload: Upload, memory: Array
+) -> tuple[Upload, Array]:
     """Both ends at once, for engines."""
     if transmit is None:
         return upload, memory
@@ -30,7 +31,7 @@ def encode_and_decode(transmit: Transmit | None, key: Key, upload: Upload, memor
     return decode(transmit, parts), memory
 
 
-def initial_client_state(method: Method, x: Any) -> tuple[Any, Any]:
+def initial_client_state(method: Method, x: Array) -> tuple[Array, Array]:
     """A client's state at the start: the method's own, and what it remembers of transmissions."""
     upload, client = _first_upload(method, x)
     if method.transmit is None:
@@ -38,7 +39,7 @@ def initial_client_state(method: Method, x: Any) -> tuple[Any, Any]:
     return client, method.transmit.init({"delta": upload.delta, "extra": upload.extra})
 
 
-def _first_upload(method: Method, x: Any) -> tuple[Upload, Any]:
+def _first_upload(method: Method, x: Array) -> tuple[Upload, Array]:
     """An upload of nothing, for its shapes, and the client state that it was made from."""
     server, client = method.arithmetic.init(x)
     upload, _ = method.arithmetic.report(x, x, 1, 1.0, method.sent_state(server, x), client)
@@ -61,7 +62,7 @@ def empty_parts(method: Method, dim: int) -> Parts:
         return encode(method.transmit, key, upload, memory)[0]
 
 
-def part_bytes(part: Any) -> int:
+def part_bytes(part: Array) -> int:
     """Bytes of one array."""
     kind = np.dtype(part.dtype)
     return int(part.size * (min(FLOAT, kind.itemsize) if kind.kind == "f" else kind.itemsize))

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from amsfl.core.records import Number
+
 Array = Any
 U32 = np.uint32
 PROTOTYPES = 0xFFFF  # a step number that no run reaches: the stream for FedCSDA's prototype rows
@@ -48,7 +50,7 @@ def uniform(key: tuple[Array, Array], places: Array) -> Array:
     return (bits >> U32(8)).astype(np.float32) * np.float32(2**-24)
 
 
-def chance(batch: int, rows: Any) -> np.ndarray[Any, np.dtype[np.uint32]]:
+def chance(batch: int, rows: Array) -> np.ndarray[Any, np.dtype[np.uint32]]:
     """The largest word by which a row is in a minibatch: its chance is (word + 1) / 2^32, to the bit.
 
     That is batch/rows, rounded down; certain where there are no more rows than the batch has room for.
@@ -62,12 +64,12 @@ def room(batch: int, rows: int) -> int:
     return min(rows, batch + 2 * int(np.ceil(batch**0.5)))
 
 
-def share(word: Any) -> float:
+def share(word: Number) -> float:
     """The chance that a word of `chance` stands for."""
     return (int(word) + 1) / 2**32
 
 
-def digits(batch: int, rows: Any) -> np.ndarray[Any, np.dtype[np.uint32]]:
+def digits(batch: int, rows: Array) -> np.ndarray[Any, np.dtype[np.uint32]]:
     """Thresholds for `gaps`, [..., digits], by which every row is in with the chance that `chance` says.
 
     Between two rows that are in, k are not, with P(k) = q s^k, s = 1 - q. The binary digits of such a k are
@@ -120,7 +122,7 @@ def noise_of_round(seed: Array, number: Array, places: Array) -> Array:
     return normal(stream(seed, number, U32(0xFFFFFFFF)), U32(0), places)
 
 
-def _bits(key: tuple[Array, Array], step: Array, places: Array, purpose: Any) -> tuple[Array, Array]:
+def _bits(key: tuple[Array, Array], step: Array, places: Array, purpose: Number) -> tuple[Array, Array]:
     """Two words a place. Both keys are the step's own: windows of places that overlap must not repeat."""
     first = scramble(scramble(key[0] + purpose) + step)
     second = scramble(key[1] ^ first)
@@ -128,6 +130,6 @@ def _bits(key: tuple[Array, Array], step: Array, places: Array, purpose: Any) ->
     return bits, scramble(bits + second)
 
 
-def words(values: Any) -> np.ndarray[Any, np.dtype[np.uint32]]:
+def words(values: Array) -> np.ndarray[Any, np.dtype[np.uint32]]:
     """Python or numpy integers as the uint32 arrays that the functions above expect."""
     return np.asarray(values, np.int64).astype(np.uint32)

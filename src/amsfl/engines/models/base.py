@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from amsfl.core.records import Array
 from amsfl.engines.models.layers import stored
 from amsfl.portable.network import LayerSpec
 
@@ -27,7 +28,7 @@ class Model(NamedTuple):
 ORDINARY = (0.1, 10.0)  # root mean squares of features that models can begin with
 
 
-def input_scale(x: Any) -> float:
+def input_scale(x: Array) -> float:
     """The power of ten in which features are neither large nor small; 1 where they are ordinary.
 
     Models begin as if features were about 1. Of features a hundred times too small a network sees only its

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from amsfl.core.records import Array
 from amsfl.engines.attention import attend, embed
 from amsfl.engines.convolution import convolve, kernels
 from amsfl.engines.dense import Layer, initial_layer, product
@@ -84,7 +85,7 @@ def _begun(part: LayerSpec, flip: bool, key: jax.Array) -> Layer:
     return Layer(jnp.ones(part.inputs), jnp.zeros(part.inputs))
 
 
-def _image(part: LayerSpec, _: Any, x: jax.Array) -> jax.Array:
+def _image(part: LayerSpec, _: Array, x: jax.Array) -> jax.Array:
     maps = x.reshape(-1, part.outputs, part.inputs, part.inputs)
     return maps.transpose(0, 2, 3, 1)
 
