@@ -67,7 +67,7 @@ def test_unknown_source_names_the_nearest() -> None:
 
 @pytest.mark.parametrize(
     ("source", "option", "whose"),
-    [("digits", {"binary": True}, "nslkdd"), ("nslkdd-synth", {"label": "y"}, "CSV")],
+    [("digits", {"binary": True}, "nslkdd"), ("nslkdd-synth", {"label": "y"}, "table")],
 )
 def test_settings_of_another_source_are_refused(source: str, option: dict[str, object], whose: str) -> None:
     with pytest.raises(UserError, match=whose):

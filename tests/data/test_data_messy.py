@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from amsfl.core import UserError
 from amsfl.data import describe, load, load_table, read_table
-from amsfl.data.cell_values import days
+from amsfl.data.cells import parse_date
 from amsfl.data.column_types import column_options
 from amsfl.data.federated_statistics import mean_and_deviation, median
 from amsfl.data.preprocessing import ColumnRecipe, Recipe, encode, unfamiliar_cells
@@ -48,11 +48,11 @@ def test_gaps_are_filled_by_sums_or_by_site() -> None:
         "site": ["a", "a", "b", "b", "b"] * 8,
         "label": ["p", "q", "q", "p", "q"] * 8,
     }
-    shared = load_table(table, holdout=0.1)
-    assert (columns_of(shared)["age"].fill, columns_of(shared)["word"].fill) == ("30", "y")
+    shared = load_table(table, holdout=0.1, options=column_options(impute="shared"))
+    assert (columns_of(shared)["age"].fill, columns_of(shared)["word"].fill) == (30, "y")
     assert not columns_of(shared)["age"].site_fill
-    by_site = load_table(table, holdout=0.1, wish=column_options(impute="site"))
-    assert columns_of(by_site)["age"].site_fill == {"a": "10", "b": "30"}
+    by_site = load_table(table, holdout=0.1, options=column_options(impute="site"))
+    assert columns_of(by_site)["age"].site_fill == {"a": 10, "b": 30}
     assert columns_of(by_site)["word"].site_fill == {"a": "x", "b": "y"}
     new = from_frame({"age": [None, None, None], "word": ["", "", ""], "site": ["a", "b", "new"]})
     low, high, unknown = encode(by_site.recipe, new)
@@ -112,9 +112,9 @@ def test_dates_identifiers_words_and_commas(tmp_path: Path) -> None:
 
 
 def test_days_since_1970() -> None:
-    assert days("1970-01-02", "iso") == 1 and days("02.01.1970 12:00", "%d.%m.%Y") == 1.5
-    assert days("1970-01-01T01:00:00+01:00", "iso") == 0
-    assert days("31/12/1969", "%m/%d/%Y") is None and days("20240131", "iso") is None
+    assert parse_date("1970-01-02", "iso") == 1 and parse_date("02.01.1970 12:00", "%d.%m.%Y") == 1.5
+    assert parse_date("1970-01-01T01:00:00+01:00", "iso") == 0
+    assert np.isnan([parse_date("31/12/1969", "%m/%d/%Y"), parse_date("20240131", "iso")]).all()
 
 
 def test_encodings_separators_and_capitals(tmp_path: Path) -> None:
@@ -156,14 +156,16 @@ def test_frames_and_parquet_are_as_the_csv(tmp_path: Path) -> None:
 
 def test_rows_without_a_label_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
-    path.write_text("a,y\n" + "".join(f"{i},{'' if i == 3 else i % 2}\n" for i in range(21)))
+    path.write_text("a,y\n" + "".join(f"{i % 7},{'' if i == 3 else i % 2}\n" for i in range(21)))
     data = load(str(path))
     assert len(data.y) + len(data.evals["holdout"][1]) == 20
-    assert "Left out 1 rows without y, the first in line 5." in describe(data)
+    assert "Left out 1 row without y, the first in line 5." in describe(data)
 
 
 def test_a_recipe_is_data(tmp_path: Path) -> None:
-    column = ColumnRecipe("a", "number", "comma", "1,5", {"s": "2"}, shift=0.1, scale=3.0, low=-1.0)
+    column = ColumnRecipe(
+        "a", "number", "comma", fill=1.5, site_fill={"s": 2.0}, shift=0.1, scale=3.0, low=-1.0
+    )
     recipe = Recipe(
         (column, ColumnRecipe("b", "words", words=("u", "v"))), "y", "site", {"id": "why"}, ("said",)
     )
@@ -178,7 +180,7 @@ def sheet(path: Path, text: str) -> str:
 def test_what_spreadsheets_do_to_numbers(tmp_path: Path) -> None:
     """Units, words for gaps, Excel's first line, pandas' unnamed index, short years: the same numbers."""
     lines = [
-        f"{i};{i}%;{'-' if i % 5 == 1 else i};{1 + i % 12}/{1 + i % 28}/21;{'yes' if i % 3 else 'no'}"
+        f"{i};{i % 25}%;{'-' if i % 5 == 1 else i % 19};{1 + i % 12}/{1 + i % 28}/21;{['no', 'yes'][i % 2]}"
         for i in range(40)
     ]
     path = sheet(tmp_path / "a.csv", "\n".join(["sep=;", ";share;age;when;label", *lines]))
@@ -193,11 +195,13 @@ def test_what_spreadsheets_do_to_numbers(tmp_path: Path) -> None:
     said = " ".join(describe(data))
     assert "'share' are read without their '%'" in said and "In 'age', '-' among numbers or dates" in said
     assert "month/day/year" in said and "8 gaps in 'age'" in said
-    plain = load_table({"share": range(40), "label": [line.rpartition(";")[2] for line in lines]})
+    plain = load_table(
+        {"share": [i % 25 for i in range(40)], "label": [line.rpartition(";")[2] for line in lines]}
+    )
     np.testing.assert_array_equal(data.x[:, 0], plain.x[:, 0])
     assert load_table({"a": ["P1", "P2"] * 9, "label": ["x", "y"] * 9}).recipe.columns[0].read == "words"
     priced = load_table({"price": ["$1.50", "$-2", ""] * 30, "label": ["5%", "9%"] * 45})
-    assert priced.x.shape == (72, 1) and priced.classes == ("5%", "9%")
+    assert priced.x.shape == (72, 2) and priced.classes == ("5%", "9%")
     new = read_table.from_frame({"price": ["$1.50", "-2"]})
     np.testing.assert_allclose(
         *(encode(priced.recipe, each) for each in (new, read_table.from_frame({"price": [1.5, -2]})))
@@ -205,14 +209,16 @@ def test_what_spreadsheets_do_to_numbers(tmp_path: Path) -> None:
     assert load_table(
         {"a": ["s1", "s2"] * 9, "client": ["s1", "s2"] * 9, "label": ["x", "y", "x"] * 6}
     ).site_names == ("s1", "s2")
-    amounts = load_table({"a": range(60), "label": [f"${i}.25" for i in range(60)]})
+    amounts = load_table({"a": [i % 9 for i in range(60)], "label": [f"${i}.25" for i in range(60)]})
     assert amounts.amount is not None and not amounts.classes
 
 
 def test_doubtful_tables_are_said_or_refused(tmp_path: Path) -> None:
     """A typo among classes, the answer under another name, columns that say nothing, two of one name."""
     half = ["yes", "no"] * 60
-    data = load_table({"a": range(120), "copy": half, "one": [1] * 120, "label": ["yess", *half[1:]]})
+    data = load_table(
+        {"a": [i % 50 for i in range(120)], "copy": half, "one": [1] * 120, "label": ["yess", *half[1:]]}
+    )
     said = " ".join(describe(data))
     assert "Class 'yess' of 'label' has 1 row; is it 'yes'?" in said
     assert "nothing is learned from it: one." in said and "alone tells" not in said
@@ -223,7 +229,7 @@ def test_doubtful_tables_are_said_or_refused(tmp_path: Path) -> None:
         load(
             sheet(
                 tmp_path / "b.csv",
-                "x,label\n" + "\n".join(f"{'inf' if i == 4 else i},{i % 2}" for i in range(90)),
+                "x,label\n" + "\n".join(f"{'inf' if i == 4 else i % 40},{i % 2}" for i in range(90)),
             )
         )
     with pytest.raises(UserError, match="delete what stands above the names"):
@@ -237,15 +243,146 @@ def test_doubtful_tables_are_said_or_refused(tmp_path: Path) -> None:
 
 def test_new_rows_may_lack_what_training_rows_had() -> None:
     """Gaps and words that no training row had are predicted, and said."""
-    table = {"age": range(40), "ward": ["A", "B"] * 20, "label": ["x", "y"] * 20}
+    table = {"age": [i % 37 for i in range(40)], "ward": ["A", "B"] * 20, "label": ["x", "y"] * 20}
     recipe = load_table(table).recipe
     new = read_table.from_frame({"age": ["-", 5, 1e9], "ward": ["B", "Z", ""]})
     x = encode(recipe, new)
-    np.testing.assert_array_equal(x[:, 1:], [[0, 1], [0, 0], [1, 0]])
+    np.testing.assert_array_equal(x[:, 1:], [[0, 1], [0, 0], [0, 0]])
     assert abs(x[0, 0]) < 0.2 and x[2, 0] == 10  # the median, and the cut
     assert unfamiliar_cells(recipe, new) == [
-        f"1 gap in 'age' filled ({recipe.columns[0].fill}).",
+        f"1 gap in 'age' filled ({recipe.columns[0].fill:g}).",
         "1 value of 'age' far from the training rows', cut.",
-        "1 gap in 'ward' filled (A).",
-        "1 cell of 'ward' with words that no training row had (Z): nothing is known of them.",
+        "2 cells of 'ward' with words that no training row had ((missing), Z): nothing is known of them.",
     ]
+
+
+def comma_table(tmp_path: Path) -> str:
+    lines = [f"{i % 7},{i % 10};{'yes' if i % 3 else 'no'}" for i in range(90)]
+    return sheet(tmp_path / "comma.csv", "\n".join(["weight;label", *lines]))
+
+
+def test_typed_numbers_never_go_through_a_files_spelling(tmp_path: Path) -> None:
+    """1.234 in a frame is 1.234, although the training file had decimal commas; in text it is refused."""
+    data = load(comma_table(tmp_path))
+    column = columns_of(data)["weight"]
+    assert column.spelling == "comma"
+    for value in (1.234, 2.5, 3):
+        x = encode(data.recipe, from_frame({"weight": [value]}))
+        assert x[0, 0] == pytest.approx((value - column.shift) / column.scale, abs=1e-6)
+    for word in ("1.234", "2.5"):
+        with pytest.raises(UserError, match=rf"decimal commas.*{word.replace('.', ',')} or"):
+            encode(data.recipe, from_frame({"weight": [word, "3"]}))
+    mixed = encode(data.recipe, from_frame({"weight": ["1.234,5", "1,5"]}))
+    assert mixed[0, 0] == 10 and mixed[1, 0] < 1  # a thousands point beside decimal commas is plain
+
+
+def test_identifiers_are_found_by_their_values() -> None:
+    """A table sorted by its label with row numbers and noise: nothing but the noise may be learned from."""
+    rng = np.random.default_rng(0)
+    table = {
+        "rownames": range(1, 201),
+        "mrn": rng.permutation(200) + 70_000,
+        "noise": rng.normal(size=200),
+        "age": rng.integers(20, 90, 200),
+        "label": ["a"] * 100 + ["b"] * 100,
+    }
+    data = load_table(table)
+    assert set(data.recipe.left_out) == {"rownames", "mrn"} and data.features == ("noise", "age")
+    chosen = load_table(table, options=column_options(keep="rownames"))
+    assert "rownames" in chosen.features
+    assert "'rownames' alone tells label" in " ".join(describe(chosen))  # its order is the label's
+    named = load_table({"patient_id": range(9), "a": [1, 2, 2] * 3, "label": ["x", "y", "x"] * 3})
+    assert list(named.recipe.left_out) == ["patient_id"]
+
+
+def test_a_gap_is_a_category_of_its_own() -> None:
+    """Words have a column for gaps, numbers an indicator, and new rows the same."""
+    table = {
+        "pool": ["Yes" if i % 4 == 0 else "" for i in range(80)],
+        "area": [float(i % 5) if i % 3 else None for i in range(80)],
+        "label": ["x", "y"] * 40,
+    }
+    data = load_table(table)
+    assert data.features == ("pool=(missing)", "pool=Yes", "area", "area missing")
+    x = encode(data.recipe, from_frame({"pool": ["", "Yes"], "area": [None, 2.0]}))
+    assert x[:, [0, 1, 3]].tolist() == [[1, 0, 1], [0, 1, 0]]
+    filled = load_table(table, options=column_options(impute="shared"))
+    assert filled.features == ("pool=Yes", "area")
+    assert "60 gaps in 'pool'" in " ".join(describe(data))
+
+
+def test_detection_limits_and_codes_for_gaps() -> None:
+    table = {
+        "crp": ["<0.5" if i % 5 == 0 else f"{1 + i % 4}.25" for i in range(80)],
+        "dose": [-999 if i % 8 == 0 else i % 6 for i in range(80)],
+        "label": ["x", "y"] * 40,
+    }
+    data = load_table(table)
+    said = " ".join(describe(data))
+    assert "'<0.5'" in said and "detection limits" in said and "--missing=-999" in said
+    assert columns_of(data)["crp"].read == "number"
+    coded = load_table(table, options=column_options(missing=["-999", "<0.5"]))
+    assert {"dose missing", "crp missing"} <= set(coded.features)
+    assert columns_of(coded)["dose"].shift > 0 and "--missing=-999" not in " ".join(describe(coded))
+
+
+def test_formats_hold_the_same_table(tmp_path: Path) -> None:
+    """JSON lines, Feather, Parquet, zipped CSV and a folder with a file a site, as the CSV."""
+    import zipfile
+
+    import pyarrow
+    from pyarrow import feather
+
+    rows = [
+        {"a": i % 7 + 0.5, "w": "uv"[i % 2], "site": f"s{i // 30}", "label": "xy"[i % 3 % 2]}
+        for i in range(60)
+    ]
+    header = list(rows[0])
+    lines = [",".join(str(row[name]) for name in header) for row in rows]
+    text = "\n".join([",".join(header), *lines])
+    expected = load(sheet(tmp_path / "t.csv", text))
+    feather.write_feather(pyarrow.Table.from_pylist(rows), tmp_path / "t.feather")
+    sheet(tmp_path / "t.jsonl", "\n".join(__import__("json").dumps(row) for row in rows))
+    with zipfile.ZipFile(tmp_path / "t.csv.zip", "w") as archive:
+        archive.write(tmp_path / "t.csv", "t.csv")
+    for name in ("t.feather", "t.jsonl", "t.csv.zip"):
+        np.testing.assert_array_equal(load(str(tmp_path / name)).x, expected.x)
+    home = tmp_path / "sites"
+    home.mkdir()
+    for site in ("s0", "s1"):
+        part = [line for line in lines if f",{site}," in line]
+        sheet(
+            home / f"{site}.csv",
+            "\n".join([",".join(header), *part]).replace(f",{site},", ",").replace("site,", ""),
+        )
+    for source in (str(home), str(home / "*.csv")):
+        data = load(source)
+        assert data.site_names == ("s0", "s1")
+        np.testing.assert_array_equal(data.x, expected.x)
+    sheet(home / "s2.csv", "a,label\n1,x\n")
+    with pytest.raises(UserError, match="do not have the same columns"):
+        load(str(home))
+
+
+def test_excel(tmp_path: Path) -> None:
+    book = pytest.importorskip("openpyxl").Workbook()
+    for row in [("a", "label"), *((i % 7 + 0.5, "xy"[i % 2]) for i in range(40))]:
+        book.active.append(row)
+    book.save(tmp_path / "t.xlsx")
+    assert load(str(tmp_path / "t.xlsx")).x.shape == (32, 1)
+
+
+def test_free_text_is_said_and_can_be_read() -> None:
+    """Notes are no identifiers; hashed words tell the classes apart."""
+    notes = [f"the {'red' if i % 2 else 'blue'} patient number {i} came back" for i in range(120)]
+    table = {"note": notes, "a": [i % 7 for i in range(120)], "label": ["x", "y"] * 60}
+    data = load_table(table)
+    assert "free text" in data.recipe.left_out["note"] and "--columns note=text" in " ".join(describe(data))
+    read = load_table(table, options=column_options(columns="note=text"))
+    x = encode(read.recipe, from_frame({"note": ["red", "blue"], "a": [1, 1]}))
+    assert x.shape == (2, 257) and (x[0] != x[1]).sum() == 2
+
+
+def test_lists_are_taken_where_a_text_with_commas_is(tmp_path: Path) -> None:
+    path = comma_table(tmp_path)
+    assert load(path, drop=[], keep=["weight"]).features == ("weight",)

@@ -167,9 +167,9 @@ def test_one_study_at_a_time(call, tmp_path):
     with study.start(Path("out"), plan, digits), busy:
         study.start(Path("out"), plan, digits)
     left = [
-        Path("out/.study.toml.4711.new"),
+        Path("out/.study.toml.4711-0a.new"),
         Path("out/.study.toml.mine.new"),
-        Path("out/.record.json.1.new"),
+        Path("out/.record.json.1-b2.new"),
     ]
     for path in left:
         path.write_text("half")

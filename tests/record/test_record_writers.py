@@ -103,6 +103,26 @@ def test_a_lock_that_was_taken_this_moment(tmp_path):
             Lock(tmp_path)
 
 
+def test_writers_keep_modes_and_replace_neither_devices_nor_links(tmp_path):
+    """A 0600 file stays one, a pipe and a device are written into, a link to a file is refused."""
+    secret, pipe, link = tmp_path / "secret", tmp_path / "pipe", tmp_path / "link"
+    secret.write_bytes(b"")
+    secret.chmod(0o600)
+    record.write_atomically(secret, b"new")
+    assert secret.read_bytes() == b"new" and secret.stat().st_mode & 0o777 == 0o600
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    record.write_atomically(pipe, b"through")
+    assert os.read(reader, 100) == b"through" and pipe.is_fifo()
+    os.close(reader)
+    link.symlink_to(secret)
+    with pytest.raises(UserError, match="is a link"):
+        record.write_atomically(link, b"other")
+    assert link.is_symlink() and secret.read_bytes() == b"new"
+    record.write_atomically(Path(os.devnull), b"gone")
+    assert Path(os.devnull).is_char_device()
+
+
 def test_of_many_that_begin_at_once_one_wins(tmp_path):
     many = [start(RACE, tmp_path / "run", time.time() + 2) for _ in range(4)]
     said = [process.communicate(timeout=60)[0] for process in many]

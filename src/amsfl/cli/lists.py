@@ -52,7 +52,9 @@ def _about(kind: Kind[Any], name: str, *between: str) -> list[str]:
 
 
 @friendly
-@flags.takes(Training, only=("label", "client_column", "drop", "columns", "impute"))
+@flags.takes(
+    Training, only=("label", "client_column", "task", "drop", "keep", "columns", "missing", "impute")
+)
 def data(
     settings: dict[str, Any],
     file: Annotated[str | None, typer.Argument(help="a table, to see how it would be read")] = None,

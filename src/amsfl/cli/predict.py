@@ -39,11 +39,11 @@ def _kept(rows: Path, keep: str) -> dict[str, list[str]]:
     from amsfl.data.read_table import read_file
 
     names = [name.strip() for name in keep.split(",") if name.strip()]
-    there = read_file(str(rows)).columns if names else {}
+    columns = read_file(str(rows)).columns if names else {}
     for name in names:
-        if name not in there:
-            raise UserError(f"{rows} has no column {name!r} to keep{nearest(name, there)}.")
-    return {name: there[name] for name in names}
+        if name not in columns:
+            raise UserError(f"{rows} has no column {name!r} to keep{nearest(name, list(columns))}.")
+    return {name: [cell or "" for cell in columns[name].text.to_pylist()] for name in names}
 
 
 @friendly

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from amsfl.core import UserError, nearest
-from amsfl.data.column_types import column_options
+from amsfl.data.column_types import Names, column_options
 from amsfl.data.dataset import Dataset, FloatArray, IntArray, LabelScale
 from amsfl.data.digits import load_digits
 from amsfl.data.generated import IMAGES, TEXTS, load_images, load_texts
@@ -29,8 +29,8 @@ __all__ = [
     "partition",
 ]
 
-MADE_UP = {"images-synth": load_images, "texts-synth": load_texts}
-SOURCES = ("nslkdd", "nslkdd-synth", "digits", *MADE_UP)
+GENERATED = {"images-synth": load_images, "texts-synth": load_texts}
+SOURCES = ("nslkdd", "nslkdd-synth", "digits", *GENERATED)
 HOLDOUT, SEED = 0.2, 0  # not the run's seed: all runs are judged on the same rows unless asked otherwise
 
 
@@ -54,12 +54,14 @@ def load(
     seed: int = SEED,
     allow_synthetic: bool = True,
     scale: str = "standard",
-    drop: str = "",
-    columns: str = "",
-    impute: str = "shared",
+    drop: Names = "",
+    columns: Names = "",
+    impute: str = "indicator",
+    keep: Names = "",
+    missing: Names = "",
     task: str = "auto",
 ) -> Dataset:
-    """A source by name, or the path of a table (.csv, .tsv, either with .gz, .parquet).
+    """A source by name, the path of a table, or a folder or pattern of tables, one a site.
 
     Where the real NSL-KDD cannot be had, nslkdd-synth stands in and its note says so.
 
@@ -73,9 +75,11 @@ def load(
         seed: Of the split into training pool and hold-out.
         allow_synthetic: Whether made-up data may stand in for NSL-KDD.
         scale: `standard` or `none`.
-        drop: Columns to leave out, as in `a,b`.
+        drop: Columns to leave out, as in `a,b` or a list.
         columns: How to read some, as in `zip=words,code=hash`.
-        impute: `shared`, `site` or `refuse`.
+        impute: `indicator`, `shared`, `site` or `refuse`: what becomes of gaps.
+        keep: Columns that look like identifiers and are none.
+        missing: Words and numbers that mean a gap, as in `-999,unclear`.
         task: `auto`, `classification` or `regression`: what the label is.
 
     Returns:
@@ -83,22 +87,22 @@ def load(
     """
     if is_table(source):
         _refuse(source, binary=binary)
-        wish = column_options(drop, columns, impute, scale)
-        return load_table(source, label, client_column, holdout, seed, wish, task)
+        options = column_options(drop, columns, impute, scale, keep, missing)
+        return load_table(source, label, client_column, holdout, seed, options, task)
     if source not in SOURCES:
-        known = [*SOURCES, "FILE.csv"]
+        choices = [*SOURCES, "FILE.csv"]
         hint = f"; its name must end in {', '.join(ENDINGS)}"
         raise UserError(
-            f"Unknown data {source!r}{hint if Path(source).is_file() else nearest(source, known)}."
+            f"Unknown data {source!r}{hint if Path(source).exists() else nearest(source, choices)}."
         )
     _refuse(source, label=label, client_column=client_column, drop=drop, columns=columns)
-    _refuse(source, task="" if task == "auto" else task)
+    _refuse(source, keep=keep, missing=missing, task="" if task == "auto" else task)
     if source == "digits":
         _refuse(source, binary=binary)
         return load_digits(holdout, seed)
-    if source in MADE_UP:
+    if source in GENERATED:
         _refuse(source, binary=binary)
-        return MADE_UP[source](holdout, seed)
+        return GENERATED[source](holdout, seed)
     if source == "nslkdd-synth":
         return load_synth(binary, holdout, seed)
     try:
@@ -140,10 +144,10 @@ def catalogue(data_dir: str | None = None) -> list[DataSource]:
     ]
 
 
-def _refuse(source: str, **given: object) -> None:
+def _refuse(source: str, **settings: object) -> None:
     """A setting that this source does not have is a mistake, not something to pass over."""
-    for name, value in given.items():
+    for name, value in settings.items():
         if value:
-            whose = "nslkdd and nslkdd-synth" if name == "binary" else "a CSV"
+            owner = "nslkdd and nslkdd-synth" if name == "binary" else "a table"
             flag = name.replace("_", "-")
-            raise UserError(f"--{flag} is for {whose}; {source!r} has none. Leave it out.")
+            raise UserError(f"--{flag} is for {owner}; {source!r} has none. Leave it out.")

@@ -1,10 +1,9 @@
 """Statistics of all sites' values from sums alone: what a federation could share without showing a row.
 
-`parts` is one array or list a site. Nothing here looks at two sites' values at once but through a sum.
+`parts` is one array a site. Nothing here looks at two sites' values at once but through a sum.
 """
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -31,22 +30,15 @@ def median(parts: Sequence[Floats]) -> float:
     """
     mean, deviation = mean_and_deviation(parts)
     count = sum(len(part) for part in parts)
+    ordered = [np.sort(part) for part in parts]  # each site for itself: sixty questions are then cheap
     low, high = mean - deviation * (1 + 1e-9), mean + deviation * (1 + 1e-9)
     for _ in range(HALVINGS):
         guess = low / 2 + high / 2
-        below = sum(int((part <= guess).sum()) for part in parts)
+        below = sum(int(np.searchsorted(part, guess, "right")) for part in ordered)
         low, high = (low, guess) if 2 * below >= count else (guess, high)
     return float(f"{high:.12g}")
 
 
-def counts(parts: Sequence[Sequence[str]]) -> dict[str, int]:
-    """How often each word occurs, all sites' counts added up; gaps are not counted."""
-    found: Counter[str] = Counter()
-    for part in parts:
-        found.update(cell for cell in part if cell)
-    return dict(found)
-
-
-def most_frequent(found: dict[str, int]) -> str:
+def most_frequent(counts: Mapping[str, int]) -> str:
     """The commonest word, of several the first by name; '' without any."""
-    return min(found, key=lambda word: (-found[word], word), default="")
+    return min(counts, key=lambda word: (-counts[word], word), default="")

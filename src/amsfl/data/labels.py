@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from amsfl.core import UserError, nearest
-from amsfl.data import cell_values as text
 from amsfl.data import federated_statistics
+from amsfl.data.cells import Cells, Floats, find_unit, number_parsers
 from amsfl.data.dataset import IntArray, Labels, LabelScale
 from amsfl.data.read_table import RawTable
 
@@ -31,27 +31,39 @@ class LabelColumn(NamedTuple):
 
 
 def read_labels(table: RawTable, label: str, task: str = "auto") -> LabelColumn:
-    """By `task`; auto: numbers with fractions, or more than twenty different ones, are amounts."""
+    """By `task`; auto: fractions, or over twenty different numbers, are predicted as numbers."""
     if task not in TASKS:
         raise UserError(f"Unknown task {task!r}{nearest(task, TASKS)}.")
     cells = table.columns[label]
-    spelling = text.spelling(cells, text.numbers(table.commas))
-    if task == "regression" or (task == "auto" and _amounts(cells, spelling, table)):
-        return _numbers(table, label, spelling, task)
+    numbers, unit = _label_numbers(cells, table.commas)
+    readable = ~np.isnan(numbers)
+    if task == "regression" or (task == "auto" and _is_amount(numbers, readable, len(cells.words))):
+        return _read_amounts(table, label, task, numbers, unit)
     y, classes = category_codes(cells)
     _check_classes(table.name, label, y, classes)
-    return LabelColumn(y, classes, (*_alike(label, classes), *_rare(label, y, classes)))
+    return LabelColumn(y, classes, (*_similar_classes(label, classes), *_rare_classes(label, y, classes)))
 
 
-def category_codes(cells: Sequence[str]) -> tuple[IntArray, tuple[str, ...]]:
+def _label_numbers(cells: Cells, commas: bool) -> tuple[Floats, str]:
+    """Every row's number by the spelling that reads most rows, and the unit that was taken off."""
+    if cells.kind != "text":
+        return cells.numbers, ""
+    if cells.point is not None:
+        return cells.point, ""
+    unit = find_unit(cells.vocabulary)
+    readings = [parse(cells.vocabulary) for parse in number_parsers(commas, unit).values()]
+    best = max(readings, key=lambda numbers: int((~np.isnan(numbers)).sum()))
+    return np.append(best, np.nan)[cells.codes], unit
+
+
+def category_codes(cells: Cells) -> tuple[IntArray, tuple[str, ...]]:
     """Each cell's index among the distinct ones, in order: as numbers if all are, else as words."""
-    names = set(cells)
-    numbers = {name: text.number(name) for name in names}
-    ordered = sorted(names, key=lambda name: (numbers[name] or 0.0, name))
-    if None in numbers.values():
-        ordered = sorted(names)
-    place = {name: i for i, name in enumerate(ordered)}
-    return np.array([place[cell] for cell in cells], np.int32), tuple(ordered)
+    words = cells.words
+    numbers = number_parsers(False)["point"](cells.vocabulary).tolist()
+    numeric = not np.isnan(numbers).any()
+    order = sorted(range(len(words)), key=lambda nth: (numbers[nth] if numeric else 0.0, words[nth]))
+    place = np.argsort(order)
+    return place[cells.codes].astype(np.int32), tuple(words[nth] for nth in order)
 
 
 def label_scale(parts: Sequence[npt.NDArray[np.float64]]) -> LabelScale:
@@ -61,41 +73,39 @@ def label_scale(parts: Sequence[npt.NDArray[np.float64]]) -> LabelScale:
     return LabelScale(mean, deviation if deviation > FLAT * largest else 1.0)
 
 
-def standardise(values: Labels, amount: LabelScale) -> Labels:
-    return ((np.asarray(values, np.float64) - amount.shift) / amount.scale).astype(np.float32)
+def standardise(values: Labels, scale: LabelScale) -> Labels:
+    """In units of the deviation; divided first, since numbers near 1e300 have no difference in float64."""
+    return (np.asarray(values, np.float64) / scale.scale - scale.shift / scale.scale).astype(np.float32)
 
 
-def _amounts(cells: Sequence[str], spelling: str | None, table: RawTable) -> bool:
+def _is_amount(numbers: Floats, readable: npt.NDArray[np.bool_], different: int) -> bool:
     """Whether labels nobody has spoken about are numbers to predict, and not names of classes."""
-    if spelling is None:
-        readers = text.numbers(table.commas).values()
-        counted = Counter(cells)
-        most = max(sum(n for cell, n in counted.items() if read(cell) is not None) for read in readers)
-        return most >= (1 - ODD) * len(cells) and len(counted) > MOST_CLASSES
-    found = set(text.values(cells, text.NUMBERS[spelling]).tolist())
-    fractions = any(value != int(value) for value in found)
-    return len(found) > (2 if fractions else MOST_CLASSES)
+    if not readable.all():
+        return readable.mean() >= 1 - ODD and different > MOST_CLASSES
+    distinct = np.unique(numbers)
+    fractions = (distinct != np.floor(distinct)).any()
+    return len(distinct) > (2 if fractions else MOST_CLASSES)
 
 
-def _numbers(table: RawTable, label: str, spelling: str | None, task: str) -> LabelColumn:
-    cells = table.columns[label]
-    if spelling is None:
-        readers = text.numbers(table.commas)
-        spelling = max(readers, key=lambda name: sum(readers[name](cell) is not None for cell in set(cells)))
-        first = next(place for place, cell in enumerate(cells) if readers[spelling](cell) is None)
+def _read_amounts(table: RawTable, label: str, task: str, numbers: Floats, unit: str) -> LabelColumn:
+    bad = ~np.isfinite(numbers)
+    if bad.any():
+        row = int(np.argmax(bad))
         raise UserError(
-            f"Line {table.lines[first]}, column {label!r} is {cells[first]!r}, and numbers are predicted; "
-            "mend the cell, or make each value a class: --task classification."
+            f"Line {table.lines[row]}, column {label!r} is {table.cell(label, row)!r}, and numbers are "
+            "predicted; mend the cell, or make each value a class: --task classification."
         )
-    values = text.values(cells, text.NUMBERS[spelling])
-    if np.ptp(values / max(1.0, float(np.abs(values).max()))) <= FLAT:
-        raise UserError(f"Every row of {table.name} has {label} {cells[0]!r}; there is nothing to predict.")
-    why = "as you said" if task == "regression" else f"{len(set(cells)):,} different numbers"
-    said = f"{label!r} is predicted as a number ({why}); --task classification makes each value a class."
-    return LabelColumn(values, (), (said,))
+    if np.ptp(numbers / max(1.0, float(np.abs(numbers).max()))) <= FLAT:
+        value = table.cell(label, 0)
+        raise UserError(f"Every row of {table.name} has {label} {value!r}; there is nothing to predict.")
+    different = len(np.unique(numbers))
+    why = "as you said" if task == "regression" else f"{different:,} different numbers"
+    note = f"{label!r} is predicted as a number ({why}); --task classification makes each value a class."
+    units = (f"Numbers in {label!r} are read without their {unit!r}.",) if unit else ()
+    return LabelColumn(numbers, (), (note, *units))
 
 
-def _alike(label: str, classes: Sequence[str]) -> list[str]:
+def _similar_classes(label: str, classes: Sequence[str]) -> list[str]:
     """Classes that differ in capitals alone are two classes, and hardly meant so."""
     same = Counter(name.casefold() for name in classes)
     twice = [name for name in classes if same[name.casefold()] > 1]
@@ -104,18 +114,18 @@ def _alike(label: str, classes: Sequence[str]) -> list[str]:
     return [f"Classes of {label!r} that differ in capitals alone are kept apart: {', '.join(twice)}."]
 
 
-def _rare(label: str, y: IntArray, classes: Sequence[str]) -> list[str]:
+def _rare_classes(label: str, y: IntArray, classes: Sequence[str]) -> list[str]:
     """Classes of a row or two: typos, perhaps, and judged by next to nothing."""
     counts = np.bincount(y, minlength=len(classes)).tolist()
-    said = []
+    common = [name for name, count in zip(classes, counts, strict=True) if count > FEW]
+    remarks: list[str] = []
     for name, count in zip(classes, counts, strict=True):
-        if count > FEW:
+        if count > FEW or len(remarks) == SHOWN:
             continue
-        rest = [other for other, many in zip(classes, counts, strict=True) if many > FEW]
-        like = get_close_matches(name, rest, 1)
+        like = get_close_matches(name, common, 1)
         hint = f"; is it {like[0]!r}?" if like else "; mend, join or drop its rows if it is not meant."
-        said.append(f"Class {name!r} of {label!r} has {count} row{'s' * (count > 1)}{hint}")
-    return said[:SHOWN]
+        remarks.append(f"Class {name!r} of {label!r} has {count} row{'s' * (count > 1)}{hint}")
+    return remarks
 
 
 def _check_classes(path: str, label: str, y: IntArray, classes: Sequence[str]) -> None:

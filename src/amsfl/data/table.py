@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from amsfl.core import UserError
+from amsfl.core import UserError, nearest
+from amsfl.data.cells import Mask
 from amsfl.data.column_types import ColumnOptions, TrainingRows, fit
 from amsfl.data.dataset import Dataset, IntArray, split
 from amsfl.data.labels import category_codes, label_scale, read_labels, standardise
-from amsfl.data.preprocessing import Recipe, encode
+from amsfl.data.preprocessing import NUMERIC, ColumnRecipe, Recipe, encode, plural, read_numbers, read_words
 from amsfl.data.read_table import RawTable, from_frame, read_file
-from amsfl.data.units import without_units
 
 LABELS = ("label", "target", "class", "y")
+CLIENTS = ("client", "site", "hospital")
 SHOWN = 12  # names in a line
 CLEAR = 20  # rows for each word of a column, so that telling the class by it is no accident
-CLIENTS = ("client", "site", "hospital")
 
 
 def load_table(
@@ -26,12 +26,12 @@ def load_table(
     client_column: str | None = None,
     holdout: float = 0.2,
     seed: int = 0,
-    wish: ColumnOptions | None = None,
+    options: ColumnOptions | None = None,
     task: str = "auto",
 ) -> Dataset:
     """A file, or a pandas or polars DataFrame, as a Dataset with the recipe that made it.
 
-    Words become one-hot columns, numbers and dates are standardised, gaps are filled; whatever that takes is
+    Words become one-hot columns, numbers and dates are standardised, gaps are marked; whatever that takes is
     fitted to the training pool (never the hold-out), from sums that clients of a real federation can add up
     before the first round without showing a row (data/federated_statistics.py). A label of many numbers is
     predicted as a number, standardised by such sums, too; `task` says otherwise (data/labels.py).
@@ -42,36 +42,61 @@ def load_table(
         client_column: Column of a row's owner; by default one of the usual names.
         holdout: Share of rows to judge by.
         seed: Of the split.
-        wish: How columns are to be read, from `amsfl.data.column_types.wishes`.
+        options: How columns are to be read, from `amsfl.data.column_types.column_options`.
         task: `auto`, `classification` or `regression`: what the label is.
 
     Returns:
         Training pool, hold-out, and the recipe that encodes new rows alike.
     """
     table = read_file(str(source)) if isinstance(source, str | Path) else from_frame(source)
-    label = _pick(table, label, LABELS, "label")
+    label = _find_column(table, label, LABELS, "label")
     if label is None:
         raise UserError(
             f"{table.name} has no label column; its columns are {', '.join(table.columns)}. "
             "Say which one holds the class, or the number to predict: --label NAME."
         )
-    client = _pick(table, client_column, CLIENTS, "client-column")
+    client = _find_column(table, client_column, CLIENTS, "client-column")
     if client == label:
         raise UserError(f"Column {label!r} cannot be both the label and the client; pass another --label.")
-    table = _owned(table, [label, client] if client else [label])
-    wish = wish or ColumnOptions()
-    others = {label, client, *(name for name, how in wish.columns if how != "number")}
-    table = without_units(table, [name for name in table.columns if name not in others])
-    amounts = without_units(table, [label])
-    y, classes, said = read_labels(amounts, label, task)
-    if classes and amounts is not table:  # names of classes stay as they are
-        y, classes, said = read_labels(table, label, task)
-    table = table if classes else amounts
-    table = table._replace(remarks=(*table.remarks, *said))
+    options = options or ColumnOptions()
+    if options.impute == "site" and client is None:
+        raise UserError(
+            "--impute site fills gaps by site, and no column names one; pass --client-column NAME."
+        )
+    table = _drop_unowned(table, [label, client] if client else [label])
+    y, classes, remarks = read_labels(table, label, task)
+    table = table._replace(remarks=(*table.remarks, *remarks))
     sites, site_names = category_codes(table.columns[client]) if client else (None, ())
     train, test = split(y, holdout, seed, sites)
-    rows = _rows(train, sites, site_names)
-    recipe = fit(table, label, client, rows, _fitting(wish, client))
+    rows = _training_rows(train, sites, site_names)
+    recipe = fit(table, label, client, rows, options)
+    _check_columns(table, label, recipe)
+    if classes:
+        leaks = [_describe_leak(column, table, y, rows.all, label) for column in recipe.columns]
+        recipe = recipe._replace(remarks=(*recipe.remarks, *filter(None, leaks)))
+    x = encode(recipe, table)
+    scale = None if classes else label_scale(rows.split_numbers(y))
+    y = y if scale is None else standardise(y, scale)
+    return Dataset(
+        name=_name(table),
+        x=x[train],
+        y=y[train],
+        evals={"holdout": (x[test], y[test])},
+        classes=classes,
+        features=recipe.features,
+        sites=None if sites is None else sites[train],
+        site_names=site_names,
+        recipe=recipe,
+        amount=scale,
+    )
+
+
+def _name(table: RawTable) -> str:
+    file = Path(table.name).name
+    return f"csv:{file}" if ".csv" in file.lower() else f"table:{file}"
+
+
+def _check_columns(table: RawTable, label: str, recipe: Recipe) -> None:
     if not recipe.columns:
         why = "; ".join(recipe.remarks) or "all were dropped"
         raise UserError(
@@ -83,86 +108,72 @@ def load_table(
             f"Every column of {table.name} besides {label!r} is the same in all training rows: there is "
             "nothing to learn from."
         )
-    if classes:
-        told = _telling(table, recipe, y, np.flatnonzero(train), label)
-        recipe = recipe._replace(remarks=(*recipe.remarks, *told))
-    x = encode(recipe, table)
-    amount = None if classes else label_scale(rows.of(y))
-    y = y if amount is None else standardise(y, amount)
-    return Dataset(
-        name=_name(table),
-        x=x[train],
-        y=y[train],
-        evals={"holdout": (x[test], y[test])},
-        classes=classes,
-        features=recipe.features,
-        sites=None if sites is None else sites[train],
-        site_names=site_names,
-        recipe=recipe,
-        amount=amount,
-    )
 
 
-def _name(table: RawTable) -> str:
-    file = Path(table.name).name
-    return f"csv:{file}" if file.lower().endswith((".csv", ".csv.gz")) else f"table:{file}"
-
-
-def _fitting(wish: ColumnOptions, client: str | None) -> ColumnOptions:
-    if wish.impute == "site" and client is None:
-        raise UserError(
-            "--impute site fills gaps by site, and no column names one; pass --client-column NAME."
-        )
-    return wish
-
-
-def _rows(train: Any, sites: IntArray | None, names: Sequence[str]) -> TrainingRows:
+def _training_rows(train: Mask, sites: IntArray | None, names: Sequence[str]) -> TrainingRows:
     if sites is None:
         return TrainingRows({"": np.flatnonzero(train)})
     return TrainingRows({name: np.flatnonzero(train & (sites == place)) for place, name in enumerate(names)})
 
 
-def _owned(table: RawTable, needed: Sequence[str]) -> RawTable:
+def _drop_unowned(table: RawTable, needed: Sequence[str]) -> RawTable:
     """Without the rows that have no label or no client: nobody could learn from them."""
-    bad = {i for name in needed for i, cell in enumerate(table.columns[name]) if not cell}
-    if not bad:
+    bad = np.any([table.columns[name].gaps for name in needed], axis=0)
+    if not bad.any():
         return table
-    kept = [i for i in range(len(table.lines)) if i not in bad]
-    if not kept:
+    rows = np.flatnonzero(~bad)
+    if not len(rows):
         raise UserError(f"Every row of {table.name} lacks {' or '.join(needed)}; fill it in.")
-    said = (
-        f"Left out {len(bad)} rows without {' or '.join(needed)}, the first in line {table.lines[min(bad)]}."
+    first = table.lines[int(np.argmax(bad))]
+    remark = (
+        f"Left out {plural(int(bad.sum()), 'row')} without {' or '.join(needed)}, the first in line {first}."
     )
-    columns = {name: [cells[i] for i in kept] for name, cells in table.columns.items()}
-    return table._replace(
-        columns=columns, lines=[table.lines[i] for i in kept], remarks=(*table.remarks, said)
+    columns = {name: cells.filter(~bad) for name, cells in table.columns.items()}
+    lines = [table.lines[row] for row in rows.tolist()]
+    return table._replace(columns=columns, lines=lines, remarks=(*table.remarks, remark))
+
+
+def _describe_leak(column: ColumnRecipe, table: RawTable, y: IntArray, rows: IntArray, label: str) -> str:
+    """A remark on a column that names the class by itself: perhaps the answer under another name."""
+    labels = y[rows]
+    if column.read in NUMERIC:
+        tells = _separates(read_numbers(column, table)[rows], labels)
+    else:
+        codes = read_words(column, table).codes[rows]
+        words = np.unique(codes)
+        pairs = len(np.unique(codes.astype(np.int64) * (int(labels.max()) + 1) + labels))
+        tells = 2 <= len(words) <= len(rows) / CLEAR and pairs == len(words)
+    if not tells:
+        return ""
+    return (
+        f"{column.name!r} alone tells {label} in every training row; if it is not known when you predict, "
+        f"leave it out: --drop {column.name}."
     )
 
 
-def _telling(table: RawTable, recipe: Recipe, y: IntArray, rows: IntArray, label: str) -> list[str]:
-    """Columns that name the class by themselves: perhaps the answer under another name."""
-    said = []
-    for column in recipe.columns:
-        cells = [table.columns[column.name][row] for row in rows]
-        if not 2 <= len(set(cells)) <= len(rows) / CLEAR:
-            continue
-        pairs = set(zip(cells, y[rows].tolist(), strict=True))
-        if len(pairs) == len(set(cells)):
-            said.append(
-                f"{column.name!r} alone tells {label} in every training row; if it is not known when you "
-                f"predict, leave it out: --drop {column.name}."
-            )
-    return said
+def _separates(values: np.ndarray[Any, np.dtype[np.float64]], labels: IntArray) -> bool:
+    """Whether every class has a range of its own."""
+    known = ~np.isnan(values)
+    values, labels = values[known], labels[known]
+    counts = np.bincount(labels)
+    counts = counts[counts > 0]
+    if len(counts) < 2 or counts.min() < CLEAR:
+        return False
+    values = values[np.argsort(labels, kind="stable")]
+    starts = np.cumsum(counts) - counts
+    low, high = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
+    order = np.argsort(low)
+    return bool((low[order][1:] > high[order][:-1]).all())
 
 
-def _pick(table: RawTable, asked: str | None, usual: Sequence[str], flag: str) -> str | None:
+def _find_column(table: RawTable, asked: str | None, usual: Sequence[str], flag: str) -> str | None:
     """The column asked for (it must exist), else the first with a usual name, else None."""
     if asked is not None:
         asked = str(asked)  # data frames number their columns
         if asked not in table.columns:
             raise UserError(
-                f"There is no column {asked!r}; the columns are {', '.join(table.columns)}. "
-                f"Pass --{flag} with one of them."
+                f"There is no column {asked!r}{nearest(asked, list(table.columns))}; the columns are "
+                f"{', '.join(table.columns)}. Pass --{flag} with one of them."
             )
         return asked
     by_name = {name.lower(): name for name in table.columns}
@@ -188,7 +199,7 @@ def describe(data: Dataset) -> list[str]:
     lines = [
         f"{data.name}: {len(data.y) + held:,} rows, {held:,} of them held out to judge by; "
         f"{len(recipe.columns)} columns become {len(data.features)} numbers",
-        _predicted(data, recipe.label),
+        _describe_label(data, recipe.label),
     ]
     lines += [f"read as {read}: {_some(names)}" for read, names in by_read.items()]
     if recipe.left_out:
@@ -200,7 +211,7 @@ def describe(data: Dataset) -> list[str]:
     return [*lines, *recipe.remarks]
 
 
-def _predicted(data: Dataset, label: str) -> str:
+def _describe_label(data: Dataset, label: str) -> str:
     y = np.concatenate([data.y, *(y for _, y in data.evals.values())])
     if data.amount is not None:
         values = y.astype(np.float64) * data.amount.scale + data.amount.shift

@@ -3,9 +3,11 @@
 import errno
 import os
 import re
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from secrets import token_hex
 
 from amsfl.core import DiskError, UserError
 
@@ -63,12 +65,28 @@ def append(path: Path, content: bytes) -> None:
 
 
 def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:
-    """To a file beside it, to the disk, then renamed over it, and the rename to the disk, too."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
+    """To a new file beside it, to the disk, then renamed over it, and the rename to the disk, too.
+
+    A file that was there keeps its mode. A device or a pipe is written into, a link to a file is refused.
+    """
     with explain_errors("written", path):
         try:
-            file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), mode)
+            old = path.stat()
+        except FileNotFoundError:
+            old = None
+        if old is not None and not stat.S_ISREG(old.st_mode) and not stat.S_ISDIR(old.st_mode):
+            _write_into(path, content)
+            return
+        if path.is_symlink():
+            raise UserError(
+                f"{str(path)!r} is a link to {os.readlink(path)!r}; name that file, or remove the link."
+            )
+        beside = path.with_name(f".{path.name}.{os.getpid()}-{token_hex(4)}.new")
+        try:
+            file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
             try:
+                if old is not None and hasattr(os, "fchmod"):
+                    os.fchmod(file, stat.S_IMODE(old.st_mode))
                 write_all(file, content)
                 os.fsync(file)
             finally:
@@ -79,6 +97,14 @@ def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:
                 beside.unlink()
             raise
         sync_folder(path.parent)
+
+
+def _write_into(path: Path, content: bytes) -> None:
+    """A device or a pipe cannot be replaced, and must not be."""
+    with path.open("wb", buffering=0) as file:
+        view = memoryview(content)
+        while view:
+            view = view[file.write(view) or 0 :]
 
 
 def sync_folder(folder: Path) -> None:
@@ -109,7 +135,7 @@ def make_folder(folder: Path, private: bool = False) -> None:
 
 def clear(path: Path) -> None:
     """Remove what a killed `write_atomically` left beside this file."""
-    ours = re.compile(rf"\.{re.escape(path.name)}\.\d+\.new")
+    ours = re.compile(rf"\.{re.escape(path.name)}\.\d+-[0-9a-f]+\.new")
     for beside in path.parent.glob(".*.new"):
         if ours.fullmatch(beside.name):
             remove(beside)

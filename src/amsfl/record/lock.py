@@ -1,38 +1,23 @@
-"""One writer a folder: a lock that the system lets go of when its holder dies, however it dies.
+"""One writer a folder: a lock of the system's, which is free again when its holder dies, however it dies.
 
-The file beside the lock's name says who holds it. What it says is for people; a text that a dead process
-left behind is no obstacle.
+The lock's file says who holds it. That text is for people; what a dead process left behind is no obstacle.
 """
 
-import errno
 import os
 import socket
 import time
-import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from amsfl.core import UserError
 from amsfl.record import disk
 
 LOCK = ".amsfl-lock"
+PREFIX = "amsfl: "
 PATIENCE = 100  # looks at a lock that says nothing yet, a hundredth of a second apart
-NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)  # file systems that have none
-
-try:
-    import fcntl
-
-    def _seize(file: int) -> None:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-except ImportError:  # Windows: one byte far behind the text, so that the text can still be read
-    import msvcrt
-
-    def _seize(file: int) -> None:
-        os.lseek(file, 2**30, os.SEEK_SET)
-        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
-        os.lseek(file, 0, os.SEEK_SET)
 
 
 class Busy(UserError):
@@ -44,50 +29,26 @@ class Lock:
 
     def __init__(self, folder: Path, name: str = LOCK):
         self.path = folder / name
+        if disk.exists(self.path) and self.path.stat().st_size and not _text(self.path).startswith(PREFIX):
+            raise UserError(f"{str(self.path)!r} is not a lock of amsfl's; move it away.")
+        self.lock = FileLock(self.path, timeout=0, thread_local=False)
         with disk.explain_errors("locked", self.path):
-            self.file = self._take()
-            os.ftruncate(self.file, 0)
-            os.lseek(self.file, 0, os.SEEK_SET)
-            disk.write_all(self.file, f"amsfl: {me()}\n".encode())
-
-    def _take(self) -> int:
-        while True:
-            file = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
             try:
-                _seize(file)
-            except OSError as error:
-                if error.errno in NO_LOCKS:
-                    warnings.warn(
-                        f"The file system of {self.path.parent} has no locks: see to it yourself that "
-                        "nothing else writes there.",
-                        stacklevel=2,
-                    )
-                    return file
-                os.close(file)
-                if error.errno in (errno.EAGAIN, errno.EACCES, errno.EDEADLK):
-                    raise Busy(
-                        f"The folder {str(self.path.parent)!r} is being written by {holder_text(self.path)}; "
-                        "wait until that ends, or choose another folder."
-                    ) from None
-                raise
-            text = os.read(file, 200)
-            if text and not text.startswith(b"amsfl: "):
-                os.close(file)
-                raise UserError(f"{str(self.path)!r} is not a lock of amsfl's; move it away.")
-            # whoever held it before us may have removed the file between our opening and locking it
-            if disk.exists(self.path) and os.path.samestat(os.fstat(file), os.stat(self.path)):
-                return file
-            os.close(file)
+                self.lock.acquire()
+            except Timeout:
+                raise Busy(
+                    f"The folder {str(folder)!r} is being written by {holder_text(self.path)}; wait until "
+                    "that ends, or choose another folder."
+                ) from None
+            started = time.strftime("%Y-%m-%d %H:%M:%S")
+            text = f"{PREFIX}process {os.getpid()} on {socket.gethostname()} since {started}\n"
+            self.path.write_text(text, encoding="utf-8")
 
     def release(self) -> None:
-        if self.file >= 0:
-            file, self.file = self.file, -1
-            try:
+        if self.lock.is_locked:
+            with suppress(OSError):  # a folder that is gone or read-only: the lock goes with the file
                 self.path.unlink(missing_ok=True)  # while it is still ours
-            except OSError:
-                pass  # a folder that is gone or read-only: the lock goes with the file
-            finally:
-                os.close(file)
+            self.lock.release()
 
     def __enter__(self) -> "Lock":
         return self
@@ -96,22 +57,21 @@ class Lock:
         self.release()
 
 
-def me() -> str:
-    started = time.strftime("%Y-%m-%d %H:%M:%S")
-    return f"process {os.getpid()} on {socket.gethostname()} since {started}"
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
 
 
 def holder_text(path: Path) -> str:
     """Who holds it. Whoever has just taken it is about to write that, and is given a moment for it."""
     for _ in range(PATIENCE):
-        try:
-            text = path.read_text(encoding="utf-8", errors="replace").strip()
-        except OSError:
+        text = _text(path)
+        if text or not path.exists():
             break
-        if text:
-            return text.removeprefix("amsfl: ")[:200]
         time.sleep(0.01)
-    return "another process"
+    return text.removeprefix(PREFIX)[:200] or "another process"
 
 
 def holder(folder: Path, name: str = LOCK) -> str | None:
@@ -119,16 +79,14 @@ def holder(folder: Path, name: str = LOCK) -> str | None:
     path = folder / name
     if not path.exists():
         return None
+    probe = FileLock(path, timeout=0)
     try:
-        file = os.open(path, os.O_RDONLY)
+        probe.acquire()
+    except Timeout:
+        return holder_text(path)
     except OSError:
         return None
-    try:
-        _seize(file)
-    except OSError:
-        return holder_text(path)
-    finally:
-        os.close(file)
+    probe.release()
     return None
 
 

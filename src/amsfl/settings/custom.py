@@ -16,7 +16,8 @@ from amsfl.schedule import Policy
 from amsfl.settings.custom_data import check_dataset
 
 OF_NAMED_DATA = ("data", "data_dir", "label", "client_column", "binary", "task")
-OF_TABLES = ("label", "client_column", "drop", "columns", "impute", "task")
+COLUMN_SETTINGS = ("drop", "columns", "impute", "keep", "missing")
+OF_TABLES = ("label", "client_column", "task", *COLUMN_SETTINGS)
 
 
 class CustomParts(NamedTuple):
@@ -63,11 +64,9 @@ def table_of(
         or not (hasattr(given, "columns") or isinstance(given, dict))
     ):
         return rest, given  # type: ignore[return-value]  # check_dataset refuses all else
-    told = {key: rest.pop(key) for key in OF_TABLES if rest.get(key) is not None}
-    wish = column_options(
-        *(told.pop(key, default) for key, default in (("drop", ""), ("columns", ""), ("impute", "shared")))
-    )
-    return rest, load_table(given, wish=wish, **told)
+    settings_of_table = {key: rest.pop(key) for key in OF_TABLES if rest.get(key) is not None}
+    columns = {key: settings_of_table.pop(key) for key in COLUMN_SETTINGS if key in settings_of_table}
+    return rest, load_table(given, options=column_options(**columns), **settings_of_table)
 
 
 def brought(

@@ -65,7 +65,7 @@ class Training(Settings):
     )
     data: str = Field(
         "nslkdd",
-        description="nslkdd, nslkdd-synth, digits or a table: FILE.csv, .tsv, .parquet; see `amsfl data`",
+        description="nslkdd, nslkdd-synth, digits, a table (FILE.csv, .xlsx ...) or a folder, a table a site",
     )
     data_dir: str | None = Field(None, description="folder of the NSL-KDD files")
     label: str | None = Field(None, description="label column of a table")
@@ -73,11 +73,13 @@ class Training(Settings):
     drop: str = Field("", description="columns of a table to leave out, with commas between")
     columns: str = Field(
         "",
-        description="how columns are read, as in zip=words,code=hash; or number, date, frequency, drop",
+        description="how columns are read, as in zip=words,note=text; or number, date, hash, frequency, drop",
     )
-    impute: Literal["shared", "site", "refuse"] = Field(
-        "shared",
-        description="gaps of a table: filled by sums over all sites, by each site's own rows, or refused",
+    keep: str = Field("", description="columns that look like identifiers and are to be learned from")
+    missing: str = Field("", description="words and numbers of a table that mean a gap, as in -999,unclear")
+    impute: Literal["indicator", "shared", "site", "refuse"] = Field(
+        "indicator",
+        description="gaps of a table: a category of their own, filled by sums or by each site, or refused",
     )
     task: Literal["auto", "classification", "regression"] = Field(
         "auto",
@@ -191,6 +193,12 @@ class Training(Settings):
     @classmethod
     def _clock(cls, value: str) -> str:
         return check_clock(value)
+
+    @field_validator("drop", "keep", "columns", "missing", mode="before")
+    @classmethod
+    def _names(cls, value: Any) -> Any:
+        """Lists of names are taken as the text with commas that they mean."""
+        return ",".join(map(str, value)) if isinstance(value, list | tuple) else value
 
     @field_validator("extrapolation")
     @classmethod

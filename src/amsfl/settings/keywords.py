@@ -39,7 +39,7 @@ class TrainingKeywords(TypedDict, total=False):
     server_optimizer: str
     """the server's step over the method's: adam, yogi or momentum, as in adam:0.03"""
     data: str
-    """nslkdd, nslkdd-synth, digits or a table: FILE.csv, .tsv, .parquet; see `amsfl data`"""
+    """nslkdd, nslkdd-synth, digits, a table (FILE.csv, .xlsx ...) or a folder, a table a site"""
     data_dir: str | None
     """folder of the NSL-KDD files"""
     label: str | None
@@ -49,9 +49,13 @@ class TrainingKeywords(TypedDict, total=False):
     drop: str
     """columns of a table to leave out, with commas between"""
     columns: str
-    """how columns are read, as in zip=words,code=hash; or number, date, frequency, drop"""
-    impute: Literal["shared", "site", "refuse"]
-    """gaps of a table: filled by sums over all sites, by each site's own rows, or refused"""
+    """how columns are read, as in zip=words,note=text; or number, date, hash, frequency, drop"""
+    keep: str
+    """columns that look like identifiers and are to be learned from"""
+    missing: str
+    """words and numbers of a table that mean a gap, as in -999,unclear"""
+    impute: Literal["indicator", "shared", "site", "refuse"]
+    """gaps of a table: a category of their own, filled by sums or by each site, or refused"""
     task: Literal["auto", "classification", "regression"]
     """what a table's label is; auto: a number if it has fractions or over 20 values"""
     binary: bool

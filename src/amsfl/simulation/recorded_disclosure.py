@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from amsfl.data.read_table import is_table
 from amsfl.planning.planner import policy_of
 from amsfl.privacy import MECHANISMS
 from amsfl.privacy.disclosure import Leaf, leaves, on_flower
@@ -11,8 +12,6 @@ from amsfl.settings.definitions import ServeConfig, Training
 from amsfl.settings.parse import make_config, serve_config
 from amsfl.settings.privacy import mechanism_of
 from amsfl.simulation.setup import method_of, takes_readings
-
-FILES = (".csv", ".tsv", ".parquet")
 
 
 def leaves_of(folder: Path) -> list[Leaf]:
@@ -26,7 +25,7 @@ def leaves_of(folder: Path) -> list[Leaf]:
     rows = mechanism is not None and mechanism.client is not None
     method = method_of(config, CustomParts(), mechanism)
     reads = takes_readings(config, method, policy_of(config, method))
-    table = config.data.endswith(FILES) and config.impute == "shared"
+    table = is_table(config.data) and config.impute in ("indicator", "shared")
     more = on_flower(reads, rows, config.evaluate_clients) if isinstance(config, ServeConfig) else []
     clients = mechanism is not None and mechanism.server is not None
     return leaves(method, reads, rows, table, clients) + more

@@ -70,6 +70,8 @@ def load_data(config: Training) -> Dataset:
         drop=config.drop,
         columns=config.columns,
         impute=config.impute,
+        keep=config.keep,
+        missing=config.missing,
         task=config.task,
     )
 

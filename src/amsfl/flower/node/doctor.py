@@ -165,7 +165,7 @@ def registered(site: NodeSettings) -> CheckResult:
     except httpx.HTTPStatusError as error:
         why = " ".join(error.response.text.split())[:200]
         advice = (
-            f"register it at the server: flwr supernode register {site.key.stem}.pub; where it is registered, "
+            f"register it at the server: flwr supernode register {site.key.stem}.pub; if it is registered, "
             "its SuperNode runs already, or ended less than a minute ago"
         )
         return CheckResult("registration", False, f"the SuperLink does not take {site.key} ({why}); {advice}")
