@@ -11,7 +11,7 @@ from amsfl import attack, combine, data, drift
 from amsfl.attack.backdoor import marked
 from amsfl.core import Reading, UserError
 from amsfl.simulation import make_config
-from amsfl.simulation.attackers import cast
+from amsfl.simulation.attackers import draw_attackers
 
 ROWS = np.array([[1.0, 2.0], [3.0, 0.0], [5.0, 5.0], [9.0, 9.0]])
 FOES, WORDS, EQUAL = np.array([0, 0, 0, 1]), np.arange(4, dtype=np.uint32), np.full(4, 0.25)
@@ -51,7 +51,7 @@ def test_attacks_that_hide_go_as_far_as_honest_clients_lie_apart(spec):
 
 def test_who_forges_when():
     """A sleeper from its round on, those who take turns every other round."""
-    foes = cast([make_config({"attack": "sleeper:1/3,turns:2"})], 6)
+    foes = draw_attackers([make_config({"attack": "sleeper:1/3,turns:2"})], 6)
     everybody = np.arange(6)[None]
     (sleeper,) = np.flatnonzero(foes.who[0] == 1)
     found = np.stack([foes.forging(number, np.array([[0]]), everybody)[0] for number in range(6)])
@@ -105,11 +105,11 @@ def test_attackers_are_drawn_by_seed():
         for seed in (0, 1)
         for text in ("signflip:2,alie:1", "alie:3")
     ]
-    foes = cast(configs, 10)
+    foes = draw_attackers(configs, 10)
     assert [each.name for each in foes.attacks] == ["signflip:2/1", "alie:1/1.5", "alie:3/1.5"]
     assert (np.sort(foes.who)[:, -4:] == [[0, 1, 1, 2], [0, 3, 3, 3]] * 2).all()
     assert ((foes.who[0] > 0) == (foes.who[1] > 0)).all() and (foes.who[0] != foes.who[2]).any()
-    np.testing.assert_array_equal(cast(configs, 10).who, foes.who)
+    np.testing.assert_array_equal(draw_attackers(configs, 10).who, foes.who)
 
 
 @pytest.mark.parametrize("rule", ["", "cap:0.3,nnm:1,trimmed:1"])

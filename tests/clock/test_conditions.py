@@ -10,7 +10,7 @@ from federation_small import SMALL, own_data
 import amsfl
 from amsfl import clock
 from amsfl.clock.availability import chain, day, presence
-from amsfl.clock.conditions import Weather, _luck
+from amsfl.clock.conditions import ClientConditions, _luck
 from amsfl.core import UserError
 
 DATA = own_data(120)
@@ -36,7 +36,7 @@ def test_work_stands_still_while_a_client_is_away(tmp_path: Path):
     """3 s of work begun at 3 in the trace above: one second until 4, two from 6 on: done at 8."""
     path = tmp_path / "trace.csv"
     path.write_text("client,from,to\n0,1,4\n0,6,8\n1,0,10\n")
-    weather = Weather(window=presence(str(path), 2, 0))
+    weather = ClientConditions(window=presence(str(path), 2, 0))
     arrives, lost = weather.trips(
         0,
         np.array([0, 1]),
@@ -161,7 +161,7 @@ def test_a_table_and_a_setting_that_say_the_same(tmp_path: Path):
 
 def test_who_is_there_for_too_short_a_time_is_a_sentence_and_no_endless_wait():
     """A nanosecond every second: 0.3 s of work would take 3e8 spells."""
-    blink = clock.Weather(window=lambda client, t: (math.ceil(t), math.ceil(t) + 1e-9))
+    blink = clock.ClientConditions(window=lambda client, t: (math.ceil(t), math.ceil(t) + 1e-9))
     with pytest.raises(
         UserError, match=r"Client 3 has 0\.3 seconds of work and did 0\.0001 of them in 100,000"
     ):

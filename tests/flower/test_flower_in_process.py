@@ -20,7 +20,7 @@ from amsfl.engines.loop_engine import LoopEngine
 from amsfl.flower import NumpyTrainer, Shard, jax_client, messages, numpy_client, serve
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.server.server import FlowerServer
-from amsfl.planning.planner import Decision, Memory, Planner, planner, policy_of
+from amsfl.planning.planner import Decision, Planner, PlannerMemory, planner, policy_of
 from amsfl.record import read_run
 from amsfl.simulation import serve_config
 
@@ -39,7 +39,7 @@ def shard(context: Any) -> Shard:
 
 
 CLIENT = jax_client(shard)
-NOTHING = Memory(drift.Rate(), drift.start(0))
+NOTHING = PlannerMemory(drift.Rate(), drift.start(0))
 
 
 def fixed_table(lr: float | None = 0.1, table: Any = STEPS) -> Any:

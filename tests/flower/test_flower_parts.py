@@ -264,9 +264,9 @@ def test_torch_and_numpy_clients_agree_for_every_method(name: str) -> None:
         return NumpyTrainer(10, np.zeros(15, np.float32), gradient)
 
     from amsfl import drift
-    from amsfl.planning.planner import Decision, Memory, Planner
+    from amsfl.planning.planner import Decision, Planner, PlannerMemory
 
-    nothing = Memory(drift.Rate(), drift.start(0))
+    nothing = PlannerMemory(drift.Rate(), drift.start(0))
 
     steps = np.array([[3, 1, 2], [1, 4, 2]])
 

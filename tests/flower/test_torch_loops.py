@@ -23,7 +23,7 @@ from amsfl.flower import serve, torch_client, torch_loop_client
 from amsfl.flower.client import optimizer_state
 from amsfl.flower.client.step_equivalents import PlainStepCounter
 from amsfl.flower.in_process import InProcessGrid
-from amsfl.planning.planner import Decision, Memory, Planner
+from amsfl.planning.planner import Decision, Planner, PlannerMemory
 from amsfl.record import read_run
 from amsfl.report.measure.read import read
 from amsfl.report.write.folder import compose
@@ -53,7 +53,7 @@ def fixed(table: Any = STEPS) -> Any:
     def decide(memory: Any, number: int, cohort: Any, costs: Any) -> Decision:
         return Decision(np.asarray(table)[number % len(table)][cohort], LR, 1.0, {})
 
-    nothing = Memory(drift.Rate(), drift.start(0))
+    nothing = PlannerMemory(drift.Rate(), drift.start(0))
     return lambda weights: Planner(lambda: nothing, decide, lambda memory, *_: memory)
 
 

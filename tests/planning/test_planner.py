@@ -7,7 +7,7 @@ import pytest
 
 from amsfl import clock, drift, methods, schedule
 from amsfl.core import Reading, UserError
-from amsfl.planning.planner import T_MAX, Memory, planner, policy_of
+from amsfl.planning.planner import T_MAX, PlannerMemory, planner, policy_of
 from amsfl.simulation import make_config
 
 WEIGHTS = np.array([0.4, 0.1, 0.2, 0.2, 0.1])
@@ -71,7 +71,7 @@ def test_every_policy_plans_and_its_memory_survives_json(policy, kind):
     """The decision after a round trip through JSON is the same, to the bit; steps are whole, 1 at least."""
     cohort = np.array([0, 2, 3])
     made, memory, decision = after(3, cohort, policy=policy, clock=kind, seconds=50.0)
-    back = Memory.load(json.loads(json.dumps(memory.dump(), allow_nan=False)))
+    back = PlannerMemory.load(json.loads(json.dumps(memory.dump(), allow_nan=False)))
     again = made.decide(back, 3, cohort, COSTS)
     np.testing.assert_array_equal(again.steps, decision.steps)
     assert (again.lr, again.predicted_seconds) == (decision.lr, decision.predicted_seconds)

@@ -16,6 +16,7 @@ from amsfl.clock import RoundEnd
 from amsfl.core import Combine, Remark, Transmit, UserError
 from amsfl.methods import Method, make
 from amsfl.planning.planner import policy_of
+from amsfl.privacy import Mechanism
 from amsfl.record.fingerprint import CHANGEABLE
 from amsfl.schedule import Policy
 from amsfl.settings.definitions import ROUNDS_TO_TARGET, RunConfig, ServeConfig, Serving, Simulation, Training
@@ -45,6 +46,7 @@ def test_what_is_made_from_the_definitions_is_up_to_date(path, made):
 @pytest.mark.parametrize(("typed", "kind"), [(RunKeywords, RunConfig), (ServeKeywords, ServeConfig)])
 def test_keywords_are_the_fields_with_their_types(typed, kind):
     objects = {
+        "privacy": Mechanism,
         "method": Method,
         "policy": Policy,
         "robust": Combine,

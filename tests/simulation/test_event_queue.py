@@ -16,9 +16,11 @@ from amsfl.core import UserError
 from amsfl.engines import Jobs, JobStarts, make
 from amsfl.engines.jax_engine import JaxEngine
 from amsfl.settings.custom import CustomParts
-from amsfl.simulation import collect, make_config
-from amsfl.simulation.event_queue import JOB, Flight, Move, next_move
+from amsfl.simulation import make_config, stale_work
+from amsfl.simulation.event_queue import JOB, EventQueue, ServerMove, next_move
+from amsfl.simulation.plan_round import TrialPlan
 from amsfl.simulation.setup import precision, prepare
+from amsfl.simulation.trial import TrialState
 
 DATA = own_data(120)
 COMMON = SMALL | {"clock": "makespan", "steps": 3, "clients": 5}
@@ -46,29 +48,29 @@ def test_the_same_on_lanes():
     np.testing.assert_array_equal(one.params, other.params)
 
 
-def lap(flight, version, end, seconds, now):
+def lap(queue, version, end, seconds, now):
     """One move among clients that take so many seconds each, all of them busy."""
 
     def invite(at):
-        idle = [who for who in range(len(seconds)) if who not in flight.jobs["client"]]
+        idle = [who for who in range(len(seconds)) if who not in queue.jobs["client"]]
         jobs = np.zeros(len(idle), JOB)
         jobs["client"], jobs["version"], jobs["started"] = idle, version, at
         jobs["arrives"] = at + np.array(seconds, float)[idle]
         return jobs
 
-    return next_move(flight, now, version, end, invite)
+    return next_move(queue, now, version, end, invite)
 
 
 def course(text, seconds, moves, late="stale"):
     """(when, who, how old) of every move."""
-    flight, now, found = Flight(), 0.0, []
+    queue, now, found = EventQueue(), 0.0, []
     end = round_end(text)._replace(late=late)
     for version in range(moves):
-        move = lap(flight, version, end, seconds, now)
+        move = lap(queue, version, end, seconds, now)
         now = move.seconds
         ages = (version - move.jobs["version"]).tolist()
         found.append((now, move.jobs["client"].tolist(), ages))
-    return found, flight
+    return found, queue
 
 
 def test_the_queue_by_hand():
@@ -91,16 +93,16 @@ def test_the_queue_by_hand():
 
 
 def test_steps_of_all_clients_are_a_sequence():
-    taken = Flight(begun={1: 4, 3: 2}).taken(5)
+    taken = EventQueue(begun={1: 4, 3: 2}).step_counts(5)
     assert list(taken) == [0, 4, 0, 2, 0] == np.asarray(taken).tolist() and list(taken[1:4]) == [4, 0, 2]
     assert len(taken) == 5 and taken[-2] == 2
 
 
 def test_a_buffer_takes_as_many_as_it_holds():
     """Five equal clients and a buffer of two: two moves at once, and the fifth waits for the next to come."""
-    found, flight = course("buffer:2", [1.0] * 5, 3)
+    found, queue = course("buffer:2", [1.0] * 5, 3)
     assert [(when, who) for when, who, _ in found] == [(1.0, [0, 1]), (1.0, [2, 3]), (2.0, [0, 4])]
-    assert found[2][2] == [0, 2] and flight.landed["client"].tolist() == [1, 2, 3, 4]
+    assert found[2][2] == [0, 2] and queue.arrived["client"].tolist() == [1, 2, 3, 4]
 
 
 def test_a_deadline_that_nobody_meets_ends_with_the_first_who_comes():
@@ -241,17 +243,19 @@ def test_methods_say_what_they_do_with_stale_work():
 
 
 def settled(method, deltas, ages, starts, anchor, weights):
-    """The anchor after one move, by landing.settle's own path."""
+    """The anchor after one move, by stale_work.settle's own path."""
     parts = prepare(make_config(COMMON | {"method": method}), [0], CustomParts(dataset=DATA))
     state = parts.engine.start()._replace(anchor=anchor[None])
     parts = parts._replace(weights=np.array([weights]))
     jobs = np.zeros(len(deltas), JOB)
     jobs["client"], jobs["place"], jobs["steps"] = *[np.arange(len(deltas))] * 2, 3
     jobs["version"] = 10 - np.array(ages)
-    flight = Flight(table=collect._empty(parts, parts.places))
-    flight.table["anchor"][: len(deltas)], flight.table["delta"][: len(deltas)] = starts, deltas
-    state = collect.on_host(state)
-    collect.settle(parts, state, 0, flight, Move(jobs, 0.0, jobs[:0]), 10)
+    queue = EventQueue(table=stale_work._empty(parts, parts.places))
+    queue.table["anchor"][: len(deltas)], queue.table["delta"][: len(deltas)] = starts, deltas
+    state = stale_work.on_host(state)
+    after = TrialState(0, 0, None, round=11, queue=queue)
+    plan = TrialPlan(ServerMove(jobs, 0.0, jobs[:0]), None, {}, {}, after)
+    stale_work.settle(parts, state, 0, plan)
     return state.anchor[0]
 
 

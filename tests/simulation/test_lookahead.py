@@ -11,7 +11,8 @@ from amsfl.data import partition
 from amsfl.engines import Orders, devices, models, task
 from amsfl.engines.jax_engine import JaxEngine
 from amsfl.engines.loop_engine import LoopEngine
-from amsfl.simulation import CustomParts, lookahead, run_batch
+from amsfl.simulation import CustomParts, run_batch
+from amsfl.simulation import rounds as round_loop
 
 
 def told(result):
@@ -33,7 +34,7 @@ def far_sighted(monkeypatch):
     def see():
         monkeypatch.setattr(LoopEngine, "ahead", 5)
         monkeypatch.setattr(LoopEngine, "span", counted)
-        monkeypatch.setattr(lookahead, "next_time", lambda parts, running, seconds: 5)
+        monkeypatch.setattr(round_loop, "rounds_at_once", lambda setup, running, seconds: 5)
         return spans
 
     return see

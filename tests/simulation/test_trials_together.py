@@ -8,7 +8,7 @@ import pytest
 
 from amsfl import clock, drift, methods, schedule
 from amsfl.core import Reading
-from amsfl.planning.context import Asked, Heeded, desk, start
+from amsfl.planning.context import PlanRequest, RoundReadings, planner_context, start
 from amsfl.planning.decisions import decide
 from amsfl.planning.learning import learn
 from amsfl.planning.planner import policy_of
@@ -74,7 +74,7 @@ def test_trials_decide_and_learn_together_as_they_do_alone(method):
     config = make_config({"method": method, "batch": 8})
     by = methods.make(method)
     desks = [
-        desk(
+        planner_context(
             config, by, policy_of(config, by), rng.dirichlet(np.ones(clients)), rng.integers(20, 900, clients)
         )
         for weights in rng.dirichlet(np.ones(clients), 6)
@@ -84,11 +84,11 @@ def test_trials_decide_and_learn_together_as_they_do_alone(method):
     for number in range(5):
         sizes = [clients, clients, clients, 9, 9, 3]
         cohorts = [np.sort(rng.choice(clients, size, replace=False)) for size in sizes]
-        asked = [Asked(*each) for each in zip(memories, [number] * 6, cohorts, costs, strict=True)]
+        asked = [PlanRequest(*each) for each in zip(memories, [number] * 6, cohorts, costs, strict=True)]
         decisions = decide(desks, asked)
         assert bits(decisions) == bits([decide([a], [b])[0] for a, b in zip(desks, asked, strict=True)])
         readings = [told(rng, len(who), number) for who in cohorts]
-        heeded = [Heeded(*each) for each in zip(memories, cohorts, decisions, readings, strict=True)]
+        heeded = [RoundReadings(*each) for each in zip(memories, cohorts, decisions, readings, strict=True)]
         fresh = learn(desks, heeded)
         assert bits(fresh) == bits([learn([a], [b])[0] for a, b in zip(desks, heeded, strict=True)])
         memories = fresh

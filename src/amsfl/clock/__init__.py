@@ -1,7 +1,7 @@
 """Virtual time: how fast clients are, and what a round costs."""
 
 from amsfl.clock.arrival_groups import ArrivalGroup
-from amsfl.clock.conditions import Weather, weather
+from amsfl.clock.conditions import ClientConditions, client_conditions
 from amsfl.clock.profile import BUILT_IN, Profile, profile, read_profile
 from amsfl.clock.round_end import ROUND_ENDS, RoundEnd, Waiting, results_taken, round_end
 from amsfl.clock.round_time import CLOCKS, Costs, Work, check_clock, client_seconds, costs, round_seconds
@@ -16,14 +16,15 @@ __all__ = [
     "ROUND_ENDS",
     "Account",
     "ArrivalGroup",
+    "ClientConditions",
     "Costs",
     "Profile",
     "RoundEnd",
     "Sites",
     "Waiting",
-    "Weather",
     "Work",
     "check_clock",
+    "client_conditions",
     "client_seconds",
     "costs",
     "profile",
@@ -34,5 +35,4 @@ __all__ = [
     "round_seconds",
     "spent",
     "staleness",
-    "weather",
 ]

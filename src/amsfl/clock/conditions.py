@@ -19,7 +19,7 @@ ROUND = 0xB0  # the stream of a round's luck
 
 
 @dataclass(frozen=True)
-class Weather:
+class ClientConditions:
     """One entry per client; None where nothing of the kind happens."""
 
     jitter: Floats | None = None  # sigma of lognormal factors, on the steps' seconds and on the link's
@@ -94,9 +94,9 @@ class Weather:
         )
 
 
-def weather(
+def client_conditions(
     profile: Profile, seed: int, availability: str, jitter: float, failure: float, names: Sequence[str] = ()
-) -> Weather:
+) -> ClientConditions:
     """What the settings say for all clients, or the profile's table for each.
 
     Args:
@@ -131,7 +131,7 @@ def weather(
         window: Window | None = chain(on, off, seed)
     else:
         window = presence(availability, profile.clients, seed, names)
-    return Weather(column("jitter", jitter), column("failure", failure), window)
+    return ClientConditions(column("jitter", jitter), column("failure", failure), window)
 
 
 def _luck(seed: int, clients: Array, numbers: Array) -> tuple[Floats, Floats, Floats, Floats]:

@@ -11,7 +11,7 @@ from amsfl.clock import Costs
 from amsfl.core import Reading
 from amsfl.drift import plausibility
 from amsfl.methods import Method
-from amsfl.planning.signals import Heard
+from amsfl.planning.signals import ReportedMeans
 from amsfl.schedule import Policy
 from amsfl.settings.definitions import T_MAX, Training
 
@@ -21,12 +21,12 @@ PASSES = 3  # over a client's own rows, in one round: more of them teach it its 
 FEWEST = 2  # steps that the smallest client may take
 
 
-class Memory(NamedTuple):
+class PlannerMemory(NamedTuple):
     """All that a planner remembers."""
 
     rate: drift.Rate
     estimates: drift.Estimates
-    heard: Heard = Heard()
+    heard: ReportedMeans = ReportedMeans()
 
     def dump(self) -> dict[str, dict[str, Any]]:
         """As JSON holds it: None where a client was never read."""
@@ -35,9 +35,9 @@ class Memory(NamedTuple):
         return parts
 
     @classmethod
-    def load(cls, parts: dict[str, dict[str, Any]]) -> "Memory":
+    def load(cls, parts: dict[str, dict[str, Any]]) -> "PlannerMemory":
         columns = {key: np.array(column, float) for key, column in parts["estimates"].items()}
-        return cls(drift.Rate(**parts["rate"]), drift.Estimates(**columns), Heard(**parts["heard"]))
+        return cls(drift.Rate(**parts["rate"]), drift.Estimates(**columns), ReportedMeans(**parts["heard"]))
 
 
 class Decision(NamedTuple):
@@ -47,7 +47,7 @@ class Decision(NamedTuple):
     explain: dict[str, Any]
 
 
-class Desk(NamedTuple):
+class PlannerContext(NamedTuple):
     """What a planner plans by: the settings, all clients' shares of the data, and what never changes."""
 
     config: Training
@@ -62,26 +62,26 @@ class Desk(NamedTuple):
     last: dict[Any, Any]  # the latest cohort's, and only that: cohorts of thousands would pile up
 
 
-class Asked(NamedTuple):
+class PlanRequest(NamedTuple):
     """What a decision is made from; `allowed`: the most steps of each by privacy, None: no such limit."""
 
-    memory: Memory
+    memory: PlannerMemory
     number: int
     cohort: Ints
     costs: Costs
     allowed: Ints | None = None
 
 
-class Heeded(NamedTuple):
+class RoundReadings(NamedTuple):
     """What is learnt from."""
 
-    memory: Memory
+    memory: PlannerMemory
     cohort: Ints
     decision: Decision
     reading: Reading
 
 
-def desk(
+def planner_context(
     config: Training,
     method: Method,
     policy: Policy,
@@ -90,18 +90,18 @@ def desk(
     stale: Callable[[float], float] | None = None,
     spend: Mapping[str, float] | None = None,
     share: int | None = None,
-) -> Desk:
+) -> PlannerContext:
     """Of a policy; `weights` are all clients' shares of the data, `rows` how many they have."""
     own = np.floor(PASSES * np.broadcast_to(np.asarray(rows, float), len(weights)) / config.batch)
     limits, doubt = np.clip(own, FEWEST, T_MAX), plausibility.believing(method.combine)
-    return Desk(
+    return PlannerContext(
         config, method, policy, weights, limits, doubt, stale, {} if spend is None else spend, share, {}
     )
 
 
-def start(desk: Desk) -> Memory:
+def start(desk: PlannerContext) -> PlannerMemory:
     rate = drift.Rate() if desk.method.facts.own_rate else drift.Rate(desk.config.lr)
-    return Memory(rate, drift.start(len(desk.weights) if desk.policy.readings else 0))
+    return PlannerMemory(rate, drift.start(len(desk.weights) if desk.policy.readings else 0))
 
 
 def _plain(column: Any) -> list[float | None]:

@@ -12,11 +12,11 @@ import numpy as np
 from amsfl import drift, schedule
 from amsfl.clock import Costs, round_seconds
 from amsfl.core import Plan
-from amsfl.planning.context import Asked, Decision, Desk, Ints
+from amsfl.planning.context import Decision, Ints, PlannerContext, PlanRequest
 from amsfl.settings.definitions import STEPS_AT_MOST, T_MAX
 
 
-def decide(desks: Sequence[Desk], asked: Sequence[Asked]) -> list[Decision]:
+def decide(desks: Sequence[PlannerContext], asked: Sequence[PlanRequest]) -> list[Decision]:
     """Everybody's decision, each as it would be alone; a policy that can plans all of them together."""
     found: dict[int, Decision] = {}
     groups: dict[Any, list[int]] = {}
@@ -42,14 +42,14 @@ def decide(desks: Sequence[Desk], asked: Sequence[Asked]) -> list[Decision]:
     return [found[place] for place in range(len(asked))]
 
 
-class Posed(NamedTuple):
+class PosedProblem(NamedTuple):
     problem: schedule.Problem
     budget: float | None
     top: Ints  # steps at most, and with what privacy allows
     ceiling: Ints
 
 
-def _key(desk: Desk, asked: Asked) -> Any:
+def _key(desk: PlannerContext, asked: PlanRequest) -> Any:
     """What a plan depends on besides readings."""
     costs, allowed = asked.costs, asked.allowed
     allows = b"" if allowed is None else np.minimum(allowed, _most(desk)).tobytes()
@@ -63,13 +63,13 @@ def _key(desk: Desk, asked: Asked) -> Any:
     )
 
 
-def _most(desk: Desk) -> int:
+def _most(desk: PlannerContext) -> int:
     """Steps of anybody: who asks for more gets them."""
     asked = max(desk.config.steps, *desk.config.policy_options.values(), 0)
     return min(max(schedule.T_MAX, int(asked)), STEPS_AT_MOST)
 
 
-def _posed(desk: Desk, asked: Asked) -> Posed:
+def _posed(desk: PlannerContext, asked: PlanRequest) -> PosedProblem:
     """The problem; of what readings have no part in, the latest is kept."""
     if not desk.policy.readings:
         return _fresh(desk, asked)
@@ -77,12 +77,12 @@ def _posed(desk: Desk, asked: Asked) -> Posed:
     if key not in desk.last:
         desk.last.clear()
         desk.last[key] = _fresh(desk, asked)
-    known: Posed = desk.last[key]
+    known: PosedProblem = desk.last[key]
     worth = desk.doubt.worth(*drift.coefficients(asked.memory.estimates, asked.cohort, asked.memory.rate.lr))
     return known._replace(problem=schedule.with_worth(known.problem, *worth))
 
 
-def _fresh(desk: Desk, asked: Asked) -> Posed:
+def _fresh(desk: PlannerContext, asked: PlanRequest) -> PosedProblem:
     config, policy, (_, _, cohort, costs, allowed) = desk.config, desk.policy, asked
     budget = config.budget
     if budget is None and policy.spends:
@@ -103,10 +103,10 @@ def _fresh(desk: Desk, asked: Asked) -> Posed:
         resources=resources(costs, cohort, desk.spend, desk.share),
         clients=[str(who) for who in cohort],
     )
-    return Posed(problem, budget, top, ceiling)
+    return PosedProblem(problem, budget, top, ceiling)
 
 
-def _signals(desk: Desk, asked: Asked) -> schedule.Signals:
+def _signals(desk: PlannerContext, asked: PlanRequest) -> schedule.Signals:
     config, memory, number = desk.config, asked.memory, asked.number
     lr = config.lr if memory.rate.lr is None else memory.rate.lr
     signals = memory.heard.signals(number, config.steps, lr, config.seconds)
@@ -116,7 +116,7 @@ def _signals(desk: Desk, asked: Asked) -> schedule.Signals:
     return signals._replace(interval=interval, stale=desk.stale)
 
 
-def _decision(desk: Desk, asked: Asked, posed: Posed, found: Plan) -> Decision:
+def _decision(desk: PlannerContext, asked: PlanRequest, posed: PosedProblem, found: Plan) -> Decision:
     config, reads, (problem, budget, top, ceiling) = desk.config, desk.policy.readings, posed
     if asked.allowed is not None:  # not every rule knows a t_max, and this one is a promise
         steps = np.minimum(found.steps, ceiling)

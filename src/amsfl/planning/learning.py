@@ -7,11 +7,11 @@ import numpy as np
 
 from amsfl import drift
 from amsfl.core import Reading
-from amsfl.planning.context import Desk, Heeded, Memory
+from amsfl.planning.context import PlannerContext, PlannerMemory, RoundReadings
 from amsfl.planning.signals import heard
 
 
-def learn(desks: Sequence[Desk], told: Sequence[Heeded]) -> list[Memory]:
+def learn(desks: Sequence[PlannerContext], told: Sequence[RoundReadings]) -> list[PlannerMemory]:
     """Everybody's memory after a round, each as it would be alone; cohorts of one size go together."""
     found = [each.memory for each in told]
     groups: dict[Any, list[int]] = {}
@@ -25,7 +25,7 @@ def learn(desks: Sequence[Desk], told: Sequence[Heeded]) -> list[Memory]:
     return found
 
 
-def _alike(desks: list[Desk], told: list[Heeded]) -> list[Memory]:
+def _alike(desks: list[PlannerContext], told: list[RoundReadings]) -> list[PlannerMemory]:
     """Of federations that plan alike and had as many clients."""
     pairs = list(zip(desks, told, strict=True))
     weights = np.stack([desk.doubt.rows(desk.weights[each.cohort]) for desk, each in pairs])
@@ -54,7 +54,7 @@ def _alike(desks: list[Desk], told: list[Heeded]) -> list[Memory]:
     before = [each.memory.heard for each in told]
     took = [each.decision.predicted_seconds for each in told]
     words = heard(before, weights, steps, lr, took, reading)
-    return [Memory(*parts) for parts in zip(rates, estimates, words, strict=True)]
+    return [PlannerMemory(*parts) for parts in zip(rates, estimates, words, strict=True)]
 
 
 def _number(lr: Any) -> Any:

@@ -11,21 +11,29 @@ from typing import Any, NamedTuple
 from amsfl import schedule
 from amsfl.core import Reading
 from amsfl.methods import Method
-from amsfl.planning.context import Asked, Decision, Heeded, Ints, Memory, desk, start
+from amsfl.planning.context import (
+    Decision,
+    Ints,
+    PlannerMemory,
+    PlanRequest,
+    RoundReadings,
+    planner_context,
+    start,
+)
 from amsfl.planning.decisions import decide
 from amsfl.planning.learning import learn
 from amsfl.schedule import Policy
 from amsfl.settings.definitions import T_MAX, Training
 
-__all__ = ["T_MAX", "Decision", "Memory", "Planner", "planner", "policy_of"]
+__all__ = ["T_MAX", "Decision", "Planner", "PlannerMemory", "planner", "policy_of"]
 
 
 class Planner(NamedTuple):
     """start() -> memory; decide(*Asked) -> Decision; learn(*Heeded) -> memory."""
 
-    start: Callable[[], Memory]
+    start: Callable[[], PlannerMemory]
     decide: Callable[..., Decision]
-    learn: Callable[[Memory, Ints, Decision, Reading], Memory]
+    learn: Callable[[PlannerMemory, Ints, Decision, Reading], PlannerMemory]
 
 
 def policy_of(config: Training, method: Method, given: Policy | None = None) -> Policy:
@@ -40,12 +48,12 @@ def planner(
     config: Training, method: Method, policy: Policy, weights: Any, *more: Any, **others: Any
 ) -> Planner:
     """The planner of a policy; `weights` are all clients' shares of the data, the rest is `desk`'s."""
-    own = desk(config, method, policy, weights, *more, **others)
+    own = planner_context(config, method, policy, weights, *more, **others)
 
     def one(*asked: Any) -> Decision:
-        return decide([own], [Asked(*asked)])[0]
+        return decide([own], [PlanRequest(*asked)])[0]
 
-    def after(*told: Any) -> Memory:
-        return learn([own], [Heeded(*told)])[0]
+    def after(*told: Any) -> PlannerMemory:
+        return learn([own], [RoundReadings(*told)])[0]
 
     return Planner(lambda: start(own), one, after)

@@ -10,7 +10,7 @@ from amsfl.core import Reading
 from amsfl.schedule import Signals
 
 
-class Heard(NamedTuple):
+class ReportedMeans(NamedTuple):
     """The last values; None where nothing was heard yet."""
 
     spent: float = 0.0  # seconds, as planned
@@ -39,8 +39,13 @@ class Heard(NamedTuple):
 
 
 def heard(
-    before: Sequence[Heard], weights: Any, steps: Any, lr: Any, seconds: Sequence[float], reading: Reading
-) -> list[Heard]:
+    before: Sequence[ReportedMeans],
+    weights: Any,
+    steps: Any,
+    lr: Any,
+    seconds: Sequence[float],
+    reading: Reading,
+) -> list[ReportedMeans]:
     """One round's readings folded in, of many federations at once, arrays [federations, clients].
 
     What is not finite, or was not taken, leaves the old value; lr is NaN where nobody knew one.
@@ -71,7 +76,7 @@ def heard(
     ]
 
 
-def _folded(old: Heard, seconds: float, most: int, fresh: dict[str, float | None]) -> Heard:
+def _folded(old: ReportedMeans, seconds: float, most: int, fresh: dict[str, float | None]) -> ReportedMeans:
     known = {name: value for name, value in fresh.items() if value is not None}
     new = old._replace(spent=old.spent + seconds, previous=most, **known)
     return new if old.loss0 is not None else new._replace(loss0=new.loss)

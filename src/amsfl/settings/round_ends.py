@@ -10,7 +10,7 @@ from amsfl.core import UserError
 from amsfl.settings.definitions import RunConfig, ServeConfig, Training
 
 
-def in_flight(config: Training, method: methods.Method, end: RoundEnd) -> methods.Method:
+def for_older_work(config: Training, method: methods.Method, end: RoundEnd) -> methods.Method:
     """The method with the server that it has where work on older models comes in."""
     return method.adapted(methods.Variant(stale=True)) if takes_older_work(end) else method
 
@@ -20,9 +20,11 @@ def takes_older_work(end: RoundEnd) -> bool:
     return end.overlap or (not end.waits_for_all and end.late == "stale")
 
 
-def weather_of(config: RunConfig, profile: clock.Profile, names: Sequence[str]) -> clock.Weather:
+def conditions_of(config: RunConfig, profile: clock.Profile, names: Sequence[str]) -> clock.ClientConditions:
     """What happens to clients on their way, if the clock can tell."""
-    found = clock.weather(profile, config.seed, config.availability, config.jitter, config.failure, names)
+    found = clock.client_conditions(
+        profile, config.seed, config.availability, config.jitter, config.failure, names
+    )
     if found.window is not None and config.clock != "makespan":
         raise UserError(
             "Clients that come and go work side by side, not one after another; add --clock makespan."

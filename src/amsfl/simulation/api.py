@@ -25,8 +25,8 @@ from amsfl.simulation.observers import Watch, audience
 from amsfl.simulation.result import Result, from_kept, model_files, model_of
 from amsfl.simulation.rounds import begin, rehearse
 from amsfl.simulation.run_trial import drive, trial_of
-from amsfl.simulation.server_move import Trial
 from amsfl.simulation.setup import precision, prepare
+from amsfl.simulation.trial import TrialState
 from amsfl.track import TrackerSpec
 from amsfl.track import make as track_by
 
@@ -136,7 +136,7 @@ def resume(
             config,
             parts.score,
             done,
-            ledger.exhausted(ledger.units(trial.begun, trial.round)),
+            ledger.exhausted(ledger.units(trial.steps_begun, trial.round)),
         )
         ended = writer.ended()
         now = (trial.status, trial.round, config.target, parts.score.name)
@@ -150,7 +150,7 @@ def resume(
 
 
 def stand(
-    trial: Trial, config: RunConfig, score: Score, done: Sequence[RoundRecord], spent: bool = False
+    trial: TrialState, config: RunConfig, score: Score, done: Sequence[RoundRecord], spent: bool = False
 ) -> None:
     """Where a trial stands by the settings it goes on with: its end and its target may have moved.
 

@@ -15,7 +15,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 DRAW = 0xBAD  # the stream that attackers are drawn from
 
 
-class Foes(NamedTuple):
+class Attackers(NamedTuple):
     """The attacks of a batch, and of every trial's clients the number of theirs from 1; 0: honest."""
 
     attacks: tuple[Attack, ...]
@@ -31,8 +31,8 @@ class Foes(NamedTuple):
             return costs
         return costs._replace(step_seconds=costs.step_seconds * self._factors("seconds")[trial])
 
-    def told(self, trial: int, cohort: Array, reading: Reading) -> Reading:
-        """A trial's readings as the server hears them."""
+    def report(self, trial: int, cohort: Array, reading: Reading) -> Reading:
+        """A trial's readings as its clients report them."""
         for number, each in enumerate(self.attacks, 1):
             lying = self.who[trial, cohort] == number
             if each.told is not None and lying.any():
@@ -73,7 +73,7 @@ class Foes(NamedTuple):
         return np.array([1.0, *(getattr(each, field) for each in self.attacks)])[self.who]
 
 
-def cast(configs: Sequence[RunConfig], clients: int) -> Foes:
+def draw_attackers(configs: Sequence[RunConfig], clients: int) -> Attackers:
     """Every trial's attackers: the first of its own seed's order of clients, attack by attack."""
     known: dict[str, Attack] = {}
     who = np.zeros((len(configs), clients), int)
@@ -86,7 +86,7 @@ def cast(configs: Sequence[RunConfig], clients: int) -> Foes:
             known.setdefault(each.name, each)
             who[trial, order[begin : begin + each.clients]] = list(known).index(each.name) + 1
             begin += each.clients
-    return Foes(tuple(known.values()), who)
+    return Attackers(tuple(known.values()), who)
 
 
 def _rescaled(claimed: Array, weights: Array) -> Array:

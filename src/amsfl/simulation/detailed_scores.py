@@ -9,13 +9,13 @@ import numpy as np
 from amsfl.engines import Scores, Task, devices, metrics
 from amsfl.engines.contract import Errors
 from amsfl.engines.outputs import outputs
-from amsfl.simulation.setup import Parts, client_names, precision
+from amsfl.simulation.setup import RunSetup, client_names, precision
 
 Array = np.ndarray[Any, np.dtype[Any]]
 BINS = 10  # of confidence, equally wide
 
 
-def looks(parts: Parts, models: Sequence[Array] | Array) -> list[dict[str, Any]]:
+def looks(parts: RunSetup, models: Sequence[Array] | Array) -> list[dict[str, Any]]:
     """The details of every trial's model, {} where they are not asked for; numpy lets go of the GIL."""
     forward = outputs(parts.task)
 
@@ -29,7 +29,7 @@ def looks(parts: Parts, models: Sequence[Array] | Array) -> list[dict[str, Any]]
 
 
 def details(
-    parts: Parts, trial: int, params: Array, forward: Callable[[Array, str | None], Array]
+    parts: RunSetup, trial: int, params: Array, forward: Callable[[Array, str | None], Array]
 ) -> dict[str, Any]:
     """By split, confusion, AUC and calibration (of classes); by client, scores on its own training rows.
 
@@ -53,7 +53,7 @@ def details(
     return found
 
 
-def ranked(parts: Parts, params: Array, split: str) -> dict[str, Any]:
+def ranked(parts: RunSetup, params: Array, split: str) -> dict[str, Any]:
     """AUC of a model on a split, where the run goes by it.
 
     On two busy cores 0.2 s for 25,000 rows of five classes: too much for those who do not ask.

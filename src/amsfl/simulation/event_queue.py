@@ -13,6 +13,7 @@ import numpy as np
 
 from amsfl.clock import ArrivalGroup, RoundEnd, Waiting, results_taken
 from amsfl.core import UserError
+from amsfl.planning.context import Decision
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -30,29 +31,29 @@ JOB = np.dtype(
         ("done", np.bool_),  # computed
         ("group", np.int64),  # of those who were invited with it, and its place among them
         ("nth", np.int64),
-        ("meets", np.int64),  # the arrival group that it is waited for with
+        ("arrival_group", np.int64),  # the arrival group that it is waited for with
     ]
 )
 NOBODY: Array = np.zeros(0, JOB)
-PAIRS = ("numbers", "told", "begun", "meetings")  # of a Flight: dicts whose keys are numbers
+PAIRS = ("numbers", "reasons", "begun", "open_groups")  # of a Flight: dicts whose keys are numbers
 HOPELESS = 1_000  # clients in a row that came with nothing
 
 
 @dataclass
-class Flight:
+class EventQueue:
     """A trial's queue; a job is one client's local round, and all of it but the model is known beforehand."""
 
     jobs: Array = field(default_factory=NOBODY.copy)  # under way
-    landed: Array = field(default_factory=NOBODY.copy)  # in, and not yet part of a model
+    arrived: Array = field(default_factory=NOBODY.copy)  # in, and not yet part of a model
     dropped: Array = field(default_factory=NOBODY.copy)  # failed since the last move
     numbers: dict[int, int] = field(default_factory=dict)  # the last `number` of clients that are ahead
-    told: dict[int, dict[str, Any]] = field(default_factory=dict)  # by group: why these steps
-    opened: float = 0.0  # when the server last invited a round
+    reasons: dict[int, dict[str, Any]] = field(default_factory=dict)  # by group: why these steps
+    started: float = 0.0  # when the server last invited a round
     invited: int = -1  # and the version that it then had
     groups: int = 0
     begun: dict[int, int] = field(default_factory=dict)  # steps of every client that ever started
-    everyone: Any = None  # all clients' steps, where they are planned once and for all
-    meetings: dict[int, ArrivalGroup] = field(default_factory=dict)  # that the server still waits for
+    plan_for_all: Any = None  # all clients' steps, where they are planned once and for all
+    open_groups: dict[int, ArrivalGroup] = field(default_factory=dict)  # that the server still waits for
     predicted: float | None = None  # seconds that the plan gives the last who were invited
     table: dict[str, Array] = field(default_factory=dict)  # by place: what a job began from and came to
 
@@ -61,28 +62,28 @@ class Flight:
         for who, steps in zip(jobs["client"].tolist(), jobs["steps"].tolist(), strict=True):
             self.begun[who] = self.begun.get(who, 0) + steps
 
-    def taken(self, clients: int) -> "Taken":
+    def step_counts(self, clients: int) -> "StepCounts":
         """Steps that every client has begun."""
-        return Taken(self.begun, range(clients))
+        return StepCounts(self.begun, range(clients))
 
     def dump(self) -> dict[str, Any]:
         """As JSON holds it, whose keys are text; the table of models is not JSON's."""
-        arrays = {key: getattr(self, key).tolist() for key in ("jobs", "landed", "dropped")}
+        arrays = {key: getattr(self, key).tolist() for key in ("jobs", "arrived", "dropped")}
         pairs = {key: list(getattr(self, key).items()) for key in PAIRS}
         whole = vars(self) | arrays | pairs
-        return {key: value for key, value in whole.items() if key not in ("table", "everyone")}
+        return {key: value for key, value in whole.items() if key not in ("table", "plan_for_all")}
 
     @classmethod
-    def load(cls, told: dict[str, Any], table: dict[str, Array]) -> "Flight":
+    def load(cls, told: dict[str, Any], table: dict[str, Array]) -> "EventQueue":
         arrays = {
-            key: np.array([tuple(row) for row in told[key]], JOB) for key in ("jobs", "landed", "dropped")
+            key: np.array([tuple(row) for row in told[key]], JOB) for key in ("jobs", "arrived", "dropped")
         }
         pairs: dict[str, Any] = {key: dict(told.get(key, ())) for key in PAIRS}
-        pairs["meetings"] = {name: ArrivalGroup(*each) for name, each in pairs["meetings"].items()}
+        pairs["open_groups"] = {name: ArrivalGroup(*each) for name, each in pairs["open_groups"].items()}
         return cls(**told | arrays | pairs, table=table)
 
 
-class Taken(Sequence[int]):
+class StepCounts(Sequence[int]):
     """Every client's steps without a list of them: most runs never look, and there may be 100,000 clients."""
 
     def __init__(self, begun: Mapping[int, int], clients: range):
@@ -92,11 +93,11 @@ class Taken(Sequence[int]):
         return len(self.clients)
 
     def __getitem__(self, place: Any) -> Any:
-        found = self.clients[place]
-        return Taken(self.begun, found) if isinstance(found, range) else self.begun.get(found, 0)
+        wanted = self.clients[place]
+        return StepCounts(self.begun, wanted) if isinstance(wanted, range) else self.begun.get(wanted, 0)
 
 
-class Move(NamedTuple):
+class ServerMove(NamedTuple):
     """What the server moves with, when, and what it does not wait for."""
 
     jobs: Array
@@ -108,83 +109,85 @@ class Move(NamedTuple):
 Invite = Callable[[float], Array]
 
 
-def next_move(flight: Flight, now: float, version: int, end: RoundEnd, invite: Invite) -> Move:
+def next_move(queue: EventQueue, now: float, version: int, end: RoundEnd, invite: Invite) -> ServerMove:
     """Let time go on until the server moves; `invite(now)` makes jobs of those who start at free places."""
-    while not (chosen := _chosen(flight, now, end)).any():
-        fresh = flight.invited != version
+    while not (chosen := _results_taken(queue, now, end)).any():
+        fresh = queue.invited != version
         if fresh:
-            flight.opened, flight.invited = now, version
-        if fresh or end.overlap or not len(flight.jobs):
-            flight.jobs = joined(flight.jobs, invite(now))
-        now = _next_instant(flight, now, end)
-        if len(flight.dropped) > HOPELESS and not len(flight.landed):
+            queue.started, queue.invited = now, version
+        if fresh or end.overlap or not len(queue.jobs):
+            queue.jobs = join_jobs(queue.jobs, invite(now))
+        now = _next_instant(queue, now, end)
+        if len(queue.dropped) > HOPELESS and not len(queue.arrived):
             raise UserError(
                 f"Round {version + 1}: {HOPELESS:,} clients in a row came to nothing; lower --failure, or "
                 "the profile's."
             )
-    taken = _some(flight.landed, chosen)
-    late = (flight.jobs if end.late == "drop" else NOBODY).copy()
+    taken = _select(queue.arrived, chosen)
+    late = (queue.jobs if end.late == "drop" else NOBODY).copy()
     late["arrives"] = now
-    move = Move(in_order(taken), now, joined(flight.dropped, late))
-    if flight.meetings:
-        over = taken["meets"].tolist()
-        flight.meetings = {name: each for name, each in flight.meetings.items() if name not in over}
-    flight.landed, flight.dropped = _some(flight.landed, ~chosen), NOBODY
-    flight.jobs = flight.jobs[len(late) :]
+    move = ServerMove(in_order(taken), now, join_jobs(queue.dropped, late))
+    if queue.open_groups:
+        over = taken["arrival_group"].tolist()
+        queue.open_groups = {name: each for name, each in queue.open_groups.items() if name not in over}
+    queue.arrived, queue.dropped = _select(queue.arrived, ~chosen), NOBODY
+    queue.jobs = queue.jobs[len(late) :]
     return move
 
 
-def _some(jobs: Array, chosen: Array) -> Array:
+def _select(jobs: Array, chosen: Array) -> Array:
     """Those of them; all and none, as most often, without a copy."""
     count = np.count_nonzero(chosen)
     return jobs[chosen] if 0 < count < len(jobs) else jobs if count else NOBODY
 
 
-def _chosen(flight: Flight, now: float, end: RoundEnd) -> Array:
+def _results_taken(queue: EventQueue, now: float, end: RoundEnd) -> Array:
     """Whose work of all that is in the server moves with now; nobody's: it waits."""
-    return results_taken(end, _waiting(flight), flight.landed["meets"], flight.jobs["meets"], now)
+    return results_taken(
+        end, _waiting(queue), queue.arrived["arrival_group"], queue.jobs["arrival_group"], now
+    )
 
 
-def _waiting(flight: Flight) -> Waiting:
-    return Waiting(flight.opened, flight.predicted, flight.meetings)
+def _waiting(queue: EventQueue) -> Waiting:
+    return Waiting(queue.started, queue.predicted, queue.open_groups)
 
 
-def _next_instant(flight: Flight, now: float, end: RoundEnd) -> float:
+def _next_instant(queue: EventQueue, now: float, end: RoundEnd) -> float:
     """The next moment at which anything happens; all that happens then has happened.
 
     Of those who come at one moment the lower client is first, as a synchronous cohort is summed.
     """
     if end.waits_for_all:  # nothing happens until the last of them
-        flight.jobs, here = NOBODY, flight.jobs[flight.jobs["arrives"].argsort(kind="stable")]
-        _land(flight, here)
+        queue.jobs, here = NOBODY, queue.jobs[queue.jobs["arrives"].argsort(kind="stable")]
+        _arrive(queue, here)
         return float(here["arrives"][-1])
-    closing = min((each for each in _waiting(flight).deadlines(end) if each > now), default=np.inf)
-    flight.meetings = _still_open(flight, now)
-    then = float(flight.jobs["arrives"].min())
+    closing = min((each for each in _waiting(queue).deadlines(end) if each > now), default=np.inf)
+    queue.open_groups = _still_open(queue, now)
+    then = float(queue.jobs["arrives"].min())
     if closing < then:
         return closing
-    come = flight.jobs["arrives"] == then
-    here = in_order(flight.jobs[come])
-    flight.jobs = flight.jobs[~come]
-    _land(flight, here)
+    come = queue.jobs["arrives"] == then
+    here = in_order(queue.jobs[come])
+    queue.jobs = queue.jobs[~come]
+    _arrive(queue, here)
     return then
 
 
-def _still_open(flight: Flight, now: float) -> dict[int, ArrivalGroup]:
+def _still_open(queue: EventQueue, now: float) -> dict[int, ArrivalGroup]:
     """Groups whose time is not up, or of which somebody has arrived."""
-    here = {*flight.landed["meets"].tolist()} if flight.meetings else set()
+    here = {*queue.arrived["arrival_group"].tolist()} if queue.open_groups else set()
     return {
         name: each
-        for name, each in flight.meetings.items()
+        for name, each in queue.open_groups.items()
         if each.latest is None or each.latest > now or name in here
     }
 
 
-def _land(flight: Flight, here: Array) -> None:
+def _arrive(queue: EventQueue, here: Array) -> None:
     """They are in, or the server learns that they came to nothing."""
     lost = here["lost"]
-    flight.landed = joined(flight.landed, _some(here, ~lost))
-    flight.dropped = joined(flight.dropped, _some(here, lost))
+    queue.arrived = join_jobs(queue.arrived, _select(here, ~lost))
+    queue.dropped = join_jobs(queue.dropped, _select(here, lost))
 
 
 def in_order(jobs: Array) -> Array:
@@ -192,7 +195,7 @@ def in_order(jobs: Array) -> Array:
     return jobs[np.lexsort((jobs["number"], jobs["client"]))]
 
 
-def joined(*parts: Array) -> Array:
+def join_jobs(*parts: Array) -> Array:
     """One after another, as bytes: numpy compares such records field by field, and that takes longer."""
     some = [part for part in parts if len(part)]
     if len(some) < 2:
@@ -200,41 +203,51 @@ def joined(*parts: Array) -> Array:
     return np.concatenate([np.ascontiguousarray(part).view(f"V{JOB.itemsize}") for part in some]).view(JOB)
 
 
-def busy(flight: Flight) -> Array:
+def busy(queue: EventQueue) -> Array:
     """Clients that cannot start: under way, or waiting for the others of their arrival group."""
-    if not flight.meetings:
-        return np.asarray(flight.jobs["client"])
-    waits = np.isin(flight.landed["meets"], list(flight.meetings))
-    return np.concatenate([flight.jobs["client"], flight.landed["client"][waits]])
+    if not queue.open_groups:
+        return np.asarray(queue.jobs["client"])
+    waits = np.isin(queue.arrived["arrival_group"], list(queue.open_groups))
+    return np.concatenate([queue.jobs["client"], queue.arrived["client"][waits]])
 
 
-def under_way(flight: Flight) -> Array:
+def note_decision(queue: EventQueue, jobs: Array, decision: Decision) -> None:
+    """Remember why these jobs have their steps, until their results are taken."""
+    jobs["group"], jobs["nth"] = queue.groups, np.arange(len(jobs))
+    queue.reasons[queue.groups] = decision.explain | {"predicted_seconds": decision.predicted_seconds}
+    queue.groups += 1
+    queue.predicted = float(decision.predicted_seconds)
+
+
+def under_way(queue: EventQueue) -> Array:
     """All whose work may still be needed."""
-    return joined(flight.jobs, flight.landed)
+    return join_jobs(queue.jobs, queue.arrived)
 
 
-def numbers(flight: Flight, clients: Array, version: int) -> Array:
+def next_numbers(queue: EventQueue, clients: Array, version: int) -> Array:
     """The server's moves so far; more for a client that had that one: no minibatch is drawn twice."""
-    found = [max(version, flight.numbers.get(int(who), -1) + 1) for who in clients] if flight.numbers else []
-    wanted = np.array(found or np.full(len(clients), version), np.int64)
-    flight.numbers |= dict(zip(clients.tolist(), wanted.tolist(), strict=True))
-    return wanted
+    numbers = np.full(len(clients), version)
+    if queue.numbers:
+        last = [queue.numbers.get(who, -1) for who in clients.tolist()]
+        numbers = np.maximum(numbers, np.array(last) + 1)
+    queue.numbers |= dict(zip(clients.tolist(), numbers.tolist(), strict=True))
+    return numbers
 
 
-def tidy(flight: Flight, version: int) -> None:
+def tidy(queue: EventQueue, version: int) -> None:
     """After a move: numbers below the server's own say nothing any more, nor do old reasons."""
-    flight.numbers = {who: number for who, number in flight.numbers.items() if number >= version}
-    if not len(flight.jobs) and not len(flight.landed):
-        flight.told = {}
+    queue.numbers = {who: number for who, number in queue.numbers.items() if number >= version}
+    if not len(queue.jobs) and not len(queue.arrived):
+        queue.reasons = {}
         return
-    alive = set(under_way(flight)["group"].tolist())
-    flight.told = {group: told for group, told in flight.told.items() if group in alive}
+    alive = set(under_way(queue)["group"].tolist())
+    queue.reasons = {group: told for group, told in queue.reasons.items() if group in alive}
 
 
-def reasons(flight: Flight, jobs: Array) -> dict[str, Any]:
+def reasons_of(queue: EventQueue, jobs: Array) -> dict[str, Any]:
     """Why these steps, as a record keeps it: lists have one entry a client."""
-    told = [flight.told[group] for group in jobs["group"].tolist()]
-    if alike(jobs["group"]) and all(len(part) == len(jobs) for part in told[0].values() if _lists(part)):
+    told = [queue.reasons[group] for group in jobs["group"].tolist()]
+    if all_equal(jobs["group"]) and all(len(part) == len(jobs) for part in told[0].values() if _lists(part)):
         return told[0]
     rows = list(zip(told, jobs["nth"].tolist(), strict=True))
     return {
@@ -247,7 +260,7 @@ def _lists(part: Any) -> bool:
     return isinstance(part, list)
 
 
-def alike(column: Array) -> bool:
+def all_equal(column: Array) -> bool:
     """Whether all entries are the same; NaN is the same as NaN."""
     first = column[0]
     return bool((column == first).all() or (first != first and (column != column).all()))

@@ -16,10 +16,10 @@ from amsfl.engines.contract import Errors
 from amsfl.methods import Method
 from amsfl.record import Manifest, MethodFacts
 from amsfl.record.fingerprint import checksum_arrays, identity
-from amsfl.simulation.setup import Parts, client_names
+from amsfl.simulation.setup import RunSetup, client_names
 
 
-def manifest(parts: Parts, first: Any) -> Manifest:
+def manifest(parts: RunSetup, first: Any) -> Manifest:
     """record.json of a new run; `first` is its model before any round."""
     config, made = parts.config, made_from(parts)
     settings = config.model_dump()
@@ -62,7 +62,7 @@ def of_data(data: Dataset) -> dict[str, Any]:
     }
 
 
-def made_from(parts: Parts) -> dict[str, Any]:
+def made_from(parts: RunSetup) -> dict[str, Any]:
     """All inputs of a run but its settings: a checkpoint means nothing without the same ones."""
     task, costs = parts.task, parts.costs[0]
     found = of_data(parts.data) | {
@@ -81,14 +81,14 @@ def made_from(parts: Parts) -> dict[str, Any]:
     return found
 
 
-def layout(parts: Parts) -> list[str]:
+def layout(parts: RunSetup) -> list[str]:
     """Every array of the model in the order of the flat vector."""
     shapes = jax.eval_shape(parts.task.model.init, jax.random.key(0))
     leaves = jax.tree_util.tree_flatten_with_path(shapes)[0]
     return [f"{jax.tree_util.keystr(path)} {leaf.shape}" for path, leaf in leaves]
 
 
-def machine(parts: Parts, first: Any) -> dict[str, Any]:
+def machine(parts: RunSetup, first: Any) -> dict[str, Any]:
     """What else the bits of a run depend on; not on the cores of one machine (engines/packing.py)."""
     found = versions() | {"first model": checksum_arrays(first)}
     if parts.config.engine == "jax":

@@ -13,8 +13,8 @@ from amsfl.portable.model import folder_files
 from amsfl.portable.network import Tensors
 from amsfl.record import Checkpoint, RoundRecord, Summary
 from amsfl.simulation import best_round, result_view
-from amsfl.simulation.server_move import Trial
-from amsfl.simulation.setup import Parts
+from amsfl.simulation.setup import RunSetup
+from amsfl.simulation.trial import TrialState
 
 if TYPE_CHECKING:
     import pandas
@@ -37,7 +37,7 @@ class Result(NamedTuple):
     summary: Summary
     rounds: list[RoundRecord]
     params: Array  # flat, after the last round
-    parts: Parts
+    parts: RunSetup
     best: Best | None = None  # None where nobody looked
     place: int = 0  # among the trials of its batch
 
@@ -134,13 +134,13 @@ class Result(NamedTuple):
         )
 
 
-def named(parts: Parts, params: Array) -> Tensors:
+def named(parts: RunSetup, params: Array) -> Tensors:
     """A flat vector's tensors by name, float32."""
     found = tensors(parts.task.model, parts.task.arrays(np.asarray(params)))
     return {name: np.asarray(part, np.float32) for name, part in found.items()}
 
 
-def portable(parts: Parts, params: Array, summary: Summary, best: Best | None) -> PortableModel:
+def portable(parts: RunSetup, params: Array, summary: Summary, best: Best | None) -> PortableModel:
     data = parts.data
     about = {
         "title": parts.method.title,
@@ -172,7 +172,9 @@ def model_files(result: Result) -> dict[str, bytes]:
     return folder_files(result.model, best)
 
 
-def better(best: Best | None, parts: Parts, state: State, trial: Trial, fresh: RoundRecord) -> Best | None:
+def better(
+    best: Best | None, parts: RunSetup, state: State, trial: TrialState, fresh: RoundRecord
+) -> Best | None:
     """The best round so far, this one included."""
     if trial.best_score is None or trial.best_round != fresh.round:
         return best
@@ -181,7 +183,7 @@ def better(best: Best | None, parts: Parts, state: State, trial: Trial, fresh: R
     return Best(fresh.round, score, model_of(parts, state)[0])
 
 
-def model_of(parts: Parts, state: State) -> Array:
+def model_of(parts: RunSetup, state: State) -> Array:
     """What is scored and what leaves, [trials, dim]."""
     return np.asarray(parts.engine.whole(parts.engine.models(state)))
 

@@ -5,25 +5,25 @@ import time
 import numpy as np
 
 from amsfl.engines import State
-from amsfl.planning.planner import Memory
+from amsfl.planning.planner import PlannerMemory
 from amsfl.record import Checkpoint, RoundRecord, RunWriter
 from amsfl.simulation.detailed_scores import looks
-from amsfl.simulation.event_queue import Flight
+from amsfl.simulation.event_queue import EventQueue
 from amsfl.simulation.interrupt import stoppable
 from amsfl.simulation.result import Best, Result, better, kept, model_files, model_of
 from amsfl.simulation.rounds import rounds
-from amsfl.simulation.server_move import Trial
-from amsfl.simulation.setup import Parts
+from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.summary import summarise
+from amsfl.simulation.trial import TrialState
 from amsfl.track import RunCallbacks
 
-TABLE = "flight."  # in a checkpoint: what is under way
+TABLE = "queue."  # in a checkpoint: what is under way
 
 
 def drive(
-    parts: Parts,
+    parts: RunSetup,
     state: State,
-    trial: Trial,
+    trial: TrialState,
     done: list[RoundRecord],
     writer: RunWriter | None,
     heard: RunCallbacks,
@@ -44,8 +44,8 @@ def drive(
                 if whole:
                     arrays, told = kept(best)
                     arrays |= whole._asdict()
-                    arrays |= {TABLE + name: part for name, part in trial.flight.table.items()}
-                    own = {"memory": trial.memory.dump(), "flight": trial.flight.dump()}
+                    arrays |= {TABLE + name: part for name, part in trial.queue.table.items()}
+                    own = {"memory": trial.memory.dump(), "queue": trial.queue.dump()}
                     host = vars(trial) | own | told
                     writer.checkpoint(Checkpoint(trial.round, arrays, host))
             heard.on_round(fresh)
@@ -61,12 +61,12 @@ def drive(
     return result
 
 
-def trial_of(point: Checkpoint) -> Trial:
+def trial_of(point: Checkpoint) -> TrialState:
     own = {key: value for key, value in point.host.items() if key != "best"}
     table = {
         name.removeprefix(TABLE): np.array(part)
         for name, part in point.arrays.items()
         if name.startswith(TABLE)
     }
-    flight = Flight.load(own["flight"], table)
-    return Trial(**own | {"memory": Memory.load(own["memory"]), "flight": flight})
+    queue = EventQueue.load(own["queue"], table)
+    return TrialState(**own | {"memory": PlannerMemory.load(own["memory"]), "queue": queue})

@@ -13,7 +13,7 @@ from amsfl.data.class_weights import class_weights
 from amsfl.engines import losses, memory, models, task
 from amsfl.engines.private_gradients import check_rows_apart
 from amsfl.planning import planner
-from amsfl.planning.context import Desk, desk
+from amsfl.planning.context import PlannerContext, planner_context
 from amsfl.portable.network import check_rows, vocabulary_size
 from amsfl.privacy import Ledger, Mechanism
 from amsfl.privacy.ledger import NOTHING
@@ -22,12 +22,12 @@ from amsfl.settings.custom import CustomParts
 from amsfl.settings.definitions import RunConfig, Training
 from amsfl.settings.limits import limits_of
 from amsfl.settings.privacy import budgets_of, mechanism_of, private_settings
-from amsfl.settings.round_ends import check_everyone, in_flight, round_end_of, weather_of
+from amsfl.settings.round_ends import check_everyone, conditions_of, for_older_work, round_end_of
 from amsfl.simulation import attackers, best_round
-from amsfl.simulation.attackers import Foes
+from amsfl.simulation.attackers import Attackers
 
 
-class Parts(NamedTuple):
+class RunSetup(NamedTuple):
     """All that a batch of trials is made of; nothing in it changes while they run.
 
     Trials of a batch may differ in seed, partition, profile, clock, steps, learning rate, attack and when
@@ -44,15 +44,23 @@ class Parts(NamedTuple):
     profiles: list[clock.Profile]
     costs: list[clock.Costs]
     work: clock.Work
-    desks: list[Desk]  # what each trial plans by
+    contexts: list[PlannerContext]  # what each trial plans by
     cohort: int
     weights: np.ndarray[Any, np.dtype[Any]]  # [trials, clients] shares of the data, as clients claim
-    foes: Foes
+    attackers: Attackers
     end: clock.RoundEnd
     score: Score  # what targets, best rounds and comparisons go by
     mechanism: Mechanism | None  # of privacy
     ledgers: list[Ledger]  # each trial's, of privacy
-    weather: list[clock.Weather]
+    conditions: list[clock.ClientConditions]
+    steady: list[bool]  # of each trial: no client fails, leaves or is delayed
+    whole_rounds: list[bool]  # of each trial: every round is one cohort, and all of it arrives
+    last_rounds: list[int]  # of each trial, at the latest
+
+    def claimed_costs(self, trial: int) -> clock.Costs:
+        """Of a trial's clients, as they claim."""
+        costs = self.costs[trial]
+        return self.attackers.costs(trial, costs) if self.attackers.attacks else costs
 
     @property
     def places(self) -> int:
@@ -80,12 +88,12 @@ def prepare(
     config: RunConfig,
     seeds: Sequence[int],
     own: CustomParts | None = None,
-) -> Parts:
+) -> RunSetup:
     """The same settings with one or many seeds."""
     return assemble([config.model_copy(update={"seed": seed}) for seed in seeds], own)
 
 
-def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Parts:
+def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> RunSetup:
     """Build everything. What a user brings stands in for what the settings name."""
     config, own = configs[0], own or CustomParts()
     method_of(config, own)  # a name that nobody knows is told before any row is read
@@ -104,7 +112,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Pa
     policy = planner.policy_of(config, method, own.policy)
     end = round_end_of(config, method, config.cohort or clients, own.round_end)
     check_everyone(method, end, config.cohort or clients, clients)
-    method = in_flight(config, method, end)
+    method = for_older_work(config, method, end)
     loss = loss_of(config, dataset, method)
     partitions = [
         data.partition(
@@ -118,7 +126,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Pa
         )
         for each, profile in zip(configs, profiles, strict=True)
     ]
-    cast = attackers.cast(configs, clients)
+    cast = attackers.draw_attackers(configs, clients)
     rows, partitions = cast.false_rows(dataset, partitions)
     method = method._replace(attacks=cast.attacks)
     dtype = np.float64 if config.precision == "float64" else np.float32
@@ -148,7 +156,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Pa
     reads = takes_readings(config, method, policy)
     room = room_of(config.cohort, clients, method)
     together = end.size or config.cohort
-    weather = [weather_of(each, profile, names) for each, profile in zip(configs, profiles, strict=True)]
+    weather = [conditions_of(each, profile, names) for each, profile in zip(configs, profiles, strict=True)]
     check_shared(config, end, weather)
     engine = engines.make(config.engine, job, method, config.batch, reads, room, together, config.shard_model)
     work = work_of(method, policy, job.dim)
@@ -159,7 +167,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Pa
         for each, cost, rule in zip(configs, costs, policies, strict=True)
     ]
     stale, share = (end.weight, end.size) if end.overlap else (None, None)
-    return Parts(
+    return RunSetup(
         config,
         list(configs),
         dataset,
@@ -171,7 +179,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Pa
         costs,
         work,
         [
-            desk(each, method, rule, weights, rows, stale, limit, share)
+            planner_context(each, method, rule, weights, rows, stale, limit, share)
             for each, rule, weights, rows, limit in zip(
                 configs, policies, claimed, job.shards.size, limits, strict=True
             )
@@ -184,6 +192,9 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Pa
         mechanism,
         ledgers,
         weather,
+        [each.calm for each in weather],
+        [each.calm and end.waits_for_all for each in weather],
+        [each.last_round for each in configs],
     )
 
 
@@ -220,7 +231,7 @@ def pieces_of(config: RunConfig, job: task.Task, method: methods.Method) -> int:
     return config.pieces
 
 
-def check_shared(config: RunConfig, end: clock.RoundEnd, weather: Sequence[clock.Weather]) -> None:
+def check_shared(config: RunConfig, end: clock.RoundEnd, weather: Sequence[clock.ClientConditions]) -> None:
     if config.shard_model > 1 and not (end.waits_for_all and all(each.calm for each in weather)):
         raise UserError(
             "Where not all are waited for, or some fail or go, models under way lie on the host, where there "

@@ -4,12 +4,12 @@ import sys
 from typing import Any
 
 from amsfl.record import RoundRecord, Summary
-from amsfl.simulation.server_move import Trial
-from amsfl.simulation.setup import Parts, client_names
+from amsfl.simulation.setup import RunSetup, client_names
+from amsfl.simulation.trial import TrialState
 
 
 def summarise(
-    parts: Parts, trial: Trial, records: list[RoundRecord], wall: float, details: dict[str, Any]
+    parts: RunSetup, trial: TrialState, records: list[RoundRecord], wall: float, details: dict[str, Any]
 ) -> Summary:
     """The machine-readable end of a run. All that depends on the machine's speed is under `wall`."""
     config = parts.configs[trial.index]
@@ -18,7 +18,7 @@ def summarise(
     client_steps = sum(trial.steps)
     names = client_names(config, parts.data) or tuple(map(str, range(len(trial.steps))))
     ledger = parts.ledgers[trial.index]
-    taken = ledger.units(trial.begun, trial.round)
+    taken = ledger.units(trial.steps_begun, trial.round)
     spent = ledger.exhausted(taken)
     sites = ("every client",) if ledger.by_round else names
     over = f"Every client's epsilon was spent after {trial.round} rounds." if spent else ""

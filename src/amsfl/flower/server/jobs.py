@@ -10,7 +10,7 @@ from amsfl.flower.server.replies import AcceptedReply
 from amsfl.flower.server.server_state import ServerState
 from amsfl.flower.server.sync_round import Came
 from amsfl.planning.planner import Decision
-from amsfl.simulation.event_queue import alike
+from amsfl.simulation.event_queue import all_equal
 
 
 class Job(NamedTuple):
@@ -53,7 +53,7 @@ def came(
         each.good._replace(age=state.round - each.job.version, began=each.job.model.anchor) for each in taken
     ]
     rates = np.array([job.order.lr if job.order.lr_known else np.nan for job in jobs])
-    known: Any = float(rates[0]) if alike(rates) else rates
+    known: Any = float(rates[0]) if all_equal(rates) else rates
     seconds = moved - began - state.seconds["makespan"]
     told = jobs[-1].shared | {key: [job.own[key] for job in jobs] for key in jobs[-1].own}
     steps = np.array([job.order.steps for job in jobs])

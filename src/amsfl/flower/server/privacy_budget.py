@@ -17,7 +17,7 @@ from amsfl.flower.server.clients import RegisteredClient, weights
 from amsfl.flower.server.replies import AcceptedReply
 from amsfl.flower.server.server_state import ServerState
 from amsfl.methods import Method
-from amsfl.planning.planner import Decision, Memory, Planner
+from amsfl.planning.planner import Decision, Planner, PlannerMemory
 from amsfl.privacy import Clients, Mechanism, system_random
 from amsfl.privacy.accounting import MOST
 from amsfl.privacy.ledger import NOTHING
@@ -85,7 +85,7 @@ class PrivacyBudget:
         if self.allowed(state) is None:
             return planner
 
-        def decide(memory: Memory, number: int, cohort: Any, costs: Any) -> Decision:
+        def decide(memory: PlannerMemory, number: int, cohort: Any, costs: Any) -> Decision:
             return planner.decide(memory, number, cohort, costs, self.allowed(state)[cohort])
 
         return planner._replace(decide=decide)

@@ -33,9 +33,9 @@ from amsfl.privacy.mechanism import check_longer
 from amsfl.record import RoundRecord, RunWriter, Summary, check_free, create, dumps, reopen
 from amsfl.settings.custom import CustomParts
 from amsfl.settings.privacy import mechanism_of
-from amsfl.settings.round_ends import in_flight, round_end_of
+from amsfl.settings.round_ends import for_older_work, round_end_of
 from amsfl.simulation import ServeConfig
-from amsfl.simulation.rounds import by_rule, counted
+from amsfl.simulation.round_record import TakenResults, round_record
 from amsfl.simulation.setup import method_of, takes_readings, work_of
 
 TRIES = 5  # of a first round at which every client raises
@@ -77,7 +77,7 @@ class FlowerServer:
         self.end = round_end_of(config, self.method, config.cohort or config.clients, own.round_end)
         self.privacy = PrivacyBudget(config, policy, mechanism)
         self.privacy.check(self.method, self.end)
-        self.method, self.worth = in_flight(config, self.method, self.end), self.end.weight
+        self.method, self.worth = for_older_work(config, self.method, self.end), self.end.weight
         self.method = self.privacy.protect(self.method)
         self.orders = OrderWriter(
             config, self.method, takes_readings(config, self.method, policy), self.privacy
@@ -214,7 +214,7 @@ class FlowerServer:
     def _drive(self, registered: list[clients.RegisteredClient]) -> None:
         """Where clients bring optimizers of their own, the method in its form for those, or none at all."""
         if any(client.own_optimizer for client in registered):
-            self.method = in_flight(self.config, methods.for_own_optimizers(self.method), self.end)
+            self.method = for_older_work(self.config, methods.for_own_optimizers(self.method), self.end)
             self.orders.method, self.orders.own_optimizer = self.method, True
 
     def _fresh(self) -> ServerState:
@@ -281,26 +281,30 @@ class FlowerServer:
             {} if self.privacy.clients else client_scores.training(good, state.clients, self.registration)
         )
         metrics = self.scorer.judge(state, began, self._next(state)) | training_metrics
-        mix = counted(self.method, shares, effective(good))
-        record = RoundRecord(
-            state.round,
-            dict(state.seconds),
-            spent,
-            float(decision.predicted_seconds),
-            metrics,
+        taken_results = TakenResults(
             [item.place for item in good],
             [item.reply.steps for item in good],
-            None if decision.lr is None else float(np.mean(decision.lr)),
-            float(sum(sizes)),
-            down,
-            {name: column.tolist() for name, column in reading._asdict().items() if self.orders.readings},
-            self._explained(explain(decision, cohort, kept, good, expected))
+            [item.age for item in good],
+            shares,
+            np.asarray(effective(good)),
+        )
+        record = round_record(
+            self.method,
+            self.end,
+            taken_results,
+            decision,
+            weighed,
+            spent=bill,
+            reading=reading if self.orders.readings else None,
+            round=state.round,
+            seconds=dict(state.seconds),
+            round_seconds=spent,
+            metrics=metrics,
+            bytes_up=float(sum(sizes)),
+            bytes_down=down,
+            plan=self._explained(explain(decision, cohort, kept, good, expected))
             | self.spending.each(cohort[kept], taken.steps),
-            {"seconds": self.transport.now() - started, "elapsed": state.elapsed},
-            [share * self.worth(item.age) for share, item in zip(mix, good, strict=bool(mix))],
-            by_rule(shares, weighed),
-            joules=bill.get("joules"),
-            cost=bill.get("cost"),
+            wall={"seconds": self.transport.now() - started, "elapsed": state.elapsed},
             epsilon=self.privacy.ledger.bounds(self.privacy.units(state)),
             **timeline,
         )

@@ -13,7 +13,7 @@ from amsfl.flower.server.clients import RegisteredClient
 from amsfl.flower.server.costs import MeasuredCosts
 from amsfl.flower.server.reply_checks import PARTS, Sizes
 from amsfl.methods import Method
-from amsfl.planning.planner import Memory
+from amsfl.planning.planner import PlannerMemory
 from amsfl.privacy import Ledger
 from amsfl.record import Checkpoint, Manifest, Metrics, RoundRecord, RunWriter, Summary, from_plain, plain
 from amsfl.record.fingerprint import identity
@@ -33,7 +33,7 @@ class ServerState:
     step: Vector  # the last global step
     buffers: Buffers
     clients: list[RegisteredClient]
-    memory: Memory  # the planner's
+    memory: PlannerMemory  # the planner's
     measured: MeasuredCosts
     seed: int
     run: str = field(default_factory=lambda: uuid.uuid4().hex[:16])
@@ -110,7 +110,7 @@ def load(writer: RunWriter) -> tuple[ServerState | None, list[RoundRecord]]:
     rest |= {name: point.arrays[name][0] for name in ("anchor", "server", "step")}
     rest["clients"] = [from_plain(RegisteredClient, client) for client in rest["clients"]]
     rest["measured"] = from_plain(MeasuredCosts, rest["measured"])
-    rest["memory"] = Memory.load(rest["memory"])
+    rest["memory"] = PlannerMemory.load(rest["memory"])
     rest["tensors"] = [from_plain(TensorSpec, leaf) for leaf in rest["tensors"]]
     rest["best"] = point.arrays["best"]
     for key, prefix in (("buffers", BUFFER), ("best_buffers", BEST_BUFFER)):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from amsfl.clock import Weather
+from amsfl.clock import ClientConditions
 from amsfl.clock.sites import Floats
 from amsfl.simulation import event_queue as queue
 
@@ -22,7 +22,7 @@ def durations(speeds: "Fitted", run: "Seen", wanted: Sequence[Asked], seed: int)
 
 
 def _trips(speeds: "Fitted", who: Any, numbers: Any, gradients: Any, seed: int) -> Floats:
-    weather = Weather(speeds.jitter if speeds.jitter.any() else None)
+    weather = ClientConditions(speeds.jitter if speeds.jitter.any() else None)
     work = speeds.step_seconds[who] * gradients
     return weather.trips(seed, who, numbers, np.zeros(len(who)), work, speeds.latency[who])[0]
 
@@ -38,7 +38,7 @@ def _whole(speeds: "Fitted", wanted: Sequence[Asked], seed: int) -> Floats:
 
 def _overlapping(speeds: "Fitted", run: "Seen", wanted: Sequence[Asked], seed: int) -> Floats:
     """The queue from its beginning, move by move."""
-    flight, now, found = queue.Flight(), 0.0, []
+    flight, now, found = queue.EventQueue(), 0.0, []
     for version, todo in enumerate(wanted):
 
         def invite(now: float, version: int = version, todo: Asked = todo) -> Any:
@@ -47,7 +47,7 @@ def _overlapping(speeds: "Fitted", run: "Seen", wanted: Sequence[Asked], seed: i
             jobs = np.zeros(len(who), queue.JOB)
             if len(who):
                 jobs["client"], jobs["version"], jobs["started"] = who, version, now
-                jobs["number"] = queue.numbers(flight, who, version)
+                jobs["number"] = queue.next_numbers(flight, who, version)
                 gradients = np.array([todo[int(client)] for client in who])
                 jobs["arrives"] = now + _trips(speeds, who, jobs["number"], gradients, seed)
             return jobs

@@ -1,0 +1,168 @@
+"""Plan the next rounds: who works, how many steps, when the server moves, and what that costs.
+
+Nothing is computed here. Who arrives when follows from steps and speeds alone. Where plans depend on nothing
+that a round computes (fixed steps, everybody waited for), several rounds are planned at once, on copies of
+the trials, so that the engine gets them in one piece.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from amsfl import clock
+from amsfl.planning import decisions
+from amsfl.planning.context import Decision
+from amsfl.settings.limits import over_limit
+from amsfl.settings.privacy import private_settings
+from amsfl.simulation import dispatch, event_queue
+from amsfl.simulation.event_queue import Array, ServerMove
+from amsfl.simulation.setup import RunSetup
+from amsfl.simulation.trial import TrialState
+
+AT_ONCE = 0.5  # seconds of work that are handed over in one piece: people watch, and may want to stop it
+RISKED = 4  # rounds at once where any of several trials may end in each of them
+
+
+class TrialPlan(NamedTuple):
+    """One trial's round: what the server moves with, what was decided, what it takes and spends."""
+
+    move: ServerMove
+    decision: Decision
+    seconds: dict[str, float]
+    spent: dict[str, float]
+    after: TrialState  # the trial once the round is over
+
+    @property
+    def cohort(self) -> Array:
+        return self.move.jobs["client"]
+
+    @property
+    def version(self) -> int:
+        """How often the server had moved before."""
+        return self.after.round - 1
+
+
+RoundPlan = dict[int, TrialPlan]  # by trial: one round of all that run
+
+
+def plan_rounds(setup: RunSetup, running: list[TrialState], at_most: int) -> list[RoundPlan]:
+    """The next round; or several, until every trial has ended, where they can be foreseen."""
+    foreseen = can_look_ahead(setup)
+    trials, plans = [trial.copy() for trial in running] if foreseen else running, list[RoundPlan]()
+    while trials and len(plans) < (at_most if foreseen else 1):
+        plan = _plan_round(setup, trials)
+        plans.append(
+            {i: each._replace(after=each.after.copy()) for i, each in plan.items()} if foreseen else plan
+        )
+        trials = [trial for trial in trials if trial.status == "running"]
+    return plans
+
+
+def can_look_ahead(setup: RunSetup) -> bool:
+    """Whether this run's plans follow from its settings alone, and its engine gains from knowing them."""
+    method = setup.method  # where privacy asks for it, who takes part is a matter of chance
+    private = method.private_rows is not None or method.private_clients is not None
+    learns = setup.method.facts.own_rate or not setup.policy.constant
+    return setup.engine.ahead > 1 and all(setup.whole_rounds) and not learns and not private
+
+
+def rounds_at_once(setup: RunSetup, running: list[TrialState], seconds: float) -> int:
+    """Rounds to plan at once, by what one of them takes."""
+    early = (config.stop_at_target or config.stop_after for config in setup.configs)
+    risky = len(running) > 1 and any(early)
+    most = min(setup.engine.ahead, RISKED) if risky else setup.engine.ahead
+    return max(1, min(most, int(AT_ONCE / max(seconds, 1e-6))))
+
+
+def _plan_round(setup: RunSetup, running: list[TrialState]) -> RoundPlan:
+    ready = _decide_together(setup, running)
+    return {trial.index: _plan_trial(setup, trial, ready.get(trial.index)) for trial in running}
+
+
+def _decide_together(setup: RunSetup, running: list[TrialState]) -> dict[int, Decision]:
+    """The decisions of trials in which it is certain who begins the round: everybody is waited for and comes.
+    Policies plan several trials at once faster than one by one."""
+    sure = [trial for trial in running if setup.whole_rounds[trial.index]]
+    requests = []
+    for trial in sure:
+        allowed = allowance(setup, trial)
+        cohort = dispatch.draw_clients(setup, trial, allowed)
+        requests.append(dispatch.plan_request(setup, trial, cohort, allowed))
+    made = decisions.decide([setup.contexts[trial.index] for trial in sure], requests)
+    return {trial.index: decision for trial, decision in zip(sure, made, strict=True)}
+
+
+def _plan_trial(setup: RunSetup, trial: TrialState, ready: Decision | None) -> TrialPlan:
+    def invite(now: float) -> Array:
+        return dispatch.invite(setup, trial, now, allowance(setup, trial), ready)
+
+    now = trial.seconds["makespan"]
+    move = event_queue.next_move(trial.queue, now, trial.round, setup.end, invite)
+    move = move._replace(whole=_is_whole(setup, move, trial.round))
+    plan = TrialPlan(
+        move, _decision(trial, move), _seconds(setup, trial, move), _spent(setup, trial, move), trial
+    )
+    _advance(setup, trial, plan)
+    return plan
+
+
+def _is_whole(setup: RunSetup, move: ServerMove, version: int) -> bool:
+    """Whether the move takes one full cohort that has just begun from the newest model."""
+    jobs = move.jobs
+    fresh = (jobs["number"] == version) & (jobs["version"] == version) & ~jobs["done"]
+    any_size = setup.method.private_clients is not None  # whose cohorts have no fixed size
+    full = any_size or len(jobs) == setup.cohort
+    return bool(full and fresh.all() and event_queue.all_equal(jobs["lr"]))
+
+
+def allowance(setup: RunSetup, trial: TrialState) -> Array | None:
+    """The most steps of every client in the next round, by what privacy it has left; None: no such limit."""
+    if setup.mechanism is None:
+        return None
+    config, share = setup.configs[trial.index], None
+    if setup.policy.readings:  # who plans by worth is paced
+        share = private_settings(config).share(trial.round, trial.seconds[config.clock])
+    return setup.mechanism.allowance(setup.ledgers[trial.index], trial.steps_begun, share)
+
+
+def _decision(trial: TrialState, move: ServerMove) -> Decision:
+    """What was decided for those who arrived, whenever that was."""
+    reasons = dict(event_queue.reasons_of(trial.queue, move.jobs))
+    lr, predicted = move.jobs["lr"], reasons.pop("predicted_seconds")
+    if not move.whole:
+        predicted = move.seconds - trial.seconds["makespan"]
+    rate: Any = float(lr[0]) if move.whole or event_queue.all_equal(lr) else lr
+    return Decision(move.jobs["steps"], None if np.isnan(lr).any() else rate, predicted, reasons)
+
+
+def _seconds(setup: RunSetup, trial: TrialState, move: ServerMove) -> dict[str, float]:
+    """This move's share of the time by both clocks; one after another, clients' own seconds add up."""
+    if move.whole and setup.whole_rounds[trial.index]:
+        return clock.round_seconds(setup.costs[trial.index], move.jobs["client"], move.jobs["steps"])
+    work = event_queue.join_jobs(move.jobs, move.dropped)
+    lasted = move.seconds - trial.seconds["makespan"]
+    return {"sum": float((work["arrives"] - work["started"]).sum()), "makespan": lasted}
+
+
+def _spent(setup: RunSetup, trial: TrialState, move: ServerMove) -> dict[str, float]:
+    """This move's joules, megabytes and cost: of what arrived, and of work that came to nothing."""
+    used, lost = ((some["client"], some["steps"]) for some in (move.jobs, move.dropped))
+    return clock.spent(setup.costs[trial.index].accounts, used, lost)
+
+
+def _advance(setup: RunSetup, trial: TrialState, plan: TrialPlan) -> None:
+    """The trial after its round, as far as that is known before the work is done."""
+    config, ledger = setup.configs[trial.index], setup.ledgers[trial.index]
+    trial.round += 1
+    trial.spent = {name: trial.spent.get(name, 0.0) + each for name, each in plan.spent.items()}
+    trial.seconds = {name: trial.seconds[name] + each for name, each in plan.seconds.items()}
+    trial.seconds["makespan"] = plan.move.seconds  # the same, but for rounding
+    jobs = plan.move.jobs
+    for who, steps in zip(jobs["client"].tolist(), jobs["steps"].tolist(), strict=True):
+        trial.steps[who] += steps
+    over = config.seconds is not None and trial.seconds[config.clock] >= config.seconds
+    if setup.mechanism is not None and not over:
+        over = ledger.exhausted(ledger.units(trial.steps_begun, trial.round))
+    if trial.round >= setup.last_rounds[trial.index] or over or over_limit(config, trial.spent):
+        trial.status = "finished"
+    event_queue.tidy(trial.queue, trial.round)

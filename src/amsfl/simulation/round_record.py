@@ -1,0 +1,130 @@
+"""A round's record, of simulated and of real clients."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from amsfl import clock
+from amsfl.clock import RoundEnd
+from amsfl.core import Reading
+from amsfl.methods import Method
+from amsfl.planning.context import Decision
+from amsfl.record import RoundRecord
+from amsfl.simulation.event_queue import Array, ServerMove
+from amsfl.simulation.local_work import RoundResult
+from amsfl.simulation.plan_round import RoundPlan
+from amsfl.simulation.setup import RunSetup
+from amsfl.simulation.trial import TrialState
+
+
+class TakenResults(NamedTuple):
+    """Whose results the server moved with, in the order of the record."""
+
+    clients: list[int]
+    steps: list[int]
+    ages: Sequence[int]
+    shares: Array  # of the data, as clients claim
+    effective: Array  # steps as methods weigh by them
+
+
+def round_record(
+    method: Method,
+    end: RoundEnd,
+    taken: TakenResults,
+    decision: Decision,
+    weighed: Mapping[str, Any],
+    *,
+    spent: Mapping[str, float],
+    reading: Reading | None,
+    **fields: Any,
+) -> RoundRecord:
+    """One round's record; `weighed` is what a rule made of the shares, `spent` joules and cost, `reading`
+    what clients read, None: nothing; `fields` are the record's own that each server knows by itself."""
+    mix = mix_of(method, taken.shares, taken.effective)
+    counts = {age: end.weight(age) if age else 1.0 for age in {*taken.ages}}
+    lr = decision.lr
+    return RoundRecord(
+        predicted_seconds=float(decision.predicted_seconds),
+        cohort=taken.clients,
+        steps=taken.steps,
+        lr=None if lr is None else float(np.mean(lr)) if isinstance(lr, np.ndarray) else float(lr),
+        readings={} if reading is None else {k: np.asarray(v).tolist() for k, v in reading._asdict().items()},
+        mix=[share * counts[age] for share, age in zip(mix, taken.ages, strict=bool(mix))],
+        weighed=_by_rule(taken.shares, weighed),
+        joules=spent.get("joules"),
+        cost=spent.get("cost"),
+        **fields,
+    )
+
+
+def simulated_round(
+    setup: RunSetup,
+    trial: TrialState,
+    plan: RoundPlan,
+    result: RoundResult,
+    scores: Mapping[int, Any],
+    wall: float,
+) -> RoundRecord:
+    """The record of one trial's round."""
+    own, index = plan[trial.index], trial.index
+    jobs, costs, ledger = own.move.jobs, setup.costs[index], setup.ledgers[index]
+    clients, steps, ages = jobs["client"], jobs["steps"], (trial.round - 1 - jobs["version"]).tolist()
+    timeline = {} if setup.whole_rounds[index] else _timeline(own.move, ages)
+    each = jobs["arrives"] - jobs["started"] if timeline else clock.client_seconds(costs, clients, steps)
+    explained = own.decision.explain | {"client_seconds": each.tolist()}
+    if "joules" in own.spent:
+        explained["client_joules"] = costs.accounts["joules"].of(clients, steps).tolist()
+    reading = result.readings[index]
+    epsilon = []
+    if setup.mechanism is not None:
+        epsilon = ledger.bounds(ledger.units(trial.steps_begun, trial.round))
+    return round_record(
+        setup.method,
+        setup.end,
+        TakenResults(clients.tolist(), steps.tolist(), ages, setup.weights[index, clients], steps),
+        own.decision,
+        result.weighed[index],
+        spent=own.spent,
+        reading=reading if reading.grad_sq.any() else None,  # all zero when none were taken
+        round=trial.round,
+        seconds=dict(trial.seconds),
+        round_seconds=own.seconds,
+        metrics=scores.get(index, {}),
+        bytes_up=setup.work.bytes_up * len(jobs),
+        bytes_down=setup.work.bytes_down * (len(jobs) + len(own.move.dropped)),
+        plan=explained,
+        wall={"seconds": wall},
+        epsilon=epsilon,
+        **timeline,
+    )
+
+
+def _timeline(move: ServerMove, ages: list[int]) -> dict[str, Any]:
+    """When each client worked, how old its start was; and those whose work was not used."""
+    lost = zip(*(move.dropped[name].tolist() for name in ("client", "started", "arrives")), strict=True)
+    return {
+        "staleness": ages,
+        "started": move.jobs["started"].tolist(),
+        "arrived": move.jobs["arrives"].tolist(),
+        "dropped": [list(each) for each in lost],
+    }
+
+
+def _by_rule(shares: Array, weighed: Mapping[str, Any]) -> dict[str, list[float | None]]:
+    """How much each of a cohort counts by what it claims, and after each link of the rule."""
+    if not weighed:
+        return {}
+    columns = {"claimed": np.asarray(shares, float) / np.sum(shares), **weighed}
+    return {
+        name: [float(each) if np.isfinite(each) else None for each in column]
+        for name, column in columns.items()
+    }
+
+
+def mix_of(method: Method, shares: Array, steps: Array) -> list[float]:
+    """How much each upload counts; a rule that needs all of them does not say."""
+    if method.needs_all_uploads:
+        return []
+    mix: list[float] = np.asarray(method.arithmetic.mix(shares, np.asarray(steps)), float).tolist()
+    return mix

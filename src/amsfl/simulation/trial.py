@@ -1,0 +1,50 @@
+"""Where one trial stands: all that a checkpoint keeps besides arrays."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from amsfl import clock
+from amsfl.planning.context import PlannerMemory
+from amsfl.simulation.event_queue import EventQueue
+
+PLANNED = ("memory", "round", "seconds", "steps", "status", "spent", "queue")  # what planning a round changes
+
+
+@dataclass
+class TrialState:
+    """One trial's state on the host. `host` of a checkpoint is exactly this, less what is derived."""
+
+    index: int
+    seed: int
+    memory: PlannerMemory
+    round: int = 0
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(clock.CLOCKS, 0.0))
+    steps: list[int] = field(default_factory=list)  # of every client, of results that were taken
+    status: str = "running"
+    spent: dict[str, float] = field(default_factory=dict)  # joules, megabytes, cost so far
+    reached: dict[str, float] | None = None  # seconds and rounds at the first evaluation that met the target
+    best_score: float | None = None  # more is better (best_round.py)
+    best_round: int = 0
+    stale: int = 0  # scored rounds since then
+    local: dict[str, list[float | None]] | None = None  # score of each client's own model, by split
+    queue: EventQueue = field(default_factory=EventQueue)
+
+    @property
+    def steps_begun(self) -> Sequence[int]:
+        """Every client's steps, those under way or lost included."""
+        return self.queue.step_counts(len(self.steps))
+
+    def copy(self) -> "TrialState":
+        """For a plan that may be thrown away."""
+        queue = replace(
+            self.queue,
+            numbers=dict(self.queue.numbers),
+            reasons=dict(self.queue.reasons),
+            begun=dict(self.queue.begun),
+        )
+        return replace(self, seconds=dict(self.seconds), steps=list(self.steps), queue=queue)
+
+    def catch_up(self, planned: "TrialState") -> None:
+        """Take over what planning changed in a copy; what else the trial came to is its own."""
+        if self is not planned:
+            vars(self).update({name: getattr(planned, name) for name in PLANNED})
