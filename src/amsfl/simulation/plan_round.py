@@ -137,7 +137,7 @@ def _decision(trial: TrialState, move: ServerMove) -> Decision:
 
 def _seconds(setup: RunSetup, trial: TrialState, move: ServerMove) -> dict[str, float]:
     """This move's share of the time by both clocks; one after another, clients' own seconds add up."""
-    if move.whole and setup.whole_rounds[trial.index]:
+    if move.whole and setup.steady[trial.index]:
         return clock.round_seconds(setup.costs[trial.index], move.jobs["client"], move.jobs["steps"])
     work = event_queue.join_jobs(move.jobs, move.dropped)
     lasted = move.seconds - trial.seconds["makespan"]
