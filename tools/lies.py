@@ -19,7 +19,7 @@ from amsfl.engines import metrics, models, task
 from amsfl.engines.loop_engine import LoopEngine
 from amsfl.flower import Shard, jax_client, messages
 from amsfl.flower.in_process import InProcessGrid
-from amsfl.flower.server.server import FlowerServer
+from amsfl.flower.server.server import FlowerServer, ServerOptions
 from amsfl.simulation import serve_config
 
 CLIENTS, ROUNDS, LIAR = 8, 12, 7
@@ -141,7 +141,7 @@ def on_flower(lie: str, rule: str) -> Damage:
     config = serve_config(settings | {"robust": rule, "patience": 60.0})
     said: list[str] = []
     grid = Lying(ON_FLOWER[lie], jax_client(shard), nodes)
-    _, records = FlowerServer(grid, config, evaluate, start, tell=said.append).run()
+    _, records = FlowerServer(grid, config, ServerOptions(evaluate, start, tell=said.append)).run()
     return damage(records, LIAR)._replace(refused=said[0].strip() if said else "")
 
 

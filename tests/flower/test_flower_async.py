@@ -17,7 +17,7 @@ from amsfl.core import UserError
 from amsfl.engines import Jobs, JobStarts, make, models, task
 from amsfl.flower import Shard, jax_client
 from amsfl.flower.in_process import InProcessGrid
-from amsfl.flower.server.server import FlowerServer
+from amsfl.flower.server.server import FlowerServer, ServerOptions
 from amsfl.record import read_run
 from amsfl.record.run_reader import load_checkpoint
 from amsfl.simulation import serve_config
@@ -78,7 +78,7 @@ class Timed(InProcessGrid):
 def served(out: Path | None = None, resume: bool = False, watch: Any = None, **settings: Any) -> Any:
     grid = Timed()
     config = serve_config({**ALIKE, "poll": POLL, "patience": 100.0, **settings})
-    server = FlowerServer(grid, config, None, TASK.start()[0], None, out, watch)
+    server = FlowerServer(grid, config, ServerOptions(None, TASK.start()[0], None, out, watch))
     server.transport.now, server.transport.sleep = grid.now, grid.sleep
     return server.run(resume)
 

@@ -76,11 +76,11 @@ def test_a_module_may_return_its_loss_as_an_entry_or_as_an_attribute(outputs: An
 
 @pytest.mark.parametrize(
     ("outputs", "batch", "word"),
-    [({"logits": 1}, {"labels": [1]}, "without a loss"), ({}, {"labels": [1], "t": ["a"]}, "'t' is text")],
+    [({"logits": 1}, {"labels": [1]}, "without a loss"), ({}, {"labels": [1], "t": ["a"]}, "labels, t")],
 )
 def test_what_cannot_be_trained_on_is_said(outputs: Any, batch: Any, word: str) -> None:
     with pytest.raises(UserError, match=word):
-        torch_batches.own_loss(lambda **given: outputs, batch)
+        torch_batches.own_loss(lambda labels: outputs, batch)
 
 
 def test_a_mistake_of_every_client_is_known_before_the_first_round() -> None:

@@ -19,7 +19,7 @@ from amsfl.engines import Orders, models, task
 from amsfl.engines.loop_engine import LoopEngine
 from amsfl.flower import NumpyTrainer, Shard, jax_client, messages, numpy_client, serve
 from amsfl.flower.in_process import InProcessGrid
-from amsfl.flower.server.server import FlowerServer
+from amsfl.flower.server.server import FlowerServer, ServerOptions
 from amsfl.planning.planner import Decision, Planner, PlannerMemory, planner, policy_of
 from amsfl.record import read_run
 from amsfl.simulation import serve_config
@@ -274,7 +274,7 @@ def test_a_killed_server_resumes_as_if_it_had_never_stopped(name: str, tmp_path:
         config = serve_config({**settings, "rounds": rounds})
         grid = InProcessGrid(CLIENT, nodes)  # new contexts: Flower forgets them when a run ends
         planned = chosen or (lambda weights: steady(config, weights))
-        server = FlowerServer(grid, config, None, TASK.start()[0], planned, out, watch)
+        server = FlowerServer(grid, config, ServerOptions(None, TASK.start()[0], planned, out, watch))
         return server.run(resume)
 
     whole, _ = run(tmp_path / "whole", 4, False)

@@ -16,7 +16,7 @@ from amsfl.flower import Shard, jax_client
 from amsfl.flower.deploy.client_speeds import speeds_in_order
 from amsfl.flower.deploy.run import DeploySettings, PreparedApp, _handicapped
 from amsfl.flower.in_process import InProcessGrid
-from amsfl.flower.server.server import FlowerServer
+from amsfl.flower.server.server import FlowerServer, ServerOptions
 from amsfl.simulation import serve_config
 
 DIGITS = data.load("digits")
@@ -55,7 +55,7 @@ def served(
     nodes: list[dict[str, Any]], out: Path | None = None, resume: bool = False, **settings: Any
 ) -> Any:
     config = serve_config({**ALIKE, "poll": 0.001, **settings})
-    server = FlowerServer(InProcessGrid(CLIENT, nodes), config, None, TASK.start()[0], None, out)
+    server = FlowerServer(InProcessGrid(CLIENT, nodes), config, ServerOptions(start=TASK.start()[0], out=out))
     state, records = server.run(resume)
     return state, records, server.summary(state, records)
 

@@ -110,7 +110,7 @@ def test_seats_are_in_order_of_numbers_and_kept_by_name() -> None:
     hello = {node: messages.Hello(name, 10, bits(0), {}) for node, name in ((7, "10"), (5, "2"), (6, "0"))}
     seats = clients.registered_clients(hello)
     assert [seat.name for seat in seats] == ["0", "2", "10"]
-    assert clients.place_of(seats, "10") == 2 and clients.place_of(seats, "3") is None
+    assert clients.index_of(seats, "10") == 2 and clients.index_of(seats, "3") is None
     assert clients.draw(seats, {5, 6}, None, 0, 0).tolist() == [0, 1]
     for number in range(20):  # somebody away is replaced, so that two always work
         assert len(clients.draw(seats, {5, 6}, 2, 0, number)) == 2

@@ -144,7 +144,7 @@ def main(grid, context):
     from amsfl.simulation import serve_config
     from amsfl.planning.planner import Decision, Memory, Planner
     from amsfl.flower.server.app import merged, say, serve
-    from amsfl.flower.server.server import Server
+    from amsfl.flower.server.server import FlowerServer, ServerOptions
 
     folder = Path(context.run_config["folder"])
     (folder / "server.pid").write_text(str(os.getpid()))
@@ -166,10 +166,11 @@ def main(grid, context):
         settings = {"method": name, "clients": 3, "rounds": rounds, "batch": BATCH, "give_up": 300.0}
         settings["round_end"] = "all"
         out = Path(context.run_config["out"]) / name
-        servers[name] = Server(shared, serve_config(settings), None, start, planner, out, say)
-    seats = servers["fedavg"].door.gather()
+        options = ServerOptions(None, start, planner, out, say)
+        servers[name] = FlowerServer(shared, serve_config(settings), options)
+    seats = servers["fedavg"].registration.gather()
     for one in servers.values():
-        one.door.gather = lambda: list(seats)
+        one.registration.gather = lambda: list(seats)
     threads = [threading.Thread(target=one.run) for one in servers.values()]
     for thread in threads:
         thread.start()

@@ -23,7 +23,7 @@ from amsfl.core import UserError
 from amsfl.data import load
 from amsfl.flower import Shard, evaluator, jax_client, serve, sklearn_client
 from amsfl.flower.client.jax_client import JaxTrainer
-from amsfl.flower.deploy.shards import deal, first_model, form, own_shard, scorer
+from amsfl.flower.deploy.shards import deal, first_model, network, own_shard, scorer
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.record import read_run
 from amsfl.simulation import serve_config
@@ -61,8 +61,8 @@ def test_a_federation_and_a_simulation_find_the_same_numbers(rent: Path, tmp_pat
     out = tmp_path / "run"
     first = first_model(tmp_path / "shards", "softmax", 0)
     judge = scorer(tmp_path / "shards", "softmax")
-    known = form(tmp_path / "shards", "softmax")
-    state, rounds = serve(grid, settings | {"out": str(out)}, judge, first, form=known)
+    known = network(tmp_path / "shards", "softmax")
+    state, rounds = serve(grid, settings | {"out": str(out)}, judge, first, network=known)
     same = ROUNDS | {"data": str(rent), "label": "rent", "client_column": "site", "model": "softmax"}
     alone = amsfl.run(**same, engine="loop")
     np.testing.assert_allclose(state.anchor, alone.params, atol=1e-6)

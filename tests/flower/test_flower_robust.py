@@ -16,7 +16,7 @@ from amsfl.cli.app import app as commands
 from amsfl.flower import Shard, jax_client, messages
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.server import costs
-from amsfl.flower.server.server import FlowerServer
+from amsfl.flower.server.server import FlowerServer, ServerOptions
 from amsfl.record import read_run
 from amsfl.report.measure.describe import describe
 from amsfl.report.measure.read import read
@@ -64,7 +64,7 @@ class Strangers(InProcessGrid):
 
 def test_record_and_report_say_who_was_refused_or_weighed_down_and_why(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    _, records = FlowerServer(Strangers(CLIENT, NODES), serve_config(SETTINGS), out=out).run()
+    _, records = FlowerServer(Strangers(CLIENT, NODES), serve_config(SETTINGS), ServerOptions(out=out)).run()
     for record in records:
         assert [*record.weighed] == ["claimed", "cap:0.25", "multikrum:1"]
         assert np.argmin(record.weighed["multikrum:1"]) == record.cohort.index(4)
@@ -79,7 +79,7 @@ def test_record_and_report_say_who_was_refused_or_weighed_down_and_why(tmp_path:
 
 def test_running_statistics_are_a_middle_where_clients_are_doubted() -> None:
     from amsfl import combine, methods
-    from amsfl.flower.server.replies import _buffer
+    from amsfl.flower.server.update import _buffer
 
     parts, equal = [np.full(2, value, np.float32) for value in (1, 2, 9e9)], np.full(3, 1 / 3, np.float32)
     method = methods.make("fedavg")

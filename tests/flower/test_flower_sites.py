@@ -23,7 +23,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 
 from amsfl import methods, record
 from amsfl.core import UserError
-from amsfl.flower import NumpyTrainer, messages, numpy_client, serve
+from amsfl.flower import NumpyTrainer, arrays, messages, numpy_client, serve
 from amsfl.flower.client import app as client_module
 from amsfl.flower.client import step_loop as task_module
 from amsfl.flower.deploy import certificates, leftovers
@@ -33,9 +33,7 @@ from amsfl.flower.server import (
     client_scores,
     clients,
     costs,
-    late_replies,
     orders,
-    replies,
     reply_checks,
     transport,
 )
@@ -107,20 +105,20 @@ def zipped() -> Array:
 def test_sizes_are_held_against_the_bytes_before_memory_is_taken() -> None:
     for part in (claimed((10**13,)), claimed((10**13, 0, 5), b"x"), claimed((-1,)), zipped()):
         with pytest.raises(ValueError):
-            messages.numbers(part.data)
+            arrays.numbers(part.data)
     for value in (
         np.array(3, np.int64),
         np.asfortranarray(RNG.normal(size=(2, 3))),
         np.zeros((0, 7), np.int8),
     ):
-        found = messages.numbers(Array(value).data)
+        found = arrays.numbers(Array(value).data)
         assert found.dtype == value.dtype and found.flags.writeable
         np.testing.assert_array_equal(found, value)
 
 
 def test_small_arrays_travel_within_their_record_and_large_ones_by_flower_s_own_way() -> None:
     parts = {"delta": RNG.normal(size=(3, 4)), "count": np.array(7)}
-    large = parts | {"rest": np.zeros(messages.SMALL, np.int8)}
+    large = parts | {"rest": np.zeros(arrays.SMALL, np.int8)}
     for sent, kind in ((parts, ConfigRecord), (large, ArrayRecord)):
         record = messages.pack_arrays(sent)
         assert isinstance(record, kind)
@@ -191,12 +189,12 @@ def test_two_thousand_mutated_replies_are_refused_with_a_reason_or_harmless() ->
         reply = Message(messages.pack_reply(honest), reply_to=asked)
         mutate(reply.content, rng)
         arrival = transport.Arrival(transport.SentMessage(1000, "train", order, 0.0), reply, 5.0)
-        verdict = replies.judge(method, order, model, arrival)
-        measured = late_replies.learn(measured, arrival, 0.2)  # the same reply after its round
+        verdict = reply_checks.accept(method, order, model, arrival)
+        measured = costs.learn_late(measured, arrival, 0.2)  # the same reply after its round
         if isinstance(verdict, str):
             refused += 1
         else:
-            assert np.isfinite(verdict.upload.delta).all() and verdict.reply.reading.loss >= 0
+            assert np.isfinite(verdict.upload.load().delta).all() and verdict.reply.reading.loss >= 0
     assert 1000 < refused < 2000
     assert min(measured.step[0]) >= 0 and max(measured.step[0] + measured.rest[0]) <= 5
 
@@ -370,7 +368,7 @@ class Clocked(InProcessGrid):
         monkeypatch.setattr(task_module, "time", theirs)
         monkeypatch.setattr(client_module, "time", theirs)
         ours = partial(transport.Transport, now=lambda: self.now, sleep=partial(self.wait, "now"))
-        monkeypatch.setattr(server_module, "Post", ours)
+        monkeypatch.setattr(server_module, "Transport", ours)
 
     def wait(self, which: str, seconds: float) -> None:
         setattr(self, which, getattr(self, which) + seconds)

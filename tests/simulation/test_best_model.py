@@ -107,7 +107,7 @@ def test_names_that_do_not_fit_are_not_kept() -> None:
         assert best_model.check(leaves, size)
     hello = messages.Hello("0", 5, np.zeros(7, np.float32), {}, True, whole)
     back = messages.unpack_hello(messages.pack_hello(hello))
-    assert back.leaves == whole and back.driven
+    assert back.tensors == whole and back.own_optimizer
 
 
 def test_an_exported_state_dict_loads_into_the_users_module(tmp_path: Path) -> None:
@@ -132,9 +132,9 @@ def test_an_exported_state_dict_loads_into_the_users_module(tmp_path: Path) -> N
     app = torch_client(Net, lambda context: torch.utils.data.DataLoader(rows, batch_size=8))
     state, _ = serve(InProcessGrid(app, NODES), {**SETTINGS, "rounds": 2, "out": str(tmp_path / "run")})
     module, half = Net(), Net().to(torch.bfloat16)
-    state = load_torch(tmp_path / "run" / "model.safetensors")
-    module.load_state_dict(state, strict=True)
-    half.load_state_dict(state)
+    tensors = load_torch(tmp_path / "run" / "model.safetensors")
+    module.load_state_dict(tensors, strict=True)
+    half.load_state_dict(tensors)
     flat = torch.nn.utils.parameters_to_vector(module.parameters()).detach().numpy()
     np.testing.assert_array_equal(flat, state.anchor)
     assert module.again.weight is module.body.weight and int(module.norm.num_batches_tracked) == 2

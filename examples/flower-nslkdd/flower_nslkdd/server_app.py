@@ -5,7 +5,7 @@ from pathlib import Path
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from amsfl.flower.deploy.shards import first_model, form, scorer
+from amsfl.flower.deploy.shards import first_model, network, scorer
 from amsfl.flower.server.app import merged, serve
 
 app = ServerApp()
@@ -20,5 +20,5 @@ def main(grid: Grid, context: Context) -> None:
         settings,
         evaluate=scorer(shards, settings["model"]),
         start=first_model(shards, settings["model"], settings["seed"]),
-        form=form(shards, settings["model"]),
+        network=network(shards, settings["model"]),
     )

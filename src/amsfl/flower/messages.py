@@ -15,30 +15,26 @@ Any client that reads and writes these records takes part, whatever it is writte
 """
 
 from collections.abc import Mapping, Sequence
-from io import BytesIO
-from math import prod
 from typing import Any, NamedTuple
 
-import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
 from amsfl.clock.profile import SPENDING
 from amsfl.core import Parts, Reading
+from amsfl.flower.arrays import NOTHING, pack_nonempty
+from amsfl.flower.arrays import Buffers as Buffers
+from amsfl.flower.arrays import Vector as Vector
+from amsfl.flower.arrays import arrays as arrays
+from amsfl.flower.arrays import pack_arrays as pack_arrays
 from amsfl.privacy import Terms
 
-Vector = np.ndarray[Any, np.dtype[Any]]
-Buffers = dict[str, Vector]
 Record = ArrayRecord | ConfigRecord | MetricRecord
 OPTION = "option."  # prefix of a method's hyper-parameters in the order
-HEADERS = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
-NOTHING = np.zeros(0, np.float32)
-SMALL = 1 << 20  # bytes: arrays that weigh less together travel within their record
 SPENT = "privacy is spent"  # how a site begins that may not take a further step
 PRIVACY = "privacy."  # prefix of the terms of privacy in the order
-NUMBERS = "fiub"  # kinds of dtype that travel: floats, integers, truth
+ARRAY_RECORDS = ("upload", "model", "buffers")  # whose values may be arrays' bytes
+MOST_RECORDS, MOST_SCALARS, MOST_ARRAYS = 16, 1_000, 100_000  # of a message; entries of a record
+LONGEST_NAME, LONGEST_TEXT = 300, 2_000  # characters
 
 
 class Order(NamedTuple):
@@ -101,7 +97,7 @@ class TensorSpec(NamedTuple):
 
 
 class Hello(NamedTuple):
-    """Who a client is. `name` keeps its seat when its SuperNode comes back under another node id."""
+    """Who a client is. By its `name` it is known when its SuperNode comes back under another node id."""
 
     name: str
     rows: int
@@ -127,7 +123,7 @@ def pack_orders(orders: Sequence[Order], model: GlobalModel) -> list[RecordDict]
     The arrays they share.
     """
     parts = {"anchor": model.anchor, "server": model.server, "direction": model.direction}
-    vectors, buffers = laden(parts), pack_arrays(model.buffers)
+    vectors, buffers = pack_nonempty(parts), pack_arrays(model.buffers)
     return [records(order=_fields(order), model=vectors, buffers=buffers) for order in orders]
 
 
@@ -163,7 +159,7 @@ def pack_reply(reply: Reply) -> RecordDict:
     echo: dict[str, Any] = {"run": reply.run, "round": reply.round, "client": reply.client}
     return records(
         echo=ConfigRecord(echo),
-        upload=laden(reply.parts),
+        upload=pack_nonempty(reply.parts),
         buffers=pack_arrays(reply.buffers),
         report=MetricRecord(report),
         metrics=MetricRecord({key: float(value) for key, value in reply.metrics.items()}),
@@ -171,7 +167,8 @@ def pack_reply(reply: Reply) -> RecordDict:
 
 
 def unpack_reply(content: RecordDict) -> Reply:
-    """Raises for anything that is not a reply; what is one may still be refused, see checks.py."""
+    """Raises for anything that is not a reply; what is one may still be refused, see reply_checks.py."""
+    check_sizes(content)
     echo, report = scalars(content, "echo"), scalars(content, "report")
     return Reply(
         str(echo["run"]),
@@ -202,7 +199,7 @@ def pack_hello(hello: Hello) -> RecordDict:
     said |= {name: float(value) for name, value in hello.spends.items()}
     return records(
         hello=ConfigRecord(said),
-        model=laden({"anchor": hello.model}),
+        model=pack_nonempty({"anchor": hello.model}),
         buffers=pack_arrays(hello.buffers),
         tensors=_packed(hello.tensors),
     )
@@ -221,6 +218,7 @@ def _packed(tensors: tuple[TensorSpec, ...]) -> ConfigRecord:
 
 
 def unpack_hello(content: RecordDict) -> Hello:
+    check_sizes(content)
     hello, anchor = scalars(content, "hello"), arrays(content, "model").get("anchor", NOTHING)
     own_optimizer = bool(hello.get("own_optimizer", False))
     tensors = _leaves(scalars(content, "tensors")) if "tensors" in content else ()
@@ -247,63 +245,35 @@ def _leaves(said: Mapping[str, Any]) -> tuple[TensorSpec, ...]:
     )
 
 
-def records(**parts: Record) -> RecordDict:
-    """Those that hold something."""
-    return RecordDict({name: part for name, part in parts.items() if len(part)})
-
-
-def laden(parts: Mapping[str, Any]) -> ArrayRecord | ConfigRecord:
-    """Those arrays that hold something."""
-    return pack_arrays({name: part for name, part in parts.items() if np.size(part)})
-
-
-def pack_arrays(parts: Mapping[str, Any]) -> ArrayRecord | ConfigRecord:
-    # np.array and not ascontiguousarray, which turns a scalar buffer into a vector of one
-    plain = {name: np.array(part, order="C") for name, part in parts.items()}
-    if sum(part.nbytes for part in plain.values()) < SMALL:
-        return ConfigRecord({name: Array(part).data for name, part in plain.items()})
-    return ArrayRecord({name: Array(part) for name, part in plain.items()})
-
-
-def arrays(content: RecordDict, name: str) -> Buffers:
-    """Arrays by name, whichever way they came."""
-    record: Any = content.get(name, ArrayRecord())
-    if isinstance(record, ArrayRecord):
-        return {str(key): numbers(_bytes(part)) for key, part in record.items()}
-    inside: dict[str, Any] = dict(record.items()) if isinstance(record, ConfigRecord) else {"": None}
-    if all(isinstance(part, bytes) for part in inside.values()):
-        return {str(key): numbers(part) for key, part in inside.items()}
-    raise TypeError(f"{name} is a {type(record).__name__}, and holds no arrays")
-
-
-def _bytes(part: Array) -> bytes:
-    if part.stype != "numpy.ndarray":
-        raise ValueError(f"an array of kind {part.stype!r}")
-    return part.data
-
-
-def numbers(data: bytes) -> Vector:
-    """An array in numpy's own format and in no other; its size is held against the bytes that came.
-
-    np.load opens zip archives and takes the memory that a header claims, before it looks for the bytes.
-    """
-    file = BytesIO(data)
-    version = np.lib.format.read_magic(file)
-    if version not in HEADERS:
-        raise ValueError(f"an array of version {version}")
-    shape, fortran, dtype = HEADERS[version](file)
-    if dtype.kind not in NUMBERS or dtype.subdtype is not None or min(shape, default=0) < 0:
-        raise ValueError(f"an array of {dtype} {shape}")
-    here = len(data) - file.tell()
-    if prod(shape) * dtype.itemsize != here:
-        raise ValueError(f"an array of {dtype} {shape} has {here} bytes")
-    flat = np.frombuffer(data, dtype, prod(shape), file.tell())
-    return np.array(flat.reshape(shape, order="F" if fortran else "C"))
-
-
 def scalars(content: RecordDict, name: str) -> dict[str, Any]:
     """A ConfigRecord or MetricRecord as a plain dict."""
     record = content[name]
     if isinstance(record, ArrayRecord):
         raise TypeError(f"{name} is an ArrayRecord, not numbers")
     return dict(record.items())
+
+
+def records(**parts: Record) -> RecordDict:
+    """Those that hold something."""
+    return RecordDict({name: part for name, part in parts.items() if len(part)})
+
+
+def check_sizes(content: RecordDict) -> None:
+    """A ValueError where there is more than any message holds, before it is parsed or formatted."""
+    if len(content) > MOST_RECORDS:
+        raise ValueError(f"{len(content)} records")
+    for name, record in content.items():
+        most = MOST_ARRAYS if isinstance(record, ArrayRecord) or name in ARRAY_RECORDS else MOST_SCALARS
+        if len(name) > LONGEST_NAME or len(record) > most or any(len(key) > LONGEST_NAME for key in record):
+            raise ValueError(f"the record {name[:LONGEST_NAME]!r} has {len(record)} entries, or long names")
+        if isinstance(record, ConfigRecord) and name not in ARRAY_RECORDS:
+            for value in record.values():
+                _check_value(name, value)
+
+
+def _check_value(name: str, value: Any) -> None:
+    items = value if isinstance(value, list) else [value]
+    if len(items) > (MOST_ARRAYS if name == "tensors" else 1):
+        raise ValueError(f"the record {name!r} holds a list of {len(items)}")
+    if any(isinstance(item, str | bytes) and len(item) > LONGEST_TEXT for item in items):
+        raise ValueError(f"the record {name!r} holds a text of more than {LONGEST_TEXT} characters")

@@ -1,6 +1,6 @@
 """What the server does with a cohort's uploads."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from amsfl import combine
@@ -16,7 +16,7 @@ Draw = Callable[[int], Vector]  # so many standard normal numbers
 class CohortWork(NamedTuple):
     """What a cohort sent, in its order, and what the server knows of it."""
 
-    uploads: Sequence[Upload]
+    uploads: Iterable[Upload]
     weights: Vector  # shares of all clients' data, in the vectors' own precision
     steps: Vector  # what each client did, in that precision, too
     attackers: Attackers = None  # of a simulation
@@ -109,15 +109,16 @@ def forge(method: Method, uploads: Upload, weights: Vector, steps: Vector, attac
     return Upload(delta, forged(uploads.extra), where(kinds > 0, (delta * delta).sum(1), uploads.delta_sq))
 
 
-def sum_uploads(uploads: Sequence[Upload], mix: Vector) -> Upload:
+def sum_uploads(uploads: Iterable[Upload], mix: Vector) -> Upload:
     """sum_i mix_i upload_i, always in the same order."""
-    scaled = [Upload(*(share * part for part in each)) for share, each in zip(mix, uploads, strict=True)]
-    total = scaled[0]
-    for each in scaled[1:]:
-        total = Upload(*(a + b for a, b in zip(total, each, strict=True)))
+    total: Upload | None = None
+    for share, each in zip(mix, uploads, strict=True):  # one at a time: a server may read them from disk
+        scaled = Upload(*(share * part for part in each))
+        total = scaled if total is None else Upload(*(a + b for a, b in zip(total, scaled, strict=True)))
+    assert total is not None
     return total
 
 
-def stack_uploads(uploads: Sequence[Upload], like: Vector) -> Upload:
+def stack_uploads(uploads: Iterable[Upload], like: Vector) -> Upload:
     stack = namespace(like).stack
     return Upload(*(stack(part) for part in zip(*uploads, strict=True)))

@@ -49,13 +49,13 @@ def labelled(batch: Any) -> bool:
 
 def own_loss(module: Any, batch: Mapping[str, Any]) -> Any:
     """The loss that a module works out from a dictionary with labels, as an attribute or an entry."""
-    text = [str(name) for name, part in batch.items() if _holds_text(part)]
-    if text:
+    try:
+        outputs = module(**batch)
+    except TypeError as error:
         raise UserError(
-            f"The batch's column {text[0]!r} is text, which a module cannot take: leave it out of the data "
-            "set, turn it into numbers, or give torch_client a batch_loss(module, batch)."
-        )
-    outputs = module(**batch)
+            f"The module cannot take this batch, whose columns are {', '.join(map(str, batch))}: {error}. "
+            "Leave out what it does not take, such as text, or give torch_client a batch_loss(module, batch)."
+        ) from error
     loss = outputs.get("loss") if isinstance(outputs, Mapping) else getattr(outputs, "loss", None)
     if loss is None:
         raise UserError(
@@ -63,10 +63,6 @@ def own_loss(module: Any, batch: Mapping[str, Any]) -> Any:
             "one, or give torch_client a batch_loss(module, batch)."
         )
     return loss
-
-
-def _holds_text(part: Any) -> bool:
-    return isinstance(part, str) or (isinstance(part, list | tuple) and any(map(_holds_text, part)))
 
 
 def split(batch: Any) -> tuple[list[Any], Any]:

@@ -11,7 +11,7 @@ from flwr.serverapp import Grid, ServerApp
 from amsfl.core import UserError
 from amsfl.core.scores import aimed
 from amsfl.flower.client.jax_client import jax_client
-from amsfl.flower.deploy.shards import first_model, form, own_shard, scorer
+from amsfl.flower.deploy.shards import first_model, network, own_shard, scorer
 from amsfl.flower.server.app import merged, serve
 
 client = jax_client(own_shard)
@@ -27,4 +27,4 @@ def main(grid: Grid, context: Context) -> None:
     model, seed = str(settings.get("model", "mlp")), int(settings.get("seed", 0))
     score = str(aimed(settings).get("score", ""))
     first = first_model(folder, model, seed)
-    serve(grid, settings, scorer(folder, model, score), first, form=form(folder, model))
+    serve(grid, settings, scorer(folder, model, score), first, network=network(folder, model))

@@ -18,7 +18,7 @@ from amsfl.flower.deploy.client_speeds import RUN
 from amsfl.flower.deploy.processes import Federation, loopback
 from amsfl.flower.deploy.shards import checksum, deal, rows_of
 from amsfl.flower.server.app import LENGTH
-from amsfl.flower.server.registration import NAME
+from amsfl.flower.server.registration import LONGEST_NAME
 from amsfl.planning.planner import policy_of
 from amsfl.privacy.ledger import NOTHING
 from amsfl.record import Summary
@@ -161,7 +161,10 @@ def _ready_made(recipe: DeploySettings, home: Path, out: Path) -> PreparedApp:
 
 def _sayable(names: Sequence[str]) -> Sequence[str]:
     """The sites' names, if a node-config's quotes can hold all of them; else clients go by number."""
-    fit = all(name.isprintable() and 0 < len(name) <= NAME and not set("\"'\\") & set(name) for name in names)
+    fit = all(
+        name.isprintable() and 0 < len(name) <= LONGEST_NAME and not set("\"'\\") & set(name)
+        for name in names
+    )
     return names if fit and len(set(names)) == len(names) else ()
 
 

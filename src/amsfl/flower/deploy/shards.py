@@ -137,17 +137,17 @@ def scorer(
     return evaluate
 
 
-def form(folder: Path, model: str) -> NetworkDescription | None:
+def network(folder: Path, model: str) -> NetworkDescription | None:
     """The network by its layers, and what rows it takes; None for shards that were dealt without that."""
     if not (folder / FORM).is_file():
         return None
     said = read_sealed(folder / FORM, "deal the data again.")
-    network = program(model, len(said["features"]), len(said["classes"]), None)
+    known = program(model, len(said["features"]), len(said["classes"]), None)
     recipe = None if said["recipe"] is None else from_plain(Recipe, said["recipe"])
     amount = None if said["amount"] is None else from_plain(LabelScale, said["amount"])
     classes, features = (tuple(said[name]) for name in ("classes", "features"))
-    like = PortableModel(network.layers, {}, classes, features, recipe, amount=amount)
-    return NetworkDescription(like, network.tensors)
+    like = PortableModel(known.layers, {}, classes, features, recipe, amount=amount)
+    return NetworkDescription(like, known.tensors)
 
 
 def first_model(folder: Path, model: str, seed: int) -> Vector:

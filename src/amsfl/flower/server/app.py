@@ -13,7 +13,7 @@ from amsfl.core.scores import spoken
 from amsfl.flower import internals, regression_scores
 from amsfl.flower.messages import Buffers, Vector
 from amsfl.flower.server.best_model import NetworkDescription
-from amsfl.flower.server.server import FlowerServer
+from amsfl.flower.server.server import FlowerServer, ServerOptions
 from amsfl.flower.server.server_state import Evaluate, ServerState, deciding_split
 from amsfl.record import RoundRecord, read_manifest
 from amsfl.record.fingerprint import merge_settings
@@ -62,7 +62,7 @@ def serve(
     evaluate: Evaluate | None = None,
     start: Any = None,
     plan_by: Callable[[Any], Any] | None = None,
-    form: NetworkDescription | None = None,
+    network: NetworkDescription | None = None,
 ) -> tuple[ServerState, list[RoundRecord]]:
     """Run one federation to its end; `settings` as in server_app.
 
@@ -72,7 +72,7 @@ def serve(
         evaluate: Scores the model on the server.
         start: The first model, or what makes it.
         plan_by: Replaces the planner.
-        form: What the server itself knows of the network, for the model's files.
+        network: What the server itself knows of it, for the model's files.
 
     Returns:
         Where the run stands at its end, and its rounds.
@@ -89,9 +89,8 @@ def serve(
     internals.patch_grid(max(wait, UPLOAD) if wait else None)
     first = start(config) if callable(start) else start
     with audience(config, lambda record: say(record, server.names), trackers, out=where) as heard:
-        server = FlowerServer(
-            grid, config, evaluate, first, plan_by, where, heard.on_round, own, tell, force, form
-        )
+        options = ServerOptions(evaluate, first, plan_by, where, heard.on_round, own, tell, force, network)
+        server = FlowerServer(grid, config, options)
         state, records = server.run(again)
         heard.on_end(server.summary(state, records))
     return state, records

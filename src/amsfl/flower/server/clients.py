@@ -1,4 +1,4 @@
-"""Who takes part: a fixed number of seats, each with a name, its rows, and the node that sits on it now."""
+"""The registered clients: each has a name, its rows, and the node that it is reached at now."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ class RegisteredClient(NamedTuple):
 
 
 def registered_clients(hellos: dict[int, Hello]) -> list[RegisteredClient]:
-    """Seats in order of names, numbers as numbers: client i of a simulation is partition-id i here."""
+    """In order of names, numbers as numbers: client i of a simulation is partition-id i here."""
     registered = [
         RegisteredClient(hello.name, hello.rows, node, -1, hello.own_optimizer, hello.epsilon, hello.spends)
         for node, hello in hellos.items()
@@ -45,8 +45,8 @@ def believed(registered: Sequence[RegisteredClient]) -> Any:
     return np.minimum(rows, MOST * np.array(others))
 
 
-def place_of(registered: Sequence[RegisteredClient], name: str) -> int | None:
-    return next((place for place, client in enumerate(registered) if client.name == name), None)
+def index_of(registered: Sequence[RegisteredClient], name: str) -> int | None:
+    return next((who for who, client in enumerate(registered) if client.name == name), None)
 
 
 def draw(

@@ -19,8 +19,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from flwr.app import MessageType
 
 from amsfl.clock import Costs
+from amsfl.flower import internals, messages
+from amsfl.flower.server.transport import Arrival
 
 LAST = 5
 SLOW = 5.0  # times the others' median, besides the steps
@@ -64,6 +67,30 @@ def missed(old: MeasuredCosts, client: int, steps: int, waited: float) -> Measur
     """No reply at all: its steps take longer than that, so far as anybody knows."""
     usual = float(np.median(old.step[client])) if old.step[client] else 0.0
     return old._replace(step=_noted(old.step, client, max(usual, waited / max(steps, 1))))
+
+
+def learn_late(measured: MeasuredCosts, arrival: Arrival, poll: float) -> MeasuredCosts:
+    """A reply that nobody waits for any more: its work is refused, its seconds are as good as any."""
+    order, message = arrival.sent.order, arrival.message
+    if order is None:
+        return measured
+    if message.has_error():
+        expired = message.error.code in (
+            internals.ErrorCode.MESSAGE_UNAVAILABLE,
+            internals.ErrorCode.REPLY_MESSAGE_UNAVAILABLE,
+        )
+        lost = arrival.sent.kind == MessageType.TRAIN and expired
+        return missed(measured, order.client, order.steps, arrival.seconds) if lost else measured
+    if arrival.sent.kind == MessageType.EVALUATE:
+        return scored(measured, order.client, arrival.seconds)
+    try:
+        reply = messages.unpack_reply(message.content)
+    except Exception:  # a client's bytes, see reply_checks.py
+        return measured
+    same = (reply.run, reply.round, reply.client) == (order.run, order.round, order.client)
+    if not (same and 1 <= reply.steps <= order.steps and 0 <= reply.step_seconds < np.inf):
+        return measured
+    return observe(measured, order.client, reply.steps, reply.step_seconds, arrival.seconds, poll)
 
 
 def scored(old: MeasuredCosts, client: int, elapsed: float) -> MeasuredCosts:

@@ -14,7 +14,7 @@ from amsfl.clock import RoundEnd
 from amsfl.core import UserError
 from amsfl.flower import messages
 from amsfl.flower.server.clients import RegisteredClient, weights
-from amsfl.flower.server.replies import AcceptedReply
+from amsfl.flower.server.reply_checks import AcceptedReply
 from amsfl.flower.server.server_state import ServerState
 from amsfl.methods import Method
 from amsfl.planning.planner import Decision, Planner, PlannerMemory
@@ -127,7 +127,7 @@ class PrivacyBudget:
     def count(self, state: ServerState, good: Iterable[AcceptedReply]) -> None:
         """Steps that were run: fewer than were asked for, or more, of orders that nobody here remembers."""
         for item in good:
-            who = item.place
+            who = item.client
             most = int(self.ledger.limits[who]) if self.ledger.budgets and not self.clients else MOST
             begun = state.ordered_steps[who] - item.asked + item.reply.steps
             state.ordered_steps[who] = max(begun, min(item.reply.taken, most))

@@ -1,87 +1,93 @@
-"""The door: who comes, who is known, and why somebody was turned away."""
+"""Registration: which clients take part, under which names, and why somebody was refused."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from flwr.app import ConfigRecord, MessageType, RecordDict
 
 from amsfl.core import UserError
 from amsfl.flower import messages
+from amsfl.flower.messages import Hello
 from amsfl.flower.server import best_model, clients
 from amsfl.flower.server.clients import RegisteredClient
-from amsfl.flower.server.spending import check_said
-from amsfl.flower.server.transport import Arrival, Transport, gone
+from amsfl.flower.server.spending import check_amounts
+from amsfl.flower.server.transport import Arrival, Transport, error_text, is_gone
 
 HELLO_SECONDS = 300.0  # time to live of a question
 RETURN_SECONDS = 60.0  # how long a server that goes on waits for all of its clients
-LONGEST = 300  # characters of a reason: clients write parts of it
+LONGEST_REASON = 300  # characters: clients write parts of it
 LONGEST_STEP = 24 * 3600.0  # seconds; more is not believed
-NAME = 100  # characters of a client's name
+LONGEST_NAME = 100  # characters of a client's name
+FIRST_MODELS = 3  # clients that are asked for the first model
+LARGEST = 1e6  # number of a first model
+
+
+class HelloTerms(NamedTuple):
+    """What a run asks of clients that register."""
+
+    clients: int  # how many it waits for
+    seed: int
+    patience: float  # seconds
+    keyed: bool = False  # nodes have registered keys, by which Flower gives them the same id each time
+    batch: int = 0  # rows of the minibatches that newcomers measure a step with; 0: nobody does
+    private: Mapping[str, Any] = {}  # a client that cannot take such a private step is not let in
 
 
 class Registration:
-    """Seats clients by name, lets them back in, and keeps the list of refusals since the last record.
+    """Registers clients by name, lets them back in, and keeps the refusals since the last record.
 
-    A name belongs to the node that said it first. Another node gets it when the first is gone; where nodes
-    are `keyed` (Flower knows them by their keys, under the same id each time) it never does.
-    `tell` hears of every refusal at once. Newcomers measure a step with minibatches of `batch` rows; 0:
-    nobody does. With `private` it is a private step, and a client that cannot take one is not let in.
+    A name belongs to the node that registered it first. Another node gets it when the first is gone; where
+    nodes are `keyed` it never does. `on_refusal` is called with every refusal at once.
     """
 
     def __init__(
         self,
         transport: Transport,
-        clients: int,
-        seed: int,
-        patience: float,
-        keyed: bool = False,
-        tell: Callable[[dict[str, Any]], None] | None = None,
-        batch: int = 0,
-        private: Mapping[str, Any] | None = None,
+        terms: HelloTerms,
+        on_refusal: Callable[[dict[str, Any]], None] | None = None,
     ):
-        self.transport, self.clients, self.seed, self.patience = transport, clients, seed, patience
-        self.keyed, self.tell, self.batch, self.private = keyed, tell, batch, private or {}
-        self.speeds: dict[str, float] = {}  # seconds a step, as clients say when they come, by name
+        self.transport, self.terms, self.on_refusal = transport, terms, on_refusal
+        self.speeds: dict[str, float] = {}  # seconds a step, as clients say when they register, by name
         self.rejected_nodes: set[int] = set()
         self.claims: dict[int, str] = {}  # nodes that wait for a name that another one holds
         self.refused: list[dict[str, Any]] = []
-        self.undone: list[tuple[int, int]] = []  # clients and steps of orders that came to nothing
+        self.steps_not_done: list[tuple[int, int]] = []  # clients and steps of orders that came to nothing
         self.notes: list[str] = []
         self.late: list[Arrival] = []  # replies to orders of rounds that are over
-        # where rounds do not wait for all: takes a reply, if it is one that somebody waits for
-        self.landing: Callable[[Arrival], bool] = lambda arrival: False
+        # takes a reply to an order, if it is one that is waited for
+        self.take_reply: Callable[[Arrival], bool] = lambda arrival: False
 
-    def refuse(self, client: int | None, why: str, undone: int = 0) -> None:
-        """The same refusal of somebody who is asked again and again is told once a round.
+    def refuse(self, client: int | None, why: str, not_done: int = 0) -> None:
+        """A client's reply, with a reason for the record; the same reason once a round.
 
-        `undone`: steps of its order, where the client says itself that it did not do them.
+        `not_done`: steps of its order, where the client says itself that it did not do them.
         """
-        if client is not None and undone:
-            self.undone.append((client, undone))
+        if client is not None and not_done:
+            self.steps_not_done.append((client, not_done))
         item = {"client": client, "reason": short(why)}
         if item not in self.refused:
             self.refused.append(item)
-            if self.tell:
-                self.tell(item)
+            if self.on_refusal:
+                self.on_refusal(item)
 
     def gather(self) -> list[RegisteredClient]:
-        """Wait until as many clients are there as the run has seats."""
-        hellos: dict[int, messages.Hello] = {}
-        until = self.transport.now() + self.patience
-        while len(hellos) < self.clients:
-            if not hellos and len(self.rejected_nodes) >= self.clients:
+        """Wait until as many clients are registered as the run has."""
+        hellos: dict[int, Hello] = {}
+        terms, until = self.terms, self.transport.now() + self.terms.patience
+        while len(hellos) < terms.clients:
+            if not hellos and len(self.rejected_nodes) >= terms.clients:
                 raise UserError(
-                    f"None of {len(self.rejected_nodes)} clients could say who it is "
-                    f"({self.refused[0]['reason']}); mend the ClientApp, and try it in a InProcessGrid first."
+                    f"None of {len(self.rejected_nodes)} clients could register{self._first_reason()}; mend "
+                    "the ClientApp, and try it in an InProcessGrid first."
                 )
             if self.transport.now() > until:
-                why = f" ({self.refused[0]['reason']})" if self.refused else ""
                 raise UserError(
-                    f"{len(hellos)} of {self.clients} clients came within {self.patience:g} seconds{why}; "
-                    "start the other SuperNodes, or lower clients."
+                    f"{len(hellos)} of {terms.clients} clients came within {terms.patience:g} seconds"
+                    f"{self._first_reason()}; start the other SuperNodes, or lower clients."
                 )
-            self.ask([node for node in self.transport.nodes() if node not in hellos], probe=bool(self.batch))
+            self.ask([node for node in self.transport.nodes() if node not in hellos], probe=bool(terms.batch))
             for arrival in self.transport.pull():
                 hello = self.hello(arrival)
                 if hello and any(hello.name == other.name for other in hellos.values()):
@@ -89,131 +95,179 @@ class Registration:
                     self.refuse(None, f"node {arrival.sent.node}: the name {hello.name!r} is taken")
                 elif hello and hello.open:
                     raise UserError(f"Client {hello.name!r} cannot keep rows private. {short(hello.open)}")
-                elif hello and len(hellos) < self.clients:
+                elif hello and len(hellos) < terms.clients:
                     hellos[arrival.sent.node] = hello
             self.transport.sleep(self.transport.poll)
         speeds = {hello.name: hello.step_seconds for hello in hellos.values()}
         self.speeds = {name: each for name, each in speeds.items() if 0 < each < LONGEST_STEP}
         registered = clients.registered_clients(hellos)
-        for place, (client, rows) in enumerate(zip(registered, clients.believed(registered), strict=True)):
+        for who, (client, rows) in enumerate(zip(registered, clients.believed(registered), strict=True)):
             if rows < client.rows:
-                said = f"client {place} says it has {client.rows} rows, far more than the others"
-                self.notes.append(f"{said}; it counts as {rows:.0f}")
+                self.notes.append(
+                    f"client {who} says it has {client.rows} rows, far more than the others; "
+                    f"it counts as {rows:.0f}"
+                )
         return registered
 
-    def first_model(self, registered: list[RegisteredClient]) -> messages.Hello:
-        """The initial model, of the first client that can give one."""
-        for client in registered:
+    def first_model(self, registered: list[RegisteredClient]) -> Hello:
+        """The initial model, from several clients: of a form that most of them have, and of usual length.
+
+        All draw it from the same seed, so honest ones send the same.
+        """
+        models: list[tuple[int, Hello]] = []
+        for who, client in enumerate(registered):
             for arrival in self.transport.collect(self.ask([client.node], model=True), HELLO_SECONDS):
-                hello = self.hello(arrival)
-                if hello and hello.model.size and np.isfinite(hello.model).all():
-                    wrong = best_model.check(hello.tensors, hello.model.size) if hello.tensors else None
-                    if wrong is None:
-                        return hello
-                    self.notes.append(f"the names of the model's tensors are not kept: {wrong}")
-                    return hello._replace(tensors=())
-        why = f" ({self.refused[0]['reason']})" if self.refused else ""
-        raise UserError(f"No client could give the first model{why}; look into the SuperNodes' logs.")
+                hello = self.hello(arrival) if arrival.sent.node == client.node else None
+                why = None if hello is None else _unfit(hello)
+                if why:
+                    self.refuse(who, f"first model: {why}")
+                elif hello is not None:
+                    models.append((who, hello))
+            if len(models) == FIRST_MODELS:
+                break
+        if not models:
+            raise UserError(
+                f"No client could give the first model{self._first_reason()}; look into the SuperNodes' logs."
+            )
+        forms = [_form(hello) for _, hello in models]
+        form, votes = Counter(forms).most_common(1)[0]
+        if len(models) > 1 and votes == 1:
+            sizes = ", ".join(f"client {who} {hello.model.size:,}" for who, hello in models)
+            raise UserError(
+                f"Clients do not agree on the model's form ({sizes} numbers): run the same model at all, or "
+                "give the server the first one."
+            )
+        agreeing = [pair for pair, each in zip(models, forms, strict=True) if each == form]
+        for who, _ in [pair for pair, each in zip(models, forms, strict=True) if each != form]:
+            self.refuse(who, "first model: its form is not the others'")
+        by_length = sorted(agreeing, key=lambda pair: float(np.square(pair[1].model, dtype=float).sum()))
+        hello = by_length[(len(by_length) - 1) // 2][1]
+        wrong = best_model.check(hello.tensors, hello.model.size) if hello.tensors else None
+        if wrong is None:
+            return hello
+        self.notes.append(f"the names of the model's tensors are not kept: {wrong}")
+        return hello._replace(tensors=())
 
     def ping(self, registered: list[RegisteredClient]) -> list[float]:
-        """Seconds of an exchange in which nothing is done: so that the first plan need not guess them.
+        """Seconds of an exchange in which nothing is done, so that the first plan need not guess them.
 
-        Everybody has just measured a step, so processes are up, and answers soon there. 0 for who gives none.
+        Everybody has just measured a step, so processes are up, and answers come soon. 0 for who sends none.
         """
-        found = dict[int, float]()
-        for arrival in self.transport.collect(
-            self.ask([client.node for client in registered]), HELLO_SECONDS
-        ):
+        seconds = dict[int, float]()
+        ids = self.ask([client.node for client in registered])
+        for arrival in self.transport.collect(ids, HELLO_SECONDS):
             if self.hello(arrival) is not None:
-                found[arrival.sent.node] = arrival.seconds
-        return [found.get(client.node, 0.0) for client in registered]
+                seconds[arrival.sent.node] = arrival.seconds
+        return [seconds.get(client.node, 0.0) for client in registered]
 
     def ask(self, nodes: list[int], model: bool = False, probe: bool = False) -> set[str]:
         """Who they are; with `probe` how long a step takes them, for which they have more time."""
-        ask: dict[str, Any] = {"model": model, "seed": self.seed, "probe": probe, "batch": self.batch}
-        ask |= self.private
-        known = self.rejected_nodes | self.transport.busy | self.claims.keys()
-        fresh = [node for node in nodes if node not in known]
-        letters = [(node, None, RecordDict({"ask": ConfigRecord(ask)})) for node in fresh]
-        longest = max(HELLO_SECONDS, self.patience) if probe else HELLO_SECONDS
+        terms = self.terms
+        question: dict[str, Any] = {"model": model, "seed": terms.seed, "probe": probe, "batch": terms.batch}
+        question |= terms.private
+        skipped = self.rejected_nodes | self.transport.busy | self.claims.keys()
+        fresh = [node for node in nodes if node not in skipped]
+        letters = [(node, None, RecordDict({"ask": ConfigRecord(question)})) for node in fresh]
+        longest = max(HELLO_SECONDS, terms.patience) if probe else HELLO_SECONDS
         return self.transport.send(MessageType.QUERY, letters, longest)
 
-    def hello(self, arrival: Arrival) -> messages.Hello | None:
+    def hello(self, arrival: Arrival) -> Hello | None:
         node, message = arrival.sent.node, arrival.message
-        if arrival.sent.kind != MessageType.QUERY or gone(message):
+        if arrival.sent.kind != MessageType.QUERY or is_gone(message):
             return None  # who was gone may come back and is asked again
         try:
             if message.has_error():
-                raise ValueError(message.error.reason)
+                raise ValueError(error_text(message))
             hello = messages.unpack_hello(message.content)
             if hello.rows < 1:
                 raise ValueError("it has no rows")
-            check_said(hello.spends)
-            if not hello.name or len(hello.name) > NAME or not hello.name.isprintable():
-                raise ValueError(f"a name has 1 to {NAME} printable characters")
+            check_amounts(hello.spends)
+            if not hello.name or len(hello.name) > LONGEST_NAME or not hello.name.isprintable():
+                raise ValueError(f"a name has 1 to {LONGEST_NAME} printable characters")
             return hello
-        except Exception as error:  # strangers' bytes, see accept.py
+        except Exception as error:  # a client's bytes, see reply_checks.py
             self.refuse(None, f"node {node} gave no proper hello: {error}")
             self.rejected_nodes.add(node)
             return None
 
-    def meet(self, registered: list[RegisteredClient]) -> set[int]:
-        """Nodes that are connected and free. Newcomers are asked who they are; a known name gets its seat."""
-        here = self.transport.nodes()
+    def admit(self, registered: list[RegisteredClient], max_age: float = 0.0) -> set[int]:
+        """Take in what has arrived. Nodes that are connected and free; newcomers are asked who they are.
+
+        `max_age`: how many seconds ago it may have been that nodes were counted.
+        """
+        here = self.transport.nodes(max_age)
         self.ask(sorted(here - {client.node for client in registered}))
         for arrival in self.transport.pull():
-            self.stray(registered, arrival)
+            self.take(registered, arrival)
         for node, name in list(self.claims.items()):
-            if node not in here or self._sit(registered, node, name):
+            if node not in here or self._rejoin(registered, node, name):
                 del self.claims[node]
         return here - self.transport.busy
 
     def regather(self, registered: list[RegisteredClient]) -> None:
         """After the server's restart everyone has a minute to come back, so that no round begins with few."""
-        until = self.transport.now() + RETURN_SECONDS
-        while (
-            not {client.node for client in registered} <= self.meet(registered)
-            and self.transport.now() < until
-        ):
+        until, wanted = self.transport.now() + RETURN_SECONDS, {client.node for client in registered}
+        while not wanted <= self.admit(registered) and self.transport.now() < until:
             self.transport.sleep(self.transport.poll)
+            wanted = {client.node for client in registered}
 
-    def stray(self, registered: list[RegisteredClient], arrival: Arrival) -> None:
-        """A reply nobody waits for: a newcomer's hello, or work for a round that is over."""
+    def take(self, registered: list[RegisteredClient], arrival: Arrival) -> None:
+        """A newcomer's hello, a reply that is waited for, or work for a round that is over."""
         sent = arrival.sent
         if sent.kind == MessageType.QUERY:
             hello = self.hello(arrival)
-            if hello is None:
-                return
-            place = clients.place_of(registered, hello.name)
-            if place is None:
-                self.rejected_nodes.add(sent.node)
-                self.refuse(
-                    None, f"node {sent.node} ({hello.name!r}) has no seat among the {len(registered)}"
-                )
-                return
-            if not self._sit(registered, sent.node, hello.name):
-                self.claims[sent.node] = hello.name
-                holder = registered[place].node
-                why = "whose key it is" if self.keyed else "which is still connected"
-                self.refuse(None, f"node {sent.node}: the name {hello.name!r} is node {holder}'s, {why}")
-        elif sent.order is not None and not self.landing(arrival):
-            what = f"error {arrival.message.error.reason!r}" if arrival.message.has_error() else "work"
+            if hello is not None:
+                self._welcome(registered, sent.node, hello.name)
+        elif sent.order is not None and not self.take_reply(arrival):
+            failed = arrival.message.has_error()
+            what = f"error {error_text(arrival.message)[:LONGEST_REASON]!r}" if failed else "work"
             why = f"late reply: {what} for round {sent.order.round + 1} came after {arrival.seconds:.1f} s"
             self.refuse(sent.order.client, why)
             self.late.append(arrival)
 
-    def _sit(self, registered: list[RegisteredClient], node: int, name: str) -> bool:
-        """Give a node the seat of that name, if whoever has it is gone and need not come back."""
-        place = clients.place_of(registered, name)
-        if place is None or self.keyed or registered[place].node in self.transport.nodes():
+    def _welcome(self, registered: list[RegisteredClient], node: int, name: str) -> None:
+        """A known name's node may take its place again; others are told why not."""
+        who = clients.index_of(registered, name)
+        if who is None:
+            self.rejected_nodes.add(node)
+            self.refuse(
+                None, f"node {node} ({name!r}) is not one of the {len(registered)} registered clients"
+            )
+        elif not self._rejoin(registered, node, name):
+            self.claims[node] = name
+            why = "whose key it is" if self.terms.keyed else "which is still connected"
+            self.refuse(None, f"node {node}: the name {name!r} is node {registered[who].node}'s, {why}")
+
+    def _rejoin(self, registered: list[RegisteredClient], node: int, name: str) -> bool:
+        """Let a node have that name, if whoever has it is gone and need not come back."""
+        who = clients.index_of(registered, name)
+        if who is None or self.terms.keyed or registered[who].node in self.transport.nodes():
             return False
-        self.transport.forget(registered[place].node)
-        registered[place] = registered[place]._replace(node=node)
-        self.notes.append(f"client {place} is back as node {node}")
+        self.transport.forget(registered[who].node)
+        registered[who] = registered[who]._replace(node=node)
+        self.notes.append(f"client {who} is back as node {node}")
         return True
+
+    def _first_reason(self) -> str:
+        return f" ({self.refused[0]['reason']})" if self.refused else ""
+
+
+def _form(hello: Hello) -> tuple[Any, ...]:
+    """What models must have in common to be averaged."""
+    buffers = sorted((name, part.shape, str(part.dtype)) for name, part in hello.buffers.items())
+    return hello.model.size, hello.tensors, tuple(buffers)
+
+
+def _unfit(hello: Hello) -> str | None:
+    floats = [hello.model, *(part for part in hello.buffers.values() if part.dtype.kind == "f")]
+    if not hello.model.size or hello.model.ndim != 1 or hello.model.dtype != np.float32:
+        return "it is no flat vector of float32"
+    if not all(np.isfinite(part).all() and np.abs(part).max(initial=0.0) <= LARGEST for part in floats):
+        return f"it holds numbers that are not finite, or beyond {LARGEST:g}"
+    return None
 
 
 def short(text: str) -> str:
-    """One line that a terminal and a record can bear."""
-    line = "".join(sign if sign.isprintable() else " " for sign in text)
-    return line if len(line) <= LONGEST else line[: LONGEST - 3] + "..."
+    """One line that a terminal and a record can bear; cut first, since a client wrote it."""
+    line = "".join(sign if sign.isprintable() else " " for sign in text[: LONGEST_REASON + 1])
+    return line if len(line) <= LONGEST_REASON else line[: LONGEST_REASON - 3] + "..."

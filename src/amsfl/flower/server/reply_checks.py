@@ -1,29 +1,99 @@
-"""Whether a reply may touch the model: a sentence that says why not, or None.
+"""Whether a reply may touch the model: the accepted reply, or a sentence that says why not.
 
-One bound holds what would move the model: delta, extra, float buffers and integer ones (their changes).
-The size of a part is ||part|| / (lr * sqrt(steps)), the mean length of its steps if they were a walk. An
-honest walk of t steps ends between one step (back and forth) and t steps (straight on) from its start, so
-that by sqrt(t) one step and 64 are never more than a factor 8 apart, whichever way they went.
+One bound holds what would move the model: delta, extra, float buffers and integer ones (their changes), and
+the loss. The size of a part is ||part|| / (lr * sqrt(steps)), the mean length of its steps if they were a
+walk. An honest walk of t steps ends between one step (back and forth) and t steps (straight on) from its
+start, so that by sqrt(t) one step and 64 are never more than a factor 8 apart, whichever way they went.
 A part is refused when its size passes `limit` times the usual: the largest that was accepted over the last
 rounds, or the lower median of this round's, so that nobody jumps alone. With two clients that is the smaller
-one. Buffers may also change by as much as they are long: that alone is no news of a client.
+one. Buffers may also change by as much as they are long, and a loss may always be 1.
+
+Numbers are checked in the precision that they are used in: 1e300 is finite as a double, infinite as float32.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from amsfl import protocol
 from amsfl.core import Parts, Reading, Upload
-from amsfl.flower.messages import Buffers, GlobalModel, Order, Reply
+from amsfl.drift import reading_of_upload
+from amsfl.flower import messages
+from amsfl.flower.messages import Buffers, GlobalModel, Order, Reply, Vector
+from amsfl.flower.server.stored_upload import StoredUpload
+from amsfl.flower.server.transport import Arrival, error_text, is_gone
 from amsfl.methods import Method
 
+FAILED = "failed"
 HISTORY = 5  # rounds that the bound remembers
-PARTS = ("delta", "extra", "buffers", "counters")  # what is bounded
+PARTS = ("delta", "extra", "buffers", "counters", "loss")  # what is bounded
 Sizes = list[list[float]]  # [round][client]: sizes accepted
 
 
-def reason(order: Order, model: GlobalModel, reply: Reply) -> str | None:
+class AcceptedReply(NamedTuple):
+    """A reply that passed its checks. Its arrays may be on disk."""
+
+    client: int
+    reply: Reply  # without its arrays but the buffers
+    upload: StoredUpload
+    bytes_up: float
+    sizes: dict[str, float]  # of all that would move the model, by its name in PARTS
+    lr: float | None
+    seconds: float  # from push to pull
+    arrived_at: float
+    asked: int  # steps that it was asked for
+    age: int = 0  # moves of the server since it began
+    began: Vector | None = None  # the model that it began from
+
+
+def accept(method: Method, order: Order, model: GlobalModel, arrival: Arrival) -> AcceptedReply | str:
+    """The reply, or why it must not touch the model."""
+    message = arrival.message
+    if message.has_error():
+        return f"{'gone' if is_gone(message) else FAILED}: {error_text(message)}"
+    try:
+        reply = messages.unpack_reply(message.content)
+        wanted = protocol.empty_parts(method, model.anchor.size)
+        parts = {name: part for name, part in wanted.items() if not part.size} | reply.parts
+        why = (
+            refusal(order, model, reply) or refused_loss(reply.reading, method) or wrong_parts(wanted, parts)
+        )
+        if why:
+            return why
+        with np.errstate(all="ignore"):
+            upload = protocol.decode(method.transmit, parts)
+    except Exception as error:  # a client's bytes: whatever they break, only their sender is left out
+        return f"unreadable: {error!r}"
+    why = not_finite(upload)
+    if why:
+        return why
+    if method.private_rows:
+        reply = reply._replace(reading=Reading(*map(float, reading_of_upload(upload.delta, model.direction))))
+    lr = order.lr if order.lr_known else None
+    changes = [changed(model.buffers, reply.buffers, floats) for floats in (True, False)]
+    rates = (lr, lr, None, None)  # buffers have no lr
+    moves = zip((upload.delta, upload.extra, *changes), rates, strict=True)
+    sizes = [*(size(part, rate, reply.steps) for part, rate in moves), abs(reply.reading.loss)]
+    return AcceptedReply(
+        order.client,
+        reply._replace(parts={}),
+        StoredUpload.keep(upload),
+        float(sum(protocol.part_bytes(part) for part in reply.parts.values())),
+        dict(zip(PARTS, sizes, strict=True)),
+        lr,
+        arrival.seconds,
+        arrival.sent.at + arrival.seconds,
+        order.steps,
+    )
+
+
+def steps_not_done(order: Order, verdict: str) -> int:
+    """Steps of the order that the client did not do, by its own word."""
+    return order.steps if verdict.startswith(FAILED) else 0
+
+
+def refusal(order: Order, model: GlobalModel, reply: Reply) -> str | None:
     """Everything about one reply that needs no other reply to judge."""
     if reply.run != order.run:
         return f"foreign run: the reply belongs to run {reply.run!r}, this is {order.run!r}"
@@ -35,15 +105,60 @@ def reason(order: Order, model: GlobalModel, reply: Reply) -> str | None:
         return f"wrong steps: {reply.steps} were run, {order.steps} were asked for"
     if not (reply.rows > 0 and 0 <= reply.step_seconds < np.inf and 0 <= reply.compute_seconds < np.inf):
         return "impossible numbers: rows and seconds must be finite and not negative"
-    if not (0 <= reply.effective < np.inf and reply.skipped >= 0):
+    if not (0 <= single(reply.effective) < np.inf and reply.skipped >= 0):
         return "impossible numbers: an optimizer's way must be finite and not negative"
-    return _buffers(model.buffers, reply.buffers) or _reading(reply.reading)
+    return _wrong_buffers(model.buffers, reply.buffers) or _wrong_reading(reply.reading)
 
 
-def too_large(size: float, usual: float, limit: float) -> str | None:
-    """The norm check, once there is something to hold it against."""
-    if usual > 0 and size > limit * usual:
-        return f"norm: {size:.3g} is more than {limit:g} times the usual {usual:.3g}"
+def single(value: float) -> float:
+    """A number as float32 holds it."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(value))
+
+
+def refused_loss(reading: Reading, method: Method) -> str | None:
+    """Whoever takes step lengths from losses cannot use one below zero."""
+    if reading.loss < 0 and (method.facts.own_rate or method.arithmetic.stride is not None):
+        return f"loss: {reading.loss:g} is below zero, and {method.name} takes its learning rate from losses"
+    return None
+
+
+def wrong_parts(wanted: Parts, parts: Parts) -> str | None:
+    """Names, shapes and types of what came, before anything is made of it: nobody gets more memory."""
+    if set(parts) != set(wanted):
+        return f"parts: {sorted(parts)[:10]} came, {sorted(wanted)} were asked for"
+    for name, part in wanted.items():
+        if parts[name].shape != part.shape:
+            return f"shape: {name} is {parts[name].shape}, the model's {part.shape}"
+        if parts[name].dtype != part.dtype:
+            return f"dtype: {name} is {parts[name].dtype}, the model's {part.dtype}"
+    return None
+
+
+def not_finite(upload: Upload) -> str | None:
+    for name in ("delta", "extra"):
+        part = getattr(upload, name)
+        if not np.isfinite(part).all():
+            return f"not finite: {name} holds {int((~np.isfinite(part)).sum())} NaN or infinite numbers"
+    return None
+
+
+def _wrong_buffers(ours: Buffers, theirs: Buffers) -> str | None:
+    if set(ours) != set(theirs):
+        return f"buffers: {sorted(set(ours) ^ set(theirs))[:10]} are not the same on both sides"
+    for name, part in theirs.items():
+        if part.shape != ours[name].shape or part.dtype != ours[name].dtype:
+            return f"buffers: {name} is {part.dtype}{part.shape}, not {ours[name].dtype}{ours[name].shape}"
+        if part.dtype.kind == "f" and not np.isfinite(part).all():
+            return f"not finite: buffer {name} holds NaN or infinite numbers"
+    return None
+
+
+def _wrong_reading(reading: Reading) -> str | None:
+    if not all(np.isfinite(single(value)) for value in reading):
+        return "not finite: the reading holds numbers that are NaN, or infinite as float32"
+    if min(reading.grad_sq, reading.diff_sq, reading.delta_sq) < 0:
+        return "impossible numbers: the reading holds squares below zero"
     return None
 
 
@@ -54,7 +169,7 @@ def size(vector: Any, lr: float | None, steps: int) -> float:
     return float(length / ((1.0 if lr is None else lr) * np.sqrt(steps)))
 
 
-def change(ours: Buffers, theirs: Buffers, floats: bool) -> Any:
+def changed(ours: Buffers, theirs: Buffers, floats: bool) -> Any:
     """What became of the buffers, float ones or integer ones, as one vector."""
     parts = [
         np.ravel(np.asarray(theirs[name], float) - np.asarray(part, float))
@@ -62,6 +177,33 @@ def change(ours: Buffers, theirs: Buffers, floats: bool) -> Any:
         if (part.dtype.kind == "f") == floats
     ]
     return np.concatenate(parts) if parts else np.zeros(0)
+
+
+def oversized(
+    replies: Sequence[AcceptedReply], model: GlobalModel, sizes: dict[str, Sizes], limit: float
+) -> dict[int, str]:
+    """Clients whose update is out of all proportion, and why."""
+    reasons = {}
+    zero = {name: 0 * part for name, part in model.buffers.items()}
+    least = {"buffers": changed(zero, model.buffers, True), "loss": np.ones(1)}
+    for part in PARTS:
+        now, history = [item.sizes[part] for item in replies], sizes.get(part, [])
+        comparable = part == "loss" or all(item.lr is not None for item in replies)
+        common = usual(history if comparable else [], now)
+        for item, each in zip(replies, now, strict=True):
+            steps = 1 if part == "loss" else item.reply.steps
+            floor = size(least[part], None, steps) if part in least else 0.0
+            why = too_large(each, max(common, floor), limit)
+            if why:
+                reasons[item.client] = f"{why} ({part})"
+    return reasons
+
+
+def too_large(length: float, common: float, limit: float) -> str | None:
+    """The bound, once there is something to hold it against."""
+    if common > 0 and length > limit * common:
+        return f"norm: {length:.3g} is more than {limit:g} times the usual {common:.3g}"
+    return None
 
 
 def remember(history: Sizes, accepted: list[float]) -> Sizes:
@@ -73,49 +215,3 @@ def usual(history: Sizes, now: Sequence[float]) -> float:
     past = [value for round_ in history for value in round_]
     middle = sorted(now)[(len(now) - 1) // 2] if len(now) > 1 else 0.0
     return max([*past, middle])
-
-
-def travelled(wanted: Parts, parts: Parts) -> str | None:
-    """Names, shapes and types of what came, before anything is made of it: nobody gets more memory."""
-    if set(parts) != set(wanted):
-        return f"parts: {sorted(parts)} came, {sorted(wanted)} were asked for"
-    for name, part in wanted.items():
-        if parts[name].shape != part.shape:
-            return f"shape: {name} is {parts[name].shape}, the model's {part.shape}"
-        if parts[name].dtype != part.dtype:
-            return f"dtype: {name} is {parts[name].dtype}, the model's {part.dtype}"
-    return None
-
-
-def finite(upload: Upload) -> str | None:
-    for name in ("delta", "extra"):
-        part = getattr(upload, name)
-        if not np.isfinite(part).all():
-            return f"not finite: {name} holds {int((~np.isfinite(part)).sum())} NaN or infinite numbers"
-    return None
-
-
-def _buffers(ours: Buffers, theirs: Buffers) -> str | None:
-    if set(ours) != set(theirs):
-        return f"buffers: {sorted(set(ours) ^ set(theirs))} are not the same on both sides"
-    for name, part in theirs.items():
-        if part.shape != ours[name].shape or part.dtype != ours[name].dtype:
-            return f"buffers: {name} is {part.dtype}{part.shape}, not {ours[name].dtype}{ours[name].shape}"
-        if part.dtype.kind == "f" and not np.isfinite(part).all():
-            return f"not finite: buffer {name} holds NaN or infinite numbers"
-    return None
-
-
-def _reading(reading: Reading) -> str | None:
-    if not all(np.isfinite(value) for value in reading):
-        return "not finite: the reading holds NaN or infinite numbers"
-    if min(reading.grad_sq, reading.diff_sq, reading.delta_sq) < 0:
-        return "impossible numbers: the reading holds squares below zero"
-    return None
-
-
-def loss(reading: Reading, method: Method) -> str | None:
-    """Whoever takes step lengths from losses cannot use one below zero."""
-    if reading.loss < 0 and (method.facts.own_rate or method.arithmetic.stride is not None):
-        return f"loss: {reading.loss:g} is below zero, and {method.name} takes its learning rate from losses"
-    return None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from amsfl.core.scores import usual
-from amsfl.flower.messages import Buffers, TensorSpec, Vector
+from amsfl.flower.messages import Buffers, GlobalModel, TensorSpec, Vector
 from amsfl.flower.server.clients import RegisteredClient
 from amsfl.flower.server.costs import MeasuredCosts
 from amsfl.flower.server.reply_checks import PARTS, Sizes
@@ -41,22 +41,23 @@ class ServerState:
     seconds: dict[str, float] = field(default_factory=lambda: {"sum": 0.0, "makespan": 0.0})
     elapsed: float = 0.0  # wall-clock seconds since the start, pauses between server lives left out
     steps: list[int] = field(default_factory=list)
-    ordered_steps: list[int] = field(
-        default_factory=list
-    )  # by client: steps that were asked for, as far as is known
+    ordered_steps: list[int] = field(default_factory=list)  # by client, as far as is known
     status: str = "running"
     spent: dict[str, float] = field(default_factory=dict)  # joules, megabytes, cost so far
     reached: dict[str, float] | None = None
     sizes: dict[str, Sizes] = field(default_factory=lambda: {part: [] for part in PARTS})
     refused: int = 0
-    tensors: list[TensorSpec] = field(
-        default_factory=list
-    )  # names of the model's tensors, where somebody told them
+    tensors: list[TensorSpec] = field(default_factory=list)  # their names, where a client sent them
     best: Vector = field(default_factory=lambda: np.zeros(0, np.float32))  # the model of the best round
     best_buffers: Buffers = field(default_factory=dict)
     best_round: int = 0
     best_score: float | None = None  # more is better
     stale: int = 0  # scored rounds since then
+
+    @property
+    def model(self) -> GlobalModel:
+        """What a round begins from."""
+        return GlobalModel(self.anchor, self.server, self.step, self.buffers)
 
 
 ARRAYS = ("anchor", "server", "step", "buffers", "best", "best_buffers")

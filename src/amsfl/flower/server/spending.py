@@ -65,7 +65,7 @@ class SpendingMeter:
         return {} if account is None else {"client_joules": account.of(who, steps).tolist()}
 
 
-def check_said(spends: Mapping[str, float]) -> None:
+def check_amounts(spends: Mapping[str, float]) -> None:
     """A client's word on what it spends; a ValueError where it is no amount."""
     for name, value in spends.items():
         if not 0 <= value <= 1e12:

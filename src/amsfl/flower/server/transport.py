@@ -1,9 +1,9 @@
-"""Messages out and replies in, over a Flower Grid, with nobody waited for longer than asked.
+"""Messages out and replies in, over a Flower Grid.
 
 Flower cancels nothing: a client that missed a deadline goes on working, and its SuperNode takes no other
-message until it has answered. So whoever has not answered stays `busy`; a reply that comes after its
-round is handed over all the same, for the caller to refuse, and frees the client. A message that is never
-answered expires after its time to live, comes back as an error, and frees the client, too.
+message until it has answered. So whoever has not answered stays `busy`; a reply that comes after its round is
+handed over all the same and frees the client. A message that is never answered expires after its time to
+live, comes back as an error, and frees the client, too.
 """
 
 import time
@@ -14,10 +14,10 @@ from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
 from amsfl.flower import internals
-from amsfl.flower.messages import Order
+from amsfl.flower.messages import LONGEST_TEXT, Order
 
 LOOK_AROUND = 2.0  # seconds between two looks at who is still connected
-
+AT_ONCE = 64 << 20  # bytes of replies that are fetched together
 
 Letter = tuple[int, Order | None, RecordDict]  # node, what is asked of it, the records
 
@@ -35,11 +35,16 @@ class Arrival(NamedTuple):
     seconds: float  # from push to pull
 
 
-def gone(message: Message) -> bool:
-    """Whether Flower answered in a node's place: its heartbeat stopped, or it went while its reply was on its
-    way; the node said nothing wrong."""
+def is_gone(message: Message) -> bool:
+    """Whether Flower answered in a node's place: its heartbeat stopped, or it left while its reply was on its
+    way; the node did nothing wrong."""
     lost = (internals.ErrorCode.NODE_UNAVAILABLE, internals.ErrorCode.MESSAGE_UNAVAILABLE)
     return message.has_error() and message.error.code in lost
+
+
+def error_text(message: Message) -> str:
+    """Why a client or Flower answered with an error; cut, since a client wrote it."""
+    return (message.error.reason or "")[:LONGEST_TEXT]
 
 
 class Transport:
@@ -54,11 +59,15 @@ class Transport:
     ):
         self.grid, self.poll, self.now, self.sleep = grid, poll, now, sleep
         self.waiting: dict[str, SentMessage] = {}
-        self.ahead: set[str] = set()  # messages of the next round: their replies wait for it
-        self.early: dict[str, Arrival] = {}  # and those that have come
+        self.reply_bytes = 0  # of one reply, about
+        self._connected, self._looked = set[int](), -float("inf")
 
-    def nodes(self) -> set[int]:
-        return {int(node) for node in self.grid.get_node_ids()}
+    def nodes(self, max_age: float = 0.0) -> set[int]:
+        """Who is connected; as it was up to `max_age` seconds ago."""
+        if self.now() - self._looked >= max_age:
+            self._connected = {int(node) for node in self.grid.get_node_ids()}
+            self._looked = self.now()
+        return self._connected
 
     @property
     def busy(self) -> set[int]:
@@ -80,36 +89,25 @@ class Transport:
                 self.waiting[key] = SentMessage(node, kind, order, sent_at)
         return {key for key in ids if key}
 
-    def pull(self) -> list[Arrival]:
-        """All replies that have come, to whatever message."""
-        if not self.waiting:
-            return []
-        arrivals = []
-        for message in self.grid.pull_messages(list(self.waiting)):
-            sent = self.waiting.pop(message.metadata.reply_to_message_id, None)
-            if sent is not None:
-                arrivals.append(Arrival(sent, message, self.now() - sent.at))
-                key = message.metadata.reply_to_message_id
-                if key in self.ahead:
-                    self.early[key] = arrivals.pop()
-        return arrivals
+    def pull(self) -> Iterator[Arrival]:
+        """All replies that are there, to whatever message; large ones are fetched a few at a time."""
+        keys, some = list(self.waiting), max(AT_ONCE // max(self.reply_bytes, 1), 1)
+        for begin in range(0, len(keys), some):
+            for message in self.grid.pull_messages(keys[begin : begin + some]):
+                sent = self.waiting.pop(message.metadata.reply_to_message_id, None)
+                if sent is not None:
+                    yield Arrival(sent, message, self.now() - sent.at)
 
     def collect(self, ids: set[str], deadline: float, quorum: float = 1.0) -> Iterator[Arrival]:
-        """Replies as they come, old ones too, until a `quorum` of `ids` is in, all are gone, or time is over.
+        """Replies as they come, others too, until a `quorum` of `ids` is in, all are gone, or time is over.
 
         Whoever has not answered by then stays busy until it has.
         """
-        self.ahead -= ids
-        yield from [self.early.pop(key) for key in list(self.early) if key in ids]
-        until, looked, spare = self.now() + deadline, self.now(), int((1 - quorum) * len(ids) + 1e-9)
-        while len(open_ := ids & self.waiting.keys()) > spare:
+        until, spare = self.now() + deadline, int((1 - quorum) * len(ids) + 1e-9)
+        while len(ids & self.waiting.keys()) > spare:
             yield from self.pull()
-            now = self.now()
-            if now >= until:
+            missing = ids & self.waiting.keys()
+            connected = self.nodes(LOOK_AROUND)
+            if self.now() >= until or not {self.waiting[key].node for key in missing} & connected:
                 return
-            if now - looked > LOOK_AROUND:
-                here, looked = self.nodes(), now
-                if not {self.waiting[key].node for key in open_ & self.waiting.keys()} & here:
-                    return  # whoever is left has left
-            if ids & self.waiting.keys():
-                self.sleep(self.poll)
+            self.sleep(self.poll)

@@ -1,68 +1,178 @@
-"""All that one round's good replies change: the model, the planner's memory, costs, seats and sizes."""
+"""All that one round's accepted replies change: the model, the planner's memory, costs, clients and sizes."""
 
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from amsfl.clock.staleness import Weight as Worth
-from amsfl.core import Reading
-from amsfl.flower import messages
+from amsfl import protocol
+from amsfl.clock.staleness import Weight
+from amsfl.combine import middle
+from amsfl.core import Reading, Upload
+from amsfl.flower.messages import Buffers, GlobalModel, Vector
 from amsfl.flower.server import clients, costs, reply_checks
-from amsfl.flower.server.replies import AcceptedReply, combine, effective
+from amsfl.flower.server.open_orders import RoundResults
+from amsfl.flower.server.reply_checks import AcceptedReply
 from amsfl.flower.server.server_state import ServerState
 from amsfl.methods import Method
-from amsfl.planning.planner import Decision, Planner
+from amsfl.planning.planner import Planner
+
+MOST_PLAIN_STEPS = 10.0  # times the cohort's median, for each step of an optimizer of a client's own
+Noise = tuple[Any, Any] | None  # what keeps whole clients private (protocol.settle)
+
+
+class NextModel(NamedTuple):
+    anchor: Vector
+    server: Vector
+    buffers: Buffers
+    weighed: dict[str, Any]  # how much each client counts after each link of a rule
+
+    @property
+    def finite(self) -> bool:
+        parts = [
+            self.anchor,
+            self.server,
+            *(part for part in self.buffers.values() if part.dtype.kind == "f"),
+        ]
+        return all(bool(np.isfinite(part).all()) for part in parts)
+
+
+class Aggregation(NamedTuple):
+    """How this run's server makes a model."""
+
+    method: Method
+    weight: Weight  # of an upload by its age
+    noise: Noise = None
+
+
+def settle(
+    how: Aggregation, state: ServerState, results: RoundResults, refuse: Callable[[int, str], None]
+) -> tuple[RoundResults, NextModel | None]:
+    """The next model, and the results that it is made of; None where no finite one can be made.
+
+    A model that is not finite is never kept: the client whose numbers are largest is refused, until the model
+    of the others is finite.
+    """
+    while results.replies or how.noise is not None:
+        with np.errstate(all="ignore"):
+            model = combine(how, state, results.model, results.replies)
+        if model.finite:
+            return results, model
+        if not results.replies:
+            break
+        worst = max(results.replies, key=_largest)
+        refuse(worst.client, "not finite: with this reply the model would hold NaN or infinite numbers")
+        results = results.without(worst)
+    return results, None
+
+
+def _largest(item: AcceptedReply) -> float:
+    """The largest number of a reply, as a client that wants to break sums would send it."""
+    upload = item.upload.load()
+    parts = [np.abs(part).max(initial=0.0) for part in (upload.delta, upload.extra)]
+    floats = [np.abs(part).max(initial=0.0) for part in item.reply.buffers.values() if part.dtype.kind == "f"]
+    return float(max([*parts, *floats, *map(abs, item.reply.reading), item.reply.effective]))
+
+
+def combine(
+    how: Aggregation, state: ServerState, model: GlobalModel, replies: Sequence[AcceptedReply]
+) -> NextModel:
+    """The next model, in float32 and in the clients' order, as the loop engine has it.
+
+    Where whole clients are private the model moves by noise alone if nobody's work is there, since that
+    nobody was there is a secret.
+    """
+    method = how.method
+    who = np.array([item.client for item in replies], int)
+    shares = np.asarray(clients.weights(state.clients)[who], np.float32)
+    counts = np.asarray(plain_steps(replies), np.float32)
+    losses: Any = np.array([item.reply.reading.loss for item in replies], np.float32)
+    if how.noise is not None:
+        losses = None
+        shares, counts = (np.append(part, np.float32(0)) for part in (shares, counts))
+
+    def uploads() -> Iterator[Upload]:
+        """One at a time: they may be on disk."""
+        for item in replies:
+            weight = np.float32(how.weight(item.age))
+            began = item.began if item.age else None
+            yield protocol.weigh_by_age(method, item.upload.load(), weight, model.anchor, began)
+        if how.noise is not None:
+            nothing = np.zeros_like(model.anchor)
+            yield Upload(nothing, nothing[:0], np.float32(0))
+
+    cohort = protocol.CohortWork(uploads(), shares, counts, losses=losses, private=how.noise)
+    settled = protocol.settle(method, model.anchor, model.server, cohort)
+    buffers = {
+        name: _buffer(method, [item.reply.buffers[name] for item in replies], shares)
+        for name in model.buffers
+    }
+    anchor, server = (np.asarray(part, np.float32) for part in (settled.anchor, settled.server))
+    return NextModel(anchor, server, buffers, settled.weighed)
+
+
+def _buffer(method: Method, parts: list[Vector], weights: Any) -> Vector:
+    """Running statistics are averaged by weight, or their middle is taken where a rule doubts clients;
+    counters (BatchNorm's batches) take the largest."""
+    stacked = np.stack(parts)
+    if stacked.dtype.kind != "f":
+        return np.asarray(stacked.max(0), stacked.dtype)
+    if method.combine is not None:
+        return np.asarray(middle(stacked, weights), stacked.dtype)
+    return np.asarray(np.average(stacked, axis=0, weights=weights), stacked.dtype)
+
+
+def plain_steps(replies: Sequence[AcceptedReply]) -> Any:
+    """Steps as averages count them: where an optimizer of a client's own moved it, what that amounts to.
+
+    That is the client's word, so for each of its steps it is at most MOST_PLAIN_STEPS times more or less than
+    the others'.
+    """
+    steps = np.array([item.reply.steps for item in replies], float)
+    if not len(steps):
+        return steps
+    each = np.array([item.reply.effective for item in replies]) / steps
+    median = float(np.median(each))
+    bounds = median / MOST_PLAIN_STEPS, median * MOST_PLAIN_STEPS
+    return steps * np.clip(each, *bounds) if median > 0 else steps
 
 
 def learn(
-    state: ServerState,
-    method: Method,
-    planner: Planner,
-    model: messages.GlobalModel,
-    who: Any,
-    taken: Decision,
-    good: list[AcceptedReply],
-    poll: float,
-    worth: Worth,
-    private: tuple[Any, Any] | None = None,
-) -> tuple[Reading, dict[str, Any]]:
-    """The readings, and what a rule made of the clients.
-
-    `who` are the clients of `good`, `taken` is the plan with the steps that they ran.
-    """
-    shares = clients.weights(state.clients)[who]
-    state.anchor, state.server, state.buffers, weighed = combine(
-        method, model, good, shares, effective(good), worth, private
-    )
-    state.step = state.anchor - model.anchor
-    columns = ([item.reply.reading[place] for item in good] for place in range(len(Reading._fields)))
+    state: ServerState, method: Method, planner: Planner, results: RoundResults, model: NextModel, poll: float
+) -> Reading:
+    """The state after the server's move; the readings that the planner learnt from."""
+    state.anchor, state.server, state.buffers = model.anchor, model.server, model.buffers
+    state.step = state.anchor - results.model.anchor
+    replies = results.replies
+    columns = ([item.reply.reading[place] for item in replies] for place in range(len(Reading._fields)))
     reading = Reading(*(np.array(column, float) for column in columns))
-    if good:
-        state.memory = planner.learn(state.memory, who, taken, reading)
-    for item in good:
-        reply = item.reply
+    if replies:
+        taken = results.decision._replace(steps=np.array([item.reply.steps for item in replies]))
+        state.memory = planner.learn(state.memory, results.cohort, taken, reading)
+    for item in replies:
+        reply, who = item.reply, item.client
         state.measured = costs.observe(
             state.measured,
-            item.place,
+            who,
             reply.steps,
             reply.step_seconds,
             item.seconds,
             poll,
             method.combine is not None,
         )
-        state.clients[item.place] = state.clients[item.place]._replace(accepted=reply.round)
-        state.steps[item.place] += reply.steps
-    for part in state.sizes:
-        sizes = [item.sizes[part] for item in good if item.lr is not None]
-        state.sizes[part] = reply_checks.remember(state.sizes[part], sizes)
+        state.clients[who] = state.clients[who]._replace(accepted=reply.round)
+        state.steps[who] += reply.steps
+    for part in reply_checks.PARTS:
+        sizes = [item.sizes[part] for item in replies if item.lr is not None or part == "loss"]
+        state.sizes[part] = reply_checks.remember(state.sizes.get(part, []), sizes)
     state.round += 1
-    return reading, weighed
+    return reading
 
 
-def notes(good: list[AcceptedReply]) -> list[str]:
+def notes(replies: Sequence[AcceptedReply]) -> list[str]:
     """What must be known of clients whose work was taken all the same."""
-    gone = [item.place for item in good if item.reply.lost_state]
-    left_out = [(item.place, item.reply.skipped) for item in good if item.reply.skipped]
-    return [f"client {place} had lost its state and began anew" for place in gone] + [
-        f"client {place} left out {count} batches whose loss was not finite" for place, count in left_out
+    lost = [item.client for item in replies if item.reply.lost_state]
+    left_out = [(item.client, item.reply.skipped) for item in replies if item.reply.skipped]
+    return [f"client {who} had lost its state and began anew" for who in lost] + [
+        f"client {who} left out {count} batches whose loss was not finite" for who, count in left_out
     ]

@@ -1,0 +1,334 @@
+"""Orders under way: who works on what, what has arrived, and when the server moves.
+
+One loop for every round end (clock/round_end.py), with real clients saying when they arrive. A client has one
+order at a time, and the model that it began from is kept until its reply is in. What was under way when a
+server died is asked for again by the one that goes on.
+"""
+
+from collections.abc import Sequence
+from math import inf
+from typing import Any, NamedTuple
+
+import numpy as np
+from flwr.app import MessageType
+
+from amsfl.clock import RoundEnd, Waiting, results_taken
+from amsfl.clock.round_end import UNGROUPED
+from amsfl.flower import messages
+from amsfl.flower.server import clients
+from amsfl.flower.server.orders import OrderWriter, predicted
+from amsfl.flower.server.registration import Registration
+from amsfl.flower.server.reply_checks import AcceptedReply, accept, oversized, steps_not_done
+from amsfl.flower.server.server_state import ServerState
+from amsfl.flower.server.transport import Arrival, Transport
+from amsfl.planning.planner import Decision, Planner
+from amsfl.simulation import ServeConfig
+from amsfl.simulation.event_queue import all_equal
+
+FILL_STREAM = 0xC1  # of random numbers: who fills single places
+LOOK_AROUND = 2.0  # seconds between two looks at who is connected, while orders are under way
+
+
+class OpenOrder(NamedTuple):
+    order: messages.Order
+    node: int
+    model: messages.GlobalModel  # what the client begins from
+    version: int  # how often the server had moved by then
+    own: dict[str, Any]  # why these steps: this client's part of the plan
+    shared: dict[str, Any]  # and the whole plan's
+    sent_at: float
+
+
+class ArrivedReply(NamedTuple):
+    job: OpenOrder
+    reply: AcceptedReply
+
+
+class DroppedWork(NamedTuple):
+    client: int
+    begin: float
+    end: float
+    steps: int
+
+
+class RoundResults(NamedTuple):
+    """What the server moves with."""
+
+    decision: Decision  # the plan of those whose work is here, as it was ordered
+    model: messages.GlobalModel  # that the next one is made from
+    replies: list[AcceptedReply]  # by client
+    bytes_down: float
+    seconds: float  # from the orders to the last reply, or since the last move
+    timeline: dict[str, Any]  # where clients do not wait for each other
+    dropped: list[DroppedWork]
+
+    @property
+    def cohort(self) -> Any:
+        return np.array([item.client for item in self.replies], int)
+
+    def without(self, reply: AcceptedReply) -> "RoundResults":
+        """The same round as if that reply had been refused."""
+        rest = [place for place, item in enumerate(self.replies) if item is not reply]
+        explain = {key: _some(value, rest, len(self.replies)) for key, value in self.decision.explain.items()}
+        timeline = {key: _some(value, rest, len(self.replies)) for key, value in self.timeline.items()}
+        lr: Any = self.decision.lr
+        lr = lr[rest] if isinstance(lr, np.ndarray) else lr
+        decision = self.decision._replace(steps=self.decision.steps[rest], lr=lr, explain=explain)
+        lost = DroppedWork(reply.client, reply.arrived_at - reply.seconds, reply.arrived_at, reply.asked)
+        return self._replace(
+            decision=decision,
+            replies=[self.replies[place] for place in rest],
+            timeline=timeline,
+            dropped=[*self.dropped, lost],
+        )
+
+
+def _some(value: Any, places: Sequence[int], length: int) -> Any:
+    """These entries of a list that has one for each client; anything else as it is."""
+    return [value[place] for place in places] if isinstance(value, list) and len(value) == length else value
+
+
+class OpenOrders:
+    """Dispatches orders, takes in replies, and asks the round end when there are enough."""
+
+    def __init__(
+        self,
+        config: ServeConfig,
+        orders: OrderWriter,
+        transport: Transport,
+        registration: Registration,
+        end: RoundEnd,
+        apart: bool,
+    ):
+        self.config, self.orders, self.transport, self.registration = config, orders, transport, registration
+        self.end = end
+        self.apart = apart and end.overlap  # each client is planned by what its own seconds are worth
+        self.drops_late = end.late == "drop" or end.waits_for_all
+        self.jobs: dict[int, OpenOrder] = {}  # by client
+        self.arrived: list[ArrivedReply] = []
+        self.dropped: list[DroppedWork] = []  # since the last move
+        self.accepted: dict[int, int] = {}  # the last order of each client whose reply was good
+        self.absent: set[int] = set()  # clients under way that are not connected
+        self.planned: list[tuple[int, int]] = []  # clients and steps of this round's orders
+        self.started, self.invited, self.fillings, self.bytes_down = 0.0, -1, 0, 0.0
+        self.limit = inf  # seconds that stragglers are waited for
+        self.plan_seconds = 0.0  # that the plan gives those who were invited last
+        self.predicted: float | None = None  # the same; None where somebody's speed is unknown
+        registration.take_reply = self.receive
+
+    def wait(self, state: ServerState, planner: Planner, began: float) -> RoundResults | None:
+        """Until the server moves; None when nobody is connected, or nothing good came of the orders."""
+        since, asked = self.transport.now(), bool(self.jobs)
+        while True:
+            free = self.registration.admit(state.clients, LOOK_AROUND if self.jobs else 0.0)
+            self._look_for_absent()
+            # who arrives while the server moves does not end a round that nobody was invited to
+            taken = self._take(state) if self.end.overlap or self.invited == state.round else []
+            if taken:
+                return self._results(state, taken, began)
+            if not self.arrived and ((asked and not self.jobs) or self._given_up()):
+                return self._nothing(state, began)
+            if self.invited != state.round or self.end.overlap or not self.jobs:
+                self.dispatch(state, planner, free)
+                asked = asked or bool(self.jobs)
+            waited = self.transport.now() - since > self.config.patience
+            if not self.arrived and (not self.jobs or waited):
+                return self._nothing(state, began)
+            self.transport.sleep(self.config.poll)
+
+    def receive(self, arrival: Arrival) -> bool:
+        """A reply to an order; whether it is one that the server waits for."""
+        order = arrival.sent.order
+        job = None if order is None else self.jobs.get(order.client)
+        if order is None or job is None or job.order is not order:
+            return False
+        del self.jobs[order.client]
+        verdict = accept(self.orders.method, order, job.model, arrival)
+        if isinstance(verdict, str):
+            self.registration.refuse(order.client, verdict, steps_not_done(order, verdict))
+            self._drop(job)
+        else:
+            self.arrived.append(ArrivedReply(job, verdict._replace(began=job.model.anchor)))
+            self.accepted[order.client] = order.round
+        return True
+
+    def refuse(self, who: int, why: str) -> None:
+        """A reply that was accepted by itself: its client goes on from the work that was taken before."""
+        self.accepted.pop(who, None)
+        self.registration.refuse(who, why)
+
+    def dispatch(self, state: ServerState, planner: Planner, free: set[int]) -> None:
+        """Orders for those who are connected and idle, at the places that are free."""
+        if self.invited != state.round:
+            self.started, self.invited = self.transport.now(), state.round
+            self.predicted, self.plan_seconds, self.planned = None, 0.0, []
+        cohort = self._draw(state, self.orders.privacy.able(state, free))
+        if not len(cohort):
+            return
+        expected, limits = self.orders.expected(state), list[float]()
+        for some in [[each] for each in cohort] if self.apart else [cohort]:
+            group = np.array(some, int)
+            decision = planner.decide(state.memory, state.round, group, expected)
+            decision = predicted(decision, group, expected)
+            seen = any(state.measured.rest)  # before, some may compile in their first round
+            limit = self.orders.deadline(float(decision.predicted_seconds) if seen else None, state.round)
+            decision, seconds = self.orders.fitted(state, decision, group, expected, limit)
+            alone = expected.step_seconds[group] * decision.steps + expected.comm_seconds[group]
+            more = {"predicted_client_seconds": alone.tolist()}
+            self._send(state, group, decision._replace(explain=decision.explain | more), seconds, limit)
+            limits.append(limit)
+            self.plan_seconds = max(self.plan_seconds, float(decision.predicted_seconds))
+            if all(state.measured.step[who] for who in group):
+                self.predicted = self.plan_seconds
+        self.limit = max(limits)
+
+    def _send(
+        self, state: ServerState, cohort: Any, decision: Decision, seconds: Sequence[float], limit: float
+    ) -> None:
+        orders = [
+            self._order(state, int(who), int(steps), most, decision.lr)
+            for who, steps, most in zip(cohort, decision.steps, seconds, strict=True)
+        ]
+        model, now = state.model, self.transport.now()
+        sent = self.orders.sent(model)
+        packed = zip(orders, messages.pack_orders(orders, sent), strict=True)
+        letters = [(state.clients[order.client].node, order, content) for order, content in packed]
+        self.transport.send(MessageType.TRAIN, letters, self.orders.lifetime(limit))
+        lists = {
+            key: value
+            for key, value in decision.explain.items()
+            if isinstance(value, list) and len(value) == len(orders)
+        }
+        shared = {key: value for key, value in decision.explain.items() if key not in lists}
+        for nth, order in enumerate(orders):
+            own = {key: value[nth] for key, value in lists.items()}
+            node = state.clients[order.client].node
+            self.jobs[order.client] = OpenOrder(order, node, model, state.round, own, shared, now)
+            self.planned.append((order.client, order.steps))
+        self.fillings += 1
+        self.bytes_down += 4.0 * (sent.anchor.size + sent.server.size + sent.direction.size) * len(orders)
+
+    def _order(
+        self, state: ServerState, who: int, steps: int, seconds: float, lr: float | None
+    ) -> messages.Order:
+        """With a number that no accepted work of this client had: it seeds the minibatches."""
+        accepted = max(state.clients[who].accepted, self.accepted.get(who, -1))
+        order = self.orders.order(state, who, steps, seconds, lr)
+        return order._replace(round=max(state.round, accepted + 1), accepted=accepted)
+
+    def _draw(self, state: ServerState, free: set[int]) -> Any:
+        """Idle clients for the places that are free; a whole cohort as in simulation."""
+        config, privacy = self.config, self.orders.privacy
+        if privacy.clients:
+            return privacy.draw_cohort(state, free)
+        if not self.jobs:
+            return clients.draw(state.clients, free, config.cohort, config.seed, state.round)
+        idle = [
+            who for who, client in enumerate(state.clients) if client.node in free and who not in self.jobs
+        ]
+        places = (config.cohort or len(state.clients)) - len(self.jobs)
+        if places >= len(idle):
+            return np.array(idle, int)
+        rng = np.random.default_rng([config.seed, self.fillings, FILL_STREAM])
+        return np.sort(rng.choice(idle, places, replace=False))
+
+    def _take(self, state: ServerState) -> list[ArrivedReply]:
+        """What the server moves with now: of replies out of all proportion nothing."""
+        at_work = len(self.jobs) - len(self.absent)
+        arrived, expected = (np.full(count, UNGROUPED) for count in (len(self.arrived), at_work))
+        waiting = Waiting(self.started, self.predicted)
+        flags = results_taken(self.end, waiting, arrived, expected, self.transport.now())
+        count = int(np.count_nonzero(flags)) or (len(self.arrived) if self._given_up() else 0)
+        some, self.arrived = self.arrived[:count], self.arrived[count:]
+        # whether one counts must not go by the others where whole clients are private; they are cut anyway
+        limit = inf if self.orders.privacy.clients else self.config.norm_limit
+        wild = oversized([each.reply for each in some], state.model, state.sizes, limit)
+        for each in [each for each in some if each.reply.client in wild]:
+            self.refuse(each.reply.client, wild[each.reply.client])
+            self._drop(each.job)
+        good = [each for each in some if each.reply.client not in wild]
+        if self.end.overlap and wild:  # those that are left wait for others
+            self.arrived = [*good, *self.arrived]
+            return []
+        return sorted(good, key=lambda each: (each.reply.client, each.job.order.round))
+
+    def _given_up(self) -> bool:
+        """Whether stragglers were waited for long enough, where the round end itself has no deadline."""
+        endless = not self.end.overlap and self.end.deadline(self.started, self.predicted) is None
+        return endless and bool(self.jobs) and self.transport.now() - self.started >= self.limit
+
+    def _look_for_absent(self) -> None:
+        """Who is not connected is not waited for; its reply still counts if it returns in time."""
+        here = self.transport.nodes(LOOK_AROUND) if self.jobs else set()
+        self.absent = {who for who, job in self.jobs.items() if job.node not in here}
+        if self.end.overlap or (len(self.absent) == len(self.jobs) and not self.arrived):
+            self._drop_absent()
+
+    def _drop_absent(self) -> None:
+        for who in self.absent:
+            job = self.jobs.pop(who)
+            waited = self.transport.now() - job.sent_at
+            self.registration.refuse(who, f"gone: no reply within {waited:.1f} s")
+            self._drop(job)
+        self.absent = set()
+
+    def _drop_late(self) -> None:
+        """All who are still under way: their replies will be refused."""
+        for who, job in self.jobs.items():
+            waited = self.transport.now() - job.sent_at
+            self.registration.refuse(who, f"late: no reply within {waited:.1f} s")
+            self._drop(job)
+        self.jobs.clear()
+
+    def _drop(self, job: OpenOrder) -> None:
+        now = self.transport.now()
+        self.dropped.append(DroppedWork(job.order.client, job.sent_at, now, job.order.steps))
+
+    def _nothing(self, state: ServerState, began: float) -> RoundResults | None:
+        """Nobody's work: no round, but where whole clients are private, since that is a secret then."""
+        if self._given_up():
+            self._drop_late()
+        return self._results(state, [], began) if self.orders.privacy.clients else None
+
+    def _results(self, state: ServerState, taken: Sequence[ArrivedReply], began: float) -> RoundResults:
+        """As a round's record has it; seconds count from the run's beginning."""
+        now = self.transport.now()
+        self._drop_absent()
+        if self.drops_late:
+            self._drop_late()
+        jobs = [each.job for each in taken]
+        replies = [each.reply._replace(age=state.round - each.job.version) for each in taken]
+        dropped, self.dropped = self.dropped, []
+        bytes_down, self.bytes_down = self.bytes_down, 0.0
+        explain = (
+            jobs[-1].shared | {key: [job.own[key] for job in jobs] for key in jobs[-1].own} if jobs else {}
+        )
+        if self.end.waits_for_all:
+            over = now if dropped or not replies else max(item.arrived_at for item in replies)
+            seconds, plan_seconds, timeline = over - self.started, self.plan_seconds, dict[str, Any]()
+            if len(replies) < len(self.planned):
+                cohort, steps = (list(column) for column in zip(*self.planned, strict=True))
+                explain["planned"] = {"cohort": cohort, "steps": steps}
+        else:
+            seconds = plan_seconds = now - began - state.seconds["makespan"]
+            timeline = {
+                "staleness": [item.age for item in replies],
+                "started": [job.sent_at - began for job in jobs],
+                "arrived": [item.arrived_at - began for item in replies],
+                "dropped": [[each.client, each.begin - began, each.end - began] for each in dropped],
+            }
+        decision = Decision(
+            np.array([job.order.steps for job in jobs]),
+            _rate(jobs) if jobs else self.config.lr,
+            plan_seconds,
+            explain,
+        )
+        return RoundResults(decision, state.model, replies, bytes_down, seconds, timeline, dropped)
+
+
+def _rate(jobs: Sequence[OpenOrder]) -> Any:
+    """The learning rate of these orders: one number, one each, or None where nobody knew one."""
+    rates = np.array([job.order.lr if job.order.lr_known else np.nan for job in jobs])
+    if np.isnan(rates).any():
+        return None
+    return float(rates[0]) if all_equal(rates) else rates
