@@ -26,7 +26,7 @@ from amsfl.engines.jax_engine import JaxEngine
 from amsfl.simulation import CustomParts, run_trials
 from amsfl.simulation.setup import precision
 from amsfl.study import REPRODUCE, read_study
-from amsfl.study.bench import LR, bench
+from amsfl.study.bench import LR, BenchOptions, bench
 
 import jax  # isort: skip  # after amsfl, which sets it up
 
@@ -174,8 +174,8 @@ def main() -> None:
         return
     makers = {
         "jobs": lambda: (
-            {name: bench(name, given.data_dir) for name in ("A", "B")}
-            | {"A, 500 rounds": bench("A", given.data_dir, rounds=500)}
+            {name: bench(name, BenchOptions(given.data_dir)) for name in ("A", "B")}
+            | {"A, 500 rounds": bench("A", BenchOptions(given.data_dir, rounds=500))}
         ),
         "trials": lambda: {trials: pace(data, trials) for trials in SIZES},
         "unequal": lambda: {

@@ -164,8 +164,8 @@ def test_one_study_at_a_time(call, tmp_path):
     Path("s.toml").write_text('[run]\ndata = "digits"\nrounds = 1\n[methods.fedavg]\n')
     plan, digits = study.read_study(Path("s.toml")), load("digits")
     busy = pytest.raises(UserError, match=r"'out' is being written by process \d+ on")
-    with study.start(Path("out"), plan, digits), busy:
-        study.start(Path("out"), plan, digits)
+    with study.open_folder(Path("out"), plan, digits), busy:
+        study.open_folder(Path("out"), plan, digits)
     left = [
         Path("out/.study.toml.4711-0a.new"),
         Path("out/.study.toml.mine.new"),
@@ -173,9 +173,9 @@ def test_one_study_at_a_time(call, tmp_path):
     ]
     for path in left:
         path.write_text("half")
-    study.start(Path("out"), plan, digits).lock.release()
+    study.open_folder(Path("out"), plan, digits).lock.release()
     assert [path.exists() for path in left] == [False, True, False], "of a killed process, and nobody else's"
     changed = digits._replace(y=digits.y[::-1].copy())
     with pytest.raises(UserError, match=r"holds a study with other settings .*labels"):
-        study.start(Path("out"), plan, changed)
+        study.open_folder(Path("out"), plan, changed)
     refused(call("run", *QUICK, "--out", "out"), "holds a study; continue it with the command that began it")

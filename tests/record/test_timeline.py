@@ -108,8 +108,8 @@ def test_a_study_of_rounds_that_do_not_wait_has_a_timeline(tmp_path: Path) -> No
     plan = study.Study("s", "compare", 1, 7, "fedavg", apart, {"fedavg": {}, "fedbuff": {}})
     assert plan._replace(run=own).config("fedavg").local_accuracy
     assert not plan.config("fedbuff").local_accuracy
-    with study.start(tmp_path, plan, data) as home:
-        list(study.work(home, plan, data, study.pending(home, plan)))
+    with study.open_folder(tmp_path, plan, data) as home:
+        list(study.run_blocks(home, plan, data, study.pending(home, plan)))
     series = read([tmp_path])[0].series
     assert all(timeline.has_times(each) for each in series)
     shares = timeline.shares(series[1], "makespan")

@@ -21,7 +21,7 @@ from amsfl.data import describe, load, load_table
 from amsfl.data.dataset import Dataset, strata
 from amsfl.engines.models import tensors
 from amsfl.simulation.provenance import base
-from amsfl.study import COMPARE, able, read_study
+from amsfl.study import COMPARE, read_study, without_unable
 
 NUMBER = {**SMALL, "lr": 0.1, "precision": "float32"}
 
@@ -258,5 +258,5 @@ def test_a_comparison_of_numbers(table: Path, tmp_path: Path) -> None:
     again = CliRunner().invoke(app, ["compare", "--config", str(study), "--out", str(out), *options])
     assert again.exit_code == 2 and "holds a study with other settings" in again.output
     assert "searching" not in again.output
-    every, said = able(read_study(COMPARE), load(str(table), label="rent"))
+    every, said = without_unable(read_study(COMPARE), load(str(table), label="rent"))
     assert "fedcsda" not in every.methods and "amsfl" in every.methods and "Left out fedcsda" in said[0]

@@ -242,8 +242,8 @@ def test_studies_have_a_run_a_trial(tmp_path):
     own = {key: value for key, value in SMALL.items() if key != "method"} | {"rounds": 2}
     data = own_data(evals=own_data().evals | {"test": own_data().evals["holdout"]})
     plan = study.Study("s", "compare", 2, 7, "fedavg", own, {"fedavg": {}})
-    with study.start(tmp_path, plan, data) as home:
-        list(study.work(home, plan, data, study.pending(home, plan), track=Tracker("mine", begin)))
+    with study.open_folder(tmp_path, plan, data) as home:
+        list(study.run_blocks(home, plan, data, study.pending(home, plan), track=Tracker("mine", begin)))
     assert [each[0] for each in opened] == ["nslkdd-fedavg-7-fedavg", "nslkdd-fedavg-8-fedavg"]
     assert [each[2:] for each in opened] == [[1, 2, 7], [1, 2, 8]]
     assert opened[0][1] == tmp_path / "tracked" / "fedavg" / "0"

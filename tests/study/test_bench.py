@@ -12,7 +12,7 @@ from amsfl.study import bench
 def test_bench_in_miniature():
     """Our side of benchmarks/ must not rot: it trains, and says how fast."""
     found = bench.measure(
-        bench.Job(clients=6, cohort=3, steps=10, batch=16, rounds=8), load("digits"), repeat=1
+        bench.BenchJob(clients=6, cohort=3, steps=10, batch=16, rounds=8), load("digits"), repeat=1
     )
     assert found["client_steps_per_second"] > 0 and len(found["each"]) == 1
     assert found["accuracy"] > 0.3 and found["rounds"] == 8

@@ -13,7 +13,7 @@ from amsfl.cli.app import app
 from amsfl.clock import read_profile
 from amsfl.core import UserError
 from amsfl.record import Manifest, MethodFacts, RoundRecord, RunRecord
-from amsfl.study.calibration import calibrate, check, fit, seen
+from amsfl.study.calibration import calibrate, check, fit, timings_of
 
 SITES = "step_seconds,latency,jitter,failure\n0.01,0.5,0.1,0\n0.02,0.2,0.3,0.2\n0.05,0.3,0,0.1\n"
 
@@ -55,14 +55,14 @@ def test_the_profile_runs_and_takes_as_long(known: tuple[Path, Path], tmp_path: 
     assert ends[1] == pytest.approx(ends[0], rel=0.05)
 
 
-def test_a_calm_half_foretells_the_other(tmp_path: Path) -> None:
+def test_a_calm_half_predicts_the_other(tmp_path: Path) -> None:
     found = check(simulated(tmp_path / "calm", rounds=8))
     assert found.fitted == 4 and found.to_round == 8 and not found.reached
     assert found.round_seconds.error == pytest.approx(0) and found.seconds.error == pytest.approx(0)
     assert found.seconds.low == pytest.approx(found.seconds.high)
 
 
-def test_a_buffer_is_foretold_by_the_queue(tmp_path: Path) -> None:
+def test_a_buffer_is_predicted_by_the_queue(tmp_path: Path) -> None:
     run = simulated(tmp_path / "aloft", method="fedbuff", round_end="buffer:2", profile="wild", rounds=16)
     found = check(run)
     assert abs(found.round_seconds.error) < 0.02 and abs(found.seconds.error) < 0.02
@@ -93,7 +93,7 @@ def test_a_real_record_by_hand() -> None:
     The wall has 4, 5 and 9 s, which the server.s own share is fitted to.
     """
     rounds = [one(1, [3.0, 2.0], 4.0), one(2, [4.0, 2.5], 9.0), one(3, [8.0, 2.0], 18.0)]
-    found = fit([seen(real(rounds))])
+    found = fit([timings_of(real(rounds))])
     assert found.names == ("north", "south") and found.weight is not None
     np.testing.assert_allclose(found.step_seconds, [0.1, 0.2])
     np.testing.assert_allclose(found.latency - found.server_seconds, [3.0, 1.0])
@@ -115,7 +115,7 @@ def test_failures_and_absences_by_hand() -> None:
         one(4, [3.0], 16.0, [0]),
         one(5, [3.0, 2.0], 20.0),
     ]
-    found = fit([seen(real(rounds))])
+    found = fit([timings_of(real(rounds))])
     assert found.failure is not None and found.on_seconds is not None and found.off_seconds is not None
     np.testing.assert_allclose(found.failure, [0, 1 / 3])
     np.testing.assert_allclose(found.on_seconds, [20, 12])

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import amsfl
 from amsfl.cli.app import app
 from amsfl.core import UserError
-from amsfl.study.forecast import Row, forecast
+from amsfl.study.forecast import ForecastGrid, ForecastRow, forecast
 
 SITES = "client,step_seconds,latency\nnorth,0.01,0.1\nsouth,0.1,0.2\neast,0.02,0.1\n"
 SMALL: dict[str, Any] = {"data": "digits", "model": "softmax", "engine": "loop", "rounds": 40, "batch": 16}
@@ -24,18 +24,18 @@ def sites(tmp_path: Path) -> Path:
 
 def tried(sites: Path, out: Path, heard: list[str], **changes: Any) -> Any:
     settings = SMALL | {"profile": str(sites), "target": 0.6} | changes
-    ends, ways = ("all", "quorum:2"), ("fedavg", "scaffold")
-    return forecast(settings, out, ways, ends, (2, 4), (0.1, 0.5), 2, lambda name, *_: heard.append(name))
+    grid = ForecastGrid(("fedavg", "scaffold"), ("all", "quorum:2"), (2, 4), (0.1, 0.5), 2)
+    return forecast(settings, out, grid, lambda name, *_: heard.append(name))
 
 
 def test_a_forecast_is_what_runs_take_and_goes_on_where_it_was(sites: Path, tmp_path: Path) -> None:
     heard: list[str] = []
-    found = tried(sites, tmp_path / "units", heard)
+    outcome = tried(sites, tmp_path / "units", heard)
     assert heard == ["fedavg, all", "fedavg, quorum-2", "scaffold, all"]
-    assert len(found.left_out) == 1 and "SCAFFOLD with quorum:2" in found.left_out[0]
-    middles = [row.middle for row in found.rows]
-    assert middles == sorted(middles) and len(found.rows) == 6  # of two rates the better one
-    best = found.rows[0]
+    assert len(outcome.left_out) == 1 and "SCAFFOLD with quorum:2" in outcome.left_out[0]
+    middles = [row.middle for row in outcome.rows]
+    assert middles == sorted(middles) and len(outcome.rows) == 6  # of two rates the better one
+    best = outcome.rows[0]
     again = [
         amsfl.run(
             **SMALL, profile=str(sites), target=0.6, method=best.method, steps=best.steps, lr=best.lr,
@@ -47,15 +47,17 @@ def test_a_forecast_is_what_runs_take_and_goes_on_where_it_was(sites: Path, tmp_
     path = tmp_path / "units" / "fedavg, all.json"
     path.write_bytes(path.read_bytes()[:-20])  # as a full disk may leave it
     heard.clear()
-    assert tried(sites, tmp_path / "units", heard).rows == found.rows and heard == ["fedavg, all"]
+    assert tried(sites, tmp_path / "units", heard).rows == outcome.rows and heard == ["fedavg, all"]
     with pytest.raises(UserError, match="A forecast is of the time to a target"):
         tried(sites, tmp_path / "units", heard, target=None)
 
 
 def test_who_never_gets_there_comes_last() -> None:
-    rows = [Row("a", "A", "all", 1, 0.1, seconds, [1, 1, 1]) for seconds in ([1.0, 4.0], [1.0, None, 9.0])]
+    rows = [
+        ForecastRow("a", "A", "all", 1, 0.1, seconds, [1, 1, 1]) for seconds in ([1.0, 4.0], [1.0, None, 9.0])
+    ]
     assert rows[0].middle == pytest.approx(2.0) and rows[1].middle == 9.0 and rows[1].reached == 2
-    assert np.isinf(Row("a", "A", "all", 1, 0.1, [None], [None]).middle)
+    assert np.isinf(ForecastRow("a", "A", "all", 1, 0.1, [None], [None]).middle)
 
 
 def test_the_page_says_it_in_words(sites: Path, tmp_path: Path) -> None:

@@ -148,10 +148,10 @@ def test_a_finished_study_is_not_run_again_but_grows(whole, tmp_path, monkeypatc
         raise AssertionError("run again")
 
     plan = study.read_study(settings(tmp_path))
-    with study.start(whole, plan, load("digits")) as home:
+    with study.open_folder(whole, plan, load("digits")) as home:
         assert study.pending(home, plan) == []
         more = study.pending(home, plan._replace(trials=3))
-    assert more == [study.Unit(entry, (2,)) for entry in plan.methods]
+    assert more == [study.TrialBlock(entry, (2,)) for entry in plan.methods]
     monkeypatch.setattr(study_run, "run_trials", never)
     assert invoke("reproduce", "--config", settings(tmp_path), "--out", whole).exit_code == 0
 
@@ -164,7 +164,7 @@ def test_another_study_is_not_written_over(whole, tmp_path):
 def test_no_place_of_this_machine_is_in_the_record(whole, tmp_path):
     plan = study.with_changes(study.read_study(settings(tmp_path)), settings={"data_dir": "/somewhere/else"})
     assert plan.config("amsfl").data_dir == "/somewhere/else"
-    with study.start(whole, plan, load("digits")) as home:
+    with study.open_folder(whole, plan, load("digits")) as home:
         assert study.pending(home, plan) == []
     assert "somewhere" not in (whole / "study.toml").read_text(encoding="utf-8")
     resolved = tomllib.loads((whole / "study.toml").read_text(encoding="utf-8"))

@@ -24,17 +24,17 @@ def small(trials: int = 3, **methods: dict[str, object]) -> Study:
 
 def test_only_who_needs_it_is_searched_for() -> None:
     plan = small(fedavg={}, amsfl={}, planned={"method": "fedavg", "policy": "price"})
-    assert tune.needed(plan, "fedavg") == ["lr", "steps"]
-    assert tune.needed(plan, "amsfl") == []
-    assert tune.needed(plan, "planned") == ["lr"]
+    assert tune.keys_to_search(plan, "fedavg") == ["lr", "steps"]
+    assert tune.keys_to_search(plan, "amsfl") == []
+    assert tune.keys_to_search(plan, "planned") == ["lr"]
 
 
 @pytest.mark.parametrize("trials", [1, 2, 3, 5, 50])
 def test_a_quick_search_costs_less_than_twice_the_trials(trials: int) -> None:
     """Searching and trials together stay under three times the trials alone."""
-    assert study.trials_worth(small(trials), "quick") < 2 * trials
-    assert study.trials_worth(small(trials), "none") == 0
-    assert study.trials_worth(small(trials), "quick", fixed=("lr", "steps")) == 0
+    assert study.search_cost(small(trials), "quick") < 2 * trials
+    assert study.search_cost(small(trials), "none") == 0
+    assert study.search_cost(small(trials), "quick", fixed=("lr", "steps")) == 0
 
 
 def test_the_search_never_sees_what_trials_are_judged_by() -> None:
@@ -75,15 +75,15 @@ def test_the_best_candidate_wins_and_is_on_record(tmp_path: Path) -> None:
 
 def test_what_the_user_fixed_is_left_alone() -> None:
     plan = small(fedavg={"steps": 7})
-    assert study.tuned(plan, load("digits"), "none") == plan
-    assert study.tuned(plan, load("digits"), "quick", fixed=("lr", "steps")).methods == plan.methods
+    assert study.tune_study(plan, load("digits"), "none") == plan
+    assert study.tune_study(plan, load("digits"), "quick", fixed=("lr", "steps")).methods == plan.methods
     with pytest.raises(UserError, match="Unknown --tune 'fast'"):
-        study.tuned(plan, load("digits"), "fast")
+        study.tune_study(plan, load("digits"), "fast")
 
 
 def test_a_tuned_file_is_a_study(tmp_path: Path) -> None:
     import tomli_w
 
     plan = small()._replace(searched={"fedavg": {"level": "quick", "found": {"lr": 0.2}, "tried": []}})
-    (tmp_path / "t.toml").write_text(tomli_w.dumps(study.as_file(plan)))
+    (tmp_path / "t.toml").write_text(tomli_w.dumps(study.to_settings_file(plan)))
     assert study.read_study(tmp_path / "t.toml") == plan

@@ -28,18 +28,20 @@ def bench(
     as_json: Annotated[bool, typer.Option("--json", help="print JSON, nothing else")] = False,
 ) -> None:
     """Measure how many client steps a second the engine does."""
+    from amsfl.study.bench import BenchOptions
     from amsfl.study.bench import bench as measure
 
-    found = measure(job.upper(), data_dir, repeat, _process_start(), rounds, robust, private)
+    options = BenchOptions(data_dir, repeat, _process_start(), rounds, robust, private)
+    outcome = measure(job.upper(), options)
     if as_json:
-        print_json(found)
+        print_json(outcome)
         return
     without = " and ".join(filter(None, [robust, "privacy" if private else ""]))
     typer.echo(
-        f"job {found['job']} on {found['data']}: {found['client_steps_per_second']:,.0f} client steps a "
-        f"second, accuracy {found['accuracy']:.3f}, {found['devices']} x {found['device']}, "
-        f"{found['peak_mb']:.0f} MB"
-        + (f"; {found['times']:.2f} times as long as without {without}" if without else "")
+        f"job {outcome['job']} on {outcome['data']}: {outcome['client_steps_per_second']:,.0f} client steps "
+        f"a second, accuracy {outcome['accuracy']:.3f}, {outcome['devices']} x {outcome['device']}, "
+        f"{outcome['peak_mb']:.0f} MB"
+        + (f"; {outcome['times']:.2f} times as long as without {without}" if without else "")
     )
 
 

@@ -1,4 +1,4 @@
-"""`amsfl calibrate`: a table of sites from records of real runs, and how well it foretells them."""
+"""`amsfl calibrate`: a table of sites from records of real runs, and how well it predicts them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +10,7 @@ from amsfl.cli.output import plain, print_json, screen
 from amsfl.core import UserError
 
 if TYPE_CHECKING:
-    from amsfl.study.calibration import Checked, Figure, Fitted
+    from amsfl.study.calibration import CalibrationCheck, FittedSites, Prediction
 
 SHOWN = 40  # clients of a table on the screen; the file has them all
 
@@ -24,18 +24,18 @@ def calibrate(
     out: Annotated[Path | None, typer.Option(help="the table of sites to write, as in profile.csv")] = None,
     force: Annotated[bool, typer.Option(help="overwrite that file")] = False,
     check: Annotated[
-        bool, typer.Option(help="fit on the first half of each run's rounds and foretell the second")
+        bool, typer.Option(help="fit on the first half of each run's rounds and predict the second")
     ] = False,
     target: Annotated[
         float | None,
-        typer.Option(help="for --check: the score whose time is foretold; the run's own by default"),
+        typer.Option(help="for --check: the score whose time is predicted; the run's own by default"),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON, nothing else")] = False,
 ) -> None:
     """How fast clients were in real runs, as a profile that simulations take.
 
     Seconds a step are the median of what clients measured; latency is all else of a round, what the server
-    does between two of them included; jitter, failures and absences where some were seen. Rows that amsfl
+    does between two of them included; jitter, failures and absences where there were any. Rows that amsfl
     dealt are dealt again by the same --data, --partition and --seed; the shares of clients with data of their
     own are in the column weight.
     """
@@ -44,14 +44,14 @@ def calibrate(
     from amsfl.study.calibration import check as checked
 
     if check:
-        found = [checked(folder, target) for folder in folders]
+        checks = [checked(folder, target) for folder in folders]
         if as_json:
-            print_json([{"folder": str(f), **_plain(c)} for f, c in zip(folders, found, strict=True)])
+            print_json([{"folder": str(f), **_plain(c)} for f, c in zip(folders, checks, strict=True)])
         else:
-            for folder, each in zip(folders, found, strict=True):
-                _say_checked(folder, each)
+            for folder, each in zip(folders, checks, strict=True):
+                _show_check(folder, each)
     elif target is not None:
-        raise UserError("--target is whose time a check foretells; add --check, or leave it out.")
+        raise UserError("--target is whose time a check predicts; add --check, or leave it out.")
     if check and out is None:
         return
     fitted = fitted_on(folders)
@@ -78,7 +78,7 @@ def _write(out: Path, text: str, force: bool) -> None:
     write_atomically(out, text.encode())
 
 
-def _show(fitted: "Fitted", text: str) -> None:
+def _show(fitted: "FittedSites", text: str) -> None:
     from rich.table import Table
 
     header, *rows = [line.split(",") for line in text.splitlines()]
@@ -94,23 +94,23 @@ def _show(fitted: "Fitted", text: str) -> None:
     out.print(f"Of every latency {fitted.server_seconds:.2f} s are the server's own, between two rounds.")
 
 
-def _say_checked(folder: Path, found: "Checked") -> None:
-    goal = f"to the target {found.target:g}" if found.reached else "to the last round"
-    typer.echo(plain(f"{folder}: fitted on rounds 1 to {found.fitted}, and of those after them:"))
-    typer.echo(f"  a round        {_figure(found.round_seconds)}")
-    typer.echo(f"  {goal}, round {found.to_round}: {_figure(found.seconds)}")
+def _show_check(folder: Path, checked: "CalibrationCheck") -> None:
+    goal = f"to the target {checked.target:g}" if checked.reached else "to the last round"
+    typer.echo(plain(f"{folder}: fitted on rounds 1 to {checked.fitted}, and of those after them:"))
+    typer.echo(f"  a round        {_figure(checked.round_seconds)}")
+    typer.echo(f"  {goal}, round {checked.to_round}: {_figure(checked.seconds)}")
 
 
-def _figure(found: "Figure") -> str:
+def _figure(number: "Prediction") -> str:
     return (
-        f"foretold {found.foretold:.2f} s ({found.low:.2f} to {found.high:.2f}), measured "
-        f"{found.measured:.2f} s: {100 * found.error:+.1f}%"
+        f"predicted {number.predicted:.2f} s ({number.low:.2f} to {number.high:.2f}), measured "
+        f"{number.measured:.2f} s: {100 * number.error:+.1f}%"
     )
 
 
-def _plain(found: "Checked") -> dict[str, object]:
+def _plain(checked: "CalibrationCheck") -> dict[str, object]:
     figures = {
-        name: getattr(found, name)._asdict() | {"error": getattr(found, name).error}
+        name: getattr(checked, name)._asdict() | {"error": getattr(checked, name).error}
         for name in ("round_seconds", "seconds")
     }
-    return found._asdict() | figures
+    return checked._asdict() | figures

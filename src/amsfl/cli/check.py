@@ -36,22 +36,22 @@ def check(
         print_json(theory.table(results))
         return
     out = screen()
-    for found in results:
-        slack = "" if found.slack_min is None else f", least slack {found.slack_min:.3g}"
-        checked = f" ({found.checked} comparisons{slack})" if found.checked else ""
-        claim = (f"{found.name}", "bold"), f", {found.form} ({found.where})"
-        out.print(Text.assemble(VERDICT[found.holds], "  ", *claim, (checked, "dim")))
-        out.print(Padding(plain(found.verdict), (0, 0, 0, 4)))
+    for result in results:
+        slack = "" if result.slack_min is None else f", least slack {result.slack_min:.3g}"
+        checked = f" ({result.checked} comparisons{slack})" if result.checked else ""
+        claim = (f"{result.name}", "bold"), f", {result.form} ({result.where})"
+        out.print(Text.assemble(VERDICT[result.holds], "  ", *claim, (checked, "dim")))
+        out.print(Padding(plain(result.verdict), (0, 0, 0, 4)))
 
 
 def _leaves(folder: Path, as_json: bool) -> None:
     from amsfl.simulation.recorded_disclosure import leaves_of
 
-    found = leaves_of(folder)
+    result = leaves_of(folder)
     if as_json:
-        print_json([leaf._asdict() for leaf in found])
+        print_json([leaf._asdict() for leaf in result])
         return
     out = screen()
-    for leaf in found:
+    for leaf in result:
         out.print(Text.assemble((leaf.name, "bold"), f"  {leaf.what}, {leaf.when}"))
         out.print(Padding(plain(leaf.protected), (0, 0, 0, 4)))

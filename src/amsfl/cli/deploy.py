@@ -93,8 +93,8 @@ def deploy(
         )
         return
     reached = summary.seconds_to_target
-    told = spoken(deciding_split(summary.metrics))
-    score = f", {told}" if told else ""
+    scores = spoken(deciding_split(summary.metrics))
+    score = f", {scores}" if scores else ""
     typer.echo(
         f"{summary.method}: {summary.rounds} rounds in {summary.wall['seconds']:.1f} s{score}"
         + (f", target {summary.target:g} after {reached:.1f} s" if reached is not None else "")
@@ -106,11 +106,11 @@ def deploy(
 
 def _numbers(text: str | None) -> list[float]:
     try:
-        found = [float(part) for part in text.split(",")] if text else []
+        values = [float(part) for part in text.split(",")] if text else []
     except ValueError:
-        found = [0.0]
-    if any(not 1 <= value <= 1e6 for value in found):
+        values = [0.0]
+    if any(not 1 <= value <= 1e6 for value in values):
         raise UserError(
             f"Slowdowns are numbers from 1 to 1,000,000, joined by commas, as in 1,2,4; got {text!r}."
         )
-    return found
+    return values

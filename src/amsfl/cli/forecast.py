@@ -10,12 +10,13 @@ import typer
 from amsfl.cli import flags
 from amsfl.cli.errors import friendly
 from amsfl.cli.output import plain, print_json, screen
-from amsfl.cli.study_options import NOT_OF_STUDIES, names_of
+from amsfl.cli.study_options import NOT_OF_STUDIES, parse_names
 from amsfl.core import UserError
 from amsfl.settings.definitions import Simulation, Training
 
 if TYPE_CHECKING:
-    from amsfl.study.forecast import Forecast, Row
+    from amsfl.report.draw.forecast import ForecastBar
+    from amsfl.study.forecast import Forecast, ForecastRow
 
 Number = TypeVar("Number", int, float)
 OWN = ("profile", "clock", "round_end", "steps", "lr", "clients", "details", "engine", "budget", "policy")
@@ -62,63 +63,67 @@ def forecast(
             console.print(plain(f"{place + 1} of {total}: {name}"))
 
     asked = settings | {"profile": str(profile)}
-    found = work.forecast(
+    outcome = work.forecast(
         asked,
         out / "units",
-        names_of(methods or work.METHODS) or [],
-        [end.strip() for end in round_ends.split(",") if end.strip()],
-        _numbers("--steps", steps, int),
-        _numbers("--lrs", rates, float),
-        trials,
+        work.ForecastGrid(
+            parse_names(methods or work.METHODS) or [],
+            [end.strip() for end in round_ends.split(",") if end.strip()],
+            _numbers("--steps", steps, int),
+            _numbers("--lrs", rates, float),
+            trials,
+        ),
         watch,
     )
     config = make_config(asked)
     goal = f"{config.score or 'accuracy'} {config.target:g}"
-    told = [_cells(row) for row in found.rows]
+    cells = [_cells(row) for row in outcome.rows]
     dataset = load_data(config)
     page = ForecastPage(
-        f"What to deploy at these {found.clients} sites",
-        advice(found, goal),
-        f"Simulated on {config.data} by the speeds in {profile.name}, {found.seeds} seeds each: another "
+        f"What to deploy at these {outcome.clients} sites",
+        advice(outcome, goal),
+        f"Simulated on {config.data} by the speeds in {profile.name}, {outcome.seeds} seeds each: another "
         "split of the rows, another first model, other luck. Nothing was deployed.",
-        [_way(row) for row in found.rows],
+        [_bar(row) for row in outcome.rows],
         goal,
         HEAD,
-        told,
+        cells,
         [
             "Seconds are the mean over seeds and its 95% interval (Student's t on logarithms).",
             "Of the learning rates that were tried each line has the best, with hindsight.",
-            *found.left_out,
+            *outcome.left_out,
         ],
         [dataset.note] if dataset.note else [],
     )
     write(out, page)
-    lines = [",".join(HEAD), *(",".join(f'"{cell}"' for cell in row) for row in told)]
+    lines = [",".join(HEAD), *(",".join(f'"{cell}"' for cell in row) for row in cells)]
     write_atomically(out / "forecast.csv", ("\n".join(lines) + "\n").encode())
     if as_json:
-        print_json({"advice": advice(found, goal), "rows": [row._asdict() for row in found.rows]})
+        print_json({"advice": advice(outcome, goal), "rows": [row._asdict() for row in outcome.rows]})
         return
-    _show(told)
-    typer.echo(plain(advice(found, goal)))
+    _show(cells)
+    typer.echo(plain(advice(outcome, goal)))
     typer.echo(plain(f"The page: {out / 'forecast.html'}"))
 
 
-def advice(found: "Forecast", goal: str) -> str:
+def advice(outcome: "Forecast", goal: str) -> str:
     """The answer in two sentences."""
-    best = found.rows[0]
+    best = outcome.rows[0]
     if not math.isfinite(best.middle):
         return f"No way that was tried reached {goal}; lower the target, or try other methods and steps."
-    way = _way(best)
+    way = _bar(best)
     between = f" ({_short(way.low)} to {_short(way.high)})" if way.low and way.high else ""
-    said = f"{way.label} would reach {goal} soonest: in {_short(way.seconds)} seconds{between}."
-    others = [row for row in found.rows if row.method != best.method and math.isfinite(row.middle)]
+    sentence = f"{way.label} would reach {goal} soonest: in {_short(way.seconds)} seconds{between}."
+    others = [row for row in outcome.rows if row.method != best.method and math.isfinite(row.middle)]
     if others:
-        next_ = _way(others[0])
-        said += f" The best of the other methods, {next_.label}, would take {_short(next_.seconds)} seconds."
-    return said
+        next_ = _bar(others[0])
+        sentence += (
+            f" The best of the other methods, {next_.label}, would take {_short(next_.seconds)} seconds."
+        )
+    return sentence
 
 
-def _way(row: "Row") -> Any:
+def _bar(row: "ForecastRow") -> "ForecastBar":
     from amsfl.report.draw.forecast import ForecastBar
     from amsfl.report.measure.stats import ratio
 
@@ -127,15 +132,15 @@ def _way(row: "Row") -> Any:
     kind, _, number = row.round_end.partition(":")
     when = {"deadline": f"a round every {number} s"}.get(kind, f"{ends.get(kind, kind)} {number}".strip())
     label = f"{row.title}, {when}" + (f", {row.steps} steps" if row.steps else "")
-    found = ratio(each, [1.0] * len(each)) if row.reached == len(row.seconds) else None
-    if found is None:
+    outcome = ratio(each, [1.0] * len(each)) if row.reached == len(row.seconds) else None
+    if outcome is None:
         middle = row.middle if math.isfinite(row.middle) else None
         return ForecastBar(label, middle, None, None, each)
-    return ForecastBar(label, found.mean, found.low, found.high, each)
+    return ForecastBar(label, outcome.mean, outcome.low, outcome.high, each)
 
 
-def _cells(row: "Row") -> list[str]:
-    way, rounds = _way(row), [each for each in row.rounds if each is not None]
+def _cells(row: "ForecastRow") -> list[str]:
+    way, rounds = _bar(row), [each for each in row.rounds if each is not None]
     return [
         row.title,
         row.round_end,
@@ -167,9 +172,9 @@ def _show(rows: Sequence[Sequence[str]]) -> None:
 
 def _numbers(flag: str, text: str, kind: Callable[[str], Number]) -> list[Number]:
     try:
-        found = [kind(part) for part in text.split(",") if part.strip()]
+        outcome = [kind(part) for part in text.split(",") if part.strip()]
     except ValueError:
-        found = []
-    if not found:
+        outcome = []
+    if not outcome:
         raise UserError(f"{flag} {text!r} is no list of numbers, as in {flag} 5,20.")
-    return found
+    return outcome

@@ -15,7 +15,7 @@ from amsfl.settings.definitions import Training
 
 @friendly
 def methods() -> None:
-    """List methods, policies, robust rules, transmissions and privacy mechanisms: ours and those of installed packages."""
+    """List methods, policies, robust rules, transmissions and privacy mechanisms, installed ones too."""
     from amsfl import combine, methods, privacy, schedule, transmit
 
     console = screen()

@@ -15,7 +15,7 @@ def screen(stderr: bool = False, width: int | None = None) -> Console:
     return Console(stderr=stderr, width=width, markup=False, emoji=False, highlight=False)
 
 
-def watched() -> bool:
+def on_terminal() -> bool:
     """Whether standard error is a terminal; FORCE_COLOR, as notebooks set it, does not make it one."""
     return sys.stderr.isatty()
 
@@ -40,7 +40,7 @@ def any_terminal() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def described(data: "Dataset") -> None:
+def describe_data(data: "Dataset") -> None:
     """A table as it is read, before anything is trained on it; on standard error."""
     from amsfl.data import describe
 

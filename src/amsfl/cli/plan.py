@@ -82,22 +82,22 @@ def read(path: Path) -> dict[str, Any]:
 
     table = read_sites(path)
     table.need("client", "step_seconds")
-    found = {name: table.columns.get(name, default) for name, default in OPTIONAL.items()}
+    columns = {name: table.columns.get(name, default) for name, default in OPTIONAL.items()}
     whole = (
         "comm_seconds" if "comm_seconds" in table.columns else "latency"
     )  # no model, so nothing to transfer
-    found["comm_seconds"] = table.columns.get(whole, 0.0)
+    columns["comm_seconds"] = table.columns.get(whole, 0.0)
     unused = table.unused({"step_seconds", whole, *OPTIONAL})
     if unused:
         warnings.warn(unused, Remark, stacklevel=2)
-    return found | {"client": table.clients, "step_seconds": table.columns["step_seconds"]}
+    return columns | {"client": table.clients, "step_seconds": table.columns["step_seconds"]}
 
 
 def resources(table: dict[str, Any], config: "RunConfig", sent: float) -> "list[schedule.Resource]":
     """The limits on joules and megabytes, if the table and --sent say what they are limits on."""
     from amsfl import schedule
 
-    found, none = [], np.zeros(len(table["client"]))
+    columns, none = [], np.zeros(len(table["client"]))
     if config.budget_joules is not None:
         step, each = table["joules_step"], table["joules_mb"]
         if step is None and each is None:
@@ -106,15 +106,17 @@ def resources(table: dict[str, Any], config: "RunConfig", sent: float) -> "list[
                 "with --sent."
             )
         part = none if each is None else each * sent
-        found.append(schedule.Resource("joules", none if step is None else step, part, config.budget_joules))
+        columns.append(
+            schedule.Resource("joules", none if step is None else step, part, config.budget_joules)
+        )
     if config.budget_megabytes is not None:
         if not sent:
             raise UserError(
                 "--budget-megabytes needs to know what a client sends; give --sent, the megabytes of one "
                 "client's round, both ways."
             )
-        found.append(schedule.Resource("megabytes", none, none + sent, config.budget_megabytes))
-    return found
+        columns.append(schedule.Resource("megabytes", none, none + sent, config.budget_megabytes))
+    return columns
 
 
 def as_record(problem: "schedule.Problem", made: Plan, policy: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from amsfl.cli.output import plain, screen, watched
+from amsfl.cli.output import on_terminal, plain, screen
 from amsfl.core.scores import usual
 from amsfl.record import RoundRecord
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def watching(config: "Training", quiet: bool) -> Iterator[Callable[[RoundRecord], None] | None]:
     """A callback for every round that moves the bar, on standard error; None when there is no terminal."""
     console = screen(stderr=True)
-    if quiet or not watched():
+    if quiet or not on_terminal():
         yield None
         return
     columns = (
@@ -35,12 +35,12 @@ def watching(config: "Training", quiet: bool) -> Iterator[Callable[[RoundRecord]
             done = [record.round / config.last_round]
             if config.seconds:
                 done.append(spent / config.seconds)
-            found = record.metrics.get("holdout", {})
-            which = usual(config.score, found)
-            score = which.of(found) if which else None
+            metrics = record.metrics.get("holdout", {})
+            which = usual(config.score, metrics)
+            score = which.of(metrics) if which else None
             if score is not None and which and config.target and which.larger:
                 done.append(score / config.target)
-            told = "" if score is None or which is None else f"  {which.title} {score:.4g}"
-            bar.update(task, completed=max(done), now=plain(f"round {record.round}  {spent:.1f} s{told}"))
+            shown = "" if score is None or which is None else f"  {which.title} {score:.4g}"
+            bar.update(task, completed=max(done), now=plain(f"round {record.round}  {spent:.1f} s{shown}"))
 
         yield moved

@@ -8,8 +8,8 @@ import typer
 from amsfl.cli import flags
 from amsfl.cli.errors import friendly
 from amsfl.cli.run import Track
-from amsfl.cli.study_execution import Course, announce, carry_out
-from amsfl.cli.study_options import NOT_OF_STUDIES, Config, Methods, Quiet, Trials, opened, searched
+from amsfl.cli.study_execution import Execution, announce, execute
+from amsfl.cli.study_options import NOT_OF_STUDIES, Config, Methods, Quiet, Trials, open_study, search
 from amsfl.settings.definitions import Simulation, Training
 from amsfl.simulation import make_config
 
@@ -41,8 +41,8 @@ def reproduce(
     Settings that are not given are those of the study's file; trial k has the seed plus k.
     Stop it with Ctrl-C and continue it with the same command; finished trials are kept.
     """
-    plan, data = opened("reproduce", settings, methods, trials, config, quiet)
-    carry_out(plan, data, Course(out, part, force, quiet, track))
+    plan, data = open_study("reproduce", settings, methods, trials, config, quiet)
+    execute(plan, data, Execution(out, part, force, quiet, track))
 
 
 @friendly
@@ -67,9 +67,9 @@ def compare(
     Stop it with Ctrl-C and continue it with the same command; finished trials are kept.
     """
     settings = flags.with_table(settings, table)
-    plan, data = opened("compare", settings, methods, trials, config, quiet)
-    course = Course(out, part, force, quiet, track)
-    carry_out(plan, data, course, lambda: searched(plan, data, tune, settings, quiet, out, part))
+    plan, data = open_study("compare", settings, methods, trials, config, quiet)
+    execution = Execution(out, part, force, quiet, track)
+    execute(plan, data, execution, lambda: search(plan, data, tune, settings, quiet, out, part))
 
 
 @friendly

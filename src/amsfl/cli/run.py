@@ -9,7 +9,7 @@ import typer
 
 from amsfl.cli import flags
 from amsfl.cli.errors import friendly
-from amsfl.cli.output import described, plain, print_json, screen
+from amsfl.cli.output import describe_data, plain, print_json, screen
 from amsfl.cli.progress import watching
 from amsfl.core.scores import spoken
 from amsfl.record.fingerprint import CHANGEABLE
@@ -56,7 +56,7 @@ def run(
                 out=where,
                 force=force,
                 watch=watch,
-                before=None if as_json else described,
+                before=None if as_json else describe_data,
                 track=track,
                 **settings,
             ),

@@ -13,10 +13,10 @@ from amsfl.cli.study_progress import duration, watching
 if TYPE_CHECKING:
     from amsfl.data import Dataset
     from amsfl.record import StudyWriter
-    from amsfl.study import Part, Study
+    from amsfl.study import Study, StudyPart
 
 
-class Course(NamedTuple):
+class Execution(NamedTuple):
     """What the command line says beside the study itself."""
 
     out: Path
@@ -26,29 +26,29 @@ class Course(NamedTuple):
     track: str
 
 
-def carry_out(
-    plan: "Study", dataset: "Dataset", course: Course, search: "Callable[[], Study] | None" = None
+def execute(
+    plan: "Study", dataset: "Dataset", execution: Execution, search: "Callable[[], Study] | None" = None
 ) -> None:
     """All of the study and its report, or one part of it: 'amsfl report' unites the parts."""
     from amsfl import record, study
     from amsfl.report import write
     from amsfl.track import make
 
-    trackers = make(course.track)  # one that is not there is said before the search
-    part, out = study.part_of(course.part), course.out
-    record.check_part_count(out, part.of if course.part else None)
-    mine = study.units_of(plan, part)  # and so is a part that there is not
-    home = record.part_folder(out, *part) if course.part else out
+    trackers = make(execution.track)  # one that is not there is said before the search
+    part, out = study.parse_part(execution.part), execution.out
+    record.check_part_count(out, part.of if execution.part else None)
+    mine = study.blocks_of(plan, part)  # and so is a part that there is not
+    home = record.part_folder(out, *part) if execution.part else out
     if search:
-        study.check_folder(home, plan, dataset, course.force)  # another's must not cost a search
+        study.check_folder(home, plan, dataset, execution.force)  # another's must not cost a search
         plan = search()
-    with study.start(home, plan, dataset, course.force) as writer:
+    with study.open_folder(home, plan, dataset, execution.force) as writer:
         try:
-            units = study.pending(writer, plan, part)
-            if units and not course.quiet:
+            blocks = study.pending(writer, plan, part)
+            if blocks and not execution.quiet:
                 _estimate(writer, plan, dataset, part)
-            with watching(plan, units, course.quiet) as watch:
-                for _ in study.work(writer, plan, dataset, units, watch, trackers):
+            with watching(plan, blocks, execution.quiet) as watch:
+                for _ in study.run_blocks(writer, plan, dataset, blocks, watch, trackers):
                     pass
         except KeyboardInterrupt:
             done, total = _counts(writer, plan, part)
@@ -57,8 +57,8 @@ def carry_out(
                 f"command, or see what there is with 'amsfl report {out}'."
             )
             raise typer.Exit(130) from None
-    if course.part:
-        trials = sum(len(unit.trials) for unit in mine)
+    if execution.part:
+        trials = sum(len(block.trials) for block in mine)
         screen().print(
             f"Part {part.number} of {part.of}: {trials} trials are on record. "
             f"'amsfl report {plain(str(out))}' shows the parts that there are.",
@@ -70,31 +70,31 @@ def carry_out(
     announce(page)
 
 
-def _estimate(writer: "StudyWriter", plan: "Study", dataset: "Dataset", part: "Part") -> None:
+def _estimate(writer: "StudyWriter", plan: "Study", dataset: "Dataset", part: "StudyPart") -> None:
     from amsfl import study
 
     console = screen(stderr=True)
     with console.status("Timing a few rounds for an estimate ..."):
         guess = study.estimate(writer, plan, dataset, study.pending(writer, plan, part))
     done, total = _counts(writer, plan, part)
-    kept = f"{done} of {total} trials are on record; the rest" if done else f"{total} trials"
-    console.print(f"{kept} should take {duration(guess)} on this machine, if nothing else runs on it.")
+    progress = f"{done} of {total} trials are on record; the rest" if done else f"{total} trials"
+    console.print(f"{progress} should take {duration(guess)} on this machine, if nothing else runs on it.")
 
 
-def _counts(writer: "StudyWriter", plan: "Study", part: "Part") -> tuple[int, int]:
+def _counts(writer: "StudyWriter", plan: "Study", part: "StudyPart") -> tuple[int, int]:
     """Trials on record, and all of them."""
     from amsfl import study
 
-    total = sum(len(unit.trials) for unit in study.units_of(plan, part))
-    left = sum(len(unit.trials) for unit in study.pending(writer, plan, part))
+    total = sum(len(block.trials) for block in study.blocks_of(plan, part))
+    left = sum(len(block.trials) for block in study.pending(writer, plan, part))
     return total - left, total
 
 
 def announce(page: Path) -> None:
     """What came out, in a few lines; the rest is on the page."""
-    found = json.loads((page.parent / "summary.json").read_text(encoding="utf-8"))
+    summary = json.loads((page.parent / "summary.json").read_text(encoding="utf-8"))
     console = screen()
-    if found["synthetic"]:
-        console.print(plain(found["notes"][0]), style="yellow")
-    console.print(plain(found["overview"]))
+    if summary["synthetic"]:
+        console.print(plain(summary["notes"][0]), style="yellow")
+    console.print(plain(summary["overview"]))
     console.print(f"Report: {plain(str(page))}", soft_wrap=True)

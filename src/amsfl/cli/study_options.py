@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from amsfl.cli.output import described, plain, screen
+from amsfl.cli.output import describe_data, plain, screen
 from amsfl.core import UserError
 from amsfl.methods import METHODS
 
@@ -36,7 +36,7 @@ Config = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", help="no estimate, no bar; only where the report is")]
 
 
-def opened(
+def open_study(
     built_in: str,
     settings: Mapping[str, Any],
     methods: str | None,
@@ -51,21 +51,21 @@ def opened(
     from amsfl import study
     from amsfl.simulation.setup import load_data
 
-    plan = study.with_changes(study.read_study(config or built_in), names_of(methods), trials, settings)
+    plan = study.with_changes(study.read_study(config or built_in), parse_names(methods), trials, settings)
     console = screen(stderr=True)
     dataset = load_data(plan.config(plan.reference))
     if dataset.note:
         console.print(plain(dataset.note), style="yellow")
     if not quiet:
-        described(dataset)
+        describe_data(dataset)
     if built_in == "compare" and methods is None and config is None:
-        plan, said = study.able(plan, dataset)
-        for line in said:
+        plan, lines = study.without_unable(plan, dataset)
+        for line in lines:
             console.print(plain(line))
     return plan, dataset
 
 
-def names_of(methods: str | None) -> list[str] | None:
+def parse_names(methods: str | None) -> list[str] | None:
     if methods is None:
         return None
     names = [METHODS.spelling(name.strip()) for name in methods.split(",") if name.strip()]
@@ -74,7 +74,7 @@ def names_of(methods: str | None) -> list[str] | None:
     return names
 
 
-def searched(
+def search(
     plan: "Study",
     dataset: "Dataset",
     level: str,
@@ -87,7 +87,7 @@ def searched(
     from amsfl import study
 
     console = screen(stderr=True)
-    worth = study.trials_worth(plan, level, fixed)
+    worth = study.search_cost(plan, level, fixed)
     if worth and part:
         raise UserError(
             "Parts of a study must agree on what was searched: search once with 'amsfl tune', then give each "
@@ -95,14 +95,14 @@ def searched(
         )
     if worth and not quiet:
         console.print(f"Learning rate and steps are searched first, at most {worth:.0f} trials' work.")
-    known = study.searched(out) if out else {}
+    recorded = study.recorded_search(out) if out else {}
 
     def watch(entry: str) -> None:
         if not quiet:
             console.print(f"  searching for {plain(entry)} ...")
 
     try:
-        return study.tuned(plan, dataset, level, fixed, known, watch)
+        return study.tune_study(plan, dataset, level, fixed, recorded, watch)
     except KeyboardInterrupt:
         console.print("amsfl: stopped before the first trial; --tune none searches nothing.")
         raise typer.Exit(130) from None

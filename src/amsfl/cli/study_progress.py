@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from amsfl.cli.output import plain, screen, watched
+from amsfl.cli.output import on_terminal, plain, screen
 from amsfl.record import RoundRecord
 
 if TYPE_CHECKING:
-    from amsfl.study import Study, Unit
+    from amsfl.study import Study, TrialBlock
 
 
 def duration(seconds: float) -> str:
@@ -32,11 +32,11 @@ def share(record: RoundRecord, seconds: float | None, rounds: int | None, clock:
 
 @contextmanager
 def watching(
-    plan: "Study", units: list["Unit"], quiet: bool
-) -> Iterator[Callable[["Unit", int, RoundRecord], None] | None]:
+    plan: "Study", blocks: list["TrialBlock"], quiet: bool
+) -> Iterator[Callable[["TrialBlock", int, RoundRecord], None] | None]:
     """A callback for every round of every trial, on standard error; None when there is no terminal."""
     console = screen(stderr=True)
-    if quiet or not units or not watched():
+    if quiet or not blocks or not on_terminal():
         yield None
         return
     columns = (
@@ -44,21 +44,21 @@ def watching(
         BarColumn(),
         TextColumn("{task.fields[left]}"),
     )
-    ends = {unit.entry: plan.config(unit.entry) for unit in units}
+    ends = {block.entry: plan.config(block.entry) for block in blocks}
     done: dict[tuple[str, int], float] = {}
-    total = sum(len(unit.trials) for unit in units)
+    total = sum(len(block.trials) for block in blocks)
     with Progress(
         *columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True
     ) as bar:
-        task = bar.add_task(plain(units[0].entry), total=total, left=f"{total} trials left")
+        task = bar.add_task(plain(blocks[0].entry), total=total, left=f"{total} trials left")
 
-        def moved(unit: "Unit", place: int, record: RoundRecord) -> None:
-            config = ends[unit.entry]
-            trial = unit.trials[place]
-            done[unit.entry, trial] = share(record, config.seconds, config.rounds, config.clock)
+        def moved(block: "TrialBlock", place: int, record: RoundRecord) -> None:
+            config = ends[block.entry]
+            trial = block.trials[place]
+            done[block.entry, trial] = share(record, config.seconds, config.rounds, config.clock)
             left = total - sum(part >= 1 for part in done.values())
-            what = f"{plain(unit.entry)}, trial {unit.trials[0] + 1}"
-            what += f" to {unit.trials[-1] + 1}" if len(unit.trials) > 1 else ""
+            what = f"{plain(block.entry)}, trial {block.trials[0] + 1}"
+            what += f" to {block.trials[-1] + 1}" if len(block.trials) > 1 else ""
             bar.update(task, completed=sum(done.values()), description=what, left=f"{left} trials left")
 
         yield moved

@@ -7,7 +7,7 @@ import typer
 
 from amsfl.cli import flags
 from amsfl.cli.errors import friendly
-from amsfl.cli.study_options import NOT_OF_STUDIES, Config, Methods, Quiet, Trials, opened, searched
+from amsfl.cli.study_options import NOT_OF_STUDIES, Config, Methods, Quiet, Trials, open_study, search
 from amsfl.settings.definitions import Simulation, Training
 
 
@@ -28,9 +28,11 @@ def tune(
     from amsfl import study
     from amsfl.record import write_atomically
 
-    plan, dataset = opened("compare", settings, methods, trials, config, quiet)
-    found = searched(plan, dataset, level, settings, quiet)
-    write_atomically(out, tomli_w.dumps(study.as_file(found)).encode())
-    for entry, told in found.searched.items():
-        typer.echo(f"{entry}: {', '.join(f'{key} {value:g}' for key, value in told['found'].items())}")
+    plan, dataset = open_study("compare", settings, methods, trials, config, quiet)
+    tuned = search(plan, dataset, level, settings, quiet)
+    write_atomically(out, tomli_w.dumps(study.to_settings_file(tuned)).encode())
+    for entry, search_record in tuned.searched.items():
+        typer.echo(
+            f"{entry}: {', '.join(f'{key} {value:g}' for key, value in search_record['found'].items())}"
+        )
     typer.echo(f"{out}; compare with 'amsfl compare --config {out} --tune none'")

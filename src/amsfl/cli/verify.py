@@ -17,12 +17,12 @@ def verify(
     """Check every file of a record: format, checksums, settings, rounds. Exit code 1 if any is damaged."""
     from amsfl import record
 
-    found = record.verify(folder)
+    report = record.verify(folder)
     if as_json:
-        rows = [part._asdict() for part in found.findings]
-        print_json({"kind": found.kind, "good": found.good, "findings": rows})
+        rows = [part._asdict() for part in report.findings]
+        print_json({"kind": report.kind, "good": report.good, "findings": rows})
     else:
-        for part in found.findings:
+        for part in report.findings:
             typer.echo(plain(f"{'whole  ' if part.good else 'DAMAGED'}  {part.what}: {part.said}"))
-    if not found.good:
+    if not report.good:
         raise typer.Exit(1)

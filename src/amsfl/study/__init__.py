@@ -1,31 +1,48 @@
 """A study: several methods, each over the same trials, as one readable settings file and one folder."""
 
 from amsfl.study.estimate import estimate
-from amsfl.study.run import WHOLE, Part, Unit, part_of, pending, start, units_of, work
-from amsfl.study.settings import COMPARE, REPRODUCE, Study, able, as_file, read_study, with_changes
-from amsfl.study.store import check_folder, searched
-from amsfl.study.tune import LEVELS, trials_worth, tuned
+from amsfl.study.run import (
+    WHOLE,
+    StudyPart,
+    TrialBlock,
+    blocks_of,
+    open_folder,
+    parse_part,
+    pending,
+    run_blocks,
+)
+from amsfl.study.settings import (
+    COMPARE,
+    REPRODUCE,
+    Study,
+    read_study,
+    to_settings_file,
+    with_changes,
+    without_unable,
+)
+from amsfl.study.store import check_folder, recorded_search
+from amsfl.study.tune import LEVELS, search_cost, tune_study
 
 __all__ = [
     "COMPARE",
     "LEVELS",
     "REPRODUCE",
     "WHOLE",
-    "Part",
     "Study",
-    "Unit",
-    "able",
-    "as_file",
+    "StudyPart",
+    "TrialBlock",
+    "blocks_of",
     "check_folder",
     "estimate",
-    "part_of",
+    "open_folder",
+    "parse_part",
     "pending",
     "read_study",
-    "searched",
-    "start",
-    "trials_worth",
-    "tuned",
-    "units_of",
+    "recorded_search",
+    "run_blocks",
+    "search_cost",
+    "to_settings_file",
+    "tune_study",
     "with_changes",
-    "work",
+    "without_unable",
 ]

@@ -12,7 +12,7 @@ from amsfl.core import UserError, nearest
 from amsfl.data import Dataset, load
 
 
-class Job(NamedTuple):
+class BenchJob(NamedTuple):
     clients: int
     cohort: int
     steps: int
@@ -23,42 +23,45 @@ class Job(NamedTuple):
 
 
 JOBS = {
-    "A": Job(5, 5, 20, 64, 50),
-    "B": Job(1000, 50, 10, 32, 20),
-    "C": Job(100, 10, 10, 32, 5, "images-synth", "cnn"),
-    "D": Job(100, 10, 10, 32, 2, "texts-synth", "transformer"),
-    "E": Job(5, 5, 20, 64, 20, model="mlp:256-128"),
-    "F": Job(5, 5, 20, 64, 5, model="mlp:1024-512"),
+    "A": BenchJob(5, 5, 20, 64, 50),
+    "B": BenchJob(1000, 50, 10, 32, 20),
+    "C": BenchJob(100, 10, 10, 32, 5, "images-synth", "cnn"),
+    "D": BenchJob(100, 10, 10, 32, 2, "texts-synth", "transformer"),
+    "E": BenchJob(5, 5, 20, 64, 20, model="mlp:256-128"),
+    "F": BenchJob(5, 5, 20, 64, 5, model="mlp:1024-512"),
 }
 LR = 0.05
 
 
-def bench(
-    name: str,
-    data_dir: str | None = None,
-    repeat: int = 3,
-    started: float | None = None,
-    rounds: int | None = None,
-    robust: str = "",
-    private: bool = False,
-) -> dict[str, Any]:
-    """One job on this machine. `started` is when the process began, for the start-up time.
+class BenchOptions(NamedTuple):
+    """How a job is measured."""
+
+    data_dir: str | None = None
+    repeat: int = 3  # the best of so many counts
+    started: float | None = None  # when the process began, for the start-up time
+    rounds: int | None = None  # in place of the job's
+    robust: str = ""  # a rule, compared with the job without it
+    private: bool = False  # private steps, compared with plain ones
+
+
+def bench(name: str, options: BenchOptions) -> dict[str, Any]:
+    """One job on this machine.
 
     With a rule, or with private steps, the job without them is measured in the same process, before it:
-    `times` as long it takes.
+    it takes `times` as long.
     """
     if name not in JOBS:
         raise UserError(f"Unknown job {name!r}{nearest(name, JOBS)}.")
-    job = JOBS[name]._replace(rounds=rounds or JOBS[name].rounds)
-    data = load(job.data, data_dir=data_dir)
-    found = measure(job, data, repeat, started)
-    more: dict[str, Any] = {"robust": robust} if robust else {}
-    more |= {"privacy": "record", "noise": 1.0} if private else {}
+    job = JOBS[name]._replace(rounds=options.rounds or JOBS[name].rounds)
+    data = load(job.data, data_dir=options.data_dir)
+    outcome = measure(job, data, options.repeat, options.started)
+    more: dict[str, Any] = {"robust": options.robust} if options.robust else {}
+    more |= {"privacy": "record", "noise": 1.0} if options.private else {}
     if more:
-        plain = found["client_steps_per_second"]
-        found = measure(job, data, repeat, None, more)
-        found |= {**more, "times": plain / found["client_steps_per_second"]}
-    return found | {"job": name, "data": data.name, "synthetic": data.synthetic}
+        plain = outcome["client_steps_per_second"]
+        outcome = measure(job, data, options.repeat, None, more)
+        outcome |= {**more, "times": plain / outcome["client_steps_per_second"]}
+    return outcome | {"job": name, "data": data.name, "synthetic": data.synthetic}
 
 
 def _further(engine: Any, state: Any, orders: list[Any], number: int) -> Any:
@@ -69,7 +72,7 @@ def _further(engine: Any, state: Any, orders: list[Any], number: int) -> Any:
 
 
 def measure(
-    job: Job,
+    job: BenchJob,
     data: Dataset,
     repeat: int,
     started: float | None = None,

@@ -27,7 +27,7 @@ METHODS = "amsfl,fedavg,fedbuff"
 STEPS, RATES = (5, 20, 50), (0.05, 0.2, 0.5)
 
 
-class Row(NamedTuple):
+class ForecastRow(NamedTuple):
     """One way to run it: the seconds to the target of every seed, None where it was not reached."""
 
     method: str
@@ -45,11 +45,11 @@ class Row(NamedTuple):
     @property
     def middle(self) -> float:
         """The geometric mean over seeds; where one never gets there, the median, which may be forever."""
-        known = [np.inf if each is None else each for each in self.seconds]
-        return float(np.exp(np.log(known).mean()) if np.isfinite(known).all() else np.median(known))
+        seconds = [np.inf if each is None else each for each in self.seconds]
+        return float(np.exp(np.log(seconds).mean()) if np.isfinite(seconds).all() else np.median(seconds))
 
 
-class Unit(NamedTuple):
+class ForecastUnit(NamedTuple):
     method: str
     round_end: str
     trials: list[RunConfig]  # seeds, of each steps and lr
@@ -60,20 +60,26 @@ class Unit(NamedTuple):
 
 
 class Forecast(NamedTuple):
-    rows: list[Row]  # the soonest first
+    rows: list[ForecastRow]  # the soonest first
     clients: int
     seeds: int
     left_out: list[str]  # and why
 
 
+class ForecastGrid(NamedTuple):
+    """What a forecast tries."""
+
+    methods: Sequence[str]
+    round_ends: Sequence[str] = ()  # of methods without one of their own; by default all, quorum and buffer
+    steps: Sequence[int] = STEPS  # where a method does not plan them
+    rates: Sequence[float] = RATES  # where a method does not set its own
+    seeds: int = 3  # of each: partition, first model, sampling, random delays
+
+
 def forecast(
     settings: Mapping[str, Any],
     out: Path,
-    names: Sequence[str],
-    ends: Sequence[str] = (),
-    steps: Sequence[int] = STEPS,
-    rates: Sequence[float] = RATES,
-    seeds: int = 3,
+    grid: ForecastGrid,
     watch: Callable[[str, int, int], None] | None = None,
 ) -> Forecast:
     """Run every unit that is not on record yet.
@@ -81,12 +87,8 @@ def forecast(
     Args:
         settings: Of all runs; profile and target among them.
         out: The folder of what is finished.
-        names: Of methods.
-        ends: Round ends of the methods that have none of their own; by default all, quorum and buffer.
-        steps: Tried, where a method does not plan them.
-        rates: Learning rates tried, where a method does not set its own.
-        seeds: Of each: partition, first model, sampling, luck.
-        watch: Hears of each unit before it runs.
+        grid: Methods, round ends, steps, learning rates and seeds.
+        watch: Called before each unit: its name, its place, how many there are.
 
     Returns:
         The rows, the soonest first.
@@ -101,74 +103,73 @@ def forecast(
     sites = client_names(config, dataset)
     clients = len(sites) or table.count
     base |= {"clients": clients}
-    chosen = list(ends) or _usual(config.cohort or clients)
-    found, left_out = _units(base, names, chosen, steps, rates, seeds, clients)
-    if not found:
-        raise UserError(f"None of the methods can run so: {' '.join(left_out)}")
-    known = sha256(dumps(base).encode() + Path(config.profile).read_bytes()).hexdigest()
-    rows, best = list[Row](), np.inf
-    for place, unit in enumerate(found):
+    if not grid.round_ends:
+        grid = grid._replace(round_ends=_usual_ends(config.cohort or clients))
+    units, left_out = _units(base, grid, clients)
+    if not units:
+        raise UserError(f"None of the methods can run with these settings: {' '.join(left_out)}")
+    made_from = sha256(dumps(base).encode() + Path(config.profile).read_bytes()).hexdigest()
+    rows, best = list[ForecastRow](), np.inf
+    for place, unit in enumerate(units):
         path = out / f"{unit.name}.json"
-        key = {"made_from": known, "trials": [dumps(each.model_dump()) for each in unit.trials]}
+        key = {"made_from": made_from, "trials": [dumps(each.model_dump()) for each in unit.trials]}
         mine = _on_record(path, key)
         if mine is None:
             if watch:
-                watch(unit.name, place, len(found))
+                watch(unit.name, place, len(units))
             mine = _run(unit, dataset, best)
             out.mkdir(parents=True, exist_ok=True)
             write_sealed(path, {"key": key, "rows": [row._asdict() for row in mine]})
         rows += mine
         best = min([best, *(row.middle for row in mine)])
-    return Forecast(sorted(_best_rates(rows), key=lambda row: row.middle), clients, seeds, left_out)
+    return Forecast(sorted(_best_rates(rows), key=lambda row: row.middle), clients, grid.seeds, left_out)
 
 
-def _usual(cohort: int) -> list[str]:
+def _usual_ends(cohort: int) -> list[str]:
     """Waiting for all, for most, for few."""
     return ["all", f"quorum:{max(1, round(0.6 * cohort))}", f"buffer:{max(1, round(0.4 * cohort))}"]
 
 
-def _units(
-    base: Mapping[str, Any],
-    names: Sequence[str],
-    ends: Sequence[str],
-    steps: Sequence[int],
-    rates: Sequence[float],
-    seeds: int,
-    clients: int,
-) -> tuple[list[Unit], list[str]]:
-    found, left_out = [], []
-    for name in sorted(names, key=lambda name: not name.startswith("amsfl")):
+def _units(base: Mapping[str, Any], grid: ForecastGrid, clients: int) -> tuple[list[ForecastUnit], list[str]]:
+    units, left_out = [], []
+    for name in sorted(grid.methods, key=lambda name: not name.startswith("amsfl")):
         method = methods.make(name)
-        for end in ends if method.facts.round_end == "all" else ["auto"]:
+        for end in grid.round_ends if method.facts.round_end == "all" else ["auto"]:
             one = make_config({**base, "method": name, "round_end": end})
             try:
                 resolved = round_end_of(one, method, one.cohort or clients)
             except UserError as why:
                 left_out.append(f"{method.title or name} with {end}: {why}")
                 continue
-            said = resolved.name
             planned = not policy_of(one, method).steps
             trials = [
                 make_config(
-                    {**base, "method": name, "round_end": said, "steps": count, "lr": lr, "seed": seed}
+                    {
+                        **base,
+                        "method": name,
+                        "round_end": resolved.name,
+                        "steps": count,
+                        "lr": lr,
+                        "seed": seed,
+                    }
                 )
-                for count in ([one.steps] if planned else steps)
-                for lr in ([one.lr] if method.facts.own_rate else rates)
-                for seed in range(one.seed, one.seed + seeds)
+                for count in ([one.steps] if planned else grid.steps)
+                for lr in ([one.lr] if method.facts.own_rate else grid.rates)
+                for seed in range(one.seed, one.seed + grid.seeds)
             ]
-            found.append(Unit(name, said, trials))
-    return found, left_out
+            units.append(ForecastUnit(name, resolved.name, trials))
+    return units, left_out
 
 
-def _run(unit: Unit, dataset: Dataset, best: float) -> list[Row]:
+def _run(unit: ForecastUnit, dataset: Dataset, best: float) -> list[ForecastRow]:
     method = methods.make(unit.method)
     planned = not policy_of(unit.trials[0], method).steps
     limit = None if planned or not np.isfinite(best) else PATIENCE * best
     trials = [each.model_copy(update={"seconds": limit}) for each in unit.trials]
     summaries = [result.summary for result in run_batch(trials, CustomParts(dataset=dataset))]
-    rows: dict[tuple[int, float], Row] = {}
+    rows: dict[tuple[int, float], ForecastRow] = {}
     for config, summary in zip(trials, summaries, strict=True):
-        fresh = Row(
+        fresh = ForecastRow(
             unit.method,
             method.title or unit.method,
             unit.round_end,
@@ -183,21 +184,21 @@ def _run(unit: Unit, dataset: Dataset, best: float) -> list[Row]:
     return list(rows.values())
 
 
-def _best_rates(rows: Sequence[Row]) -> Iterator[Row]:
+def _best_rates(rows: Sequence[ForecastRow]) -> Iterator[ForecastRow]:
     """Of each method, round end and steps the learning rate that is best with hindsight."""
-    groups: dict[tuple[str, str, int | None], list[Row]] = {}
+    groups: dict[tuple[str, str, int | None], list[ForecastRow]] = {}
     for row in rows:
         groups.setdefault((row.method, row.round_end, row.steps), []).append(row)
     for some in groups.values():
         yield min(some, key=lambda row: (-row.reached, row.middle))
 
 
-def _on_record(path: Path, key: dict[str, Any]) -> list[Row] | None:
+def _on_record(path: Path, key: dict[str, Any]) -> list[ForecastRow] | None:
     """What of the same settings is finished; what is damaged or of other settings is run again."""
     if not path.exists():
         return None
     try:
-        found = read_sealed(path, "it is run again.")
+        content = read_sealed(path, "it is run again.")
     except DiskError:
         return None
-    return [Row(**row) for row in found["rows"]] if found["key"] == key else None
+    return [ForecastRow(**row) for row in content["rows"]] if content["key"] == key else None

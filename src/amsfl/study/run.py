@@ -1,4 +1,4 @@
-"""Work through a study in units of one method and up to ten trials; what is on record is never run again."""
+"""Run a study in blocks of one method and up to ten trials; what is on record is never run again."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -15,23 +15,23 @@ from amsfl.study.settings import CHUNK, Study
 from amsfl.track import RunCallbacks, RunInfo, TrackerSpec, make, tracking
 
 TRACKED = "tracked"  # of a study's folder: what trackers keep beside the record
-Watch = Callable[["Unit", int, RoundRecord], None]  # unit, place in the unit, the round
+Watch = Callable[["TrialBlock", int, RoundRecord], None]  # block, place in the block, the round
 
 
-class Unit(NamedTuple):
+class TrialBlock(NamedTuple):
     entry: str
     trials: tuple[int, ...]
 
 
-class Part(NamedTuple):
+class StudyPart(NamedTuple):
     number: int  # from 1
     of: int
 
 
-WHOLE = Part(1, 1)
+WHOLE = StudyPart(1, 1)
 
 
-def part_of(text: str) -> Part:
+def parse_part(text: str) -> StudyPart:
     """`3/8` is the third of eight parts; nothing is all of it."""
     if not text:
         return WHOLE
@@ -40,86 +40,87 @@ def part_of(text: str) -> Part:
         raise UserError(f"--part {text!r} is no part; write --part 3/8 for the third of eight.")
     if not 1 <= int(number) <= int(of):
         raise UserError(f"--part {text}: parts of {of} are numbered from 1 to {of}.")
-    return Part(int(number), int(of))
+    return StudyPart(int(number), int(of))
 
 
-def start(folder: Path, study: Study, dataset: Dataset, force: bool = False) -> StudyWriter:
+def open_folder(folder: Path, study: Study, dataset: Dataset, force: bool = False) -> StudyWriter:
     """Make the folder, or check that it is this study's; nobody else writes there until it is closed."""
     return store.create(folder, study, dataset, force)
 
 
-def units_of(study: Study, part: Part = WHOLE) -> list[Unit]:
-    """A study's units, or those of a part of it: every so many, so that parts have all methods and blocks.
+def blocks_of(study: Study, part: StudyPart = WHOLE) -> list[TrialBlock]:
+    """A study's blocks, or those of a part of it: every so many, so that parts have all methods and blocks.
 
     Blocks of trials are outermost: a study stopped half-way has all methods side by side. They begin at
     multiples of ten and are saved whole, so a study that was stopped and continued, or cut into parts, is
     made of the same batches as one that was not.
     """
-    blocks = [range(first, min(first + CHUNK, study.trials)) for first in range(0, study.trials, CHUNK)]
-    units = [Unit(entry, tuple(block)) for block in blocks for entry in study.methods]
-    if part.of > len(units):
+    ranges = [range(first, min(first + CHUNK, study.trials)) for first in range(0, study.trials, CHUNK)]
+    blocks = [TrialBlock(entry, tuple(trials)) for trials in ranges for entry in study.methods]
+    if part.of > len(blocks):
         raise UserError(
-            f"--part {part.number}/{part.of}: the study has {len(units)} units of work (one method and up to "
-            f"{CHUNK} trials each), so it can be cut into {len(units)} parts at most."
+            f"--part {part.number}/{part.of}: the study has {len(blocks)} blocks (one method and up to "
+            f"{CHUNK} trials each), so it can be cut into {len(blocks)} parts at most."
         )
-    return units[part.number - 1 :: part.of]
+    return blocks[part.number - 1 :: part.of]
 
 
-def pending(home: StudyWriter, study: Study, part: Part = WHOLE) -> list[Unit]:
+def pending(home: StudyWriter, study: Study, part: StudyPart = WHOLE) -> list[TrialBlock]:
     """What is left of it."""
     done = {entry: {trial.trial for trial in home.finished(entry)} for entry in study.methods}
     left = (
-        Unit(unit.entry, tuple(trial for trial in unit.trials if trial not in done[unit.entry]))
-        for unit in units_of(study, part)
+        TrialBlock(block.entry, tuple(trial for trial in block.trials if trial not in done[block.entry]))
+        for block in blocks_of(study, part)
     )
-    return [unit for unit in left if unit.trials]
+    return [block for block in left if block.trials]
 
 
-def work(
+def run_blocks(
     home: StudyWriter,
     study: Study,
     dataset: Dataset,
-    units: list[Unit],
+    blocks: list[TrialBlock],
     watch: Watch | None = None,
     track: TrackerSpec = None,
-) -> Iterator[Unit]:
-    """Run the units one by one; each is on the disk when it is yielded. Trackers have a run a trial."""
+) -> Iterator[TrialBlock]:
+    """Run the blocks one by one; each is on the disk when it is yielded. Trackers have a run a trial."""
     trackers = make(track)
-    for unit in units:
-        config = study.config(unit.entry)
+    for block in blocks:
+        config = study.config(block.entry)
         with ExitStack() as stack:
-            told = [
-                stack.enter_context(tracking(trackers, _begun(home, study, unit, trial)))
-                for trial in unit.trials
+            callbacks = [
+                stack.enter_context(tracking(trackers, _begun(home, study, block, trial)))
+                for trial in block.trials
                 if trackers
             ]
             results = run_trials(
                 config,
-                [study.seed + trial for trial in unit.trials],
-                study.own(unit.entry)._replace(dataset=dataset),
-                _watcher(home, unit, watch, told, score(config.score, dataset.classes).key),
+                [study.seed + trial for trial in block.trials],
+                study.own(block.entry)._replace(dataset=dataset),
+                _watcher(home, block, watch, callbacks, score(config.score, dataset.classes).key),
             )
             home.save(
-                unit.entry, [store.kept(unit.entry, t, r) for t, r in zip(unit.trials, results, strict=True)]
+                block.entry,
+                [store.trial_record(block.entry, t, r) for t, r in zip(block.trials, results, strict=True)],
             )
-            for each, result in zip(told, results, strict=False):
+            for each, result in zip(callbacks, results, strict=False):
                 each.on_end(result.summary)
-        yield unit
+        yield block
 
 
-def _begun(home: StudyWriter, study: Study, unit: Unit, trial: int) -> RunInfo:
-    config = study.config(unit.entry).model_copy(update={"seed": study.seed + trial})
-    return begun(config, home.where / TRACKED / unit.entry / str(trial), unit.entry)
+def _begun(home: StudyWriter, study: Study, block: TrialBlock, trial: int) -> RunInfo:
+    config = study.config(block.entry).model_copy(update={"seed": study.seed + trial})
+    return begun(config, home.where / TRACKED / block.entry / str(trial), block.entry)
 
 
 def _watcher(
-    home: StudyWriter, unit: Unit, watch: Watch | None, told: Sequence[RunCallbacks], key: str
+    home: StudyWriter, block: TrialBlock, watch: Watch | None, callbacks: Sequence[RunCallbacks], key: str
 ) -> Callable[[int, RoundRecord], None]:
     def watcher(place: int, record: RoundRecord) -> None:
-        home.running(unit.entry, unit.trials[place], store.seen(record, key))
-        if told:
-            told[place].on_round(record)
+        home.running(block.entry, block.trials[place], store.live_round(record, key))
+        if callbacks:
+            callbacks[place].on_round(record)
         if watch:
-            watch(unit, place, record)
+            watch(block, place, record)
 
     return watcher

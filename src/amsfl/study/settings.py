@@ -50,9 +50,9 @@ class Study(NamedTuple):
 
     def config(self, entry: str) -> RunConfig:
         own = {"method": entry, **self.methods[entry]}
-        found = make_config(self.run | own | self.own(entry).names() | FOR_ALL | {"seed": self.seed})
-        whole = whole_rounds(found, method_of(found, self.own(entry)))
-        return found.model_copy(update={"local_accuracy": whole})
+        config = make_config(self.run | own | self.own(entry).names() | FOR_ALL | {"seed": self.seed})
+        whole = whole_rounds(config, method_of(config, self.own(entry)))
+        return config.model_copy(update={"local_accuracy": whole})
 
 
 def read_study(file: str | Path) -> Study:
@@ -89,7 +89,7 @@ def read_study(file: str | Path) -> Study:
     )
 
 
-def as_file(study: Study) -> dict[str, Any]:
+def to_settings_file(study: Study) -> dict[str, Any]:
     """What `read_study` reads."""
     plain = {name: value for name, value in study._asdict().items() if name in FIELDS}
     return {name: value for name, value in plain.items() if value != {}}
@@ -128,15 +128,15 @@ def with_changes(
     )
 
 
-def able(study: Study, dataset: Dataset) -> tuple[Study, list[str]]:
+def without_unable(study: Study, dataset: Dataset) -> tuple[Study, list[str]]:
     """Without the methods that cannot learn from this data, and a line about each."""
-    kept, said = dict(study.methods), []
+    methods, lines = dict(study.methods), []
     for entry in study.methods:
         method = method_of(study.config(entry), study.own(entry))
         if not dataset.classes and method.arithmetic.objective is not None:
-            del kept[entry]
-            said.append(f"Left out {entry}: it learns from a teacher's classes, and numbers are predicted.")
-    return study._replace(methods=kept), said
+            del methods[entry]
+            lines.append(f"Left out {entry}: it learns from a teacher's classes, and numbers are predicted.")
+    return study._replace(methods=methods), lines
 
 
 def checked(study: Study) -> Study:

@@ -74,12 +74,11 @@ def _same(where: Path, changed: list[str]) -> None:
         )
 
 
-def searched(where: Path) -> dict[str, Any]:
+def recorded_search(where: Path) -> dict[str, Any]:
     """What a search found for the study that this folder holds, if it holds one."""
     if not folder.holds_record(where):
         return {}
-    found = folder.read_manifest(where, "study").settings.get("searched", {})
-    return dict(found)
+    return dict(folder.read_manifest(where, "study").settings.get("searched", {}))
 
 
 def manifest(study: Study, dataset: Dataset) -> Manifest:
@@ -126,7 +125,7 @@ def described(study: Study, dataset: Dataset) -> dict[str, Any]:
     }
 
 
-def kept(entry: str, trial: int, result: Result) -> TrialRecord:
+def trial_record(entry: str, trial: int, result: Result) -> TrialRecord:
     """Everything a report needs of a trial: the summary, and its rounds without what no report asks for."""
     summary = result.summary
     rounds = [trimmed(r, result.parts.score.key) for r in result.rounds]
@@ -172,7 +171,7 @@ def _apart(record: RoundRecord) -> dict[str, Any]:
     }
 
 
-def seen(record: RoundRecord, score: str) -> RoundRecord:
+def live_round(record: RoundRecord, score: str) -> RoundRecord:
     """Of a round under way, for whoever watches: also why the plan is as it is."""
     plan = {key: value for key, value in record.plan.items() if key in SEEN}
     return trimmed(record, score)._replace(plan=plan)
@@ -180,13 +179,13 @@ def seen(record: RoundRecord, score: str) -> RoundRecord:
 
 def differences(old: dict[str, Any], new: dict[str, Any], path: tuple[str, ...] = ()) -> list[str]:
     """`run.lr: 0.05, now 0.1` for every setting that matters to the numbers and is not the same."""
-    found = []
+    changes = []
     for key in sorted(old.keys() | new.keys()):
         if key == "note" or (not path and key in FREE):
             continue
         was, now = old.get(key), new.get(key)
         if isinstance(was, dict) and isinstance(now, dict):
-            found += differences(was, now, (*path, key))
+            changes += differences(was, now, (*path, key))
         elif was != now:
-            found.append(f"{'.'.join((*path, key))}: {was!r}, now {now!r}")
-    return found
+            changes.append(f"{'.'.join((*path, key))}: {was!r}, now {now!r}")
+    return changes

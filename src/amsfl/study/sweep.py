@@ -29,7 +29,7 @@ Row = dict[str, Any]
 Watch = Callable[[int, int], None]
 
 
-class Run(NamedTuple):
+class SweepRun(NamedTuple):
     place: int
     swept: dict[str, Any]
     config: RunConfig
@@ -70,8 +70,8 @@ def sweep(
     names = [_name(run, data[_of_data(run)]) for run in runs]
     where = Path(out) if out else None
     with locked(where) if where else nullcontext(), line(progress) as show:
-        found = _kept(where) if where else {}
-        left = [run for run in runs if names[run.place] not in found]
+        finished = _kept(where) if where else {}
+        left = [run for run in runs if names[run.place] not in finished]
         done = len(runs) - len(left)
         for batch in batches(left):
             own = batch[0].own._replace(dataset=data[_of_data(batch[0])])
@@ -79,13 +79,13 @@ def sweep(
             fresh = {names[run.place]: measured(r) for run, r in zip(batch, results, strict=True)}
             if where:
                 write_sealed(where / FILES.replace("*", next(iter(fresh))), {"runs": fresh})
-            found |= fresh
+            finished |= fresh
             done += len(batch)
             if watch:
                 watch(done, len(runs))
             if show:
                 show(done / len(runs), f"{done} of {len(runs)} runs")
-    return pandas.DataFrame([{**run.swept, **found[names[run.place]]} for run in runs])
+    return pandas.DataFrame([{**run.swept, **finished[names[run.place]]} for run in runs])
 
 
 def combinations(
@@ -93,9 +93,9 @@ def combinations(
     dataset: Dataset | Frame | None,
     network: Model | None,
     settings: Mapping[str, Any],
-) -> list[Run]:
+) -> list[SweepRun]:
     """Every one checked before anything runs."""
-    values = {key: _values(key, given) for key, given in over.items()}
+    values = {key: _values(key, values) for key, values in over.items()}
     twice = [key for key in values if key in settings]
     if twice:
         raise UserError(f"Setting {twice[0]!r} is swept over and fixed, too; leave one of them out.")
@@ -112,22 +112,22 @@ def combinations(
         own, rest = brought({**settings, **swept})
         own = own._replace(dataset=shared.dataset, network=shared.network)
         shown = {key: getattr(value, "name", value) for key, value in swept.items()}
-        runs.append(Run(place, shown, make_config(rest | own.names()), own))
+        runs.append(SweepRun(place, shown, make_config(rest | own.names()), own))
     return runs
 
 
-def _values(key: str, given: Any) -> list[Any]:
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise UserError(f"What {key!r} is swept over is {given!r}; give a list, as in [{given!r}].")
-    found = list(given)
-    if not found:
+def _values(key: str, values: Any) -> list[Any]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise UserError(f"What {key!r} is swept over is {values!r}; give a list, as in [{values!r}].")
+    listed = list(values)
+    if not listed:
         raise UserError(f"There is nothing to sweep {key!r} over; give it at least one value.")
-    return found
+    return listed
 
 
-def batches(runs: Sequence[Run]) -> Iterator[list[Run]]:
+def batches(runs: Sequence[SweepRun]) -> Iterator[list[SweepRun]]:
     """Runs that an engine can hold at once, in the order of the first of each."""
-    alike: dict[str, list[Run]] = {}
+    alike: dict[str, list[SweepRun]] = {}
     for run in runs:
         objects = [id(part) for part in run.own]  # the data set, too, is one object for all
         shared = dumps([run.config.model_dump(exclude=OWN_OF_A_TRIAL, mode="json"), objects])
@@ -139,40 +139,40 @@ def batches(runs: Sequence[Run]) -> Iterator[list[Run]]:
 
 def measured(result: Result) -> Row:
     """What a run came to, as a table's cells."""
-    told = result.summary
-    scores = {key.replace("/", "_"): value for key, value in flatten(told.metrics).items()}
+    summary = result.summary
+    scores = {key.replace("/", "_"): value for key, value in flatten(summary.metrics).items()}
     return {
         "score": result.score,
         **scores,
-        "status": told.status,
-        "rounds": told.rounds,
-        "virtual_seconds": told.virtual_seconds,
-        "seconds_to_target": told.seconds_to_target,
-        "rounds_to_target": told.rounds_to_target,
-        "client_steps": sum(told.steps.values()),
-        "megabytes": (told.bytes_up + told.bytes_down) / 1e6,
-        "joules": told.joules,
-        "cost": told.cost,
-        "joules_to_target": told.joules_to_target,
-        "wall_seconds": told.wall.get("seconds"),
+        "status": summary.status,
+        "rounds": summary.rounds,
+        "virtual_seconds": summary.virtual_seconds,
+        "seconds_to_target": summary.seconds_to_target,
+        "rounds_to_target": summary.rounds_to_target,
+        "client_steps": sum(summary.steps.values()),
+        "megabytes": (summary.bytes_up + summary.bytes_down) / 1e6,
+        "joules": summary.joules,
+        "cost": summary.cost,
+        "joules_to_target": summary.joules_to_target,
+        "wall_seconds": summary.wall.get("seconds"),
     }
 
 
-def _of_data(run: Run) -> str:
+def _of_data(run: SweepRun) -> str:
     """The settings that say which rows there are."""
     return dumps([str(getattr(run.config, key, "")) for key in OF_DATA])
 
 
-def _loaded(runs: Sequence[Run]) -> dict[str, Dataset]:
+def _loaded(runs: Sequence[SweepRun]) -> dict[str, Dataset]:
     """Each data set once."""
-    found: dict[str, Dataset] = {}
+    datasets: dict[str, Dataset] = {}
     for run in runs:
-        if _of_data(run) not in found:
-            found[_of_data(run)] = run.own.dataset or load_data(run.config)
-    return found
+        if _of_data(run) not in datasets:
+            datasets[_of_data(run)] = run.own.dataset or load_data(run.config)
+    return datasets
 
 
-def _name(run: Run, data: Dataset) -> str:
+def _name(run: SweepRun, data: Dataset) -> str:
     """The same for the same settings, data and versions: such a run need not be run again."""
     made = [
         run.config.model_dump(mode="json", exclude={"data_dir"}),
@@ -183,7 +183,7 @@ def _name(run: Run, data: Dataset) -> str:
 
 
 def _kept(where: Path) -> dict[str, Row]:
-    found: dict[str, Row] = {}
+    rows: dict[str, Row] = {}
     for path in sorted(where.glob(FILES)):
-        found |= read_sealed(path, "remove it, and the sweep runs these again.")["runs"]
-    return found
+        rows |= read_sealed(path, "remove it, and the sweep runs these again.")["runs"]
+    return rows

@@ -41,17 +41,17 @@ LEVELS = ("none", *SEARCHES)
 Watch = Callable[[str], None]
 
 
-def tuned(
+def tune_study(
     study: Study,
     dataset: Dataset,
     level: str = "quick",
     fixed: Collection[str] = (),
-    known: Mapping[str, Any] | None = None,
+    recorded: Mapping[str, Any] | None = None,
     watch: Watch | None = None,
 ) -> Study:
     """The study with the learning rate and steps that did best, and with what was searched.
 
-    `fixed` is what the user has chosen; `known` what an earlier search found, which is not done again.
+    `fixed` is what the user has chosen; `recorded` what an earlier search found, which is not done again.
     """
     if level not in LEVELS:
         raise UserError(f"Unknown --tune {level!r}{nearest(level, LEVELS)}.")
@@ -61,22 +61,22 @@ def tuned(
     rows = provenance.of_data(apart)
     methods, searched = dict(study.methods), {}
     for entry in study.methods:
-        keys = [key for key in needed(study, entry) if key not in fixed]
+        keys = [key for key in keys_to_search(study, entry) if key not in fixed]
         if not keys:
             continue
         sign = checksum([level, keys, study.config(entry).model_dump(exclude={"data_dir"}), rows])
-        found = (known or {}).get(entry) or {}
-        if found.get("of") != sign:
+        search = (recorded or {}).get(entry) or {}
+        if search.get("of") != sign:
             if watch:
                 watch(entry)
             best, tried = _searched(study, entry, apart, keys, _within(SEARCHES[level], study.trials, level))
-            found = {"level": level, "seed": _seed(study), "found": best, "tried": tried, "of": sign}
-        methods[entry] = methods[entry] | found["found"]
-        searched[entry] = found
+            search = {"level": level, "seed": _seed(study), "found": best, "tried": tried, "of": sign}
+        methods[entry] = methods[entry] | search["found"]
+        searched[entry] = search
     return study._replace(methods=methods, searched=searched)
 
 
-def needed(study: Study, entry: str) -> list[str]:
+def keys_to_search(study: Study, entry: str) -> list[str]:
     """Which of lr and steps somebody must choose for this method."""
     config, own = study.config(entry), study.own(entry)
     method = method_of(config, own)
@@ -93,13 +93,13 @@ def _within(search: Search, trials: int, level: str) -> Search:
     return search._replace(first=min(search.first, most), second=min(search.second, 0.4 * trials))
 
 
-def trials_worth(study: Study, level: str, fixed: Collection[str] = ()) -> float:
+def search_cost(study: Study, level: str, fixed: Collection[str] = ()) -> float:
     """How many trials' work the search is, at most."""
     if level not in SEARCHES:
         return 0.0
     search, total = _within(SEARCHES[level], study.trials, level), 0.0
     for entry in study.methods:
-        keys = [key for key in needed(study, entry) if key not in fixed]
+        keys = [key for key in keys_to_search(study, entry) if key not in fixed]
         sizes = {"lr": len(search.rates), "steps": len(search.steps)}
         many = 1 + prod(sizes[key] for key in keys)
         total += many * search.first + search.finalists * search.second if keys else 0.0
@@ -128,8 +128,8 @@ def _searched(
     base = study.config(entry)
     grid = {"lr": search.rates, "steps": search.steps}
     candidates = [dict(zip(keys, values, strict=True)) for values in product(*(grid[key] for key in keys))]
-    told = {key: getattr(base, key) for key in keys}
-    candidates = [told, *(each for each in candidates if each != told)]
+    default = {key: getattr(base, key) for key in keys}
+    candidates = [default, *(each for each in candidates if each != default)]
     tried: list[dict[str, Any]] = []
     for part, many in ((search.first, search.finalists), (search.second, 1)):
         results = run_batch(
@@ -158,16 +158,16 @@ def _config(base: RunConfig, candidate: Mapping[str, Any], seed: int, part: floa
 
 def score(result: Result, target: float | None, clock: str) -> tuple[float, float, float]:
     """Sooner at the target, then better towards the end, then a smaller loss: larger is better."""
-    seen = [(r.seconds[clock], r.metrics["holdout"]) for r in result.rounds if "holdout" in r.metrics]
-    if result.summary.status == "diverged" or not seen:
+    scored = [(r.seconds[clock], r.metrics["holdout"]) for r in result.rounds if "holdout" in r.metrics]
+    if result.summary.status == "diverged" or not scored:
         return -float("inf"), 0.0, -float("inf")
-    late = [found for _, found in seen[len(seen) // 2 :]]
+    late = [scores for _, scores in scored[len(scored) // 2 :]]
     which = result.parts.score
-    values = [value for found in late if (value := which.of(found)) is not None]
+    values = [value for scores in late if (value := which.of(scores)) is not None]
     if not values:
         return -float("inf"), 0.0, -float("inf")
     gain = which.gain(sum(values) / len(values), 0.0)
-    reached = [when for when, found in seen if which.met(found, target)]
+    reached = [when for when, scores in scored if which.met(scores, target)]
     return -reached[0] if reached else -1e12, gain, -late[-1]["loss"]
 
 

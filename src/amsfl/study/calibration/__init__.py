@@ -1,8 +1,19 @@
-"""From records of real runs to a table of sites, and how well the one foretells the other."""
+"""From records of real runs to a table of sites, and how well the table predicts the records."""
 
-from amsfl.study.calibration.check import Checked, Figure, check
-from amsfl.study.calibration.fit import Fitted, calibrate, fit
-from amsfl.study.calibration.seen import Seen, Trip, seen
+from amsfl.study.calibration.check import CalibrationCheck, Prediction, check
+from amsfl.study.calibration.fit import FittedSites, calibrate, fit
 from amsfl.study.calibration.table import as_csv
+from amsfl.study.calibration.timings import ClientRound, RunTimings, timings_of
 
-__all__ = ["Checked", "Figure", "Fitted", "Seen", "Trip", "as_csv", "calibrate", "check", "fit", "seen"]
+__all__ = [
+    "CalibrationCheck",
+    "ClientRound",
+    "FittedSites",
+    "Prediction",
+    "RunTimings",
+    "as_csv",
+    "calibrate",
+    "check",
+    "fit",
+    "timings_of",
+]

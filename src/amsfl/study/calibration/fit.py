@@ -1,8 +1,8 @@
-"""Seconds a step, latency, jitter, failures and absences of every client, from what was seen of it.
+"""Seconds a step, latency, jitter, failures and absences of every client, from its recorded rounds.
 
-Medians, so that one bad round moves nothing. What the server does between two rounds (it scores, writes and
-asks who is there) is on nobody's watch but the wall's: it is fitted last, so that the rounds that were seen
-come out as long as they were, and added to every client's latency, since a round cannot tell the two apart.
+Medians, so that one bad round moves nothing. The server's own time between two rounds (it scores, writes and
+asks who is available) is fitted last, so that simulated rounds are as long as the recorded ones, and is added
+to every client's latency: the record of a round cannot tell the two apart.
 """
 
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ import numpy as np
 
 from amsfl.clock.sites import LARGEST, SMALLEST, Floats
 from amsfl.core import UserError
-from amsfl.study.calibration.foretell import Asked, durations
-from amsfl.study.calibration.seen import Seen, Trip, read
+from amsfl.study.calibration.durations import GradientsByClient, durations
+from amsfl.study.calibration.timings import ClientRound, RunTimings, read
 
 SIGMAS = 1.4826  # of a normal law, in median absolute deviations
 CUT = 0.1  # of the rounds at either end, before a mean
@@ -22,7 +22,7 @@ DRAWS = 8  # of all rounds' luck, to know how long they are expected to be
 JITTER = 10.0  # at most
 
 
-class Fitted(NamedTuple):
+class FittedSites(NamedTuple):
     """One entry a client; None where nothing of the kind was seen."""
 
     names: tuple[str, ...]
@@ -36,7 +36,7 @@ class Fitted(NamedTuple):
     server_seconds: float = 0.0  # of the latency: what the server takes a round
 
 
-def calibrate(folders: Sequence[Path]) -> Fitted:
+def calibrate(folders: Sequence[Path]) -> FittedSites:
     """A table of sites from the records of runs with the same clients.
 
     Args:
@@ -45,17 +45,17 @@ def calibrate(folders: Sequence[Path]) -> Fitted:
     Returns:
         What a profile's columns hold.
     """
-    found = [read(folder)[0] for folder in folders]
-    for folder, other in zip(folders, found, strict=True):
-        if other.names != found[0].names:
+    runs = [read(folder)[0] for folder in folders]
+    for folder, other in zip(folders, runs, strict=True):
+        if other.names != runs[0].names:
             raise UserError(
                 f"{str(folder)!r} has the clients {_listed(other.names)}, {str(folders[0])!r} has "
-                f"{_listed(found[0].names)}; calibrate by runs of the same clients."
+                f"{_listed(runs[0].names)}; calibrate by runs of the same clients."
             )
-    return fit(found)
+    return fit(runs)
 
 
-def fit(runs: Sequence[Seen], rounds: Sequence[Sequence[int]] | None = None) -> Fitted:
+def fit(runs: Sequence[RunTimings], rounds: Sequence[Sequence[int]] | None = None) -> FittedSites:
     """By these rounds of each run, counted from 0, some perhaps more than once; by default all of them.
 
     Args:
@@ -66,9 +66,9 @@ def fit(runs: Sequence[Seen], rounds: Sequence[Sequence[int]] | None = None) -> 
         What a profile's columns hold.
     """
     places = [list(range(len(run.moves))) for run in runs] if rounds is None else [list(r) for r in rounds]
-    names, mine = runs[0].names, [list[Trip]() for _ in runs[0].names]
+    names, mine = runs[0].names, [list[ClientRound]() for _ in runs[0].names]
     for run, some in zip(runs, places, strict=True):
-        by_round: dict[int, list[Trip]] = {}
+        by_round: dict[int, list[ClientRound]] = {}
         for trip in run.trips:
             by_round.setdefault(trip.round - 1, []).append(trip)
         for trip in (trip for place in some for trip in by_round.get(place, ())):
@@ -81,7 +81,7 @@ def fit(runs: Sequence[Seen], rounds: Sequence[Sequence[int]] | None = None) -> 
         )
     alone = [_client(trips) for trips in mine]
     step, rest, jitter = (np.array(column) for column in zip(*alone, strict=True))
-    own = Fitted(names, step, rest, jitter)
+    own = FittedSites(names, step, rest, jitter)
     server = float(np.mean([_server(own, run, some) for run, some in zip(runs, places, strict=True)]))
     on, off = _presence(runs, places)
     return own._replace(
@@ -94,7 +94,7 @@ def fit(runs: Sequence[Seen], rounds: Sequence[Sequence[int]] | None = None) -> 
     )
 
 
-def _client(trips: Sequence[Trip]) -> tuple[float, float, float]:
+def _client(trips: Sequence[ClientRound]) -> tuple[float, float, float]:
     """Seconds a step and of the rest of a round, and by how much they vary together.
 
     Of a lognormal factor with a small sigma on each of w and b, the sum's deviation is sigma sqrt(w² + b²).
@@ -109,12 +109,12 @@ def _client(trips: Sequence[Trip]) -> tuple[float, float, float]:
     return step, rest, min(sigma, JITTER)
 
 
-def _server(own: Fitted, run: Seen, places: Sequence[int]) -> float:
+def _server(own: FittedSites, run: RunTimings, places: Sequence[int]) -> float:
     """What the server takes a round: seen where moves and replies have one clock, else what is missing."""
     if run.lags is not None:
         return float(np.median([run.lags[place] for place in places]))
     once = sorted({*places})
-    wanted = asked(run, once)
+    wanted = gradients_asked(run, once)
     expected = np.mean([durations(own, run, wanted, seed) for seed in range(DRAWS)], axis=0)
     took = np.diff([0.0, *run.moves])
     missing = np.sort([took[place] - expected[once.index(place)] for place in places])
@@ -122,14 +122,14 @@ def _server(own: Fitted, run: Seen, places: Sequence[int]) -> float:
     return float(np.mean(missing[cut : len(missing) - cut]))
 
 
-def asked(run: Seen, places: Sequence[int]) -> list[Asked]:
+def gradients_asked(run: RunTimings, places: Sequence[int]) -> list[GradientsByClient]:
     """Who was asked for how many gradients in these rounds; where rounds overlap, everybody for its usual."""
     if run.lags is None:
-        found: dict[int, Asked] = {place: {} for place in places}
+        by_round: dict[int, GradientsByClient] = {place: {} for place in places}
         for trip in run.trips:
-            if trip.round - 1 in found:
-                found[trip.round - 1][trip.client] = trip.gradients
-        return [found[place] for place in places]
+            if trip.round - 1 in by_round:
+                by_round[trip.round - 1][trip.client] = trip.gradients
+        return [by_round[place] for place in places]
     every: dict[int, list[int]] = {}
     for trip in run.trips:
         every.setdefault(trip.client, []).append(trip.gradients)
@@ -137,7 +137,7 @@ def asked(run: Seen, places: Sequence[int]) -> list[Asked]:
     return [usual for _ in places]
 
 
-def _failure(runs: Sequence[Seen], places: Sequence[Sequence[int]]) -> Floats | None:
+def _failure(runs: Sequence[RunTimings], places: Sequence[Sequence[int]]) -> Floats | None:
     tried, failed = np.zeros(runs[0].clients), np.zeros(runs[0].clients)
     for run, some in zip(runs, places, strict=True):
         for place in some:
@@ -146,7 +146,9 @@ def _failure(runs: Sequence[Seen], places: Sequence[Sequence[int]]) -> Floats | 
     return failed / np.maximum(tried, 1) if failed.any() else None
 
 
-def _presence(runs: Sequence[Seen], places: Sequence[Sequence[int]]) -> tuple[Floats | None, Floats | None]:
+def _presence(
+    runs: Sequence[RunTimings], places: Sequence[Sequence[int]]
+) -> tuple[Floats | None, Floats | None]:
     """Mean seconds there and away: the time spent so over how often it came to an end."""
     clients = runs[0].clients
     on, off, left, back = (np.zeros(clients) for _ in range(4))

@@ -4,10 +4,10 @@ import csv
 import io
 
 from amsfl.clock.sites import COLUMNS, NAME
-from amsfl.study.calibration.fit import Fitted
+from amsfl.study.calibration.fit import FittedSites
 
 
-def as_csv(fitted: Fitted) -> str:
+def as_csv(fitted: FittedSites) -> str:
     """The CSV that `amsfl run --profile`, `amsfl plan` and `amsfl deploy --profile` take."""
     held = {name: column for name in COLUMNS if (column := getattr(fitted, name, None)) is not None}
     file = io.StringIO()

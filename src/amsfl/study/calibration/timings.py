@@ -23,7 +23,7 @@ LATE = "late"  # how the reasons begin of those who were slow
 FEWEST = 3  # rounds that say anything
 
 
-class Trip(NamedTuple):
+class ClientRound(NamedTuple):
     """One client's round."""
 
     round: int
@@ -33,9 +33,9 @@ class Trip(NamedTuple):
     step: float  # seconds of one
 
 
-class Seen(NamedTuple):
+class RunTimings(NamedTuple):
     names: tuple[str, ...]
-    trips: list[Trip]
+    trips: list[ClientRound]
     moves: list[float]  # when the server had made each model, and done whatever else it does in a round
     lags: (
         list[float] | None
@@ -52,17 +52,17 @@ class Seen(NamedTuple):
         return len(self.names)
 
 
-def read(folder: Path) -> tuple[Seen, RunRecord]:
+def read(folder: Path) -> tuple[RunTimings, RunRecord]:
     run = read_run(folder)
     if len(run.rounds) < FEWEST:
         raise UserError(
             f"The record {str(folder)!r} has {len(run.rounds)} rounds; to calibrate by, give one with at "
             f"least {FEWEST}."
         )
-    return seen(run), run
+    return timings_of(run), run
 
 
-def seen(run: RunRecord) -> Seen:
+def timings_of(run: RunRecord) -> RunTimings:
     """What of a record is about time.
 
     Args:
@@ -81,7 +81,7 @@ def seen(run: RunRecord) -> Seen:
         end = buffer(max(1, int(np.median([len(each.cohort) for each in run.rounds]))))
     apart = any(each.started for each in run.rounds) and not end.waits_for_all
     failed = [_failed(each, real) for each in run.rounds]
-    return Seen(
+    return RunTimings(
         names,
         [trip for each in run.rounds for trip in _trips(each, speeds, diagnostic)],
         [each.wall["elapsed"] if real else each.seconds["makespan"] for each in run.rounds],
@@ -107,7 +107,7 @@ def _lags(rounds: Sequence[RoundRecord]) -> list[float]:
     return [float(np.median([since(began) for began in each.started])) for each in rounds]
 
 
-def _trips(each: RoundRecord, speeds: Sequence[float] | None, diagnostic: bool) -> list[Trip]:
+def _trips(each: RoundRecord, speeds: Sequence[float] | None, diagnostic: bool) -> list[ClientRound]:
     more = int(bool(each.readings) and not diagnostic)
     took, steps = each.plan.get("client_seconds"), each.plan.get("step_seconds")
     if steps is None and speeds is not None:
@@ -118,7 +118,7 @@ def _trips(each: RoundRecord, speeds: Sequence[float] | None, diagnostic: bool) 
             "this version wrote."
         )
     rows = zip(each.cohort, each.steps, took, steps, strict=True)
-    return [Trip(each.round, who, count + more, float(s), float(c)) for who, count, s, c in rows]
+    return [ClientRound(each.round, who, count + more, float(s), float(c)) for who, count, s, c in rows]
 
 
 def _failed(each: RoundRecord, real: bool) -> list[int]:

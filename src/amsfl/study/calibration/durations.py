@@ -1,4 +1,4 @@
-"""How long rounds will be: the simulator's own weather and queue, without any model."""
+"""How long rounds will be: the simulator's own client conditions and event queue, without any model."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,24 +10,26 @@ from amsfl.clock.sites import Floats
 from amsfl.simulation import event_queue as queue
 
 if TYPE_CHECKING:
-    from amsfl.study.calibration.fit import Fitted
-    from amsfl.study.calibration.seen import Seen
+    from amsfl.study.calibration.fit import FittedSites
+    from amsfl.study.calibration.timings import RunTimings
 
-Asked = dict[int, int]  # client -> gradients
+GradientsByClient = dict[int, int]  # client -> gradients
 
 
-def durations(speeds: "Fitted", run: "Seen", wanted: Sequence[Asked], seed: int) -> Floats:
+def durations(
+    speeds: "FittedSites", run: "RunTimings", wanted: Sequence[GradientsByClient], seed: int
+) -> Floats:
     """Seconds of each of these rounds, in which `wanted` says who works on how much."""
     return _whole(speeds, wanted, seed) if run.lags is None else _overlapping(speeds, run, wanted, seed)
 
 
-def _trips(speeds: "Fitted", who: Any, numbers: Any, gradients: Any, seed: int) -> Floats:
-    weather = ClientConditions(speeds.jitter if speeds.jitter.any() else None)
+def _trips(speeds: "FittedSites", who: Any, numbers: Any, gradients: Any, seed: int) -> Floats:
+    conditions = ClientConditions(speeds.jitter if speeds.jitter.any() else None)
     work = speeds.step_seconds[who] * gradients
-    return weather.trips(seed, who, numbers, np.zeros(len(who)), work, speeds.latency[who])[0]
+    return conditions.trips(seed, who, numbers, np.zeros(len(who)), work, speeds.latency[who])[0]
 
 
-def _whole(speeds: "Fitted", wanted: Sequence[Asked], seed: int) -> Floats:
+def _whole(speeds: "FittedSites", wanted: Sequence[GradientsByClient], seed: int) -> Floats:
     """Rounds that wait for all have nothing to do with each other: all of them at once."""
     jobs = [(who, n, count) for n, todo in enumerate(wanted) for who, count in sorted(todo.items())]
     who, numbers, gradients = np.array(jobs, np.int64).T
@@ -36,23 +38,25 @@ def _whole(speeds: "Fitted", wanted: Sequence[Asked], seed: int) -> Floats:
     )
 
 
-def _overlapping(speeds: "Fitted", run: "Seen", wanted: Sequence[Asked], seed: int) -> Floats:
+def _overlapping(
+    speeds: "FittedSites", run: "RunTimings", wanted: Sequence[GradientsByClient], seed: int
+) -> Floats:
     """The queue from its beginning, move by move."""
-    flight, now, found = queue.EventQueue(), 0.0, []
+    events, now, seconds = queue.EventQueue(), 0.0, list[float]()
     for version, todo in enumerate(wanted):
 
-        def invite(now: float, version: int = version, todo: Asked = todo) -> Any:
-            busy = {*flight.jobs["client"].tolist()}
+        def invite(now: float, version: int = version, todo: GradientsByClient = todo) -> Any:
+            busy = {*events.jobs["client"].tolist()}
             who = np.array([client for client in sorted(todo) if client not in busy], np.int64)
             jobs = np.zeros(len(who), queue.JOB)
             if len(who):
                 jobs["client"], jobs["version"], jobs["started"] = who, version, now
-                jobs["number"] = queue.next_numbers(flight, who, version)
+                jobs["number"] = queue.next_numbers(events, who, version)
                 gradients = np.array([todo[int(client)] for client in who])
                 jobs["arrives"] = now + _trips(speeds, who, jobs["number"], gradients, seed)
             return jobs
 
-        move = queue.next_move(flight, now, version, run.end, invite)
-        found.append(move.seconds - now)
+        move = queue.next_move(events, now, version, run.end, invite)
+        seconds.append(move.seconds - now)
         now = move.seconds
-    return np.array(found)
+    return np.array(seconds)
