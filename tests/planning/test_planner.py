@@ -7,7 +7,7 @@ import pytest
 
 from amsfl import clock, drift, methods, schedule
 from amsfl.core import Reading, UserError
-from amsfl.planning.planner import T_MAX, PlannerMemory, planner, policy_of
+from amsfl.planning.planner import PLANNED_STEPS_AT_MOST, PlannerMemory, planner, policy_of
 from amsfl.simulation import make_config
 
 WEIGHTS = np.array([0.4, 0.1, 0.2, 0.2, 0.1])
@@ -79,7 +79,7 @@ def test_every_policy_plans_and_its_memory_survives_json(policy, kind):
     took = clock.round_seconds(COSTS, cohort, decision.steps)[kind]
     assert decision.predicted_seconds == pytest.approx(took)
     if schedule.policy(policy).readings:
-        assert decision.steps.max() <= T_MAX
+        assert decision.steps.max() <= PLANNED_STEPS_AT_MOST
         assert set(decision.explain) >= {"gain", "drift", "price", "objective", "bound", "why", "weights"}
 
 
@@ -151,7 +151,7 @@ def test_nobody_passes_over_its_rows_more_than_three_times():
     """
     rows, weights, cohort = np.array([100, 10, 100_000]), np.array([0.3, 0.3, 0.4]), np.arange(3)
     dear = clock.Costs(np.full(3, 0.001), np.full(3, 10.0))
-    for name, most in (("price", [9, 2, T_MAX]), ("fixed", [20, 20, 20])):
+    for name, most in (("price", [9, 2, PLANNED_STEPS_AT_MOST]), ("fixed", [20, 20, 20])):
         config = make_config({"method": "amsfl", "batch": 32, "policy": name})
         method = methods.make("amsfl")
         made = planner(config, method, policy_of(config, method), weights, rows)

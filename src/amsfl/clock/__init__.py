@@ -2,11 +2,20 @@
 
 from amsfl.clock.arrival_groups import ArrivalGroup
 from amsfl.clock.conditions import ClientConditions, client_conditions
+from amsfl.clock.costs import (
+    CLOCKS,
+    Account,
+    Costs,
+    Work,
+    check_clock,
+    client_seconds,
+    costs,
+    round_seconds,
+    spent,
+)
 from amsfl.clock.profile import BUILT_IN, Profile, profile, read_profile
 from amsfl.clock.round_end import ROUND_ENDS, RoundEnd, Waiting, results_taken, round_end
-from amsfl.clock.round_time import CLOCKS, Costs, Work, check_clock, client_seconds, costs, round_seconds
 from amsfl.clock.sites import COLUMNS, Sites, read_sites
-from amsfl.clock.spending import Account, spent
 from amsfl.clock.staleness import staleness
 
 __all__ = [

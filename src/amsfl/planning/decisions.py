@@ -13,7 +13,7 @@ from amsfl import drift, schedule
 from amsfl.clock import Costs, round_seconds
 from amsfl.core import Plan
 from amsfl.planning.context import Decision, Ints, PlannerContext, PlanRequest
-from amsfl.settings.definitions import STEPS_AT_MOST, T_MAX
+from amsfl.settings.definitions import PLANNED_STEPS_AT_MOST, STEPS_AT_MOST
 
 
 def decide(desks: Sequence[PlannerContext], asked: Sequence[PlanRequest]) -> list[Decision]:
@@ -90,7 +90,7 @@ def _fresh(desk: PlannerContext, asked: PlanRequest) -> PosedProblem:
         budget = round_seconds(costs, cohort, equal)[config.clock]
     top = desk.limits[cohort] if policy.readings else np.full(len(cohort), _most(desk))
     if policy.readings and allowed is not None:  # noise keeps everybody from learning rows by heart
-        top = np.full(len(cohort), max(T_MAX, config.steps))
+        top = np.full(len(cohort), max(PLANNED_STEPS_AT_MOST, config.steps))
     ceiling = top if allowed is None else np.minimum(allowed, top)
     problem = schedule.problem(
         desk.doubt.rows(desk.weights[cohort]),

@@ -23,9 +23,9 @@ from amsfl.planning.context import (
 from amsfl.planning.decisions import decide
 from amsfl.planning.learning import learn
 from amsfl.schedule import Policy
-from amsfl.settings.definitions import T_MAX, Training
+from amsfl.settings.definitions import PLANNED_STEPS_AT_MOST, Training
 
-__all__ = ["T_MAX", "Decision", "Planner", "PlannerMemory", "planner", "policy_of"]
+__all__ = ["PLANNED_STEPS_AT_MOST", "Decision", "Planner", "PlannerMemory", "planner", "policy_of"]
 
 
 class Planner(NamedTuple):

@@ -17,7 +17,7 @@ ROUNDS = 50  # when nothing says when to stop
 ROUNDS_TO_TARGET = 1_000  # when only a target does, which may lie out of reach
 ROUNDS_AT_MOST = 1_000_000  # a run must end
 STEPS_AT_MOST = 100_000
-T_MAX = 64  # planned steps of a round: beyond this no estimate was ever seen to hold
+PLANNED_STEPS_AT_MOST = 64  # planned steps of a round: beyond this no estimate was ever seen to hold
 
 
 class Settings(BaseModel):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from amsfl.clock import RoundEnd
-from amsfl.clock.spending import Account
+from amsfl.clock.costs import Account
 from amsfl.core import UserError
 from amsfl.schedule import Policy
 from amsfl.settings.definitions import Training

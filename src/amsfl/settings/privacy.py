@@ -9,7 +9,7 @@ from amsfl.clock import Profile
 from amsfl.core import UserError
 from amsfl.methods import Method
 from amsfl.privacy import MECHANISMS, Ledger, Mechanism, PrivacySettings
-from amsfl.settings.definitions import ROUNDS, T_MAX, Training
+from amsfl.settings.definitions import PLANNED_STEPS_AT_MOST, ROUNDS, Training
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -31,7 +31,7 @@ def mechanism_of(
 def private_settings(config: Training) -> PrivacySettings:
     """What of the settings privacy depends on."""
     values = {name: getattr(config, name) for name in PrivacySettings._fields if hasattr(config, name)}
-    return PrivacySettings(**values, rounds_planned=ROUNDS, most_steps=T_MAX)
+    return PrivacySettings(**values, rounds_planned=ROUNDS, most_steps=PLANNED_STEPS_AT_MOST)
 
 
 def budgets_of(config: Training, profile: Profile, clients: int) -> Sequence[float] | None:

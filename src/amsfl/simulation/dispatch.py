@@ -74,7 +74,7 @@ def _present(
 
 def _assign_groups(setup: RunSetup, trial: TrialState, jobs: Array) -> None:
     """Every client's steps and arrival group by the round end, fastest first."""
-    costs, end, queue = setup.claimed_costs(trial.index), setup.end, trial.queue
+    costs, end, queue = setup.claimed_costs[trial.index], setup.end, trial.queue
     assert end.join is not None
     for place in np.argsort(costs.step_seconds[jobs["client"]], kind="stable").tolist():
         who, most, now = (jobs[name][place].item() for name in ("client", "steps", "started"))
@@ -111,7 +111,7 @@ def _decide(setup: RunSetup, trial: TrialState, cohort: Array, allowed: Array | 
 
 def plan_request(setup: RunSetup, trial: TrialState, cohort: Array, allowed: Array | None) -> PlanRequest:
     """What is decided by: the costs that clients claim."""
-    costs = setup.claimed_costs(trial.index)
+    costs = setup.claimed_costs[trial.index]
     return PlanRequest(trial.memory, trial.round, cohort, costs, None if allowed is None else allowed[cohort])
 
 

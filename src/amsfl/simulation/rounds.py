@@ -44,7 +44,8 @@ def rounds(
             state = state_after(setup, states, nth)
             working = [trial for trial in running if trial.index in plan]
             for trial in working:
-                trial.catch_up(plan[trial.index].after)
+                if trial is not plan[trial.index].after:  # it was planned on a copy
+                    trial.catch_up(plan[trial.index].after)
             end_trials(setup, state, working, plan, result, scored)
             wall_each = wall / len(working)
             yield state, [(t, simulated_round(setup, t, plan, result, scored, wall_each)) for t in working]

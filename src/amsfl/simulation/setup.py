@@ -43,6 +43,7 @@ class RunSetup(NamedTuple):
     engine: engines.Engine
     profiles: list[clock.Profile]
     costs: list[clock.Costs]
+    claimed_costs: list[clock.Costs]  # by what clients say of their speed
     work: clock.Work
     contexts: list[PlannerContext]  # what each trial plans by
     cohort: int
@@ -56,11 +57,6 @@ class RunSetup(NamedTuple):
     steady: list[bool]  # of each trial: no client fails, leaves or is delayed
     whole_rounds: list[bool]  # of each trial: every round is one cohort, and all of it arrives
     last_rounds: list[int]  # of each trial, at the latest
-
-    def claimed_costs(self, trial: int) -> clock.Costs:
-        """Of a trial's clients, as they claim."""
-        costs = self.costs[trial]
-        return self.attackers.costs(trial, costs) if self.attackers.attacks else costs
 
     @property
     def places(self) -> int:
@@ -177,6 +173,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         engine,
         profiles,
         costs,
+        [cast.costs(trial, each) for trial, each in enumerate(costs)],
         work,
         [
             planner_context(each, method, rule, weights, rows, stale, limit, share)

@@ -46,5 +46,4 @@ class TrialState:
 
     def catch_up(self, planned: "TrialState") -> None:
         """Take over what planning changed in a copy; what else the trial came to is its own."""
-        if self is not planned:
-            vars(self).update({name: getattr(planned, name) for name in PLANNED})
+        vars(self).update({name: getattr(planned, name) for name in PLANNED})

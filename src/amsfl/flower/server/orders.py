@@ -7,7 +7,7 @@ import numpy as np
 
 from amsfl import methods
 from amsfl.clock import Costs, round_seconds
-from amsfl.clock.spending import Account
+from amsfl.clock.costs import Account
 from amsfl.drift import plausibility
 from amsfl.flower import messages
 from amsfl.flower.server import costs

@@ -11,7 +11,7 @@ import numpy as np
 
 from amsfl import clock
 from amsfl.clock import RoundEnd, Work
-from amsfl.clock.spending import MEGABYTE, Account, accounts
+from amsfl.clock.costs import MEGABYTE, Account, accounts
 from amsfl.core import UserError
 from amsfl.flower.server.clients import RegisteredClient
 from amsfl.schedule import Policy

@@ -1,0 +1,155 @@
+"""What a round costs by a profile, for a method's work: seconds on either clock, joules, megabytes, money."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from amsfl.clock.profile import Profile
+from amsfl.clock.sites import Floats
+from amsfl.core import UserError, nearest
+
+CLOCKS = ("sum", "makespan")
+MEGABYTE = 1e6
+
+
+class Work(NamedTuple):
+    """What one round of a method asks of a client besides its steps."""
+
+    bytes_down: float
+    bytes_up: float
+    extra_gradients: float = 0.0
+    extra_per_step: float = 0.0
+
+
+class Account(NamedTuple):
+    """What client i spends in a round of t steps: per_step[i] * t + start[i] + upload[i]."""
+
+    per_step: Floats
+    start: Floats  # the download, and what is computed besides the steps
+    upload: Floats  # what only work that comes in has spent
+
+    @property
+    def per_round(self) -> Floats:
+        return self.start + self.upload
+
+    def of(self, cohort: Any, steps: Any, came: bool = True) -> Floats:
+        """Each of these clients' share.
+
+        Args:
+            cohort: Their numbers.
+            steps: Of each.
+            came: Whether the upload arrived; without it, nothing was sent up.
+
+        Returns:
+            One number a client.
+        """
+        began = self.per_step[cohort] * np.asarray(steps) + self.start[cohort]
+        return np.asarray(began + self.upload[cohort] if came else began)
+
+
+class Costs(NamedTuple):
+    """Seconds of client i for t steps: step_seconds[i] * t + comm_seconds[i]."""
+
+    step_seconds: Floats
+    comm_seconds: Floats  # everything that does not depend on the steps
+    accounts: Mapping[str, Account] = {}  # what else it spends, by name
+
+
+def costs(profile: Profile, job: Work) -> Costs:
+    """What each client's steps and rounds take.
+
+    Args:
+        profile: How fast clients are.
+        job: What the method computes and sends.
+
+    Returns:
+        Seconds a step and seconds a round, one of each a client; and what else is spent.
+    """
+    transfer = 8e-6 * (job.bytes_down / profile.down_mbps + job.bytes_up / profile.up_mbps)
+    return Costs(
+        profile.step_seconds * (1 + job.extra_per_step),
+        profile.latency + transfer + profile.step_seconds * job.extra_gradients,
+        accounts(profile.clients, profile.spends, job),
+    )
+
+
+def client_seconds(cost: Costs, cohort: Any, steps: Any) -> Floats:
+    """What each of a round's clients takes, in the cohort's order.
+
+    Args:
+        cost: Of `costs`.
+        cohort: Places of this round's clients.
+        steps: Theirs, in the same order.
+
+    Returns:
+        Seconds, one a client of the cohort.
+    """
+    return np.asarray(cost.step_seconds[cohort] * np.asarray(steps) + cost.comm_seconds[cohort])
+
+
+def round_seconds(cost: Costs, cohort: Any, steps: Any) -> dict[str, float]:
+    """One round by both models: clients one after another (sum), or side by side (makespan).
+
+    Args:
+        cost: Of `costs`.
+        cohort: Places of this round's clients.
+        steps: Theirs, in the same order.
+
+    Returns:
+        Seconds by clock: `sum`, `makespan`.
+    """
+    each = client_seconds(cost, cohort, steps)
+    return {"sum": float(each.sum()), "makespan": float(each.max())}
+
+
+def check_clock(name: str) -> str:
+    """The name of a clock, or a sentence that lists them.
+
+    Args:
+        name: `sum` or `makespan`.
+
+    Returns:
+        The same name.
+    """
+    if name not in CLOCKS:
+        raise UserError(f"Unknown clock {name!r}{nearest(name, CLOCKS)}.")
+    return name
+
+
+def accounts(clients: int, known: Mapping[str, Floats], job: Work) -> dict[str, Account]:
+    """Megabytes always; joules and cost where it is known what they are.
+
+    Args:
+        clients: How many.
+        known: Joules of a step and of a megabyte, and a megabyte's cost, by their columns' names.
+        job: What the method computes and sends.
+
+    Returns:
+        Accounts by name.
+    """
+    none = np.zeros(clients)
+    down, up = (np.full(clients, each / MEGABYTE) for each in (job.bytes_down, job.bytes_up))
+    found = {"megabytes": Account(none, down, up)}
+    if "joules_step" in known or "joules_mb" in known:
+        step, each = known.get("joules_step", none), known.get("joules_mb", none)
+        extra = step * job.extra_gradients
+        found["joules"] = Account(step * (1 + job.extra_per_step), each * down + extra, each * up)
+    if "cost_mb" in known:
+        found["cost"] = Account(none, known["cost_mb"] * down, known["cost_mb"] * up)
+    return found
+
+
+def spent(told: Mapping[str, Account], came: tuple[Any, Any], lost: tuple[Any, Any]) -> dict[str, float]:
+    """What a round came to, by name: of work that came in, and of work that came to nothing.
+
+    Args:
+        told: Of `accounts`.
+        came: Clients and their steps.
+        lost: The same of those whose work was not used; it has cost all but the upload.
+
+    Returns:
+        Totals by name.
+    """
+    wasted = {name: each.of(*lost, came=False).sum() if len(lost[0]) else 0.0 for name, each in told.items()}
+    return {name: float(each.of(*came).sum() + wasted[name]) for name, each in told.items()}
