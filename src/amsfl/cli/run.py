@@ -12,7 +12,7 @@ from amsfl.cli.errors import friendly
 from amsfl.cli.output import describe_data, plain, print_json, screen
 from amsfl.cli.progress import watching
 from amsfl.core.scores import spoken
-from amsfl.record.fingerprint import CHANGEABLE
+from amsfl.record.fingerprint import CHANGEABLE, CODE
 from amsfl.settings.definitions import ROUNDS_AT_MOST, Simulation, Training
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def run(
 
 
 @friendly
-@flags.takes(Training, Simulation, only=CHANGEABLE)
+@flags.takes(Training, Simulation, only=(*CHANGEABLE, *CODE))
 def resume(
     settings: dict[str, Any],
     folder: Annotated[Path, typer.Argument(help="the folder that `amsfl run` wrote")],

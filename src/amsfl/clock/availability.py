@@ -22,6 +22,7 @@ Window = Callable[[int, float], Stretch]
 KINDS = ("always", "chain", "day")
 CHAIN, PHASE = 0xA1, 0xA2  # streams of their own
 BLOCK = 16  # times drawn at once
+MOST_TURNS = 100_000  # comings and goings between two questions: a second of work
 
 
 def presence(spec: str, clients: int, seed: int, names: Sequence[str] = ()) -> Window | None:
@@ -58,7 +59,13 @@ def chain(on: Floats, off: Floats, seed: int) -> Window:
         if begin > t:  # the first question, or one about the past
             place, begin, here = 0, 0.0, _draws(seed, CHAIN, client, 0)[0] < mean_on / (mean_on + mean_off)
         lengths, block = _draws(seed, CHAIN, client, 1 + place // BLOCK), place // BLOCK
+        last = place + MOST_TURNS
         while True:
+            if place > last:
+                raise UserError(
+                    f"Client {client} comes and goes over {MOST_TURNS:,} times between two looks (on for "
+                    f"{mean_on:g} s, off for {mean_off:g} s on average); give --availability longer times."
+                )
             if place // BLOCK != block:
                 block = place // BLOCK
                 lengths = _draws(seed, CHAIN, client, 1 + block)

@@ -1,6 +1,7 @@
 """A model for other libraries: a folder with the model, its description, and a short file that loads it."""
 
 from collections.abc import Callable
+from keyword import iskeyword
 from pathlib import Path
 
 from amsfl.core import UserError, nearest
@@ -62,6 +63,9 @@ def export(model: PortableModel, to: str, where: Path) -> list[str]:
             "This model is a network of the user's own, which amsfl cannot write for others; its numbers "
             "are in model.safetensors, by name."
         )
+    for layer in model.layers:  # names become lines of Python
+        if layer.name and not (layer.name.isidentifier() and not iskeyword(layer.name)):
+            raise UserError(f"The model has a layer {layer.name!r}, which is no name of a variable.")
     made = folder_files(model) | FORMATS[to](model)
     publish(where, made)
     return sorted(made)

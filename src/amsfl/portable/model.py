@@ -19,7 +19,7 @@ from amsfl.portable.card import model_card
 from amsfl.portable.compute import logits
 from amsfl.portable.network import Array, LayerSpec, Tensors, shapes
 from amsfl.record import Damaged, from_plain, plain
-from amsfl.record.run_reader import ABOUT_MODEL, BEST, CARD, MODEL
+from amsfl.record.run_reader import ABOUT_MODEL, BEST, CARD, MODEL, check_bound
 from amsfl.record.sealed_text import seal, unseal
 
 FILES = {"last": MODEL, "best": BEST}
@@ -197,9 +197,12 @@ def load(folder: str | Path, which: str = "last") -> PortableModel:
             f"ends; 'amsfl resume {where}' goes on with one that did not."
         )
     path = where / FILES[which]
-    path = path if path.is_file() else where / MODEL  # an export holds one model
+    check_bound(where)
     try:
-        found, content = unseal((where / ABOUT_MODEL).read_bytes()), path.read_bytes()
+        found = unseal((where / ABOUT_MODEL).read_bytes())
+        if path.name not in found["sha256"]:
+            raise UserError(f"The folder {str(where)!r} holds no {which} model; leave --which out.")
+        content = path.read_bytes()
         if sha256(content).hexdigest() != found["sha256"][path.name]:
             raise Damaged(f"{path.name} was changed")
         tensors = load_tensors(content)

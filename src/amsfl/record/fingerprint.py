@@ -1,12 +1,13 @@
 """What a record was made from: a record means nothing without the same, and says what is not."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 
 from amsfl.core import UserError
+from amsfl.core.registry import OWN_FILE
 from amsfl.core.scores import aimed
 from amsfl.record.schema import Array, Manifest
 from amsfl.record.sealed_text import checksum, dumps
@@ -19,6 +20,10 @@ CHANGEABLE = (
     *("give_up", "poll", "norm_limit", "patience", "evaluate_clients"),
     *("evaluate_quorum", "keyed", "stop_after", "judge_by"),
 )
+
+
+# What a record may name that is loaded as code.
+CODE = ("method", "policy", "robust", "transmit", "server_optimizer", "round_end", "privacy", "attack")
 
 
 def checksum_arrays(*arrays: Array) -> str:
@@ -54,9 +59,22 @@ def check_same(manifest: Manifest, made_from: dict[str, Any], machine: dict[str,
             )
 
 
+def refuse_recorded_code(settings: Mapping[str, Any], named: Container[str] = ()) -> None:
+    """A record may name code, as in `method = "module:attribute"`; only its reader decides what is run."""
+    for key in CODE:
+        value = settings.get(key)
+        names = [name.strip() for name in value.split(",")] if isinstance(value, str) else []
+        if key not in named and any(OWN_FILE.fullmatch(name) for name in names):
+            raise UserError(
+                f"The record was made with code of somebody's own, {key} {value!r}, and a record must not "
+                f"choose what is run. Name it again: --{key.replace('_', '-')} {value}, or pass it in Python."
+            )
+
+
 def merge_settings(manifest: Manifest, changes: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that a run goes on with; only its length and the like may change."""
     changes = aimed(changes)
+    refuse_recorded_code(manifest.settings, changes)
     for key in changes:
         if key not in CHANGEABLE and changes[key] != manifest.settings.get(key):
             raise UserError(

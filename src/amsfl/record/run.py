@@ -84,6 +84,8 @@ class RunWriter:
         """The model that leaves, then the end."""
         for name, content in (models or {}).items():
             disk.write_atomically(self.where / name, content)
+        sums = {name: sha256(content).hexdigest() for name, content in (models or {}).items()}
+        summary = summary._replace(files=sums)
         folder.write_sealed(self.where / SUMMARY, summary._asdict(), self.manifest.identity)
 
     def last_checkpoint(self) -> Checkpoint | None:

@@ -51,6 +51,28 @@ def read_summary(where: Path, manifest: Manifest) -> Summary | None:
         raise folder.damaged(path, bad, way_out) from None
 
 
+def check_models(where: Path, summary: Summary) -> list[str]:
+    """Names of the model's files; one that is gone, changed or of another run is an error."""
+    for name, expected in summary.files.items():
+        path = where / name
+        if not path.is_file() or sha256(path.read_bytes()).hexdigest() != expected:
+            what = "was changed, or is another run's" if path.is_file() else "is gone"
+            raise DiskError(f"{str(path)!r} {what}: 'amsfl resume {where}' writes it again.")
+    return list(summary.files)
+
+
+def check_bound(where: Path) -> None:
+    """Whether the model in a run's folder is that run's; an export has no record to go by."""
+    if folder.holds_record(where):
+        summary = read_summary(where, folder.read_manifest(where, *KINDS))
+        if summary is None:
+            raise DiskError(
+                f"The run in {str(where)!r} has not ended, so its model is not known yet: go on with "
+                f"'amsfl resume {where}'."
+            )
+        check_models(where, summary)
+
+
 def check_config(where: Path, manifest: Manifest) -> dict[str, Any] | None:
     """config.toml as we wrote it, None if it is gone: settings edited there would belie the record."""
     return folder.read_settings(

@@ -11,7 +11,7 @@ import numpy as np
 
 from amsfl.core.version import VERSION
 
-FORMAT = 2  # of all folders; raise it whenever an older folder must not be continued as it stands
+FORMAT = 3  # of all folders; raise it whenever an older folder must not be continued as it stands
 
 Array = np.ndarray[Any, np.dtype[Any]]
 # split -> accuracy, loss, macro_f1, and lists by class; r2, mae, rmse, loss of numbers; or a user's own
@@ -104,6 +104,7 @@ class Summary(NamedTuple):
     joules_to_target: float | None = None
     megabytes_to_target: float | None = None
     details: dict[str, Any] = {}  # of the last model: confusion, AUC, calibration; each client's own rows
+    files: dict[str, str] = {}  # SHA-256 of the model's files: so they belong to this run
 
 
 class MethodFacts(NamedTuple):

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -88,8 +87,8 @@ def _run(where: Path, manifest: Manifest) -> Iterator[FileCheck]:
     yield _look(run.POINTER, checkpoint)
     yield _rounds(where, lines.bad, whole, point.round if point else 0)
     yield _look(run.SUMMARY, lambda: _summary(where, manifest, whole))
-    if disk.exists(where / run.ABOUT_MODEL):
-        yield _look(run.ABOUT_MODEL, lambda: _models(where))
+    if disk.exists(where / run.SUMMARY):
+        yield _look("model", lambda: _models(where, manifest))
 
 
 def _rounds(where: Path, bad: str, whole: int, known: int) -> FileCheck:
@@ -117,13 +116,13 @@ def _summary(where: Path, manifest: Manifest, rounds: int) -> str:
     return f"{summary.status} after {summary.rounds} rounds"
 
 
-def _models(where: Path) -> str:
-    sums = folder.read_sealed(where / run.ABOUT_MODEL, f"'amsfl resume {where}' writes it again.")["sha256"]
-    for name, known in sums.items():
-        path = where / name
-        if not path.is_file() or sha256(path.read_bytes()).hexdigest() != known:
-            raise UserError(f"{name} is gone or was changed.")
-    return f"the model that leaves: {', '.join(sums)}"
+def _models(where: Path, manifest: Manifest) -> str:
+    summary = run.read_summary(where, manifest)
+    names = run.check_models(where, summary) if summary else []
+    stray = [name for name in run.MODELS if name not in names and disk.exists(where / name)]
+    if stray:
+        raise UserError(f"{stray[0]} is not of this run: remove it.")
+    return f"the model that leaves: {', '.join(names)}" if names else "none"
 
 
 def _study(where: Path, manifest: Manifest) -> Iterator[FileCheck]:

@@ -17,6 +17,7 @@ from amsfl.record import RoundRecord, fingerprint
 from amsfl.settings.custom import brought
 from amsfl.settings.definitions import RunConfig
 from amsfl.settings.keywords import RunKeywords
+from amsfl.settings.limits import over_limit
 from amsfl.settings.parse import make_config
 from amsfl.settings.privacy import privacy_remarks, private_settings
 from amsfl.settings.remarks import remarks
@@ -159,7 +160,8 @@ def stand(
     first = next((r for r in done if score.met(r.metrics.get("holdout", {}), config.target)), None)
     trial.reached = {**first.seconds, "rounds": first.round} if first else None
     late = config.seconds is not None and trial.seconds[config.clock] >= config.seconds
-    late = late or spent
+    late = late or spent or over_limit(config, trial.spent) is not None
+    late = late or (config.stop_after > 0 and trial.stale >= config.stop_after)
     over = trial.round >= config.last_round or late or (trial.reached is not None and config.stop_at_target)
     if trial.status != "diverged":
         trial.status = "finished" if over else "running"

@@ -7,6 +7,7 @@ from amsfl.planning.planner import policy_of
 from amsfl.privacy import MECHANISMS
 from amsfl.privacy.disclosure import Leaf, leaves, on_flower
 from amsfl.record import read_run
+from amsfl.record.fingerprint import refuse_recorded_code
 from amsfl.settings.custom import CustomParts
 from amsfl.settings.definitions import ServeConfig, Training
 from amsfl.settings.parse import make_config, serve_config
@@ -17,6 +18,7 @@ from amsfl.simulation.setup import method_of, takes_readings
 def leaves_of(folder: Path) -> list[Leaf]:
     """Every quantity, and what protected it; not for a method of your own, whose name alone is on record."""
     found = read_run(folder)
+    refuse_recorded_code(found.settings)
     real = found.manifest.kind == "flower"
     config: Training = serve_config(found.settings) if real else make_config(found.settings)
     mechanism = mechanism_of(config)

@@ -16,6 +16,7 @@ from amsfl.clock import RoundEnd
 from amsfl.clock.round_end import buffer
 from amsfl.core import UserError
 from amsfl.record import RoundRecord, RunRecord, read_run
+from amsfl.record.fingerprint import refuse_recorded_code
 from amsfl.record.timeline import GONE, absent, group_by_client, spans
 from amsfl.settings.round_ends import round_end_on_record
 
@@ -76,6 +77,7 @@ def timings_of(run: RunRecord) -> RunTimings:
     names = tuple(run.manifest.about["clients"]["names"]) or tuple(map(str, range(clients)))
     speeds = run.manifest.about["clients"].get("step_seconds")
     diagnostic = not real and bool(settings.get("readings"))  # in a simulation those are free
+    refuse_recorded_code({"round_end": settings.get("round_end")})
     end = round_end_on_record(settings)
     if end.join is not None:  # whose plans no record has: any so many as its moves had
         end = buffer(max(1, int(np.median([len(each.cohort) for each in run.rounds]))))

@@ -1,0 +1,116 @@
+"""A record's reader decides what is run; a model belongs to its run; a finished budget stays finished."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import amsfl
+from amsfl import portable, record
+from amsfl.cli.app import app
+from amsfl.clock.availability import presence
+from amsfl.core import DiskError, UserError
+from amsfl.portable.export import export
+from amsfl.record import sealed_text
+
+SMALL: dict[str, Any] = {
+    "data": "digits",
+    "method": "fedavg",
+    "model": "softmax",
+    "engine": "loop",
+    "clients": 2,
+    "steps": 2,
+    "progress": False,
+}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    where = tmp_path_factory.mktemp("home")
+    amsfl.run(out=where / "a", rounds=2, **SMALL)
+    amsfl.run(out=where / "b", rounds=2, seed=1, **SMALL)
+    return where
+
+
+def copy(home: Path, name: str, to: Path) -> Path:
+    to.mkdir()
+    for file in (home / name).iterdir():
+        (to / file.name).write_bytes(file.read_bytes())
+    return to
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "model.json", "MODEL.md", "model-best.safetensors"])
+def test_a_model_of_another_run_is_noticed(home: Path, tmp_path: Path, name: str) -> None:
+    where = copy(home, "a", tmp_path / "run")
+    for file in ("model.safetensors", "model.json", "model-best.safetensors", "MODEL.md"):
+        (where / file).write_bytes((home / "b" / file).read_bytes())
+    assert not record.verify(where).good
+    with pytest.raises(DiskError, match="another run's"):
+        portable.load(where)
+    where = copy(home, "a", tmp_path / "gone")
+    (where / name).unlink()
+    assert not record.verify(where).good
+    where = copy(home, "a", tmp_path / "edited")
+    (where / name).write_bytes((where / name).read_bytes() + b" ")
+    assert not record.verify(where).good
+
+
+def test_the_best_model_is_that_or_none(home: Path, tmp_path: Path) -> None:
+    where = copy(home, "a", tmp_path / "run")
+    (where / "model-best.safetensors").unlink()
+    with pytest.raises(DiskError, match="is gone"):
+        portable.load(where, "best")
+    export(portable.load(home / "a"), "sklearn", tmp_path / "export")
+    with pytest.raises(UserError, match="holds no best model"):
+        portable.load(tmp_path / "export", "best")
+
+
+@pytest.mark.parametrize("ending", [{"megabytes": 0.011}, {"stop_after": 1, "lr": 1e-9}])
+def test_resume_keeps_to_a_finished_budget(tmp_path: Path, ending: dict[str, Any]) -> None:
+    first = amsfl.run(out=tmp_path / "run", rounds=30, **SMALL | ending)
+    assert 0 < len(first.rounds) < 30
+    before = (tmp_path / "run" / "rounds.jsonl").read_bytes()
+    again = amsfl.resume(tmp_path / "run", progress=False)
+    assert len(again.rounds) == len(first.rounds)
+    assert (tmp_path / "run" / "rounds.jsonl").read_bytes() == before
+
+
+def test_a_record_cannot_choose_what_is_run(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record with a method of a module in the current folder: no reader imports it."""
+    where = copy(home, "a", tmp_path / "run")
+    (tmp_path / "evilm.py").write_text("open('ran', 'w').close()\nevil = None\n")
+    monkeypatch.chdir(tmp_path)
+    manifest = sealed_text.loads((where / "record.json").read_bytes())
+    manifest.pop("crc")
+    manifest["settings"] |= {"method": "evilm:evil", "round_end": "evilm:evil"}
+    (where / "record.json").write_bytes(sealed_text.seal(manifest))
+    (where / "config.toml").unlink()
+    for command in (["resume", "run"], ["check", "run", "--leaves"], ["calibrate", "run"]):
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code != 0 and not (tmp_path / "ran").exists(), command
+
+
+def test_layer_names_in_generated_code_are_names(home: Path, tmp_path: Path) -> None:
+    model = portable.load(home / "a")
+    bad = model.layers[-1]._replace(name="x = __import__('os')\nself.y")
+    with pytest.raises(UserError, match="no name of a variable"):
+        export(model._replace(layers=(*model.layers[:-1], bad)), "torch", tmp_path / "out")
+
+
+def test_availability_of_almost_never_is_refused() -> None:
+    window = presence("chain:1e-9,1e-9", 2, 0)
+    assert window is not None
+    with pytest.raises(UserError, match="longer times"):
+        window(0, 1.0)
+
+
+def test_older_records_are_refused_in_one_sentence(home: Path, tmp_path: Path) -> None:
+    where = copy(home, "a", tmp_path / "run")
+    manifest = json.loads((where / "record.json").read_bytes())
+    (where / "record.json").write_text(json.dumps(manifest | {"format": 2}))
+    with pytest.raises(DiskError, match="has format 2"):
+        record.read_run(where)
