@@ -10,7 +10,7 @@ from report_example import series, source, trial
 from scipy import stats as scipy_stats
 
 from amsfl.core.scores import recorded
-from amsfl.report.measure import clients, curves, stats
+from amsfl.report.measure import base_rate, clients, curves, stats
 from amsfl.report.measure.measures import MeasuredSeries, first_hit, measure, measures, pairs
 from amsfl.report.tabulate.table import TableColumn, TableRow, cell_text
 from amsfl.report.write.folder import compose
@@ -174,3 +174,39 @@ def test_the_last_round_is_part_of_the_drift():
 
 def test_one_round_has_a_report():
     assert b"<svg" in compose([source(series("a", [trial([0.5])]))])["drift.svg"]
+
+
+def ended(accuracy, auc, counts):
+    """A summary with a confusion matrix of these classes, all predicted as the first."""
+    table = [[count, *[0] * (len(counts) - 1)] for count in counts]
+    details = {"splits": {"holdout": {"confusion": table, "macro_auc": auc}}}
+    return trial([accuracy]).summary._replace(details=details)
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "auc", "words"),
+    [
+        (0.95, 0.9, []),
+        (0.93, 0.754, ["Not better", "0.93", "AUC of 0.754", "--score auc", "--class-weights"]),
+        (0.93, 0.5, ["Not better", "--lr"]),
+    ],
+)
+def test_a_run_says_when_it_is_not_better_than_the_base_rate(accuracy, auc, words):
+    summary = ended(accuracy, auc, [930, 70])
+    text = base_rate.verdict(summary)
+    assert all(word in text for word in words) and bool(text) == bool(words)
+    assert base_rate.base_rates(summary) == "accuracy 0.93, AUC 0.5: always predicting the commonest class"
+
+
+def test_the_margin_of_an_auc_is_that_of_random_outputs():
+    """95 of 100 AUCs of random outputs lie within it."""
+    rng, labels = np.random.default_rng(0), np.arange(100) < 20
+    ranks = rng.random((2000, 100)).argsort(1).argsort(1) + 1
+    auc = (ranks[:, labels].sum(1) - 20 * 21 / 2) / (20 * 80)
+    outside = np.mean(np.abs(auc - 0.5) > base_rate.auc_margin([20, 80]))
+    assert 0.03 < outside < 0.07
+
+
+def test_regression_is_compared_with_the_mean():
+    summary = trial([0.5]).summary._replace(metrics={"holdout": {"r2": -0.1}})
+    assert "the mean" in base_rate.verdict(summary) and "R² 0" in base_rate.base_rates(summary)

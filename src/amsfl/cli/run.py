@@ -134,6 +134,8 @@ def spoken_spent(summary: "Summary") -> str:
 
 
 def _sentences(summary: "Summary", folder: Path) -> None:
+    from amsfl.report.measure.base_rate import base_rates, verdict
+
     out = screen()
     if summary.note:
         out.print(plain(summary.note), style="yellow")
@@ -145,6 +147,10 @@ def _sentences(summary: "Summary", folder: Path) -> None:
     )
     for split, scores in summary.metrics.items():
         out.print(f"  {plain(split):8} {spoken(scores)}")
+    if rates := base_rates(summary):
+        out.print(f"  base     {rates}")
+    if poor := verdict(summary):
+        out.print(poor, style="yellow")
     if summary.target is not None:
         reached = summary.seconds_to_target
         out.print(

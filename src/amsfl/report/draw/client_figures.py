@@ -74,8 +74,9 @@ def drift(subject: Subject) -> DrawnFigure | None:
     figure, grid = canvas(1.0 + 1.6 * height, height, columns, sharex=True, sharey=True)
     panels = [axes for row in grid for axes in row]
     for axes, one in zip(panels, read, strict=False):
-        shortest = min(len(trial.rounds) for trial in one.series.trials)
-        edges = np.linspace(0, subject.horizon, min(SPANS, max(2, shortest // 2)) + 1)
+        rounds = [trial.rounds for trial in one.series.trials]
+        end, shortest = max(each[-1].seconds[subject.clock] for each in rounds), min(map(len, rounds))
+        edges = np.linspace(0, end, min(SPANS, max(2, shortest // 2)) + 1)
         ratios = clients.drift(one.series, subject.clock, edges)
         _draw_lines(axes, subject, one, ratios, (edges[1:] + edges[:-1]) / 2)
         axes.set_title(name(one), fontsize=9)

@@ -57,9 +57,18 @@ def standings(summary: Summary) -> list[Standing]:
     if not sum(counts) or scores.get("accuracy") is None:
         return []
     base = max(counts) / sum(counts)
-    found = [Standing("accuracy", scores["accuracy"], base, accuracy_margin(base, sum(counts)))]
+    accuracy = [Standing("accuracy", scores["accuracy"], base, accuracy_margin(base, sum(counts)))]
     auc = summary.details["splits"]["holdout"].get("macro_auc")
-    return found if auc is None else [*found, Standing("AUC", auc, CHANCE_AUC, auc_margin(counts))]
+    return accuracy if auc is None else [*accuracy, Standing("AUC", auc, CHANCE_AUC, auc_margin(counts))]
+
+
+def base_rates(summary: Summary) -> str:
+    """The scores of a constant prediction in a few words; empty where they are not on record."""
+    compared = standings(summary)
+    if not compared:
+        return ""
+    what = "the mean" if compared[0].name == "R²" else "the commonest class"
+    return f"{', '.join(f'{one.name} {one.base:.4g}' for one in compared)}: always predicting {what}"
 
 
 def verdict(summary: Summary) -> str:

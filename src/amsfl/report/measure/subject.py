@@ -93,12 +93,6 @@ class Subject(NamedTuple):
         return f"{value:.3f}" if self.score.most == 1 else f"{value:.4g}"
 
     @property
-    def horizon(self) -> float:
-        """The end of the axis of virtual time: the last round of the longest trial."""
-        ends = (trial.summary.virtual_seconds_by_clock for one in self.methods for trial in one.series.trials)
-        return max(seconds[self.clock] for seconds in ends)
-
-    @property
     def fitting_score(self) -> Score:
         """The score of the verdict: AUC where nobody chose one and accuracy cannot tell methods apart.
 

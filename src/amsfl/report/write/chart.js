@@ -91,7 +91,7 @@ const amsfl = (() => {
 
     function show() {
       const places = seen(), split = data.splits.find((one) => one.key === state.split);
-      const width = Math.max(slider.clientWidth, 240), height = Math.min(420, Math.max(240, width * 0.56));
+      const width = Math.max(slider.clientWidth, 240), height = Math.min(340, Math.max(240, width * 0.5));
       const shown = places.flatMap((place) => [...curveOf(place).low, ...curveOf(place).high]).concat(split.target ?? []);
       const low = shown.reduce((one, other) => Math.min(one, other), shown[0] ?? 0);
       const high = shown.reduce((one, other) => Math.max(one, other), low + 0.02);
