@@ -27,8 +27,9 @@ from amsfl.flower import (
     torch_client,
 )
 from amsfl.flower.client import private_steps
+from amsfl.flower.client.app import ledger_of
 from amsfl.flower.client.jax_client import JaxTrainer
-from amsfl.flower.client.privacy_ledger import SiteLedger, check_open
+from amsfl.flower.client.site_policy import site_policy
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.messages import GlobalModel, Order
 from amsfl.privacy import (
@@ -57,6 +58,7 @@ def shard(context: Any) -> Shard:
 
 
 CLIENT = jax_client(shard)
+MODEL = GlobalModel(*[np.zeros(3, np.float32)] * 3, {})
 PRIVATE = record_level().client._replace(clip=0.1)
 
 
@@ -93,6 +95,10 @@ def changed(order: Order, **given: Any) -> Order:
     """The order with other terms, or other fields of its own."""
     terms = {key: given.pop(key) for key in [*given] if key in Terms._fields}
     return order._replace(terms=order.terms._replace(**terms), **given)
+
+
+def ledger(context: Any) -> Any:
+    return ledger_of(context, site_policy(context), ())
 
 
 def step(trainer: Any, x: Any, noise: float = 0.0) -> Any:
@@ -223,7 +229,7 @@ def test_a_run_goes_on_with_what_sites_have_counted(tmp_path: Path) -> None:
     given = {**QUICK, "epsilon": 2.0, "noise": 3.0, "rounds": 2, "out": str(tmp_path / "run")}
     first, _ = serve(InProcessGrid(CLIENT, nodes), given)
     longer = {"rounds": 3, "out": given["out"], "resume": True, "patience": 0.5}
-    with pytest.raises(UserError, match="lost its book"):
+    with pytest.raises(UserError, match="lost its ledger"):
         serve(InProcessGrid(CLIENT, NODES), longer)
     state, records = serve(InProcessGrid(CLIENT, nodes), longer)
     assert first.ordered_steps == [8, 8, 8] and state.ordered_steps == state.steps == [12, 12, 12]
@@ -296,30 +302,26 @@ def test_a_site_does_not_trust_its_server(tmp_path: Path) -> None:
         serve(InProcessGrid(CLIENT, nodes), QUICK)
     context = InProcessGrid(CLIENT, nodes).contexts[1000]
     with pytest.raises(UserError, match="keeps its rows private"):
-        check_open(context, "run")
+        site_policy(context).check(order()._replace(terms=None), MODEL, 1)
     mine = order(batch=10, noise=2.0, epsilon=0.5)
-    for bad in ({"noise": 0.0}, {"noise": float("nan")}, {"delta": 1.0}, {"epsilon": -1.0}):
-        with pytest.raises(UserError, match="stay at home"):
-            SiteLedger(context).allow(changed(mine, **bad), 100)
-    purse = SiteLedger(context)
-    steps = purse.allow(mine._replace(steps=1000), 100)
+    steps = ledger(context).spend(mine._replace(steps=1000), 100)
     site = Exposure(sampling.share(sampling.chance(10, 100)), 2.0, 1e-5)
     assert epsilon(site, steps) <= 0.5 < epsilon(site, steps + 1)
-    assert purse.charge("run", steps) == steps
+    assert ledger(context).give_back("run", 0) == steps
     for more in ({"epsilon": 9.0}, {"noise": 9.0}, {"delta": 0.5}, {"batch": 1}):
         with pytest.raises(UserError, match="settled"):
-            SiteLedger(context).allow(changed(mine, **more), 100)
+            ledger(context).spend(changed(mine, **more), 100)
     with pytest.raises(UserError, match="spent"):
-        SiteLedger(context).allow(mine, 100)
+        ledger(context).spend(mine, 100)
     other = changed(mine, run="other", epsilon=0.0, steps=10**5)
-    further = SiteLedger(context).allow(other, 100)  # no bound of the run's: its own holds, over both
+    further = ledger(context).spend(other, 100)  # no bound of the run's: its own holds, over both
     both = Event(site.chance, 2.0, steps), Event(site.chance, 2.0, further)
     assert poisson_gaussian(both, 1e-5) <= 1.0
     (tmp_path / "privacy-0.json").write_bytes(b"{}")
     with pytest.raises(UserError):
-        SiteLedger(context)
-    with pytest.raises(UserError, match="lost its book"):
-        SiteLedger(InProcessGrid(CLIENT, NODES).contexts[1001]).allow(mine._replace(accepted=3), 100)
+        ledger(context).left()
+    with pytest.raises(UserError, match="lost its ledger"):
+        ledger(InProcessGrid(CLIENT, NODES).contexts[1001]).spend(mine._replace(accepted=3), 100)
 
 
 def test_a_failure_under_privacy_tells_nothing_of_rows(capsys: Any) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from amsfl.core import RowPrivacy, namespace
 
 SLACK = 1e-3  # relative: rounding of a sum of many rows
+SMALLEST, LARGEST = 2.0**-100, 2.0**100  # numbers whose inverses no processor rounds to zero
 STEEPEST = 1e6  # times the clip over the norm: the most that a factor makes of a row next to zero
 
 
@@ -20,15 +21,15 @@ def norms(rows: Any) -> Any:
         rows: Of numpy or jax.
 
     Returns:
-        [n]; infinity for a row that is not finite.
+        [n]; infinity for a row that is not finite or has a number above LARGEST.
     """
     space = namespace(rows)
     if not rows.shape[1]:
         return rows.sum(1)
     largest = space.max(space.abs(rows), axis=1)
-    scale = space.where(space.isfinite(largest) & (largest > 0), largest, space.ones_like(largest))
+    scale = space.clip(largest, SMALLEST, LARGEST)
     lengths = space.sqrt(((rows / scale[:, None]) ** 2).sum(1)) * scale
-    return space.where(space.isfinite(largest), lengths, space.full_like(largest, space.inf))
+    return space.where(largest <= LARGEST, lengths, space.full_like(largest, space.inf))
 
 
 def row_factors(private: RowPrivacy, lengths: Any, present: Any) -> Any:

@@ -1,7 +1,8 @@
 """ClientApps: any Trainer on Flower's Message API, and the factories for plain numpy and for jax models."""
 
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ from amsfl import methods, protocol, transmit
 from amsfl.clock.profile import SPENDING
 from amsfl.core import Kind, Transmit, UserError, parse_names
 from amsfl.flower import messages
-from amsfl.flower.client import local_round, method_state, private_steps, step_timing
+from amsfl.flower.client import local_round, method_state, order_log, private_steps, step_timing
 from amsfl.flower.client.local_round import Trainer, has_own_optimizer
-from amsfl.flower.client.privacy_ledger import SiteLedger, check_open, site_name
+from amsfl.flower.client.privacy_ledger import SiteLedger
+from amsfl.flower.client.site_policy import SitePolicy, site_name, site_policy
 from amsfl.flower.client.step_loop import LocalTask, Slowdown
 from amsfl.methods import Method
 from amsfl.privacy import MECHANISMS, Mechanism, protect_rows
@@ -39,96 +41,131 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
     @app.query()
     def hello(message: Message, context: Context) -> Message:
         ask = messages.scalars(message.content, "ask")
-        ledger, private = SiteLedger(context), None
-        if ask.get("privacy"):
-            private = mechanism_of(str(ask["privacy"]), own).client._replace(clip=float(ask["clip"]))
-        with private_steps.silent(private is not None):
-            trainer = make(context)
-            nothing: tuple[messages.Vector, messages.Buffers] = (np.zeros(0, np.float32), {})
-            model = trainer.start(int(ask["seed"])) if ask["model"] else nothing
-            leaves = trainer.tensors() if ask["model"] and hasattr(trainer, "tensors") else ()
-        why = private_steps.why_open(trainer) if private else ""
-        node: Any = context.node_config
-        speed: Any = node.get("known-step-seconds", 0.0)
-        if not speed and ask.get("probe") and not why:
-            given = int(ask["seed"]), int(ask["batch"]), pace_of(context), private
-            speed = step_timing.step_seconds(trainer, *given)
-        hello = messages.Hello(
-            site_name(context),
-            trainer.rows,
-            *model,
-            has_own_optimizer(trainer),
-            leaves,
-            float(speed),
-            ledger.left(),
-            why,
-            {name: float(node[key]) for name, key in SPENDS.items() if key in node},
-        )
-        return Message(messages.pack_hello(hello), reply_to=message)
+        with order_log.logged(context, "hello"):
+            return Message(messages.pack_hello(introduce(ask, context, make, own)), reply_to=message)
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
-        started = time.monotonic()
         order, model = messages.unpack_order(message.content)
-        terms = order.terms
-        if terms is None:
-            check_open(context, order.run)
-        with private_steps.silent(terms is not None):
-            trainer = make(context)
-        method, ledger, look = method_of(order, own), None, None
-        if terms is not None:
-            private_steps.check(trainer)
-            method = protect_rows(method, mechanism_of(terms.mechanism, own), terms.clip)
-            ledger = SiteLedger(context)
-            order = order._replace(steps=ledger.allow(order, trainer.rows), readings=False)
-            look = private_steps.looker(trainer, method, terms, order.batch)
-        if order.own_optimizer or has_own_optimizer(trainer):
-            method = methods.for_own_optimizers(method)
-        fresh = protocol.initial_client_state(method, model.anchor)
-        mine, lost = method_state.settle(method_state.load(context, order), order, np.concatenate(fresh))
-        client, memory, own_state = np.split(mine, np.cumsum([len(part) for part in fresh]))
-        driver: Any = trainer if has_own_optimizer(trainer) else None
-        if driver:
-            driver.load_state(own_state)
-        task = LocalTask(order, pace_of(context), context.node_config)
-        with private_steps.silent(terms is not None):
-            done = local_round.run(trainer, order, model, method, client, memory, task, look)
-        after = driver.saved_state() if driver else None
-        lost |= after is not None and not own_state.size and order.accepted != method_state.NEVER
-        left = [done.client, done.memory, mine[:0] if after is None else after]
-        taken = 0 if ledger is None else ledger.charge(order.run, done.steps)
-        method_state.save(context, order, mine, np.concatenate(left))
-        reply = messages.Reply(
-            order.run,
-            order.round,
-            order.client,
-            done.parts,
-            trainer.buffers() if terms is None else model.buffers,
-            done.reading,
-            done.steps,
-            trainer.rows,
-            done.step_seconds,
-            time.monotonic() - started,
-            lost,
-            done.plain_steps,
-            done.skipped,
-            done.metrics,
-            taken,
-        )
-        return Message(messages.pack_reply(reply), reply_to=message)
+        with order_log.logged(context, "train", order) as entry:
+            content = messages.pack_reply(work(order, model, context, make, own))
+            size = sum(part.nbytes for part in messages.arrays(content, "upload").values())
+            site_policy(context).check_size(size)
+            entry["sent"] = {"bytes": size, "report": dict(messages.scalars(content, "report"))}
+            return Message(content, reply_to=message)
 
     @app.evaluate()
     def evaluate(message: Message, context: Context) -> Message:
         order, model = messages.unpack_order(message.content)
-        check_open(context, order.run)
-        trainer = make(context)
-        trainer.begin(order, model, method_of(order, own))
-        found = trainer.evaluate(trainer.from_numpy(model.anchor)) or {}
-        echo = ConfigRecord({"run": order.run, "round": order.round, "client": order.client})
-        scores = MetricRecord({key: float(value) for key, value in found.items()})
-        return Message(RecordDict({"echo": echo, "scores": scores}), reply_to=message)
+        with order_log.logged(context, "evaluate", order) as entry:
+            policy = site_policy(context)
+            policy.check(order, model, context.run_id)
+            if not policy.scores or policy.private or order.terms is not None:
+                raise UserError("This site keeps its rows private: scores of them do not leave.")
+            ledger_of(context, policy, own).check_open(order.run)
+            trainer = make(context)
+            trainer.begin(order, model, method_of(order, own))
+            found = trainer.evaluate(trainer.from_numpy(model.anchor)) or {}
+            entry["sent"] = sorted(found)
+            echo = ConfigRecord({"run": order.run, "round": order.round, "client": order.client})
+            scores = MetricRecord({key: float(value) for key, value in found.items()})
+            return Message(RecordDict({"echo": echo, "scores": scores}), reply_to=message)
 
     return app
+
+
+def ledger_of(context: Context, policy: SitePolicy, own: Own) -> SiteLedger:
+    return SiteLedger(context, policy, lambda name: mechanism_of(name, own))
+
+
+def introduce(ask: Mapping[str, Any], context: Context, make: MakeTrainer, own: Own) -> messages.Hello:
+    """Who this client is, and how long a step takes it."""
+    policy, private = site_policy(context), None
+    if ask.get("privacy"):
+        clip = float(ask["clip"])
+        if not policy.clip[0] <= clip <= policy.clip[1]:
+            raise UserError(f"This site's policy: clip is from {policy.clip[0]:g} to {policy.clip[1]:g}.")
+        private = mechanism_of(str(ask["privacy"]), own).client._replace(clip=clip)
+    with private_steps.silent(private is not None or policy.private):
+        trainer = make(context)
+        nothing: tuple[messages.Vector, messages.Buffers] = (np.zeros(0, np.float32), {})
+        model = trainer.start(int(ask["seed"])) if ask["model"] else nothing
+        tensors = trainer.tensors() if ask["model"] and hasattr(trainer, "tensors") else ()
+    why = private_steps.why_open(trainer) if private else ""
+    node: Any = context.node_config
+    speed: Any = node.get("known-step-seconds", 0.0)
+    batch = min(int(ask["batch"]), int(policy.most_rows))
+    if not speed and ask.get("probe") and not why and (private or not policy.private):
+        speed = step_timing.step_seconds(trainer, int(ask["seed"]), batch, pace_of(context), private)
+        speed = private_steps.coarse(speed) if private and speed else speed
+    return messages.Hello(
+        site_name(context),
+        trainer.rows,
+        *model,
+        has_own_optimizer(trainer),
+        tensors,
+        float(speed),
+        ledger_of(context, policy, own).left(),
+        why,
+        {name: float(node[key]) for name, key in SPENDS.items() if key in node},
+    )
+
+
+def work(
+    order: messages.Order, model: messages.GlobalModel, context: Context, make: MakeTrainer, own: Own
+) -> messages.Reply:
+    """A client's round, within the site's policy and its ledger."""
+    started, policy, terms = time.monotonic(), site_policy(context), order.terms
+    policy.check(order, model, context.run_id)
+    ledger, look = ledger_of(context, policy, own), None
+    if terms is None:
+        ledger.check_open(order.run)
+    method = method_of(order, own)
+    if terms is not None:
+        method = protect_rows(method, mechanism_of(terms.mechanism, own), terms.clip)
+    with private_steps.silent(terms is not None):
+        trainer = make(context)
+    if order.own_optimizer or has_own_optimizer(trainer):
+        method = methods.for_own_optimizers(method)
+    if terms is not None:
+        private_steps.check(trainer)
+        order = order._replace(steps=ledger.spend(order, trainer.rows), readings=False, time_limit=math.inf)
+        look = private_steps.looker(trainer, method, terms, order.batch)
+    fresh = protocol.initial_client_state(method, model.anchor)
+    mine, lost = method_state.settle(method_state.load(context, order), order, np.concatenate(fresh))
+    client, memory, own_state = np.split(mine, np.cumsum([len(part) for part in fresh]))
+    driver: Any = trainer if has_own_optimizer(trainer) else None
+    if driver:
+        driver.load_state(own_state)
+    task = LocalTask(order, pace_of(context), context.node_config)
+    with private_steps.silent(terms is not None):
+        done = local_round.run(trainer, order, model, method, client, memory, task, look)
+    after = driver.saved_state() if driver else None
+    lost |= after is not None and not own_state.size and order.accepted != method_state.NEVER
+    left = [done.client, done.memory, mine[:0] if after is None else after]
+    step_seconds, seconds, taken = done.step_seconds, time.monotonic() - started, 0
+    if terms is not None:
+        taken = ledger.give_back(order.run, order.steps - done.steps)
+        step_seconds, seconds = private_steps.coarse(step_seconds), private_steps.coarse(seconds)
+        time.sleep(max(started + seconds - time.monotonic(), 0))  # the server has a clock, too
+    method_state.save(context, order, mine, np.concatenate(left))
+    return messages.Reply(
+        order.run,
+        order.round,
+        order.client,
+        done.parts,
+        trainer.buffers() if terms is None else model.buffers,
+        done.reading,
+        done.steps,
+        trainer.rows,
+        step_seconds,
+        seconds,
+        lost,
+        done.plain_steps,
+        done.skipped,
+        done.metrics,
+        taken,
+    )
 
 
 def method_of(order: messages.Order, own: Own) -> Method:

@@ -12,6 +12,7 @@ from amsfl import sampling
 from amsfl.core import RowPrivacy, UserError
 from amsfl.flower import regression_scores
 from amsfl.flower.client.app import Own, client_app
+from amsfl.flower.client.private_steps import pad, room
 from amsfl.flower.messages import Buffers, GlobalModel, Order, Vector
 from amsfl.methods import Arithmetic, Method
 from amsfl.portable.network import check_rows
@@ -64,7 +65,9 @@ class JaxTrainer:
             rows = self._batch(sampling.PROTOTYPES, method.arithmetic.objective.rows)
             self.teacher = self.program.teach(model.server, *rows)
         if method.private_rows is not None:
-            self.row_sum(model.anchor, np.zeros(1, np.int64), method.private_rows)
+            self.row_sum(
+                model.anchor, *pad(np.zeros(1, np.int64), room(self.batch, self.rows)), method.private_rows
+            )
         elif order.steps:  # compile before the clock runs
             self.program.grad(model.anchor, *self._batch(0, self.batch), self.teacher)
 
@@ -83,16 +86,14 @@ class JaxTrainer:
     def check_rows(self) -> None:
         """Layers of ours treat every row by itself."""
 
-    def row_sum(self, x: Any, places: Any, private: RowPrivacy) -> Any:
-        """A minibatch has no fixed size under privacy, and a program has: it goes in turns."""
-        size = sampling.room(self.batch, self.rows)
-        total, summed = np.zeros_like(x), self._compiled(None).row_sum(private)
+    def row_sum(self, x: Any, places: Any, present: Any, private: RowPrivacy) -> Any:
+        """See private_steps.py."""
+        size, summed = room(self.batch, self.rows), self._compiled(None).row_sum(private)
+        total = np.zeros_like(x)
         for begin in range(0, len(places), size):
-            picked = places[begin : begin + size]
-            rows = np.zeros(size, np.int64)
-            rows[: len(picked)] = picked
-            present = np.arange(size) < len(picked)
-            total += np.asarray(summed(x, self.shard.x[rows], self.shard.y[rows], present))
+            some = slice(begin, begin + size)
+            rows = places[some]
+            total += np.asarray(summed(x, self.shard.x[rows], self.shard.y[rows], present[some]))
         return total
 
     def buffers(self) -> Buffers:

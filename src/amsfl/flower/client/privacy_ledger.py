@@ -1,34 +1,37 @@
-"""A site's own book of privacy: what its rows have told so far, and how many steps are left.
+"""A site's own privacy ledger: what its rows have told so far, and how many steps are left.
 
-The server plans and orders; the site counts for itself. It counts every step whose outcome it sends, whether
-the server took it or not, by the chance and the noise that it really had, and takes no step beyond
+The server plans and orders; the site counts for itself, by the chance and the noise that it really has, and
+takes no step beyond
 
     epsilon of the order    what this run may cost, as its first order said
-    epsilon of the site     in its node-config, with `delta`: what all runs together may cost
+    epsilon of the site     of its policy: what all runs together may cost
 
-With `state-dir` the book is a file and outlives runs and restarts; without, it is in Flower's context, which
-ends with a Flower run. An unreadable book is no empty one.
+Steps are spent before any row is read, under a lock: two orders at once, or a process that is killed, cannot
+take a step that is not counted. What was spent and not taken is given back when the work is over. The ledger
+is a file in `state-dir`; without one in a folder of this user's for temporary files. An unreadable ledger is
+not an empty one.
 """
 
-import json
+import os
+import tempfile
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from flwr.app import ConfigRecord, Context
+from filelock import FileLock
+from flwr.app import Context
 
-from amsfl import privacy, sampling
+from amsfl import sampling
 from amsfl.core import UserError
 from amsfl.flower.client import method_state
-from amsfl.flower.messages import SPENT, Order, scalars
-from amsfl.privacy import Event
+from amsfl.flower.client.site_policy import SitePolicy, site_name
+from amsfl.flower.messages import SPENT, Order
+from amsfl.privacy import Event, Mechanism
 from amsfl.record import read_sealed, write_sealed
 from amsfl.record.disk import make_folder, safe_name
 
-DELTA = 1e-5
-LEAST = 1e-3  # noise of an order, over its clipping norm
-IN_CONTEXT = "amsfl-privacy"
+PATIENCE = 60.0  # seconds that an order waits for another one's entry
 
 
 class LedgerEntry(NamedTuple):
@@ -46,91 +49,105 @@ class LedgerEntry(NamedTuple):
         return Event(self.chance, self.noise, self.steps)
 
 
-Entries = dict[str, LedgerEntry]  # by run
+Entries = Mapping[str, LedgerEntry]  # by run
 
 
 class SiteLedger:
-    """The privacy ledger of the site that a context belongs to."""
+    """The privacy ledger of the site that a context belongs to; `find` gives a mechanism by its name."""
 
-    def __init__(self, context: Context):
-        self.context, self.book = context, _read(context)
-        self.own, self.delta = own_budget(context)
+    def __init__(self, context: Context, policy: SitePolicy, find: Callable[[str], Mechanism]):
+        self.policy, self.find, self.path = policy, find, _path(context)
+        self.kept = bool(context.node_config.get("state-dir"))
 
-    def allow(self, order: Order, rows: int) -> int:
-        """Steps that this order may have: as many as it asks for, fewer where privacy ends before."""
+    def spend(self, order: Order, rows: int) -> int:
+        """Steps that this order may take, spent: as many as it asks for, fewer where privacy ends before."""
         terms = order.terms
         assert terms is not None
-        if not (terms.noise >= LEAST and 0 < terms.delta < 1 and terms.epsilon >= 0):
-            raise UserError(
-                f"This order's noise, {terms.noise:g}, is next to none, or its epsilon or delta is no such "
-                "number: this site's rows stay at home."
-            )
         chance = sampling.share(sampling.chance(order.batch, rows))
         agreed = LedgerEntry(terms.epsilon, terms.delta, chance, terms.noise, 0, terms.mechanism)
-        run = self.book.setdefault(order.run, agreed)
-        if run is agreed and order.accepted != method_state.NEVER:
-            raise UserError(
-                "This site has lost its book of this run's privacy and does not know what is left: begin a "
-                'new run, and give its --node-config a state-dir="/folder" that outlives it.'
-            )
-        if run._replace(steps=0) != agreed:
-            raise UserError(
-                "What this run told of each row was settled by its first order, and this one has another "
-                "epsilon, delta, noise or batch, or this site other rows; begin a new run."
-            )
-        steps = most(order.steps, lambda count: self._fits(order.run, count))
-        if not steps:
-            raise UserError(f"{SPENT}: no further step of this site fits its epsilon.")
+        with self._locked():
+            entries = dict(self.read())
+            if order.run not in entries and order.accepted != method_state.NEVER:
+                raise UserError(
+                    "This site has lost its ledger of this run's privacy and does not know what is left: "
+                    'begin a new run, and give its --node-config a state-dir="/folder" that is kept.'
+                )
+            entry = entries.setdefault(order.run, agreed)
+            if entry._replace(steps=0) != agreed:
+                raise UserError(
+                    "What this run tells of each row was settled by its first order, and this one has "
+                    "another mechanism, epsilon, delta, noise, batch or number of rows: begin a new run."
+                )
+            steps = most(order.steps, lambda count: self._fits(add(entries, order.run, count), order.run))
+            if not steps:
+                raise UserError(f"{SPENT}: no further step of this site fits its epsilon.")
+            self._write(add(entries, order.run, steps))
         return steps
 
-    def charge(self, run: str, steps: int) -> int:
-        """Write down what is about to be sent, before it is; the steps of this run so far."""
-        self.book = self._with(run, steps)
-        _write(self.context, self.book)
-        return self.book[run].steps
+    def give_back(self, run: str, steps: int) -> int:
+        """Steps that were spent and not taken; the steps of this run so far."""
+        with self._locked():
+            entries = self.read()
+            if steps:
+                entries = add(entries, run, -steps)
+                self._write(entries)
+        return entries[run].steps
 
     def left(self) -> float | None:
         """What is left of the site's own epsilon; None where it has none."""
-        return None if self.own is None else max(self.own - self._spent(self.book), 0.0)
+        own = self.policy.epsilon
+        return None if own is None else max(own - self.spent(self.read()), 0.0)
 
-    def _spent(self, book: Entries) -> float:
-        return privacy.poisson_gaussian(tuple(run.event for run in book.values() if run.steps), self.delta)
+    def spent(self, entries: Entries) -> float:
+        """Epsilon of all runs together, at the site's delta.
 
-    def _fits(self, name: str, steps: int) -> bool:
-        book = self._with(name, steps)
-        run = book[name]
-        if run.epsilon and privacy.poisson_gaussian((run.event,), run.delta) > run.epsilon:
+        Runs of one mechanism compose by its account; several mechanisms share delta, and epsilons add up.
+        """
+        names = {entry.mechanism for entry in entries.values() if entry.steps}
+        return sum(
+            self.find(name).account(
+                tuple(each.event for each in entries.values() if each.mechanism == name and each.steps),
+                self.policy.delta / len(names),
+            )
+            for name in names
+        )
+
+    def check_open(self, run: str) -> None:
+        """Nothing raw leaves a site that has ever taken a private step, unless its policy says so; without a
+        folder of its own, none in a run that is private."""
+        entries = self.read()
+        if self.policy.mechanisms is None and (run in entries or (entries and self.kept)):
+            raise UserError(
+                "This site has kept its rows private before, and this order is without privacy, or asks for "
+                "scores: train with epsilon, or write mechanisms = ['none', 'record'] into its site.toml."
+            )
+
+    def read(self) -> Entries:
+        if not self.path.exists():
+            return {}
+        entries = read_sealed(
+            self.path, "nobody knows any more what this site has told: it should tell no more."
+        )
+        return {run: LedgerEntry(**entry) for run, entry in entries.items()}
+
+    def _fits(self, entries: Entries, run: str) -> bool:
+        entry, own = entries[run], self.policy.epsilon
+        account = self.find(entry.mechanism).account
+        if entry.epsilon and account((entry.event,), entry.delta) > entry.epsilon:
             return False
-        return self.own is None or self._spent(book) <= self.own
+        return own is None or self.spent(entries) <= own
 
-    def _with(self, name: str, steps: int) -> Entries:
-        run = self.book[name]
-        return {**self.book, name: run._replace(steps=run.steps + steps)}
+    def _write(self, entries: Entries) -> None:
+        write_sealed(self.path, {run: entry._asdict() for run, entry in entries.items()}, private=True)
 
-
-def own_budget(context: Context) -> tuple[float | None, float]:
-    """Epsilon and delta that a site allows itself over all runs, by its node-config; None: as orders say."""
-    epsilon: Any = context.node_config.get("epsilon")
-    delta: Any = context.node_config.get("delta", DELTA)
-    if epsilon is None:
-        return None, DELTA
-    if not (0 < float(epsilon) < float("inf") and 0 < float(delta) < 1):
-        raise UserError("A site's epsilon is above 0 and its delta between 0 and 1, in its --node-config.")
-    if not context.node_config.get("state-dir"):
-        raise UserError(
-            "This site's epsilon is for all runs together, and it has nowhere to keep its book: add "
-            'state-dir="/folder" to its --node-config.'
-        )
-    return float(epsilon), float(delta)
+    def _locked(self) -> FileLock:
+        make_folder(self.path.parent, private=True)
+        return FileLock(self.path.with_suffix(".lock"), timeout=PATIENCE)
 
 
-def check_open(context: Context, run: str) -> None:
-    """Nothing raw leaves a site that has an epsilon of its own, nor one whose run is private."""
-    if own_budget(context)[0] is not None or run in _read(context):
-        raise UserError(
-            "This site keeps its rows private, and what is asked for would leave as it is: train with "
-            "epsilon, or privacy='record', and score on the server."
-        )
+def add(entries: Entries, run: str, steps: int) -> dict[str, LedgerEntry]:
+    entry = entries[run]
+    return {**entries, run: entry._replace(steps=entry.steps + steps)}
 
 
 def most(asked: int, fits: Callable[[int], bool]) -> int:
@@ -138,33 +155,20 @@ def most(asked: int, fits: Callable[[int], bool]) -> int:
     return asked if fits(asked) else bisect_left(range(1, asked), True, key=lambda steps: not fits(steps))
 
 
-def site_name(context: Context) -> str:
-    """What a site calls itself: it keeps its seat and its book by that."""
-    node = context.node_config
-    return str(node.get("client") or node.get("partition-id", context.node_id))
-
-
-def _path(context: Context) -> Path | None:
+def site_folder(context: Context) -> Path:
+    """Where a site keeps what must outlive a message."""
     folder: Any = context.node_config.get("state-dir")
-    if not folder:
-        return None
-    name = safe_name(site_name(context), "The client's name")
-    return Path(str(folder)).expanduser() / f"privacy-{name}.json"
-
-
-def _read(context: Context) -> Entries:
-    path, found = _path(context), dict[str, Any]()
-    if path is not None and path.exists():
-        found = read_sealed(path, "nobody knows any more what this site has told: it should tell no more.")
-    elif path is None and IN_CONTEXT in context.state:
-        found = json.loads(str(scalars(context.state, IN_CONTEXT)["book"]))
-    return {name: LedgerEntry(**run) for name, run in found.items()}
-
-
-def _write(context: Context, book: Entries) -> None:
-    path, plain = _path(context), {name: run._asdict() for name, run in book.items()}
-    if path is None:
-        context.state[IN_CONTEXT] = ConfigRecord({"book": json.dumps(plain)})
-        return
+    if folder:
+        return Path(str(folder)).expanduser()
+    user = getattr(os, "getuid", lambda: "user")()
+    path = Path(tempfile.gettempdir()) / f"amsfl-sites-{user}" / str(context.node_id)
     make_folder(path.parent, private=True)
-    write_sealed(path, plain, private=True)
+    if hasattr(os, "getuid") and path.parent.stat().st_uid != os.getuid():
+        raise UserError(
+            f"{str(path.parent)!r} is another user's: set state-dir in this site's --node-config."
+        )
+    return path
+
+
+def _path(context: Context) -> Path:
+    return site_folder(context) / f"privacy-{safe_name(site_name(context), 'The client name')}.json"

@@ -5,7 +5,10 @@
 A trainer that can do that has two functions more:
 
     check_rows()                a UserError where a row has no gradient of its own
-    row_sum(x, places, private) the sum of those rows' gradients at x, each cut as `private` says
+    row_sum(x, places, present, private)
+                                the sum of the gradients at x of those rows that are present, each cut as
+                                `private` says. `places` are always as many: how long it takes does not tell
+                                how many rows are in a minibatch.
 """
 
 import traceback
@@ -25,12 +28,29 @@ from amsfl.privacy import Terms, safe_sum, system_random
 def gradient(trainer: Any, private: RowPrivacy, noise: float, batch: int, x: Any) -> Any:
     """One private gradient at x, with `noise` times the clip; who is in its minibatch is a secret."""
     places = system_random.chosen(int(sampling.chance(batch, trainer.rows)), trainer.rows)
-    total = np.asarray(trainer.to_numpy(trainer.row_sum(x, places, private)))
+    padded, present = pad(places, room(batch, trainer.rows))
+    total = np.asarray(trainer.to_numpy(trainer.row_sum(x, padded, present, private)))
     length = safe_sum.norms(total.astype(float)[None])[0]
     if not safe_sum.is_safe(length, len(places), private.clip):
         total = np.zeros_like(total)
     drawn = private.noise(lambda _: system_random.normal(len(x)), noise * private.clip)
     return trainer.from_numpy(((total + drawn) / min(batch, trainer.rows)).astype(np.float32))
+
+
+def room(batch: int, rows: int) -> int:
+    """Rows that are looked at in every step; of 10,000 minibatches one or none is larger."""
+    return min(rows, batch + 4 * int(np.ceil(batch**0.5)) + 4)
+
+
+def pad(places: Any, size: int) -> tuple[Any, Any]:
+    """Places filled up to the next multiple of `size`, at least one, and which of them are present."""
+    length = max(-(-len(places) // size), 1) * size
+    return np.resize(np.append(places, 0), length), np.arange(length) < len(places)
+
+
+def coarse(seconds: float) -> float:
+    """Seconds rounded up to one of four marks between powers of two: finer ones would tell of single rows."""
+    return float(2.0 ** (np.ceil(4 * np.log2(max(seconds, 1e-3))) / 4))
 
 
 def looker(trainer: Any, method: Method, terms: Terms, batch: int) -> Look:

@@ -7,7 +7,6 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 from torch.utils.data import DataLoader, RandomSampler, SequentialSampler
 
@@ -60,15 +59,20 @@ def check_loader(loader: Any, rows: int) -> None:
 def norms(rows: Any) -> Any:
     """As safe_sum.norms: squares neither underflow nor overflow."""
     largest = rows.abs().amax(1)
-    scale = torch.where(largest.isfinite() & (largest > 0), largest, 1.0)
+    scale = largest.clamp(safe_sum.SMALLEST, safe_sum.LARGEST)
     lengths = (rows / scale[:, None]).square().sum(1).sqrt() * scale
-    return torch.where(largest.isfinite(), lengths, torch.inf)
+    return torch.where(largest <= safe_sum.LARGEST, lengths, torch.inf)
 
 
 def private_sum(
-    module: Any, loss_of: Callable[[Any], Any], draw: Callable[[Any], Any], places: Any, private: RowPrivacy
+    module: Any,
+    loss_of: Callable[[Any], Any],
+    draw: Callable[[Any], Any],
+    places: Any,
+    present: Any,
+    private: RowPrivacy,
 ) -> Any:
-    """The sum over these rows of their gradients, each cut as `private` says, as one flat tensor.
+    """The sum of the gradients of the rows that are present, each cut as `private` says, as one flat tensor.
 
     `draw(places)` collates rows to a batch on the device; a row whose gradient is no number counts nothing.
     """
@@ -95,7 +99,7 @@ def private_sum(
             ) from None
         flat = torch.cat([part.reshape(len(part), -1).float() for part in each.values()], dim=1)
         lengths = norms(flat).cpu().numpy()
-        factors = safe_sum.row_factors(private, lengths, np.ones(len(lengths), bool))
+        factors = safe_sum.row_factors(private, lengths, present[begin : begin + turn])
         by = torch.from_numpy(factors).to(flat.device)
         total += by @ torch.where(by[:, None] > 0, flat, 0.0)
     return total

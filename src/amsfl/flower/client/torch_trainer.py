@@ -6,6 +6,7 @@ from inspect import signature
 from math import inf, isfinite
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from flwr.app import Context
 
@@ -95,9 +96,9 @@ class TorchTrainer(TorchModule):
                 "on_step hears of losses as they are, and what it returns would leave: under privacy leave "
                 "it out."
             )
-        self.row_sum(flat(self.trained), [0], record_level().client)
+        self.row_sum(flat(self.trained), np.zeros(1, int), np.ones(1, bool), record_level().client)
 
-    def row_sum(self, x: Any, places: Any, private: Any) -> Any:
+    def row_sum(self, x: Any, places: Any, present: Any, private: Any) -> Any:
         """See private_steps.py."""
         self.load_parameters(x)
         self.module.train()
@@ -107,7 +108,7 @@ class TorchTrainer(TorchModule):
             rows = [held[int(place)] for place in some]
             return torch_batches.moved(self.loader.collate_fn(rows), self.device)
 
-        return torch_rows.private_sum(self.module, self.loss_of, draw, places, private)
+        return torch_rows.private_sum(self.module, self.loss_of, draw, places, present, private)
 
     def training_metrics(self) -> dict[str, float]:
         """What on_step returned, the mean over steps."""

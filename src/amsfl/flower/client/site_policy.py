@@ -1,0 +1,175 @@
+"""What a site accepts of its server: a small TOML file of its own, the same with privacy and without.
+
+    methods = ["fedavg", "amsfl"]    # by name; without the line: all that are installed here
+    transmits = ["q8"]
+    mechanisms = ["record"]          # of privacy; "none" in the list accepts orders without
+    runs = ["8101834"]               # Flower's ids of the runs that may order
+    most_steps = 200                 # of a round; so most_seconds, most_megabytes (that it sends), most_rows
+    least_noise = 0.5                # (of a minibatch), clip, epsilon_run
+    clip = [0.1, 10.0]
+    epsilon_run = 2.0
+    epsilon = 8.0                    # of all time, at `delta`
+    delta = 1e-5
+    scores = false                   # whether scores of its own rows may leave
+
+It is `site.toml` in the `state-dir` of the node-config, or what `policy` in the node-config names. An order
+outside of it is refused before any row is read. Without a file there are the bounds below.
+"""
+
+import math
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from flwr.app import Context
+
+from amsfl.core import UserError, nearest, parse_names
+from amsfl.flower.messages import GlobalModel, Order
+
+FILE = "site.toml"
+NONE = "none"  # in `mechanisms`: orders without privacy
+Names = tuple[str, ...] | None
+
+
+class SitePolicy(NamedTuple):
+    """See above; None: no bound of the site's own."""
+
+    methods: Names = None
+    transmits: Names = None
+    mechanisms: Names = None
+    runs: Names = None
+    most_steps: float = 100_000
+    most_seconds: float = 86_400.0
+    most_megabytes: float = math.inf
+    most_rows: float = 65_536
+    least_noise: float = 0.05
+    clip: tuple[float, float] = (1e-4, 1e4)
+    epsilon_run: float | None = None
+    epsilon: float | None = None
+    delta: float = 1e-5
+    most_delta: float = 1e-3
+    scores: bool = True
+
+    @property
+    def private(self) -> bool:
+        """Whether orders without privacy are refused."""
+        listed = self.mechanisms is not None and NONE not in self.mechanisms
+        return listed or self.epsilon is not None or self.epsilon_run is not None
+
+    def check(self, order: Order, model: GlobalModel, flower_run: int) -> None:
+        """A UserError where the order or its model lies outside."""
+        self._check_names(order, flower_run)
+        bounds: dict[str, tuple[float, float, float]] = {
+            "steps": (order.steps, 0, self.most_steps),
+            "batch": (order.batch, 1, self.most_rows),
+            "time_limit": (order.time_limit, 0, math.inf),
+            "lr": (order.lr, 0, 1e30),
+            "seed": (order.seed, 0, 2**32 - 1),
+            "round": (order.round, 0, 2**31 - 1),
+            "client": (order.client, 0, 2**31 - 1),
+        }
+        terms = order.terms
+        if terms is not None:
+            most = math.inf if self.epsilon_run is None else self.epsilon_run
+            bounds |= {
+                "clip": (terms.clip, *self.clip),
+                "noise": (terms.noise, self.least_noise, 1e6),
+                "delta": (terms.delta, 1e-300, self.most_delta),
+                "epsilon": (terms.epsilon or math.inf if self.epsilon_run else terms.epsilon, 0, most),
+            }
+        for name, (value, low, high) in bounds.items():
+            if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+                raise UserError(
+                    f"This site's policy: {name} of an order is from {low:g} to {high:g}, not {value!r}."
+                )
+        for name, part in (*zip(model._fields, model[:3], strict=False), *model.buffers.items()):
+            if part.dtype.kind == "f" and not np.isfinite(part).all():
+                raise UserError(f"This site's policy: the {name} that came with an order is not finite.")
+
+    def _check_names(self, order: Order, flower_run: int) -> None:
+        mechanism = NONE if order.terms is None else order.terms.mechanism
+        lists: dict[str, tuple[Names, list[str]]] = {
+            "method": (self.methods, [order.method]),
+            "transmit": (self.transmits, [name for name, _ in parse_names(order.transmit)]),
+            "privacy mechanism": (self.mechanisms, [mechanism]),
+            "Flower run": (self.runs, [str(flower_run)]),
+        }
+        for what, (allowed, asked) in lists.items():
+            outside = [name for name in asked if allowed is not None and name not in allowed]
+            if outside:
+                raise UserError(f"This site's policy: the {what} {outside[0]!r} is not one that it accepts.")
+        if order.terms is None and self.private:
+            raise UserError(
+                "This site keeps its rows private, and this order is without privacy: train with epsilon, or "
+                "privacy='record', and score on the server."
+            )
+
+    def check_size(self, size: int) -> None:
+        if size > self.most_megabytes * 1e6:
+            raise UserError(
+                f"This site's policy: a reply has at most {self.most_megabytes:g} MB, and this one "
+                f"{size / 1e6:g} MB."
+            )
+
+
+def read_policy(path: Path) -> SitePolicy:
+    """The file's; a UserError says what in it is wrong."""
+    try:
+        fields = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"The site's policy {str(path)!r} cannot be read: {error}.") from None
+    known = SitePolicy._field_defaults
+    for name, value in fields.items():
+        if name not in known:
+            raise UserError(f"{str(path)!r} has {name!r}{nearest(name, known)}.")
+        fields[name] = _checked(path, name, value)
+    return SitePolicy(**fields)
+
+
+def _checked(path: Path, name: str, value: Any) -> Any:
+    numbers = [value] if isinstance(value, int | float) else value if isinstance(value, list) else []
+    if name in ("methods", "transmits", "mechanisms", "runs"):
+        if isinstance(value, list) and all(isinstance(each, str) for each in value):
+            return tuple(value)
+        raise UserError(f"{str(path)!r}: {name} is a list of names, as in {name} = ['...'].")
+    if name == "scores":
+        if isinstance(value, bool):
+            return value
+        raise UserError(f"{str(path)!r}: scores is true or false.")
+    good = all(not isinstance(each, bool) and isinstance(each, int | float) and each >= 0 for each in numbers)
+    if not good or len(numbers) != (2 if name == "clip" else 1):
+        what = "two numbers, as in [0.1, 10.0]" if name == "clip" else "a number from 0 on"
+        raise UserError(f"{str(path)!r}: {name} is {what}.")
+    return tuple(map(float, numbers)) if name == "clip" else float(value)
+
+
+def site_policy(context: Context) -> SitePolicy:
+    """By the file, and by `epsilon` and `delta` of the node-config."""
+    node: Any = context.node_config
+    folder = node.get("state-dir")
+    named = node.get("policy")
+    path = Path(str(named or Path(str(folder or ".")) / FILE)).expanduser()
+    policy = read_policy(path) if named or (folder and path.exists()) else SitePolicy()
+    if "epsilon" in node:
+        own = float(node["epsilon"])
+        policy = policy._replace(
+            epsilon=own if policy.epsilon is None else min(own, policy.epsilon),
+            delta=float(node.get("delta", policy.delta)),
+        )
+    if policy.epsilon is None:
+        return policy
+    if not (0 < policy.epsilon < math.inf and 0 < policy.delta < 1):
+        raise UserError("A site's epsilon is above 0 and its delta between 0 and 1.")
+    if not folder:
+        raise UserError(
+            "This site's epsilon is for all runs together, and it has no folder for its ledger: add "
+            'state-dir="/folder" to its --node-config.'
+        )
+    return policy
+
+
+def site_name(context: Context) -> str:
+    """What a site calls itself: its registration and its ledger go by that."""
+    node = context.node_config
+    return str(node.get("client") or node.get("partition-id", context.node_id))

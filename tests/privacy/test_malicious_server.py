@@ -1,0 +1,356 @@
+"""A malicious server against one honest site: nothing leaves that policy and ledger do not cover."""
+
+import json
+import math
+import stat
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
+
+from flwr.app import Context, Message, RecordDict
+
+from amsfl import sampling
+from amsfl.core import UserError
+from amsfl.flower import messages
+from amsfl.flower.client.app import client_app, ledger_of
+from amsfl.flower.client.site_policy import SitePolicy, read_policy, site_policy
+from amsfl.flower.in_process import InProcessGrid
+from amsfl.flower.messages import GlobalModel, Order
+from amsfl.privacy import Exposure, Terms, epsilon, safe_sum
+
+ROWS, SIZE = 40, 3
+X = np.random.default_rng(0).normal(size=(ROWS, SIZE)).astype(np.float32)
+TERMS = Terms("record", 1.0, 2.0, 1.0, 1e-5)
+ORDER = Order("run", 0, -1, 0, 2, 60.0, 0.1, True, 8, 0, "fedavg", {}, "", False, False, TERMS)
+ZERO = np.zeros(SIZE, np.float32)
+REPORTED = {"steps", "rows", "lost_state", "step_seconds", "compute_seconds", "taken"}
+
+
+class Rows:
+    """A numpy site whose gradient of a row is x + the row; it counts how often rows are read."""
+
+    rows, reads = ROWS, 0
+
+    def start(self, seed):
+        return ZERO, {}
+
+    def begin(self, order, model, method):
+        pass
+
+    def from_numpy(self, vector):
+        return vector
+
+    def to_numpy(self, vector):
+        return np.asarray(vector, np.float32)
+
+    def gradient(self, x, step):
+        Rows.reads += 1
+        return 1.0, x + X[0]
+
+    probe = gradient
+
+    def check_rows(self):
+        pass
+
+    def row_sum(self, x, places, present, private):
+        Rows.reads += 1
+        with np.errstate(all="ignore"):
+            each = (x + X[places]).astype(np.float32)
+            factors = safe_sum.row_factors(private, safe_sum.norms(each), present)
+            return safe_sum.weighted_sum(factors, each)
+
+    def buffers(self):
+        return {"secret": X[0]}
+
+    def evaluate(self, x):
+        Rows.reads += 1
+        return {"loss": float(X.sum())}
+
+
+APP = client_app(lambda context: Rows())
+
+
+def site(folder: Path, **node: Any) -> Context:
+    InProcessGrid(APP, [{}])  # Flower's messages ask which task is speaking
+    return Context(7, 1000, {"partition-id": 0, "state-dir": str(folder), **node}, RecordDict(), {})
+
+
+def send(context: Context, order: Order, anchor: Any = ZERO, kind: str = "train") -> RecordDict:
+    model = GlobalModel(anchor, anchor[:0], anchor[:0], {"counter": np.ones(1)})
+    return APP(Message(messages.pack_order(order, model), 1000, kind), context).content
+
+
+def ledger(context: Context) -> Any:
+    return ledger_of(context, site_policy(context), ())
+
+
+def cost(context: Context) -> float:
+    return ledger(context).spent(ledger(context).read())
+
+
+NUMBERS = st.one_of(
+    st.sampled_from([0, -1, 1, 1e-38, 1e-45, 1e300, -0.0, math.nan, math.inf, -math.inf, 2**31, 2**63, True]),
+    st.floats(allow_nan=True),
+    st.integers(-(2**70), 2**70),
+)
+NAMES = st.sampled_from(
+    [
+        "",
+        "none",
+        "client",
+        "record",
+        "fedsps",
+        "fedcsda",
+        "amsfl",
+        "scaffold",
+        "os:system",
+        "../x",
+        "q8",
+        "é" * 200,
+    ]
+)
+FIELDS = st.sampled_from([*(f for f in Order._fields if f not in ("options", "terms")), *Terms._fields])
+
+
+def mutated(order: Order, field: str, value: Any) -> Order:
+    if field in Terms._fields:
+        return order._replace(terms=order.terms._replace(**{field: value}))
+    return order._replace(**{field: value})
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(FIELDS, st.one_of(NUMBERS, NAMES)), min_size=1, max_size=3), NUMBERS)
+@example([("clip", 1e-30)], 0.0)
+@example([("clip", math.nan)], 0.0)
+@example([("epsilon", 0.0)], 0.0)
+@example([("noise", 1e-3), ("epsilon", 0.0)], 1e30)
+@example([("own_optimizer", True)], 0.0)
+def test_mutated_orders_are_refused_or_covered(changes, anchor):
+    """Whatever the fields say: a reply means that the ledger covers it within the site's epsilon, that it is
+    finite, and that it holds a delta and listed numbers alone; a refusal means that nothing leaves."""
+    with tempfile.TemporaryDirectory() as folder:
+        context = site(Path(folder), epsilon=3.0)
+        order = ORDER
+        for field, value in changes:
+            order = mutated(order, field, value)
+        with np.errstate(all="ignore"):
+            start = np.full(
+                SIZE, np.float32(float(anchor)) if abs(float(anchor)) < 1e308 else np.inf, np.float32
+            )
+        try:
+            content = send(context, order, start)
+        except Exception:  # Flower's records refuse some values, the site the others; no reply either way
+            assert cost(context) <= 3.0
+            return
+        upload, report = messages.arrays(content, "upload"), messages.scalars(content, "report")
+        entries = ledger(context).read()
+        assert entries[order.run].steps == report["steps"] > 0 and cost(context) <= 3.0
+        terms = order.terms
+        assert 1e-4 <= terms.clip <= 1e4 and terms.noise >= 0.05 and 0 < terms.delta <= 1e-3
+        assert all(np.isfinite(part).all() for part in upload.values())
+        extra = {key for key in report if key not in REPORTED and report[key] != 0}
+        assert not extra and "metrics" not in content
+        np.testing.assert_array_equal(messages.arrays(content, "buffers")["counter"], [1.0])
+
+
+@pytest.mark.parametrize("kind", ["train", "evaluate"])
+def test_nothing_raw_leaves_a_private_site(tmp_path, kind):
+    """Orders without terms, before and after a private one, under any run's name; no row is even read."""
+    context, reads = site(tmp_path, epsilon=3.0), Rows.reads
+    for run in ("run", "other"):
+        with pytest.raises(UserError, match="private"):
+            send(context, ORDER._replace(terms=None, run=run), kind=kind)
+    assert Rows.reads == reads
+    trusting = site(tmp_path / "trusting")
+    send(trusting, ORDER)
+    for run in ("run", "other"):
+        with pytest.raises(UserError, match="private"):
+            send(trusting, ORDER._replace(terms=None, run=run), kind=kind)
+
+
+def test_two_orders_at_once_are_both_counted(tmp_path):
+    """Eight threads spend from one epsilon: together no more than it allows, and no entry is lost."""
+    context, start, got = site(tmp_path, epsilon=1.0), threading.Barrier(8), []
+    order = ORDER._replace(steps=30, terms=TERMS._replace(epsilon=0.0))
+
+    def spend(number: int) -> None:
+        start.wait()
+        try:
+            got.append(ledger(context).spend(order._replace(run=f"run-{number % 4}"), ROWS))
+        except UserError:
+            got.append(0)
+
+    threads = [threading.Thread(target=spend, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    entries = ledger(context).read()
+    assert sum(entry.steps for entry in entries.values()) == sum(got) > 0 and cost(context) <= 1.0
+
+
+def test_a_killed_order_stays_counted(tmp_path, monkeypatch):
+    """The process dies in its first step: its steps are in the ledger, and stay there."""
+    context, order = site(tmp_path), ORDER._replace(terms=TERMS._replace(epsilon=0.0))
+
+    def dies(self, *_):
+        raise SystemExit
+
+    monkeypatch.setattr(Rows, "row_sum", dies)
+    with pytest.raises(SystemExit):
+        send(context, order)
+    monkeypatch.undo()
+    assert ledger(context).read()["run"].steps == 2
+    reply = messages.scalars(send(site(tmp_path), order), "report")
+    assert reply["taken"] == 4
+
+
+def test_replays_are_other_noise_and_are_counted(tmp_path):
+    context, order = site(tmp_path), ORDER._replace(steps=1)
+    one, two = (messages.arrays(send(context, order), "upload")["delta"] for _ in range(2))
+    assert not np.allclose(one, two)
+    with pytest.raises(UserError, match="spent"):
+        for _ in range(100):
+            send(context, order)
+    exposure = Exposure(sampling.share(sampling.chance(8, ROWS)), 2.0, 1e-5)
+    steps = ledger(context).read()["run"].steps
+    assert epsilon(exposure, steps) <= 1.0 < epsilon(exposure, steps + 1)
+
+
+def test_a_tiny_clip_cuts_all_the_same():
+    """Gradients of 1e-25, whose squares are 0 in float32, against a clip of 1e-30: not one is longer."""
+    from amsfl.privacy import record_level
+
+    private = record_level().client._replace(clip=1e-30)
+    rows = np.full((5, 4), 1e-25, np.float32)
+    lengths = safe_sum.norms(rows)
+    np.testing.assert_allclose(lengths, 2e-25, rtol=1e-5)
+    factors = safe_sum.row_factors(private, lengths, np.ones(5, bool))
+    assert (factors * lengths <= 1e-30 * 1.001).all() and (factors < 1e-4).all()
+    assert safe_sum.norms(np.array([[3e38, 3e38], [np.nan, 1.0], [0.0, 0.0]], np.float32)).tolist()[1:] == [
+        math.inf,
+        0.0,
+    ]
+
+
+@pytest.mark.parametrize("framework", ["jax", "torch"])
+def test_a_server_cannot_read_a_row_by_clip_and_saturated_weights(framework):
+    """Weights by which every row's gradient is about 1e-26: sums stay within rows times the clip of 1e-30."""
+    from amsfl.privacy import record_level
+
+    private = record_level().client._replace(clip=1e-30)
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(6, 5)).astype(np.float32), np.zeros(6, int)
+    weight, bias = np.zeros((3, 5), np.float32), np.array([60.0, 0, 0], np.float32)
+    if framework == "jax":
+        import jax.numpy as jnp
+
+        from amsfl.engines import losses, private_gradients
+        from amsfl.engines.dense import Layer, flips
+
+        layer = Layer(jnp.asarray(weight if flips(1)[0] else weight.T), jnp.asarray(bias))
+        try:
+            total = private_gradients.sum_of_layers(losses.surprise, private)(
+                (layer,), x, y, np.ones(6, bool)
+            )
+        except TypeError:
+            layer = Layer(jnp.asarray(weight), jnp.asarray(bias))
+            total = private_gradients.sum_of_layers(losses.surprise, private)(
+                (layer,), x, y, np.ones(6, bool)
+            )
+        flat = np.concatenate([np.ravel(total[0].weight), np.ravel(total[0].bias)])
+    else:
+        torch = pytest.importorskip("torch")
+        from amsfl.flower.client import torch_rows
+
+        module = torch.nn.Linear(5, 3)
+        with torch.no_grad():
+            module.weight.copy_(torch.from_numpy(weight))
+            module.bias.copy_(torch.from_numpy(bias))
+
+        def loss(batch):
+            return torch.nn.functional.cross_entropy(module(batch[0]), batch[1])
+
+        def draw(places):
+            return [torch.from_numpy(x[places]), torch.from_numpy(y[places])]
+
+        flat = torch_rows.private_sum(module, loss, draw, np.arange(6), np.ones(6, bool), private).numpy()
+    assert np.isfinite(flat).all() and safe_sum.norms(flat.astype(float)[None])[0] <= 6e-30 * 1.001
+
+
+def test_a_row_that_is_no_number_poisons_no_sum():
+    """A convolution whose weights make one bright row overflow: the sum is that of the other rows."""
+    import jax
+
+    from amsfl.engines import losses, models, private_gradients
+    from amsfl.privacy import record_level
+
+    model, private = models.make("cnn:2", 16, 3), record_level().client
+    summed = private_gradients.sum_of_any(model.apply, losses.surprise, private)
+    rng = np.random.default_rng(2)
+    x, y = rng.normal(size=(4, 16)), np.array([0, 1, 2, 0])
+    x[2] = 1e308
+    params = jax.tree.map(lambda leaf: np.asarray(leaf, float), model.init(jax.random.key(0)))
+    with_row, without = (summed(params, x, y, np.array([True, True, there, True])) for there in (True, False))
+    for one, other in zip(jax.tree.leaves(with_row), jax.tree.leaves(without), strict=True):
+        assert np.isfinite(one).all()
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+OUTSIDE = {
+    "methods = ['amsfl']": {},
+    "transmits = ['topk']": {"transmit": "q8"},
+    "mechanisms = ['none']": {},
+    "runs = ['8']": {},
+    "most_steps = 1": {},
+    "most_rows = 4": {},
+    "least_noise = 2.5": {},
+    "clip = [2.0, 3.0]": {},
+    "epsilon_run = 0.5": {},
+    "most_megabytes = 0.000001": {},
+}
+
+
+@pytest.mark.parametrize("line", OUTSIDE)
+def test_the_site_policy_refuses_what_lies_outside(tmp_path, line):
+    """Each line by itself; with and without privacy the log has the order and why it was refused."""
+    (tmp_path / "site.toml").write_text(line)
+    context, order = site(tmp_path), ORDER._replace(**OUTSIDE[line])
+    with pytest.raises(UserError, match="policy"):
+        send(context, order)
+    (entry,) = [json.loads(text) for text in (tmp_path / "orders-0.jsonl").read_text().splitlines()]
+    assert "policy" in entry["refused"] and "sent" not in entry and entry["order"]["terms"]["clip"] == 1.0
+    assert stat.S_IMODE((tmp_path / "orders-0.jsonl").stat().st_mode) == 0o600
+
+
+def test_the_log_is_appended_and_the_policy_is_read_with_care(tmp_path):
+    (tmp_path / "site.toml").write_text("mechanisms = ['none']\nmost_steps = 5\nscores = false\n")
+    context = site(tmp_path)
+    content = send(context, ORDER._replace(terms=None))
+    with pytest.raises(UserError, match="private"):
+        send(context, ORDER._replace(terms=None), kind="evaluate")
+    lines = [json.loads(text) for text in (tmp_path / "orders-0.jsonl").read_text().splitlines()]
+    sent = messages.arrays(content, "upload")["delta"].nbytes
+    assert [line["what"] for line in lines] == ["train", "evaluate"] and lines[0]["sent"]["bytes"] == sent
+    assert read_policy(tmp_path / "site.toml") == SitePolicy(
+        mechanisms=("none",), most_steps=5.0, scores=False
+    )
+    for wrong in (
+        "most_step = 1",
+        "clip = 1.0",
+        "methods = 'amsfl'",
+        "epsilon = 'much'",
+        "scores = 1",
+        "x =",
+    ):
+        (tmp_path / "site.toml").write_text(wrong)
+        with pytest.raises(UserError, match=r"site\.toml"):
+            site_policy(context)
