@@ -254,18 +254,10 @@ def test_a_server_cannot_read_a_row_by_clip_and_saturated_weights(framework):
         import jax.numpy as jnp
 
         from amsfl.engines import losses, private_gradients
-        from amsfl.engines.dense import Layer, flips
+        from amsfl.engines.dense import Layer, swap_layout
 
-        layer = Layer(jnp.asarray(weight if flips(1)[0] else weight.T), jnp.asarray(bias))
-        try:
-            total = private_gradients.sum_of_layers(losses.surprise, private)(
-                (layer,), x, y, np.ones(6, bool)
-            )
-        except TypeError:
-            layer = Layer(jnp.asarray(weight), jnp.asarray(bias))
-            total = private_gradients.sum_of_layers(losses.surprise, private)(
-                (layer,), x, y, np.ones(6, bool)
-            )
+        layers = swap_layout([Layer(jnp.asarray(weight.T), jnp.asarray(bias))])
+        total = private_gradients.sum_of_layers(losses.cross_entropy, private)(layers, x, y, np.ones(6, bool))
         flat = np.concatenate([np.ravel(total[0].weight), np.ravel(total[0].bias)])
     else:
         torch = pytest.importorskip("torch")
@@ -294,7 +286,7 @@ def test_a_row_that_is_no_number_poisons_no_sum():
     from amsfl.privacy import record_level
 
     model, private = models.make("cnn:2", 16, 3), record_level().client
-    summed = private_gradients.sum_of_any(model.apply, losses.surprise, private)
+    summed = private_gradients.sum_of_any(model.apply, losses.cross_entropy, private)
     rng = np.random.default_rng(2)
     x, y = rng.normal(size=(4, 16)), np.array([0, 1, 2, 0])
     x[2] = 1e308
