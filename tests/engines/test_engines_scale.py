@@ -108,8 +108,8 @@ def memory_of(name: str, cohort: int, lanes: int = 3, workers: int = 1) -> tuple
         np.ones(1, np.float32),
     )
     state, work = engine.start(), engine._work[False]
-    given = engine._cards(orders, 0), engine._share(orders), pack(steps, 2, lanes)
-    arguments = engine.numbers, state, engine.fixed, *given
+    given = engine._table(orders, 0), engine._share(orders), pack(steps, 2, lanes)
+    arguments = engine.numbers, state, engine.rows, *given
     shapes, _ = jax.eval_shape(work, *arguments)
     found = jax.tree.map(lambda leaf: np.zeros((1, *leaf.shape[1:]), leaf.dtype), shapes)
     programs = (

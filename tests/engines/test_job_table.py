@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from amsfl import sampling
 from amsfl.data import load, partition
 from amsfl.engines import models, task
-from amsfl.engines.job_table import AHEAD, JobIntegers, Streams, job_tables
+from amsfl.engines.job_table import ROUNDS, JobIntegers, Streams, job_tables
 
 SEEDS = sampling.words([3, 2**32 - 1])
 COHORTS = [np.array([[0, 2], [1, 3]]), np.array([[1, 2], [0, 3]])]
@@ -18,7 +18,7 @@ def direct(who, number):
         return np.stack(sampling.stream(SEEDS[:, None], sampling.words(number), sampling.words(who)))
 
 
-@given(st.lists(st.tuples(st.integers(0, 1), st.sampled_from([0, 1, 2, AHEAD, AHEAD + 1, 2**32 - 1]))))
+@given(st.lists(st.tuples(st.integers(0, 1), st.sampled_from([0, 1, 2, ROUNDS, ROUNDS + 1, 2**32 - 1]))))
 def test_streams_are_those_of_their_round(calls):
     streams, trial = Streams(SEEDS), np.arange(2)[:, None]
     for which, number in calls:
@@ -27,7 +27,7 @@ def test_streams_are_those_of_their_round(calls):
     np.testing.assert_array_equal(streams(COHORTS[0], trial, many), direct(COHORTS[0], many))
 
 
-def test_cards_of_a_plan_that_stays_are_new_ones():
+def test_tables_of_a_plan_that_stays_are_new_ones():
     """A program may still read the last round's: nothing in them changes."""
     data = load("digits")
     work = task.make(
@@ -36,13 +36,13 @@ def test_cards_of_a_plan_that_stays_are_new_ones():
     deal, who = job_tables(work, 8), COHORTS[0]
     plan = who, np.full((2, 2), 5), np.full((2, 1), 0.1), np.ones((2, 1))
     first = deal(*plan, 0)
-    before = first.whole.copy()
-    later = [deal(*plan, number) for number in range(1, 2 * AHEAD)]
-    np.testing.assert_array_equal(first.whole, before)
-    assert len({cards.whole[:, 5:].tobytes() for cards in (first, *later)}) == 2 * AHEAD
+    before = first.integers.copy()
+    later = [deal(*plan, number) for number in range(1, 2 * ROUNDS)]
+    np.testing.assert_array_equal(first.integers, before)
+    assert len({table.integers[:, 5:].tobytes() for table in (first, *later)}) == 2 * ROUNDS
     other = deal(who, np.full((2, 2), 7), *plan[2:], 3)
     assert (
-        JobIntegers(*other.whole.T).steps.tolist() == [7] * 4
-        and JobIntegers(*later[2].whole.T).steps.tolist() == [5] * 4
+        JobIntegers(*other.integers.T).steps.tolist() == [7] * 4
+        and JobIntegers(*later[2].integers.T).steps.tolist() == [5] * 4
     )
-    np.testing.assert_array_equal(other.whole[:, 5:], later[2].whole[:, 5:])
+    np.testing.assert_array_equal(other.integers[:, 5:], later[2].integers[:, 5:])

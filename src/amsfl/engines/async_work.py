@@ -1,76 +1,73 @@
-"""Local rounds that each begin from a model of their own: what is under way between moves of the server.
+"""Local rounds that each begin from a model of their own: the jobs of asynchronous rounds.
 
-Jobs are computed together, `lanes` abreast, and come back one by one: nothing is summed in here, since which
-of them the server takes together is known only when it moves. Every wave is equally wide (lanes without a job
-go along), so a job's bits depend on nothing beside it.
+Jobs are computed together, `lanes` side by side, and returned one by one. Nothing is summed here: which of
+them the server takes together is known only when it moves. Every wave is equally wide (lanes without a job
+are filled), so a job's bits depend on nothing beside it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
-from numpy.typing import DTypeLike
 
 from amsfl.core import Reading, UserError
 from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import client_program, devices, worker_threads
 from amsfl.engines.contract import JobResults, Jobs, JobStarts
 from amsfl.engines.devices import Program
-from amsfl.engines.job import ClientResult as Ended
-from amsfl.engines.job import StartVectors, make_job
+from amsfl.engines.job import ClientResult, StartVectors, make_job
 from amsfl.engines.job_table import JobIntegers, JobTable, job_row
 from amsfl.engines.numbers import with_numbers
 from amsfl.engines.packing import Queue, pack_for_workers
-from amsfl.engines.work_program import DeviceRows, Local
-from amsfl.methods import Method
+from amsfl.engines.task import FloatType
+from amsfl.engines.work_program import DeviceRows, ProgramParts
+
+
+class AsyncInputs(NamedTuple):
+    """What all calls of a run have in common."""
+
+    numbers: Array  # the method's
+    rows: DeviceRows
+    tables: Callable[..., JobTable]
+    dtype: FloatType
 
 
 class AsyncWork:
     """work(starts, jobs) -> Done, on the host: jobs of 0 steps are left out, and their rows are zeros."""
 
-    def __init__(
-        self,
-        mesh: Mesh,
-        workers: int,
-        method: Method,
-        local: Local,
-        lanes: int,
-        fixed: tuple[Tree, DeviceRows],
-        deal: Array,
-        dtype: DTypeLike,
-        light: bool,
-    ):
-        self.mesh, self.workers, self.lanes, self.dtype = mesh, workers, lanes, dtype
-        self.constants, self.fixed = fixed
-        self._deal = deal
-        build = with_numbers("flights", method, lambda method: program(mesh, local(method)))
-        self._abreast = worker_threads.in_threads(
-            jax.jit(build, compiler_options=devices.compiler_options(mesh, light))
+    def __init__(self, parts: ProgramParts, workers: int, lanes: int, inputs: AsyncInputs):
+        self.mesh, self.workers, self.lanes, self.inputs = parts.mesh, workers, lanes, inputs
+        build = with_numbers(
+            "async_work", parts.method, lambda method: program(parts.mesh, parts.client(method))
         )
+        options = devices.compiler_options(parts.mesh, parts.light)
+        self._run = worker_threads.in_threads(jax.jit(build, compiler_options=options))
 
     def work(self, starts: JobStarts, jobs: Jobs) -> JobResults:
         if jax.process_count() > 1:
             raise UserError("A round that ends before all are in runs in one process; use --round-end all.")
-        floats, count = self.dtype, len(jobs.steps)
+        floats, count = self.inputs.dtype, len(jobs.steps)
         jobs = Jobs(*map(np.asarray, jobs, (np.int32, np.int32, np.int32, floats, floats, np.uint32)))
         queues = [
             each[0]
             for each in pack_for_workers(jobs.steps[None], devices.lanes(self.mesh), self.workers, self.lanes)
             if each[0].waves.any()
         ]
-        cards = self._deal(jobs.client, jobs.steps, jobs.lr, jobs.lr_known, jobs.number, jobs.trial)
+        numbers, rows, tables, _ = self.inputs
+        table = tables(jobs.client, jobs.steps, jobs.lr, jobs.lr_known, jobs.number, jobs.trial)
         # once for all workers
-        begins, cards = devices.put((StartVectors(*starts), cards), self.mesh, P())
-        found = self._abreast((self.constants, begins, self.fixed, cards, queue) for queue in queues)
-        return self._gathered(queues, found, count)
+        begins, table = devices.put((StartVectors(*starts), table), self.mesh, P())
+        results = self._run((numbers, begins, rows, table, queue) for queue in queues)
+        return self._gathered(queues, results, count)
 
-    def _gathered(self, queues: Sequence[Queue], found: Sequence[Ended], count: int) -> JobResults:
+    def _gathered(self, queues: Sequence[Queue], results: Sequence[ClientResult], count: int) -> JobResults:
         """Every job's row from whoever worked on it."""
-        parts = [jax.tree.map(np.asarray, each) for each in found]
+        parts = [jax.tree.map(np.asarray, each) for each in results]
         whole = jax.tree.map(lambda part: np.zeros((count, *part.shape[2:]), part.dtype), parts[0])
         for queue, part in zip(queues, parts, strict=True):
             for device, mine in enumerate(queue.jobs):
@@ -88,39 +85,41 @@ def _put(into: Tree, of: Tree, rows: Array) -> None:
     into[rows] = of[rows]
 
 
-def program(mesh: Mesh, local: client_program.ClientProgram) -> Program:
-    """One worker's waves -> Ended of all jobs, [devices, jobs, ...]; zeros where others work."""
+def program(mesh: Mesh, client: client_program.ClientProgram) -> Program:
+    """One worker's waves -> ClientResult of all jobs, [devices, jobs, ...]; zeros where others work."""
 
     def one(
-        begins: StartVectors, fixed: DeviceRows, cards: JobTable, job: jax.Array, longest: Number
-    ) -> Ended:
+        begins: StartVectors, rows: DeviceRows, table: JobTable, job: jax.Array, longest: Number
+    ) -> ClientResult:
         place = jnp.maximum(job, 0)
-        told, *rest = job_row(cards, place)
-        told = told._replace(steps=jnp.where(job >= 0, told.steps, 0))
+        numbers, *rest = job_row(table, place)
+        numbers = numbers._replace(steps=jnp.where(job >= 0, numbers.steps, 0))
         begin = StartVectors(*(part[place] for part in begins))
-        return local.whole(make_job(begin, (told, *rest), *fixed), longest)
+        return client.whole(make_job(begin, (numbers, *rest), *rows), longest)
 
-    def waves(begins: StartVectors, fixed: DeviceRows, cards: JobTable, queue: Queue) -> Ended:
-        count, longest = len(cards.whole), JobIntegers(*cards.whole.T).steps
-        abreast = jax.vmap(partial(one, begins, fixed, cards), in_axes=(0, None))
-        shape = jax.eval_shape(abreast, queue.jobs[0, 0], longest[0])
+    def waves(begins: StartVectors, rows: DeviceRows, table: JobTable, queue: Queue) -> ClientResult:
+        count, longest = len(table.integers), JobIntegers(*table.integers.T).steps
+        wave = jax.vmap(partial(one, begins, rows, table), in_axes=(0, None))
+        shape = jax.eval_shape(wave, queue.jobs[0, 0], longest[0])
         empty = jax.tree.map(lambda part: jnp.zeros((count, *part.shape[1:]), part.dtype), shape)
 
-        def run(index: Number, found: Ended) -> Ended:
+        def run(index: Number, results: ClientResult) -> ClientResult:
             job = queue.jobs[0, index]
-            done = abreast(job, longest[job[0]])  # the longest comes first
+            done = wave(job, longest[job[0]])  # the longest comes first
             place = jnp.where(job >= 0, job, count)
-            put: Ended = jax.tree.map(lambda into, part: into.at[place].set(part, mode="drop"), found, done)
+            put: ClientResult = jax.tree.map(
+                lambda into, part: into.at[place].set(part, mode="drop"), results, done
+            )
             return put
 
-        def once(_: Array, found: Ended) -> Ended:
-            all_of_it: Ended = jax.lax.fori_loop(0, queue.waves[0], run, found)
+        def once(_: Number, results: ClientResult) -> ClientResult:
+            all_of_it: ClientResult = jax.lax.fori_loop(0, queue.waves[0], run, results)
             return all_of_it
 
         begin = jax.lax.pcast(empty, devices.AXIS, to="varying")
-        # in a loop that goes round once: see programs.work
-        found = jax.lax.fori_loop(0, jnp.minimum(queue.waves[0], 1), once, begin)
-        whole: Ended = jax.tree.map(lambda part: part[None], found)
+        # in a loop that runs once: see work_program.work_body
+        results = jax.lax.fori_loop(0, jnp.minimum(queue.waves[0], 1), once, begin)
+        whole: ClientResult = jax.tree.map(lambda part: part[None], results)
         return whole
 
     spread = P(devices.AXIS)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from amsfl import sampling
 from amsfl.core import Upload
-from amsfl.core.records import Array, Number, Tree
+from amsfl.core.records import Array, Number
 from amsfl.engines.job_table import JobFloats, JobIntegers
 
 
@@ -50,13 +50,14 @@ class StartVectors(NamedTuple):
 
 
 def make_job(
-    begin: StartVectors, card: tuple[JobIntegers, JobFloats, Tree], x: Array, y: Array, order: Array
+    begin: StartVectors, row: tuple[JobIntegers, JobFloats, Array], x: Array, y: Array, order: Array
 ) -> ClientJob:
-    """A job from its vectors, its card, and everybody's rows."""
-    told, weighed, chance = card
-    key = told.key.astype(jnp.uint32), told.other.astype(jnp.uint32)
-    rows = ClientRows(x, y, order, told.trial, told.start, told.size)
-    return ClientJob(*begin, told.steps, weighed.lr, weighed.lr_known, key, rows, chance, weighed.noise)
+    """A job from its vectors, its row of the job table, and everybody's rows."""
+    integers, floats, chance = row
+    key = integers.key.astype(jnp.uint32), integers.other.astype(jnp.uint32)
+    rows = ClientRows(x, y, order, integers.trial, integers.start, integers.size)
+    rates = floats.lr, floats.lr_known
+    return ClientJob(*begin, integers.steps, *rates, key, rows, chance, floats.noise)
 
 
 class ClientResult(NamedTuple):

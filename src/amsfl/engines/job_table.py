@@ -1,4 +1,4 @@
-"""What every job is told besides vectors: one row of whole numbers and one of real ones. Plain numpy.
+"""The job table: what every job needs besides vectors, one row of integers and one of floats. Plain numpy.
 
 The host looks all of it up, and a compiled wave takes its jobs' rows in one piece: looked up on the device,
 number by number, it made a third of a program's code.
@@ -10,17 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from amsfl import sampling
-from amsfl.core.records import Tree
 from amsfl.engines.task import Task
 
 Array = Any
-AHEAD = 32  # rounds whose streams are drawn at once,
-AHEAD_AT_MOST = 2**20  # if they are not more words than that
+ROUNDS = 32  # rounds whose streams are drawn at once,
+DRAWN_AT_MOST = 2**20  # if they are not more words than that
 SURELY = "promise_in_bounds"  # of places that cannot lie outside: nothing is compiled to check them
 
 
 class JobIntegers(NamedTuple):
-    """The columns of `Cards.whole`."""
+    """The columns of `JobTable.integers`."""
 
     trial: Array
     who: Array  # among all trials' clients
@@ -32,7 +31,7 @@ class JobIntegers(NamedTuple):
 
 
 class JobFloats(NamedTuple):
-    """The columns of `Cards.real`."""
+    """The columns of `JobTable.floats`."""
 
     lr: Array
     lr_known: Array
@@ -42,15 +41,15 @@ class JobFloats(NamedTuple):
 class JobTable(NamedTuple):
     """[jobs, columns] each; a job's number is trial x cohort + place."""
 
-    whole: Array  # int32; words are bits as they are
-    real: Array
+    integers: Array  # int32; words are bits as they are
+    floats: Array
     chance: Array  # uint32: by which rows are in a private minibatch (sampling.digits); else no columns
 
 
-def job_row(cards: JobTable, job: Array) -> tuple[JobIntegers, JobFloats, Array]:
-    """A job's card, inside a compiled program."""
-    whole, real, chance = (part.at[job].get(mode=SURELY) for part in cards)
-    return JobIntegers(*whole), JobFloats(*real), chance
+def job_row(table: JobTable, job: Array) -> tuple[JobIntegers, JobFloats, Array]:
+    """A job's row, inside a compiled program."""
+    integers, floats, chance = (part.at[job].get(mode=SURELY) for part in table)
+    return JobIntegers(*integers), JobFloats(*floats), chance
 
 
 class Streams:
@@ -71,7 +70,7 @@ class Streams:
         of = who.tobytes(), trial.tobytes()
         nth = int(number) - self._first
         if of != self._of or not 0 <= nth < self._keys.shape[1]:
-            many = min(AHEAD, max(1, AHEAD_AT_MOST // max(1, who.size))) if of == self._of else 1
+            many = min(ROUNDS, max(1, DRAWN_AT_MOST // max(1, who.size))) if of == self._of else 1
             rounds = sampling.words(int(number) + np.arange(many)).reshape(-1, *[1] * who.ndim)
             self._of, self._first, self._keys, nth = of, int(number), self._drawn(who, trial, rounds), 0
         return self._keys[:, nth]
@@ -82,8 +81,10 @@ class Streams:
 
 
 def job_tables(task: Task, batch: int, private: bool = False) -> Callable[..., JobTable]:
-    """deal(who [trials, cohort], steps, lr [trials, 1 or cohort], known, number) -> Cards; with `trial`, of
-    jobs [jobs] that are any trials'."""
+    """make(who [trials, cohort], steps, lr [trials, 1 or cohort], lr_known, number) -> JobTable.
+
+    With `trial`, of jobs [jobs] of any trials.
+    """
     shards, streams = task.shards, Streams(sampling.words(task.seeds))
     trials, clients = shards.size.shape
     chances = sampling.digits(batch, shards.size)
@@ -91,33 +92,33 @@ def job_tables(task: Task, batch: int, private: bool = False) -> Callable[..., J
     noise = np.zeros(shards.size.shape) if task.noise is None else task.noise
     noise = noise.astype(task.dtype).ravel()
     everybody = np.arange(trials * clients)
-    # what never changes, in one table: every round of short ones waits for its cards
-    known_ahead = np.stack([everybody // clients, everybody, shards.start.ravel(), shards.size.ravel()], 1)
-    known_ahead = known_ahead.astype(np.int32)
-    last: tuple[Tree, Tree] = None, None  # a plan, and its cards but for the streams: many never change
+    # what never changes, in one table: every round of short ones waits for its table
+    fixed = np.stack([everybody // clients, everybody, shards.start.ravel(), shards.size.ravel()], 1)
+    fixed = fixed.astype(np.int32)
+    last: tuple[Any, Any] = None, None  # a plan, and its table but for the streams: many never change
 
-    def deal(
-        who: Array, steps: Array, lr: Array, known: Array, number: Array, trial: Array | None = None
+    def make(
+        who: Array, steps: Array, lr: Array, lr_known: Array, number: Array, trial: Array | None = None
     ) -> JobTable:
         nonlocal last
         if trial is None:
             trial = np.arange(len(who), dtype=np.int32)[:, None]
-        plan = tuple(part.tobytes() for part in (who, steps, lr, known, trial))
+        plan = tuple(part.tobytes() for part in (who, steps, lr, lr_known, trial))
         if plan != last[0]:
-            last = plan, blank(who, steps, lr, known, trial)
-        cards: JobTable = last[1]
-        whole = cards.whole.copy()  # what a program was given is its own
-        whole[:, 5:] = streams(who, trial, number).reshape(2, -1).T.view(np.int32)
-        return cards._replace(whole=whole)
+            last = plan, blank(who, steps, lr, lr_known, trial)
+        table: JobTable = last[1]
+        integers = table.integers.copy()  # a program may still use the last one
+        integers[:, 5:] = streams(who, trial, number).reshape(2, -1).T.view(np.int32)
+        return table._replace(integers=integers)
 
-    def blank(who: Array, steps: Array, lr: Array, known: Array, trial: Array) -> JobTable:
+    def blank(who: Array, steps: Array, lr: Array, lr_known: Array, trial: Array) -> JobTable:
         mine = (trial * clients + who).ravel()
-        whole = np.empty((len(mine), len(JobIntegers._fields)), np.int32)
-        whole[:, :4], whole[:, 4] = known_ahead[mine], steps.ravel()
-        real = np.empty((len(mine), len(JobFloats._fields)), task.dtype)
-        for column, part in enumerate((lr, known)):
-            real[:, column] = np.broadcast_to(part, who.shape).ravel()
-        real[:, 2] = noise[mine]
-        return JobTable(whole, real, chances[mine])
+        integers = np.empty((len(mine), len(JobIntegers._fields)), np.int32)
+        integers[:, :4], integers[:, 4] = fixed[mine], steps.ravel()
+        floats = np.empty((len(mine), len(JobFloats._fields)), task.dtype)
+        for column, part in enumerate((lr, lr_known)):
+            floats[:, column] = np.broadcast_to(part, who.shape).ravel()
+        floats[:, 2] = noise[mine]
+        return JobTable(integers, floats, chances[mine])
 
-    return deal
+    return make

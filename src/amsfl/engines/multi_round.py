@@ -5,13 +5,11 @@ between two rounds of five small clients took longer than the rounds.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh
 
 from amsfl.core.records import Number, Tree
 from amsfl.engines import devices
@@ -24,7 +22,7 @@ from amsfl.engines.numbers import with_numbers
 from amsfl.engines.packing import Queue
 from amsfl.engines.settle_program import mixing, result_shardings, settle_body
 from amsfl.engines.task import Task
-from amsfl.engines.work_program import DeviceRows, KeepFlags, Local, work_body
+from amsfl.engines.work_program import DeviceRows, KeepFlags, ProgramParts, work_body
 from amsfl.methods import Method
 
 ROUNDS = 64  # in one call at most: dispatching it then takes a fiftieth of the time of the shortest rounds
@@ -36,7 +34,7 @@ class PlannedRounds(NamedTuple):
     """A round as it is handed over, or several, [rounds, ...]."""
 
     orders: Orders
-    cards: JobTable
+    table: JobTable
     queue: Queue
 
 
@@ -49,64 +47,59 @@ class SpanResults(NamedTuple):
     weighed: dict[str, jax.Array]
 
 
-def program(
-    mesh: Mesh,
-    method: Method,
-    layout: ModelLayout,
-    local: Local,
-    light: bool,
-    kept: KeepFlags,
-    longest: int | None,
-) -> Program:
-    """jit of `count` rounds: (constants, state, fixed, plans, first number, count, seeds) -> Past.
+def program(parts: ProgramParts, keep: KeepFlags, longest: int | None) -> Program:
+    """jit of `count` rounds: (numbers, state, rows, plans, first number, count, seeds) -> SpanResults.
 
     `plans` have room for more rounds than `count`; so one program serves any number of them.
     """
-    whole = with_numbers("span", method, partial(_several, mesh, layout, local, kept, longest))
-    placed = SpanResults(*result_shardings(mesh, layout, 1))
+    parts = parts._replace(slots=1)
+
+    def build(method: Method) -> Program:
+        return _several(parts._replace(method=method), keep, longest)
+
+    whole, placed = with_numbers("span", parts.method, build), result_shardings(parts.mesh, parts.layout, 1)
     if longest:
-        return jax.jit(whole, out_shardings=placed)
-    return devices.jit(whole, mesh, light, out_shardings=placed)
+        return jax.jit(whole, out_shardings=SpanResults(*placed))
+    return devices.jit(whole, parts.mesh, parts.light, out_shardings=SpanResults(*placed))
 
 
-def _several(
-    mesh: Mesh, layout: ModelLayout, local: Local, kept: KeepFlags, longest: int | None, method: Method
-) -> Callable[..., SpanResults]:
-    work = work_body(mesh, method, layout, local(method), kept, 1, longest=longest)
+def _several(parts: ProgramParts, keep: KeepFlags, longest: int | None) -> Program:
+    method, layout = parts.method, parts.layout
+    work = work_body(parts, keep, longest=longest)
     settle = settle_body(method, layout, 1)
     mixed = mixing(method)
 
     @jax.jit  # so that asking for its shapes and calling it trace it once
     def one(
-        state: State, fixed: DeviceRows, plan: PlannedRounds, number: jax.Array, seeds: jax.Array
+        state: State, rows: DeviceRows, plan: PlannedRounds, number: jax.Array, seeds: jax.Array
     ) -> SpanResults:
         # apart, as if they were called one after the other: fused with each other they would round otherwise
         apart: Callable[[Any], Any] = jax.lax.optimization_barrier
         mix = apart(mixed(plan.orders.weights, plan.orders.steps))
-        found, _ = apart(work(state, fixed, plan.cards, mix, plan.queue))
-        return SpanResults(*apart(settle(state, plan.orders, [found], number, seeds)))
+        result, _ = apart(work(state, rows, plan.table, mix, plan.queue))
+        return SpanResults(*apart(settle(state, plan.orders, [result], number, seeds)))
 
     def several(
         state: State,
-        fixed: DeviceRows,
+        rows: DeviceRows,
         plans: PlannedRounds,
         first: jax.Array,
         count: jax.Array,
         seeds: jax.Array,
     ) -> SpanResults:
         room = plans.orders.steps.shape[0]
-        shape = jax.eval_shape(one, state, fixed, _at(plans, 0), first, seeds)
+        shape = jax.eval_shape(one, state, rows, _at(plans, 0), first, seeds)
         empty = jax.tree.map(lambda part: jnp.zeros((room, *part.shape), part.dtype), shape)
 
         def further(index: Number, now: tuple[State, SpanResults]) -> tuple[State, SpanResults]:
             before, past = now
             number = first + index.astype(jnp.uint32)
-            after = one(before, fixed, _at(plans, index), number, seeds)
+            after = one(before, rows, _at(plans, index), number, seeds)
             put = jax.tree.map(lambda whole, part: whole.at[index].set(part), past, after)
             return after.state, put
 
-        found: SpanResults = jax.lax.fori_loop(0, count, further, (state, empty))[1]
-        return found
+        results: SpanResults = jax.lax.fori_loop(0, count, further, (state, empty))[1]
+        return results
 
     return several
 

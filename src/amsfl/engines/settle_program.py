@@ -18,6 +18,7 @@ from amsfl.engines.devices import Program
 from amsfl.engines.layout import ModelLayout
 from amsfl.engines.numbers import with_numbers
 from amsfl.engines.sums import in_order
+from amsfl.engines.work_program import ProgramParts
 from amsfl.methods import Method
 
 
@@ -32,10 +33,11 @@ def mixing(method: Method) -> Callable[[Any, Any], jax.Array]:
     return mix
 
 
-def settle(mesh: Mesh, method: Method, layout: ModelLayout, slots: int) -> Program:
+def settle(parts: ProgramParts) -> Program:
     """jit of what ends a round: all workers' and devices' parts summed, aggregated, put into the state."""
-    body = with_numbers("settle", method, partial(settle_body, layout=layout, slots=slots))
-    return devices.jit_small(body, mesh, donate_argnums=1, out_shardings=result_shardings(mesh, layout))
+    body = with_numbers("settle", parts.method, partial(settle_body, layout=parts.layout, slots=parts.slots))
+    placed = result_shardings(parts.mesh, parts.layout)
+    return devices.jit_small(body, parts.mesh, donate_argnums=1, out_shardings=placed)
 
 
 def result_shardings(mesh: Mesh, layout: ModelLayout, lead: int = 0) -> Tree:
@@ -52,26 +54,26 @@ def settle_body(
     def body(state: State, orders: Orders, parts: list[Tree], number: jax.Array, seeds: jax.Array) -> Tree:
         trials, cohort = orders.steps.shape
         steps = orders.steps.astype(state.anchor.dtype)
-        found = devices.summed(parts)
+        results = devices.summed(parts)
         counts = jnp.maximum(steps, 1)
         attackers = (orders.attackers, orders.words) if method.attacks else None
         weighed: dict[str, jax.Array] = {}
         before = layout.opened(state.server, layout.lengths.server)
         if not method.needs_all_uploads:
-            total = Upload(*(in_order(part, slots) for part in found.total))
+            total = Upload(*(in_order(part, slots) for part in results.total))
         else:
-            stacked = Upload(*(part.reshape(trials, cohort, *part.shape[1:]) for part in found.uploads))
+            stacked = Upload(*(part.reshape(trials, cohort, *part.shape[1:]) for part in results.uploads))
             each = stacked, orders.weights, counts
             if method.private_clients is None:
                 total, weighed = jax.vmap(partial(protocol.combine_uploads, method))(*each, attackers)
             else:
                 rest = before, orders.largest, seeds, attackers
                 total, before = jax.vmap(partial(_private_sum, method, layout, number))(*each, *rest)
-        shaped = found.readings.T.reshape(-1, trials, cohort)
+        shaped = results.readings.T.reshape(-1, trials, cohort)
         ran = orders.steps > 0
         losses = shaped[0] if len(shaped) else jnp.zeros_like(orders.weights)
-        there = jnp.where(ran, losses, 0), jnp.where(ran, orders.weights, 0)
-        loss = jax.vmap(partial(protocol.mean_loss, method))(*there, attackers)
+        counted = jnp.where(ran, losses, 0), jnp.where(ran, orders.weights, 0)
+        loss = jax.vmap(partial(protocol.mean_loss, method))(*counted, attackers)
         if method.private_clients is not None:  # no loss leaves a client, and a cohort may be empty
             loss = jnp.zeros_like(loss)
         whole = Total(layout.clean(total.delta), layout.clean(total.extra), total.delta_sq, loss)
@@ -87,11 +89,11 @@ def settle_body(
         following = State(
             jnp.where(active, moved, state.anchor),
             jnp.where(active, layout.folded(server), state.server),
-            remembered(state.client, found.clients),
-            remembered(state.memory, found.memories),
+            remembered(state.client, results.clients),
+            remembered(state.memory, results.memories),
             jnp.where(active, moved - state.anchor, state.step),
         )
-        return following, shaped, found.deltas.reshape(trials, cohort, -1), weighed
+        return following, shaped, results.deltas.reshape(trials, cohort, -1), weighed
 
     return body
 

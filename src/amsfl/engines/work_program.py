@@ -1,4 +1,4 @@
-"""The compiled program of a round's local work, on every device; settling.py has what ends the round."""
+"""The compiled program of a round's local work; settle_program.py has what ends the round."""
 
 from collections.abc import Callable
 from functools import partial
@@ -22,7 +22,6 @@ from amsfl.engines.packing import FEW, Queue
 from amsfl.engines.sums import add_rows, add_wave
 from amsfl.methods import Method
 
-Local = Callable[[Method], client_program.ClientProgram]  # a client's round by a method
 FOUND = 6  # which of the arguments of `work` is what was found before
 
 
@@ -32,6 +31,17 @@ class DeviceRows(NamedTuple):
     x: Array
     y: Array
     order: Array
+
+
+class ProgramParts(NamedTuple):
+    """What the programs of a run are compiled from."""
+
+    mesh: Mesh
+    method: Method
+    layout: ModelLayout
+    client: Callable[[Method], client_program.ClientProgram]  # a client's round by a method
+    slots: int  # sums of a trial
+    light: bool  # whether a step is calls more than arithmetic
 
 
 class KeepFlags(NamedTuple):
@@ -52,67 +62,51 @@ class WorkerResult(NamedTuple):
     deltas: jax.Array
 
 
-def work(
-    mesh: Mesh,
-    method: Method,
-    layout: ModelLayout,
-    local: Local,
-    kept: KeepFlags,
-    slots: int,
-    light: bool,
-    further: bool = False,
-) -> Program:
-    """jit of one worker's local work: every device goes through its waves -> what it found, [devices, ...],
-    and where waves are parted a client that is laid aside.
+def work(parts: ProgramParts, keep: KeepFlags, further: bool = False) -> Program:
+    """jit of one worker's local work: every device runs its waves -> a WorkerResult, [devices, ...], and the
+    client that was left to another worker, where waves are split.
 
-    Nobody waits for anybody in here; `settle` sums what workers and devices found. `further` takes as its
-    last arguments what was found before, which is then gone, and a client laid aside, and goes on from there.
+    `settle` sums what workers and devices computed. With `further` the last arguments are an earlier result,
+    which is then gone, and a client that another worker began.
     """
 
-    def build(method: Method) -> Tree:
-        return work_body(mesh, method, layout, local(method), kept, slots, further)
+    def build(method: Method) -> Program:
+        return work_body(parts._replace(method=method), keep, further)
 
-    return devices.jit(
-        with_numbers("work", method, build), mesh, light, donate_argnums=FOUND if further else ()
-    )
+    whole = with_numbers("work", parts.method, build)
+    return devices.jit(whole, parts.mesh, parts.light, donate_argnums=FOUND if further else ())
 
 
-def empty_result(
-    mesh: Mesh, method: Method, layout: ModelLayout, local: Local, kept: KeepFlags, slots: int
-) -> Program:
-    """jit of what a worker has found before it begins, and a client laid aside by nobody: zeros."""
+def empty_result(parts: ProgramParts, keep: KeepFlags) -> Program:
+    """jit of a worker's result before it begins, and of a client that nobody has begun: zeros."""
 
-    def build(method: Method) -> Tree:
-        def body(state: State, fixed: DeviceRows, cards: JobTable, mix: jax.Array) -> Tree:
-            one = partial(_job, method, layout, state, fixed, *job_row(cards, 0))
-            shapes = jax.eval_shape(lambda: local(method).begin(one()))
+    def build(method: Method) -> Program:
+        own = parts._replace(method=method)
+
+        def body(state: State, rows: DeviceRows, table: JobTable, mix: jax.Array) -> Tree:
+            one = partial(_job, own, state, rows, *job_row(table, 0))
+            shapes = jax.eval_shape(lambda: own.client(method).begin(one()))
             aside = jax.tree.map(lambda leaf: jnp.zeros(leaf.size, leaf.dtype), shapes)
-            found = _zeros(state, len(mix), kept, method, layout, slots), aside
-            return jax.tree.map(lambda part: part[None], found)
+            return jax.tree.map(lambda part: part[None], (_zeros(own, state, len(mix), keep), aside))
 
         return body
 
-    placed = NamedSharding(mesh, P(devices.AXIS))
-    return devices.jit_small(with_numbers("empty_result", method, build), mesh, out_shardings=placed)
+    placed = NamedSharding(parts.mesh, P(devices.AXIS))
+    return devices.jit_small(with_numbers("nothing", parts.method, build), parts.mesh, out_shardings=placed)
 
 
 def work_body(
-    mesh: Mesh,
-    method: Method,
-    layout: ModelLayout,
-    local: client_program.ClientProgram,
-    kept: KeepFlags,
-    slots: int,
-    further: bool = False,
-    longest: int | None = None,
+    parts: ProgramParts, keep: KeepFlags, further: bool = False, longest: int | None = None
 ) -> Program:
     """`work` before it is compiled; with `longest`, every job has just that many steps.
 
     A GPU runs a loop whose end is known ahead without asking after every turn whether that was the last one.
     """
+    method, layout = parts.method, parts.layout
+    client = parts.client(method)
 
     def waves(
-        state: State, fixed: DeviceRows, cards: JobTable, mix: jax.Array, queue: Queue, carry: Tree
+        state: State, rows: DeviceRows, table: JobTable, mix: jax.Array, queue: Queue, carry: Tree
     ) -> Tree:
         trials, jobs_ = len(state.anchor), len(mix)
         # taken from a single row, a model would be fused with its local work, which then rounds differently
@@ -122,26 +116,26 @@ def work_body(
 
         def one(job: jax.Array, longest: Number, *piece: Tree) -> tuple[Tree, Tree, ClientResult, Tree]:
             used, place = job >= 0, jnp.maximum(job, 0)
-            told, *rest = job_row(cards, place)
-            told = told._replace(steps=jnp.where(used, told.steps, 0))
-            mine = _job(method, layout, doubled, fixed, told, *rest)
+            numbers, *rest = job_row(table, place)
+            numbers = numbers._replace(steps=jnp.where(used, numbers.steps, 0))
+            job_ = _job(parts, doubled, rows, numbers, *rest)
             if piece:
-                used, done, aside = parted(mine, used, *piece)
+                used, done, aside = some_steps(job_, used, *piece)
             else:
-                done, aside = local.whole(mine, longest), ()
+                done, aside = client.whole(job_, longest), ()
             done = done._replace(client=layout.folded(done.client), memory=layout.folded(done.memory))
             return used, jnp.where(used, mix[place], 0), done, aside
 
-        def parted(mine: ClientJob, used: Array, first: Number, until: Number, aside: Tree) -> Tree:
-            """Some of a client's steps, from where it was laid aside unless they are its first.
+        def some_steps(mine: ClientJob, used: Array, first: Number, until: Number, aside: Tree) -> Tree:
+            """Some of a client's steps, from where another worker left it unless they are its first.
 
-            Laid aside its arrays are flat: in other shapes they would tell the loop how its own have to lie
+            Between workers its arrays are flat: other shapes would tell the loop how its own have to lie
             in memory (job C of benchmarks/ took 1.05 times as long).
             """
-            fresh = local.begin(mine)
+            fresh = client.begin(mine)
             begun = jax.tree.map(lambda a, b: jnp.where(first > 0, a.reshape(b.shape), b), aside, fresh)
-            now = local.go(mine, begun, first, jnp.minimum(until, mine.steps))
-            ended, done = used & (until >= mine.steps), local.end(mine, now)
+            now = client.go(mine, begun, first, jnp.minimum(until, mine.steps))
+            ended, done = used & (until >= mine.steps), client.end(mine, now)
             upload = jax.tree.map(lambda part: jnp.where(ended, part, 0), done.upload)
             return ended, done._replace(upload=upload), jax.tree.map(jnp.ravel, now)
 
@@ -151,9 +145,9 @@ def work_body(
         accumulate, places = (add_rows, queue.slots[0]) if lanes <= FEW else (add_wave, queue.lanes[0])
 
         def run_wave(index: Number, now: tuple[WorkerResult, Tree]) -> tuple[WorkerResult, Tree]:
-            found, aside = now
+            result, aside = now
             job = jax.lax.dynamic_index_in_dim(jobs, index, keepdims=False)
-            most = job_row(cards, job[0])[0].steps if longest is None else longest  # the longest comes first
+            most = job_row(table, job[0])[0].steps if longest is None else longest  # the longest comes first
             piece = (*(part[index] for part in bounds), aside) if bounds else ()
             used, share, done, aside = wave(job, most, *piece)
             # lanes of unused places write to one place past the end, which is dropped
@@ -162,26 +156,26 @@ def work_body(
             def put(whole: jax.Array, part: jax.Array) -> jax.Array:
                 return whole.at[place].set(part, mode="drop")
 
-            total, uploads = found.total, found.uploads
+            total, uploads = result.total, result.uploads
             if not method.needs_all_uploads:
                 total = accumulate(total, done.upload, share, places[index])
             else:
                 uploads = Upload(*map(put, uploads, done.upload))
-            found = WorkerResult(
+            result = WorkerResult(
                 total,
                 uploads,
-                put(found.clients, done.client),
-                put(found.memories, done.memory),
-                put(found.readings, done.reading),
-                put(found.deltas, done.upload.delta) if kept.deltas else found.deltas,
+                put(result.clients, done.client),
+                put(result.memories, done.memory),
+                put(result.readings, done.reading),
+                put(result.deltas, done.upload.delta) if keep.deltas else result.deltas,
             )
-            return found, jax.tree.map(lambda part: part[0], aside)
+            return result, jax.tree.map(lambda part: part[0], aside)
 
         count = queue.waves[0] if longest is None or len(jobs) > 1 else 1
         return jax.lax.fori_loop(0, count, run_wave, carry)
 
     def once(
-        state: State, fixed: DeviceRows, cards: JobTable, mix: jax.Array, queue: Queue, *before: Tree
+        state: State, rows: DeviceRows, table: JobTable, mix: jax.Array, queue: Queue, *before: Tree
     ) -> Tree:
         """All waves inside a loop that goes round once.
 
@@ -191,18 +185,18 @@ def work_body(
         if before:
             carry = jax.tree.map(lambda part: part[0], before)
         else:
-            zeros = _zeros(state, len(mix), kept, method, layout, slots)
+            zeros = _zeros(parts, state, len(mix), keep)
             carry = jax.lax.pcast(zeros, devices.AXIS, to="varying"), ()
         # at most one, which the compiler does not know, or it would drop the loop
         times = jnp.minimum(queue.waves[0], 1) if longest is None else 1
         carry = jax.lax.fori_loop(
-            0, times, lambda _, carry: waves(state, fixed, cards, mix, queue, carry), carry
+            0, times, lambda _, carry: waves(state, rows, table, mix, queue, carry), carry
         )
         return jax.tree.map(lambda part: part[None], carry)
 
     spread = P(devices.AXIS)
-    given = P(), P(), P(), P(), Queue(*[spread] * len(Queue._fields)), *[spread, spread] * further
-    return devices.sharded(once, mesh, given, spread)
+    specs = P(), P(), P(), P(), Queue(*[spread] * len(Queue._fields)), *[spread, spread] * further
+    return devices.sharded(once, parts.mesh, specs, spread)
 
 
 def _alone(one: Program) -> Program:
@@ -215,12 +209,13 @@ def _alone(one: Program) -> Program:
 
 
 def _job(
-    method: Method, layout: ModelLayout, state: State, fixed: DeviceRows, told: JobIntegers, *rest: Array
+    parts: ProgramParts, state: State, rows: DeviceRows, numbers: JobIntegers, *rest: Array
 ) -> ClientJob:
-    """All that a client is handed, by its card."""
+    """All that a client's round depends on, by its row of the job table."""
+    method, layout = parts.method, parts.layout
     sizes, everyone = layout.lengths, state.client.shape[0] * state.client.shape[1]
     clients, memories = (part.reshape(everyone, part.shape[2]) for part in (state.client, state.memory))
-    trial, mine = told.trial, told.who
+    trial, mine = numbers.trial, numbers.who
     begin = StartVectors(
         state.anchor[trial],
         method.sent_state(layout.opened(state.server[trial], sizes.server), state.anchor[trial]),
@@ -228,18 +223,17 @@ def _job(
         layout.opened(memories[mine], sizes.memory),
         state.step[trial],
     )
-    return make_job(begin, (told, *rest), *fixed)
+    return make_job(begin, (numbers, *rest), *rows)
 
 
 def _upload(method: Method, anchor: jax.Array, server: jax.Array, client: jax.Array) -> Upload:
     return method.arithmetic.report(anchor, anchor, 1, 1.0, method.sent_state(server, anchor), client)[0]
 
 
-def _zeros(
-    state: State, jobs: int, kept: KeepFlags, method: Method, layout: ModelLayout, slots: int
-) -> WorkerResult:
+def _zeros(parts: ProgramParts, state: State, jobs: int, keep: KeepFlags) -> WorkerResult:
+    method = parts.method
     trials, dim = state.anchor.shape
-    dtype, lengths = state.anchor.dtype, layout.lengths
+    dtype, lengths = state.anchor.dtype, parts.layout.lengths
     vectors = (jax.ShapeDtypeStruct((size,), dtype) for size in (dim, lengths.server, lengths.client))
     one = jax.eval_shape(partial(_upload, method), *vectors)
 
@@ -248,10 +242,10 @@ def _zeros(
 
     combines = method.needs_all_uploads
     return WorkerResult(
-        uploads(0 if combines else trials * slots),
+        uploads(0 if combines else trials * parts.slots),
         uploads(jobs if combines else 0),
         jnp.zeros((jobs, state.client.shape[2]), dtype),
         jnp.zeros((jobs, state.memory.shape[2]), dtype),
-        jnp.zeros((jobs, len(Reading._fields) if kept.readings else 0), dtype),
-        jnp.zeros((jobs, dim if kept.deltas else 0), dtype),
+        jnp.zeros((jobs, len(Reading._fields) if keep.readings else 0), dtype),
+        jnp.zeros((jobs, dim if keep.deltas else 0), dtype),
     )
