@@ -24,7 +24,7 @@ from amsfl.data import Dataset, load, partition
 from amsfl.engines import Orders, models, task
 from amsfl.engines.jax_engine import JaxEngine
 from amsfl.simulation import CustomParts, run_trials
-from amsfl.simulation.setup import precision
+from amsfl.simulation.components import precision
 from amsfl.study import REPRODUCE, read_study
 from amsfl.study.bench import LR, BenchOptions, bench
 

@@ -38,7 +38,7 @@ OBJECTS = {
 }
 INTRODUCTION = """# Settings
 
-Every setting has one definition, in `src/amsfl/settings/definitions.py`. From it come flags of `amsfl run`,
+Every setting has one definition, in `src/amsfl/settings/`. From it come flags of `amsfl run`,
 `compare`, `reproduce`, `deploy` and `plan`, the keys of TOML files (`--config`) and of Flower's run-config,
 the keywords of `amsfl.run` and `server_app`, and this page (`python tools/settings.py`). Values out of
 bounds, unknown names and settings of another group are refused with a sentence; one that is given and has no

@@ -8,7 +8,7 @@ import pytest
 from amsfl import clock, methods, schedule
 from amsfl.cli.plan import read as read_clients
 from amsfl.core import Remark, UserError
-from amsfl.simulation import setup
+from amsfl.simulation import components
 
 DIM = 10_117  # MLP 122-64-32-5, what the built-in tables are about
 
@@ -27,7 +27,7 @@ TABLES = {
 def work_of(name: str, dim: int = DIM) -> clock.Work:
     """What simulation/setup.py charges for a method."""
     method = methods.make(name)
-    return setup.work_of(method, schedule.policy(method.facts.policy), dim)
+    return components.work_of(method, schedule.policy(method.facts.policy), dim)
 
 
 @pytest.mark.parametrize("name", clock.BUILT_IN)
@@ -94,7 +94,7 @@ def test_bytes_by_hand():
     """100 numbers, 2 down and 1 up with 9 scalars: 800 bytes down, 436 up. At 8 and 0.8 Mbit/s that is
     800 us and 4.36 ms."""
     two = methods.make("amsfl")._replace(cost=methods.Cost(vectors_down=2, extra_gradients=1.0))
-    job = setup.work_of(two, schedule.policy("price"), 100)._replace(extra_gradients=0.0)
+    job = components.work_of(two, schedule.policy("price"), 100)._replace(extra_gradients=0.0)
     assert (job.bytes_down, job.bytes_up) == (800, 436)
     profile = clock.Profile("x", *(np.array([v]) for v in (0.1, 0.5, 0.8, 8.0)))
     assert clock.costs(profile, job).comm_seconds[0] == pytest.approx(0.5 + 800e-6 + 4.36e-3)

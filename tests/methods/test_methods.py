@@ -478,7 +478,7 @@ def test_an_optimizer_takes_the_place_of_amsfls_own_server():
 
 def test_server_optimizers_are_one_and_over_methods_that_are_none():
     from amsfl.simulation import CustomParts, make_config
-    from amsfl.simulation.setup import method_of
+    from amsfl.simulation.components import method_of
 
     for name in ("fedadam", "fedavgm", "fedyogi", "feddua"):
         with pytest.raises(UserError, match="server optimizer"):

@@ -17,9 +17,10 @@ from amsfl.engines import Jobs, JobStarts, make
 from amsfl.engines.jax_engine import JaxEngine
 from amsfl.settings.custom import CustomParts
 from amsfl.simulation import make_config, stale_work
+from amsfl.simulation.components import precision
 from amsfl.simulation.event_queue import JOB, EventQueue, ServerMove, next_move
 from amsfl.simulation.plan_round import TrialPlan
-from amsfl.simulation.setup import precision, prepare
+from amsfl.simulation.setup import prepare
 from amsfl.simulation.trial import TrialState
 
 DATA = own_data(120)

@@ -12,7 +12,7 @@ from amsfl.data import partition
 from amsfl.engines import memory, models, task
 from amsfl.engines.worker_threads import in_threads
 from amsfl.simulation import make_config
-from amsfl.simulation.setup import pieces_of, precision
+from amsfl.simulation.components import pieces_of, precision
 
 
 @pytest.mark.parametrize(

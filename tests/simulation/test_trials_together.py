@@ -93,9 +93,9 @@ def test_trials_decide_and_learn_together_as_they_do_alone(method):
         assert bits(fresh) == bits([learn([a], [b])[0] for a, b in zip(desks, heeded, strict=True)])
         memories = fresh
     if method == "fedavg":
-        assert all(memory.heard.loss is None for memory in memories)
+        assert all(memory.reported.loss is None for memory in memories)
         return
-    lines = [memory.heard.loss for memory in memories]
+    lines = [memory.reported.loss for memory in memories]
     assert None not in lines and len(set(lines)) == len(lines)
     assert all(not np.array_equal(a.estimates.gain, b.estimates.gain) for a, b in pairwise(memories))
 

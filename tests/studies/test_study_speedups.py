@@ -13,7 +13,7 @@ from amsfl import methods, schedule
 from amsfl.clock import CLOCKS
 from amsfl.record import write_sealed
 from amsfl.simulation import make_config
-from amsfl.simulation.setup import work_of
+from amsfl.simulation.components import work_of
 
 import speedups
 from speedups import STEPS, Track, candidates, setting

@@ -53,7 +53,7 @@ def forecast(
     from amsfl.record import write_atomically
     from amsfl.report.write.forecast import ForecastPage, write
     from amsfl.simulation import make_config
-    from amsfl.simulation.setup import load_data
+    from amsfl.simulation.components import load_data
     from amsfl.study import forecast as work
 
     console = screen(stderr=True)

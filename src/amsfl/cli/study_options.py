@@ -49,7 +49,7 @@ def open_study(
     Where `amsfl compare` was told no methods, those that cannot learn from the data are left out.
     """
     from amsfl import study
-    from amsfl.simulation.setup import load_data
+    from amsfl.simulation.components import load_data
 
     plan = study.with_changes(study.read_study(config or built_in), parse_names(methods), trials, settings)
     console = screen(stderr=True)

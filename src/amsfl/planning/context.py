@@ -26,7 +26,7 @@ class PlannerMemory(NamedTuple):
 
     rate: drift.Rate
     estimates: drift.Estimates
-    heard: ReportedMeans = ReportedMeans()
+    reported: ReportedMeans = ReportedMeans()
 
     def dump(self) -> dict[str, dict[str, Any]]:
         """As JSON holds it: None where a client was never read."""
@@ -37,7 +37,9 @@ class PlannerMemory(NamedTuple):
     @classmethod
     def load(cls, parts: dict[str, dict[str, Any]]) -> "PlannerMemory":
         columns = {key: np.array(column, float) for key, column in parts["estimates"].items()}
-        return cls(drift.Rate(**parts["rate"]), drift.Estimates(**columns), ReportedMeans(**parts["heard"]))
+        return cls(
+            drift.Rate(**parts["rate"]), drift.Estimates(**columns), ReportedMeans(**parts["reported"])
+        )
 
 
 class Decision(NamedTuple):
@@ -99,9 +101,9 @@ def planner_context(
     )
 
 
-def start(desk: PlannerContext) -> PlannerMemory:
-    rate = drift.Rate() if desk.method.facts.own_rate else drift.Rate(desk.config.lr)
-    return PlannerMemory(rate, drift.start(len(desk.weights) if desk.policy.readings else 0))
+def start(context: PlannerContext) -> PlannerMemory:
+    rate = drift.Rate() if context.method.facts.own_rate else drift.Rate(context.config.lr)
+    return PlannerMemory(rate, drift.start(len(context.weights) if context.policy.readings else 0))
 
 
 def _plain(column: Any) -> list[float | None]:

@@ -16,30 +16,30 @@ from amsfl.planning.context import Decision, Ints, PlannerContext, PlanRequest
 from amsfl.settings.definitions import PLANNED_STEPS_AT_MOST, STEPS_AT_MOST
 
 
-def decide(desks: Sequence[PlannerContext], asked: Sequence[PlanRequest]) -> list[Decision]:
+def decide(contexts: Sequence[PlannerContext], requests: Sequence[PlanRequest]) -> list[Decision]:
     """Everybody's decision, each as it would be alone; a policy that can plans all of them together."""
-    found: dict[int, Decision] = {}
+    made: dict[int, Decision] = {}
     groups: dict[Any, list[int]] = {}
-    for place, (desk, each) in enumerate(zip(desks, asked, strict=True)):
-        known = desk.last.get(("decision", _key(desk, each))) if desk.policy.constant else None
-        if known is None:
-            groups.setdefault(desk.policy.together or place, []).append(place)
+    for place, (context, each) in enumerate(zip(contexts, requests, strict=True)):
+        kept = context.last.get(("decision", _key(context, each))) if context.policy.constant else None
+        if kept is None:
+            groups.setdefault(context.policy.together or place, []).append(place)
         else:
-            found[place] = known._replace(lr=each.memory.rate.lr)
+            made[place] = kept._replace(lr=each.memory.rate.lr)
     for together, places in groups.items():
-        posed = [_posed(desks[place], asked[place]) for place in places]
-        signals = [_signals(desks[place], asked[place]) for place in places]
+        posed = [_pose(contexts[place], requests[place]) for place in places]
+        signals = [_signals(contexts[place], requests[place]) for place in places]
         if callable(together):
             plans = together([each.problem for each in posed], signals)
         else:
-            plans = [desks[places[0]].policy.plan(posed[0].problem, signals[0])]
+            plans = [contexts[places[0]].policy.plan(posed[0].problem, signals[0])]
         for place, own, plan in zip(places, posed, plans, strict=True):
-            desk, each = desks[place], asked[place]
-            found[place] = _decision(desk, each, own, plan)
-            if desk.policy.constant:
-                desk.last.clear()
-                desk.last["decision", _key(desk, each)] = found[place]
-    return [found[place] for place in range(len(asked))]
+            context, each = contexts[place], requests[place]
+            made[place] = _decision(context, each, own, plan)
+            if context.policy.constant:
+                context.last.clear()
+                context.last["decision", _key(context, each)] = made[place]
+    return [made[place] for place in range(len(requests))]
 
 
 class PosedProblem(NamedTuple):
@@ -49,13 +49,13 @@ class PosedProblem(NamedTuple):
     ceiling: Ints
 
 
-def _key(desk: PlannerContext, asked: PlanRequest) -> Any:
+def _key(context: PlannerContext, request: PlanRequest) -> Any:
     """What a plan depends on besides readings."""
-    costs, allowed = asked.costs, asked.allowed
-    allows = b"" if allowed is None else np.minimum(allowed, _most(desk)).tobytes()
-    spends = tuple(part.tobytes() for name in desk.spend for part in costs.accounts[name])
+    costs, allowed = request.costs, request.allowed
+    allows = b"" if allowed is None else np.minimum(allowed, _most(context)).tobytes()
+    spends = tuple(part.tobytes() for name in context.spend for part in costs.accounts[name])
     return (
-        asked.cohort.tobytes(),
+        request.cohort.tobytes(),
         costs.step_seconds.tobytes(),
         costs.comm_seconds.tobytes(),
         allows,
@@ -63,71 +63,73 @@ def _key(desk: PlannerContext, asked: PlanRequest) -> Any:
     )
 
 
-def _most(desk: PlannerContext) -> int:
+def _most(context: PlannerContext) -> int:
     """Steps of anybody: who asks for more gets them."""
-    asked = max(desk.config.steps, *desk.config.policy_options.values(), 0)
+    asked = max(context.config.steps, *context.config.policy_options.values(), 0)
     return min(max(schedule.T_MAX, int(asked)), STEPS_AT_MOST)
 
 
-def _posed(desk: PlannerContext, asked: PlanRequest) -> PosedProblem:
+def _pose(context: PlannerContext, request: PlanRequest) -> PosedProblem:
     """The problem; of what readings have no part in, the latest is kept."""
-    if not desk.policy.readings:
-        return _fresh(desk, asked)
-    key = "problem", _key(desk, asked)
-    if key not in desk.last:
-        desk.last.clear()
-        desk.last[key] = _fresh(desk, asked)
-    known: PosedProblem = desk.last[key]
-    worth = desk.doubt.worth(*drift.coefficients(asked.memory.estimates, asked.cohort, asked.memory.rate.lr))
-    return known._replace(problem=schedule.with_worth(known.problem, *worth))
+    if not context.policy.readings:
+        return _pose_anew(context, request)
+    key = "problem", _key(context, request)
+    if key not in context.last:
+        context.last.clear()
+        context.last[key] = _pose_anew(context, request)
+    before: PosedProblem = context.last[key]
+    worth = context.doubt.worth(
+        *drift.coefficients(request.memory.estimates, request.cohort, request.memory.rate.lr)
+    )
+    return before._replace(problem=schedule.with_worth(before.problem, *worth))
 
 
-def _fresh(desk: PlannerContext, asked: PlanRequest) -> PosedProblem:
-    config, policy, (_, _, cohort, costs, allowed) = desk.config, desk.policy, asked
+def _pose_anew(context: PlannerContext, request: PlanRequest) -> PosedProblem:
+    config, policy, (_, _, cohort, costs, allowed) = context.config, context.policy, request
     budget = config.budget
     if budget is None and policy.spends:
         equal = np.full(len(cohort), config.steps)
         budget = round_seconds(costs, cohort, equal)[config.clock]
-    top = desk.limits[cohort] if policy.readings else np.full(len(cohort), _most(desk))
+    top = context.limits[cohort] if policy.readings else np.full(len(cohort), _most(context))
     if policy.readings and allowed is not None:  # noise keeps everybody from learning rows by heart
         top = np.full(len(cohort), max(PLANNED_STEPS_AT_MOST, config.steps))
     ceiling = top if allowed is None else np.minimum(allowed, top)
     problem = schedule.problem(
-        desk.doubt.rows(desk.weights[cohort]),
-        desk.doubt.seconds(costs.step_seconds[cohort]),
+        context.doubt.rows(context.weights[cohort]),
+        context.doubt.seconds(costs.step_seconds[cohort]),
         costs.comm_seconds[cohort],
         curve="geometric" if policy.readings else "linear",
         kind=config.clock,  # type: ignore[arg-type]  # checked by the settings
         budget=budget,
         t_max=ceiling,
-        resources=resources(costs, cohort, desk.spend, desk.share),
+        resources=resources(costs, cohort, context.spend, context.share),
         clients=[str(who) for who in cohort],
     )
     return PosedProblem(problem, budget, top, ceiling)
 
 
-def _signals(desk: PlannerContext, asked: PlanRequest) -> schedule.Signals:
-    config, memory, number = desk.config, asked.memory, asked.number
+def _signals(context: PlannerContext, request: PlanRequest) -> schedule.Signals:
+    config, memory, number = context.config, request.memory, request.number
     lr = config.lr if memory.rate.lr is None else memory.rate.lr
-    signals = memory.heard.signals(number, config.steps, lr, config.seconds)
-    if desk.stale is None:
+    signals = memory.reported.signals(number, config.steps, lr, config.seconds)
+    if context.stale is None:
         return signals
-    interval = memory.heard.spent / number if number else None
-    return signals._replace(interval=interval, stale=desk.stale)
+    interval = memory.reported.spent / number if number else None
+    return signals._replace(interval=interval, stale=context.stale)
 
 
-def _decision(desk: PlannerContext, asked: PlanRequest, posed: PosedProblem, found: Plan) -> Decision:
-    config, reads, (problem, budget, top, ceiling) = desk.config, desk.policy.readings, posed
-    if asked.allowed is not None:  # not every rule knows a t_max, and this one is a promise
-        steps = np.minimum(found.steps, ceiling)
-        if reads and budget is None and config.seconds is None and not desk.spend:
-            # what is left of epsilon in the end was worth nothing: nobody saves it for the seconds' sake
-            steps = np.where(asked.allowed <= top, ceiling, steps)
-        why = np.where((steps >= ceiling) & (ceiling < top), "epsilon", found.why)
+def _decision(context: PlannerContext, request: PlanRequest, posed: PosedProblem, plan: Plan) -> Decision:
+    config, reads, (problem, budget, top, ceiling) = context.config, context.policy.readings, posed
+    if request.allowed is not None:  # not every rule knows a t_max, and this one is a promise
+        steps = np.minimum(plan.steps, ceiling)
+        if reads and budget is None and config.seconds is None and not context.spend:
+            # epsilon that is left at the end of the run is lost, so saving seconds is no reason to keep it
+            steps = np.where(request.allowed <= top, ceiling, steps)
+        why = np.where((steps >= ceiling) & (ceiling < top), "epsilon", plan.why)
         took = schedule.seconds(problem, steps)
-        found = found._replace(steps=steps, seconds=took, why=tuple(why.tolist()))
-    told = explain(problem, found, reads)
-    return Decision(np.asarray(found.steps), asked.memory.rate.lr, found.seconds, told)
+        plan = plan._replace(steps=steps, seconds=took, why=tuple(why.tolist()))
+    reasons = explain(problem, plan, reads)
+    return Decision(np.asarray(plan.steps), request.memory.rate.lr, plan.seconds, reasons)
 
 
 def resources(
@@ -144,13 +146,13 @@ def resources(
 
 def explain(problem: schedule.Problem, plan: Plan, reads: bool) -> dict[str, Any]:
     """Why these steps, as a record keeps it."""
-    told: dict[str, Any] = {"weights": problem.weights.tolist(), "why": list(plan.why)}
+    reasons: dict[str, Any] = {"weights": problem.weights.tolist(), "why": list(plan.why)}
     if reads:
-        told |= {
+        reasons |= {
             "gain": problem.gain.tolist(),
             "drift": problem.drift.tolist(),
             "price": plan.price,
             "objective": plan.objective,
             "bound": plan.bound,
         }
-    return told
+    return reasons

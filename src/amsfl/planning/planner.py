@@ -1,7 +1,7 @@
 """The planner of one federation: pure functions over a small memory.
 
 A planner is told costs (seconds) and, after the round, readings; what it must remember between rounds
-is a record of numbers (desk.py). How it decides and learns is deciding.py's and learning.py's, which do the
+is a record of numbers (context.py). decisions.py and learning.py decide and learn, and do the
 same for many trials at once.
 """
 
@@ -47,13 +47,13 @@ def policy_of(config: Training, method: Method, given: Policy | None = None) -> 
 def planner(
     config: Training, method: Method, policy: Policy, weights: Any, *more: Any, **others: Any
 ) -> Planner:
-    """The planner of a policy; `weights` are all clients' shares of the data, the rest is `desk`'s."""
+    """The planner of a policy; the arguments are those of `planner_context`."""
     own = planner_context(config, method, policy, weights, *more, **others)
 
-    def one(*asked: Any) -> Decision:
-        return decide([own], [PlanRequest(*asked)])[0]
+    def decide_one(*request: Any) -> Decision:
+        return decide([own], [PlanRequest(*request)])[0]
 
-    def after(*told: Any) -> PlannerMemory:
-        return learn([own], [RoundReadings(*told)])[0]
+    def learn_one(*readings: Any) -> PlannerMemory:
+        return learn([own], [RoundReadings(*readings)])[0]
 
-    return Planner(lambda: start(own), one, after)
+    return Planner(lambda: start(own), decide_one, learn_one)

@@ -11,7 +11,7 @@ from amsfl.schedule import Signals
 
 
 class ReportedMeans(NamedTuple):
-    """The last values; None where nothing was heard yet."""
+    """The last values; None where nothing was reported yet."""
 
     spent: float = 0.0  # seconds, as planned
     previous: int | None = None
@@ -38,7 +38,7 @@ class ReportedMeans(NamedTuple):
         )
 
 
-def heard(
+def fold_in(
     before: Sequence[ReportedMeans],
     weights: Any,
     steps: Any,
@@ -56,14 +56,14 @@ def heard(
         for field in (reading.loss, reading.grad_sq, reading.diff_sq, reading.delta_sq, reading.grad_diff)
     )
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = {
+        columns = {
             "loss": loss,
             "slope": np.sqrt(square),
             "curvature": np.sqrt(change / moved),
             "convexity": np.maximum(-along / (square * steps * lr), 0.0),
         }
         fresh = {}
-        for name, values in found.items():
+        for name, values in columns.items():
             whole = np.isfinite(values) & (values != 0)
             mean = drift.sum_of(share * values, whole) / drift.sum_of(share, whole)
             fresh[name] = [
@@ -77,6 +77,6 @@ def heard(
 
 
 def _folded(old: ReportedMeans, seconds: float, most: int, fresh: dict[str, float | None]) -> ReportedMeans:
-    known = {name: value for name, value in fresh.items() if value is not None}
-    new = old._replace(spent=old.spent + seconds, previous=most, **known)
+    reported = {name: value for name, value in fresh.items() if value is not None}
+    new = old._replace(spent=old.spent + seconds, previous=most, **reported)
     return new if old.loss0 is not None else new._replace(loss0=new.loss)

@@ -69,7 +69,7 @@ def table_of(
     return rest, load_table(given, options=column_options(**columns), **settings_of_table)
 
 
-def brought(
+def split_custom(
     settings: Mapping[str, Any], dataset: Dataset | Frame | None = None, network: Model | None = None
 ) -> tuple[CustomParts, dict[str, Any]]:
     """What among the settings is an object and no name, and the settings without it."""

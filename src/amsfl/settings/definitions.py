@@ -1,327 +1,37 @@
-"""Every setting, once: its name, type, bounds, default and sentence.
+"""Every setting is defined once: its name, type, bounds, default and sentence.
 
 Flags and their help, TOML files, Python keywords and docs/settings.md are made from these records
-(tools/settings.py writes the last two). `given.py` turns what a user gives into one of them.
+(tools/settings.py writes the last two). `parse.py` turns what a user writes into one of them.
 """
 
-from typing import Any, Literal
-from unicodedata import category
+from pydantic import Field, field_validator
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from amsfl.core.scores import check_name
+from amsfl.settings.serving import Serving
+from amsfl.settings.simulation_settings import Simulation
+from amsfl.settings.training import (
+    PLANNED_STEPS_AT_MOST,
+    ROUNDS,
+    ROUNDS_AT_MOST,
+    ROUNDS_TO_TARGET,
+    STEPS_AT_MOST,
+    Settings,
+    Training,
+)
 
-from amsfl.clock import check_clock, staleness
-from amsfl.core.scores import check_name, check_target
-from amsfl.methods import METHODS
-
-ROUNDS = 50  # when nothing says when to stop
-ROUNDS_TO_TARGET = 1_000  # when only a target does, which may lie out of reach
-ROUNDS_AT_MOST = 1_000_000  # a run must end
-STEPS_AT_MOST = 100_000
-PLANNED_STEPS_AT_MOST = 64  # planned steps of a round: beyond this no estimate was ever seen to hold
-
-
-class Settings(BaseModel):
-    """What all groups have in common: nothing unknown, nothing infinite, no text that files cannot hold."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    @field_validator("*")
-    @classmethod
-    def _text(cls, value: Any) -> Any:
-        if isinstance(value, str) and any(category(letter) in ("Cc", "Cs") for letter in value):
-            raise ValueError("it has control characters")
-        return value
-
-
-class Training(Settings):
-    """What is trained, by which method and for how long: in a simulation and on real clients alike."""
-
-    method: str = Field("amsfl", description="how clients learn together; `amsfl methods` lists them")
-    options: dict[str, float] = Field({}, description="a hyper-parameter of the method, as in mu=0.1")
-    policy: str = Field("auto", description="who chooses the steps; auto: what the method plans by")
-    policy_options: dict[str, float] = Field({}, description="a number of the policy's, as in steps=10")
-    budget: float | None = Field(
-        None, gt=0, le=1e12, description="seconds a round may take; without it: the most gain per second"
-    )
-    budget_joules: float | None = Field(
-        None, gt=0, le=1e15, description="joules a round may take of all clients together; see docs/time.md"
-    )
-    budget_megabytes: float | None = Field(
-        None, gt=0, le=1e15, description="megabytes a round may send, up and down together"
-    )
-    joules: float | None = Field(
-        None, gt=0, le=1e18, description="stop after so many joules of all clients together"
-    )
-    megabytes: float | None = Field(
-        None, gt=0, le=1e18, description="stop after so many megabytes, up and down together"
-    )
-    transmit: str = Field("", description="what is done to uploads before they are sent, as in topk:0.1,q8")
-    robust: str = Field("", description="how the server joins uploads where it is no sum, as in median")
-    extrapolation: float = Field(
-        0.0, ge=0, le=1e6, description="FedExP's largest server step, as in 4; 0: no FedExP"
-    )
-    server_optimizer: str = Field(
-        "", description="the server's step over the method's: adam, yogi or momentum, as in adam:0.03"
-    )
-    data: str = Field(
-        "nslkdd",
-        description="nslkdd, nslkdd-synth, digits, a table (FILE.csv, .xlsx ...) or a folder, a table a site",
-    )
-    data_dir: str | None = Field(None, description="folder of the NSL-KDD files")
-    label: str | None = Field(None, description="label column of a table")
-    client_column: str | None = Field(None, description="column of a table that says who owns a row")
-    drop: str = Field("", description="columns of a table to leave out, with commas between")
-    columns: str = Field(
-        "",
-        description="how columns are read, as in zip=words,note=text; or number, date, hash, frequency, drop",
-    )
-    keep: str = Field("", description="columns that look like identifiers and are to be learned from")
-    missing: str = Field("", description="words and numbers of a table that mean a gap, as in -999,unclear")
-    impute: Literal["indicator", "shared", "site", "refuse"] = Field(
-        "indicator",
-        description="gaps of a table: a category of their own, filled by sums or by each site, or refused",
-    )
-    task: Literal["auto", "classification", "regression"] = Field(
-        "auto",
-        description="what a table's label is; auto: a number if it has fractions or over 20 values",
-    )
-    binary: bool = Field(False, description="NSL-KDD: normal against attack instead of five classes")
-    partition: str = Field(
-        "auto",
-        description="iid, dirichlet:0.5, shards:2, quantity:0.5, column; auto: column if there is one, else "
-        "dirichlet:0.5",
-    )
-    model: str = Field(
-        "mlp",
-        description="softmax, mlp (64-32), mlp:128-64, cnn, resnet, transformer; sizes: docs/models.md",
-    )
-    clients: int = Field(5, ge=1, le=1_000_000, description="how many clients there are")
-    cohort: int | None = Field(None, ge=1, description="clients drawn for a round; all by default")
-    clock: str = Field(
-        "sum", description="sum: clients of a round one after another; makespan: at once, the slowest counts"
-    )
-    round_end: str = Field(
-        "auto",
-        description="when the server moves: all, deadline:2.5, quorum:3, quorum:0.8, buffer:10, groups; "
-        "see docs/time.md",
-    )
-    late: Literal["auto", "stale", "drop"] = Field(
-        "auto",
-        description="work that a deadline or quorum leaves behind: is used later or dropped; "
-        "auto: as the round end says",
-    )
-    staleness: str = Field(
-        "auto",
-        description="what an upload t moves old counts: constant, sqrt, poly:0.5, hinge:10/4; auto: as the "
-        "round end says",
-    )
-    rounds: int | None = Field(
-        None,
-        ge=1,
-        le=ROUNDS_AT_MOST,
-        description=f"stop after so many rounds; {ROUNDS} if nothing else ends it",
-    )
-    seconds: float | None = Field(
-        None, gt=0, le=1e12, description="stop after so many seconds: virtual ones, or real clients' own"
-    )
-    score: str = Field(
-        "",
-        description="what counts on the hold-out: accuracy, f1, auc, f1:CLASS, r2, mae; see docs/scores.md",
-    )
-    target: float | None = Field(
-        None,
-        gt=0,
-        description="stop at this score of the hold-out, as in 0.95, auc=0.9 or r2=0.8; alone: "
-        f"{ROUNDS_TO_TARGET:,} rounds at most",
-        json_schema_extra={"text": "NUMBER or SCORE=NUMBER"},  # `aimed` takes it apart
-    )
-    stop_at_target: bool = Field(True, description="whether reaching the target ends the run")
-    stop_after: int = Field(
-        0,
-        ge=0,
-        le=ROUNDS_AT_MOST,
-        description="scored rounds without a better score that end the run; 0: none",
-    )
-    judge_by: str = Field(
-        "",
-        description="what the best round goes by, if not the score: loss, or a metric of your own; -error: "
-        "less is better",
-    )
-    steps: int = Field(
-        20, ge=1, le=STEPS_AT_MOST, description="local steps a round, where the policy does not choose them"
-    )
-    lr: float = Field(0.05, gt=0, description="local learning rate, where the method does not set its own")
-    batch: int = Field(64, ge=1, le=65_536, description="rows of a minibatch")
-    seed: int = Field(0, ge=0, lt=2**32, description="of partition, initial model and sampling")
-    readings: bool = Field(False, description="GDA readings on record, for any method")
-    eval_every: int = Field(1, ge=1, description="rounds between evaluations")
-    privacy: str = Field(
-        "auto",
-        description="record: rows clipped and noised at clients; client: deltas at the server; auto: by "
-        "epsilon; none",
-    )
-    epsilon: float | None = Field(
-        None, gt=0, le=1e6, description="privacy that a client's rows may lose in a run; see docs/privacy.md"
-    )
-    delta: float = Field(1e-5, gt=0, lt=1, description="chance that epsilon does not hold")
-    noise: float | None = Field(
-        None,
-        ge=1e-3,
-        le=1e6,
-        description="of a private step, over the clipping norm; without it: each client's least for its "
-        "epsilon",
-    )
-    clip: float = Field(
-        1.0,
-        gt=0,
-        le=1e12,
-        description="norm that every row's gradient is cut to, if private; or every client's delta",
-    )
-    clip_quantile: float = Field(
-        0.0,
-        ge=0,
-        lt=1,
-        description="share of clients whose deltas are to stay whole: their clip follows it; 0: it stays",
-    )
-
-    @field_validator("method")
-    @classmethod
-    def _method(cls, value: str) -> str:
-        return METHODS.spelling(value)
-
-    @field_validator("clock")
-    @classmethod
-    def _clock(cls, value: str) -> str:
-        return check_clock(value)
-
-    @field_validator("drop", "keep", "columns", "missing", mode="before")
-    @classmethod
-    def _names(cls, value: Any) -> Any:
-        """Lists of names are taken as the text with commas that they mean."""
-        return ",".join(map(str, value)) if isinstance(value, list | tuple) else value
-
-    @field_validator("extrapolation")
-    @classmethod
-    def _extrapolation(cls, value: float) -> float:
-        if 0 < value <= 1:
-            raise ValueError("FedExP's largest step is above 1, as in 4; 0 leaves it out")
-        return value
-
-    @field_validator("score")
-    @classmethod
-    def _score(cls, value: str) -> str:
-        return check_name(value)
-
-    @field_validator("target")
-    @classmethod
-    def _target(cls, value: float | None, told: ValidationInfo) -> float | None:
-        return None if value is None else check_target(told.data.get("score", ""), value)
-
-    @field_validator("staleness")
-    @classmethod
-    def _staleness(cls, value: str) -> str:
-        if value != "auto":
-            staleness(value)
-        return value
-
-    @property
-    def last_round(self) -> int:
-        """The round after which this ends, whatever else happens."""
-        if self.rounds is not None:
-            return self.rounds
-        if self.seconds is not None:
-            return ROUNDS_AT_MOST
-        return ROUNDS if self.target is None else ROUNDS_TO_TARGET
-
-
-class Simulation(Settings):
-    """What only a simulation has: a virtual clock, an engine, checkpoints when it likes."""
-
-    profile: str = Field(
-        "mild", description="how fast clients are: a name, FILE.csv, lognormal:0.02,0.8; see `amsfl profiles`"
-    )
-    availability: str = Field(
-        "always",
-        description="when clients are there: always, chain:600,60, day:86400,0.6, FILE.csv (client,from,to)",
-    )
-    jitter: float = Field(
-        0.0, ge=0, le=10, description="sigma of the lognormal factor on a round's steps and on its link"
-    )
-    failure: float = Field(0.0, ge=0, lt=1, description="chance that a client's round comes to nothing")
-    attack: str = Field(
-        "", description="what false clients do, and how many of them, as in signflip:2; see docs/robust.md"
-    )
-    loss: Literal["auto", "cross-entropy", "squared", "absolute"] = Field(
-        "auto",
-        description="what clients minimise: cross-entropy of classes, squared or absolute error of numbers",
-    )
-    class_weights: str = Field(
-        "", description="balanced (by counts that sites can add up), or as in yes=5,no=1; '': all alike"
-    )
-    engine: Literal["jax", "loop"] = Field("jax", description="jax, or loop: slow and talkative")
-    precision: Literal["float32", "float64", "strict", "tf32", "bf16"] = Field(
-        "float32",
-        description="of all arithmetic; strict, tf32, bf16: products of float32 on GPUs (docs/scale.md)",
-    )
-    pieces: int | None = Field(
-        None,
-        ge=1,
-        description="parts of a minibatch, one after another, for less memory; none: as a GPU's memory asks",
-    )
-    shard_model: int = Field(
-        1, ge=1, description="devices that share a model, each with a part of every layer; see docs/scale.md"
-    )
-    local_accuracy: bool = Field(False, description="score every client's own model at the end")
-    details: bool = Field(
-        True, description="at the end: confusion, AUC, calibration, and scores of every client's own rows"
-    )
-    test_every: int = Field(
-        1, ge=1, description="evaluations between those of other splits than the hold-out"
-    )
-    checkpoint_every: int = Field(10, ge=1, description="rounds between checkpoints")
-
-
-class Serving(Settings):
-    """What only a server of real clients has to settle."""
-
-    give_up: str = Field(
-        "",
-        description="seconds that a round waits for a client, as in 60, or 600,120,60 by round; "
-        "'': three times the plan",
-    )
-    poll: float = Field(0.2, gt=0, le=3600, description="seconds between two looks for replies")
-    norm_limit: float = Field(
-        10.0, gt=0, description="times the usual size at which an update is refused (docs/flower.md)"
-    )
-    patience: float = Field(
-        600.0, ge=0, le=1e9, description="seconds without one good reply after which the server gives up"
-    )
-    evaluate_clients: int = Field(
-        0, ge=0, description="every so many rounds clients score the model on their own test rows; 0: never"
-    )
-    evaluate_quorum: float = Field(
-        1.0, gt=0, le=1, description="share of the clients whose scores are waited for"
-    )
-    keyed: bool = Field(
-        False, description="SuperNodes have registered keys: a client's name stays with its node for good"
-    )
-
-    @field_validator("give_up", mode="before")
-    @classmethod
-    def _give_up(cls, value: Any) -> str:
-        text = f"{value:g}" if isinstance(value, int | float) else value or ""
-        try:
-            good = all(0 < float(part) <= 86400 for part in text.split(",")) if text else True
-        except (ValueError, AttributeError):
-            good = False
-        if not good:
-            raise ValueError("write seconds, as in 60 or 600,120,60, a day at most")
-        return str(text)
-
-    def straggler_seconds(self, number: int) -> float | None:
-        """Seconds that round `number` waits for a client; None: nobody has set them."""
-        each = [float(part) for part in self.give_up.split(",") if part]
-        return each[min(number, len(each) - 1)] if each else None
+__all__ = [
+    "PLANNED_STEPS_AT_MOST",
+    "ROUNDS",
+    "ROUNDS_AT_MOST",
+    "ROUNDS_TO_TARGET",
+    "STEPS_AT_MOST",
+    "RunConfig",
+    "ServeConfig",
+    "Serving",
+    "Settings",
+    "Simulation",
+    "Training",
+]
 
 
 class RunConfig(Simulation, Training):

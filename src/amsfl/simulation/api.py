@@ -14,7 +14,7 @@ from amsfl.engines import State
 from amsfl.engines.models import Model
 from amsfl.privacy.mechanism import check_longer
 from amsfl.record import RoundRecord, fingerprint
-from amsfl.settings.custom import brought
+from amsfl.settings.custom import split_custom
 from amsfl.settings.definitions import RunConfig
 from amsfl.settings.keywords import RunKeywords
 from amsfl.settings.limits import over_limit
@@ -22,11 +22,12 @@ from amsfl.settings.parse import make_config
 from amsfl.settings.privacy import privacy_remarks, private_settings
 from amsfl.settings.remarks import remarks
 from amsfl.simulation import provenance
-from amsfl.simulation.observers import Watch, audience
+from amsfl.simulation.components import precision
+from amsfl.simulation.observers import Watch, callbacks
 from amsfl.simulation.result import Result, from_kept, model_files, model_of
 from amsfl.simulation.rounds import begin, rehearse
-from amsfl.simulation.run_trial import drive, trial_of
-from amsfl.simulation.setup import precision, prepare
+from amsfl.simulation.run_trial import load_trial, run_trial
+from amsfl.simulation.setup import prepare
 from amsfl.simulation.trial import TrialState
 from amsfl.track import TrackerSpec
 from amsfl.track import make as track_by
@@ -62,31 +63,31 @@ def run(
         What the run leaves. A mistake raises a UserError; what has no effect is a warning.
     """
     trackers = track_by(track)
-    own, given = brought(settings, dataset, network)
+    own, given = split_custom(settings, dataset, network)
     config = make_config(given | own.names())
     where = Path(out) if out else None
     if where:
         record.check_free(where, force)  # before the work, and once more when the folder is ours
     with precision(config):
-        parts = prepare(config, [config.seed], own)
+        setup = prepare(config, [config.seed], own)
         if before:
-            before(parts.data)
-        clients = parts.task.shards.size.shape[1]
-        for line in remarks(config, parts.method, parts.policy, clients, parts.end, parts.profiles[0]):
+            before(setup.data)
+        clients = setup.task.shards.size.shape[1]
+        for line in remarks(config, setup.method, setup.policy, clients, setup.end, setup.profiles[0]):
             warnings.warn(line, Remark, stacklevel=2)
         for line in privacy_remarks(
-            config, parts.mechanism, parts.method, parts.ledgers[0], parts.task.shards.size[0]
+            config, setup.mechanism, setup.method, setup.ledgers[0], setup.task.shards.size[0]
         ):
             warnings.warn(line, Remark, stacklevel=2)
-        state, trials = begin(parts)
-        rehearse(parts, trials[0])
-        first = parts.engine.whole(state.anchor) if where or parts.engine.joint else None
+        state, trials = begin(setup)
+        rehearse(setup, trials[0])
+        first = setup.engine.whole(state.anchor) if where or setup.engine.joint else None
         with ExitStack() as stack:
             writer = None
             if where:
-                writer = stack.enter_context(record.create(where, provenance.manifest(parts, first), force))
-            heard = stack.enter_context(audience(config, watch, trackers, progress, where))
-            return drive(parts, state, trials[0], [], writer, heard)
+                writer = stack.enter_context(record.create(where, provenance.manifest(setup, first), force))
+            hooks = stack.enter_context(callbacks(config, watch, trackers, progress, where))
+            return run_trial(setup, state, trials[0], [], writer, hooks)
 
 
 def resume(
@@ -116,38 +117,38 @@ def resume(
         What the run leaves.
     """
     trackers = track_by(track)
-    own, changes = brought(changes, dataset, network)
+    own, changes = split_custom(changes, dataset, network)
     with record.reopen(Path(where), "run") as writer, ExitStack() as stack:
         config = make_config(fingerprint.merge_settings(writer.manifest, changes | own.names()))
         point = writer.last_checkpoint()
         stack.enter_context(precision(config))
-        parts = prepare(config, [config.seed], own)
-        ledger = parts.ledgers[0]
+        setup = prepare(config, [config.seed], own)
+        ledger = setup.ledgers[0]
         check_longer(writer.manifest.settings, private_settings(config), ledger)
-        state, (trial,) = begin(parts)
-        machine = provenance.machine(parts, parts.engine.whole(state.anchor))
-        fingerprint.check_same(writer.manifest, provenance.made_from(parts), machine, anyway)
+        state, (trial,) = begin(setup)
+        machine = provenance.machine(setup, setup.engine.whole(state.anchor))
+        fingerprint.check_same(writer.manifest, provenance.made_from(setup), machine, anyway)
         done, best = writer.rewind(point), None
         if point:
-            trial, best = trial_of(point), from_kept(point)
-            state = parts.engine.place(State(*(point.arrays[name] for name in State._fields)))
+            trial, best = load_trial(point), from_kept(point)
+            state = setup.engine.place(State(*(point.arrays[name] for name in State._fields)))
         writer.change(config.model_dump(), machine, trial.round)
         stand(
             trial,
             config,
-            parts.score,
+            setup.score,
             done,
             ledger.exhausted(ledger.units(trial.steps_begun, trial.round)),
         )
         ended = writer.ended()
-        now = (trial.status, trial.round, config.target, parts.score.name)
+        now = (trial.status, trial.round, config.target, setup.score.name)
         if ended and (ended.status, ended.rounds, ended.target, ended.score) == now:
-            result = Result(ended, done, model_of(parts, state)[0], parts, best)
+            result = Result(ended, done, model_of(setup, state)[0], setup, best)
             writer.end(ended, model_files(result))  # should somebody have lost or changed the model
             return result
         writer.remove_summary()
-        heard = stack.enter_context(audience(config, watch, trackers, progress, Path(where)))
-        return drive(parts, state, trial, done, writer, heard, best)
+        hooks = stack.enter_context(callbacks(config, watch, trackers, progress, Path(where)))
+        return run_trial(setup, state, trial, done, writer, hooks, best)
 
 
 def stand(

@@ -9,11 +9,12 @@ from amsfl.settings.custom_data import check_dataset
 from amsfl.settings.definitions import RunConfig
 from amsfl.settings.keywords import RunKeywords
 from amsfl.settings.parse import check_alike, make_config
-from amsfl.simulation.detailed_scores import looks
+from amsfl.simulation.components import precision
+from amsfl.simulation.detailed_scores import detailed_scores
 from amsfl.simulation.interrupt import stoppable
 from amsfl.simulation.result import Result, model_of
 from amsfl.simulation.rounds import begin, rounds
-from amsfl.simulation.setup import assemble, precision
+from amsfl.simulation.setup import assemble
 from amsfl.simulation.summary import summarise
 
 
@@ -49,11 +50,11 @@ def run_batch(
         own = own._replace(dataset=check_dataset(own.dataset))
     started = time.perf_counter()
     with precision(configs[0]):
-        parts = assemble(configs, own)
-        state, running = begin(parts)
+        setup = assemble(configs, own)
+        state, running = begin(setup)
         records: list[list[RoundRecord]] = [[] for _ in configs]
         with stoppable() as asked:
-            for state, news in rounds(parts, state, running):  # noqa: B007, B020 (the state moves on)
+            for state, news in rounds(setup, state, running):  # noqa: B007, B020 (the state moves on)
                 for trial, fresh in news:
                     records[trial.index].append(fresh)
                     if watch:
@@ -61,14 +62,14 @@ def run_batch(
                 if asked():
                     raise KeyboardInterrupt
         wall = (time.perf_counter() - started) / len(configs)
-        models = model_of(parts, state)
-        told = looks(parts, models)
+        models = model_of(setup, state)
+        told = detailed_scores(setup, models)
         return [
             Result(
-                summarise(parts, trial, records[trial.index], wall, seen),
+                summarise(setup, trial, records[trial.index], wall, seen),
                 records[trial.index],
                 model,
-                parts,
+                setup,
                 place=trial.index,
             )
             for trial, model, seen in zip(running, models, told, strict=True)

@@ -9,27 +9,28 @@ import numpy as np
 from amsfl.engines import Scores, Task, devices, metrics
 from amsfl.engines.contract import Errors
 from amsfl.engines.outputs import outputs
-from amsfl.simulation.setup import RunSetup, client_names, precision
+from amsfl.simulation.components import client_names, precision
+from amsfl.simulation.setup import RunSetup
 
 Array = np.ndarray[Any, np.dtype[Any]]
 BINS = 10  # of confidence, equally wide
 
 
-def looks(parts: RunSetup, models: Sequence[Array] | Array) -> list[dict[str, Any]]:
+def detailed_scores(setup: RunSetup, models: Sequence[Array] | Array) -> list[dict[str, Any]]:
     """The details of every trial's model, {} where they are not asked for; numpy lets go of the GIL."""
-    forward = outputs(parts.task)
+    forward = outputs(setup.task)
 
     def one(trial: int) -> dict[str, Any]:
-        with precision(parts.config):  # which jax keeps for each thread
-            asked = parts.configs[trial].details
-            return details(parts, trial, np.asarray(models[trial]), forward) if asked else {}
+        with precision(setup.config):  # which jax keeps for each thread
+            asked = setup.configs[trial].details
+            return details(setup, trial, np.asarray(models[trial]), forward) if asked else {}
 
     with ThreadPoolExecutor(min(len(models), devices.cores())) as pool:
         return list(pool.map(one, range(len(models))))
 
 
 def details(
-    parts: RunSetup, trial: int, params: Array, forward: Callable[[Array, str | None], Array]
+    setup: RunSetup, trial: int, params: Array, forward: Callable[[Array, str | None], Array]
 ) -> dict[str, Any]:
     """By split, confusion, AUC and calibration (of classes); by client, scores on its own training rows.
 
@@ -37,7 +38,7 @@ def details(
     """
     if not np.isfinite(params).all():
         return {}
-    task = parts.task
+    task = setup.task
     found: dict[str, Any] = {"splits": {}, "clients": {}}
     if task.classes:
         found["splits"] = {
@@ -45,7 +46,7 @@ def details(
             for split, (_, y) in task.evals.items()
         }
     order, sizes = task.shards.order[trial], task.shards.size[trial].tolist()
-    names = client_names(parts.configs[trial], parts.data) or tuple(map(str, range(len(sizes))))
+    names = client_names(setup.configs[trial], setup.data) or tuple(map(str, range(len(sizes))))
     own = (_by_client if task.classes else _errors_by_client)(task, forward(params, None), order, sizes)
     found["clients"] = {
         name: {"rows": size, **scores} for name, size, scores in zip(names, sizes, own, strict=True)
@@ -53,14 +54,14 @@ def details(
     return found
 
 
-def ranked(parts: RunSetup, params: Array, split: str) -> dict[str, Any]:
+def ranked(setup: RunSetup, params: Array, split: str) -> dict[str, Any]:
     """AUC of a model on a split, where the run goes by it.
 
     On two busy cores 0.2 s for 25,000 rows of five classes: too much for those who do not ask.
     """
     if not np.isfinite(params).all():
         return {}
-    found = of_classes(_wide(outputs(parts.task)(params, split)), np.asarray(parts.task.evals[split][1]))
+    found = of_classes(_wide(outputs(setup.task)(params, split)), np.asarray(setup.task.evals[split][1]))
     return {name: found[name] for name in ("auc", "macro_auc")}
 
 

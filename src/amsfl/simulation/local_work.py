@@ -103,13 +103,13 @@ def learn_from(setup: RunSetup, plan: RoundPlan, result: RoundResult) -> None:
     """Into every trial's memory what its round's readings say."""
     if setup.policy.constant and not setup.method.facts.own_rate:
         return
-    heard = [
+    readings = [
         RoundReadings(
             each.after.memory, each.cohort, each.decision, _reported(setup, index, each.cohort, result)
         )
         for index, each in plan.items()
     ]
-    memories = learn([setup.contexts[index] for index in plan], heard)
+    memories = learn([setup.contexts[index] for index in plan], readings)
     for each, memory in zip(plan.values(), memories, strict=True):
         each.after.memory = memory
 

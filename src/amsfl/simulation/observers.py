@@ -12,14 +12,14 @@ from amsfl.track import RunCallbacks, RunInfo, TrackerSpec, make, tracking
 Watch = Callable[[RoundRecord], None]
 
 
-def begun(config: Training, out: Path | None = None, among: str = "") -> RunInfo:
+def run_info(config: Training, out: Path | None = None, among: str = "") -> RunInfo:
     """What trackers are told; `among` is added to the title where there are several runs."""
     words = [Path(config.data).stem[:60], config.method[:60], str(config.seed), among]
     return RunInfo("-".join(filter(None, words)), config.model_dump(), config.clock, out)
 
 
 @contextmanager
-def audience(
+def callbacks(
     config: Training,
     watch: Watch | None = None,
     track: TrackerSpec = None,
@@ -29,7 +29,7 @@ def audience(
     """One `on_round` and one `on_end` for all; the caller's own callback comes last, it may stop the run."""
     with ExitStack() as stack:
         show = stack.enter_context(progress.line(wants_line))
-        told = stack.enter_context(tracking(make(track), begun(config, out)))
+        told = stack.enter_context(tracking(make(track), run_info(config, out)))
 
         def on_round(record: RoundRecord) -> None:
             told.on_round(record)

@@ -16,23 +16,24 @@ from amsfl.engines.contract import Errors
 from amsfl.methods import Method
 from amsfl.record import Manifest, MethodFacts
 from amsfl.record.fingerprint import checksum_arrays, identity
-from amsfl.simulation.setup import RunSetup, client_names
+from amsfl.simulation.components import client_names
+from amsfl.simulation.setup import RunSetup
 
 
-def manifest(parts: RunSetup, first: Any) -> Manifest:
+def manifest(setup: RunSetup, first: Any) -> Manifest:
     """record.json of a new run; `first` is its model before any round."""
-    config, made = parts.config, made_from(parts)
+    config, made = setup.config, made_from(setup)
     settings = config.model_dump()
-    names = client_names(config, parts.data)
+    names = client_names(config, setup.data)
     return Manifest(
         kind="run",
         identity=identity(settings, made),
         files=[],
         settings=settings,
-        methods={config.method: of_method(parts.method)},
+        methods={config.method: of_method(setup.method)},
         made_from=made,
-        machine=machine(parts, first),
-        about=about(parts.data, parts.profiles[0], names),
+        machine=machine(setup, first),
+        about=about(setup.data, setup.profiles[0], names),
     )
 
 
@@ -62,18 +63,18 @@ def of_data(data: Dataset) -> dict[str, Any]:
     }
 
 
-def made_from(parts: RunSetup) -> dict[str, Any]:
+def made_from(setup: RunSetup) -> dict[str, Any]:
     """All inputs of a run but its settings: a checkpoint means nothing without the same ones."""
-    task, costs = parts.task, parts.costs[0]
-    found = of_data(parts.data) | {
+    task, costs = setup.task, setup.costs[0]
+    found = of_data(setup.data) | {
         "clients": int(task.shards.size.shape[1]),
         "partition": checksum_arrays(task.shards.order, task.shards.size),
         "model": task.model.name,
-        "layout": layout(parts),
+        "layout": layout(setup),
         "costs": checksum_arrays(np.asarray(costs.step_seconds), np.asarray(costs.comm_seconds)),
         "precision": np.dtype(task.dtype).name,
     }
-    sites, trace = parts.profiles[0].sites, Path(parts.config.availability)
+    sites, trace = setup.profiles[0].sites, Path(setup.config.availability)
     if sites is not None:
         found["sites"] = checksum_arrays(*(sites.columns[name] for name in sorted(sites.columns)))
     if trace.suffix == ".csv":
@@ -81,21 +82,21 @@ def made_from(parts: RunSetup) -> dict[str, Any]:
     return found
 
 
-def layout(parts: RunSetup) -> list[str]:
+def layout(setup: RunSetup) -> list[str]:
     """Every array of the model in the order of the flat vector."""
-    shapes = jax.eval_shape(parts.task.model.init, jax.random.key(0))
+    shapes = jax.eval_shape(setup.task.model.init, jax.random.key(0))
     leaves = jax.tree_util.tree_flatten_with_path(shapes)[0]
     return [f"{jax.tree_util.keystr(path)} {leaf.shape}" for path, leaf in leaves]
 
 
-def machine(parts: RunSetup, first: Any) -> dict[str, Any]:
+def machine(setup: RunSetup, first: Any) -> dict[str, Any]:
     """What else the bits of a run depend on; not on the cores of one machine (engines/packing.py)."""
     found = versions() | {"first model": checksum_arrays(first)}
-    if parts.config.engine == "jax":
-        mesh, shared = devices.mesh(), parts.config.shard_model > 1
+    if setup.config.engine == "jax":
+        mesh, shared = devices.mesh(), setup.config.shard_model > 1
         found |= {"device": mesh.devices.flat[0].device_kind, "devices": int(mesh.devices.size)}
-        found |= {"devices that share a model": parts.config.shard_model} if shared else {}
-        found |= {"kernels": True} if getattr(parts.engine, "kernels", False) else {}
+        found |= {"devices that share a model": setup.config.shard_model} if shared else {}
+        found |= {"kernels": True} if getattr(setup.engine, "kernels", False) else {}
     return found
 
 

@@ -12,7 +12,7 @@ from amsfl.settings.custom import CustomParts
 from amsfl.settings.definitions import ServeConfig, Training
 from amsfl.settings.parse import make_config, serve_config
 from amsfl.settings.privacy import mechanism_of
-from amsfl.simulation.setup import method_of, takes_readings
+from amsfl.simulation.components import method_of, takes_readings
 
 
 def leaves_of(folder: Path) -> list[Leaf]:

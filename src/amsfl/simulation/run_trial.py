@@ -7,7 +7,7 @@ import numpy as np
 from amsfl.engines import State
 from amsfl.planning.planner import PlannerMemory
 from amsfl.record import Checkpoint, RoundRecord, RunWriter
-from amsfl.simulation.detailed_scores import looks
+from amsfl.simulation.detailed_scores import detailed_scores
 from amsfl.simulation.event_queue import EventQueue
 from amsfl.simulation.interrupt import stoppable
 from amsfl.simulation.result import Best, Result, better, kept, model_files, model_of
@@ -20,25 +20,25 @@ from amsfl.track import RunCallbacks
 TABLE = "queue."  # in a checkpoint: what is under way
 
 
-def drive(
-    parts: RunSetup,
+def run_trial(
+    setup: RunSetup,
     state: State,
     trial: TrialState,
     done: list[RoundRecord],
     writer: RunWriter | None,
-    heard: RunCallbacks,
+    hooks: RunCallbacks,
     best: Best | None = None,
 ) -> Result:
     started = time.perf_counter() - sum(each.wall.get("seconds", 0.0) for each in done)
     with stoppable() as asked:
-        for state, news in rounds(parts, state, [trial]):  # noqa: B020 (the state moves on)
+        for state, news in rounds(setup, state, [trial]):  # noqa: B020 (the state moves on)
             fresh = news[0][1]
             done.append(fresh)
-            best = better(best, parts, state, trial, fresh)
+            best = better(best, setup, state, trial, fresh)
             stop = asked() and trial.status == "running"
-            due = stop or trial.round % parts.config.checkpoint_every == 0 or trial.status != "running"
+            due = stop or trial.round % setup.config.checkpoint_every == 0 or trial.status != "running"
             # all processes that share a model have to be there when it is brought together
-            whole = parts.engine.kept(state) if due and (writer or parts.engine.joint) else None
+            whole = setup.engine.kept(state) if due and (writer or setup.engine.joint) else None
             if writer:
                 writer.append(fresh)
                 if whole:
@@ -48,20 +48,20 @@ def drive(
                     own = {"memory": trial.memory.dump(), "queue": trial.queue.dump()}
                     host = vars(trial) | own | told
                     writer.checkpoint(Checkpoint(trial.round, arrays, host))
-            heard.on_round(fresh)
+            hooks.on_round(fresh)
             if stop:
                 raise KeyboardInterrupt
-    params = model_of(parts, state)[0]
+    params = model_of(setup, state)[0]
     wall = time.perf_counter() - started
-    summary = summarise(parts, trial, done, wall, looks(parts, [params])[0])
-    result = Result(summary, done, params, parts, best)
+    summary = summarise(setup, trial, done, wall, detailed_scores(setup, [params])[0])
+    result = Result(summary, done, params, setup, best)
     if writer:
         writer.end(summary, model_files(result))
-    heard.on_end(summary)
+    hooks.on_end(summary)
     return result
 
 
-def trial_of(point: Checkpoint) -> TrialState:
+def load_trial(point: Checkpoint) -> TrialState:
     own = {key: value for key, value in point.host.items() if key != "best"}
     table = {
         name.removeprefix(TABLE): np.array(part)

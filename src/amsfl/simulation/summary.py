@@ -4,38 +4,39 @@ import sys
 from typing import Any
 
 from amsfl.record import RoundRecord, Summary
-from amsfl.simulation.setup import RunSetup, client_names
+from amsfl.simulation.components import client_names
+from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
 
 
 def summarise(
-    parts: RunSetup, trial: TrialState, records: list[RoundRecord], wall: float, details: dict[str, Any]
+    setup: RunSetup, trial: TrialState, records: list[RoundRecord], wall: float, details: dict[str, Any]
 ) -> Summary:
     """The machine-readable end of a run. All that depends on the machine's speed is under `wall`."""
-    config = parts.configs[trial.index]
+    config = setup.configs[trial.index]
     last: dict[str, Any] = next((r.metrics for r in reversed(records) if r.metrics), {})
     reached = trial.reached
     client_steps = sum(trial.steps)
-    names = client_names(config, parts.data) or tuple(map(str, range(len(trial.steps))))
-    ledger = parts.ledgers[trial.index]
+    names = client_names(config, setup.data) or tuple(map(str, range(len(trial.steps))))
+    ledger = setup.ledgers[trial.index]
     taken = ledger.units(trial.steps_begun, trial.round)
     spent = ledger.exhausted(taken)
     sites = ("every client",) if ledger.by_round else names
     over = f"Every client's epsilon was spent after {trial.round} rounds." if spent else ""
     return Summary(
         method=config.method,
-        data=parts.data.name,
-        synthetic=parts.data.synthetic,
-        note=" ".join(filter(None, [parts.data.note, parts.method.facts.note, over])),
+        data=setup.data.name,
+        synthetic=setup.data.synthetic,
+        note=" ".join(filter(None, [setup.data.note, setup.method.facts.note, over])),
         seed=trial.seed,
         status=trial.status,
         rounds=trial.round,
         accuracy=last.get("holdout", {}).get("accuracy"),
         test_accuracy=last.get("test", {}).get("accuracy"),
         metrics=last,
-        local_accuracy=trial.local if parts.data.classes else None,
-        local_scores=None if parts.data.classes else trial.local,
-        score=parts.score.name,
+        local_accuracy=trial.local if setup.data.classes else None,
+        local_scores=None if setup.data.classes else trial.local,
+        score=setup.score.name,
         details=details,
         clock=config.clock,
         virtual_seconds=trial.seconds[config.clock],

@@ -19,7 +19,7 @@ from amsfl.planning.planner import policy_of
 from amsfl.record import dumps, read_sealed, write_sealed
 from amsfl.settings.round_ends import round_end_of
 from amsfl.simulation import CustomParts, RunConfig, make_config, run_batch
-from amsfl.simulation.setup import client_names, load_data
+from amsfl.simulation.components import client_names, load_data
 
 PATIENCE = 10.0
 ROUNDS = 300  # at most

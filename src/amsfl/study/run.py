@@ -9,7 +9,7 @@ from amsfl.core import UserError, score
 from amsfl.data import Dataset
 from amsfl.record import RoundRecord, StudyWriter
 from amsfl.simulation import run_trials
-from amsfl.simulation.observers import begun
+from amsfl.simulation.observers import run_info
 from amsfl.study import store
 from amsfl.study.settings import CHUNK, Study
 from amsfl.track import RunCallbacks, RunInfo, TrackerSpec, make, tracking
@@ -110,7 +110,7 @@ def run_blocks(
 
 def _begun(home: StudyWriter, study: Study, block: TrialBlock, trial: int) -> RunInfo:
     config = study.config(block.entry).model_copy(update={"seed": study.seed + trial})
-    return begun(config, home.where / TRACKED / block.entry / str(trial), block.entry)
+    return run_info(config, home.where / TRACKED / block.entry / str(trial), block.entry)
 
 
 def _watcher(

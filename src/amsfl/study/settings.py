@@ -10,7 +10,7 @@ from amsfl.planning.planner import policy_of
 from amsfl.record import safe_name
 from amsfl.settings.round_ends import whole_rounds
 from amsfl.simulation import CustomParts, RunConfig, make_config, read_toml
-from amsfl.simulation.setup import method_of
+from amsfl.simulation.components import method_of
 
 HERE = Path(__file__).parent
 REPRODUCE, COMPARE = HERE / "reproduce.toml", HERE / "compare.toml"

@@ -10,7 +10,7 @@ from amsfl.record import Manifest, RoundRecord, StudyWriter, TrialRecord, folder
 from amsfl.record import study as on_disk
 from amsfl.record.sealed_text import checksum
 from amsfl.simulation import CustomParts, Result, provenance
-from amsfl.simulation.setup import client_names, method_of
+from amsfl.simulation.components import client_names, method_of
 from amsfl.study.settings import Study
 
 PLACES = ("data_dir",)  # where the user keeps things: no part of a study, and of no use elsewhere

@@ -12,11 +12,11 @@ from amsfl.data import Dataset
 from amsfl.data.read_table import Frame
 from amsfl.engines.models import Model
 from amsfl.record import dumps, flatten, locked, read_sealed, write_sealed
-from amsfl.settings.custom import brought, table_of
+from amsfl.settings.custom import split_custom, table_of
 from amsfl.settings.parse import OWN_OF_A_TRIAL
 from amsfl.simulation import CustomParts, Result, RunConfig, make_config, provenance, run_batch
+from amsfl.simulation.components import load_data
 from amsfl.simulation.progress import line
-from amsfl.simulation.setup import load_data
 
 if TYPE_CHECKING:
     import pandas
@@ -106,10 +106,10 @@ def combinations(
         raise UserError(f"These are {count:,} runs, and a sweep has {RUNS:,} at most; take it in parts.")
     runs = []
     settings, dataset = table_of(settings, dataset)
-    shared, _ = brought({key: None for key in (*settings, *values)}, dataset, network)
+    shared, _ = split_custom({key: None for key in (*settings, *values)}, dataset, network)
     for place, chosen in enumerate(product(*values.values())):
         swept = dict(zip(values, chosen, strict=True))
-        own, rest = brought({**settings, **swept})
+        own, rest = split_custom({**settings, **swept})
         own = own._replace(dataset=shared.dataset, network=shared.network)
         shown = {key: getattr(value, "name", value) for key, value in swept.items()}
         runs.append(SweepRun(place, shown, make_config(rest | own.names()), own))

@@ -16,7 +16,7 @@ from amsfl.data.dataset import split
 from amsfl.planning.planner import policy_of
 from amsfl.record.sealed_text import checksum
 from amsfl.simulation import Result, RunConfig, provenance, run_batch
-from amsfl.simulation.setup import method_of
+from amsfl.simulation.components import method_of
 from amsfl.study.settings import Study
 
 APART = 1_000_003  # added to a study's seeds: the search's own partition, first model and sampling

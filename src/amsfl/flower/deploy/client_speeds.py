@@ -10,7 +10,7 @@ from amsfl.clock.profile import SPENDING
 from amsfl.clock.sites import Sites
 from amsfl.core import Remark, UserError
 from amsfl.simulation import serve_config
-from amsfl.simulation.setup import client_names, load_data
+from amsfl.simulation.components import client_names, load_data
 
 SPENDS = {*SPENDING, "epsilon"}
 RUN = ("resume", "force", "track")  # what is asked of one start, and is no setting of the run

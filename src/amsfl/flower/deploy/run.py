@@ -26,7 +26,7 @@ from amsfl.settings.privacy import mechanism_of, privacy_remarks, private_settin
 from amsfl.settings.remarks import remarks
 from amsfl.settings.round_ends import round_end_of
 from amsfl.simulation import CustomParts, serve_config
-from amsfl.simulation.setup import client_names, load_data, method_of
+from amsfl.simulation.components import client_names, load_data, method_of
 
 PROJECT: dict[str, Any] = {
     "build-system": {"requires": ["hatchling"], "build-backend": "hatchling.build"},

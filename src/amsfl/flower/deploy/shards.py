@@ -23,7 +23,7 @@ from amsfl.record import from_plain, read_sealed, write_sealed
 from amsfl.record.disk import make_folder
 from amsfl.record.fingerprint import checksum_arrays
 from amsfl.simulation import CustomParts, Training
-from amsfl.simulation.setup import client_names, load_data, method_of, scheme
+from amsfl.simulation.components import client_names, load_data, method_of, partition_scheme
 
 FORM = "form.json"  # beside the splits: what of the data a model's file needs
 
@@ -41,7 +41,7 @@ def deal(config: Training, folder: Path, source: Dataset | None = None) -> list[
             "amount; use another --method, or make each value a class: --task classification."
         )
     parts = data.partition(
-        scheme(config, source),
+        partition_scheme(config, source),
         source.y,
         len(client_names(config, source)) or config.clients,  # the data's own sites are the clients
         config.seed,

@@ -17,10 +17,10 @@ from amsfl.flower.server.server import FlowerServer, ServerOptions
 from amsfl.flower.server.server_state import Evaluate, ServerState, deciding_split
 from amsfl.record import RoundRecord, read_manifest
 from amsfl.record.fingerprint import merge_settings
-from amsfl.settings.custom import brought
+from amsfl.settings.custom import split_custom
 from amsfl.settings.definitions import Simulation
 from amsfl.simulation import ServeConfig, serve_config
-from amsfl.simulation.observers import audience
+from amsfl.simulation.observers import callbacks
 from amsfl.track import make
 
 UPLOAD = 30.0  # seconds that the parts of a reply may take at least, however soon the deadline
@@ -77,7 +77,7 @@ def serve(
     Returns:
         Where the run stands at its end, and its rounds.
     """
-    own, rest = brought(settings)
+    own, rest = split_custom(settings)
     rest |= own.names()
     out, again, force = rest.pop("out", None), bool(rest.pop("resume", False)), bool(rest.pop("force", False))
     trackers = make(rest.pop("track", None))
@@ -88,7 +88,7 @@ def serve(
     wait = config.straggler_seconds(0)
     internals.patch_grid(max(wait, UPLOAD) if wait else None)
     first = start(config) if callable(start) else start
-    with audience(config, lambda record: say(record, server.names), trackers, out=where) as heard:
+    with callbacks(config, lambda record: say(record, server.names), trackers, out=where) as heard:
         options = ServerOptions(evaluate, first, plan_by, where, heard.on_round, own, tell, force, network)
         server = FlowerServer(grid, config, options)
         state, records = server.run(again)

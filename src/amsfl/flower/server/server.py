@@ -35,7 +35,7 @@ from amsfl.settings.custom import CustomParts
 from amsfl.settings.privacy import mechanism_of
 from amsfl.settings.round_ends import for_older_work, round_end_of
 from amsfl.simulation import ServeConfig
-from amsfl.simulation.setup import method_of, takes_readings, work_of
+from amsfl.simulation.components import method_of, takes_readings, work_of
 
 TRIES = 5  # rounds in a row at which every client raises, or of which no finite model can be made
 

@@ -1,0 +1,143 @@
+"""From settings to single parts of a run: data, clients' names, model, loss, method, what a round costs."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from amsfl import clock, combine, data, methods, privacy, protocol, transmit
+from amsfl.core import Reading, UserError
+from amsfl.data import Dataset
+from amsfl.data.class_weights import class_weights
+from amsfl.engines import losses, memory, models, task
+from amsfl.portable.network import check_rows, vocabulary_size
+from amsfl.privacy import Mechanism
+from amsfl.schedule import Policy
+from amsfl.settings.custom import CustomParts
+from amsfl.settings.definitions import RunConfig, Training
+
+PRODUCTS = {"strict": "highest", "tf32": "tensorfloat32", "bf16": "BF16_BF16_F32"}  # as jax calls them
+
+
+def load_data(config: Training) -> Dataset:
+    return data.load(
+        config.data,
+        data_dir=config.data_dir,
+        label=config.label,
+        client_column=config.client_column,
+        binary=config.binary,
+        drop=config.drop,
+        columns=config.columns,
+        impute=config.impute,
+        keep=config.keep,
+        missing=config.missing,
+        task=config.task,
+    )
+
+
+def client_names(config: Training, dataset: Dataset) -> tuple[str, ...]:
+    """The data's sites, where they are the clients; () where clients have numbers."""
+    own = partition_scheme(config, dataset) in ("column", "site") and dataset.sites is not None
+    return tuple(dataset.site_names) if own else ()
+
+
+def partition_scheme(config: Training, dataset: Dataset) -> str:
+    if config.partition != "auto":
+        return config.partition
+    return "dirichlet:0.5" if dataset.sites is None else "column"
+
+
+def named_network(spec: str, dataset: Dataset, private: bool) -> models.Model:
+    """The model of that name; how large features are is asked only where rows need not be kept private."""
+    network = models.make(spec, dataset.x.shape[1], len(dataset.classes) or 1)
+    if vocabulary_size(network.layers):
+        for x in (dataset.x, *(x for x, _ in dataset.evals.values())):
+            check_rows(network.layers, x)
+        return network
+    return network if private else models.scale_inputs(network, models.input_scale(dataset.x))
+
+
+def loss_of(config: RunConfig, dataset: Dataset, method: methods.Method) -> losses.RowLoss:
+    """What clients minimise, if that goes together with what is predicted."""
+    if not dataset.classes and method.arithmetic.objective is not None:
+        raise UserError(
+            f"{method.title} learns from a teacher's classes, and here numbers are predicted; "
+            "use another --method."
+        )
+    weights = class_weights(config.class_weights, dataset.y, dataset.classes)
+    loss = losses.named(config.loss, len(dataset.classes))
+    return loss if weights is None else losses.weighted(weights)
+
+
+def method_of(config: Training, own: CustomParts, mechanism: Mechanism | None = None) -> methods.Method:
+    """The method of the settings with all that they put on top of it."""
+    method = methods.make(own.method or config.method, config.options, config.extrapolation)
+    private = mechanism is not None and mechanism.client is not None
+    if private and method.facts.private_options and own.method is None:
+        options = {**dict(method.facts.private_options), **config.options}  # those are its defaults then
+        method = methods.make(config.method, options, config.extrapolation)
+    if mechanism is not None and mechanism.client is not None:
+        method = privacy.protect_rows(method, mechanism, config.clip)
+    server = methods.server_optimizer(config.server_optimizer)
+    if server:
+        method = methods.optimize(method, server)
+    rule, way = (combine.make(own.robust or config.robust), transmit.make(own.transmit or config.transmit))
+    if rule and method.arithmetic.init(np.zeros(1))[1].size:
+        raise UserError(
+            f"{method.title} keeps a state at every client that balances only if the server "
+            "sums all uploads; a rule that weighs them otherwise leads it astray. Leave --robust out, or "
+            "use fedavg, fedprox, fednova or amsfl."
+        )
+    return method._replace(combine=rule or method.combine, transmit=way or method.transmit)
+
+
+def takes_readings(config: Training, method: methods.Method, policy: Policy) -> bool:
+    """Whether clients take GDA readings: the method, the policy or the user asks for them."""
+    return (
+        method.facts.readings or method.facts.own_rate or policy.readings or policy.losses or config.readings
+    )
+
+
+def work_of(method: methods.Method, policy: Policy, dim: int) -> clock.Work:
+    """What a round costs a client besides its steps.
+
+    Who plans by the change of a gradient pays for it; as a mere diagnostic it is free, and so is a loss.
+    """
+    reads = (
+        method.facts.readings or policy.readings
+    ) and not method.private_rows  # then uploads tell all that is known
+    return clock.Work(
+        4.0 * dim * method.cost.vectors_down,
+        protocol.upload_bytes(method, dim) + 4.0 * (len(Reading._fields) if reads else 0),
+        max(method.cost.extra_gradients, float(reads)),
+        method.cost.extra_per_step,
+    )
+
+
+def pieces_of(config: RunConfig, job: task.Task, method: methods.Method) -> int:
+    """Parts of a minibatch whose gradients are taken one after another."""
+    if config.pieces is None:
+        return 1 if method.private_rows else memory.pieces(job, method, config.batch)
+    if method.private_rows and config.pieces > 1:
+        raise UserError(
+            "Under privacy rows come by chance, each clipped by itself: a minibatch has no equal pieces; "
+            "leave --pieces out, or lower --batch."
+        )
+    if config.batch % config.pieces:
+        raise UserError(
+            f"{config.batch} rows of a minibatch do not make {config.pieces} equal pieces; use a divisor of "
+            "--batch."
+        )
+    return config.pieces
+
+
+@contextmanager
+def precision(config: RunConfig) -> Iterator[None]:
+    """jax as this run wants it, and as it was again afterwards: no run's precision is another's."""
+    import jax
+
+    with (
+        jax.enable_x64(config.precision == "float64"),
+        jax.default_matmul_precision(PRODUCTS.get(config.precision)),
+    ):
+        yield
