@@ -10,7 +10,7 @@ from amsfl.core.scores import Score
 LESS = ("loss", "mse", "rmse", "mae")  # scores of which less is better
 
 
-class Standing(Protocol):
+class BestRoundState(Protocol):
     """Where a run stands, as far as the best round goes."""
 
     round: int
@@ -41,7 +41,7 @@ def worth(found: Mapping[str, Any], judge_by: str, score: Score | None) -> float
     return float(value if larger else -value)
 
 
-def judge(stand: Standing, found: float | None, stop_after: int) -> bool:
+def judge(stand: BestRoundState, found: float | None, stop_after: int) -> bool:
     """Note a round's worth; whether `stop_after` scored rounds (0: never) brought no better one."""
     if found is None:
         return False
