@@ -1,5 +1,6 @@
 """Who worked when: spans by hand, shares of time, and a report that shows them."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from federation_small import SMALL, own_data
 import amsfl
 from amsfl import study
 from amsfl.record import RoundRecord
-from amsfl.record.timeline import Span, spans
+from amsfl.record.timeline import Span, busy_times, spans
 from amsfl.report.measure import timeline
 from amsfl.report.measure.read import FinishedTrial, Series, read
 
@@ -44,6 +45,44 @@ def test_rounds_that_wait_for_all_by_hand() -> None:
     found = timeline.shares(Series("a", "A", "a", {"clients": 3}, [trial]), "makespan")
     shares = [part.mean for part in found[:4] if part is not None]
     np.testing.assert_allclose(shares, [100 * 8 / 18, 100 * 4 / 18, 100 * 2 / 18, 100 * 4 / 18])
+
+
+def test_busy_times_are_those_of_the_spans() -> None:
+    rng = np.random.default_rng(0)
+    begins, lengths = rng.integers(0, 40, 60), rng.integers(0, 12, 60)
+    work = [
+        Span(n % 3, float(b), float(b + d), "worked")
+        for n, (b, d) in enumerate(zip(begins, lengths, strict=True))
+    ]
+    busy = busy_times(work)
+    for client in range(4):
+        mine = [span for span in work if span.client == client]
+        for opened, closed in rng.integers(0, 60, (50, 2)):
+            touched = any(span.begin < closed and span.end > opened for span in mine)
+            assert busy.at_work(client, opened, closed) == touched
+            assert busy.returns(client, closed) == any(span.begin >= closed for span in mine)
+
+
+def test_the_work_for_a_timeline_grows_with_its_rounds() -> None:
+    """Every second round is without client 1: who is away is looked up, not searched for."""
+
+    def calls(count: int) -> int:
+        cohorts = [[0, 1] if number % 2 else [0] for number in range(count)]
+        rounds = [waited(n, 2.0 * n + 2, [2.0] * len(who), who) for n, who in enumerate(cohorts)]
+        counted = 0
+
+        def count_call(frame: Any, event: str, _: Any) -> None:
+            nonlocal counted
+            counted += event in ("call", "c_call")
+
+        sys.setprofile(count_call)
+        try:
+            spans(rounds, 2)
+        finally:
+            sys.setprofile(None)
+        return counted
+
+    assert calls(400) < 3 * calls(200)
 
 
 def test_a_late_client_that_nobody_can_stop_is_at_work_and_not_away() -> None:

@@ -1,6 +1,8 @@
 """Who did what when, from a record's rounds: at work, at work for nothing, away. What is left is waiting."""
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from amsfl.record.schema import RoundRecord
@@ -17,7 +19,21 @@ class Span(NamedTuple):
     kind: str
 
 
-Busy = dict[int, list[Span]]  # by client
+class BusyTimes(NamedTuple):
+    """When clients were at work, so that a time can be looked up without reading every span."""
+
+    begins: dict[int, list[float]]  # by client, rising
+    ends: dict[int, list[float]]  # the latest end of the spans up to each begin
+    overlapping: bool  # rounds overlap: some work was for an older model
+
+    def at_work(self, client: int, opened: float, closed: float) -> bool:
+        """Whether a span of it begins before `closed` and ends after `opened`."""
+        before = bisect_left(self.begins.get(client, []), closed)
+        return before > 0 and self.ends[client][before - 1] > opened
+
+    def returns(self, client: int, closed: float) -> bool:
+        """Whether it is at work later."""
+        return client in self.begins and self.begins[client][-1] >= closed
 
 
 def spans(rounds: Sequence[RoundRecord], clients: int, clock: str = "makespan") -> list[Span]:
@@ -31,10 +47,11 @@ def spans(rounds: Sequence[RoundRecord], clients: int, clock: str = "makespan") 
     Returns:
         Spans of work that the server took, of old and of lost work, and of absence.
     """
-    found = [span for each in rounds for span in _work(each, clock)]
-    found += [span for nth in range(len(rounds)) for span in _overdue(rounds[nth:], found, clock)]
-    busy = group_by_client(found)
-    return found + [span for each in rounds for span in _absent(each, clients, busy, clock)]
+    work = [span for each in rounds for span in _work(each, clock)]
+    busy = busy_times(work)
+    work += [span for place in range(len(rounds)) for span in _overdue(rounds[place:], busy, clock)]
+    busy = busy_times(work)
+    return work + [span for each in rounds for span in _absent(each, clients, busy, clock)]
 
 
 def has_times(each: RoundRecord) -> bool:
@@ -60,14 +77,15 @@ def _work(each: RoundRecord, clock: str) -> Iterator[Span]:
         yield from (Span(who, opened, close, LOST) for who in left)
 
 
-def _overdue(rounds: Sequence[RoundRecord], found: Sequence[Span], clock: str) -> Iterator[Span]:
+def _overdue(rounds: Sequence[RoundRecord], busy: BusyTimes, clock: str) -> Iterator[Span]:
     """Real clients cannot be stopped: who was late in the first of these rounds works on, for nothing, until
     its reply is in, or to the end."""
     close = rounds[0].seconds[clock]
     for who in refused(rounds[0], LATE):
         came = (each.seconds[clock] for each in rounds[1:] if who in refused(each, AT_LAST))
         ends = [next(came, rounds[-1].seconds[clock])]
-        ends += [span.begin for span in found if span.client == who and span.begin >= close]  # asked again
+        begins = busy.begins.get(who, [])
+        ends += begins[bisect_left(begins, close) :][:1]  # asked again
         end = min(ends)
         if end > close:
             yield Span(who, close, end, LOST)
@@ -84,29 +102,32 @@ def gone(each: RoundRecord) -> set[int]:
     return refused(each, GONE)
 
 
-def absent(each: RoundRecord, clients: int, busy: Busy, clock: str = "makespan") -> set[int]:
+def absent(each: RoundRecord, clients: int, busy: BusyTimes, clock: str = "makespan") -> set[int]:
     """Who was neither asked nor at work, where everybody would have been asked."""
     close = each.seconds[clock]
     opened = close - each.round_seconds.get(clock, 0.0)
     asked = {*each.cohort, *each.plan.get("planned", {}).get("cohort", [])}
     asked |= {int(i["client"]) for i in each.plan.get("refused", []) if i["client"] is not None}
     left = {*range(clients)} - asked
-    found = {who for who in left if not any(s.begin < close and s.end > opened for s in busy.get(who, ()))}
-    if found and any(span.kind == STALE for mine in busy.values() for span in mine):
-        # rounds overlap, and who does not come any more may be at work to the end
-        found = {who for who in found if any(span.begin >= close for span in busy.get(who, ()))}
-    return gone(each) | found
+    idle = {client for client in left if not busy.at_work(client, opened, close)}
+    if busy.overlapping:  # a client that never returns may be at work to the end
+        idle = {client for client in idle if busy.returns(client, close)}
+    return gone(each) | idle
 
 
-def group_by_client(found: Sequence[Span]) -> Busy:
-    """Spans by client."""
-    busy: Busy = {}
-    for span in found:
-        busy.setdefault(span.client, []).append(span)
-    return busy
+def busy_times(spans: Sequence[Span]) -> BusyTimes:
+    """When each client was at work."""
+    by_client: dict[int, list[Span]] = {}
+    for span in sorted(spans, key=lambda span: span.begin):
+        by_client.setdefault(span.client, []).append(span)
+    return BusyTimes(
+        {client: [span.begin for span in mine] for client, mine in by_client.items()},
+        {client: list(accumulate((span.end for span in mine), max)) for client, mine in by_client.items()},
+        any(span.kind == STALE for span in spans),
+    )
 
 
-def _absent(each: RoundRecord, clients: int, busy: Busy, clock: str) -> Iterator[Span]:
+def _absent(each: RoundRecord, clients: int, busy: BusyTimes, clock: str) -> Iterator[Span]:
     close = each.seconds[clock]
     opened = close - each.round_seconds.get(clock, 0.0)
     yield from (Span(who, opened, close, AWAY) for who in sorted(absent(each, clients, busy, clock)))

@@ -23,14 +23,14 @@ def estimate(values: Sequence[float], least: float = -math.inf, most: float = ma
     """mean ± t(n-1) sd / sqrt(n) at 95%, cut off where the quantity cannot be."""
     if not values:
         return None
-    from scipy import stats
-
     sample = np.asarray(values, float)
     n, mean = len(sample), float(sample.mean())
     if n < 2:
         return Estimate(mean, None, None, None, n)
+    from scipy.special import stdtrit  # Student's t; scipy.stats takes seconds to import
+
     sd = float(sample.std(ddof=1))
-    half = float(stats.t.ppf((1 + LEVEL) / 2, n - 1)) * sd / math.sqrt(n)
+    half = float(stdtrit(n - 1, (1 + LEVEL) / 2)) * sd / math.sqrt(n)
     return Estimate(mean, max(least, mean - half), min(most, mean + half), sd, n)
 
 

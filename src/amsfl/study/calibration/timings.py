@@ -17,7 +17,7 @@ from amsfl.clock.round_end import buffer
 from amsfl.core import UserError
 from amsfl.record import RoundRecord, RunRecord, read_run
 from amsfl.record.fingerprint import refuse_recorded_code
-from amsfl.record.timeline import GONE, absent, group_by_client, spans
+from amsfl.record.timeline import GONE, absent, busy_times, spans
 from amsfl.settings.round_ends import round_end_on_record
 
 LATE = "late"  # how the reasons begin of those who were slow
@@ -134,7 +134,7 @@ def _failed(each: RoundRecord, real: bool) -> list[int]:
 
 def _away(rounds: Sequence[RoundRecord], clients: int) -> list[list[int]]:
     """Of each round: who was not there, as far as that can be told (record/timeline.py)."""
-    busy = group_by_client(spans([each for each in rounds if each.started], 0))
+    busy = busy_times(spans([each for each in rounds if each.started], 0))
     return [sorted(absent(each, clients, busy)) for each in rounds]
 
 
