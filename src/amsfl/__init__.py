@@ -57,10 +57,19 @@ _HOMES = {
 } | dict.fromkeys(("Result", "resume", "run", "run_batch"), "amsfl.simulation")
 
 
+_ROOMS = (
+    *("attack", "clock", "combine", "core", "data", "drift", "engines", "flower", "methods", "planning"),
+    *("portable", "privacy", "protocol", "record", "report", "sampling", "schedule", "settings"),
+    *("simulation", "study", "theory", "track", "transmit"),
+)
+
+
 def __getattr__(name: str) -> Any:
     # jax takes most of a second to import: only those who run something pay for it
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
+    if name in _ROOMS:
+        return import_module(f"amsfl.{name}")
     raise AttributeError(f"module 'amsfl' has no attribute {name!r}")
 
 

@@ -194,3 +194,45 @@ def test_features_on_another_scale_are_the_same_problem(tmp_path: Path) -> None:
         )
     # later rounds go by rounding, which differs from processor to processor
     assert ways[64.0][0] == ways[1 / 64][0] == ways[1.0][0]
+
+
+def test_rows_with_answers_are_scored_and_columns_explained(tmp_path: Path) -> None:
+    """Scores are scikit-learn's of the predictions that are written; noise is worth nothing, the rest is."""
+    from sklearn import metrics
+
+    rng = np.random.default_rng(0)
+    amount, noise = rng.normal(size=300), rng.normal(size=300)
+    answers = np.where(amount > 0, "yes", "no")
+    rows = zip(amount, noise, ["north", "south", "east"] * 100, answers, strict=True)
+    table = tmp_path / "t.csv"
+    lines = [f"{a:.4f},{b:.4f},{c},{d}" for a, b, c, d in rows]
+    table.write_text("\n".join(["amount,noise,site,label", *lines]), encoding="utf-8")
+    run = tmp_path / "run"
+    amsfl.run(data=str(table), model="softmax", engine="loop", rounds=6, out=run, progress=False)
+    out = tmp_path / "p.csv"
+    done = CliRunner().invoke(app, ["predict", str(run), str(table), "--out", str(out)])
+    assert done.exit_code == 0 and "accuracy: " in done.stdout, done.output
+    predicted = [row["prediction"] for row in csv.DictReader(out.open(encoding="utf-8"))]
+    found = portable.evaluate(portable.load(run), str(table))
+    assert found.scores["accuracy"] == pytest.approx(metrics.accuracy_score(answers, predicted))
+    assert found.baseline["accuracy"] == pytest.approx(
+        max(np.mean(answers == "yes"), np.mean(answers == "no"))
+    )
+    assert sum(each.rows for each in found.calibration) == found.rows == 300
+    importance = {each.column: each.lost for each in portable.explain(portable.load(run), str(table))}
+    assert list(importance) == ["amount", "noise"] and importance["amount"] > 0.3 > importance["noise"] + 0.2
+    for command in (["evaluate"], ["explain", "--json"], ["evaluate", "--json"]):
+        done = CliRunner().invoke(app, [command[0], str(run), str(table), *command[1:]])
+        assert done.exit_code == 0, done.output
+    (tmp_path / "new.csv").write_text("amount,noise\n1,2\n")
+    done = CliRunner().invoke(app, ["evaluate", str(run), str(tmp_path / "new.csv")])
+    assert done.exit_code == 2 and "nothing can be scored" in done.stderr
+
+
+def test_own_tables_have_the_clock_of_real_clients(tmp_path: Path) -> None:
+    from amsfl.settings.parse import make_config
+
+    assert make_config({"data": "mine.csv"}).clock == "makespan"
+    assert (
+        make_config({"data": "digits"}).clock == "sum" == make_config({"data": "a.csv", "clock": "sum"}).clock
+    )

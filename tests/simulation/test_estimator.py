@@ -55,3 +55,30 @@ def test_numbers_in_their_own_units() -> None:
     ]
     np.testing.assert_allclose(fitted.predict(x), y, atol=0.05 * y.std())
     assert fitted.score(x, y) > 0.999
+
+
+def test_settings_are_parameters_that_can_be_searched() -> None:
+    from sklearn.model_selection import GridSearchCV
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(80, 2))
+    y = x[:, 0] > 0
+    small = {"rounds": 3, "clients": 1, "model": "softmax", "method": "fedavg", "steps": 4}
+    search = GridSearchCV(
+        FederatedClassifier(**small, settings={"engine": "loop"}), {"lr": [1e-9, 0.5]}, cv=2
+    ).fit(x, y)
+    assert search.best_params_ == {"lr": 0.5} and search.best_score_ > 0.9
+
+
+def test_frames_with_words_and_gaps() -> None:
+    """A word tells the class; gaps and booleans are read, in training and in new rows."""
+    pandas = pytest.importorskip("pandas")
+    words = ["red", "blue", None, "red"] * 20
+    frame = pandas.DataFrame({"w": words, "n": [1.0, None, 3.0, 4.0] * 20, "flag": [True, False] * 40})
+    y = np.array(["warm" if word == "red" else "cold" for word in words])
+    fitted = FederatedClassifier(**TINY | {"rounds": 20}).fit(frame, y, groups=["a", "b"] * 40)
+    assert fitted.score(frame, y) == 1
+    new = pandas.DataFrame({"w": ["red", None], "n": [2.0, None], "flag": [1, 0]})
+    assert fitted.predict(new).tolist() == ["warm", "cold"]
+    with pytest.raises(ValueError, match="no weights"):
+        fitted.fit(frame, y, sample_weight=np.ones(80))

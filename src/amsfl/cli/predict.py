@@ -1,12 +1,16 @@
-"""`amsfl predict` and `amsfl export`: the model of a run, used and taken elsewhere."""
+"""`amsfl predict`, `evaluate`, `explain` and `export`: the model of a run, used, judged, taken elsewhere."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from amsfl.cli.errors import friendly
+from amsfl.cli.output import plain, print_json
 from amsfl.core import UserError, nearest
+
+if TYPE_CHECKING:
+    from amsfl.portable import Evaluation
 
 Run = Annotated[Path, typer.Argument(help="the folder of a run, or of an export")]
 Which = Annotated[
@@ -26,15 +30,75 @@ def predict(
 ) -> None:
     """Predict new rows: their class with a probability for every class, or their number in its own units."""
     from amsfl import portable
+    from amsfl.portable.evaluation import has_labels
+    from amsfl.portable.model import open_rows
     from amsfl.portable.predictions import as_csv
     from amsfl.record import write_atomically
 
-    text, count = as_csv(portable.load(run, which), str(rows), _kept(rows, keep))
+    model, table = portable.load(run, which), open_rows(rows)
+    text, count = as_csv(model, table, _columns_to_repeat(rows, keep))
     write_atomically(out, text)
     typer.echo(f"{count:,} predictions: {out}")
+    if has_labels(model, table):
+        _print_scores(portable.evaluate(model, table))
 
 
-def _kept(rows: Path, keep: str) -> dict[str, list[str]]:
+Labelled = Annotated[Path, typer.Argument(help="a table with the training table's columns and its label")]
+
+
+@friendly
+def evaluate(
+    run: Run,
+    rows: Labelled,
+    which: Which = "last",
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON, nothing else")] = False,
+) -> None:
+    """Score a run's model on rows whose answers are known: scores beside the base rate, and calibration."""
+    from amsfl import portable
+
+    found = portable.evaluate(portable.load(run, which), str(rows))
+    if as_json:
+        print_json(found._asdict() | {"calibration": [each._asdict() for each in found.calibration]})
+        return
+    _print_scores(found)
+    if found.calibration:
+        typer.echo("calibration: rows, mean probability of the prediction, share that is right")
+    for each in found.calibration:
+        typer.echo(f"{each.rows:9,}  {each.confidence:.3f}  {each.accuracy:.3f}")
+
+
+@friendly
+def explain(
+    run: Run,
+    rows: Labelled,
+    which: Which = "last",
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON, nothing else")] = False,
+) -> None:
+    """Say which columns a run's model goes by: the score lost where one is shuffled within its client."""
+    from amsfl import portable
+
+    model = portable.load(run, which)
+    found = portable.explain(model, str(rows))
+    if as_json:
+        print_json([each._asdict() for each in found])
+        return
+    typer.echo(f"{'accuracy' if model.classes else 'R²'} lost where a column is shuffled:")
+    for each in found:
+        typer.echo(f"{each.lost:8.4f} ± {each.deviation:.4f}  {plain(each.column)}")
+
+
+def _print_scores(found: "Evaluation") -> None:
+    """Every score beside what always saying the same would have."""
+    for name, value in found.scores.items():
+        base = found.baseline.get(name)
+        beside = "" if base is None else f" (always saying the same: {base:.4g})"
+        typer.echo(f"{name}: {value:.4g}{beside}")
+    name = "accuracy" if "accuracy" in found.scores else "r2"
+    if found.scores[name] <= found.baseline[name]:
+        typer.echo(f"On these {found.rows:,} rows the model is not better than always saying the same.")
+
+
+def _columns_to_repeat(rows: Path, keep: str) -> dict[str, list[str]]:
     """The columns asked for, as the file has them."""
     from amsfl.data.read_table import read_file
 

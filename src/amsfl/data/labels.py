@@ -35,7 +35,7 @@ def read_labels(table: RawTable, label: str, task: str = "auto") -> LabelColumn:
     if task not in TASKS:
         raise UserError(f"Unknown task {task!r}{nearest(task, TASKS)}.")
     cells = table.columns[label]
-    numbers, unit = _label_numbers(cells, table.commas)
+    numbers, unit = parse_label_numbers(cells, table.commas)
     readable = ~np.isnan(numbers)
     if task == "regression" or (task == "auto" and _is_amount(numbers, readable, len(cells.words))):
         return _read_amounts(table, label, task, numbers, unit)
@@ -44,7 +44,7 @@ def read_labels(table: RawTable, label: str, task: str = "auto") -> LabelColumn:
     return LabelColumn(y, classes, (*_similar_classes(label, classes), *_rare_classes(label, y, classes)))
 
 
-def _label_numbers(cells: Cells, commas: bool) -> tuple[Floats, str]:
+def parse_label_numbers(cells: Cells, commas: bool) -> tuple[Floats, str]:
     """Every row's number by the spelling that reads most rows, and the unit that was taken off."""
     if cells.kind != "text":
         return cells.numbers, ""

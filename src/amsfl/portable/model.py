@@ -14,7 +14,7 @@ from safetensors.numpy import save as save_tensors
 from amsfl.core import DiskError, Remark, UserError
 from amsfl.data.dataset import LabelScale
 from amsfl.data.preprocessing import Recipe, encode, unfamiliar_cells
-from amsfl.data.read_table import from_frame, read_file
+from amsfl.data.read_table import RawTable, from_frame, read_file
 from amsfl.portable.card import model_card
 from amsfl.portable.compute import logits
 from amsfl.portable.network import Array, LayerSpec, Tensors, shapes
@@ -24,6 +24,13 @@ from amsfl.record.sealed_text import seal, unseal
 
 FILES = {"last": MODEL, "best": BEST}
 BLOCK = 4096  # rows at once
+
+
+def open_rows(rows: Any) -> RawTable:
+    """A table of new rows: a file, a data frame, a dict of columns, or one that is read already."""
+    if isinstance(rows, RawTable):
+        return rows
+    return read_file(str(rows)) if isinstance(rows, str | Path) else from_frame(rows, "the table of new rows")
 
 
 class PortableModel(NamedTuple):
@@ -54,11 +61,7 @@ class PortableModel(NamedTuple):
             isinstance(rows, list) and rows and not isinstance(rows[0], dict)
         ):
             return self._features(np.asarray(rows))
-        table = (
-            read_file(str(rows))
-            if isinstance(rows, str | Path)
-            else from_frame(rows, "the table of new rows")
-        )
+        table = open_rows(rows)
         if self.recipe is not None:
             x = encode(self.recipe, table)
             for line in unfamiliar_cells(self.recipe, table):
@@ -68,8 +71,9 @@ class PortableModel(NamedTuple):
         if missing:
             raise UserError(f"{table.name} has no column {missing[0]!r}, which the model was trained with.")
         try:
-            return self._features(np.array([table.columns[name] for name in self.features], np.float32).T)
-        except ValueError as error:
+            columns = [table.columns[name].array.cast("float32") for name in self.features]
+            return self._features(np.stack([np.asarray(column) for column in columns], axis=1))
+        except (ValueError, TypeError) as error:
             raise UserError(f"{table.name} should hold numbers alone: {error}.") from None
 
     def _features(self, x: Array) -> Array:

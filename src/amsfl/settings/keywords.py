@@ -69,7 +69,7 @@ class TrainingKeywords(TypedDict, total=False):
     cohort: int | None
     """clients drawn for a round; all by default"""
     clock: str
-    """sum: clients of a round one after another; makespan: at once, the slowest counts"""
+    """sum: one client after another; makespan: all at once; auto: makespan for your own data"""
     round_end: str | RoundEnd
     """when the server moves: all, deadline:2.5, quorum:3, quorum:0.8, buffer:10, groups; see docs/time.md"""
     late: Literal["auto", "stale", "drop"]

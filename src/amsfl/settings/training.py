@@ -3,10 +3,11 @@
 from typing import Any, Literal
 from unicodedata import category
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from amsfl.clock import check_clock, staleness
 from amsfl.core.scores import check_name, check_target
+from amsfl.data import SOURCES
 from amsfl.methods import METHODS
 
 ROUNDS = 50  # when nothing says when to stop
@@ -94,7 +95,8 @@ class Training(Settings):
     clients: int = Field(5, ge=1, le=1_000_000, description="how many clients there are")
     cohort: int | None = Field(None, ge=1, description="clients drawn for a round; all by default")
     clock: str = Field(
-        "sum", description="sum: clients of a round one after another; makespan: at once, the slowest counts"
+        "auto",
+        description="sum: one client after another; makespan: all at once; auto: makespan for your own data",
     )
     round_end: str = Field(
         "auto",
@@ -184,6 +186,15 @@ class Training(Settings):
     @classmethod
     def _method(cls, value: str) -> str:
         return METHODS.spelling(value)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _choose_clock(cls, values: Any) -> Any:
+        """Real clients work side by side; the named sources keep the paper's clock."""
+        if isinstance(values, dict) and values.get("clock", cls.model_fields["clock"].default) == "auto":
+            named = values.get("data", cls.model_fields["data"].default) in SOURCES
+            return values | {"clock": "sum" if named else "makespan"}
+        return values
 
     @field_validator("clock")
     @classmethod

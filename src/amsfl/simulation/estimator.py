@@ -4,6 +4,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     check_consistent_length,
@@ -13,8 +14,11 @@ from sklearn.utils.validation import (
 )
 
 from amsfl.data import Dataset, LabelScale
+from amsfl.data.column_types import ColumnOptions, TrainingRows, fit
 from amsfl.data.federated_statistics import mean_and_deviation
 from amsfl.data.labels import label_scale, standardise
+from amsfl.data.preprocessing import Recipe, encode
+from amsfl.data.read_table import from_frame
 from amsfl.portable.network import Array
 from amsfl.simulation.api import run
 
@@ -22,12 +26,17 @@ from amsfl.simulation.api import run
 class _Federated(BaseEstimator):  # type: ignore[misc]
     """What both have in common: settings, sites, standardised features, the run."""
 
+    recipe_: Recipe | None  # of frames with words, gaps or dates
+
     def __init__(
         self,
         method: str = "amsfl",
         model: str = "mlp",
         rounds: int = 30,
         clients: int = 5,
+        lr: float | None = None,
+        steps: int | None = None,
+        batch: int | None = None,
         settings: dict[str, Any] | None = None,
         random_state: Any = 0,
     ):
@@ -35,6 +44,9 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
         self.model = model
         self.rounds = rounds
         self.clients = clients
+        self.lr = lr
+        self.steps = steps
+        self.batch = batch
         self.settings = settings
         self.random_state = random_state
 
@@ -67,6 +79,8 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
         )
         own: dict[str, Any] = {"partition": "auto" if sites is not None else "iid", "eval_every": self.rounds}
         own |= {"batch": min(64, len(rows)), "clients": min(self.clients, len(rows)), "details": False}
+        named = {"lr": self.lr, "steps": self.steps, "batch": self.batch}
+        own |= {name: value for name, value in named.items() if value is not None}
         result = run(
             **own | (self.settings or {}),
             dataset=data,
@@ -78,8 +92,23 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
         self.model_, self.summary_, self.rounds_ = result.model, result.summary, result.rounds
         return self
 
+    def _read_rows(self, X: Any, groups: Any) -> Array:
+        """Features of training rows with words, gaps or dates, by a recipe."""
+        table = from_frame(_as_columns(X), "X")
+        sites, names = _sites(np.empty(table.rows), groups)
+        owners: dict[str, Array] = {"": np.arange(table.rows)}
+        if sites is not None:
+            owners = {str(name): np.flatnonzero(sites == place) for place, name in enumerate(names)}
+        keep = ColumnOptions(keep=tuple(table.columns))  # whoever passes a column means it
+        self.recipe_ = fit(table, "", None, TrainingRows(owners), keep)
+        self.n_features_in_ = len(table.columns)
+        self.feature_names_in_ = np.array(list(table.columns), object)
+        return np.asarray(encode(self.recipe_, table), np.float64)
+
     def _encoded(self, X: Any) -> Array:
         check_is_fitted(self)
+        if self.recipe_ is not None:
+            return self._scaled(np.asarray(encode(self.recipe_, from_frame(_as_columns(X), "X")), np.float64))
         return self._scaled(validate_data(self, X, dtype=np.float64, reset=False))
 
     def _scaled(self, X: Array) -> Array:
@@ -90,27 +119,35 @@ class FederatedClassifier(ClassifierMixin, _Federated):  # type: ignore[misc]
     """A classifier that is trained where the rows are: `FederatedClassifier().fit(X, y, groups=site)`.
 
     `groups` says whose row it is; without it rows are dealt to `clients` at random. Features are standardised
-    by sums that sites can share. `settings` are further ones of docs/settings.md, as in {"profile": "wild"}.
+    by sums that sites can share; words, gaps and dates of a data frame are read as in docs/tables.md.
+    `settings` are further ones of docs/settings.md, as in {"profile": "wild"}.
     All rows are trained on; judge by others, as scikit-learn's cross_val_score does.
     """
 
-    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None, **unknown: Any) -> Self:
         """Train on every site's own rows.
 
         Args:
             X: Rows of features.
             y: Classes.
             groups: Whose row each is, by name or number; without it rows are dealt to `clients` at random.
+            **unknown: Nothing else is taken; rows have no weights.
 
         Returns:
             Itself.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64)
+        _refuse(unknown)
+        self.recipe_ = None
+        rows = self._read_rows(X, groups) if _needs_recipe(X) else None
+        if rows is None:
+            rows, y = validate_data(self, X, y, dtype=np.float64)
+        y = column_or_1d(y)
+        check_consistent_length(rows, y)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError("There is one class in y; a classifier needs two classes or more.")
-        return self._train(X, codes.astype(np.int32), *_sites(X, groups), _different(self.classes_))
+        return self._train(rows, codes.astype(np.int32), *_sites(rows, groups), _different(self.classes_))
 
     def predict_proba(self, X: Any) -> Array:
         """How likely each class is.
@@ -144,21 +181,28 @@ class FederatedRegressor(RegressorMixin, _Federated):  # type: ignore[misc]
     absolute error in place of the squared one. `score` is R².
     """
 
-    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None, **unknown: Any) -> Self:
         """Train on every site's own rows.
 
         Args:
             X: Rows of features.
             y: Numbers, in any unit.
             groups: Whose row each is, by name or number; without it rows are dealt to `clients` at random.
+            **unknown: Nothing else is taken; rows have no weights.
 
         Returns:
             Itself.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        sites, names = _sites(X, groups)
+        _refuse(unknown)
+        self.recipe_ = None
+        rows = self._read_rows(X, groups) if _needs_recipe(X) else None
+        if rows is None:
+            rows, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        y = column_or_1d(y)
+        check_consistent_length(rows, y)
+        sites, names = _sites(rows, groups)
         amount = label_scale(_by_site(y.astype(np.float64), sites))
-        return self._train(X, standardise(y, amount), sites, names, amount=amount)
+        return self._train(rows, standardise(y, amount), sites, names, amount=amount)
 
     def predict(self, X: Any) -> Array:
         """Predict new rows.
@@ -171,6 +215,29 @@ class FederatedRegressor(RegressorMixin, _Federated):  # type: ignore[misc]
         """
         rows = self._encoded(X)
         return self.model_.predict(rows)
+
+
+def _needs_recipe(X: Any) -> bool:
+    """Whether rows have words, gaps, booleans or dates, which arrays of numbers do not."""
+    if hasattr(X, "columns"):
+        return any(
+            cells.kind != "number" or cells.gaps.any() for cells in from_frame(X, "X").columns.values()
+        )
+    return getattr(X, "dtype", None) is not None and X.dtype.kind in "US"
+
+
+def _as_columns(X: Any) -> Any:
+    return X if hasattr(X, "columns") else {f"x{place}": column for place, column in enumerate(X.T)}
+
+
+def _refuse(unknown: dict[str, Any]) -> None:
+    if "sample_weight" in unknown:
+        raise ValueError(
+            "sample_weight is not taken, since rows have no weights in federated training; weigh classes: "
+            "settings={'class_weights': 'balanced'}."
+        )
+    if unknown:
+        raise TypeError(f"fit has no parameter {next(iter(unknown))!r}; it takes X, y and groups.")
 
 
 def _sites(X: Array, groups: Any) -> tuple[Array | None, Array]:
