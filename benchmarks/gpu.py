@@ -65,9 +65,9 @@ def pace(data: Dataset, trials: int, steps: int = STEPS, unequal: bool = False) 
     for _ in range(4):
         state = jax.block_until_ready(engine.start())
         begun = time.perf_counter()
-        for at in range(0, ROUNDS, engine.ahead):
-            some = orders[at : at + engine.ahead]
-            if engine.ahead > 1:
+        for at in range(0, ROUNDS, engine.max_span):
+            some = orders[at : at + engine.max_span]
+            if engine.max_span > 1:
                 state = engine.at(engine.span(state, some, at)[0], len(some) - 1)
             else:
                 state, _ = engine.round(state, some[0], at)
@@ -75,7 +75,7 @@ def pace(data: Dataset, trials: int, steps: int = STEPS, unequal: bool = False) 
         best = max(best, done / (time.perf_counter() - begun))
     spent = compiling["seconds"] - before["seconds"]
     say(trials=trials, steps=steps, unequal=unequal, client_steps_per_second=best, compiling=spent)
-    return {"client_steps_per_second": best, "rounds_at_once": engine.ahead, "compiling": spent}
+    return {"client_steps_per_second": best, "rounds_at_once": engine.max_span, "compiling": spent}
 
 
 def comparison(data: Dataset, trials: range, names: list[str]) -> dict[str, Any]:

@@ -79,7 +79,9 @@ def call(tmp_path, monkeypatch):
         raise typer.Exit(0)
 
     first = SimpleNamespace(anchor=np.zeros(1))
-    engine = SimpleNamespace(start=lambda: first, place=begins, round=begins, whole=np.asarray, ahead=1)
+    engine = SimpleNamespace(
+        start=lambda: first, from_host=begins, round=begins, models_to_host=np.asarray, max_span=1
+    )
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")

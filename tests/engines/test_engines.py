@@ -174,7 +174,7 @@ def test_distillation_against_numpy():
     x, y = rng.normal(size=(9, features)), rng.integers(0, classes, 9)
     rule = methods.Distillation(mu, temperature, 20)
     taught = losses.teach(apply, teacher, rows, labels)
-    got = losses.distillation_loss(apply, losses.cross_entropy, rule, taught, student, x, y)
+    got = losses.distillation_loss(apply, losses.cross_entropy, rule, taught, student, (x, y))
 
     def soft(v):
         return np.exp(v - v.max()) / np.exp(v - v.max()).sum()

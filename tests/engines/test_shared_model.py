@@ -60,7 +60,7 @@ def two_rounds(make: Callable[..., engines.Engine]) -> Found:
         steps = np.array([[1 + number, 3, 2]])
         orders = Orders(np.arange(3)[None], steps, np.array([0.4]), job.shards.weights)
         state, outcome = engine.round(state, orders, number)
-    told = engine.kept(state)._asdict() | {"readings": outcome.readings, "held": first}
+    told = engine.to_host(state)._asdict() | {"readings": outcome.readings, "held": first}
     return {name: np.asarray(part) for name, part in told.items()}
 
 

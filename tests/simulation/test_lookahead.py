@@ -32,7 +32,7 @@ def far_sighted(monkeypatch):
         return whole(self, state, orders, *rest, **more)
 
     def see():
-        monkeypatch.setattr(LoopEngine, "ahead", 5)
+        monkeypatch.setattr(LoopEngine, "max_span", 5)
         monkeypatch.setattr(LoopEngine, "span", counted)
         monkeypatch.setattr(round_loop, "rounds_at_once", lambda setup, running, seconds: 5)
         return spans
@@ -94,7 +94,7 @@ def test_a_span_has_the_bits_of_its_rounds(name, readings):
     parts = [partition("dirichlet:1", data.y, clients, seed) for seed in range(trials)]
     job = task.make(data, network, parts, range(trials), np.float32)
     options = {"lanes": 2 if readings else 6, "mesh": devices.mesh(1), "workers": 1}
-    engine = JaxEngine(job, methods.make(name), 4, readings, ahead=4, **options)
+    engine = JaxEngine(job, methods.make(name), 4, readings, max_span=4, **options)
     rng = np.random.default_rng(0)
     who = np.broadcast_to(np.arange(clients), (trials, clients))
     plans = [rng.integers(1, 5, who.shape) if readings else np.full(who.shape, 3) for _ in range(3)]

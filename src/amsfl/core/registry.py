@@ -60,8 +60,8 @@ class Kind(NamedTuple, Generic[T]):
         entry = self._registered().get(name)
         if entry is None and not OWN_FILE.fullmatch(name):
             raise UserError(f"Unknown {self.word} {name!r}{nearest(name, self.names())}.")
-        found = self._loaded(name, entry or EntryPoint(name, name, f"amsfl.{self.group}"))
-        return (lambda: found) if isinstance(found, self.type) else found
+        loaded = self._loaded(name, entry or EntryPoint(name, name, f"amsfl.{self.group}"))
+        return (lambda: loaded) if isinstance(loaded, self.type) else loaded
 
     def settings(self, name: str) -> dict[str, Any]:
         """The factory's own settings and their defaults; `inspect.Parameter.empty` where there is none.
@@ -84,12 +84,12 @@ class Kind(NamedTuple, Generic[T]):
         Returns:
             What it makes.
         """
-        factory, known = self.factory(name), self.settings(name)
+        factory, defaults = self.factory(name), self.settings(name)
         for key in settings or {}:
-            if key not in known:
-                has = nearest(key, known) if known else " (it has none)"
+            if key not in defaults:
+                has = nearest(key, defaults) if defaults else " (it has none)"
                 raise UserError(f"The {self.word} {name!r} has no setting {key!r}{has}.")
-        missing = [key for key, default in known.items() if default is inspect.Parameter.empty]
+        missing = [key for key, default in defaults.items() if default is inspect.Parameter.empty]
         missing = [key for key in missing if key not in (settings or {})]
         if missing:
             raise UserError(f"The {self.word} {name!r} needs {', '.join(missing)}; give it a number.")
@@ -98,33 +98,33 @@ class Kind(NamedTuple, Generic[T]):
             raise UserError(f"{name!r} gives a {type(made).__name__}, not a {self.type.__name__}.")
         return made
 
-    def of(self, given: "str | T", settings: Mapping[str, Any] | None = None) -> T:
+    def of(self, name_or_thing: "str | T", settings: Mapping[str, Any] | None = None) -> T:
         """The thing itself where it was passed, else by its name.
 
         Args:
-            given: A name or the thing.
+            name_or_thing: A name or the thing.
             settings: For the factory, where it is a name.
 
         Returns:
             The thing.
         """
-        return self.make(given, settings) if isinstance(given, str) else given
+        return self.make(name_or_thing, settings) if isinstance(name_or_thing, str) else name_or_thing
 
-    def chained(self, given: "str | T", chain: Callable[[list[T]], T]) -> T | None:
+    def chained(self, name_or_thing: "str | T", chain: Callable[[list[T]], T]) -> T | None:
         """`topk:0.1,q8` as one thing, a passed one as it is; None for an empty text.
 
         Args:
-            given: A text of names with commas and numbers after colons, or the thing.
+            name_or_thing: A text of names with commas and numbers after colons, or the thing.
             chain: Makes one of several.
 
         Returns:
             The thing, or None.
         """
-        if not isinstance(given, str):
-            return given
+        if not isinstance(name_or_thing, str):
+            return name_or_thing
         made = [
             self.make(name, dict(zip(self.settings(name), numbers, strict=False)))
-            for name, numbers in parse_names(given)
+            for name, numbers in parse_names(name_or_thing)
         ]
         return chain(made) if len(made) > 1 else made[0] if made else None
 
@@ -137,12 +137,12 @@ class Kind(NamedTuple, Generic[T]):
             sys.path.insert(0, "")
         try:
             import_module(module)
-            found = entry.load()
+            loaded = entry.load()
         except (ImportError, AttributeError, ValueError, SyntaxError) as error:
             raise UserError(f"The {self.word} {name!r} cannot be loaded: {error}.") from None
-        if not (isinstance(found, self.type) or callable(found)):
-            raise UserError(f"{name!r} is a {type(found).__name__}, not a {self.type.__name__}.")
-        return found
+        if not (isinstance(loaded, self.type) or callable(loaded)):
+            raise UserError(f"{name!r} is a {type(loaded).__name__}, not a {self.type.__name__}.")
+        return loaded
 
 
 def parse_names(text: str) -> list[tuple[str, list[float]]]:

@@ -31,12 +31,12 @@ class Score(NamedTuple):
         Returns:
             The value, or None.
         """
-        found = scores.get(self.key)
-        if isinstance(found, list | tuple):
-            known = [each for each in found if each is not None]
-            mean = sum(known) / len(known) if known else None
-            found = mean if self.place is None else found[self.place]
-        return None if found is None else float(found)
+        value = scores.get(self.key)
+        if isinstance(value, list | tuple):
+            numbers = [each for each in value if each is not None]
+            mean = sum(numbers) / len(numbers) if numbers else None
+            value = mean if self.place is None else value[self.place]
+        return None if value is None else float(value)
 
     def gain(self, value: float, over: float) -> float:
         """By how much a value is better than another one; below 0 where it is worse.
@@ -157,7 +157,7 @@ def score(name: str, classes: Sequence[str]) -> Score:
                 f"The score {name!r} is of classes, and here numbers are predicted; take {_listed(NUMBERS)}, "
                 "as in --target r2=0.8, or make classes of the label: --task classification."
             )
-        found = (NUMBERS | ANY).get(name or "r2")
+        score = (NUMBERS | ANY).get(name or "r2")
     elif name in NUMBERS:
         raise UserError(
             f"The score {name!r} is of numbers, and here classes are predicted; take "
@@ -174,10 +174,10 @@ def score(name: str, classes: Sequence[str]) -> Score:
             place=list(classes).index(of_class),
         )
     else:
-        found = (CLASSES | RARER | ANY).get(name or "accuracy")
-    if found is None:
+        score = (CLASSES | RARER | ANY).get(name or "accuracy")
+    if score is None:
         raise UserError(f"Unknown score {name!r}{nearest(kind, KNOWN)}.")
-    return found
+    return score
 
 
 def check_name(name: str) -> str:
@@ -186,8 +186,8 @@ def check_name(name: str) -> str:
     kind = SPELLED.get(kind.lower(), kind)
     if kind in ENDS:
         raise UserError(f"{kind} is no score to go by: {ENDS[kind]}")
-    known = kind in BY_CLASS and of_class if sign else kind in ("", *CLASSES, *RARER, *NUMBERS, *ANY)
-    if not known:
+    exists = kind in BY_CLASS and of_class if sign else kind in ("", *CLASSES, *RARER, *NUMBERS, *ANY)
+    if not exists:
         raise UserError(f"unknown score {name!r}{nearest(kind, KNOWN)}")
     return kind + sign + of_class
 
@@ -201,41 +201,41 @@ def check_target(name: str, target: float) -> float:
         return target
     if target > 1:
         percent = f"; for {target:g}% write {target / 100:g}" if target <= 100 else ""
-        told = what or (CLASSES | RARER).get(name) or BY_CLASS.get(name.partition(":")[0])
-        which = told.title if told else "accuracy or R²"
+        score = what or (CLASSES | RARER).get(name) or BY_CLASS.get(name.partition(":")[0])
+        which = score.title if score else "accuracy or R²"
         raise UserError(f"a target of {which} lies between 0 and 1{percent}")
     return target
 
 
 def aimed(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings with `target = "f1=0.8"` taken apart: a score and a number."""
-    found = dict(settings)
-    text = found.get("target")
+    result = dict(settings)
+    text = result.get("target")
     if not isinstance(text, str):
-        return found
+        return result
     name, sign, number = (part.strip() for part in text.rpartition("="))
     try:
-        found["target"] = float(number)
+        result["target"] = float(number)
     except ValueError:
         raise UserError(f"The target {text!r} is not a number or SCORE=NUMBER, as in f1=0.8.") from None
     if not sign:
-        return found
-    if found.get("score") not in (None, "", name):
+        return result
+    if result.get("score") not in (None, "", name):
         raise UserError(
-            f"The target {text!r} and the score {found['score']!r} differ; leave one of them out."
+            f"The target {text!r} and the score {result['score']!r} differ; leave one of them out."
         )
-    return found | {"score": name}
+    return result | {"score": name}
 
 
 def _listed(names: Sequence[str] | Mapping[str, Any]) -> str:
-    known = list(names)
-    return f"{', '.join(known[:-1])} or {known[-1]}"
+    listed = list(names)
+    return f"{', '.join(listed[:-1])} or {listed[-1]}"
 
 
 def spoken(scores: Mapping[str, Any]) -> str:
     """A split's scores that are one number each, in a line: accuracy 0.9512, macro-F1 0.8841."""
-    known = [(each, each.of(scores)) for each in (*CLASSES.values(), *NUMBERS.values())]
-    return ", ".join(f"{each.title} {_digits(each, value)}" for each, value in known if value is not None)
+    values = [(each, each.of(scores)) for each in (*CLASSES.values(), *NUMBERS.values())]
+    return ", ".join(f"{each.title} {_digits(each, value)}" for each, value in values if value is not None)
 
 
 def _digits(which: Score, value: float) -> str:
@@ -249,7 +249,7 @@ def recorded(name: str, classes: Sequence[str] = ()) -> Score:
 
 def usual(name: str, scores: Mapping[str, Any]) -> Score | None:
     """The score to show of a round whose data nobody asks about: the named one, else what there is."""
-    known = CLASSES | RARER | NUMBERS | ANY
+    scores_by_name = CLASSES | RARER | NUMBERS | ANY
     if name:
-        return known.get(name)
-    return next((known[key] for key in ("accuracy", "r2") if key in scores), None)
+        return scores_by_name.get(name)
+    return next((scores_by_name[key] for key in ("accuracy", "r2") if key in scores), None)

@@ -46,9 +46,9 @@ def update(
     where it is not one number.
     """
     steps = np.asarray(steps, float)
-    gain, kept = gain_and_kept(reading, steps, np.asarray(weights, float))
+    gain, remaining = gain_and_kept(reading, steps, np.asarray(weights, float))
     with np.errstate(divide="ignore", invalid="ignore"):
-        fading = -np.log(kept) / (steps * lr)
+        fading = -np.log(remaining) / (steps * lr)
     return Estimates(_blend(old.gain, cohort, gain), _blend(old.fading, cohort, fading))
 
 
@@ -58,12 +58,12 @@ def gain_and_kept(reading: Reading, steps: Floats, weights: Floats) -> tuple[Flo
         np.asarray(field, float) for field in (reading.grad_diff, reading.grad_sq, reading.delta_dir)
     )
     with np.errstate(divide="ignore", invalid="ignore"):
-        kept = np.clip(1 + change / square, *KEPT)
+        remaining = np.clip(1 + change / square, *KEPT)
         gain = along / steps
         whole = np.isfinite(gain)  # what is known of uploads alone has no R
         unknown = ~np.any(whole & (gain != 0), -1, keepdims=True)  # no v yet
         mean = sum_of(weights * np.abs(gain), whole) / sum_of(weights, whole)
-        return np.where(whole, np.where(unknown, 1.0, gain / mean[..., None]), np.nan), kept
+        return np.where(whole, np.where(unknown, 1.0, gain / mean[..., None]), np.nan), remaining
 
 
 def sum_of(values: Floats, some: Array) -> Floats:
@@ -95,7 +95,7 @@ def _blend(old: Floats, cohort: Array, fresh: Floats) -> Floats:
 
 
 def _filled(part: Floats, otherwise: float) -> Floats:
-    seen = np.isfinite(part)
-    if seen.all():
+    read = np.isfinite(part)
+    if read.all():
         return part
-    return np.where(seen, part, part[seen].mean() if seen.any() else otherwise)
+    return np.where(read, part, part[read].mean() if read.any() else otherwise)

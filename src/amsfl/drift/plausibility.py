@@ -28,35 +28,35 @@ BETTER, LARGER = 1.5, 2.0  # than that: steps and speed, rows
 OPENING = 0.1
 
 
-def honest_share(clients: int, foes: float) -> float:
+def honest_share(clients: int, attackers: float) -> float:
     """The share of a cohort whose best is taken for honest: MOST, or less where more are doubted; half."""
-    doubted = np.ceil(foes * clients) if foes < 1 else foes
+    doubted = np.ceil(attackers * clients) if attackers < 1 else attackers
     return float(np.clip((clients - 1 - doubted) / (clients - 1), 0.5, MOST))
 
 
-def plausible_rows(weights: Array, foes: float = 0.0) -> Floats:
+def plausible_rows(weights: Array, attackers: float = 0.0) -> Floats:
     """Shares of the data: nobody has LARGER times more than all but the largest quarter."""
-    given = np.asarray(weights, float)
-    if len(given) < FEW:
-        return given
-    return np.asarray(np.minimum(given, LARGER * np.quantile(given, honest_share(len(given), foes))))
+    values = np.asarray(weights, float)
+    if len(values) < FEW:
+        return values
+    return np.asarray(np.minimum(values, LARGER * np.quantile(values, honest_share(len(values), attackers))))
 
 
-def plausible_seconds(step_seconds: Array, foes: float = 0.0) -> Floats:
+def plausible_seconds(step_seconds: Array, attackers: float = 0.0) -> Floats:
     """Nobody is BETTER times as fast as all but the fastest quarter, nor FAR times slower than most."""
-    given = np.asarray(step_seconds, float)
-    if len(given) < FEW:
-        return given
-    fastest = np.quantile(given, 1 - honest_share(len(given), foes))
-    return np.asarray(np.clip(given, fastest / BETTER, np.median(given) * FAR))
+    values = np.asarray(step_seconds, float)
+    if len(values) < FEW:
+        return values
+    fastest = np.quantile(values, 1 - honest_share(len(values), attackers))
+    return np.asarray(np.clip(values, fastest / BETTER, np.median(values) * FAR))
 
 
-def plausible_worth(gain: Floats, drift: Floats, foes: float = 0.0) -> tuple[Floats, Floats]:
+def plausible_worth(gain: Floats, drift: Floats, attackers: float = 0.0) -> tuple[Floats, Floats]:
     """Gain and drift as a plan takes them: nobody's steps are worth BETTER times more, or fade so much less,
     than those of all but the best quarter. One who lies is planned as the best of the others are."""
     if len(gain) < FEW:
         return gain, drift
-    most = honest_share(len(gain), foes)
+    most = honest_share(len(gain), attackers)
     fading = np.maximum(drift / gain, np.quantile(drift / gain, 1 - most) / BETTER)
     modest = np.minimum(gain, BETTER * np.quantile(gain, most))
     return modest, modest * fading
@@ -68,10 +68,11 @@ def plausible_readings(reading: Reading) -> Reading:
     Norms and losses go by their medians, their ratio (the stride that they claim) by its own. Products of two
     vectors are no larger than their norms allow, and those with the last global step go by their median size.
     """
-    said = Reading(*(np.array(field, float) for field in reading))
+    reported = Reading(*(np.array(field, float) for field in reading))
     with np.errstate(all="ignore"):
-        grad, diff, delta = (_between(part, FAR_SQ) for part in (said.grad_sq, said.diff_sq, said.delta_sq))
-        loss = np.maximum(_at_most(said.loss, FAR), 0.0 * said.loss)
+        squares = reported.grad_sq, reported.diff_sq, reported.delta_sq
+        grad, diff, delta = (_between(part, FAR_SQ) for part in squares)
+        loss = np.maximum(_at_most(reported.loss, FAR), 0.0 * reported.loss)
         stride = loss / grad
         loss = np.where(grad > 0, _at_most(stride, FAR) * grad, loss)
         return Reading(
@@ -79,9 +80,9 @@ def plausible_readings(reading: Reading) -> Reading:
             grad,
             diff,
             delta,
-            _product(said.grad_diff, grad, diff),
-            _product(said.grad_delta, grad, delta),
-            *(_sized(part) for part in (said.grad_dir, said.diff_dir, said.delta_dir)),
+            _product(reported.grad_diff, grad, diff),
+            _product(reported.grad_delta, grad, delta),
+            *(_sized(part) for part in (reported.grad_dir, reported.diff_dir, reported.delta_dir)),
         )
 
 
@@ -104,19 +105,19 @@ def believing(rule: Combine | None) -> Plausibility:
     """By whether a rule stands over the uploads, and how many clients it doubts."""
     if rule is None:
         return TRUSTING
-    foes = rule.foes
+    attackers = rule.foes
 
     def counted(weights: Array) -> Floats:
         """A plan goes by what will count: what is plausible, as the rule caps it."""
-        modest = plausible_rows(weights, foes)
+        modest = plausible_rows(weights, attackers)
         if rule.counts is None:
             return modest
         return np.asarray(rule.counts(modest / modest.sum()) * modest.sum())
 
     return Plausibility(
         counted,
-        partial(plausible_seconds, foes=foes),
-        partial(plausible_worth, foes=foes),
+        partial(plausible_seconds, attackers=attackers),
+        partial(plausible_worth, attackers=attackers),
         plausible_readings,
         OPENING,
     )

@@ -1,5 +1,7 @@
 """Engines: the same round, one client at a time (loop) or all at once (jax)."""
 
+from typing import NamedTuple
+
 from amsfl.core import UserError, nearest
 from amsfl.engines import devices
 from amsfl.engines.contract import (
@@ -21,21 +23,24 @@ ENGINES = ("jax", "loop")
 devices.configure()  # here, since building a model or a task already starts jax's backend
 
 
+class EngineSizes(NamedTuple):
+    """What an engine's memory and packing are planned by."""
+
+    cohort: int | None = None  # clients a round; None: all
+    together: int | None = None  # jobs of a trial that are computed at once in asynchronous rounds
+    parts: int = 1  # devices that share a model
+
+
 def make(
     name: str,
     task: Task,
     method: Method,
     batch: int,
     readings: bool = False,
-    cohort: int | None = None,
-    together: int | None = None,
-    parts: int = 1,
+    sizes: EngineSizes = EngineSizes(),
 ) -> Engine:
-    """An engine by name; `cohort`, where not all clients take part, is what its memory is judged by.
-
-    `together` is how many jobs of a trial are usually computed at once where rounds end before all are in,
-    `parts` how many devices share a model.
-    """
+    """An engine by name."""
+    cohort, together, parts = sizes
     if name == "jax":
         from amsfl.engines.jax_engine import JaxEngine
 
@@ -56,6 +61,7 @@ def make(
 __all__ = [
     "ENGINES",
     "Engine",
+    "EngineSizes",
     "JobResults",
     "JobStarts",
     "Jobs",

@@ -25,8 +25,8 @@ def _forward(table: jax.Array, numbers: jax.Array) -> tuple[jax.Array, Tree]:
     return table[numbers], (numbers, table)
 
 
-def _backward(kept: Tree, d: jax.Array) -> tuple[jax.Array, None]:
-    numbers, table = kept
+def _backward(saved: Tree, d: jax.Array) -> tuple[jax.Array, None]:
+    numbers, table = saved
     flat, d = numbers.reshape(-1), d.reshape(-1, d.shape[-1])
     if jax.default_backend() == "cpu":
         return jnp.zeros_like(table).at[flat].add(d), None

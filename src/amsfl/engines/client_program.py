@@ -43,7 +43,7 @@ def gradient(task: Task, method: Method) -> Callable[..., tuple[jax.Array, Any]]
     def objective(params: Tree, x: jax.Array, y: jax.Array, teacher: Tree) -> jax.Array:
         if rule is None:
             return loss(apply(params, x), y).mean()
-        return losses.distillation_loss(apply, loss, rule, teacher, params, x, y)
+        return losses.distillation_loss(apply, loss, rule, teacher, params, (x, y))
 
     whole = jax.value_and_grad(objective)
     if task.pieces == 1:
@@ -144,8 +144,8 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
                 return then.x, then.past
             return jax.tree.map(partial(jnp.where, number < job.steps), (then.x, then.past), now)
 
-        def onwards(number: Number, now: StepState, known: Number, moves: Array) -> StepState:
-            at = carry._replace(x=now.x, past=now.past, lr=now.lr, lr_known=known)
+        def onwards(number: Number, now: StepState, lr_known: Number, moves: Array) -> StepState:
+            at = carry._replace(x=now.x, past=now.past, lr=now.lr, lr_known=lr_known)
             loss, slope = look(now.x, number)
             then = protocol.first_step(method, at, loss, slope, LEAVES)  # as any other where an lr is known
             x, past = jax.tree.map(partial(jnp.where, moves(number)), (then.x, then.past), (now.x, now.past))
@@ -161,27 +161,28 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
             def moves(number: Number) -> Tree:
                 return jnp.where(alone, ~later | method.arithmetic.closing, number < job.steps)
 
-            known, begun = jnp.where(later, 1, job.lr_known), jnp.where(alone, 0, jnp.maximum(first, 1))
+            lr_known, begun = jnp.where(later, 1, job.lr_known), jnp.where(alone, 0, jnp.maximum(first, 1))
             if walk is None:
-                step = partial(onwards, known=known, moves=moves)
+                step = partial(onwards, lr_known=lr_known, moves=moves)
                 now = jax.lax.fori_loop(begun, jnp.where(alone, 1, until), step, before.now)
             else:
                 end = jnp.where(alone, 1, job.steps)
-                now = StepState(*walk(told(begun, end, ~alone | moves(0)), *seen, before.now[:3], known))
+                steps = kernel_job(begun, end, ~alone | moves(0))
+                now = StepState(*walk(steps, *vectors, before.now[:3], lr_known))
             looked = before.loss, before.grad
             loss, slope = jax.tree.map(partial(jnp.where, later), looked, (now.loss, task.ravel(now.grad)))
             return ReadingState(now, loss, slope, before.now.x)
 
-        def told(begun: Tree, end: Number, moving: Number) -> kernel.KernelNumbers:
+        def kernel_job(begun: Tree, end: Number, moving: Number) -> kernel.KernelNumbers:
             rows = job.rows
             return kernel.KernelNumbers(rows.trial, rows.start, rows.size, *job.key, begun, end, moving)
 
-        seen = kernel.KernelVectors(job.anchor, job.server, job.client), job.rows[:3]
+        vectors = kernel.KernelVectors(job.anchor, job.server, job.client), job.rows[:3]
         if twice:
             return jax.lax.fori_loop(*parts_of(job, first, until), part, before)
         if walk is None:
             return jax.lax.fori_loop(first, until, further, before)
-        return walk(told(0, job.steps, 1), *seen, (*before, carry.lr), job.lr_known)[:2]
+        return walk(kernel_job(0, job.steps, 1), *vectors, (*before, carry.lr), job.lr_known)[:2]
 
     def end(job: ClientJob, now: Tree) -> ClientResult:
         flat = LocalState(job.anchor, job.server, job.client, job.lr, job.lr_known)
@@ -193,8 +194,8 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
         steps = jnp.maximum(job.steps, 1).astype(job.anchor.dtype)
         upload, client, reading = protocol.finish(method, flat, steps, job.direction)
         upload, memory = protocol.encode_and_decode(method.transmit, job.key, upload, job.memory)
-        told = job.anchor[:0] if reading is None or not readings else jnp.stack(reading)
-        return ClientResult(upload, client, memory, told)
+        fields = job.anchor[:0] if reading is None or not readings else jnp.stack(reading)
+        return ClientResult(upload, client, memory, fields)
 
     return ClientProgram(begin, go, end)
 

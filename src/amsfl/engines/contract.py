@@ -74,22 +74,20 @@ class JobResults(NamedTuple):
 
 
 class Engine(Protocol):
-    ahead: int  # rounds at most that are worth planning before the first of them is run (`span`)
-    joint: (
-        bool  # whether no process has all of a state: then all of them have to ask for it (`kept`, `whole`)
-    )
+    max_span: int  # rounds at most that are worth planning before the first of them is run (`span`)
+    needs_all_processes: bool  # no process has all of a state: all have to ask for it (`to_host`)
 
     def start(self) -> State: ...
 
-    def place(self, state: State) -> State:
+    def from_host(self, state: State) -> State:
         """A state from elsewhere (a checkpoint's numpy arrays) as this engine keeps it."""
         ...
 
-    def kept(self, state: State) -> State:
-        """`place` backwards: numpy arrays."""
+    def to_host(self, state: State) -> State:
+        """`from_host` backwards: numpy arrays."""
         ...
 
-    def whole(self, models: Array) -> Array:
+    def models_to_host(self, models: Array) -> Array:
         """Parameter vectors of this engine's as numpy arrays, layer after layer."""
         ...
 
@@ -118,7 +116,7 @@ class Engine(Protocol):
         """What is scored and kept of a trial, [trials, dim] (Method.model), in each of `span`'s states."""
         ...
 
-    def own(self, state: State, deltas: Array, trial: int) -> Array:
+    def client_models(self, state: State, deltas: Array, trial: int) -> Array:
         """A trial's clients' own models, [cohort, dim], after the round that left this state and deltas."""
         ...
 
@@ -161,27 +159,27 @@ def metrics(scores: Scores) -> list[dict[str, Any]]:
         return [_errors(scores.errors, index) | {"loss": loss} for index, loss in enumerate(losses)]
     table = np.asarray(scores.confusion, np.int64)
     hits, true, guessed = np.diagonal(table, axis1=-2, axis2=-1), table.sum(-1), table.sum(-2)
-    there = true > 0
+    present = true > 0
     f1 = 2 * hits / np.maximum(true + guessed, 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         columns = {
             "accuracy": (hits.sum(-1) / table.sum((-2, -1))).tolist(),
             "loss": losses,
-            "macro_f1": [float(row[here].mean()) for row, here in zip(f1, there, strict=True)],
-            "recall": _known(hits / true, there),
+            "macro_f1": [float(row[here].mean()) for row, here in zip(f1, present, strict=True)],
+            "recall": _known(hits / true, present),
             "precision": _known(hits / guessed, guessed > 0),
-            "f1": _known(f1, there),
+            "f1": _known(f1, present),
         }
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def _known(values: Array, known: Array) -> list[list[float | None]]:
+def _known(values: Array, present: Array) -> list[list[float | None]]:
     """Numbers as a record has them, None where there is none."""
-    if known.all():
+    if present.all():
         return list(values.tolist())
     return [
-        [each if there else None for each, there in zip(*row, strict=True)]
-        for row in zip(values.tolist(), known.tolist(), strict=True)
+        [each if present else None for each, present in zip(*row, strict=True)]
+        for row in zip(values.tolist(), present.tolist(), strict=True)
     ]
 
 
@@ -189,9 +187,9 @@ def _errors(errors: Errors, index: int) -> dict[str, Any]:
     """None where a number does not exist: R² of values that are all the same, anything of a lost model."""
     absolute, squared = float(errors.absolute[index]), float(errors.squared[index])
     with np.errstate(over="ignore", invalid="ignore"):
-        found = {
+        values = {
             "r2": 1 - squared / errors.spread if errors.spread else np.nan,
             "mae": absolute,
             "rmse": squared**0.5,
         }
-    return {name: float(value) if np.isfinite(value) else None for name, value in found.items()}
+    return {name: float(value) if np.isfinite(value) else None for name, value in values.items()}

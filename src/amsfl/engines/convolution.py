@@ -27,8 +27,8 @@ def kernels(inputs: int, outputs: int, key: jax.Array) -> Layer:
 
 def convolve(layer: Layer, maps: jax.Array, stride: int) -> jax.Array:
     """[rows, height, width, channels] -> the same with other channels, edges padded by one."""
-    found: jax.Array = _applied(maps, layer.weight, stride) + layer.bias
-    return found
+    outputs: jax.Array = _applied(maps, layer.weight, stride) + layer.bias
+    return outputs
 
 
 def patches(maps: jax.Array, stride: int) -> jax.Array:
@@ -47,18 +47,18 @@ def _applied(maps: jax.Array, weight: jax.Array, stride: int) -> jax.Array:
 def _forward(maps: jax.Array, weight: jax.Array, stride: int) -> tuple[jax.Array, Tree]:
     if maps.shape[-1] <= FEW and jax.default_backend() == "cpu":
         return _one_by_one(maps, weight, stride), (maps, None, weight)
-    seen = patches(maps, stride)
-    found: jax.Array = product(_flat(seen), weight, False)
-    return found.reshape(*seen.shape[:3], -1), (maps, seen, weight)
+    windows = patches(maps, stride)
+    outputs: jax.Array = product(_flat(windows), weight, False)
+    return outputs.reshape(*windows.shape[:3], -1), (maps, windows, weight)
 
 
-def _backward(stride: int, kept: Tree, d: jax.Array) -> tuple[jax.Array, jax.Array]:
-    maps, seen, weight = kept
-    seen = patches(maps, stride) if seen is None else seen
-    slopes = product(_flat(d), weight, True).reshape(seen.shape)
+def _backward(stride: int, saved: Tree, d: jax.Array) -> tuple[jax.Array, jax.Array]:
+    maps, windows, weight = saved
+    windows = patches(maps, stride) if windows is None else windows
+    slopes = product(_flat(d), weight, True).reshape(windows.shape)
     collect = jax.linear_transpose(partial(patches, stride=stride), maps)
     back = _spread(slopes, maps.shape) if stride == 2 else collect(slopes)[0]
-    return back, weight_gradient(_flat(seen), _flat(d), False)
+    return back, weight_gradient(_flat(windows), _flat(d), False)
 
 
 _applied.defvjp(_forward, _backward)
@@ -70,10 +70,10 @@ def _flat(maps: jax.Array) -> jax.Array:
 
 def _one_by_one(maps: jax.Array, weight: jax.Array, stride: int) -> jax.Array:
     """The same sums without patches, in one pass."""
-    seen = patches(maps, stride)
-    total = seen[..., 0, None] * weight[0]
+    windows = patches(maps, stride)
+    total = windows[..., 0, None] * weight[0]
     for place in range(1, len(weight)):
-        total = total + seen[..., place, None] * weight[place]
+        total = total + windows[..., place, None] * weight[place]
     return total
 
 

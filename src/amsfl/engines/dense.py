@@ -59,8 +59,8 @@ def _forward(x: jax.Array, weight: jax.Array, flipped: bool) -> tuple[jax.Array,
     return times(x, weight, turn_b=flipped), (x, weight)
 
 
-def _backward(flipped: bool, kept: Tree, d: jax.Array) -> tuple[jax.Array, jax.Array]:
-    x, weight = kept
+def _backward(flipped: bool, saved: Tree, d: jax.Array) -> tuple[jax.Array, jax.Array]:
+    x, weight = saved
     return times(d, weight, turn_b=not flipped), weight_gradient(x, d, flipped)
 
 

@@ -35,8 +35,8 @@ FLAGS = {
 }
 if "jax" not in sys.modules:
     for name, value in FLAGS.items():
-        if name not in (given := os.environ.get("XLA_FLAGS", "")):
-            os.environ["XLA_FLAGS"] = f"{given} --{name}={value}".strip()
+        if name not in (flags := os.environ.get("XLA_FLAGS", "")):
+            os.environ["XLA_FLAGS"] = f"{flags} --{name}={value}".strip()
 
 import jax  # noqa: E402
 from jax.sharding import Mesh, NamedSharding, PartitionSpec  # noqa: E402
@@ -95,13 +95,13 @@ def mesh(devices: int | None = None, parts: int = 1) -> Mesh:
 
     A lane is one device, or `parts` of them that share each model between them.
     """
-    there = jax.devices()[:devices]
-    if len(there) % parts:
+    chosen = jax.devices()[:devices]
+    if len(chosen) % parts:
         raise UserError(
-            f"Each {parts} devices are to share a model, and the number of devices is {len(there)}; start "
+            f"Each {parts} devices are to share a model, and the number of devices is {len(chosen)}; start "
             "another number of processes or devices, or change --shard-model."
         )
-    return Mesh(np.array(there).reshape(-1, parts), (AXIS, MODEL))
+    return Mesh(np.array(chosen).reshape(-1, parts), (AXIS, MODEL))
 
 
 def lanes(mesh: Mesh) -> int:
@@ -149,8 +149,8 @@ def compiler_options(mesh: Mesh, light: bool) -> Options:
         wanted = {"xla_cpu_prefer_vector_width": "512"}
     if mesh.local_devices[0].platform != "cpu":
         return {}
-    given = os.environ.get("XLA_FLAGS", "")  # by the user, who then decides
-    return {name: value for name, value in wanted.items() if name not in given}
+    flags = os.environ.get("XLA_FLAGS", "")  # by the user, who then decides
+    return {name: value for name, value in wanted.items() if name not in flags}
 
 
 def jit_small(function: Program, mesh: Mesh | None = None, **options: Any) -> Program:
@@ -196,8 +196,8 @@ def gather(array: Array) -> Array:
     mesh = array.sharding.mesh  # type: ignore[attr-defined]  # of a NamedSharding
     replicated, count = NamedSharding(mesh, PartitionSpec()), parts(mesh)
     shape = (*array.shape[:-1], count, array.shape[-1] // count)
-    found = np.empty(shape, array.dtype)
-    step = max(1, PIECE // max(1, found[..., :1].nbytes))
+    host = np.empty(shape, array.dtype)
+    step = max(1, PIECE // max(1, host[..., :1].nbytes))
 
     @partial(jax.jit, static_argnums=2, out_shardings=replicated)
     def piece(array: jax.Array, at: Number, size: int) -> jax.Array:
@@ -205,11 +205,11 @@ def gather(array: Array) -> Array:
 
     for at in range(0, shape[-1], step):
         size = min(step, shape[-1] - at)
-        found[..., at : at + size] = piece(array, np.int32(at), size)
-    return found.reshape(array.shape)
+        host[..., at : at + size] = piece(array, np.int32(at), size)
+    return host.reshape(array.shape)
 
 
-def on_mesh(found: Tree, mesh: Mesh) -> Tree:
+def on_mesh(results: Tree, mesh: Mesh) -> Tree:
     """What each device found, [devices, ...] and one part on each, where a program on all of them can sum it.
 
     Virtual CPU devices of one process meet on the host, as [1, ...]: XLA's own sum between them needs threads
@@ -219,13 +219,13 @@ def on_mesh(found: Tree, mesh: Mesh) -> Tree:
 
     local = mesh.local_devices
     if lanes(mesh) == 1 or parts(mesh) > 1 or len(local) < mesh.size or local[0].platform != "cpu":
-        return found
+        return results
 
     def one(leaf: jax.Array) -> Tree:
         first, *rest = (np.asarray(shard.data) for shard in leaf.addressable_shards)
         return sum(rest, start=first)
 
-    return jax.tree.map(one, found)
+    return jax.tree.map(one, results)
 
 
 def summed(parts: list[Tree]) -> Tree:

@@ -58,41 +58,35 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1, spec: P = EVERYWHERE) ->
         loss = task.scored(logits, y)
         if not task.classes:
             error = logits[:, 0] - y
-            found = jnp.stack([loss, jnp.abs(error), error**2]) * mask
-            return found.sum(1), jnp.zeros(0, jnp.float32)
+            sums = jnp.stack([loss, jnp.abs(error), error**2]) * mask
+            return sums.sum(1), jnp.zeros(0, jnp.float32)
         cell = y * task.classes + logits.argmax(-1)
         hit = jax.nn.one_hot(cell, task.classes**2, dtype=jnp.float32) * mask[:, None]
         return (loss * mask).sum()[None], hit.sum(0)
 
-    def count(
-        models: jax.Array,
-        asked: jax.Array,
-        used: jax.Array,
-        x: jax.Array,
-        y: jax.Array,
-        mask: jax.Array,
-        place: jax.Array,
-    ) -> Tree:
+    def count(models: jax.Array, asked: jax.Array, used: jax.Array, *share: jax.Array) -> Tree:
         """Losses by block, zero for the blocks of others, so that adding them all up rounds nothing."""
+
+        *rows, place = share
 
         def one(model: jax.Array) -> tuple[jax.Array, jax.Array]:
             params = task.unravel(model)
-            loss, cells = jax.lax.map(lambda part: block_scores(params, part), (x, y, mask))
+            loss, cells = jax.lax.map(lambda part: block_scores(params, part), tuple(rows))
             blocks = len(place) * lanes(mesh) * workers
             return jnp.zeros((blocks, *loss.shape[1:]), loss.dtype).at[place].set(loss), cells.sum(0)
 
         if wide:
-            found = jax.vmap(one)(models[asked])
+            sums = jax.vmap(one)(models[asked])
         else:
             shapes = jax.eval_shape(one, models[0])
             empty = jax.tree.map(lambda part: jnp.zeros((len(asked), *part.shape), part.dtype), shapes)
 
-            def further(index: Number, found: Tree) -> Tree:
+            def further(index: Number, sums: Tree) -> Tree:
                 fresh = one(models[asked[index]])
-                return jax.tree.map(lambda whole, part: whole.at[index].set(part), found, fresh)
+                return jax.tree.map(lambda whole, part: whole.at[index].set(part), sums, fresh)
 
-            found = jax.lax.fori_loop(0, used, further, jax.lax.pcast(empty, AXIS, to="varying"))
-        return jax.tree.map(lambda part: part[None], found)
+            sums = jax.lax.fori_loop(0, used, further, jax.lax.pcast(empty, AXIS, to="varying"))
+        return jax.tree.map(lambda part: part[None], sums)
 
     def score(parts: list[Tree]) -> Scores:
         sums, cells = summed(parts)
@@ -107,8 +101,8 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1, spec: P = EVERYWHERE) ->
         """Sums of losses and tables of so many models that there is room for."""
         asked = np.zeros(room, np.int32)
         asked[: len(places)] = places
-        given = put((asked, np.int32(len(places))), mesh, P())
-        parts = each((models, *given, *share) for share in splits[split])
+        which = put((asked, np.int32(len(places))), mesh, P())
+        parts = each((models, *which, *share) for share in splits[split])
         sums, tables, _ = together(on_mesh(parts, mesh))
         return sums, tables
 

@@ -60,7 +60,7 @@ class JaxOptions(TypedDict, total=False):
     cohort: int | None  # clients a round, for the check that their state fits
     workers: int | None  # calls side by side
     together: int | None  # jobs of a trial that `work` usually gets
-    ahead: int | None  # rounds that `span` takes at most; needs `lanes` and one worker
+    max_span: int | None  # rounds that `span` takes at most; needs `lanes` and one worker
     kernels: bool | None  # whether a client's steps are one kernel (kernel.py)
 
 
@@ -71,7 +71,7 @@ class JaxEngine:
     trial has the cheapest packing of its own plan (packing.pack_by_trial).
     Where the mesh spans processes, all of them make the same calls with the same values and hold the same
     results, but for vectors of a model's size where devices share models (layout.py): each has its part, and
-    `kept` and `whole` put them together.
+    `to_host` and `models_to_host` put them together.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class JaxEngine:
         trials, clients = shards.size.shape
         cohort, sharing = options.get("cohort"), devices.parts(self.mesh)
         self.layout = layout.make(task, method, sharing)
-        self.joint = sharing > 1 and jax.process_count() > 1
+        self.needs_all_processes = sharing > 1 and jax.process_count() > 1
         self.workers = options.get("workers") or devices.workers(self.mesh)
         check_fits(task, method, copies(self.mesh), cohort, self.workers)
         self.task = task = layout.laid_out(task, self.layout)
@@ -115,7 +115,9 @@ class JaxEngine:
             self._pack = partial(pack_by_trial, slots=slots, **widths, parted=not light)
         self._parted = not (lanes or light)  # whether a client's steps may be split between workers
         alone = self.mesh.local_devices[0].platform != "cpu" and jax.process_count() == 1
-        self.ahead = options.get("ahead") or (multi_round.room(task, self.layout, usual) if alone else 1)
+        self.max_span = options.get("max_span") or (
+            multi_round.room(task, self.layout, usual) if alone else 1
+        )
         self._parts = parts = ProgramParts(self.mesh, method, self.layout, client, slots, light)
         self._keep = {deltas: KeepFlags(readings, deltas) for deltas in (False, True)}
         self._work = {key: work_program.work(parts, keep) for key, keep in self._keep.items()}
@@ -158,16 +160,16 @@ class JaxEngine:
         state: State = program(self.numbers, anchor)
         return state
 
-    def place(self, state: State) -> State:
+    def from_host(self, state: State) -> State:
         return State(*map(self._placed, state, self.layout.specs()))
 
     def _placed(self, plain: Array, spec: P) -> Array:
         return devices.put(self.layout.arranged(np.asarray(plain)), self.mesh, spec)
 
-    def kept(self, state: State) -> State:
+    def to_host(self, state: State) -> State:
         return State(*map(self.layout.plain, map(devices.gather, state), self.layout.lengths))
 
-    def whole(self, models: Array) -> Array:
+    def models_to_host(self, models: Array) -> Array:
         return self.layout.plain(devices.gather(models), self.layout.size)
 
     def round(self, state: State, orders: Orders, number: int, keep: bool = False) -> tuple[State, Outcome]:
@@ -200,7 +202,7 @@ class JaxEngine:
         longest = self._length(rounds)
         if (keep, longest) not in self._spans:
             self._spans[keep, longest] = multi_round.program(self._parts, self._keep[keep], longest)
-        spare = self.ahead - len(rounds)  # so that one program serves any number of rounds
+        spare = self.max_span - len(rounds)  # so that one program serves any number of rounds
         stacked = jax.tree.map(lambda *parts: np.stack(parts), *plans, *[plans[-1]] * spare)
         rest = sampling.words(number), np.int32(len(rounds)), self._seeds
         past = self._spans[keep, longest](self.numbers, state, self.rows, stacked, *rest)
@@ -284,7 +286,7 @@ class JaxEngine:
     def models(self, state: State) -> Array:
         return self._model(state.anchor, state.server)
 
-    def own(self, state: State, deltas: Array, trial: int) -> Array:
+    def client_models(self, state: State, deltas: Array, trial: int) -> Array:
         return self._own(state.anchor, state.step, deltas, np.int32(trial))
 
     def _scored(self, anchor: jax.Array, server: jax.Array) -> jax.Array:

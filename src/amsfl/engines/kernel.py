@@ -37,7 +37,7 @@ NOWHERE = -1e30  # the logit of a class that was filled in
 
 
 class KernelNumbers(NamedTuple):
-    """What a client is told in whole numbers: its rows, its chance, which steps to take, and if it moves."""
+    """A client's integers: its rows, its random key, which steps to take, and whether it moves."""
 
     trial: Number
     start: Array
@@ -64,19 +64,19 @@ def serves(mesh: Mesh, task: Task, method: Method, batch: int) -> bool:
         return False
     rules = (method.arithmetic.correct, method.arithmetic.stride, method.arithmetic.pace)
     ours = all(rule is None or rule.__module__.startswith("amsfl.") for rule in rules)
-    known = ours and str(getattr(device, "compute_capability", "")) in TRIED
+    tested = ours and str(getattr(device, "compute_capability", "")) in TRIED
     products = jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]  # made at run time
-    return (known or asked == "1") and products in ROUNDED and fits(task, method, batch)
+    return (tested or asked == "1") and products in ROUNDED and fits(task, method, batch)
 
 
 def fits(task: Task, method: Method, batch: int) -> bool:
     """Whether a task's steps can be a kernel: of a small perceptron that tells classes apart."""
     kinds = {part.kind for part in task.model.layers}
     plain = method.arithmetic.objective is None and not method.private_rows and task.pieces == 1
-    known = (
+    supported = (
         bool(kinds) and kinds <= {"dense", "relu"} and task.loss is losses.cross_entropy and task.classes > 1
     )
-    return plain and known and task.dtype == np.float32 and numbers(task, batch) <= NUMBERS
+    return plain and supported and task.dtype == np.float32 and numbers(task, batch) <= NUMBERS
 
 
 def numbers(task: Task, batch: int) -> int:
@@ -87,7 +87,7 @@ def numbers(task: Task, batch: int) -> int:
 
 
 def stepper(task: Task, method: Method, batch: int, looks: bool, layout: protocol.VectorLayout) -> Program:
-    """walk(told, seen, rows, now, known) -> now after the steps from told.first to before told.last.
+    """walk(job, vectors, rows, now, lr_known) -> now after the steps from job.first to before job.last.
 
     `now` is (x, past, lr), its vectors flat; on the way they lie by `layout`. With `looks` the last
     minibatch's loss and gradient come back beside it, and a step may find out its own longest length
@@ -109,51 +109,52 @@ def stepper(task: Task, method: Method, batch: int, looks: bool, layout: protoco
 
         return jax.value_and_grad(objective)(params)
 
-    def minibatch(told: KernelNumbers, rows: Array, number: Number) -> tuple[Tree, Tree]:
+    def minibatch(job: KernelNumbers, rows: Array, number: Number) -> tuple[Tree, Tree]:
         x, y, order = rows
-        key = told.key.astype(jnp.uint32), told.other.astype(jnp.uint32)
+        key = job.key.astype(jnp.uint32), job.other.astype(jnp.uint32)
         each = jnp.arange(side(batch), dtype=jnp.uint32)
-        row = order[told.trial, told.start + sampling.draw(key, number.astype(jnp.uint32), each, told.size)]
+        row = order[job.trial, job.start + sampling.draw(key, number.astype(jnp.uint32), each, job.size)]
         shape = side(batch), side(x.shape[1])
         column = places(shape, 1)
         where = jax.lax.broadcast_in_dim(row, shape, (0,)), column
         return triton.load(x.at[where], mask=column < x.shape[1], other=0), y[row]
 
-    def body(*refs: Tree, given: Tree, found: Tree) -> None:
-        whole, known, seen, rows, (x, past, lr), own = jax.tree.unflatten(given, refs[: given.num_leaves])
+    def body(*refs: Tree, in_tree: Tree, out_tree: Tree) -> None:
+        inputs = jax.tree.unflatten(in_tree, refs[: in_tree.num_leaves])
+        whole, lr_known, vectors, rows, (x, past, lr), own = inputs
         rules = method.with_numbers([value[0] for value in own])
-        told = KernelNumbers(*(whole[place] for place in range(len(KernelNumbers._fields))))
+        job = KernelNumbers(*(whole[place] for place in range(len(KernelNumbers._fields))))
 
         def further(number: Number, now: Tree) -> Tree:
             x, past, lr, *_ = now
-            loss, slope = gradient(x, *minibatch(told, rows, number))
+            loss, slope = gradient(x, *minibatch(job, rows, number))
             # who has none asks for none
-            anchor, server, client = (x if part is None else tiles.read(part) for part in seen)
-            carry = protocol.LocalState(anchor, server, client, lr, known[0], x, past=past)
+            anchor, server, client = (x if part is None else tiles.read(part) for part in vectors)
+            carry = protocol.LocalState(anchor, server, client, lr, lr_known[0], x, past=past)
             then = step(rules, carry, loss, slope, layout)
-            moved = jax.tree.map(partial(jnp.where, told.moving > 0), (then.x, then.past), (x, past))
+            moved = jax.tree.map(partial(jnp.where, job.moving > 0), (then.x, then.past), (x, past))
             return (*moved, then.lr, *((loss, slope) if looks else ()))
 
         begin = jax.tree.map(tiles.read, (x, past, lr))
         begin = (*begin, begin[2], begin[0]) if looks else begin
-        after = jax.lax.fori_loop(told.first, told.last, further, begin)
-        tiles.write(jax.tree.unflatten(found, refs[given.num_leaves :]), after)
+        after = jax.lax.fori_loop(job.first, job.last, further, begin)
+        tiles.write(jax.tree.unflatten(out_tree, refs[in_tree.num_leaves :]), after)
 
-    def walk(told: KernelNumbers, seen: KernelVectors, rows: Array, now: Tree, known: Number) -> Tree:
-        whole = jnp.stack([jnp.asarray(part).astype(jnp.int32) for part in told])
-        asked = KernelVectors(*(part if part.size else None for part in seen))
+    def walk(job: KernelNumbers, vectors: KernelVectors, rows: Array, now: Tree, lr_known: Number) -> Tree:
+        whole = jnp.stack([jnp.asarray(part).astype(jnp.int32) for part in job])
+        asked = KernelVectors(*(part if part.size else None for part in vectors))
         ways, own = jax.tree.map(jnp.atleast_1d, (now, numbers_))
-        flat, given = jax.tree.flatten((whole, known[None], asked, rows, ways, own))
+        flat, in_tree = jax.tree.flatten((whole, lr_known[None], asked, rows, ways, own))
         after = (*now, now[2], now[0]) if looks else now
-        shapes, found = jax.tree.flatten(jax.eval_shape(partial(jax.tree.map, jnp.atleast_1d), after))
+        shapes, out_tree = jax.tree.flatten(jax.eval_shape(partial(jax.tree.map, jnp.atleast_1d), after))
         call = pl.pallas_call(
-            partial(body, given=given, found=found),
+            partial(body, in_tree=in_tree, out_tree=out_tree),
             out_shape=shapes,
             compiler_params=triton.CompilerParams(num_warps=warps, num_stages=1),
             interpret=jax.default_backend() == "cpu",
         )
         return jax.tree.map(
-            lambda part, like: part.reshape(like.shape), jax.tree.unflatten(found, call(*flat)), after
+            lambda part, like: part.reshape(like.shape), jax.tree.unflatten(out_tree, call(*flat)), after
         )
 
     return walk

@@ -39,17 +39,17 @@ class ModelLayout(NamedTuple):
         """The layers' arrays of a vector [..., size] that lies as it does here."""
         lead, space = vector.shape[:-1], namespace(vector)
         rows, at = vector.reshape((*lead, self.parts, -1)), 0
-        found: dict[int, Array] = {}
+        arrays: dict[int, Array] = {}
         for place, shape, axis in self._parted():
             mine = _part(shape, axis, self.parts)
             part = rows[..., at : at + prod(mine)].reshape((*lead, self.parts, *mine))
-            found[place] = space.moveaxis(part, len(lead), len(lead) + axis).reshape((*lead, *shape))
+            arrays[place] = space.moveaxis(part, len(lead), len(lead) + axis).reshape((*lead, *shape))
             at += prod(mine)
         rest, at = rows[..., at:].reshape((*lead, -1)), 0
         for place, shape in self._left():
-            found[place] = rest[..., at : at + prod(shape)].reshape((*lead, *shape))
+            arrays[place] = rest[..., at : at + prod(shape)].reshape((*lead, *shape))
             at += prod(shape)
-        return [found[place] for place in range(len(self.shapes))]
+        return [arrays[place] for place in range(len(self.shapes))]
 
     def vector(self, leaves: list[Array]) -> Array:
         """`leaves` backwards."""
@@ -128,18 +128,18 @@ class ModelLayout(NamedTuple):
         """Where every number of a vector has its place in the plain order."""
         if self.parts == 1:
             return jnp.arange(self.dim, dtype=jnp.uint32)
-        found, at = [], 0
+        arrays, at = [], 0
         for shape in self.shapes:
-            found.append(at + jax.lax.iota(jnp.uint32, prod(shape)).reshape(shape))
+            arrays.append(at + jax.lax.iota(jnp.uint32, prod(shape)).reshape(shape))
             at += prod(shape)
-        return self.vector(found)
+        return self.vector(arrays)
 
     def _cut(self, plain: Array) -> list[Array]:
-        found, at = [], 0
+        arrays, at = [], 0
         for shape in self.shapes:
-            found.append(plain[..., at : at + prod(shape)].reshape((*plain.shape[:-1], *shape)))
+            arrays.append(plain[..., at : at + prod(shape)].reshape((*plain.shape[:-1], *shape)))
             at += prod(shape)
-        return found
+        return arrays
 
     def _parted(self) -> Iterator[tuple[int, tuple[int, ...], int]]:
         for place, shape in enumerate(self.shapes):
@@ -179,8 +179,8 @@ def laid_out(task: Task, layout: ModelLayout) -> Task:
         return jax.tree.unflatten(layout.structure, held(layout.leaves(vector)))
 
     def ravel(tree: Tree) -> jax.Array:
-        found: jax.Array = layout.vector(held(jax.tree.leaves(tree)))
-        return found
+        vector: jax.Array = layout.vector(held(jax.tree.leaves(tree)))
+        return vector
 
     def loss(outputs: jax.Array, y: jax.Array) -> jax.Array:
         # a few classes are not worth parting: every sum over them would have to be sent

@@ -33,9 +33,9 @@ from amsfl.protocol import CohortWork, LocalState
 
 
 class LoopEngine:
-    """Engine (see base.Engine). Only gradients and logits come from jax; the rest is numpy to read."""
+    """Engine (see contract.Engine). Only gradients and logits come from jax; the rest is numpy to read."""
 
-    ahead, joint = 1, False
+    max_span, needs_all_processes = 1, False
 
     def __init__(self, task: Task, method: Method, batch: int, readings: bool = False):
         self.task, self.method, self.batch, self.readings = task, method, batch, readings
@@ -67,12 +67,12 @@ class LoopEngine:
         client, memory = zip(*(protocol.initial_client_state(self.method, x) for x in anchor), strict=True)
         return State(anchor, server, everyone(client), everyone(memory), np.zeros_like(anchor))
 
-    def place(self, state: State) -> State:
+    def from_host(self, state: State) -> State:
         return State(*(np.asarray(part) for part in state))
 
-    kept = place
+    to_host = from_host
 
-    def whole(self, models: Array) -> Tree:
+    def models_to_host(self, models: Array) -> Tree:
         return np.asarray(models)
 
     def round(self, state: State, orders: Orders, number: int, keep: bool = False) -> tuple[State, Outcome]:
@@ -94,16 +94,16 @@ class LoopEngine:
         """One trial's round, written into the fresh copies of `round`; what a rule made of the clients."""
         dtype, uploads = self.task.dtype, []
         anchor, server = state.anchor[trial].copy(), state.server[trial].copy()
-        told, lr = self.method.sent_state(server, anchor), orders.lr[trial]
-        known = np.broadcast_to(orders.lr_known, np.shape(orders.lr))[trial]
+        sent, lr = self.method.sent_state(server, anchor), orders.lr[trial]
+        lr_known = np.broadcast_to(orders.lr_known, np.shape(orders.lr))[trial]
         for place, who in enumerate(orders.cohort[trial]):
             start = JobStarts(
-                anchor, told, state.client[trial, who], state.memory[trial, who], state.step[trial]
+                anchor, sent, state.client[trial, who], state.memory[trial, who], state.step[trial]
             )
             if not orders.steps[trial, place]:  # nobody is at this place
                 uploads.append(Upload(*(0 * part for part in self._sent_nothing(anchor))))
                 continue
-            job = Jobs(trial, who, orders.steps[trial, place], lr, known, number)
+            job = Jobs(trial, who, orders.steps[trial, place], lr, lr_known, number)
             upload, state.client[trial, who], state.memory[trial, who], taken = self._local(start, job)
             for field, value in zip(readings, taken or (), strict=taken is not None):
                 field[trial, place] = value
@@ -142,8 +142,8 @@ class LoopEngine:
         """The server's own noise, where it keeps whole clients private."""
         seed, number_ = sampling.words(self.task.seeds[trial]), sampling.words(number)
         with np.errstate(over="ignore"):
-            found = sampling.noise_of_round(seed, number_, np.arange(size, dtype=np.uint32))
-        return found.astype(self.task.dtype)
+            noise = sampling.noise_of_round(seed, number_, np.arange(size, dtype=np.uint32))
+        return noise.astype(self.task.dtype)
 
     def _sent_nothing(self, x: Array) -> Upload:
         server, client = self.method.arithmetic.init(x)
@@ -191,16 +191,18 @@ class LoopEngine:
                 )
             return loss, grad
 
-        lr, known = dtype(job.lr), dtype(job.lr_known)
-        carry = protocol.begin(method, LocalState(start.anchor, start.server, start.client, lr, known))
-        carry = protocol.first_step(method, carry, *look(carry.x, 0))
+        lr, lr_known = dtype(job.lr), dtype(job.lr_known)
+        local = protocol.begin(method, LocalState(start.anchor, start.server, start.client, lr, lr_known))
+        local = protocol.first_step(method, local, *look(local.x, 0))
         for step in range(1, int(job.steps)):
-            carry = protocol.local_step(method, carry, *look(carry.x, step))
+            local = protocol.local_step(method, local, *look(local.x, step))
         if self.readings and not method.private_rows:
-            carry = protocol.close(method, carry, *look(carry.x, 0))
-        upload, client, taken = protocol.finish(method, carry, dtype(job.steps), start.step)
-        with np.errstate(over="ignore"):
-            upload, memory = protocol.encode_and_decode(method.transmit, key, upload, start.memory)
+            local = protocol.close(method, local, *look(local.x, 0))
+        upload, client, taken = protocol.finish(method, local, dtype(job.steps), start.step)
+        memory = start.memory
+        if method.transmit is not None:
+            with np.errstate(over="ignore"):
+                upload, memory = protocol.encode_and_decode(method.transmit, key, upload, memory)
         return upload, client, memory, taken if self.readings else None
 
     def _private(self, x: Array, trial: int, who: int, key: Array, step: int) -> Tree:
@@ -243,27 +245,27 @@ class LoopEngine:
     def models(self, state: State) -> Tree:
         return self.method.arithmetic.model(rows(state.anchor), rows(state.server))
 
-    def own(self, state: State, deltas: Array, trial: int) -> Tree:
+    def client_models(self, state: State, deltas: Array, trial: int) -> Tree:
         return own_models(state.anchor, state.step, deltas, trial)
 
     def evaluate(self, models: Array, split: str, places: Sequence[int] | None = None) -> Scores:
         x, y = self.task.evals[split]
-        losses_, tables, found = [], [], []
+        loss, tables, error_means = [], [], []
         models = np.asarray(models)
         for model in models if places is None else models[np.asarray(places)]:
             logits = np.asarray(self._logits(model, x))
             if not self.task.classes:
-                losses_.append(
+                loss.append(
                     np.asarray(self.task.scored(jnp.asarray(logits), jnp.asarray(y))).mean(dtype=np.float64)
                 )
                 error = logits[:, 0].astype(np.float64) - y
-                found.append((np.abs(error).mean(), (error**2).mean()))
+                error_means.append((np.abs(error).mean(), (error**2).mean()))
                 continue
             likely = logits - jnp.asarray(jax.nn.logsumexp(logits, axis=-1, keepdims=True))
-            losses_.append(-np.take_along_axis(np.asarray(likely), y[:, None], 1).mean())
+            loss.append(-np.take_along_axis(np.asarray(likely), y[:, None], 1).mean())
             table = np.zeros((self.task.classes, self.task.classes), np.int64)
             np.add.at(table, (y, logits.argmax(-1)), 1)
             tables.append(table)
         if not self.task.classes:
-            return Scores(np.array(losses_), None, errors(self.task, split, *np.array(found).T))
-        return Scores(np.array(losses_), np.stack(tables))
+            return Scores(np.array(loss), None, errors(self.task, split, *np.array(error_means).T))
+        return Scores(np.array(loss), np.stack(tables))

@@ -11,6 +11,7 @@ from amsfl.core.records import Tree
 from amsfl.methods import Distillation
 
 Apply = Callable[[Any, jax.Array], jax.Array]
+Batch = tuple[jax.Array, jax.Array]  # rows and labels
 RowLoss = Callable[[jax.Array, jax.Array], jax.Array]  # outputs, labels -> the loss of every row
 
 
@@ -79,15 +80,10 @@ def teach(apply: Apply, params: Tree, x: jax.Array, y: jax.Array) -> Teacher:
 
 
 def distillation_loss(
-    apply: Apply,
-    loss: RowLoss,
-    rule: Distillation,
-    teacher: Teacher,
-    params: Tree,
-    x: jax.Array,
-    y: jax.Array,
+    apply: Apply, loss: RowLoss, rule: Distillation, teacher: Teacher, params: Tree, batch: Batch
 ) -> jax.Array:
     """(1-mu) loss + mu * mask * T^2 KL(softmax(s z_teacher / T) || softmax(z / T)), arXiv 2308.10162."""
+    x, y = batch
     z = apply(params, x)
     target = jax.lax.stop_gradient(apply(teacher.params, x))
     likeness = _cosine(jax.lax.stop_gradient(z), teacher.prototypes)

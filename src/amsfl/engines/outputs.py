@@ -41,11 +41,11 @@ def outputs(task: Task) -> Callable[[Array, str | None], Array]:
     @jax.jit
     def whole(params: jax.Array, blocks: jax.Array) -> jax.Array:
         model = task.unravel(params)
-        said: jax.Array = jax.lax.map(lambda x: task.model.apply(model, x), blocks)
-        return said
+        logits: jax.Array = jax.lax.map(lambda x: task.model.apply(model, x), blocks)
+        return logits
 
     def compiled(params: Array, split: str | None) -> Array:
-        found: Array = np.asarray(whole(params, placed(split)))
-        return found.reshape(-1, found.shape[-1])[: len(rows(split))]
+        flat_outputs: Array = np.asarray(whole(params, placed(split)))
+        return flat_outputs.reshape(-1, flat_outputs.shape[-1])[: len(rows(split))]
 
     return plain if dense and jax.default_backend() == "cpu" else compiled

@@ -83,14 +83,14 @@ def members(jobs: Array, slots: Array, sums: int, cohort: int) -> Array:
     *waves, lanes = jobs.shape
     if lanes <= FEW:
         return np.zeros((*waves, 0, 0), np.int32)
-    found = np.full((*waves, sums, min(cohort, lanes)), -1, np.int32)
+    lanes_of = np.full((*waves, sums, min(cohort, lanes)), -1, np.int32)
     *place, lane = np.nonzero(jobs >= 0)
     key = np.ravel_multi_index((*place, slots[(*place, lane)]), (*waves, sums))
     order = np.argsort(key, kind="stable")
     key = key[order]
     nth = np.arange(len(key)) - np.searchsorted(key, key)  # among those of its sum
-    found.reshape(-1, found.shape[-1])[key, nth] = lane[order]
-    return found
+    lanes_of.reshape(-1, lanes_of.shape[-1])[key, nth] = lane[order]
+    return lanes_of
 
 
 def split_over(arrays: Iterable[Array], workers: int) -> list[tuple[Array, ...]]:
@@ -146,8 +146,8 @@ def _evened(mine: list[list[SlotQueue]], loads: list[float], steps: Array) -> li
             heads[idle], tails[busy] = [queue([last], until=head)], [queue([last], first=head)]
             rows[busy].pop()
     whole = [[queue(each)] if each else [] for each in rows]
-    found = [[*chain(*parts)] for parts in zip(heads, whole, tails, strict=True)]
-    return sorted(found, key=lambda queues: any(queue.taken is not None for queue in queues))
+    queues_of = [[*chain(*parts)] for parts in zip(heads, whole, tails, strict=True)]
+    return sorted(queues_of, key=lambda queues: any(queue.taken is not None for queue in queues))
 
 
 def trial_units(plan: Array, trial: int, slots: int, overhead: float, widest: int) -> list[SlotQueue]:

@@ -63,12 +63,13 @@ def settle_body(
             total = Upload(*(in_order(part, slots) for part in results.total))
         else:
             stacked = Upload(*(part.reshape(trials, cohort, *part.shape[1:]) for part in results.uploads))
-            each = stacked, orders.weights, counts
+            each = stacked, orders.weights, counts, attackers
             if method.private_clients is None:
-                total, weighed = jax.vmap(partial(protocol.combine_uploads, method))(*each, attackers)
+                total, weighed = jax.vmap(partial(protocol.combine_uploads, method))(*each)
             else:
-                rest = before, orders.largest, seeds, attackers
-                total, before = jax.vmap(partial(_private_sum, method, layout, number))(*each, *rest)
+                stacked = jax.vmap(partial(protocol.forge, method))(*each)
+                summed = partial(_private_sum, method, layout, number)
+                total, before = jax.vmap(summed)(stacked, orders.weights, before, orders.largest, seeds)
         shaped = results.readings.T.reshape(-1, trials, cohort)
         ran = orders.steps > 0
         losses = shaped[0] if len(shaped) else jnp.zeros_like(orders.weights)
@@ -99,23 +100,15 @@ def settle_body(
 
 
 def _private_sum(
-    method: Method,
-    layout: ModelLayout,
-    number: Number,
-    sent: Upload,
-    weights: Array,
-    counts: Array,
-    server: Array,
-    *rest: Array,
-) -> tuple[Upload, Tree]:
+    method: Method, layout: ModelLayout, number: Number, sent: Upload, weights: Array, *rest: Array
+) -> tuple[Upload, Array]:
     """The sum that keeps whole clients private; its noise is a hash of seed and round, as all chance is."""
-    largest, seed, attackers = rest
+    server, largest, seed = rest
 
-    def draw(size: int) -> Tree:
+    def draw(size: int) -> Array:
         beyond = layout.dim + jnp.arange(size - layout.size, dtype=jnp.uint32)
         places = jnp.concatenate([layout.places(), beyond])
         return sampling.noise_of_round(seed, number, places).astype(server.dtype)
 
     assert method.private_clients is not None
-    sent = protocol.forge(method, sent, weights, counts, attackers)
     return method.private_clients.apply(sent, weights, server, largest, draw)

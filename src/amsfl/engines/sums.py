@@ -24,17 +24,17 @@ def add_rows(total: Upload, sent: Upload, share: jax.Array, slot: jax.Array) -> 
         return Upload(*map(added, total, sent))
 
     written_out = jax.default_backend() != "cpu"
-    found: Upload = jax.lax.fori_loop(0, len(share), one, total, unroll=written_out)
-    return found
+    sums: Upload = jax.lax.fori_loop(0, len(share), one, total, unroll=written_out)
+    return sums
 
 
 def add_wave(total: Upload, sent: Upload, share: jax.Array, lanes: jax.Array) -> Upload:
     """Every sum takes its own lanes, in order; a scatter with equal indices has no order on a GPU."""
-    there, lane = lanes >= 0, jnp.maximum(lanes, 0)
+    used, lane = lanes >= 0, jnp.maximum(lanes, 0)
 
     def summed(old: jax.Array, new: jax.Array) -> jax.Array:
         wide = (..., *[None] * (new.ndim - 1))
-        return old + jnp.where(there[wide], share[lane][wide] * new[lane], 0).sum(1)
+        return old + jnp.where(used[wide], share[lane][wide] * new[lane], 0).sum(1)
 
     return Upload(*map(summed, total, sent))
 

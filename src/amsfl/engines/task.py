@@ -103,7 +103,6 @@ def make(
     seeds: Sequence[int],
     dtype: FloatType = np.float32,
     loss: losses.RowLoss | None = None,
-    noise: Matrix | None = None,
 ) -> Task:
     dim, unravel = _measured(model, dtype)
     label = np.int32 if data.classes else dtype
@@ -121,23 +120,22 @@ def make(
         dtype,
         loss or losses.named("auto", len(data.classes)),
         1.0 if data.amount is None else data.amount.scale,
-        noise,
     )
 
 
 def _measured(model: Model, dtype: FloatType) -> tuple[int, Callable[[jax.Array], Tree]]:
     """How many numbers a model has, and the way from a vector back to its shapes; nothing is computed, for
     which a GPU would load a program an operation."""
-    known: list[Callable[[jax.Array], Tree]] = []
+    ways: list[Callable[[jax.Array], Tree]] = []
 
     def vector() -> jax.Array:
         shapes = jax.eval_shape(model.init, jax.random.key(0))
         zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, dtype), shapes)
-        found, unravel = ravel_pytree(zeros)
-        known.append(unravel)
-        return found
+        flat_zeros, unravel = ravel_pytree(zeros)
+        ways.append(unravel)
+        return flat_zeros
 
-    return jax.eval_shape(vector).size, known[0]
+    return jax.eval_shape(vector).size, ways[0]
 
 
 def _on_pages(values: Matrix, dtype: FloatType) -> Matrix:

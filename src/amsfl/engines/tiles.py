@@ -35,7 +35,7 @@ class Tiles(NamedTuple):
         if ref.shape == (1,):
             return ref[0]
         return self.tree.unflatten(
-            [triton.load(ref.at[where], mask=there, other=0) for where, there in self._lie()]
+            [triton.load(ref.at[where], mask=inside, other=0) for where, inside in self._lie()]
         )
 
     def write(self, refs: Tree, values: Tree) -> None:
@@ -46,23 +46,23 @@ class Tiles(NamedTuple):
             if ref.shape == (1,):
                 ref[0] = value
                 return
-            for (where, there), leaf in zip(self._lie(), jax.tree.leaves(value), strict=True):
-                triton.store(ref.at[where], leaf, mask=there)
+            for (where, inside), leaf in zip(self._lie(), jax.tree.leaves(value), strict=True):
+                triton.store(ref.at[where], leaf, mask=inside)
 
         jax.tree.map(one, refs, values)
 
     def _lie(self) -> list[tuple[Array, Array]]:
         """Where each place of every filled-up array is in the vector, and whether it is there at all."""
-        found, begin = [], 0
+        lying, begin = [], 0
         for shape in self.shapes:
             filled = tuple(map(side, shape))
-            where, there = jnp.zeros(filled, jnp.int32), jnp.ones(filled, bool)
+            where, inside = jnp.zeros(filled, jnp.int32), jnp.ones(filled, bool)
             for axis, size in enumerate(shape):
                 place = places(filled, axis)
-                where, there = where * size + place, there & (place < size)
-            found.append((where + begin, there))
+                where, inside = where * size + place, inside & (place < size)
+            lying.append((where + begin, inside))
             begin += prod(shape)
-        return found
+        return lying
 
 
 def side(size: int) -> int:

@@ -32,16 +32,16 @@ def in_threads(program: Program) -> Callable[[Iterable[tuple[Any, ...]]], list[A
         answers: SimpleQueue[Answer] = SimpleQueue()
         # which jax keeps for each thread
         products = jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]  # made at run time
-        kept = bool(jax.config.read("jax_enable_x64")), products
+        settings = bool(jax.config.read("jax_enable_x64")), products
         for place, arguments in enumerate(others):
-            _helper(place).put((program, arguments, place, answers, kept))
-        found = [program(*first), *others]
+            _helper(place).put((program, arguments, place, answers, settings))
+        results = [program(*first), *others]
         for _ in others:
             place, result, error = answers.get()
             if error is not None:
                 raise error
-            found[1 + place] = result
-        return found
+            results[1 + place] = result
+        return results
 
     return call
 

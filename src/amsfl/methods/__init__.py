@@ -54,47 +54,47 @@ names = METHODS.names
 
 
 def make(
-    given: str | Method, options: Mapping[str, float] | None = None, extrapolation: float = 0.0
+    method_or_name: str | Method, options: Mapping[str, float] | None = None, extrapolation: float = 0.0
 ) -> Method:
     """A method by name with its options, or as it was passed; `extrapolation` > 1 adds FedExP.
 
     Args:
-        given: A name, `module:attribute`, or a Method.
+        method_or_name: A name, `module:attribute`, or a Method.
         options: Hyper-parameters by name.
         extrapolation: FedExP's largest step; 0: none.
 
     Returns:
         The method.
     """
-    method = METHODS.of(given, options)
+    method = METHODS.of(method_or_name, options)
     return extrapolate(method, extrapolation) if extrapolation > 1 else method
 
 
-def options(name: str, given: Mapping[str, float]) -> dict[str, float]:
+def options(name: str, chosen: Mapping[str, float]) -> dict[str, float]:
     """All hyper-parameters of one of our methods, those at their defaults as well.
 
     Args:
         name: Of the method.
-        given: Those that are not at their defaults.
+        chosen: Those that are not at their defaults.
 
     Returns:
         Numbers by name.
     """
     factory = METHODS.table.get(name)
     own = signature(factory).parameters.values() if callable(factory) else ()
-    return {each.name: float(each.default) for each in own} | dict(given)
+    return {each.name: float(each.default) for each in own} | dict(chosen)
 
 
-def server_optimizer(given: str) -> Method | None:
+def server_optimizer(text: str) -> Method | None:
     """A server's optimizer by its name and numbers.
 
     Args:
-        given: adam, or adam:0.01/0.9 with its numbers in order.
+        text: adam, or adam:0.01/0.9 with its numbers in order.
 
     Returns:
         The optimizer, or None for an empty text.
     """
-    return SERVER_OPTIMIZERS.chained(given, only_one)
+    return SERVER_OPTIMIZERS.chained(text, only_one)
 
 
 def for_own_optimizers(method: Method) -> Method:

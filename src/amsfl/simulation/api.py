@@ -81,7 +81,9 @@ def run(
             warnings.warn(line, Remark, stacklevel=2)
         state, trials = begin(setup)
         rehearse(setup, trials[0])
-        first = setup.engine.whole(state.anchor) if where or setup.engine.joint else None
+        first = (
+            setup.engine.models_to_host(state.anchor) if where or setup.engine.needs_all_processes else None
+        )
         with ExitStack() as stack:
             writer = None
             if where:
@@ -126,12 +128,12 @@ def resume(
         ledger = setup.ledgers[0]
         check_longer(writer.manifest.settings, private_settings(config), ledger)
         state, (trial,) = begin(setup)
-        machine = provenance.machine(setup, setup.engine.whole(state.anchor))
+        machine = provenance.machine(setup, setup.engine.models_to_host(state.anchor))
         fingerprint.check_same(writer.manifest, provenance.made_from(setup), machine, anyway)
         done, best = writer.rewind(point), None
         if point:
             trial, best = load_trial(point), from_kept(point)
-            state = setup.engine.place(State(*(point.arrays[name] for name in State._fields)))
+            state = setup.engine.from_host(State(*(point.arrays[name] for name in State._fields)))
         writer.change(config.model_dump(), machine, trial.round)
         stand(
             trial,

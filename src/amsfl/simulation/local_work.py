@@ -56,7 +56,7 @@ def _run_round(setup: RunSetup, state: State, plan: RoundPlan) -> tuple[State, R
     if whole:
         number = next(iter(whole.values())).version
         if isinstance(state.anchor, np.ndarray):
-            state = setup.engine.place(state)
+            state = setup.engine.from_host(state)
         orders = make_orders(setup, whole, number)
         state, outcome = setup.engine.round(state, orders, number, keep=setup.config.local_accuracy)
         own = _by_trial(outcome, whole)

@@ -63,14 +63,14 @@ def can_look_ahead(setup: RunSetup) -> bool:
     method = setup.method  # where privacy asks for it, who takes part is a matter of chance
     private = method.private_rows is not None or method.private_clients is not None
     learns = setup.method.facts.own_rate or not setup.policy.constant
-    return setup.engine.ahead > 1 and all(setup.whole_rounds) and not learns and not private
+    return setup.engine.max_span > 1 and all(setup.whole_rounds) and not learns and not private
 
 
 def rounds_at_once(setup: RunSetup, running: list[TrialState], seconds: float) -> int:
     """Rounds to plan at once, by what one of them takes."""
     early = (config.stop_at_target or config.stop_after for config in setup.configs)
     risky = len(running) > 1 and any(early)
-    most = min(setup.engine.ahead, RISKED) if risky else setup.engine.ahead
+    most = min(setup.engine.max_span, RISKED) if risky else setup.engine.max_span
     return max(1, min(most, int(AT_ONCE / max(seconds, 1e-6))))
 
 

@@ -185,7 +185,7 @@ def better(
 
 def model_of(parts: RunSetup, state: State) -> Array:
     """What is scored and what leaves, [trials, dim]."""
-    return np.asarray(parts.engine.whole(parts.engine.models(state)))
+    return np.asarray(parts.engine.models_to_host(parts.engine.models(state)))
 
 
 def kept(best: Best | None) -> tuple[dict[str, Array], dict[str, Any]]:

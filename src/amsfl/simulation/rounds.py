@@ -91,7 +91,7 @@ def evaluate(setup: RunSetup, states: Any, plans: list[RoundPlan]) -> list[Score
         for (nth, index), each in zip(some, metrics(sums), strict=True):
             scores[nth][index][split] = each
             if setup.score.ranks:
-                model = setup.engine.whole(models[nth * count + index])
+                model = setup.engine.models_to_host(models[nth * count + index])
                 scores[nth][index][split] |= ranked(setup, model, split)
     return scores
 
@@ -121,7 +121,7 @@ def end_trials(
             if config.stop_at_target:
                 trial.status = "finished"
         if trial.status == "finished" and result.deltas is not None:
-            models = setup.engine.own(state, result.deltas, trial.index)
+            models = setup.engine.client_models(state, result.deltas, trial.index)
             trial.local = _score_locally(setup, models, len(plan[trial.index].cohort))
 
 

@@ -38,7 +38,9 @@ def run_trial(
             stop = asked() and trial.status == "running"
             due = stop or trial.round % setup.config.checkpoint_every == 0 or trial.status != "running"
             # all processes that share a model have to be there when it is brought together
-            whole = setup.engine.kept(state) if due and (writer or setup.engine.joint) else None
+            whole = (
+                setup.engine.to_host(state) if due and (writer or setup.engine.needs_all_processes) else None
+            )
             if writer:
                 writer.append(fresh)
                 if whole:

@@ -146,7 +146,14 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     together = end.size or config.cohort
     weather = [conditions_of(each, profile, names) for each, profile in zip(configs, profiles, strict=True)]
     check_shared(config, end, weather)
-    engine = engines.make(config.engine, job, method, config.batch, reads, room, together, config.shard_model)
+    engine = engines.make(
+        config.engine,
+        job,
+        method,
+        config.batch,
+        reads,
+        engines.EngineSizes(room, together, config.shard_model),
+    )
     work = work_of(method, policy, job.dim)
     claimed = cast.claimed(job.shards.weights)
     costs, cohort = [clock.costs(profile, work) for profile in profiles], config.cohort or clients

@@ -66,7 +66,7 @@ def bench(name: str, options: BenchOptions) -> dict[str, Any]:
 
 def _further(engine: Any, state: Any, orders: list[Any], number: int) -> Any:
     """The rounds that were ordered, in one piece where the engine takes more than one at once."""
-    if engine.ahead == 1:
+    if engine.max_span == 1:
         return engine.round(state, orders[0], number)[0]
     return engine.at(engine.span(state, orders, number)[0], len(orders) - 1)
 
@@ -116,11 +116,11 @@ def measure(
     for _ in range(repeat + 1):  # the first one warms up
         state = jax.block_until_ready(parts.engine.start())
         begun = time.perf_counter()
-        for number in range(0, job.rounds, parts.engine.ahead):
+        for number in range(0, job.rounds, parts.engine.max_span):
             state = _further(
                 parts.engine,
                 state,
-                [order() for _ in range(min(parts.engine.ahead, job.rounds - number))],
+                [order() for _ in range(min(parts.engine.max_span, job.rounds - number))],
                 number,
             )
             if startup is None:

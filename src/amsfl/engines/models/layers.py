@@ -34,12 +34,12 @@ def init(parts: tuple[LayerSpec, ...], key: jax.Array) -> Params:
 
 def apply(parts: tuple[LayerSpec, ...], params: Params, x: jax.Array) -> jax.Array:
     layers = iter(zip(params, _flips([part for part in parts if part.name]), strict=True))
-    kept = x
+    saved = x
     for part in parts:
         if part.kind == "keep":
-            kept = x
+            saved = x
         elif part.kind == "add":
-            x = x + kept
+            x = x + saved
         elif part.kind == "dense":
             layer, flip = next(layers)
             flat = product(x.reshape(-1, x.shape[-1]), layer.weight, flip) + layer.bias
@@ -51,7 +51,7 @@ def apply(parts: tuple[LayerSpec, ...], params: Params, x: jax.Array) -> jax.Arr
 
 def stored(parts: tuple[LayerSpec, ...], params: Params) -> dict[str, Any]:
     """The tensors by name in the shapes that others have them in."""
-    found: dict[str, Any] = {}
+    tensors: dict[str, Any] = {}
     named = [part for part in parts if part.name]
     channels = sum(part.inputs for part in parts if part.kind == "flatten")
     for part, flip, (weight, bias) in zip(named, _flips(named), params, strict=True):
@@ -63,8 +63,8 @@ def stored(parts: tuple[LayerSpec, ...], params: Params) -> dict[str, Any]:
                 weight, channels = weight.reshape(part.outputs, part.inputs), 0
         elif part.kind == "conv":
             weight = weight.reshape(3, 3, part.inputs, part.outputs).transpose(3, 2, 0, 1)
-        found |= {f"{part.name}.weight": weight, f"{part.name}.bias": bias}
-    return found
+        tensors |= {f"{part.name}.weight": weight, f"{part.name}.bias": bias}
+    return tensors
 
 
 def _flips(named: list[LayerSpec]) -> list[bool]:
@@ -95,15 +95,15 @@ def _grouped(part: LayerSpec, layer: Layer, maps: jax.Array) -> jax.Array:
     groups = maps.reshape(len(maps), -1, part.many, part.inputs // part.many)
     away = groups - groups.mean((1, 3), keepdims=True)
     away = away * jax.lax.rsqrt((away * away).mean((1, 3), keepdims=True) + VARIANCE_FLOOR)
-    found: jax.Array = away.reshape(maps.shape) * layer.weight + layer.bias
-    return found
+    scaled: jax.Array = away.reshape(maps.shape) * layer.weight + layer.bias
+    return scaled
 
 
 def _levelled(part: LayerSpec, layer: Layer, x: jax.Array) -> jax.Array:
     away = x - x.mean(-1, keepdims=True)
     away = away * jax.lax.rsqrt((away * away).mean(-1, keepdims=True) + VARIANCE_FLOOR)
-    found: jax.Array = away * layer.weight + layer.bias
-    return found
+    scaled: jax.Array = away * layer.weight + layer.bias
+    return scaled
 
 
 KINDS: dict[str, Callable[[LayerSpec, Any, jax.Array], jax.Array]] = {

@@ -27,21 +27,21 @@ def make(spec: str, features: int, classes: int) -> Model:
     `softmax`; `mlp:64-32`, hidden sizes; `cnn:16`, channels; `resnet:16-1-3`, channels, blocks of a stage and
     stages; `transformer:128-2-8192`, width, blocks and how many tokens there are.
     """
-    kind, _, given = spec.partition(":")
-    if kind == "softmax" and not given:
+    kind, _, sizes_text = spec.partition(":")
+    if kind == "softmax" and not sizes_text:
         return mlp(spec, (features, classes))
     if kind == "mlp":
-        return mlp(spec, (features, *_sizes(spec, given or "64-32"), classes))
+        return mlp(spec, (features, *_sizes(spec, sizes_text or "64-32"), classes))
     if kind == "cnn":
-        (channels,) = _filled(spec, given, (CHANNELS,))
+        (channels,) = _filled(spec, sizes_text, (CHANNELS,))
         return _of(spec, network.convolutional(*_image(kind, features), channels, classes))
     if kind == "resnet":
-        width, blocks, stages = _filled(spec, given, (CHANNELS, 1, 3))
+        width, blocks, stages = _filled(spec, sizes_text, (CHANNELS, 1, 3))
         if stages > STAGES:
             raise UserError(f"Model {spec!r} has {stages:,} stages; there may be {STAGES}.")
         return _of(spec, network.residual(*_image(kind, features), width, blocks, stages, classes))
     if kind == "transformer":
-        width, blocks, words = _filled(spec, given, (128, 2, WORDS))
+        width, blocks, words = _filled(spec, sizes_text, (128, 2, WORDS))
         heads = width // HEAD if width % HEAD == 0 else 1
         return _of(spec, network.transformer(features, words, width, blocks, heads, classes))
     raise UserError(f"Unknown model {spec[:80]!r}{nearest(kind[:80], ['softmax', *EXAMPLES])}.")
@@ -86,16 +86,16 @@ def _image(kind: str, features: int) -> tuple[int, int]:
     )
 
 
-def _filled(spec: str, given: str, usual: tuple[int, ...]) -> tuple[int, ...]:
+def _filled(spec: str, sizes_text: str, usual: tuple[int, ...]) -> tuple[int, ...]:
     """The sizes that were given, and the usual ones for the rest."""
-    sizes = _sizes(spec, given) if given else ()
+    sizes = _sizes(spec, sizes_text) if sizes_text else ()
     kind = spec.partition(":")[0]
     if len(sizes) > len(usual):
         raise UserError(f"Model {spec!r} has {len(sizes)} sizes, and {kind} takes {len(usual)} at most.")
-    found = (*sizes, *usual[len(sizes) :])
-    if len(found) > 1 and found[1] > LAYERS:
-        raise UserError(f"Model {spec!r} has {found[1]:,} blocks; there may be {LAYERS}.")
-    return found
+    chosen = (*sizes, *usual[len(sizes) :])
+    if len(chosen) > 1 and chosen[1] > LAYERS:
+        raise UserError(f"Model {spec!r} has {chosen[1]:,} blocks; there may be {LAYERS}.")
+    return chosen
 
 
 def _sizes(spec: str, sizes: str) -> tuple[int, ...]:

@@ -80,8 +80,8 @@ def _nnx(name: str, build: Callable[[jax.Array], Any], nnx: Any) -> Model:
 
 
 def _linen(name: str, module: Any, example: jax.Array) -> Model:
-    kept = jax.eval_shape(module.init, jax.random.key(0), example)
-    _stateless(name, {kind: part for kind, part in kept.items() if kind != "params"})
+    variables = jax.eval_shape(module.init, jax.random.key(0), example)
+    _stateless(name, {kind: part for kind, part in variables.items() if kind != "params"})
 
     def apply(params: Params, x: jax.Array) -> jax.Array:
         logits: jax.Array = module.apply({"params": params}, x)
