@@ -185,6 +185,42 @@ def test_all_spent_ends_the_run():
     assert run.summary.rounds < 50 and "spent" in run.summary.note
 
 
+def test_scores_of_training_rows_are_not_published():
+    """Details are on by default: under privacy they have the hold-out's tables and no client's own rows."""
+    plain, private = (amsfl.run(**SMALL | more) for more in ({"noise": None}, {"epsilon": 4.0}))
+    assert len(plain.summary.details["clients"]) == 5 and not private.summary.details["clients"]
+    assert private.summary.details["splits"]["holdout"]
+
+
+def test_a_run_that_scores_ended_claims_its_budget():
+    """It reached its target early and spent less; the claim is what was allowed, or none."""
+    given = SMALL | {"method": "fedavg", "target": 0.15, "rounds": 20, "engine": "loop", "noise": 1.0}
+    run = amsfl.run(**given, epsilon=4.0)
+    assert run.summary.rounds < 20 and max(run.rounds[-1].epsilon) < 4
+    assert set(run.summary.epsilon.values()) == {4.0}
+    unbound = amsfl.run(**given, privacy="record")
+    assert not unbound.summary.epsilon and "no epsilon can be claimed" in unbound.summary.note
+
+
+def test_a_tables_words_and_ranges_must_be_public(tmp_path):
+    table = tmp_path / "t.csv"
+    lines = [f"{i % 7},{'miller' if i == 3 else 'word'},{'ab'[i % 2]}" for i in range(60)]
+    table.write_text("\n".join(["number,name,label", *lines]))
+    given = {
+        "data": str(table),
+        "epsilon": 8.0,
+        "rounds": 1,
+        "clients": 2,
+        "engine": "loop",
+        "method": "fedavg",
+    }
+    with pytest.raises(UserError, match="public-columns"):
+        amsfl.run(**given)
+    amsfl.run(**given, public_columns=True, out=tmp_path / "run")
+    left = {leaf.name: leaf.protected for leaf in leaves_of(tmp_path / "run")}
+    assert "declared public" in left["columns"] and "training rows alone" in left["holdout"]
+
+
 def batchwise(x: jax.Array) -> jax.Array:
     return x - x.mean(0)
 
@@ -197,6 +233,7 @@ REFUSED = {
     "losses": ({"epsilon": 2.0, "method": "fedavg", "policy": "adacomm"}, "losses"),
     "counts": ({"epsilon": 2.0, "class_weights": "balanced"}, "counts of classes"),
     "both": ({"epsilon": 2.0, "privacy": "none"}, "leave one"),
+    "own models": ({"epsilon": 2.0, "local_accuracy": True}, "local-accuracy"),
 }
 
 

@@ -35,3 +35,25 @@ def test_no_bound_is_above_the_truth_in_randomised_response():
         told = np.where(rng.random(200) < 1 / (1 + np.exp(-1.0)), inside, ~inside)
         above += lower_bound(200, guess(told + 1e-3 * rng.random(200), inside), 0.0) > 1
     assert above <= 10
+
+
+def test_many_runs_catch_a_false_claim_of_eight():
+    """White-box: one step of the real mechanism on a batch of one canary, 2,000 runs, half of them with it.
+    With the noise that an epsilon of 8 needs nothing above 8 is proved; with a third of it 8 is disproved."""
+    from amsfl.privacy import Exposure, noise_for, record_level, safe_sum, system_random
+    from amsfl.privacy.audit import lower_bound_of_runs
+
+    private, canary = record_level().client, np.zeros((1, 8))
+    canary[0, 0] = 50.0  # far longer than the clip
+
+    def scores(noise, present):
+        factors = safe_sum.row_factors(private, safe_sum.norms(canary), np.array([present]))
+        total = safe_sum.weighted_sum(factors, canary)
+        drawn = private.noise(lambda _: system_random.normal(8 * 1000), noise).reshape(1000, 8)
+        return (total + drawn)[:, 0]
+
+    noise = noise_for(Exposure(1.0, 1.0, 1e-5), 8.0, 1)
+    honest = lower_bound_of_runs(scores(noise, True), scores(noise, False), 1e-5)
+    assert 3 < honest <= 8
+    assert lower_bound_of_runs(scores(noise / 3, True), scores(noise / 3, False), 1e-5) > 8
+    assert lower_bound_of_runs(scores(noise, False), scores(noise, False), 1e-5) < 1

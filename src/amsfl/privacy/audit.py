@@ -1,4 +1,6 @@
-"""An audit: what an attacker can prove of the privacy that was lost, from one run with canaries.
+"""Audits: what an attacker can prove of the privacy that was lost.
+
+`lower_bound` goes by one run with many canaries, `lower_bound_of_runs` by many runs with one canary each.
 
 Every canary is in the training rows or not, by a coin of its own. Whoever guesses the coins better than
 chance shows how much the model tells: with (epsilon, delta) no more than v of r guesses are right but for a
@@ -57,3 +59,43 @@ def lower_bound(canaries: int, guesses: Guesses, delta: float, confidence: float
         disproved = chance(canaries, *guesses, middle, delta) <= 1 - confidence
         low, high = (middle, high) if disproved else (low, middle)
     return low
+
+
+def lower_bound_of_runs(inside: Floats, outside: Floats, delta: float, confidence: float = 0.95) -> float:
+    """The largest epsilon that many runs disprove, in half of which a canary took part.
+
+    What leaves is Gaussian noise around a sum, so the trade-off of an attacker's two errors is that of two
+    normal distributions mu apart. A threshold is chosen by the first half of the scores; the errors on the
+    second half, at most as large as Clopper and Pearson say, prove a mu, and that an epsilon. 1,000 runs
+    prove over 30, where guesses of coins prove 6 (Nasr et al. 2023, arXiv 2302.07956).
+
+    Args:
+        inside: Scores of runs with the canary; white-box: along the canary's own gradient.
+        outside: Scores of runs without.
+        delta: Of the claim.
+        confidence: Of the proof.
+
+    Returns:
+        0 where nothing is disproved.
+    """
+    from scipy import optimize, stats
+
+    first, second = [(part[: len(part) // 2], part[len(part) // 2 :]) for part in (inside, outside)]
+    edges = np.quantile(np.concatenate([first[0], second[0]]), np.linspace(0.02, 0.98, 49))
+    errors = [(first[0] < edge).mean() + (second[0] >= edge).mean() for edge in edges]
+    edge = edges[int(np.argmin(errors))]
+
+    def most(wrong: Bools) -> float:
+        count, made = int(wrong.sum()), len(wrong)
+        return float(stats.beta.ppf((1 + confidence) / 2, count + 1, made - count)) if count < made else 1.0
+
+    missed, alarmed = most(first[1] < edge), most(second[1] >= edge)
+    mu = float(stats.norm.ppf(1 - alarmed) - stats.norm.ppf(missed))
+    if not mu > 0:
+        return 0.0
+
+    def gap(epsilon: float) -> float:
+        inner = stats.norm.logcdf(-epsilon / mu - mu / 2) + epsilon
+        return float(stats.norm.cdf(-epsilon / mu + mu / 2) - np.exp(inner) - delta)
+
+    return 0.0 if gap(0.0) <= 0 else float(optimize.brentq(gap, 0.0, 10 + 10 * mu * mu))

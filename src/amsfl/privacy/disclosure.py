@@ -25,14 +25,17 @@ class Leaf(NamedTuple):
 
 BY_SERVER = "the server, which is trusted with it: cut, summed and noised before anybody else sees it"
 ORDERED = "nothing: the server ordered them"
+UNCOUNTED = "nothing, and not counted in epsilon: under privacy only what is declared public"
 HARMLESS = "nothing: no row has a part in it"
 SPENDS = ("hello.joules_step", "hello.joules_mb", "hello.cost_mb")
 READING = tuple(f"report.{name}" for name in Reading._fields)
 
 
-def leaves(method: Method, readings: bool, private: bool, table: bool, clients: bool = False) -> list[Leaf]:
+def leaves(
+    method: Method, readings: bool, private: bool, table: bool, clients: bool = False, holdout: bool = False
+) -> list[Leaf]:
     """The list for a method; `readings`: they are taken; `private`: by record; `table`: data from a file;
-    `clients`: whole clients are kept private."""
+    `clients`: whole clients are kept private; `holdout`: the run scores rows of the clients' own tables."""
     way = f"{DERIVED}; then {method.transmit.name}" if private and method.transmit else ""
     found = [
         Leaf(
@@ -53,7 +56,11 @@ def leaves(method: Method, readings: bool, private: bool, table: bool, clients: 
         what = "its size and its way along the last global step; the server works them out of delta"
         found.append(Leaf("reading", what, "every round", DERIVED))
     timed = ("report.step_seconds", "report.compute_seconds", "hello.step_seconds")
-    load = "nothing: data do not change it, load does"
+    load = (
+        "rounded up to marks a fifth apart, replies held until then; batches padded to one size"
+        if private
+        else ("nothing: load changes it, data hardly")
+    )
     count = ("report.steps", "report.taken")
     size = "nothing: shares and epsilon go by it"
     found += [
@@ -62,8 +69,11 @@ def leaves(method: Method, readings: bool, private: bool, table: bool, clients: 
         Leaf("rows", "how many rows the client has", "once", size, ("report.rows", "hello.rows")),
     ]
     if table:
-        what = "sums over its rows by which a table's columns are filled and scaled (impute: shared)"
-        found.append(Leaf("recipe", what, "once, before training", f"{OPEN}; not counted in epsilon"))
+        what = "words, ranges, medians and class names of a table's columns, by which it is read"
+        found.append(Leaf("columns", what, "once, before training", UNCOUNTED))
+    if holdout:
+        what = "scores of the model on hold-out rows, which are taken from the same tables"
+        found.append(Leaf("holdout", what, "every round", "nothing: epsilon covers training rows alone"))
     return found
 
 

@@ -82,6 +82,23 @@ class Ledger(NamedTuple):
         pairs = zip(self.exposures, taken, strict=False)
         return [epsilon(exposure, int(steps), self.account) for exposure, steps in pairs]
 
+    def claims(self, taken: Sequence[int], stopped_by_data: bool) -> list[float]:
+        """The epsilon that a run may claim for every client.
+
+        Where scores decided when it ended, the steps up to there are no bound: the end itself tells of rows.
+        Then it is the budget that was set before the run, and none where there is no budget.
+
+        Args:
+            taken: `units` so far.
+            stopped_by_data: Whether scores may have ended the run.
+
+        Returns:
+            One epsilon an entry; [] where none can be claimed.
+        """
+        if not stopped_by_data:
+            return self.spent(taken)
+        return [budget if steps else 0.0 for budget, steps in zip(self.budgets, taken, strict=False)]
+
     def _bound(self, place: int, steps: int) -> float:
         cost = epsilon(self.exposures[place], mark(steps), self.account)
         within = bool(self.budgets) and steps <= self.limits[place]

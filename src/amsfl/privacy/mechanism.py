@@ -45,8 +45,17 @@ class PrivacySettings(NamedTuple):
     class_weights: str = ""
     availability: str = "always"
     evaluate_clients: int = 0
+    target: float | None = None
+    stop_at_target: bool = True
+    stop_after: int = 0
+    local_accuracy: bool = False
     rounds_planned: int = 50  # where the settings say nothing
     most_steps: int = 64  # of a planned round
+
+    @property
+    def stops_by_data(self) -> bool:
+        """Whether scores may end the run: then what it spent by its end is no bound, but its budget is."""
+        return bool(self.stop_after) or (self.target is not None and self.stop_at_target)
 
     @property
     def planned(self) -> int:
@@ -189,6 +198,11 @@ def check_settings(settings: PrivacySettings) -> None:
         raise UserError(
             "Balanced class weights are made of every client's counts of classes, which would leave without "
             "noise; under privacy name the weights, as in --class-weights yes=5,no=1, or leave them out."
+        )
+    if settings.local_accuracy:
+        raise UserError(
+            "Scores of every client's own model would leave without noise; under privacy leave "
+            "--local-accuracy out."
         )
     if settings.evaluate_clients:
         raise UserError(

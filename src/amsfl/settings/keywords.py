@@ -106,6 +106,8 @@ class TrainingKeywords(TypedDict, total=False):
     """record: rows clipped and noised at clients; client: deltas at the server; auto: by epsilon; none"""
     epsilon: float | None
     """privacy that a client's rows may lose in a run; see docs/privacy.md"""
+    public_columns: bool
+    """under privacy: a table's words, ranges, medians and class names are public"""
     delta: float
     """chance that epsilon does not hold"""
     noise: float | None

@@ -34,6 +34,16 @@ def private_settings(config: Training) -> PrivacySettings:
     return PrivacySettings(**values, rounds_planned=ROUNDS, most_steps=PLANNED_STEPS_AT_MOST)
 
 
+def check_public(config: Training, data: str) -> None:
+    """What is fitted to a table's rows leaves without noise: its owner must say that it is public."""
+    if data.startswith(("csv:", "table:")) and not config.public_columns:
+        raise UserError(
+            "The words, ranges, medians and class names of this table are taken from its rows and leave "
+            "without noise: a rare word or an outlier tells of one row. If they are public, say so with "
+            "--public-columns; else drop such columns (--drop), or pass a Dataset that is encoded already."
+        )
+
+
 def budgets_of(config: Training, profile: Profile, clients: int) -> Sequence[float] | None:
     """Every client's epsilon at most: the table's, or one for all; None where nobody set any."""
     column = _column(profile)
@@ -44,6 +54,13 @@ def budgets_of(config: Training, profile: Profile, clients: int) -> Sequence[flo
 
 def _column(profile: Profile) -> Array | None:
     return None if profile.sites is None else profile.sites.get("epsilon")
+
+
+def no_claim(ledger: Ledger, stopped_by_data: bool) -> str:
+    """A sentence where a private run can claim no epsilon."""
+    if not (stopped_by_data and ledger.exposures and not ledger.budgets):
+        return ""
+    return "Scores decided when this run ended, and no epsilon was set: no epsilon can be claimed for it."
 
 
 def privacy_remarks(

@@ -161,6 +161,10 @@ class Training(Settings):
     epsilon: float | None = Field(
         None, gt=0, le=1e6, description="privacy that a client's rows may lose in a run; see docs/privacy.md"
     )
+    public_columns: bool = Field(
+        False,
+        description="under privacy: a table's words, ranges, medians and class names are public",
+    )
     delta: float = Field(1e-5, gt=0, lt=1, description="chance that epsilon does not hold")
     noise: float | None = Field(
         None,

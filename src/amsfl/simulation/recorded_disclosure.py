@@ -30,4 +30,4 @@ def leaves_of(folder: Path) -> list[Leaf]:
     table = is_table(config.data) and config.impute in ("indicator", "shared")
     more = on_flower(reads, rows, config.evaluate_clients) if isinstance(config, ServeConfig) else []
     clients = mechanism is not None and mechanism.server is not None
-    return leaves(method, reads, rows, table, clients) + more
+    return leaves(method, reads, rows, table, clients, not real) + more

@@ -18,7 +18,7 @@ from amsfl.schedule import Policy
 from amsfl.settings.custom import CustomParts
 from amsfl.settings.definitions import RunConfig
 from amsfl.settings.limits import limits_of
-from amsfl.settings.privacy import budgets_of, mechanism_of, private_settings
+from amsfl.settings.privacy import budgets_of, check_public, mechanism_of, private_settings
 from amsfl.settings.round_ends import check_everyone, conditions_of, for_older_work, round_end_of
 from amsfl.simulation import attackers, best_round
 from amsfl.simulation.attackers import Attackers
@@ -121,6 +121,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     network = own.network or named_network(config.model, dataset, method.private_rows is not None)
     if mechanism is not None:
         mechanism.check(private_settings(config), method, policy, end)
+        check_public(config, dataset.name)
     if method.private_rows:
         check_rows_apart(network, dataset.x)
     job = task.make(rows, network, partitions, [each.seed for each in configs], dtype, loss)

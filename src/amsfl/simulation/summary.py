@@ -4,6 +4,7 @@ import sys
 from typing import Any
 
 from amsfl.record import RoundRecord, Summary
+from amsfl.settings.privacy import no_claim, private_settings
 from amsfl.simulation.components import client_names
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
@@ -21,13 +22,16 @@ def summarise(
     ledger = setup.ledgers[trial.index]
     taken = ledger.units(trial.steps_begun, trial.round)
     spent = ledger.exhausted(taken)
+    by_data = private_settings(config).stops_by_data
+    claims = ledger.claims(taken, by_data)
     sites = ("every client",) if ledger.by_round else names
     over = f"Every client's epsilon was spent after {trial.round} rounds." if spent else ""
+    notes = [setup.data.note, setup.method.facts.note, over, no_claim(ledger, by_data)]
     return Summary(
         method=config.method,
         data=setup.data.name,
         synthetic=setup.data.synthetic,
-        note=" ".join(filter(None, [setup.data.note, setup.method.facts.note, over])),
+        note=" ".join(filter(None, notes)),
         seed=trial.seed,
         status=trial.status,
         rounds=trial.round,
@@ -45,7 +49,7 @@ def summarise(
         seconds_to_target=reached[config.clock] if reached else None,
         rounds_to_target=int(reached["rounds"]) if reached else None,
         steps=dict(zip(names, trial.steps, strict=True)),
-        epsilon=dict(zip(sites, ledger.spent(taken), strict=False)),
+        epsilon=dict(zip(sites, claims, strict=False)),
         noise={name: each.noise for name, each in zip(sites, ledger.exposures, strict=False)},
         joules=trial.spent.get("joules"),
         cost=trial.spent.get("cost"),

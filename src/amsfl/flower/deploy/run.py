@@ -22,7 +22,7 @@ from amsfl.flower.server.registration import LONGEST_NAME
 from amsfl.planning.planner import policy_of
 from amsfl.privacy.ledger import NOTHING
 from amsfl.record import Summary
-from amsfl.settings.privacy import mechanism_of, privacy_remarks, private_settings
+from amsfl.settings.privacy import check_public, mechanism_of, privacy_remarks, private_settings
 from amsfl.settings.remarks import remarks
 from amsfl.settings.round_ends import round_end_of
 from amsfl.simulation import CustomParts, serve_config
@@ -146,6 +146,7 @@ def _ready_made(recipe: DeploySettings, home: Path, out: Path) -> PreparedApp:
     end = round_end_of(config, method, config.cohort or clients)  # refused before anything starts
     if mechanism is not None:
         mechanism.check(private_settings(config), method, policy, end)
+        check_public(config, source.name)
     own = privacy_remarks(config, mechanism, method, NOTHING, rows_of(shards))
     for line in (*remarks(config, method, policy, clients, end), *own):
         warnings.warn(line, Remark, stacklevel=2)

@@ -18,6 +18,7 @@ from amsfl.privacy import Ledger
 from amsfl.record import Checkpoint, Manifest, Metrics, RoundRecord, RunWriter, Summary, from_plain, plain
 from amsfl.record.fingerprint import identity
 from amsfl.record.run_reader import TROUBLE as TROUBLE
+from amsfl.settings.privacy import no_claim, private_settings
 from amsfl.simulation import ServeConfig, provenance
 
 Evaluate = Callable[[Vector, Buffers], dict[str, dict[str, Any]]]  # the server's own scores
@@ -126,6 +127,8 @@ def summary(
     """summary.json, as a simulated run's."""
     taken = ledger.units(state.ordered_steps, state.round)
     spent = ledger.exhausted(taken)
+    by_data = private_settings(config).stops_by_data
+    claims = ledger.claims(taken, by_data)
     over = f"Every client's epsilon was spent after {state.round} rounds." if spent else ""
     sites = ["every client"] if ledger.by_round else [client.name for client in state.clients]
     last: Metrics = {}
@@ -135,7 +138,7 @@ def summary(
         method=config.method,
         data=config.data,
         synthetic=False,
-        note=" ".join(filter(None, [note, over])),
+        note=" ".join(filter(None, [note, over, no_claim(ledger, by_data)])),
         seed=state.seed,
         status=state.status,
         rounds=state.round,
@@ -151,7 +154,7 @@ def summary(
         seconds_to_target=state.reached["elapsed"] if state.reached else None,
         rounds_to_target=int(state.reached["rounds"]) if state.reached else None,
         steps={client.name: steps for client, steps in zip(state.clients, state.steps, strict=True)},
-        epsilon=dict(zip(sites, ledger.spent(taken), strict=False)),
+        epsilon=dict(zip(sites, claims, strict=False)),
         noise={name: each.noise for name, each in zip(sites, ledger.exposures, strict=False)},
         bytes_up=sum(record.bytes_up for record in rounds),
         bytes_down=sum(record.bytes_down for record in rounds),
