@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from report_example import series, source, trial
 from scipy import stats as scipy_stats
 
-from amsfl.core.scores import recorded
+from amsfl.core.scores import recorded_score
 from amsfl.report.measure import base_rate, clients, curves, stats
 from amsfl.report.measure.measures import MeasuredSeries, first_hit, measure, measures, pairs
 from amsfl.report.tabulate.table import TableColumn, TableRow, cell_text
 from amsfl.report.write.folder import compose
 
-ACCURACY = recorded("accuracy")
+ACCURACY = recorded_score("accuracy")
 NUMBERS = st.lists(st.floats(-100, 100), min_size=2, max_size=30)
 
 

@@ -10,7 +10,7 @@ from amsfl.cli.errors import friendly
 from amsfl.cli.output import plain, print_json
 from amsfl.cli.run import Track
 from amsfl.core import UserError
-from amsfl.core.scores import spoken
+from amsfl.core.scores import describe_scores
 from amsfl.settings.definitions import Serving, Training
 
 
@@ -93,7 +93,7 @@ def deploy(
         )
         return
     reached = summary.seconds_to_target
-    scores = spoken(deciding_split(summary.metrics))
+    scores = describe_scores(deciding_split(summary.metrics))
     score = f", {scores}" if scores else ""
     typer.echo(
         f"{summary.method}: {summary.rounds} rounds in {summary.wall['seconds']:.1f} s{score}"

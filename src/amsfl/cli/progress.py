@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from amsfl.cli.output import on_terminal, plain, screen
-from amsfl.core.scores import usual
+from amsfl.core.scores import shown_score
 from amsfl.record import RoundRecord
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def watching(config: "Training", quiet: bool) -> Iterator[Callable[[RoundRecord]
             if config.seconds:
                 done.append(spent / config.seconds)
             metrics = record.metrics.get("holdout", {})
-            which = usual(config.score, metrics)
+            which = shown_score(config.score, metrics)
             score = which.of(metrics) if which else None
             if score is not None and which and config.target and which.larger:
                 done.append(score / config.target)

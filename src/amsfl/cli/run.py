@@ -11,7 +11,7 @@ from amsfl.cli import flags
 from amsfl.cli.errors import friendly
 from amsfl.cli.output import describe_data, plain, print_json, screen
 from amsfl.cli.progress import watching
-from amsfl.core.scores import spoken
+from amsfl.core.scores import describe_scores
 from amsfl.record.fingerprint import CHANGEABLE, CODE
 from amsfl.settings.definitions import ROUNDS_AT_MOST, Simulation, Training
 
@@ -146,7 +146,7 @@ def _sentences(summary: "Summary", folder: Path) -> None:
         f"{sum(summary.steps.values())} client steps" + spoken_spent(summary)
     )
     for split, scores in summary.metrics.items():
-        out.print(f"  {plain(split):8} {spoken(scores)}")
+        out.print(f"  {plain(split):8} {describe_scores(scores)}")
     if rates := base_rates(summary):
         out.print(f"  base     {rates}")
     if poor := verdict(summary):

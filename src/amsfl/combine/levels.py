@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from amsfl.core import namespace, repeated
+from amsfl.core import namespace, repeat
 from amsfl.core.records import Array
 
 FEW = 16  # rows that are counted, not bisected
@@ -46,7 +46,7 @@ def _bisected(values: Array, shares: Array, ranks: Sequence[Array]) -> list[Arra
             tried = found + (space.ones_like(place) << place)
             return space.where(_below(keys, tried, shares) < rank, tried, found)
 
-        found = repeated(last + 1, bit, start)
+        found = repeat(last + 1, bit, start)
         ordered = (found ^ ((found >> last) & rest)).view(values.dtype)
         return ordered.reshape(-1)[: values[0].size].reshape(shape)
 

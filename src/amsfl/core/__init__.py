@@ -14,8 +14,8 @@ from amsfl.core.seams import (
     RowPrivacy,
     Transmit,
     namespace,
-    repeated,
-    scattered,
+    repeat,
+    scatter,
 )
 
 __all__ = [
@@ -40,7 +40,7 @@ __all__ = [
     "nearest",
     "need",
     "parse_names",
-    "repeated",
-    "scattered",
+    "repeat",
+    "scatter",
     "score",
 ]

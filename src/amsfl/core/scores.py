@@ -157,7 +157,7 @@ def score(name: str, classes: Sequence[str]) -> Score:
                 f"The score {name!r} is of classes, and here numbers are predicted; take {_listed(NUMBERS)}, "
                 "as in --target r2=0.8, or make classes of the label: --task classification."
             )
-        score = (NUMBERS | ANY).get(name or "r2")
+        chosen = (NUMBERS | ANY).get(name or "r2")
     elif name in NUMBERS:
         raise UserError(
             f"The score {name!r} is of numbers, and here classes are predicted; take "
@@ -174,26 +174,25 @@ def score(name: str, classes: Sequence[str]) -> Score:
             place=list(classes).index(of_class),
         )
     else:
-        score = (CLASSES | RARER | ANY).get(name or "accuracy")
-    if score is None:
+        chosen = (CLASSES | RARER | ANY).get(name or "accuracy")
+    if chosen is None:
         raise UserError(f"Unknown score {name!r}{nearest(kind, KNOWN)}.")
-    return score
+    return chosen
 
 
 def check_name(name: str) -> str:
-    """What can be said of a score's name before there is data; the name that it has here."""
+    """The name that a score has here; a UserError if there is none of that name."""
     kind, sign, of_class = name.partition(":")
     kind = SPELLED.get(kind.lower(), kind)
     if kind in ENDS:
         raise UserError(f"{kind} is no score to go by: {ENDS[kind]}")
-    exists = kind in BY_CLASS and of_class if sign else kind in ("", *CLASSES, *RARER, *NUMBERS, *ANY)
-    if not exists:
+    if not (kind in BY_CLASS and of_class if sign else kind in ("", *CLASSES, *RARER, *NUMBERS, *ANY)):
         raise UserError(f"unknown score {name!r}{nearest(kind, KNOWN)}")
     return kind + sign + of_class
 
 
 def check_target(name: str, target: float) -> float:
-    """A target within its score's range; 95 for 95% is told how to write it."""
+    """A target within its score's range; an error says how to write 95%."""
     if not 0 < target < math.inf:
         raise UserError("a target is a number above 0")
     what = (NUMBERS | ANY).get(name)
@@ -207,7 +206,7 @@ def check_target(name: str, target: float) -> float:
     return target
 
 
-def aimed(settings: Mapping[str, Any]) -> dict[str, Any]:
+def split_target(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings with `target = "f1=0.8"` taken apart: a score and a number."""
     result = dict(settings)
     text = result.get("target")
@@ -232,22 +231,22 @@ def _listed(names: Sequence[str] | Mapping[str, Any]) -> str:
     return f"{', '.join(listed[:-1])} or {listed[-1]}"
 
 
-def spoken(scores: Mapping[str, Any]) -> str:
+def describe_scores(scores: Mapping[str, Any]) -> str:
     """A split's scores that are one number each, in a line: accuracy 0.9512, macro-F1 0.8841."""
     values = [(each, each.of(scores)) for each in (*CLASSES.values(), *NUMBERS.values())]
-    return ", ".join(f"{each.title} {_digits(each, value)}" for each, value in values if value is not None)
+    return ", ".join(
+        f"{each.title} {value:.4f}" if each.most == 1 else f"{each.title} {value:.4g}"
+        for each, value in values
+        if value is not None
+    )
 
 
-def _digits(which: Score, value: float) -> str:
-    return f"{value:.4f}" if which.most == 1 else f"{value:.4g}"
-
-
-def recorded(name: str, classes: Sequence[str] = ()) -> Score:
+def recorded_score(name: str, classes: Sequence[str] = ()) -> Score:
     """The score that a record names; whoever wrote it has checked that it fits."""
     return (CLASSES | RARER | NUMBERS | ANY).get(name) or score(name, classes)
 
 
-def usual(name: str, scores: Mapping[str, Any]) -> Score | None:
+def shown_score(name: str, scores: Mapping[str, Any]) -> Score | None:
     """The score to show of a round whose data nobody asks about: the named one, else what there is."""
     scores_by_name = CLASSES | RARER | NUMBERS | ANY
     if name:

@@ -125,7 +125,7 @@ def namespace(array: Array) -> ModuleType:
     return library
 
 
-def scattered(size: int, index: Array, values: Array) -> Array:
+def scatter(size: int, index: Array, values: Array) -> Array:
     """A vector of zeros with `values` at `index`: the one thing that the array standard has no word for.
 
     Args:
@@ -143,7 +143,7 @@ def scattered(size: int, index: Array, values: Array) -> Array:
     return zeros
 
 
-def repeated(times: int, body: Callable[[Any, Array], Array], carry: Array) -> Array:
+def repeat(times: int, body: Callable[[Any, Array], Array], carry: Array) -> Array:
     """carry = body(turn, carry), so many times; the standard has no word for a loop, either.
 
     A library that compiles gets one turn to compile, not all of them.

@@ -66,7 +66,7 @@ def add_delta(
     return anchor + total.delta, server
 
 
-def the_anchor(anchor: Vector, server: Vector) -> Vector:
+def anchor_itself(anchor: Vector, server: Vector) -> Vector:
     return anchor
 
 
@@ -102,7 +102,7 @@ class Arithmetic(NamedTuple):
     report: Report = send_delta
     mix: Mix = average
     aggregate: Aggregate = add_delta
-    model: Model = the_anchor
+    model: Model = anchor_itself
     objective: Distillation | None = None
     closing: bool = False  # the reading's second gradient is one more local step
     own_state: Model = whole_state  # of the server state: what is the method's, not a server optimizer's

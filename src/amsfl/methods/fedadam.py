@@ -5,7 +5,7 @@ from collections.abc import Callable
 from amsfl.core import Total
 from amsfl.methods.arithmetic import Arithmetic, Number, Vector, tuned
 from amsfl.methods.base import Facts, Method
-from amsfl.methods.operators import joined
+from amsfl.methods.operators import join
 
 Second = Callable[[Vector, Vector], Vector]  # (v, D^2) -> v+
 
@@ -29,7 +29,7 @@ def adaptive(rate: Number, beta1: Number, tau: Number, second: Second) -> Arithm
     """Their Algorithm 2 with any rule for v; the server state is m, then v."""
 
     def init(x: Vector) -> tuple[Vector, Vector]:
-        return joined(0 * x, 0 * x + tau**2), x[:0]
+        return join(0 * x, 0 * x + tau**2), x[:0]
 
     def aggregate(
         anchor: Vector, total: Total, weights: Vector, steps: Vector, server: Vector
@@ -37,6 +37,6 @@ def adaptive(rate: Number, beta1: Number, tau: Number, second: Second) -> Arithm
         size = len(anchor)
         m = beta1 * server[:size] + (1 - beta1) * total.delta
         v = second(server[size:], total.delta * total.delta)
-        return anchor + rate * m / (v**0.5 + tau), joined(m, v)
+        return anchor + rate * m / (v**0.5 + tau), join(m, v)
 
     return Arithmetic(init=init, aggregate=aggregate)

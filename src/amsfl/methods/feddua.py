@@ -3,7 +3,7 @@
 from amsfl.core import Total
 from amsfl.methods.arithmetic import Arithmetic, Number, Vector, tuned
 from amsfl.methods.base import Facts, Method
-from amsfl.methods.operators import joined
+from amsfl.methods.operators import join
 
 
 def feddua(beta1: float = 0.0, beta2: float = 0.99, epsilon: float = 1e-3) -> Method:
@@ -23,7 +23,7 @@ def feddua(beta1: float = 0.0, beta2: float = 0.99, epsilon: float = 1e-3) -> Me
 
 def arithmetic(beta1: Number, beta2: Number, epsilon: Number) -> Arithmetic:
     def init(x: Vector) -> tuple[Vector, Vector]:
-        return joined(0 * x, 0 * x), x[:0]
+        return join(0 * x, 0 * x), x[:0]
 
     def aggregate(
         anchor: Vector, total: Total, weights: Vector, steps: Vector, server: Vector
@@ -37,6 +37,6 @@ def arithmetic(beta1: Number, beta2: Number, epsilon: Number) -> Arithmetic:
         cost = 2 * (m * turned).sum()
         s = total.delta_sq / (cost + (cost == 0))
         s = s * (s > 1) + (s <= 1)
-        return anchor + s * turned, joined(m, v)
+        return anchor + s * turned, join(m, v)
 
     return Arithmetic(init=init, aggregate=aggregate)

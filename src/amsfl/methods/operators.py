@@ -8,7 +8,7 @@ from amsfl.core.records import Array
 Vector = Any
 
 
-def joined(*parts: Vector) -> Vector:
+def join(*parts: Vector) -> Vector:
     """One vector from several: a server state of more than one part. Sent to clients it must be of one."""
     first = parts[0]
     if hasattr(first, "__array_namespace__"):

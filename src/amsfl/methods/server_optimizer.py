@@ -9,7 +9,7 @@ from amsfl.methods.base import Method, Variant
 from amsfl.methods.fedadam import fedadam
 from amsfl.methods.fedavgm import fedavgm
 from amsfl.methods.fedyogi import fedyogi
-from amsfl.methods.operators import joined
+from amsfl.methods.operators import join
 
 SERVER_OPTIMIZERS: Kind[Method] = Kind(
     "server optimizer",
@@ -71,11 +71,11 @@ def arithmetic(server: Arithmetic, inner: Arithmetic, *numbers: Number) -> Arith
             moved, own = inner.aggregate(anchor, total, weights, steps, own)
             total = total._replace(delta=moved - anchor)
         following, rest = optimizer.aggregate(anchor, total, weights, steps, rest)
-        return following, joined(own, rest)
+        return following, join(own, rest)
 
     def init(x: Vector) -> tuple[Vector, Vector]:
         own, client = inner.init(x)
-        return joined(own, optimizer.init(x)[0]), client
+        return join(own, optimizer.init(x)[0]), client
 
     def model(anchor: Vector, state: Vector) -> Vector:
         return inner.model(anchor, own_state(state, anchor))

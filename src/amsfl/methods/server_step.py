@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from amsfl.core import Total
 from amsfl.methods.arithmetic import Arithmetic, Number, Vector
-from amsfl.methods.operators import clip, joined
+from amsfl.methods.operators import clip, join
 
 LIMIT = 0.7  # a round changes the server's step by this factor at most, down or (1/0.7) up
 SHORTEST, LONGEST = 0.1, 4.0
@@ -46,7 +46,7 @@ def accelerated(
         _, client = inner.init(x)
         nothing = 0 * x
         one = (nothing[:1] + 1, *[nothing[:1]] * (SCALARS - 1))
-        return joined(x, nothing, x, *one), client
+        return join(x, nothing, x, *one), client
 
     def aggregate(
         anchor: Vector, total: Total, weights: Vector, steps: Vector, server: Vector
@@ -61,7 +61,7 @@ def accelerated(
         m = clip(m, 0.0, momentum)
         mean = old.mean + averaging / (old.number + averaging) * (x - old.mean) if averages else x
         following = x + m * (x - before)
-        return following, joined(anchor, delta, mean, s, *sums, old.number + 1, loss0, loss)
+        return following, join(anchor, delta, mean, s, *sums, old.number + 1, loss0, loss)
 
     def model(anchor: Vector, server: Vector) -> Vector:
         size = anchor.shape[-1]

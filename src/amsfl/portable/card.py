@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from amsfl.core.scores import spoken
+from amsfl.core.scores import describe_scores
 
 if TYPE_CHECKING:
     from amsfl.portable.model import PortableModel
@@ -66,7 +66,9 @@ def _predicts(model: "PortableModel") -> str:
 
 def _scores(whose: str, metrics: dict[str, Any]) -> list[str]:
     return [
-        f"- {whose}, {_code(split)}: {told}" for split, scores in metrics.items() if (told := spoken(scores))
+        f"- {whose}, {_code(split)}: {told}"
+        for split, scores in metrics.items()
+        if (told := describe_scores(scores))
     ]
 
 

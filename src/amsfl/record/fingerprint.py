@@ -8,7 +8,7 @@ import numpy as np
 
 from amsfl.core import UserError
 from amsfl.core.registry import OWN_FILE
-from amsfl.core.scores import aimed
+from amsfl.core.scores import split_target
 from amsfl.record.schema import Array, Manifest
 from amsfl.record.sealed_text import checksum, dumps
 
@@ -73,7 +73,7 @@ def refuse_recorded_code(settings: Mapping[str, Any], named: Container[str] = ()
 
 def merge_settings(manifest: Manifest, changes: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that a run goes on with; only its length and the like may change."""
-    changes = aimed(changes)
+    changes = split_target(changes)
     refuse_recorded_code(manifest.settings, changes)
     for key in changes:
         if key not in CHANGEABLE and changes[key] != manifest.settings.get(key):

@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from amsfl.core.records import Number
-
 Array = Any
 U32 = np.uint32
 PROTOTYPES = 0xFFFF  # a step number that no run reaches: the stream for FedCSDA's prototype rows
@@ -64,7 +62,7 @@ def room(batch: int, rows: int) -> int:
     return min(rows, batch + 2 * int(np.ceil(batch**0.5)))
 
 
-def share(word: Number) -> float:
+def share(word: Array) -> float:
     """The chance that a word of `chance` stands for."""
     return (int(word) + 1) / 2**32
 
@@ -122,7 +120,7 @@ def noise_of_round(seed: Array, number: Array, places: Array) -> Array:
     return normal(stream(seed, number, U32(0xFFFFFFFF)), U32(0), places)
 
 
-def _bits(key: tuple[Array, Array], step: Array, places: Array, purpose: Number) -> tuple[Array, Array]:
+def _bits(key: tuple[Array, Array], step: Array, places: Array, purpose: Array) -> tuple[Array, Array]:
     """Two words a place. Both keys are the step's own: windows of places that overlap must not repeat."""
     first = scramble(scramble(key[0] + purpose) + step)
     second = scramble(key[1] ^ first)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from amsfl.core import UserError, nearest
-from amsfl.core.scores import aimed
+from amsfl.core.scores import split_target
 from amsfl.settings.definitions import RunConfig, ServeConfig, Serving, Settings, Simulation
 
 Config = TypeVar("Config", bound=Settings)
@@ -34,7 +34,7 @@ def serve_config(settings: Mapping[str, Any]) -> ServeConfig:
 
 
 def checked(kind: type[Config], settings: Mapping[str, Any]) -> Config:
-    settings = aimed(settings)
+    settings = split_target(settings)
     for key in settings:
         if key not in kind.model_fields:
             raise UserError(_stranger(str(key), kind))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from amsfl.core.scores import usual
+from amsfl.core.scores import shown_score
 from amsfl.record import RoundRecord
 from amsfl.settings.definitions import Training
 
@@ -43,7 +43,7 @@ def line(wanted: bool | None = None) -> Iterator[Callable[[float, str], None] | 
 def told(record: RoundRecord, config: Training) -> str:
     """A round in a few words, with the score that the run goes by."""
     found = record.metrics.get("holdout", {})
-    which = usual(config.score, found)
+    which = shown_score(config.score, found)
     score = which.of(found) if which else None
     said = "" if score is None or which is None else f", {which.title} {score:.4g}"
     return f"round {record.round}, {record.seconds[config.clock]:.1f} s{said}"

@@ -1,6 +1,6 @@
 """Top-k with error feedback."""
 
-from amsfl.core import Key, Parts, Transmit, UserError, namespace, scattered
+from amsfl.core import Key, Parts, Transmit, UserError, namespace, scatter
 from amsfl.core.records import Array
 from amsfl.transmit.base import floats
 
@@ -33,7 +33,7 @@ def topk(share: float = 0.1) -> Transmit:
             order = space.argsort(-space.abs(whole), stable=True)  # NaN comes last in both libraries ...
             index = space.sort(order[: max(1, round(share * size))])
             value = whole[index] + 0 * space.sum(whole)  # ... and must not stay behind unseen
-            left.append(whole - scattered(size, index, value))
+            left.append(whole - scatter(size, index, value))
             # an empty array: its shape says how long the whole is, and weighs nothing
             sent |= {f"{name}.of": space.zeros((0, size), dtype=space.int8)}
             sent |= {f"{name}.index": space.astype(index, space.int32), f"{name}.value": value}
@@ -47,7 +47,7 @@ def topk(share: float = 0.1) -> Transmit:
         whole = {name: part for name, part in parts.items() if name not in ours}
         for name in coded:
             index, value = parts[f"{name}.index"], parts[f"{name}.value"]
-            whole[name] = scattered(parts[f"{name}.of"].shape[1], index, value)
+            whole[name] = scatter(parts[f"{name}.of"].shape[1], index, value)
         return whole
 
     return Transmit(f"topk:{share:g}", encode, decode, init)

@@ -9,7 +9,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from amsfl.core import UserError
-from amsfl.core.scores import aimed
+from amsfl.core.scores import split_target
 from amsfl.flower.client.jax_client import jax_client
 from amsfl.flower.deploy.shards import first_model, network, own_shard, scorer
 from amsfl.flower.server.app import merged, serve
@@ -25,6 +25,6 @@ def main(grid: Grid, context: Context) -> None:
     if not (folder / "server.npz").exists():
         raise UserError(f"There is no server.npz in {str(folder)!r}; deal the data first.")
     model, seed = str(settings.get("model", "mlp")), int(settings.get("seed", 0))
-    score = str(aimed(settings).get("score", ""))
+    score = str(split_target(settings).get("score", ""))
     first = first_model(folder, model, seed)
     serve(grid, settings, scorer(folder, model, score), first, network=network(folder, model))

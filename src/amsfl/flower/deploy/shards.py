@@ -11,7 +11,7 @@ from flwr.app import Context
 from amsfl import data
 from amsfl.core import UserError
 from amsfl.core import score as score_of
-from amsfl.core.scores import usual
+from amsfl.core.scores import shown_score
 from amsfl.data import Dataset, LabelScale
 from amsfl.data.preprocessing import Recipe
 from amsfl.flower import regression_scores
@@ -113,7 +113,7 @@ def scorer(
     with np.load(folder / "server.npz", allow_pickle=False) as file:
         parts = {name: file[name] for name in file.files if "." in name}
         classes, unit = int(file["classes"]), float(file["unit"])
-    asked = usual(score, {})
+    asked = shown_score(score, {})
     splits = {name.removesuffix(".x"): None for name in parts if name.endswith(".x")}
 
     def evaluate(params: Vector, buffers: Buffers) -> dict[str, dict[str, Any]]:

@@ -9,7 +9,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from amsfl.core import UserError
-from amsfl.core.scores import spoken
+from amsfl.core.scores import describe_scores
 from amsfl.flower import internals, regression_scores
 from amsfl.flower.messages import Buffers, Vector
 from amsfl.flower.server.best_model import NetworkDescription
@@ -128,7 +128,7 @@ def merged(defaults: Mapping[str, Any], run_config: Mapping[str, Any]) -> dict[s
 
 def say(record: RoundRecord, names: Sequence[str] = ()) -> None:
     """One line a round in the ServerApp's log, with the clients' names."""
-    told = spoken(deciding_split(record.metrics))
+    told = describe_scores(deciding_split(record.metrics))
     score = f"{told}  " if told else ""
     called = [names[who] if who < len(names) else str(who) for who in record.cohort]
     steps = " ".join(f"{name}:{count}" for name, count in zip(called, record.steps, strict=True))

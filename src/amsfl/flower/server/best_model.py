@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from amsfl.core.scores import usual
+from amsfl.core.scores import shown_score
 from amsfl.core.version import VERSION
 from amsfl.flower.messages import Buffers, TensorSpec, Vector
 from amsfl.flower.server.server_state import ServerState, deciding_split
@@ -29,13 +29,13 @@ MOST, LONGEST = 100_000, 300  # names of tensors, and characters of one
 
 def judged_by(found: Mapping[str, Any], config: ServeConfig) -> tuple[str, bool]:
     """The name of the score that rounds are compared by, and whether more of it is better; "" for none."""
-    return best_round.judged_by(found, config.judge_by, usual(config.score, found))
+    return best_round.judged_by(found, config.judge_by, shown_score(config.score, found))
 
 
 def score(metrics: Mapping[str, dict[str, Any]], config: ServeConfig) -> float | None:
     """What rounds are compared by, more is better; None where this round has none."""
     found = deciding_split(dict(metrics))
-    return best_round.worth(found, config.judge_by, usual(config.score, found))
+    return best_round.worth(found, config.judge_by, shown_score(config.score, found))
 
 
 def judge(state: ServerState, scored: Vector, metrics: Mapping[str, Any], config: ServeConfig) -> bool:

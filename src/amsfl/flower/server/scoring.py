@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from amsfl.core import UserError
-from amsfl.core.scores import usual
+from amsfl.core.scores import shown_score
 from amsfl.flower.messages import Vector
 from amsfl.flower.server import best_model, client_scores, server_state
 from amsfl.flower.server.client_scores import ClientScores, Split
@@ -55,7 +55,7 @@ class ModelScorer:
                 f"no score {name!r} to find the best round by, of {sorted(scores)}"
             )
         state.elapsed = self.transport.now() - began
-        score = usual(config.score, scores)
+        score = shown_score(config.score, scores)
         if score and score.met(scores, config.target):
             reached = {**state.seconds, **state.spent, "elapsed": state.elapsed, "rounds": state.round}
             state.reached = state.reached or reached

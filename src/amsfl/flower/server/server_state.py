@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from amsfl.core.scores import usual
+from amsfl.core.scores import shown_score
 from amsfl.flower.messages import Buffers, GlobalModel, TensorSpec, Vector
 from amsfl.flower.server.clients import RegisteredClient
 from amsfl.flower.server.costs import MeasuredCosts
@@ -172,7 +172,7 @@ def summary(
 
 def _usual(last: Metrics) -> str:
     """The score that is told where none was asked for."""
-    found = usual("", deciding_split(last))
+    found = shown_score("", deciding_split(last))
     return found.name if found else "accuracy"
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from amsfl.core.scores import Score, recorded, usual
+from amsfl.core.scores import Score, recorded_score, shown_score
 from amsfl.record import Manifest, RoundRecord
 from amsfl.report.measure.text import distinct, shown
 from amsfl.schedule import REASON_TEXTS
@@ -49,8 +49,8 @@ def main_score(manifest: Manifest, record: RoundRecord) -> Score | None:
     """The score that the settings name, else the usual one for what is predicted."""
     name = str(run_settings(manifest).get("score") or "")
     if name:
-        return recorded(name, about(manifest).get("data", {}).get("classes") or ())
-    return usual("", next(iter(record.metrics.values()), {}))
+        return recorded_score(name, about(manifest).get("data", {}).get("classes") or ())
+    return shown_score("", next(iter(record.metrics.values()), {}))
 
 
 def score_values(record: RoundRecord, main: Score | None) -> dict[str, float]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from amsfl.core import Score, UserError
-from amsfl.core.scores import check_target, recorded
+from amsfl.core.scores import check_target
 from amsfl.report.measure.measures import MeasuredSeries, measure
 from amsfl.report.measure.notes import notes
 from amsfl.report.measure.read import DataFacts, ReportSource, Series
@@ -26,9 +26,9 @@ def describe(sources: list[ReportSource], target: float | None = None, score: st
     """The subject of all the sources; `target` and `score` in place of their own."""
     first, data = sources[0], [source.data for source in sources]
     series = [one for source in sources for one in source.series if one.trials]
-    recorded_score = series[0].trials[0].summary.score
-    judge = recorded(score or recorded_score, data[0].classes)
-    own_target = series[0].settings.get("target") if judge.name == recorded_score else None
+    own_score = series[0].trials[0].summary.score
+    judge = recorded_score(score or own_score, data[0].classes)
+    own_target = series[0].settings.get("target") if judge.name == own_score else None
     goal = own_target if target is None else _checked(judge, target)
     budgets = [one.settings.get("seconds") for one in series]
     methods = _placed([measure(one, judge, goal) for one in series], [source.reference for source in sources])

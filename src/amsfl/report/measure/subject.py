@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from amsfl.core import Score
-from amsfl.core.scores import NUMBERS, RARER, recorded
+from amsfl.core.scores import NUMBERS, RARER, recorded_score
 from amsfl.report.measure.base_rate import (
     CHANCE_AUC,
     UNBALANCED,
@@ -35,7 +35,7 @@ class Subject(NamedTuple):
     names: list[str]  # of the clients, where the data has them
     base: dict[str, float]  # split -> score of always predicting the commonest class, or the mean
     own_rows: bool  # judged on the clients' own rows: the server of real clients has none
-    score: Score = recorded("accuracy")  # of curves and targets
+    score: Score = recorded_score("accuracy")  # of curves and targets
     rows: int = 0  # of the hold-out
 
     @property
@@ -75,7 +75,7 @@ class Subject(NamedTuple):
     @property
     def client_measure(self) -> str:
         """The measure of a client's own model, without its _c1."""
-        return recorded("r2" if self.is_regression else "accuracy").measure("holdout")
+        return recorded_score("r2" if self.is_regression else "accuracy").measure("holdout")
 
     @property
     def clients(self) -> int:

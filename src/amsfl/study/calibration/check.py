@@ -7,7 +7,7 @@ import numpy as np
 
 from amsfl.clock.sites import Floats
 from amsfl.core import UserError
-from amsfl.core.scores import recorded
+from amsfl.core.scores import recorded_score
 from amsfl.study.calibration.durations import durations
 from amsfl.study.calibration.fit import fit, gradients_asked
 from amsfl.study.calibration.timings import FEWEST, RunTimings, read
@@ -57,7 +57,7 @@ def check(folder: Path, target: float | None = None) -> CalibrationCheck:
     if half < FEWEST:
         raise UserError(f"The record {str(folder)!r} has {count} rounds; a check needs {2 * FEWEST} or more.")
     goal = target if target is not None else run.settings.get("target")
-    score = recorded(str(run.settings.get("score") or "accuracy"))
+    score = recorded_score(str(run.settings.get("score") or "accuracy"))
     first = next((place for place, scores in enumerate(timings.scores) if score.met(scores, goal)), None)
     reached = first is not None and first >= half
     last = first if first is not None and reached else count - 1
