@@ -57,17 +57,17 @@ def _theorem(trace: Trace) -> Sides:
     weights = trace.problem.weights
     price = weights * trace.step_seconds
     budget = total(price * trace.steps)
-    said = spend(1 / np.sqrt(np.broadcast_to(trace.step_seconds, price.shape)), price, budget)
+    claimed = spend(1 / np.sqrt(np.broadcast_to(trace.step_seconds, price.shape)), price, budget)
     best = quadratic_allocation(weights, price, budget)
-    return Sides(total(weights * said**2), total(weights * best**2))
+    return Sides(total(weights * claimed**2), total(weights * best**2))
 
 
 def _appendix(trace: Trace) -> Sides:
     weights, seconds = trace.problem.weights, trace.step_seconds
     budget = total(seconds * trace.steps)
-    said = printed_allocation(weights, seconds, budget)
+    claimed = printed_allocation(weights, seconds, budget)
     best = quadratic_allocation(weights, seconds, budget)
-    return Sides(total(weights * said**2), total(weights * best**2))
+    return Sides(total(weights * claimed**2), total(weights * best**2))
 
 
 def _quadratic(trace: Trace) -> Sides:

@@ -10,16 +10,16 @@ from amsfl.theory.trace import Trace, deviations, double_drift, drift, errors, g
 def _identity(trace: Trace, accumulated: Array) -> Sides:
     eta = trace.lr[..., None, None]
     start = spread(errors(trace)[:-1], trace.steps.shape[-1])
-    said = start - eta * (trace.steps[..., None] * trace.grads[:, 0] + accumulated)
+    predicted = start - eta * (trace.steps[..., None] * trace.grads[:, 0] + accumulated)
     end = trace.points[:, -1] - trace.problem.optimum[..., None, :]
-    return Sides(norm(said - end), np.zeros(1), norm(start) + norm(end) + reach(trace)[:-1, ..., None])
+    return Sides(norm(predicted - end), np.zeros(1), norm(start) + norm(end) + reach(trace)[:-1, ..., None])
 
 
 def _global_identity(trace: Trace) -> Sides:
     e = errors(trace)
     work = trace.steps[..., None] * trace.grads[:, 0] + drift(trace)
-    said = e[:-1] - trace.lr[..., None] * average(trace.problem.weights, work)
-    return Sides(norm(said - e[1:]), np.zeros(1), reach(trace)[:-1] + reach(trace)[1:])
+    predicted = e[:-1] - trace.lr[..., None] * average(trace.problem.weights, work)
+    return Sides(norm(predicted - e[1:]), np.zeros(1), reach(trace)[:-1] + reach(trace)[1:])
 
 
 def _displacements(trace: Trace) -> Array:
@@ -59,8 +59,8 @@ def _bounded_everywhere(trace: Trace) -> Sides:
     # ||grad F_i(w)|| >= mu ||w - w*|| - ||grad F_i(w*)||: far enough away any G is passed.
     problem, bound = trace.problem, ball_grad_bound(trace)
     far = 2 * bound / problem.convex
-    there = problem.optimum + np.eye(problem.optimum.shape[-1])[0] * far[..., None]
-    return Sides(norm(problem.grad(spread(there, trace.steps.shape[-1]))).max(axis=-1), bound)
+    far_point = problem.optimum + np.eye(problem.optimum.shape[-1])[0] * far[..., None]
+    return Sides(norm(problem.grad(spread(far_point, trace.steps.shape[-1]))).max(axis=-1), bound)
 
 
 def _bounded_in_ball(trace: Trace) -> Sides:

@@ -49,9 +49,9 @@ def bias(trace: Trace) -> Array:
 def _expanded(trace: Trace, cross: bool) -> Sides:
     now, after = squares(trace)
     e, eta, a, b = errors(trace)[:-1], trace.lr, work(trace), drifted(trace)
-    said = now - 2 * eta * _dot(e, a) + eta**2 * norm(a + b) ** 2 - cross * 2 * eta * _dot(e, b)
+    expanded = now - 2 * eta * _dot(e, a) + eta**2 * norm(a + b) ** 2 - cross * 2 * eta * _dot(e, b)
     size = reach(trace)[:-1] ** 2 + eta**2 * (norm(a) + norm(b)) ** 2
-    return Sides(np.abs(after - said), np.zeros(1), size)
+    return Sides(np.abs(after - expanded), np.zeros(1), size)
 
 
 def residual(trace: Trace) -> Array:

@@ -94,7 +94,7 @@ def write_trace(trace: Trace, folder: Path) -> None:
         raise UserError("Only a single run can be stored; this trace holds many cases side by side.")
     if holds_record(folder):
         read_manifest(folder, "trace")
-    known = {
+    content = {
         "kind": trace.problem.kind,
         "data": {k: v.tolist() for k, v in trace.problem.data.items()},
         "lr": float(trace.lr),
@@ -103,11 +103,11 @@ def write_trace(trace: Trace, folder: Path) -> None:
         "anchors": trace.anchors.tolist(),
         "points": trace.points.tolist(),
     }
-    own = Manifest("trace", checksum(known), [THEORY], methods={STORED.name: STORED})
+    own = Manifest("trace", checksum(content), [THEORY], methods={STORED.name: STORED})
     with create(folder, own, force=True) as writer:
         for row in rows_of(trace):
             writer.append(row)
-        write_sealed(folder / THEORY, known, own.identity)
+        write_sealed(folder / THEORY, content, own.identity)
 
 
 def read_trace(folder: Path) -> Trace | None:
@@ -122,15 +122,15 @@ def read_trace(folder: Path) -> Trace | None:
     own = read_manifest(folder, "run", "flower", "trace")
     if own.kind != "trace" or not (folder / THEORY).exists():
         return None
-    known = read_sealed(folder / THEORY, "write it again with amsfl.theory.write_trace.", own.identity)
-    problem = build(known["kind"], {k: np.array(v) for k, v in known["data"].items()})
+    content = read_sealed(folder / THEORY, "write it again with amsfl.theory.write_trace.", own.identity)
+    problem = build(content["kind"], {k: np.array(v) for k, v in content["data"].items()})
     return replay(
         problem,
-        np.array(known["lr"]),
-        np.array(known["steps"]),
-        np.array(known["anchors"]),
-        np.array(known["points"]),
-        np.array(known["step_seconds"]),
+        np.array(content["lr"]),
+        np.array(content["steps"]),
+        np.array(content["anchors"]),
+        np.array(content["points"]),
+        np.array(content["step_seconds"]),
     )
 
 

@@ -108,9 +108,9 @@ def _draw_lines(axes: "Axes", subject: Subject, one: MeasuredSeries, rows: Float
     from matplotlib.colors import to_rgb
 
     if len(rows) > FEW:
-        known = np.isfinite(rows).any(0)
+        measured = np.isfinite(rows).any(0)
         spread = np.full((3, rows.shape[1]), np.nan)
-        spread[:, known] = np.nanpercentile(rows[:, known], [10, 50, 90], axis=0)
+        spread[:, measured] = np.nanpercentile(rows[:, measured], [10, 50, 90], axis=0)
         lines = list(zip(spread, ("10% of clients below", "median client", "90% below"), strict=True))
     else:
         lines = [(row, _client_label(subject, i)) for i, row in enumerate(rows)]

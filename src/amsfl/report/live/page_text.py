@@ -19,15 +19,17 @@ def head(where: Path, manifest: Manifest | None) -> dict[str, Any]:
     """What holds for the whole record: its title, its series with their colours, its axes."""
     if manifest is None:
         return {"title": shown(where.name), "facts": "", "series": [], "axes": []}
-    known = about(manifest)
-    data = shown(str(known.get("data", {}).get("name", "")))
+    record_facts = about(manifest)
+    data = shown(str(record_facts.get("data", {}).get("name", "")))
     titles = [shown(facts.title) for facts in manifest.methods.values()]
     if manifest.kind == "study":
         title = shown(str(manifest.settings["title"]))
         facts = f"{manifest.settings['trials']} trials of {len(titles)} methods on {data}"
     else:
         title = f"{titles[0]} on {data}"
-        many = len(known.get("clients", {}).get("names") or ()) or manifest.made_from.get("clients", "?")
+        many = len(record_facts.get("clients", {}).get("names") or ()) or manifest.made_from.get(
+            "clients", "?"
+        )
         facts = f"{many} {'real' if manifest.kind == 'flower' else 'simulated'} clients"
     rounds = {"key": "rounds", "name": "rounds", "title": "rounds", "unit": "rounds"}
     real = {"key": "time", "name": "time", "title": "seconds since the start", "unit": "s"}

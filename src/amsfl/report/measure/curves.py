@@ -42,13 +42,13 @@ def positions(trial: FinishedTrial, axis: str, clock: str) -> Floats | None:
 def curve(series: Series, score: Score, split: str, axis: str, clock: str) -> Curve | None:
     """Mean and spread over the trials, from where half of them have been evaluated."""
     tracks = [_track(trial, score, split, axis, clock) for trial in series.trials]
-    known = [track for track in tracks if track is not None]
-    if len(known) < len(tracks) or not known:
+    complete = [track for track in tracks if track is not None]
+    if len(complete) < len(tracks) or not complete:
         return None
-    starts = sorted(x[0] for x, _ in known)
-    grid = np.unique(np.concatenate([x for x, _ in known]))
+    starts = sorted(x[0] for x, _ in complete)
+    grid = np.unique(np.concatenate([x for x, _ in complete]))
     grid = _thin(grid[grid >= starts[(len(starts) - 1) // 2]])
-    scores = np.array([_held(x, values, grid) for x, values in known])
+    scores = np.array([_held(x, values, grid) for x, values in complete])
     finite = np.isfinite(scores).any(0)
     grid, scores = grid[finite], scores[:, finite]
     if not len(grid):
