@@ -141,7 +141,9 @@ def on_flower(lie: str, rule: str) -> Damage:
     config = serve_config(settings | {"robust": rule, "patience": 60.0})
     said: list[str] = []
     grid = Lying(ON_FLOWER[lie], jax_client(shard), nodes)
-    _, records = FlowerServer(grid, config, ServerOptions(evaluate, start, tell=said.append)).run()
+    _, records = FlowerServer(
+        grid, config, ServerOptions(evaluate, start, on_refusal=lambda *words: said.append(str(words[-1])))
+    ).run()
     return damage(records, LIAR)._replace(refused=said[0].strip() if said else "")
 
 

@@ -143,7 +143,7 @@ def main(grid, context):
     from amsfl import drift, methods
     from amsfl.simulation import serve_config
     from amsfl.planning.planner import Decision, Memory, Planner
-    from amsfl.flower.server.app import merged, say, serve
+    from amsfl.flower.server.app import merged, serve
     from amsfl.flower.server.server import FlowerServer, ServerOptions
 
     folder = Path(context.run_config["folder"])
@@ -166,7 +166,7 @@ def main(grid, context):
         settings = {"method": name, "clients": 3, "rounds": rounds, "batch": BATCH, "give_up": 300.0}
         settings["round_end"] = "all"
         out = Path(context.run_config["out"]) / name
-        options = ServerOptions(None, start, planner, out, say)
+        options = ServerOptions(None, start, planner, out)
         servers[name] = FlowerServer(shared, serve_config(settings), options)
     seats = servers["fedavg"].registration.gather()
     for one in servers.values():

@@ -43,6 +43,11 @@ def deploy(
     resume: Annotated[bool, typer.Option(help="go on from the folder's last round")] = False,
     force: Annotated[bool, typer.Option(help="replace a run that the folder holds")] = False,
     track: Track = "",
+    dry_run: Annotated[bool, typer.Option(help="print what would be started, and start nothing")] = False,
+    log: Annotated[str, typer.Option(help="lines of rounds and refusals: text, or json")] = "text",
+    metrics_port: Annotated[
+        int, typer.Option(min=0, max=65535, help="the server's numbers for Prometheus, on loopback; 0: none")
+    ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="the summary as JSON")] = False,
 ) -> None:
     """Start a SuperLink and SuperNodes on this machine, train, and leave nothing running.
@@ -52,12 +57,16 @@ def deploy(
     node-config.
     """
     from amsfl.flower.deploy.client_speeds import speeds_by_name, speeds_in_order
-    from amsfl.flower.deploy.run import DeploySettings, launch
+    from amsfl.flower.deploy.run import DeploySettings, describe, launch
     from amsfl.flower.server.server_state import deciding_split
     from amsfl.track import make
 
     asked = dict(settings) if app else {"data": Training.model_fields["data"].default, **settings}
     asked |= {"resume": True} if resume else {"force": True} if force else {}
+    if log not in ("text", "json"):
+        raise UserError(f"--log is {log!r}; it may be text or json.")
+    asked |= {"log": log} if log != "text" else {}
+    asked |= {"metrics_port": metrics_port} if metrics_port else {}
     asked |= {"track": track} if make(track) else {}  # one that is not there is said before anything starts
     quiet = (lambda line: None) if as_json else lambda line: typer.echo(plain(line))
     slow, spends = _numbers(slowdowns), list[dict[str, float]]()
@@ -77,6 +86,10 @@ def deploy(
         recipe = DeploySettings(
             asked, slow, step_seconds, tls, app=mine, run_config=run_config, spends=spends
         )
+        if dry_run:
+            for line in describe(recipe, out):
+                typer.echo(plain(line))
+            return
         summary = launch(recipe, out, quiet)
     except KeyboardInterrupt:
         typer.echo(

@@ -13,7 +13,13 @@ from amsfl.simulation import serve_config
 from amsfl.simulation.components import client_names, load_data
 
 SPENDS = {*SPENDING, "epsilon"}
-RUN = ("resume", "force", "track")  # what is asked of one start, and is no setting of the run
+RUN = (
+    "resume",
+    "force",
+    "track",
+    "log",
+    "metrics_port",
+)  # what is asked of one start, and is no setting of the run
 
 
 class ClientSpeeds(NamedTuple):

@@ -48,22 +48,28 @@ class Federation:
 
     def link(self) -> None:
         """Start the SuperLink and wait until it answers."""
+        self.start("superlink", self.link_command())
+        wait(self.healthy, "The SuperLink did not start", self.log("superlink"))
+
+    def node(self, name: str, config: dict[str, Any], key: Path | None = None) -> None:
+        """Start a SuperNode; `config` is its node-config, `key` its private key where nodes are checked."""
+        self.start(name, self.node_command(config, key))
+
+    def link_command(self) -> list[str]:
         tls = ["--insecure"]
         if self.keys:
             tls = ["--ssl-ca-certfile", str(self.keys.ca), "--ssl-certfile", str(self.keys.certificate)]
             tls += ["--ssl-keyfile", str(self.keys.key), "--enable-supernode-auth"]
         command = ["flower-superlink", *tls, "--host", "127.0.0.1", "--port", str(self.port)]
         command += ["--database", str(self.database)] if self.database else []
-        self.start("superlink", [*command, "--disable-runtime-dependency-installation"])
-        wait(self.healthy, "The SuperLink did not start", self.log("superlink"))
+        return [*command, "--disable-runtime-dependency-installation"]
 
-    def node(self, name: str, config: dict[str, Any], key: Path | None = None) -> None:
-        """Start a SuperNode; `config` is its node-config, `key` its private key where nodes are checked."""
+    def node_command(self, config: dict[str, Any], key: Path | None = None) -> list[str]:
         tls = ["--root-certificates", str(self.keys.ca)] if self.keys else ["--insecure"]
         if key:
             tls += ["--auth-supernode-private-key", str(key)]
         pairs = " ".join(f'{k}="{v}"' if isinstance(v, str) else f"{k}={v}" for k, v in config.items())
-        self.start(name, [*SUPERNODE, *tls, "--superlink", self.address, "--node-config", pairs])
+        return [*SUPERNODE, *tls, "--superlink", self.address, "--node-config", pairs]
 
     def flwr(self, *arguments: str, **options: Any) -> "subprocess.CompletedProcess[str]":
         """A `flwr` command against this federation, finished."""

@@ -1,6 +1,7 @@
 """`amsfl deploy`: a whole federation on this machine, run to its end, and nothing left behind."""
 
 import re
+import shlex
 import shutil
 import tempfile
 import time
@@ -43,7 +44,7 @@ LOCK = ".amsfl-deploy-lock"  # one deployment a folder; the server in it holds t
 AGAIN = (*LENGTH, "give_up")  # what may change when it goes on
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # Flower's levels have some
 REFUSED = "  refused "
-OURS = ("round ", REFUSED)  # how the lines begin that are passed on
+OURS = ("round ", REFUSED, '{"time"')  # how the lines begin that are passed on
 
 
 class DeploySettings(NamedTuple):
@@ -131,6 +132,22 @@ def _launch(
         leftovers.remove_folder(out.resolve())
         shutil.rmtree(home, ignore_errors=True)
     return record.read_run(out).summary if record.holds_record(out) else None
+
+
+def describe(settings: DeploySettings, out: Path) -> list[str]:
+    """The commands that `launch` would start, and what the app and its nodes are told; nothing is started."""
+    with tempfile.TemporaryDirectory(prefix="amsfl-") as folder:
+        home = Path(folder)
+        prepared = (_own if settings.app else _ready_made)(settings, home, out.resolve())
+        tls = [f"{len(prepared.nodes)} SuperNode keys, an authority and a certificate would be made"]
+        federation = Federation(home / "flower", 0)
+        lines = [shlex.join(federation.link_command())]
+        for node in _handicapped(prepared.nodes, settings):
+            lines.append(shlex.join(federation.node_command(node)))
+        lines.append(shlex.join(["flwr", "run", str(prepared.app), "local", "--stream"]))
+        lines.append((prepared.app / "pyproject.toml").read_text().strip())
+        plain = [line.replace(folder, "TEMPORARY").replace("127.0.0.1:0", "127.0.0.1:PORT") for line in lines]
+        return [*(tls if settings.tls else []), *plain, f"The record would be in {out}."]
 
 
 def _ready_made(recipe: DeploySettings, home: Path, out: Path) -> PreparedApp:

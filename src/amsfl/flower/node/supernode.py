@@ -7,6 +7,8 @@ here a thread (worker_pool.py) that hands every message to a process that lives 
 """
 
 import argparse
+import json
+import logging
 import os
 import random
 import secrets
@@ -68,11 +70,13 @@ class MessageLoop:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run until ended; `arguments` are flower-supernode's, and --poll."""
+    """Run until ended; `arguments` are flower-supernode's, and --poll, --log and --metrics-port."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--poll", type=float, default=POLL)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int)
+    parser.add_argument("--log", choices=("text", "json"), default="text")
+    parser.add_argument("--metrics-port", type=int, default=0)
     ours, rest = parser.parse_known_args(list(arguments))
     taken = [flag for flag in OURS if any(word.split("=")[0] == flag for word in rest)]
     if taken:
@@ -86,11 +90,15 @@ def main(arguments: Sequence[str]) -> None:
     secret = secrets.token_bytes(32)  # whoever has it may take this node's messages; no file holds it
     sys.argv = ["flower-supernode", *rest, "--host", ours.host, "--port", str(port)]
     sys.argv += ["--isolation", "process", "--superexec-auth-secret-file", readable_once(secret)]
-    run(f"{ours.host}:{port}", secret, ours.poll)
+    if ours.log == "json":
+        log_as_json()
+    pool = WorkerPool(f"{ours.host}:{port}", secret)  # its worker imports while we do
+    if ours.metrics_port:
+        pool.metrics.serve(ours.metrics_port)
+    run(pool, ours.poll)
 
 
-def run(address: str, secret: bytes, poll: float) -> None:
-    pool = WorkerPool(address, secret)  # its worker imports while we do
+def run(pool: WorkerPool, poll: float) -> None:
     loop = MessageLoop(poll, pool)
     internals.patch_supernode(loop.sleep, loop.deliver)
     threading.Thread(target=pool.run, name="amsfl-worker-pool", daemon=True).start()
@@ -98,6 +106,25 @@ def run(address: str, secret: bytes, poll: float) -> None:
         internals.flower_supernode()
     finally:
         pool.close()
+
+
+class JsonLines(logging.Formatter):
+    """A log record as one JSON object."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
+        return json.dumps(
+            {"time": at, "level": record.levelname, "event": "log", "text": record.getMessage()}
+        )
+
+
+def log_as_json() -> None:
+    """Flower's own log lines."""
+    import flwr.app  # noqa: F401  (its logger has handlers from then on)
+
+    for name in ("flwr", "uvicorn", "uvicorn.error", "uvicorn.access"):
+        for handler in logging.getLogger(name).handlers:
+            handler.setFormatter(JsonLines())
 
 
 def free_port() -> int:

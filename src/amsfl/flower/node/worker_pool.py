@@ -14,10 +14,16 @@ from collections.abc import Callable
 from typing import Any
 
 from amsfl.flower import internals
+from amsfl.flower.metrics import Metrics
 
 MOST = 2  # runs whose workers are kept at the same time
 TIDY = 10.0  # seconds between two looks at who is idle
 IDLE = 600.0  # seconds without a message after which a worker is ended
+HELP = {
+    "messages_total": "Messages by outcome.",
+    "seconds_total": "Seconds that workers were busy.",
+    "workers": "Worker processes.",
+}
 UNPATCHED_POLL = 0.5  # seconds between two looks for a task where Flower's loop does not announce them
 
 
@@ -65,6 +71,7 @@ class WorkerPool:
         self.lock, self.closed = threading.Lock(), False
         self.message, self.done = threading.Event(), threading.Event()
         self.touched = time.monotonic()
+        self.metrics = Metrics("amsfl_node", HELP)
 
     def wanted(self, seconds: float) -> None:
         """There is a message to run; wait until one is done, but not longer than so."""
@@ -116,8 +123,12 @@ class WorkerPool:
         return thread
 
     def _work_off(self, run: int, worker: Worker, tasks: tuple[dict[str, Any], ...]) -> None:
+        began = time.monotonic()
         fine = all(worker.do(task) for task in tasks)  # what a dead worker did not do, the node gives up
         worker.busy = False
+        self.metrics.add("seconds_total", time.monotonic() - began)
+        self.metrics.add("messages_total", len(tasks), outcome="answered" if fine else "failed")
+        self.metrics.set("workers", sum(each.alive for each in list(self.workers.values())))
         if not fine and self.workers.get(run) is worker and not self.closed:
             code = worker.process.poll()
             print(f"A worker ended (code {code}); the next message gets a new one.", file=sys.stderr)

@@ -1,6 +1,7 @@
 """ServerApps: settings from Flower's run-config, the server's work from server.py."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,12 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from amsfl.core import UserError
-from amsfl.core.scores import describe_scores
 from amsfl.flower import internals, regression_scores
 from amsfl.flower.messages import Buffers, Vector
 from amsfl.flower.server.best_model import NetworkDescription
 from amsfl.flower.server.server import FlowerServer, ServerOptions
-from amsfl.flower.server.server_state import Evaluate, ServerState, deciding_split
+from amsfl.flower.server.server_state import Evaluate, ServerState
+from amsfl.flower.server.telemetry import Telemetry
 from amsfl.record import RoundRecord, read_manifest
 from amsfl.record.fingerprint import merge_settings
 from amsfl.settings.custom import split_custom
@@ -42,7 +43,8 @@ def server_app(
         plan_by: `plan_by(weights)` replaces the planner.
         **settings: Those of ServeConfig (docs/settings.md); method, policy, combine and transmit may be
             objects, which the clients need as well (their `own`). Besides `out` (the record folder),
-            `resume`, `force` and `track` (docs/trackers.md). The same keys in Flower's run-config win.
+            `resume`, `force`, `track` (docs/trackers.md), `log` ("json") and `metrics_port`. The same
+            keys in Flower's run-config win.
 
     Returns:
         The app that a pyproject.toml names as `serverapp`.
@@ -67,7 +69,7 @@ def serve(
     """Run one federation to its end; `settings` as in server_app.
 
     Args:
-        grid: Flower's, or a InProcessGrid.
+        grid: Flower's, or an InProcessGrid.
         settings: As in server_app.
         evaluate: Scores the model on the server.
         start: The first model, or what makes it.
@@ -81,6 +83,7 @@ def serve(
     rest |= own.names()
     out, again, force = rest.pop("out", None), bool(rest.pop("resume", False)), bool(rest.pop("force", False))
     trackers = make(rest.pop("track", None))
+    log, port = str(rest.pop("log", "") or "text"), int(rest.pop("metrics_port", 0) or 0)
     where = Path(str(out)).expanduser() if out else None
     if again and where is None:
         raise UserError("To resume, say which record folder: out=FOLDER.")
@@ -88,11 +91,17 @@ def serve(
     wait = config.straggler_seconds(0)
     internals.patch_grid(max(wait, UPLOAD) if wait else None)
     first = start(config) if callable(start) else start
-    with callbacks(config, lambda record: say(record, server.names), trackers, out=where) as heard:
-        options = ServerOptions(evaluate, first, plan_by, where, heard.on_round, own, tell, force, network)
+    telemetry = Telemetry(log, port)
+
+    def on_round(record: RoundRecord) -> None:
+        telemetry.on_round(record, server.names)
+
+    with closing(telemetry), callbacks(config, on_round, trackers, out=where) as watchers:
+        watch, refused = watchers.on_round, telemetry.on_refusal
+        options = ServerOptions(evaluate, first, plan_by, where, watch, own, refused, force, network)
         server = FlowerServer(grid, config, options)
         state, records = server.run(again)
-        heard.on_end(server.summary(state, records))
+        watchers.on_end(server.summary(state, records))
     return state, records
 
 
@@ -115,6 +124,8 @@ def merged(defaults: Mapping[str, Any], run_config: Mapping[str, Any]) -> dict[s
         "resume",
         "force",
         "track",
+        "log",
+        "metrics_port",
     }  # the second are refused
     found: dict[str, Any] = dict(defaults)
     for key, value in run_config.items():
@@ -124,25 +135,6 @@ def merged(defaults: Mapping[str, Any], run_config: Mapping[str, Any]) -> dict[s
         elif name in ours and value != "":
             found[name] = value
     return found
-
-
-def say(record: RoundRecord, names: Sequence[str] = ()) -> None:
-    """One line a round in the ServerApp's log, with the clients' names."""
-    told = describe_scores(deciding_split(record.metrics))
-    score = f"{told}  " if told else ""
-    called = [names[who] if who < len(names) else str(who) for who in record.cohort]
-    steps = " ".join(f"{name}:{count}" for name, count in zip(called, record.steps, strict=True))
-    spent = record.round_seconds["makespan"]
-    print(
-        f"round {record.round}  {score}steps {steps}  "
-        f"took {spent:.1f} s (planned {record.predicted_seconds:.1f})",
-        flush=True,
-    )
-
-
-def tell(line: str) -> None:
-    """Whatever goes wrong at a client, when it does."""
-    print(line, flush=True)
 
 
 def evaluator(apply: Callable[[Vector, Any], Any], splits: Mapping[str, tuple[Any, Any]]) -> Evaluate:

@@ -49,7 +49,7 @@ class ServerOptions(NamedTuple):
     out: Path | None = None  # the record folder
     watch: Callable[[RoundRecord], None] | None = None  # called with every round's record
     own: CustomParts = CustomParts()  # settings that are objects and no names
-    tell: Callable[[str], None] | None = None  # called at once with whatever goes wrong at a client
+    on_refusal: Callable[[int | None, str | None, str], None] | None = None  # client, its name, why; at once
     force: bool = False  # replace a run that `out` holds
     network: best_model.NetworkDescription | None = None  # what the server knows of it, for the model's files
 
@@ -184,10 +184,8 @@ class FlowerServer:
         if self.writer:
             with (self.writer.where / server_state.TROUBLE).open("a", encoding="utf-8") as file:
                 file.write(dumps({**item, "name": name}) + "\n")
-        if self.options.tell:
-            sender = "somebody" if who is None else f"client {who}"
-            named = "" if name in (None, str(who)) else f" ({name})"
-            self.options.tell(f"  refused {sender}{named}: {item['reason']}")
+        if self.options.on_refusal:
+            self.options.on_refusal(who, name, item["reason"])
 
     def _begin(self, resume: bool, stack: ExitStack) -> tuple[ServerState, list[RoundRecord]]:
         state, records, out = None, list[RoundRecord](), self.options.out
