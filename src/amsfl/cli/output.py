@@ -40,10 +40,10 @@ def any_terminal() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def describe_data(data: "Dataset") -> None:
+def describe_data(data: "Dataset", partition: str = "auto") -> None:
     """A table as it is read, before anything is trained on it; on standard error."""
     from amsfl.data import describe
 
     out = screen(stderr=True)
-    for line in describe(data):
+    for line in describe(data, partition):
         out.print(plain(line), soft_wrap=True)

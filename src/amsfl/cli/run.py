@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -56,7 +57,7 @@ def run(
                 out=where,
                 force=force,
                 watch=watch,
-                before=None if as_json else describe_data,
+                before=None if as_json else partial(describe_data, partition=checked.partition),
                 track=track,
                 **settings,
             ),

@@ -19,6 +19,7 @@ MOST_CLASSES = 20  # different whole numbers that are classes unless somebody sa
 FEW = 2  # rows of a class that is hardly meant
 SHOWN = 5  # remarks of one kind
 ODD = 0.1  # share of labels that are no numbers: below it they are typos among numbers
+LARGEST = 1e100
 FLAT = 1e-12  # of the largest value: a deviation below it is rounding
 
 
@@ -70,6 +71,10 @@ def label_scale(parts: Sequence[npt.NDArray[np.float64]]) -> LabelScale:
     """Mean and deviation of all sites' values, from sums alone; a constant keeps its unit."""
     mean, deviation = federated_statistics.mean_and_deviation(parts)
     largest = max(float(np.abs(part).max(initial=0.0)) for part in parts)
+    if not largest < LARGEST:
+        raise UserError(
+            f"A label is {largest:g}, and errors are squared: give labels below {LARGEST:g}, in another unit."
+        )
     return LabelScale(mean, deviation if deviation > FLAT * largest else 1.0)
 
 

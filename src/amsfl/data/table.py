@@ -180,11 +180,12 @@ def _find_column(table: RawTable, asked: str | None, usual: Sequence[str], flag:
     return next((by_name[name] for name in usual if name in by_name), None)
 
 
-def describe(data: Dataset) -> list[str]:
+def describe(data: Dataset, partition: str = "auto") -> list[str]:
     """What a table is taken for, in lines: before anything is trained on it.
 
     Args:
         data: Of `load` or `load_table`.
+        partition: How rows are dealt to clients, as in the setting of that name.
 
     Returns:
         Lines for people; none for sources by name.
@@ -204,11 +205,22 @@ def describe(data: Dataset) -> list[str]:
     lines += [f"read as {read}: {_some(names)}" for read, names in by_read.items()]
     if recipe.left_out:
         lines.append(f"left out: {', '.join(recipe.left_out)}")
-    if data.sites is not None:
-        rows = np.bincount(data.sites, minlength=len(data.site_names)).tolist()
-        named = _some([f"{name} {n:,}" for name, n in zip(data.site_names, rows, strict=True)])
-        lines.append(f"clients ({recipe.client}), training rows: {named}")
-    return [*lines, *recipe.remarks]
+    return [*lines, _describe_clients(data, recipe.client, partition), *recipe.remarks]
+
+
+def _describe_clients(data: Dataset, column: str, partition: str) -> str:
+    """How rows are dealt to clients."""
+    if data.sites is None:
+        how = "dirichlet:0.5" if partition == "auto" else partition
+        return f"clients: no column names them, so rows are dealt by --partition {how}"
+    if partition not in ("auto", "column", "site"):
+        return (
+            f"clients: {column!r} names {len(data.site_names)} of them, but --partition {partition} deals "
+            "all rows anew; leave it out to train each on its own rows"
+        )
+    rows = np.bincount(data.sites, minlength=len(data.site_names)).tolist()
+    named = _some([f"{name} {n:,}" for name, n in zip(data.site_names, rows, strict=True)])
+    return f"clients ({column}), training rows: {named}"
 
 
 def _describe_label(data: Dataset, label: str) -> str:

@@ -95,6 +95,8 @@ def combinations(
     settings: Mapping[str, Any],
 ) -> list[SweepRun]:
     """Every one checked before anything runs."""
+    if not isinstance(over, Mapping):
+        raise UserError(f"sweep takes settings and their values, as in {{'lr': [0.1, 0.5]}}, not {over!r}.")
     values = {key: _values(key, values) for key, values in over.items()}
     twice = [key for key in values if key in settings]
     if twice:

@@ -50,5 +50,6 @@ def chain(links: Sequence[Transmit]) -> Transmit:
 
 
 def _no_key(parts: Parts) -> Key:
+    """Of one word each, since numpy warns where a scalar overflows and not where an array does."""
     space = namespace(next(iter(parts.values())))
-    return space.zeros((), dtype=space.uint32), space.zeros((), dtype=space.uint32)
+    return space.zeros(1, dtype=space.uint32), space.zeros(1, dtype=space.uint32)

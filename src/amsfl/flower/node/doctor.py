@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from email.utils import parsedate_to_datetime
+from http.client import HTTPException
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -118,7 +119,7 @@ def clock(site: NodeSettings) -> CheckResult:
         url = f"{scheme}://{site.superlink}/health"
         with urllib.request.urlopen(url, timeout=SECONDS, context=trusted) as reply:
             theirs = parsedate_to_datetime(reply.headers["Date"]).timestamp()
-    except (urllib.error.URLError, OSError, TypeError, ValueError) as error:
+    except (urllib.error.URLError, HTTPException, OSError, TypeError, ValueError) as error:
         return CheckResult("clock", False, f"no time from {site.superlink} ({error}); is that a SuperLink?")
     apart = abs(theirs - time.time())
     text = f"{apart:.0f} s from the SuperLink's"
