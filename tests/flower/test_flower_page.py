@@ -8,6 +8,7 @@ is marked slow: `pytest --slow tests/flower/test_flower_page.py`.
 import contextlib
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -37,11 +38,49 @@ def blocks() -> list[str]:
     return [textwrap.dedent(text) for text in re.findall(r"^ *```\w*\n(.*?)^ *```$", chapter, re.M | re.S)]
 
 
-def test_the_page_has_the_blocks_that_are_followed() -> None:
+def test_the_page_has_the_fencedthat_are_followed() -> None:
     begins = ["python deal.py", "flower-superlink", "[superlink]", "for i in", "amsfl supernode", "flwr run"]
     found = blocks()
     assert len(found) == len(begins)
     assert all(block.startswith(begin) for block, begin in zip(found, begins, strict=True))
+
+
+def commands() -> list[list[str]]:
+    """Every command of the page's blocks, split into words; a backslash joins lines."""
+    page = (ROOT / "docs" / "flower.md").read_text()
+    fenced = re.findall(r"^ *```(\w*)\n(.*?)^ *```$", page, re.M | re.S)
+    texts = [text for language, text in fenced if not language]
+    lines = [line for text in texts for line in textwrap.dedent(text).replace("\\\n", " ").splitlines()]
+    return [shlex.split(line, comments=True) for line in lines if line.strip()]
+
+
+def test_every_command_of_the_page_is_one_that_works(tmp_path: Path) -> None:
+    """Deployments by a dry run; of other programs, that they have these flags. Slow tests run the rest."""
+    from typer.testing import CliRunner
+
+    from amsfl.cli.app import app
+
+    helped = dict[str, str]()
+    for words in commands():
+        program, flags = words[0], [word.partition("=")[0] for word in words if word.startswith("--")]
+        if words[:2] == ["amsfl", "deploy"]:
+            if words[2] == "my-app":
+                words = [*words[:2], str(ROOT / "examples" / "flower-nslkdd"), *words[3:-2]]
+            out = ["--dry-run", "--out", str(tmp_path / "out")]
+            data = ["digits" if word == "nslkdd" else word for word in words[1:]]
+            done = CliRunner().invoke(app, [*data, *out])
+            assert done.exit_code == 0, (words, done.output)
+        elif program in ("flower-superlink", "amsfl"):
+            name = "flower-superlink" if program == "flower-superlink" else "flower-supernode"
+            if name not in helped:
+                command = [str(Path(sys.executable).with_name(name)), "--help"]
+                helped[name] = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+            assert [flag for flag in flags if flag not in helped[name]] == [], words
+        elif program == "python":
+            places = [ROOT / words[1], ROOT / "examples" / "flower-nslkdd" / words[1]]
+            assert any(place.is_file() for place in places), words
+        else:
+            assert program in ("pip", "flwr", "for"), words
 
 
 class Shell:
@@ -125,6 +164,10 @@ def test_five_machines_as_the_page_says(shell: Shell, tmp_path: Path) -> None:
     wait(lambda: answers(f"127.0.0.1:{port}", keys), "The SuperLink did not start")
     (shell.home / ".flwr").mkdir(exist_ok=True)
     (shell.home / ".flwr" / "config.toml").write_text(config)
+    unknown = server / "keys" / "supernode-0.key"
+    early = f"amsfl doctor --superlink 127.0.0.1:{port} --root-certificates keys/ca.pem"
+    said = shell.run(f"! {early} --auth-supernode-private-key {unknown}", server)
+    assert "BAD registration" in said  # nobody has registered it yet
     shell.run(register, server)
     for place in range(SITES):
         site = tmp_path / f"site-{place}"
@@ -136,7 +179,7 @@ def test_five_machines_as_the_page_says(shell: Shell, tmp_path: Path) -> None:
         if not place:
             shell.run(mine.replace("amsfl supernode", "amsfl doctor"), site)
         shell.start(mine, site)
-    short = f'clients={SITES} cohort={SITES} rounds=1 model="softmax" data="digits"'
+    short = f'clients={SITES} cohort={SITES} rounds=1 model="softmax" data="digits" keyed=true'
     said = shell.run(f"{go.strip()} --run-config '{short}'", server, seconds=240)
     assert re.search(r"^round 1 ", said, re.M), said + shell.tails()
     assert [len(record.cohort) for record in read_run(shell.home / "amsfl-runs" / "nslkdd").rounds] == [SITES]

@@ -665,7 +665,7 @@ def test_force_replaces_a_finished_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("task", ["classes", "binary", "regression", "pixels"])
 def test_scores_follow_the_task(task: str) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'amsfl[torch]'")
-    from amsfl.flower.client.score_sums import ScoreSums
+    from amsfl.flower.scores import ScoreSums
 
     tally = ScoreSums()
     if task == "classes":

@@ -21,7 +21,7 @@ from amsfl import drift, methods
 from amsfl.core import UserError
 from amsfl.flower import serve, torch_client, torch_loop_client
 from amsfl.flower.client import optimizer_state
-from amsfl.flower.client.step_equivalents import PlainStepCounter
+from amsfl.flower.client.torch_optimizer import PlainStepCounter
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.planning.planner import Decision, Planner, PlannerMemory
 from amsfl.record import read_run

@@ -61,8 +61,8 @@ class InProcessGrid(Grid):
             if why not in self.shown:  # a server asks again and again
                 traceback.print_exc()
             self.shown.add(why)
-            said = Error(internals.ErrorCode.CLIENT_APP_RAISED_EXCEPTION, why)
-            return Message(said, reply_to=message)
+            failure = Error(internals.ErrorCode.CLIENT_APP_RAISED_EXCEPTION, why)
+            return Message(failure, reply_to=message)
 
     def set_run(self, run: Any) -> None:
         raise NotImplementedError("a rehearsal has no Flower run")

@@ -192,13 +192,17 @@ def unpack_reply(content: RecordDict) -> Reply:
 
 
 def pack_hello(hello: Hello) -> RecordDict:
-    said: dict[str, Any] = {"name": hello.name, "rows": int(hello.rows), "own_optimizer": hello.own_optimizer}
-    said |= {"step_seconds": float(hello.step_seconds)} if hello.step_seconds else {}
-    said |= {} if hello.epsilon is None else {"epsilon": float(hello.epsilon)}
-    said |= {"open": hello.open} if hello.open else {}
-    said |= {name: float(value) for name, value in hello.spends.items()}
+    fields: dict[str, Any] = {
+        "name": hello.name,
+        "rows": int(hello.rows),
+        "own_optimizer": hello.own_optimizer,
+    }
+    fields |= {"step_seconds": float(hello.step_seconds)} if hello.step_seconds else {}
+    fields |= {} if hello.epsilon is None else {"epsilon": float(hello.epsilon)}
+    fields |= {"open": hello.open} if hello.open else {}
+    fields |= {name: float(value) for name, value in hello.spends.items()}
     return records(
-        hello=ConfigRecord(said),
+        hello=ConfigRecord(fields),
         model=pack_nonempty({"anchor": hello.model}),
         buffers=pack_arrays(hello.buffers),
         tensors=_packed(hello.tensors),
@@ -237,8 +241,8 @@ def unpack_hello(content: RecordDict) -> Hello:
     )
 
 
-def _leaves(said: Mapping[str, Any]) -> tuple[TensorSpec, ...]:
-    rows = zip(said["names"], said["shapes"], said["aliases"], strict=True)
+def _leaves(fields: Mapping[str, Any]) -> tuple[TensorSpec, ...]:
+    rows = zip(fields["names"], fields["shapes"], fields["aliases"], strict=True)
     return tuple(
         TensorSpec(str(name), tuple(int(size) for size in shape.split("x") if size), str(alias))
         for name, shape, alias in rows

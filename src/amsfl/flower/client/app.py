@@ -65,10 +65,10 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
             ledger_of(context, policy, own).check_open(order.run)
             trainer = make(context)
             trainer.begin(order, model, method_of(order, own))
-            found = trainer.evaluate(trainer.from_numpy(model.anchor)) or {}
-            entry["sent"] = sorted(found)
+            scored = trainer.evaluate(trainer.from_numpy(model.anchor)) or {}
+            entry["sent"] = sorted(scored)
             echo = ConfigRecord({"run": order.run, "round": order.round, "client": order.client})
-            scores = MetricRecord({key: float(value) for key, value in found.items()})
+            scores = MetricRecord({key: float(value) for key, value in scored.items()})
             return Message(RecordDict({"echo": echo, "scores": scores}), reply_to=message)
 
     return app
@@ -174,8 +174,8 @@ def method_of(order: messages.Order, own: Own) -> Method:
     strange = _unknown(methods.METHODS, [order.method]), _unknown(transmit.TRANSMITS, links)
     method = next((thing for thing in own if isinstance(thing, Method) and thing.name == order.method), None)
     way = next((thing for thing in own if isinstance(thing, Transmit) and thing.name == order.transmit), None)
-    for found, names in zip((method, way), strange, strict=True):
-        if found is None and names:
+    for thing, names in zip((method, way), strange, strict=True):
+        if thing is None and names:
             raise UserError(
                 f"The server asks for {', '.join(sorted(names))}, which is not installed here; "
                 "add the object to this client's `own`."

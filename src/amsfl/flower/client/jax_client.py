@@ -10,7 +10,7 @@ from flwr.clientapp import ClientApp
 
 from amsfl import sampling
 from amsfl.core import RowPrivacy, UserError
-from amsfl.flower import regression_scores
+from amsfl.flower import scores as flower_scores
 from amsfl.flower.client.app import Own, client_app
 from amsfl.flower.client.private_steps import pad, room
 from amsfl.flower.messages import Buffers, GlobalModel, Order, Vector
@@ -105,7 +105,7 @@ class JaxTrainer:
         rows, labels = self.shard.test
         logits = np.asarray(self._compiled(None).logits(x, rows), np.float64)
         if not self.shard.classes:
-            return {**regression_scores.errors(logits, labels, self.shard.unit), "rows": float(len(labels))}
+            return {**flower_scores.errors(logits, labels, self.shard.unit), "rows": float(len(labels))}
         top = logits.max(1)
         loss = np.log(np.exp(logits - top[:, None]).sum(1)) + top - logits[np.arange(len(labels)), labels]
         hits = (logits.argmax(1) == labels).mean()

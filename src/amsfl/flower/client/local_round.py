@@ -138,8 +138,8 @@ def run(
     with np.errstate(over="ignore"):  # 32-bit words wrap around on purpose
         key = sampling.stream(*map(sampling.words, (order.seed, order.round, order.client)))
         parts, memory = protocol.encode(method.transmit, key, lowered, memory)
-    told = taken if taken is not None and order.readings else [0.0] * len(Reading._fields)
-    reading = Reading(*map(float, told))
+    numbers = taken if taken is not None and order.readings else [0.0] * len(Reading._fields)
+    reading = Reading(*map(float, numbers))
     return LocalResult(
         parts,
         trainer.to_numpy(mine),

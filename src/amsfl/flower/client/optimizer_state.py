@@ -35,9 +35,9 @@ def load(state: Vector, *things: Any) -> None:
     length = int.from_bytes(content[:8], "little")  # safetensors: a header of JSON after its length
     tree = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["tree"])
     tensors = load_tensors(content)
-    for thing, found in zip(things, tree, strict=True):
+    for thing, part in zip(things, tree, strict=True):
         if thing is not None:
-            thing.load_state_dict(_deep(found, tensors))
+            thing.load_state_dict(_deep(part, tensors))
 
 
 def _flat(part: Any, tensors: dict[str, torch.Tensor]) -> Any:

@@ -40,13 +40,13 @@ def sklearn_client(
     Returns:
         The app that a pyproject.toml names as `clientapp`.
     """
-    given = SklearnSetup(model, rows, None if classes is None else np.asarray(classes), test_rows, metrics)
-    _check(model(), given.classes)
-    return client_app(lambda context: SklearnTrainer(given, context), own)
+    setup = SklearnSetup(model, rows, None if classes is None else np.asarray(classes), test_rows, metrics)
+    _check(model(), setup.classes)
+    return client_app(lambda context: SklearnTrainer(setup, context), own)
 
 
 class SklearnSetup(NamedTuple):
-    """What sklearn_client was given; see there."""
+    """What sklearn_client was setup; see there."""
 
     model: Callable[[], Any]
     rows: Callable[[Context], tuple[Any, Any]]
@@ -58,9 +58,9 @@ class SklearnSetup(NamedTuple):
 class SklearnTrainer:
     """A Driver (see work.Driver). There are no gradients: AMSFL plans by seconds alone."""
 
-    def __init__(self, given: SklearnSetup, context: Context):
-        self.given, self.context = given, context
-        self.x, self.y = _rows(given.rows(context), given.classes)
+    def __init__(self, setup: SklearnSetup, context: Context):
+        self.setup, self.context = setup, context
+        self.x, self.y = _rows(setup.rows(context), setup.classes)
         self.rows = self.x.shape[0]
         if not self.rows:
             raise UserError("This client has no rows.")
@@ -117,20 +117,20 @@ class SklearnTrainer:
         return OwnSteps(self.to_numpy(_flat(self.model)))
 
     def evaluate(self, x: Any) -> dict[str, float] | None:
-        if self.given.test_rows is None:
+        if self.setup.test_rows is None:
             return None
         _put(self.model, x)
-        rows, targets = _rows(self.given.test_rows(self.context), self.given.classes)
-        found = {**_scores(self.model, rows, targets), "rows": float(len(targets))}
+        rows, targets = _rows(self.setup.test_rows(self.context), self.setup.classes)
+        scores = {**_scores(self.model, rows, targets), "rows": float(len(targets))}
         return (
-            found
-            if self.given.metrics is None
-            else {**self.given.metrics(self.model, rows, targets), **found}
+            scores
+            if self.setup.metrics is None
+            else {**self.setup.metrics(self.model, rows, targets), **scores}
         )
 
     def _allocate(self, seed: int, batch: int) -> None:
         """A model with coefficients: scikit-learn makes them when it first sees rows."""
-        self.model = self.given.model()
+        self.model = self.setup.model()
         if self.model.get_params().get("random_state", 0) is None:
             self.model.set_params(random_state=seed)
         self._fit(np.arange(min(batch, self.rows)))
@@ -141,7 +141,7 @@ class SklearnTrainer:
         _check_coefficients(self.model)
 
     def _fit(self, picked: Vector) -> None:
-        more = {} if self.given.classes is None else {"classes": self.given.classes}
+        more = {} if self.setup.classes is None else {"classes": self.setup.classes}
         self.model.partial_fit(self.x[picked], self.y[picked], **more)
 
     def _picks(self, batch: int) -> Iterator[Vector]:
@@ -158,13 +158,13 @@ def _scores(model: Any, rows: Any, targets: Any) -> dict[str, float]:
     from sklearn.base import is_classifier
     from sklearn.metrics import log_loss
 
-    told = model.predict(rows)
+    predicted = model.predict(rows)
     if not is_classifier(model):
-        return {name: value for name, value in errors(told, targets).items() if name != "loss"}
-    found = {"accuracy": float(np.mean(told == targets))}
+        return {name: value for name, value in errors(predicted, targets).items() if name != "loss"}
+    scores = {"accuracy": float(np.mean(predicted == targets))}
     if hasattr(model, "predict_proba"):
-        found["loss"] = float(log_loss(targets, model.predict_proba(rows), labels=model.classes_))
-    return found
+        scores["loss"] = float(log_loss(targets, model.predict_proba(rows), labels=model.classes_))
+    return scores
 
 
 def _parts(model: Any) -> list[Vector]:
@@ -185,12 +185,12 @@ def _put(model: Any, x: Vector) -> None:
         place += part.size
 
 
-def _rows(given: tuple[Any, Any], classes: Vector | None) -> tuple[Any, Vector]:
-    x, y = given
+def _rows(setup: tuple[Any, Any], classes: Vector | None) -> tuple[Any, Vector]:
+    x, y = setup
     x, y = (x.tocsr() if hasattr(x, "tocsr") else np.asarray(x)), np.asarray(y)
     strange = [] if classes is None else sorted({str(label) for label in np.setdiff1d(y, classes)})
     if strange:
-        raise UserError(f"The label {strange[0]!r} is not among the classes that this client was given.")
+        raise UserError(f"The label {strange[0]!r} is not among the classes that this client was setup.")
     return x, y
 
 

@@ -74,9 +74,9 @@ class LocalTask:
         """One gradient more, timed as a step is."""
         with_rest = self._timing()
         next(with_rest)
-        found = gradient(x, step)
+        result = gradient(x, step)
         next(with_rest, None)
-        return found
+        return result
 
     def took(self, steps: int, seconds: float) -> None:
         """Steps that were not taken in this task's own loop, and how long they took together."""

@@ -24,12 +24,12 @@ def mapped(batch: Any, change: Callable[[Any], Any]) -> Any:
 
 def rows(batch: Any) -> int:
     """How many rows a batch has: as many as its first tensor is long."""
-    found = _first(batch)
-    if found is None:
+    count = _first(batch)
+    if count is None:
         raise UserError(
             f"A batch is a {type(batch).__name__} without a tensor in it: its rows cannot be counted."
         )
-    return int(found)
+    return int(count)
 
 
 def _first(part: Any) -> int | None:

@@ -73,18 +73,15 @@ def torch_client(
 
     def make(context: Context) -> "Trainer":
         _has_torch()
-        from amsfl.flower.client.torch_trainer import (
-            OptimizerSetup,
-            TorchOptimizerTrainer,
-            TorchSetup,
-            TorchTrainer,
-        )
+        from amsfl.flower.client.torch_trainer import TorchSetup, TorchTrainer
 
         site = TorchSetup(
             model, loader, test_loader, loss, batch_loss, metrics, on_step, rows, precision, device
         )
         if optimizer is None:
             return TorchTrainer(site, context)
+        from amsfl.flower.client.torch_optimizer import OptimizerSetup, TorchOptimizerTrainer
+
         return TorchOptimizerTrainer(site, OptimizerSetup(optimizer, schedule, clip, keep_optimizer), context)
 
     return client_app(make, own)
@@ -141,9 +138,9 @@ LIKE = {
 }  # the others take a module first
 
 
-def _functions(**given: Any) -> None:
+def _functions(**chosen: Any) -> None:
     """Things in place of functions that make them: every site makes its own. (Modules can be called, too.)"""
-    for name, thing in given.items():
+    for name, thing in chosen.items():
         made = hasattr(thing, "state_dict") and not isinstance(thing, type)
         if thing is not None and (made or not callable(thing)):
             like = LIKE.get(name, "lambda module, ...: ...")
@@ -156,11 +153,11 @@ def _check(optimizer: Any, precision: str | None, with_it: dict[str, Any]) -> No
         raise UserError(f"precision is {precision!r}; it may be 'bfloat16' or 'float16', or left out.")
     if optimizer is not None:
         return
-    given = [name for name, value in with_it.items() if value not in (None, False)]
-    given += ["precision='float16'"] if precision == "float16" else []
-    if given:
+    chosen = [name for name, value in with_it.items() if value not in (None, False)]
+    chosen += ["precision='float16'"] if precision == "float16" else []
+    if chosen:
         raise UserError(
-            f"{given[0]} goes with an optimizer of your own, since without one the method steps: give "
+            f"{chosen[0]} goes with an optimizer of your own, since without one the method steps: give "
             "optimizer=lambda params, lr: torch.optim.SGD(params, lr), or leave it out."
         )
 

@@ -1,4 +1,4 @@
-"""A training loop of the user's own as a client: it is told how many steps, and says how many it took."""
+"""A training loop of the user's own as a client: it is fields how many steps, and says how many it took."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -31,7 +31,7 @@ class LoopTrainer(TorchModule):
         super().__init__(loop.model, loop.device)
         self.loop, self.context = loop, context
         self.rows = int(loop.rows(context))
-        self.found: dict[str, float] = {}
+        self.metrics: dict[str, float] = {}
 
     def gradient(self, x: Any, step: int) -> tuple[float, Any]:
         raise UserError("A training loop of its own gives no gradients; it takes its steps itself.")
@@ -54,18 +54,18 @@ class LoopTrainer(TorchModule):
         self.load_parameters(x)
         begun, started = flat(self.trained), time.monotonic()
         self.module.train()
-        said = self.loop.train(self.module, task)
-        told = dict(said) if isinstance(said, Mapping) else {"steps": said}
-        steps = _steps(told.pop("steps", None), task)
-        moved = told.pop("plain_steps", None)
-        self.found = {str(name): float(value) for name, value in told.items()}
+        answer = self.loop.train(self.module, task)
+        fields = dict(answer) if isinstance(answer, Mapping) else {"steps": answer}
+        steps = _steps(fields.pop("steps", None), task)
+        moved = fields.pop("plain_steps", None)
+        self.metrics = {str(name): float(value) for name, value in fields.items()}
         if not task.timed:
             task.took(steps, time.monotonic() - started)
         task.done = steps
         return OwnSteps(x + (flat(self.trained) - begun), None if moved is None else float(moved))
 
     def training_metrics(self) -> dict[str, float]:
-        return self.found
+        return self.metrics
 
     def evaluate(self, x: Any) -> dict[str, float] | None:
         if self.loop.evaluate is None:
@@ -75,13 +75,13 @@ class LoopTrainer(TorchModule):
         return {str(name): float(v) for name, v in self.loop.evaluate(self.module, self.context).items()}
 
 
-def _steps(said: Any, task: LocalTask) -> int:
+def _steps(answer: Any, task: LocalTask) -> int:
     """Of a function that returns nothing, the turns of its `for step in task`."""
-    steps = task.done if said is None else said
+    steps = task.done if answer is None else answer
     if isinstance(steps, bool) or int(steps) != steps or steps < 1:
         raise UserError(
-            f"The training function says it took {said!r} steps; return how many there were, at least 1, or "
-            "loop with `for step in task` and return nothing."
+            f"The training function says it took {answer!r} steps; return how many there were, at least 1, "
+            "or loop with `for step in task` and return nothing."
         )
     if steps > task.steps:
         raise UserError(

@@ -10,7 +10,7 @@ from amsfl.core import UserError
 from amsfl.flower.messages import Buffers, GlobalModel, Order, TensorSpec, Vector
 from amsfl.methods import Method
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 class TorchModule:
@@ -50,10 +50,10 @@ class TorchModule:
 
     def buffers(self) -> Buffers:
         """numpy has no bfloat16: such a buffer travels as float32."""
-        found = {name: buffer.detach().cpu() for name, buffer in self._buffers()}
+        held = {name: buffer.detach().cpu() for name, buffer in self._buffers()}
         return {
             name: np.array((part.float() if part.dtype == torch.bfloat16 else part).numpy())
-            for name, part in found.items()
+            for name, part in held.items()
         }
 
     def tensors(self) -> tuple[TensorSpec, ...]:
@@ -93,14 +93,14 @@ class TorchModule:
         whole = [torch.zeros_like(part) if grad is None else grad for grad, part in pairs]
         return float(value.detach()), flat(whole)
 
-    def with_buffers_restored(self, look: Callable[[], Found]) -> Found:
+    def with_buffers_restored(self, look: Callable[[], Result]) -> Result:
         """What `look` finds, the buffers as they were."""
         kept = [(buffer, buffer.clone()) for _, buffer in self.module.named_buffers()]
-        found = look()
+        result = look()
         with torch.no_grad():
             for buffer, before in kept:
                 buffer.copy_(before)
-        return found
+        return result
 
 
 def flat(parts: Any) -> Any:

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import AbstractContextManager, nullcontext
-from inspect import signature
-from math import inf, isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,13 +9,11 @@ import torch
 from flwr.app import Context
 
 from amsfl.core import UserError
-from amsfl.flower.client import optimizer_state, torch_batches, torch_rows
-from amsfl.flower.client.local_round import OwnSteps
-from amsfl.flower.client.score_sums import ScoreSums
-from amsfl.flower.client.step_equivalents import PlainStepCounter
-from amsfl.flower.client.step_loop import LocalTask, NoMoreData
+from amsfl.flower.client import torch_batches, torch_rows
+from amsfl.flower.client.step_loop import NoMoreData
 from amsfl.flower.client.torch_module import TorchModule, flat
-from amsfl.flower.messages import GlobalModel, Order, Vector
+from amsfl.flower.messages import GlobalModel, Order
+from amsfl.flower.scores import ScoreSums
 from amsfl.methods import Method
 from amsfl.privacy import record_level
 
@@ -37,23 +33,6 @@ class TorchSetup(NamedTuple):
     rows: int | Callable[[Context], int] | None
     precision: str | None
     device: str
-
-
-class OptimizerSetup(NamedTuple):
-    """An optimizer of the user's own, and what goes with it."""
-
-    optimizer: Callable[[Any, float], Any]
-    schedule: Callable[[Any], Any] | None
-    clip: float | None
-    keep: bool
-
-
-class TrainedParameters(list[Any]):
-    """The parameters that are trained; `module` and `task` for whoever makes groups or goes by rounds."""
-
-    def __init__(self, parts: list[Any], module: Any, task: LocalTask):
-        super().__init__(parts)
-        self.module, self.task = module, task
 
 
 class TorchTrainer(TorchModule):
@@ -168,14 +147,14 @@ class TorchTrainer(TorchModule):
 
     def stepped(self, step: int, loss: float) -> None:
         """After a step that was taken."""
-        found = self.site.on_step(step, loss, self.module) if self.site.on_step else None
-        if found:
-            self.means.add(found, 1)
+        metrics = self.site.on_step(step, loss, self.module) if self.site.on_step else None
+        if metrics:
+            self.means.add(metrics, 1)
 
     def _count(self) -> int:
-        given = self.site.rows
-        if given is not None:
-            return int(given(self.context) if callable(given) else given)
+        rows = self.site.rows
+        if rows is not None:
+            return int(rows(self.context) if callable(rows) else rows)
         if isinstance(self.loader, list | tuple):
             return sum(map(torch_batches.rows, self.loader))
         held = getattr(self.loader, "dataset", None)
@@ -199,95 +178,24 @@ class TorchTrainer(TorchModule):
 
     def _cycle(self) -> Iterator[Any]:
         """The loader again and again; one that can be read but once is then at its end."""
-        found = True
-        while found:
-            found = False
+        batches_left = True
+        while batches_left:
+            batches_left = False
             for batch in self.loader:
-                found = True
+                batches_left = True
                 yield batch
 
 
-def batches(given: Any) -> Any:
+def batches(source: Any) -> Any:
     """What a loader function returned; a data set has rows in place of batches (an iterable one may have)."""
     from torch.utils.data import Dataset, IterableDataset
 
-    if isinstance(given, Dataset) and not isinstance(given, IterableDataset):
+    if isinstance(source, Dataset) and not isinstance(source, IterableDataset):
         raise UserError(
-            f"loader(context) returned a {type(given).__name__}, which gives single rows: return batches, "
+            f"loader(context) returned a {type(source).__name__}, which gives single rows: return batches, "
             "DataLoader(dataset, batch_size=32, shuffle=True)."
         )
-    return given
-
-
-class TorchOptimizerTrainer(TorchTrainer):
-    """A Driver (see work.Driver): the user's optimizer moves the module itself."""
-
-    def __init__(self, site: TorchSetup, drive: OptimizerSetup, context: Context):
-        super().__init__(site, context)
-        self.drive = drive
-        self.before: Vector | None = None
-        self.after: Vector | None = None
-
-    def load_state(self, state: Vector) -> None:
-        self.before = state if state.size else None
-
-    def saved_state(self) -> Vector | None:
-        return self.after
-
-    def take_steps(self, x: Any, task: LocalTask) -> OwnSteps:
-        self.load_parameters(x)
-        begun = flat(self.trained)  # as its own precision holds it
-        optimizer = self.drive.optimizer(TrainedParameters(self.trained, self.module, task), task.lr)
-        _check_closure(optimizer)
-        count = PlainStepCounter(optimizer, task.lr)
-        schedule = self.drive.schedule(optimizer) if self.drive.schedule else None
-        scaler = torch.amp.GradScaler(self.device.type, enabled=self.site.precision == "float16")
-        if self.drive.keep and self.before is not None:
-            optimizer_state.load(self.before, optimizer, schedule, scaler)
-        for step in task:
-            try:
-                batch = self._draw()
-            except NoMoreData:
-                break
-            self.first = batch if self.first is NOTHING else self.first
-            self.module.train()
-            optimizer.zero_grad(set_to_none=True)
-            loss = self.loss_of(batch)
-            value = float(loss.detach())
-            if not isfinite(value):
-                task.leave_out(value)
-                continue
-            scaler.scale(loss).backward()
-            if not self._moves(optimizer, scaler, count):
-                task.leave_out(inf)  # float16 overflowed; the next try is with a smaller scale
-                continue
-            if schedule is not None:
-                schedule.step()
-            self.stepped(step, value)
-        self.after = optimizer_state.dump(optimizer, schedule, scaler) if self.drive.keep else None
-        return OwnSteps(x + (flat(self.trained) - begun), count.plain_steps if count else None)
-
-    def _moves(self, optimizer: Any, scaler: Any, count: PlainStepCounter) -> bool:
-        """One step along the gradients that are there; False where the scaler left it out."""
-        scale = scaler.get_scale()
-        scaler.unscale_(optimizer)
-        if self.drive.clip is not None:
-            torch.nn.utils.clip_grad_norm_(self.trained, self.drive.clip)
-        count.before()
-        scaler.step(optimizer)
-        scaler.update()
-        count.after()
-        return bool(scaler.get_scale() >= scale)
-
-
-def _check_closure(optimizer: Any) -> None:
-    """LBFGS and its like ask for the loss several times a step."""
-    asked = signature(optimizer.step).parameters.get("closure")
-    if asked is not None and asked.default is asked.empty:
-        raise UserError(
-            f"{type(optimizer).__name__} takes its steps by a closure: use torch_loop_client, whose training "
-            "function calls it as it likes, or another optimizer."
-        )
+    return source
 
 
 class WeightedMeans:
@@ -297,12 +205,12 @@ class WeightedMeans:
         self.sums: dict[str, float] = {}
         self.weights: dict[str, float] = {}
 
-    def add(self, found: Mapping[str, float], weight: float) -> None:
-        if not isinstance(found, Mapping):
+    def add(self, metrics: Mapping[str, float], weight: float) -> None:
+        if not isinstance(metrics, Mapping):
             raise UserError(
-                f"Metrics of your own are a dictionary of numbers, such as {{'recall': 0.9}}; got {found!r}."
+                f"Metrics of your own are a dictionary of numbers, as in {{'recall': 0.9}}; got {metrics!r}."
             )
-        for name, value in found.items():
+        for name, value in metrics.items():
             self.sums[name] = self.sums.get(name, 0.0) + weight * float(value)
             self.weights[name] = self.weights.get(name, 0.0) + weight
 

@@ -61,6 +61,6 @@ def _slowed(table: Sites, columns: Mapping[str, Any]) -> ClientSpeeds:
     if unused:
         warnings.warn(unused, Remark, stacklevel=2)
     fastest = float(seconds.min())
-    known = {name: columns[name].tolist() for name in sorted(SPENDS & {*columns})}
-    said = [{name: column[place] for name, column in known.items()} for place in range(len(seconds))]
-    return ClientSpeeds([float(each) for each in seconds / fastest], fastest, said if known else [])
+    columns_held = {name: columns[name].tolist() for name in sorted(SPENDS & {*columns})}
+    spends = [{name: column[place] for name, column in columns_held.items()} for place in range(len(seconds))]
+    return ClientSpeeds([float(each) for each in seconds / fastest], fastest, spends if columns_held else [])

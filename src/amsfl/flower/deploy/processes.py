@@ -171,16 +171,16 @@ def undisturbed() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    came: list[int] = []
+    signals: list[int] = []
     before = {sign: signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM)}
     for sign in before:
-        signal.signal(sign, lambda number, frame: came.append(number))
+        signal.signal(sign, lambda number, frame: signals.append(number))
     try:
         yield
     finally:
         for sign, handler in before.items():
             signal.signal(sign, handler)
-        for number in came[:1]:
+        for number in signals[:1]:
             signal.raise_signal(number)
 
 
@@ -225,7 +225,7 @@ def answers(address: str, keys: Keys | None) -> bool:
 def executable(name: str) -> str:
     """Flower's commands live beside this Python, or on the path."""
     beside = Path(sys.executable).with_name(name)
-    found = str(beside) if beside.exists() else shutil.which(name)
-    if not found:
+    path = str(beside) if beside.exists() else shutil.which(name)
+    if not path:
         raise UserError(f"The command {name!r} is not there; install it: pip install 'amsfl[flower]'.")
-    return found
+    return path

@@ -206,9 +206,10 @@ def _handicapped(nodes: Sequence[dict[str, Any]], recipe: DeploySettings) -> lis
     """Node-configs with the keys that our clients keep to (client.app.pace_of)."""
     slow = [float(each) for each in recipe.slowdowns] or [1.0] * len(nodes)
     least = {"step-seconds": float(recipe.step_seconds)}
-    said = [flat(each) for each in recipe.spends] or [{}] * len(nodes)
+    spends = [flat(each) for each in recipe.spends] or [{}] * len(nodes)
     return [
-        node | {"slowdown": each} | least | costs for node, each, costs in zip(nodes, slow, said, strict=True)
+        node | {"slowdown": each} | least | costs
+        for node, each, costs in zip(nodes, slow, spends, strict=True)
     ]
 
 
@@ -302,9 +303,9 @@ def complaint(text: str, failed: bool) -> str | None:
     """Why a run failed, by its log; a sentence of ours, wherever the server raised it. What clients were
     refused for is no failure of the run."""
     lines = [line for line in text.splitlines() if not line.startswith(REFUSED)]
-    said = [line.partition("UserError: ")[2] for line in lines if "UserError: " in line]
-    if said:
-        return said[-1]
+    spends = [line.partition("UserError: ")[2] for line in lines if "UserError: " in line]
+    if spends:
+        return spends[-1]
     if failed or any(re.search(r"\bERROR *:", line) for line in lines):
         return f"The run failed: {text[-1500:]}"
     return None

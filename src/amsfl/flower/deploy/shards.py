@@ -14,7 +14,7 @@ from amsfl.core import score as score_of
 from amsfl.core.scores import shown_score
 from amsfl.data import Dataset, LabelScale
 from amsfl.data.preprocessing import Recipe
-from amsfl.flower import regression_scores
+from amsfl.flower import scores as flower_scores
 from amsfl.flower.client.jax_client import Shard, program
 from amsfl.flower.messages import Buffers, Vector
 from amsfl.flower.server.best_model import NetworkDescription
@@ -117,22 +117,22 @@ def scorer(
     splits = {name.removesuffix(".x"): None for name in parts if name.endswith(".x")}
 
     def evaluate(params: Vector, buffers: Buffers) -> dict[str, dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = {}
+        scores: dict[str, dict[str, Any]] = {}
         for split in splits:
             x, y = parts[f"{split}.x"], parts[f"{split}.y"]
             logits = np.asarray(program(model, x.shape[1], classes, None).logits(params, x), np.float64)
             if not classes:
-                found[split] = regression_scores.judged(logits, y, unit)
+                scores[split] = flower_scores.judged(logits, y, unit)
                 continue
             top = logits.max(1, keepdims=True)
             likely = logits - top - np.log(np.exp(logits - top).sum(1, keepdims=True))
             table = np.zeros((1, classes, classes), np.int64)
             np.add.at(table, (0, y, logits.argmax(1)), 1)
-            found[split] = metrics(Scores(np.array([-likely[np.arange(len(y)), y].mean()]), table))[0]
+            scores[split] = metrics(Scores(np.array([-likely[np.arange(len(y)), y].mean()]), table))[0]
             if asked is not None and asked.ranks:
                 ranked = of_classes(logits, y)
-                found[split] |= {name: ranked[name] for name in ("auc", "macro_auc")}
-        return found
+                scores[split] |= {name: ranked[name] for name in ("auc", "macro_auc")}
+        return scores
 
     return evaluate
 
@@ -141,13 +141,13 @@ def network(folder: Path, model: str) -> NetworkDescription | None:
     """The network by its layers, and what rows it takes; None for shards that were dealt without that."""
     if not (folder / FORM).is_file():
         return None
-    said = read_sealed(folder / FORM, "deal the data again.")
-    known = program(model, len(said["features"]), len(said["classes"]), None)
-    recipe = None if said["recipe"] is None else from_plain(Recipe, said["recipe"])
-    amount = None if said["amount"] is None else from_plain(LabelScale, said["amount"])
-    classes, features = (tuple(said[name]) for name in ("classes", "features"))
-    like = PortableModel(known.layers, {}, classes, features, recipe, amount=amount)
-    return NetworkDescription(like, known.tensors)
+    described = read_sealed(folder / FORM, "deal the data again.")
+    compiled = program(model, len(described["features"]), len(described["classes"]), None)
+    recipe = None if described["recipe"] is None else from_plain(Recipe, described["recipe"])
+    amount = None if described["amount"] is None else from_plain(LabelScale, described["amount"])
+    classes, features = (tuple(described[name]) for name in ("classes", "features"))
+    like = PortableModel(compiled.layers, {}, classes, features, recipe, amount=amount)
+    return NetworkDescription(like, compiled.tensors)
 
 
 def first_model(folder: Path, model: str, seed: int) -> Vector:

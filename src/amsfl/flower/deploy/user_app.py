@@ -67,20 +67,20 @@ def _there(folder: Path, part: str, reference: str) -> None:
 
 def _names(tree: ast.AST) -> set[str]:
     """What Flower finds in a module's text: names that are assigned one by one, or stand in __all__."""
-    found = set()
+    names = set()
     for node in (each for each in ast.walk(tree) if isinstance(each, ast.Assign)):
         for target in node.targets:
             if isinstance(target, ast.Name):
-                found.add(target.id)
+                names.add(target.id)
                 if target.id == "__all__" and isinstance(node.value, ast.List | ast.Tuple):
-                    found |= {str(each.value) for each in node.value.elts if isinstance(each, ast.Constant)}
-    return found
+                    names |= {str(each.value) for each in node.value.elts if isinstance(each, ast.Constant)}
+    return names
 
 
 def clients(app: FlowerApp, settings: Mapping[str, Any], run_config: Mapping[str, Any]) -> int:
     """How many SuperNodes: as the user says, or the app's run-config."""
-    found = merged({}, {**app.config, **run_config}).get("clients")
-    number = settings.get("clients", found)
+    default = merged({}, {**app.config, **run_config}).get("clients")
+    number = settings.get("clients", default)
     if not isinstance(number, int) or number < 1:
         raise UserError(
             "How many clients the app wants is not in its run-config; say how many SuperNodes to start: "
@@ -94,20 +94,20 @@ def parse(text: str) -> dict[str, Any]:
     import click
 
     try:
-        found = dict(internals.parse_config_args([text]))
+        config = dict(internals.parse_config_args([text]))
     except (click.ClickException, ValueError, OSError):
-        found = {}
-    if text and not found:
+        config = {}
+    if text and not config:
         raise UserError(f'The run-config is written as key=1 name="text" on=true; got {text!r}.')
-    return found
+    return config
 
 
 def known(app: FlowerApp, run_config: Mapping[str, Any]) -> dict[str, Any]:
     """Keys that the app has; Flower itself takes no others."""
     strange = sorted(set(run_config) - set(app.config))
     if strange:
-        there = ", ".join(sorted(app.config)) or "none"
-        raise UserError(f"The app's run-config has no {', '.join(strange)}; its keys are: {there}.")
+        keys = ", ".join(sorted(app.config)) or "none"
+        raise UserError(f"The app's run-config has no {', '.join(strange)}; its keys are: {keys}.")
     return dict(run_config)
 
 

@@ -10,7 +10,8 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from amsfl.core import UserError
-from amsfl.flower import internals, regression_scores
+from amsfl.flower import internals
+from amsfl.flower import scores as flower_scores
 from amsfl.flower.messages import Buffers, Vector
 from amsfl.flower.server.best_model import NetworkDescription
 from amsfl.flower.server.server import FlowerServer, ServerOptions
@@ -108,8 +109,8 @@ def serve(
 def resumed(where: Path, asked: Mapping[str, Any]) -> ServeConfig:
     """The settings that the folder's run began with, and how long it is to go on now."""
     checked = serve_config({key: value for key, value in asked.items() if value is not None})
-    given = {key: value for key, value in checked.model_dump().items() if key in checked.model_fields_set}
-    return serve_config(merge_settings(read_manifest(where, "flower"), given))
+    asked_now = {key: value for key, value in checked.model_dump().items() if key in checked.model_fields_set}
+    return serve_config(merge_settings(read_manifest(where, "flower"), asked_now))
 
 
 def merged(defaults: Mapping[str, Any], run_config: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,14 +128,14 @@ def merged(defaults: Mapping[str, Any], run_config: Mapping[str, Any]) -> dict[s
         "log",
         "metrics_port",
     }  # the second are refused
-    found: dict[str, Any] = dict(defaults)
+    settings: dict[str, Any] = dict(defaults)
     for key, value in run_config.items():
         name, _, option = key.replace("-", "_").partition(".")
         if name in ("options", "policy_options") and option:
-            found[name] = {**found.get(name, {}), option: value}
+            settings[name] = {**settings.get(name, {}), option: value}
         elif name in ours and value != "":
-            found[name] = value
-    return found
+            settings[name] = value
+    return settings
 
 
 def evaluator(apply: Callable[[Vector, Any], Any], splits: Mapping[str, tuple[Any, Any]]) -> Evaluate:
@@ -150,16 +151,16 @@ def evaluator(apply: Callable[[Vector, Any], Any], splits: Mapping[str, tuple[An
     """
 
     def evaluate(params: Vector, buffers: Buffers) -> dict[str, dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = {}
+        scores: dict[str, dict[str, Any]] = {}
         for name, (x, y) in splits.items():
             logits = np.asarray(apply(params, x), np.float64)
-            if regression_scores.are_numbers(y):
-                found[name] = regression_scores.judged(logits, y)
+            if flower_scores.are_numbers(y):
+                scores[name] = flower_scores.judged(logits, y)
                 continue
             top = logits.max(1, keepdims=True)
             likely = logits - top - np.log(np.exp(logits - top).sum(1, keepdims=True))
             loss = -likely[np.arange(len(y)), y].mean()
-            found[name] = {"accuracy": float((logits.argmax(1) == y).mean()), "loss": float(loss)}
-        return found
+            scores[name] = {"accuracy": float((logits.argmax(1) == y).mean()), "loss": float(loss)}
+        return scores
 
     return evaluate

@@ -27,15 +27,15 @@ class NetworkDescription(NamedTuple):
 MOST, LONGEST = 100_000, 300  # names of tensors, and characters of one
 
 
-def judged_by(found: Mapping[str, Any], config: ServeConfig) -> tuple[str, bool]:
+def judged_by(scores: Mapping[str, Any], config: ServeConfig) -> tuple[str, bool]:
     """The name of the score that rounds are compared by, and whether more of it is better; "" for none."""
-    return best_round.judged_by(found, config.judge_by, shown_score(config.score, found))
+    return best_round.judged_by(scores, config.judge_by, shown_score(config.score, scores))
 
 
 def score(metrics: Mapping[str, dict[str, Any]], config: ServeConfig) -> float | None:
     """What rounds are compared by, more is better; None where this round has none."""
-    found = deciding_split(dict(metrics))
-    return best_round.worth(found, config.judge_by, shown_score(config.score, found))
+    scores = deciding_split(dict(metrics))
+    return best_round.worth(scores, config.judge_by, shown_score(config.score, scores))
 
 
 def judge(state: ServerState, scored: Vector, metrics: Mapping[str, Any], config: ServeConfig) -> bool:
@@ -65,12 +65,12 @@ def named(leaves: list[TensorSpec], flat: Vector, buffers: Buffers) -> dict[str,
     """A state_dict: parameters by name, tied ones under each of theirs, and buffers."""
     if not leaves:
         return {"parameters": flat, **buffers}
-    found, place = dict[str, Vector](), 0
+    scores, place = dict[str, Vector](), 0
     for leaf in leaves:
         if not leaf.alias:
-            found[leaf.name] = flat[place : place + prod(leaf.shape)].reshape(leaf.shape)
+            scores[leaf.name] = flat[place : place + prod(leaf.shape)].reshape(leaf.shape)
             place += prod(leaf.shape)
-    return found | {leaf.name: found[leaf.alias] for leaf in leaves if leaf.alias} | buffers
+    return scores | {leaf.name: scores[leaf.alias] for leaf in leaves if leaf.alias} | buffers
 
 
 def files(

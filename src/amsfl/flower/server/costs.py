@@ -100,8 +100,8 @@ def scored(old: MeasuredCosts, client: int, elapsed: float) -> MeasuredCosts:
 
 def scoring(measured: MeasuredCosts, who: list[int]) -> float | None:
     """Seconds until the slowest of these has scored a model; None where nobody was seen doing it."""
-    known = [float(np.median(measured.score[place])) for place in who if measured.score[place]]
-    return max(known) if known else None
+    usable = [float(np.median(measured.score[place])) for place in who if measured.score[place]]
+    return max(usable) if usable else None
 
 
 def costs(measured: MeasuredCosts) -> Costs:
@@ -126,5 +126,5 @@ def _noted(columns: list[list[float]], client: int, value: float) -> list[list[f
 
 
 def _filled(values: Any, guess: float) -> Any:
-    known = np.isfinite(values)
-    return np.where(known, values, np.median(values[known]) if known.any() else guess)
+    usable = np.isfinite(values)
+    return np.where(usable, values, np.median(values[usable]) if usable.any() else guess)

@@ -170,8 +170,10 @@ class OpenOrders:
             group = np.array(some, int)
             decision = planner.decide(state.memory, state.round, group, expected)
             decision = predicted(decision, group, expected)
-            seen = any(state.measured.rest)  # before, some may compile in their first round
-            limit = self.orders.deadline(float(decision.predicted_seconds) if seen else None, state.round)
+            measured_before = any(state.measured.rest)  # before, some may compile in their first round
+            limit = self.orders.deadline(
+                float(decision.predicted_seconds) if measured_before else None, state.round
+            )
             decision, seconds = self.orders.fitted(state, decision, group, expected, limit)
             alone = expected.step_seconds[group] * decision.steps + expected.comm_seconds[group]
             more = {"predicted_client_seconds": alone.tolist()}

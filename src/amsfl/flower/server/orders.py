@@ -30,12 +30,12 @@ class OrderWriter:
     def __init__(self, config: ServeConfig, method: Method, readings: bool, privacy: PrivacyBudget):
         self.config, self.method, self.readings, self.privacy = config, method, readings, privacy
         # all of them: a client of another version, or of another make, may have other defaults
-        given = (
+        chosen = (
             {**dict(method.facts.private_options), **config.options}
             if method.private_rows
             else config.options
         )
-        self.options = methods.options(config.method, given)
+        self.options = methods.options(config.method, chosen)
         self.own_optimizer = False  # whether clients move by optimizers of their own
         self.accounts: Mapping[str, Account] = {}  # what else clients spend (meter.py)
 
@@ -51,10 +51,10 @@ class OrderWriter:
         Of whom nothing was measured nothing is cut: there, the seconds alone see to it, and they are few,
         since nobody knows either how long that client takes to begin.
         """
-        known = np.array([bool(state.measured.step[who]) for who in cohort])
-        left = np.where(known, SHARE * deadline - expected.comm_seconds[cohort], 0.0)
+        measured = np.array([bool(state.measured.step[who]) for who in cohort])
+        left = np.where(measured, SHARE * deadline - expected.comm_seconds[cohort], 0.0)
         room = np.maximum(left, STEPS * deadline)
-        most = np.where(known, np.maximum(room / expected.step_seconds[cohort], 1), np.inf)
+        most = np.where(measured, np.maximum(room / expected.step_seconds[cohort], 1), np.inf)
         steps = np.minimum(decision.steps, most).astype(int)
         return predicted(decision._replace(steps=steps), cohort, expected), room.tolist()
 

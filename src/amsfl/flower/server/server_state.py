@@ -172,8 +172,8 @@ def summary(
 
 def _usual(last: Metrics) -> str:
     """The score that is told where none was asked for."""
-    found = shown_score("", deciding_split(last))
-    return found.name if found else "accuracy"
+    score = shown_score("", deciding_split(last))
+    return score.name if score else "accuracy"
 
 
 def deciding_split(metrics: dict[str, dict[str, Any]]) -> dict[str, Any]:

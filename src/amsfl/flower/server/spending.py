@@ -32,19 +32,19 @@ class SpendingMeter:
 
     def open(self, registered: Sequence[RegisteredClient], job: Work) -> list[str]:
         """When everybody has a seat; notes on what cannot be known."""
-        known, notes = dict[str, Any](), list[str]()
+        amounts, notes = dict[str, Any](), list[str]()
         for kind, names in KINDS.items():
             silent = [
                 client.name for client in registered if not any(name in client.spends for name in names)
             ]
             if not silent:
-                said = {name: [client.spends.get(name, 0.0) for client in registered] for name in names}
-                known |= {name: np.array(column) for name, column in said.items()}
+                columns = {name: [client.spends.get(name, 0.0) for client in registered] for name in names}
+                amounts |= {name: np.array(column) for name, column in columns.items()}
             elif len(silent) < len(registered):
                 notes.append(
                     f"{kind} are not counted: {len(silent)} of {len(registered)} clients do not say theirs"
                 )
-        self.accounts = accounts(len(registered), known, job)
+        self.accounts = accounts(len(registered), amounts, job)
         missing = (
             "not every client says what it spends; give each SuperNode joules-step and joules-mb in its "
             "--node-config, or amsfl deploy a --profile with the columns joules_step and joules_mb."
@@ -56,8 +56,8 @@ class SpendingMeter:
     def bill(self, who: Any, steps: Any, lost: Lost, sent: float) -> dict[str, float]:
         """A round's joules, megabytes and cost: of what came in, and of work that came to nothing."""
         pair = tuple(np.array([each[place] for each in lost], int) for place in (0, 1))
-        found = clock.spent(self.accounts, (who, steps), (pair[0], pair[1]))
-        return found | {"megabytes": sent / MEGABYTE}
+        totals = clock.spent(self.accounts, (who, steps), (pair[0], pair[1]))
+        return totals | {"megabytes": sent / MEGABYTE}
 
     def each(self, who: Any, steps: Any) -> dict[str, list[float]]:
         """What each of a round's clients spent, for the record's plan."""

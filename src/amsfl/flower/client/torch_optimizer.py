@@ -1,0 +1,142 @@
+"""Steps of an optimizer of the user's own, and how many plain steps they amount to.
+
+Into each group of the optimizer goes one more parameter, at 0, whose gradient is always 1; what a step moves
+it by, over the learning rate, is what that step counts. For SGD that is 1, with momentum rho the sum 1 + rho
++ ... that FedNova's ||a||_1 is made of, for Adam about 1, and a schedule scales it. It is put back to 0 after
+every step, so that weight decay has no part in it, and stays where it is when an optimizer leaves a step out.
+"""
+
+from collections.abc import Callable
+from inspect import signature
+from math import inf, isfinite
+from typing import Any, NamedTuple
+
+import torch
+from flwr.app import Context
+
+from amsfl.core import UserError
+from amsfl.flower.client import optimizer_state
+from amsfl.flower.client.local_round import OwnSteps
+from amsfl.flower.client.step_loop import LocalTask, NoMoreData
+from amsfl.flower.client.torch_module import flat
+from amsfl.flower.client.torch_trainer import NOTHING, TorchSetup, TorchTrainer
+from amsfl.flower.messages import Vector
+
+
+class OptimizerSetup(NamedTuple):
+    """An optimizer of the user's own, and what goes with it."""
+
+    optimizer: Callable[[Any, float], Any]
+    schedule: Callable[[Any], Any] | None
+    clip: float | None
+    keep: bool
+
+
+class TrainedParameters(list[Any]):
+    """The parameters that are trained; `module` and `task` for whoever makes groups or goes by rounds."""
+
+    def __init__(self, parts: list[Any], module: Any, task: LocalTask):
+        super().__init__(parts)
+        self.module, self.task = module, task
+
+
+class TorchOptimizerTrainer(TorchTrainer):
+    """A Driver (see work.Driver): the user's optimizer moves the module itself."""
+
+    def __init__(self, site: TorchSetup, drive: OptimizerSetup, context: Context):
+        super().__init__(site, context)
+        self.drive = drive
+        self.before: Vector | None = None
+        self.after: Vector | None = None
+
+    def load_state(self, state: Vector) -> None:
+        self.before = state if state.size else None
+
+    def saved_state(self) -> Vector | None:
+        return self.after
+
+    def take_steps(self, x: Any, task: LocalTask) -> OwnSteps:
+        self.load_parameters(x)
+        begun = flat(self.trained)  # as its own precision holds it
+        optimizer = self.drive.optimizer(TrainedParameters(self.trained, self.module, task), task.lr)
+        _check_closure(optimizer)
+        count = PlainStepCounter(optimizer, task.lr)
+        schedule = self.drive.schedule(optimizer) if self.drive.schedule else None
+        scaler = torch.amp.GradScaler(self.device.type, enabled=self.site.precision == "float16")
+        if self.drive.keep and self.before is not None:
+            optimizer_state.load(self.before, optimizer, schedule, scaler)
+        for step in task:
+            try:
+                batch = self._draw()
+            except NoMoreData:
+                break
+            self.first = batch if self.first is NOTHING else self.first
+            self.module.train()
+            optimizer.zero_grad(set_to_none=True)
+            loss = self.loss_of(batch)
+            value = float(loss.detach())
+            if not isfinite(value):
+                task.leave_out(value)
+                continue
+            scaler.scale(loss).backward()
+            if not self._moves(optimizer, scaler, count):
+                task.leave_out(inf)  # float16 overflowed; the next try is with a smaller scale
+                continue
+            if schedule is not None:
+                schedule.step()
+            self.stepped(step, value)
+        self.after = optimizer_state.dump(optimizer, schedule, scaler) if self.drive.keep else None
+        return OwnSteps(x + (flat(self.trained) - begun), count.plain_steps if count else None)
+
+    def _moves(self, optimizer: Any, scaler: Any, count: "PlainStepCounter") -> bool:
+        """One step along the gradients that are there; False where the scaler left it out."""
+        scale = scaler.get_scale()
+        scaler.unscale_(optimizer)
+        if self.drive.clip is not None:
+            torch.nn.utils.clip_grad_norm_(self.trained, self.drive.clip)
+        count.before()
+        scaler.step(optimizer)
+        scaler.update()
+        count.after()
+        return bool(scaler.get_scale() >= scale)
+
+
+def _check_closure(optimizer: Any) -> None:
+    """LBFGS and its like ask for the loss several times a step."""
+    asked = signature(optimizer.step).parameters.get("closure")
+    if asked is not None and asked.default is asked.empty:
+        raise UserError(
+            f"{type(optimizer).__name__} takes its steps by a closure: use torch_loop_client, whose training "
+            "function calls it as it likes, or another optimizer."
+        )
+
+
+class PlainStepCounter:
+    def __init__(self, optimizer: Any, lr: float):
+        self.lr, self.plain_steps = lr, 0.0
+        self.marks: list[tuple[Any, float]] = []
+        groups = getattr(optimizer, "param_groups", [])
+        sizes = [sum(part.numel() for part in group["params"]) for group in groups]
+        for group, size in zip(groups, sizes, strict=True):
+            if not size:
+                continue
+            # of the shape of one that is there: some optimizers take matrices alone
+            like = min(group["params"], key=lambda part: int(part.numel()))
+            mark = torch.nn.Parameter(torch.zeros_like(like))
+            group["params"].append(mark)
+            if "param_names" in group:
+                group["param_names"].append("amsfl.pedometer")
+            self.marks.append((mark, size / sum(sizes)))
+
+    def __bool__(self) -> bool:
+        return bool(self.marks)
+
+    def before(self) -> None:
+        for mark, _ in self.marks:
+            mark.grad = torch.ones_like(mark)
+
+    def after(self) -> None:
+        with torch.no_grad():
+            for mark, share in self.marks:
+                self.plain_steps -= share * float(mark.double().mean()) / self.lr
+                mark.zero_()
