@@ -12,7 +12,7 @@ from amsfl.flower.client.app import Own, client_app
 from amsfl.flower.client.local_round import OwnSteps
 from amsfl.flower.client.step_loop import LocalTask
 from amsfl.flower.messages import Buffers, GlobalModel, Order, TensorSpec, Vector
-from amsfl.flower.regression_scores import errors
+from amsfl.flower.scores import errors
 from amsfl.methods import Method
 
 GOOD = "SGDClassifier, SGDRegressor, Perceptron, PassiveAggressiveClassifier, MLPClassifier or MLPRegressor"

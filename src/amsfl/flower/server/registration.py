@@ -1,16 +1,14 @@
 """Registration: which clients take part, under which names, and why somebody was refused."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
 from flwr.app import ConfigRecord, MessageType, RecordDict
 
 from amsfl.core import UserError
 from amsfl.flower import messages
 from amsfl.flower.messages import Hello
-from amsfl.flower.server import best_model, clients
+from amsfl.flower.server import best_model, clients, first_model
 from amsfl.flower.server.clients import RegisteredClient
 from amsfl.flower.server.spending import check_amounts
 from amsfl.flower.server.transport import Arrival, Transport, error_text, is_gone
@@ -20,8 +18,6 @@ RETURN_SECONDS = 60.0  # how long a server that goes on waits for all of its cli
 LONGEST_REASON = 300  # characters: clients write parts of it
 LONGEST_STEP = 24 * 3600.0  # seconds; more is not believed
 LONGEST_NAME = 100  # characters of a client's name
-FIRST_MODELS = 3  # clients that are asked for the first model
-LARGEST = 1e6  # number of a first model
 
 
 class HelloTerms(NamedTuple):
@@ -118,30 +114,20 @@ class Registration:
         for who, client in enumerate(registered):
             for arrival in self.transport.collect(self.ask([client.node], model=True), HELLO_SECONDS):
                 hello = self.hello(arrival) if arrival.sent.node == client.node else None
-                why = None if hello is None else _unfit(hello)
+                why = None if hello is None else first_model.unfit(hello)
                 if why:
                     self.refuse(who, f"first model: {why}")
                 elif hello is not None:
                     models.append((who, hello))
-            if len(models) == FIRST_MODELS:
+            if len(models) == first_model.ASKED:
                 break
         if not models:
             raise UserError(
                 f"No client could give the first model{self._first_reason()}; look into the SuperNodes' logs."
             )
-        forms = [_form(hello) for _, hello in models]
-        form, votes = Counter(forms).most_common(1)[0]
-        if len(models) > 1 and votes == 1:
-            sizes = ", ".join(f"client {who} {hello.model.size:,}" for who, hello in models)
-            raise UserError(
-                f"Clients do not agree on the model's form ({sizes} numbers): run the same model at all, or "
-                "give the server the first one."
-            )
-        agreeing = [pair for pair, each in zip(models, forms, strict=True) if each == form]
-        for who, _ in [pair for pair, each in zip(models, forms, strict=True) if each != form]:
+        hello, others = first_model.choose(models)
+        for who in others:
             self.refuse(who, "first model: its form is not the others'")
-        by_length = sorted(agreeing, key=lambda pair: float(np.square(pair[1].model, dtype=float).sum()))
-        hello = by_length[(len(by_length) - 1) // 2][1]
         wrong = best_model.check(hello.tensors, hello.model.size) if hello.tensors else None
         if wrong is None:
             return hello
@@ -250,21 +236,6 @@ class Registration:
 
     def _first_reason(self) -> str:
         return f" ({self.refused[0]['reason']})" if self.refused else ""
-
-
-def _form(hello: Hello) -> tuple[Any, ...]:
-    """What models must have in common to be averaged."""
-    buffers = sorted((name, part.shape, str(part.dtype)) for name, part in hello.buffers.items())
-    return hello.model.size, hello.tensors, tuple(buffers)
-
-
-def _unfit(hello: Hello) -> str | None:
-    floats = [hello.model, *(part for part in hello.buffers.values() if part.dtype.kind == "f")]
-    if not hello.model.size or hello.model.ndim != 1 or hello.model.dtype != np.float32:
-        return "it is no flat vector of float32"
-    if not all(np.isfinite(part).all() and np.abs(part).max(initial=0.0) <= LARGEST for part in floats):
-        return f"it holds numbers that are not finite, or beyond {LARGEST:g}"
-    return None
 
 
 def short(text: str) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 
 from amsfl.core import Reading
 from amsfl.flower.server import client_scores, clients, update
-from amsfl.flower.server.open_orders import RoundResults
+from amsfl.flower.server.round_results import RoundResults
 from amsfl.flower.server.server_state import ServerState
 from amsfl.flower.server.spending import SpendingMeter
 from amsfl.record import RoundRecord

@@ -11,8 +11,8 @@ from amsfl.combine import middle
 from amsfl.core import Reading, Upload
 from amsfl.flower.messages import Buffers, GlobalModel, Vector
 from amsfl.flower.server import clients, costs, reply_checks
-from amsfl.flower.server.open_orders import RoundResults
 from amsfl.flower.server.reply_checks import AcceptedReply
+from amsfl.flower.server.round_results import RoundResults
 from amsfl.flower.server.server_state import ServerState
 from amsfl.methods import Method
 from amsfl.planning.planner import Planner
