@@ -12,6 +12,7 @@ from amsfl.clock.costs import (
     costs,
     round_seconds,
     spent,
+    with_extras,
 )
 from amsfl.clock.profile import BUILT_IN, Profile, profile, read_profile
 from amsfl.clock.round_end import ROUND_ENDS, RoundEnd, Waiting, results_taken, round_end
@@ -44,4 +45,5 @@ __all__ = [
     "round_seconds",
     "spent",
     "staleness",
+    "with_extras",
 ]

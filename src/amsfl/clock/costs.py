@@ -18,8 +18,9 @@ class Work(NamedTuple):
 
     bytes_down: float
     bytes_up: float
-    extra_gradients: float = 0.0
+    extra_gradients: float | Floats = 0.0  # of everybody, or of each client
     extra_per_step: float = 0.0
+    vector_bytes: float = 0.0  # of a vector more down, for clients that need one
 
 
 class Account(NamedTuple):
@@ -28,6 +29,8 @@ class Account(NamedTuple):
     per_step: Floats
     start: Floats  # the download, and what is computed besides the steps
     upload: Floats  # what only work that comes in has spent
+    vector: Floats | float = 0.0  # what a vector more down takes
+    gradient: Floats | float = 0.0  # what a gradient more takes
 
     @property
     def per_round(self) -> Floats:
@@ -54,6 +57,7 @@ class Costs(NamedTuple):
     step_seconds: Floats
     comm_seconds: Floats  # everything that does not depend on the steps
     accounts: Mapping[str, Account] = {}  # what else it spends, by name
+    vector_seconds: Floats | float = 0.0  # of a vector more down
 
 
 def costs(profile: Profile, job: Work) -> Costs:
@@ -71,7 +75,30 @@ def costs(profile: Profile, job: Work) -> Costs:
         profile.step_seconds * (1 + job.extra_per_step),
         profile.latency + transfer + profile.step_seconds * job.extra_gradients,
         accounts(profile.clients, profile.spends, job),
+        8e-6 * job.vector_bytes / profile.down_mbps,
     )
+
+
+def with_extras(cost: Costs, clients: Any, vectors: Any, gradients: Any) -> Costs:
+    """The costs of a round in which some clients receive a vector more, or compute a gradient more.
+
+    Args:
+        cost: Of `costs`.
+        clients: Places of those clients.
+        vectors: How many more each receives.
+        gradients: How many more each computes.
+
+    Returns:
+        Costs in which that is part of a round.
+    """
+    more_vectors, more_gradients = np.zeros(len(cost.comm_seconds)), np.zeros(len(cost.comm_seconds))
+    more_vectors[clients], more_gradients[clients] = vectors, gradients
+    extra = more_vectors * cost.vector_seconds + more_gradients * cost.step_seconds
+    accounts = {
+        name: each._replace(start=each.start + more_vectors * each.vector + more_gradients * each.gradient)
+        for name, each in cost.accounts.items()
+    }
+    return cost._replace(comm_seconds=cost.comm_seconds + extra, accounts=accounts)
 
 
 def client_seconds(cost: Costs, cohort: Any, steps: Any) -> Floats:
@@ -130,13 +157,15 @@ def accounts(clients: int, known: Mapping[str, Floats], job: Work) -> dict[str, 
     """
     none = np.zeros(clients)
     down, up = (np.full(clients, each / MEGABYTE) for each in (job.bytes_down, job.bytes_up))
-    found = {"megabytes": Account(none, down, up)}
+    vector = np.full(clients, job.vector_bytes / MEGABYTE)
+    found = {"megabytes": Account(none, down, up, vector)}
     if "joules_step" in known or "joules_mb" in known:
         step, each = known.get("joules_step", none), known.get("joules_mb", none)
         extra = step * job.extra_gradients
-        found["joules"] = Account(step * (1 + job.extra_per_step), each * down + extra, each * up)
+        own = step * (1 + job.extra_per_step)
+        found["joules"] = Account(own, each * down + extra, each * up, each * vector, step)
     if "cost_mb" in known:
-        found["cost"] = Account(none, known["cost_mb"] * down, known["cost_mb"] * up)
+        found["cost"] = Account(none, *(known["cost_mb"] * each for each in (down, up, vector)))
     return found
 
 

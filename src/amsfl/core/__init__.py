@@ -2,7 +2,7 @@
 
 from amsfl.core.errors import DiskError, Remark, UserError, nearest
 from amsfl.core.optional import missing, need
-from amsfl.core.records import Plan, Reading, Total, Upload
+from amsfl.core.records import Plan, Reading, Total, Upload, Verdict
 from amsfl.core.registry import Kind, parse_names
 from amsfl.core.scores import Score, score
 from amsfl.core.seams import (
@@ -35,6 +35,7 @@ __all__ = [
     "Transmit",
     "Upload",
     "UserError",
+    "Verdict",
     "missing",
     "namespace",
     "nearest",

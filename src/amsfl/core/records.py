@@ -3,6 +3,7 @@
 The same records carry numpy, jax and torch arrays, so the names of their types only say what is meant.
 """
 
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 Array = Any  # of numpy, jax or torch
@@ -23,23 +24,27 @@ class Upload(NamedTuple):
 
 
 class Total(NamedTuple):
-    """What the server aggregates: the cohort's uploads, mixed and summed, and the loss that they began with.
+    """What the server aggregates: the cohort's uploads, mixed and summed, and means of their readings.
 
-    `loss` is the mean over the cohort of the first minibatches' losses at the anchor, by weight; 0 where
-    clients take no readings.
+    `way_begin` and `way_end` are means over those clients of the cohort that were in the round before: how
+    steeply their loss fell along the last global step v where it began and where it ended. `ways` is 1 where
+    anybody was, else 0; and 0 for methods that do not search along v.
     """
 
     delta: Array
     extra: Array
     delta_sq: Array
-    loss: Array = 0.0
+    way_begin: Array = 0.0
+    way_end: Array = 0.0
+    ways: Array = 0.0
 
 
 class Reading(NamedTuple):
-    """Gradient-difference (GDA) scalars of one client in one round, all on its first minibatch.
+    """Gradient-difference (GDA) scalars of one client in one round, on its first minibatch, and four more.
 
     g is the gradient at the anchor, dg the change of that same minibatch's gradient after the
     local steps, delta the displacement, v the last global step (the direction all clients share).
+    g_seen is g of the round before.
     """
 
     loss: Array  # loss of the minibatch at the anchor
@@ -51,6 +56,19 @@ class Reading(NamedTuple):
     grad_dir: Array  # <g, v>
     diff_dir: Array  # <dg, v>
     delta_dir: Array  # <delta, v>
+    held_loss: Array  # loss at the anchor of the rows that the client holds back; NaN: it holds none back
+    spread: Array  # how much outputs differ from held-back row to row; 1 where nobody looks, NaN: no such row
+    way_begin: Array  # -<g_seen, v>; NaN where the client was not in the round before. At its end: -<g, v>
+    opening: Array  # the longest step of this round, which the client may have set itself
+
+
+class Verdict(IntEnum):
+    """What the judge says of a round (drift/judge.py)."""
+
+    NONE = 0
+    BETTER = 1  # no anchor was better: it is the one to go back to
+    BACK = 2  # clearly worse, or not finite: back to the best anchor
+    RESTART = 3  # a network that says the same of every row: from the first model again
 
 
 class Plan(NamedTuple):

@@ -3,14 +3,20 @@
 from amsfl.drift import plausibility
 from amsfl.drift.estimates import Estimates, coefficients, gain_and_kept, start, sum_of, update
 from amsfl.drift.gda import reading_of_upload, take_reading
-from amsfl.drift.rate import Rate, next_rate
+from amsfl.drift.judge import Judge, is_whole, judge_round, new_judge
+from amsfl.drift.rate import Rate, cooled, opened
 
 __all__ = [
     "Estimates",
+    "Judge",
     "Rate",
     "coefficients",
+    "cooled",
     "gain_and_kept",
-    "next_rate",
+    "is_whole",
+    "judge_round",
+    "new_judge",
+    "opened",
     "plausibility",
     "reading_of_upload",
     "start",

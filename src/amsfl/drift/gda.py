@@ -27,6 +27,10 @@ def take_reading(loss: Number, before: Array, after: Array, delta: Array, direct
         along(before),
         along(change),
         along(delta),
+        loss,
+        0 * loss + 1,
+        0 * loss,
+        0 * loss,
     )
 
 

@@ -22,10 +22,10 @@ FAR = 10.0  # times the median: as far as losses and norms are believed
 FAR_SQ = FAR**2  # squares of norms
 MOST = 0.75  # of a cohort, whose best sets what the rest may claim: a fifth may lie, or whom a rule doubts
 BETTER, LARGER = 1.5, 2.0  # than that: steps and speed, rows
-# A first model is flat, so a first stride by Polyak's rule is the longest of a run, tens of times what comes
-# after it. Honest clients outrun that; those who always push one way use it to drive a network in a round or
-# two to where its units are off and no gradient leads back (docs/robust.md).
-OPENING = 0.1
+# A first model is flat, so the first steps are the longest of a run. Honest clients outrun that; those who
+# always push one way use it to drive a network in a round or two to where its units are off and no gradient
+# leads back (docs/robust.md). With this a first step is a tenth of Polyak's length at most.
+OPENING = 0.4
 
 
 def honest_share(clients: int, attackers: float) -> float:
@@ -82,7 +82,13 @@ def plausible_readings(reading: Reading) -> Reading:
             delta,
             _product(reported.grad_diff, grad, diff),
             _product(reported.grad_delta, grad, delta),
-            *(_sized(part) for part in (reported.grad_dir, reported.diff_dir, reported.delta_dir)),
+            _sized(reported.grad_dir),
+            _sized(reported.diff_dir),
+            _sized(reported.delta_dir),
+            _at_most(reported.held_loss, FAR),
+            reported.spread,
+            _sized(reported.way_begin),
+            _at_most(reported.opening, FAR),
         )
 
 
@@ -93,7 +99,7 @@ class Plausibility(NamedTuple):
     seconds: Callable[[Any], Floats]
     worth: Callable[[Floats, Floats], tuple[Floats, Floats]]
     believed: Callable[[Reading], Reading]
-    opening: float  # of the first round's own strides, that clients take
+    opening: float  # the part of the learning rate that they find themselves, which clients take first
 
 
 TRUSTING = Plausibility(

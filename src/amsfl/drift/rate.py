@@ -1,8 +1,8 @@
-"""The learning rate that readings allow: the federation's Polyak step, moved slowly.
+"""The learning rate: found by clients in the first round, halved by the judge, cooled at the end of a run.
 
-A client's steps are min(lr, loss/||g||^2) long, each by its own minibatch. lr, the cap, follows the same
-ratio of all clients together, so that it can fall where the loss has a floor (noisy labels) and rise where
-it has none. Free to jump, it collapses in the hardest settings; hence the limits.
+A client's steps are min(lr, loss/||g||^2) long, each by its own minibatch. lr, the longest, is first the mean
+of what clients find by a trial step (methods/amsfl.py). It never rises. A line search at every round would be
+short-sighted: at a floor of the loss it reads "too far" every time (Wu et al. 2018, arXiv 1803.02021).
 """
 
 from typing import NamedTuple
@@ -12,31 +12,35 @@ import numpy as np
 from amsfl.core import Reading
 from amsfl.core.records import Array
 
-LIMIT = 0.7  # a round changes the cap by this factor at most, down or (1/0.7) up
-HALF = 0.5  # of the old mean loss and mean squared gradient norm that stays
+COLDEST = 0.05  # of the rate, at the very end
 
 
 class Rate(NamedTuple):
-    """lr None: not known yet; every client caps its first round's steps by its own first minibatch."""
+    """lr None: not known yet; clients find their own, and take this part of it."""
 
     lr: float | None = None
-    loss: float = 0.0
-    grad_sq: float = 0.0
+    part: float = 1.0
+    first: float | None = None  # the first one, for the summary
+
+    def cut(self, factor: float) -> "Rate":
+        """So much less of it, known or not."""
+        if self.lr is None:
+            return self._replace(part=self.part * factor)
+        return self._replace(lr=self.lr * factor)
 
 
-def next_rate(old: Rate, reading: Reading, weights: Array, opening: float = 1.0) -> Rate:
-    """lr+ = clip(E[loss] / E[||g||^2], 0.7 lr, lr / 0.7), from the first minibatches at the anchor.
-
-    The first lr is `opening` E[loss / ||g||^2], the mean of what the clients themselves went by.
-    """
-    loss, square = np.asarray(reading.loss, float), np.asarray(reading.grad_sq, float)
-    whole = np.isfinite(loss) & np.isfinite(square) & (square > 0)
-    if not whole.any():
+def opened(old: Rate, reading: Reading, weights: Array) -> Rate:
+    """The first lr: the mean of what clients found, by weight; as it was where nobody found any."""
+    own, share = np.asarray(reading.opening, float), np.asarray(weights, float)
+    whole = np.isfinite(own) & np.isfinite(np.asarray(reading.grad_sq, float)) & (own > 0)
+    if old.lr is not None or not whole.any():
         return old
-    share = np.asarray(weights, float)[whole]
-    share, loss, square = share / share.sum(), loss[whole], square[whole]
-    fresh = float(share @ loss), float(share @ square)
-    if old.lr is None:
-        return Rate(opening * float(share @ (loss / square)), *fresh)
-    mean = HALF * old.loss + (1 - HALF) * fresh[0], HALF * old.grad_sq + (1 - HALF) * fresh[1]
-    return Rate(min(max(mean[0] / mean[1], LIMIT * old.lr), old.lr / LIMIT), *mean)
+    lr = float(share[whole] @ own[whole] / share[whole].sum())
+    return old._replace(lr=lr, first=lr)
+
+
+def cooled(lr: float | None, over: float, cooling: float) -> float | None:
+    """lr clip((1 - f)/cooling, 0.05, 1), f the part of the run that is over; 0 of `cooling` keeps it."""
+    if lr is None or not cooling:
+        return lr
+    return lr * min(max((1 - over) / cooling, COLDEST), 1.0)

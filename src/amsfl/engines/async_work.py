@@ -21,7 +21,7 @@ from amsfl.engines import client_program, devices, worker_threads
 from amsfl.engines.contract import JobResults, Jobs, JobStarts
 from amsfl.engines.devices import Program
 from amsfl.engines.job import ClientResult, StartVectors, make_job
-from amsfl.engines.job_table import JobIntegers, JobTable, job_row
+from amsfl.engines.job_table import JobIntegers, JobTable, any_opens, job_row
 from amsfl.engines.numbers import with_numbers
 from amsfl.engines.packing import Queue, pack_for_workers
 from amsfl.engines.task import FloatType
@@ -95,7 +95,7 @@ def program(mesh: Mesh, client: client_program.ClientProgram) -> Program:
         numbers, *rest = job_row(table, place)
         numbers = numbers._replace(steps=jnp.where(job >= 0, numbers.steps, 0))
         begin = StartVectors(*(part[place] for part in begins))
-        return client.whole(make_job(begin, (numbers, *rest), *rows), longest)
+        return client.whole(make_job(begin, (numbers, *rest), *rows), longest, any_opens(table))
 
     def waves(begins: StartVectors, rows: DeviceRows, table: JobTable, queue: Queue) -> ClientResult:
         count, longest = len(table.integers), JobIntegers(*table.integers.T).steps

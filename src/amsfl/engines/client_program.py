@@ -11,10 +11,12 @@ from amsfl import protocol, sampling
 from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import kernel, losses, private_gradients
 from amsfl.engines.devices import Program
-from amsfl.engines.job import ClientJob, ClientResult, batch_of
+from amsfl.engines.job import ClientJob, ClientResult, batch_of, held_rows
 from amsfl.engines.task import Task
 from amsfl.methods import Method
 from amsfl.protocol import LastStep, LocalState
+
+FIRST, TRIAL, OTHERS, CLOSING = range(4)  # parts of a client's way; the trial only where methods open a rate
 
 
 class StepState(NamedTuple):
@@ -72,25 +74,27 @@ def teacher_of(task: Task, method: Method, job: ClientJob) -> Tree:
     return losses.teach(task.model.apply, task.unravel(job.server), x, y)
 
 
-def square(tree: Tree) -> jax.Array:
-    """Squared norm of a tree of arrays."""
-    total: jax.Array = sum((leaf * leaf).sum() for leaf in jax.tree.leaves(tree))
+def inner_product(one: Tree, other: Tree) -> jax.Array:
+    """<one, other> of trees of arrays."""
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    total: jax.Array = sum((a * b).sum() for a, b in pairs)
     return total
 
 
-LEAVES = protocol.VectorLayout(jax.tree.map, square)
+LEAVES = protocol.VectorLayout(jax.tree.map, inner_product)
 
 
 class ClientProgram(NamedTuple):
     """A client's round in three parts, pure functions of its Job, so that it can be laid aside in between."""
 
     begin: Callable[[ClientJob], Any]  # a client before its first step
-    go: Program  # (job, client, first, until) -> the client after those steps
+    go: Program  # (job, client, first, until, opens) -> the client after those steps
     end: Callable[[ClientJob, Any], ClientResult]
 
-    def whole(self, job: ClientJob, longest: Number) -> ClientResult:
-        """All of it, where nobody beside it takes more than `longest` steps."""
-        return self.end(job, self.go(job, self.begin(job), 0, longest))
+    def whole(self, job: ClientJob, longest: Number, opens: Number) -> ClientResult:
+        """All of it, where nobody beside it takes more than `longest` steps; `opens`: whether any of them has
+        to find its learning rate."""
+        return self.end(job, self.go(job, self.begin(job), 0, longest, opens))
 
 
 def program(task: Task, method: Method, batch: int, readings: bool, kernels: bool = False) -> ClientProgram:
@@ -107,6 +111,7 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
     if method.private_rows is not None:
         private = private_gradients.gradient(task, method.private_rows, batch)
     twice = readings and not method.private_rows  # whether the first minibatch is looked at again at the end
+    opening = method.arithmetic.opening is not None and twice
 
     walk = kernel.stepper(task, method, batch, twice, LEAVES) if kernels else None
     unravel = (lambda vector: vector) if kernels else task.unravel
@@ -118,8 +123,10 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
 
     def received(job: ClientJob) -> LocalState:
         anchor = unravel(job.anchor)
-        server, client = leaves(job.server, anchor), leaves(job.client, anchor)
-        return protocol.begin(method, LocalState(anchor, server, client, job.lr, job.lr_known), LEAVES)
+        # a gradient that a client remembers has no part in its steps
+        own = job.client[:0] if method.arithmetic.keeps_gradient else job.client
+        server, client = leaves(job.server, anchor), leaves(own, anchor)
+        return protocol.begin(method, LocalState(anchor, server, client, job.lr), LEAVES)
 
     def begin(job: ClientJob) -> Tree:
         carry = received(job)
@@ -128,7 +135,7 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
         nothing = job.lr, carry.x  # in place of looks that the first part takes: zeros would be more code
         return ReadingState(StepState(carry.x, carry.past, carry.lr, *nothing), job.lr, job.anchor, carry.x)
 
-    def go(job: ClientJob, before: Tree, first: Number, until: Number) -> Tree:
+    def go(job: ClientJob, before: Tree, first: Number, until: Number, opens: Number) -> Tree:
         carry = received(job)
         teacher = teacher_of(task, method, job)
 
@@ -144,31 +151,45 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
                 return then.x, then.past
             return jax.tree.map(partial(jnp.where, number < job.steps), (then.x, then.past), now)
 
-        def onwards(number: Number, now: StepState, lr_known: Number, moves: Array) -> StepState:
-            at = carry._replace(x=now.x, past=now.past, lr=now.lr, lr_known=lr_known)
+        def onwards(number: Number, now: StepState, which: Number, before: ReadingState) -> StepState:
+            alone, later = which != OTHERS, which != FIRST
+            moving = jnp.where(alone, ~later | method.arithmetic.closing, number < job.steps)
+            at = carry._replace(x=now.x, past=now.past, lr=now.lr)
             loss, slope = look(now.x, number)
-            then = protocol.first_step(method, at, loss, slope, LEAVES)  # as any other where an lr is known
-            x, past = jax.tree.map(partial(jnp.where, moves(number)), (then.x, then.past), (now.x, now.past))
-            return StepState(x, past, then.lr, loss, slope)
+            then = protocol.local_step(method, at, loss, slope, LEAVES)
+            x, past = jax.tree.map(partial(jnp.where, moving), (then.x, then.past), (now.x, now.past))
+            if not opening:
+                return StepState(x, past, now.lr, loss, slope)
+            known = job.lr_known > 0
+
+            def opened() -> tuple[Tree, jax.Array]:
+                """The trial step in place of the first one, or what it leads to, where no rate is known."""
+                tried = protocol.trial_step(method, at, loss, slope, LEAVES)
+                saved = at._replace(loss=before.loss, grad=unravel(before.grad))
+                found = protocol.open_rate(method, saved, slope, LEAVES)
+                late = jax.tree.map(partial(jnp.where, known), (now.x, now.lr), (found.x, found.lr))
+                early = jax.tree.map(partial(jnp.where, known), (x, now.lr), (tried.x, now.lr))
+                chosen: tuple[Tree, jax.Array] = jax.tree.map(partial(jnp.where, later), late, early)
+                return chosen
+
+            x, lr = jax.lax.cond(which <= TRIAL, opened, lambda: (x, now.lr))
+            return StepState(x, past, lr, loss, slope)
 
         def part(which: Number, before: ReadingState) -> ReadingState:
             """The first step, all others, or the first minibatch once more: the network's code is here once.
 
             Three copies of it took twice as long to compile.
             """
-            alone, later = which != 1, which > 0
-
-            def moves(number: Number) -> Tree:
-                return jnp.where(alone, ~later | method.arithmetic.closing, number < job.steps)
-
-            lr_known, begun = jnp.where(later, 1, job.lr_known), jnp.where(alone, 0, jnp.maximum(first, 1))
+            alone, later = which != OTHERS, which != FIRST
+            begun = jnp.where(alone, 0, jnp.maximum(first, 1))
             if walk is None:
-                step = partial(onwards, lr_known=lr_known, moves=moves)
-                now = jax.lax.fori_loop(begun, jnp.where(alone, 1, until), step, before.now)
+                times = jnp.where(alone, jnp.where(which == TRIAL, jnp.int32(opens), 1), until)
+                step = partial(onwards, which=which, before=before)
+                now = jax.lax.fori_loop(begun, times, step, before.now)
             else:
                 end = jnp.where(alone, 1, job.steps)
-                steps = kernel_job(begun, end, ~alone | moves(0))
-                now = StepState(*walk(steps, *vectors, before.now[:3], lr_known))
+                moving = ~alone | ~later | method.arithmetic.closing
+                now = StepState(*walk(kernel_job(begun, end, moving), *vectors, before.now[:3]))
             looked = before.loss, before.grad
             loss, slope = jax.tree.map(partial(jnp.where, later), looked, (now.loss, task.ravel(now.grad)))
             return ReadingState(now, loss, slope, before.now.x)
@@ -179,13 +200,25 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
 
         vectors = kernel.KernelVectors(job.anchor, job.server, job.client), job.rows[:3]
         if twice:
-            return jax.lax.fori_loop(*parts_of(job, first, until), part, before)
+            begun, over = parts_of(job, first, until, opening)
+            if opening:
+                return jax.lax.fori_loop(begun, over, part, before)
+            # without a trial the others are the second part
+            return jax.lax.fori_loop(begun, over, lambda nth, now: part(nth + (nth > 0), now), before)
         if walk is None:
             return jax.lax.fori_loop(first, until, further, before)
-        return walk(kernel_job(0, job.steps, 1), *vectors, (*before, carry.lr), job.lr_known)[:2]
+        return walk(kernel_job(0, job.steps, 1), *vectors, (*before, carry.lr))[:2]
+
+    def held_back(job: ClientJob) -> tuple[jax.Array, jax.Array]:
+        """Loss and spread of the rows that the client holds back, at the anchor: a forward pass alone."""
+        x, y, here = held_rows(job.rows, task.held_back)
+        outputs = task.model.apply(task.unravel(job.anchor), x)
+        return losses.held_loss_and_spread(task.loss, outputs, y, here)
 
     def end(job: ClientJob, now: Tree) -> ClientResult:
-        flat = LocalState(job.anchor, job.server, job.client, job.lr, job.lr_known)
+        flat = LocalState(job.anchor, job.server, job.client, job.lr, job.number)
+        if twice and task.held_back:
+            flat = flat._replace(held=held_back(job))
         if twice:
             at, last = map(task.ravel, (now.end, now.now.grad))
             flat = flat._replace(lr=now.now.lr, loss=now.loss, grad=now.grad, end=at, last=last)
@@ -200,8 +233,9 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
     return ClientProgram(begin, go, end)
 
 
-def parts_of(job: ClientJob, first: Number, until: Number) -> tuple[Tree, Tree]:
+def parts_of(job: ClientJob, first: Number, until: Number, opening: bool) -> tuple[Tree, Tree]:
     """Which parts of a client's way these steps belong to; the last look is taken with the last step."""
+    others = OTHERS if opening else OTHERS - 1
     if isinstance(first, int):
-        return 0, 3
-    return jnp.where(first > 0, 1, 0), jnp.where(until < job.steps, 2, 3)
+        return 0, others + 2
+    return jnp.where(first > 0, others, 0), jnp.where(until < job.steps, others + 1, others + 2)

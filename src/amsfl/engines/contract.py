@@ -31,7 +31,7 @@ class Orders(NamedTuple):
     steps: Array  # int [trials, cohort]
     lr: Array  # float [trials]
     weights: Array  # float [trials, cohort] shares of ALL clients' data
-    lr_known: Array = 1.0  # float [trials] or one for all; 0: `lr` is a part of the first step's length
+    lr_known: Array = 1.0  # float [trials] or one for all; 0: `lr` is the part of their own that clients take
     attackers: Array = 0  # int [trials, cohort] or 0: who attacks, by which of the method's attacks from 1
     words: Array = 0  # uint32 [trials, cohort] or 0: random words that attackers make their noise of
     largest: Array = 0  # float [trials] or 0: the largest weight of all clients, where these are kept private
@@ -93,6 +93,10 @@ class Engine(Protocol):
 
     def round(self, state: State, orders: Orders, number: int, keep: bool = False) -> tuple[State, Outcome]:
         """One round of local work and aggregation; `number` counts from 0 and seeds the sampling."""
+        ...
+
+    def revise(self, state: State, verdicts: Array) -> State:
+        """The state after the judge's verdicts on the last round, one a trial (core.Verdict)."""
         ...
 
     def span(

@@ -129,6 +129,7 @@ class JaxEngine:
         self._settle = settle_program.settle(parts)
         mix = with_numbers("mix", method, settle_program.mixing)
         self._mix = devices.jit_small(mix, self.mesh, out_shardings=NamedSharding(self.mesh, P()))
+        self._revise = settle_program.revise(parts) if method.judges else None
         self._mixed: tuple[Any, Any] = (None, None)
         self._model, self._own = jax.jit(self._scored), jax.jit(own_models)
         self._evaluate = evaluator(task, self.mesh, self.workers, self.layout.spec(1))
@@ -190,6 +191,11 @@ class JaxEngine:
         state, readings, deltas, weighed = self._settle(self.numbers, state, *rest)
         fields = np.asarray(readings) if readings.size else np.zeros((len(Reading._fields), *shape))
         return state, Outcome(Reading(*fields), deltas if keep else None, weighed)
+
+    def revise(self, state: State, verdicts: Array) -> State:
+        assert self._revise is not None
+        revised: State = self._revise(self.numbers, state, np.asarray(verdicts, np.int32))
+        return revised
 
     def span(
         self, state: State, orders: Sequence[Orders], number: int, keep: bool = False

@@ -20,6 +20,7 @@ class ClientRows(NamedTuple):
     trial: jax.Array
     start: jax.Array
     size: jax.Array
+    held: jax.Array  # rows that are held back, behind those
 
 
 class ClientJob(NamedTuple):
@@ -33,6 +34,7 @@ class ClientJob(NamedTuple):
     steps: jax.Array
     lr: jax.Array
     lr_known: jax.Array
+    number: jax.Array  # the server's moves so far
     key: tuple[jax.Array, jax.Array]
     rows: ClientRows
     word: jax.Array  # under privacy: a row's chance (sampling.digits), and the noise of a step
@@ -55,8 +57,8 @@ def make_job(
     """A job from its vectors, its row of the job table, and everybody's rows."""
     integers, floats, chance = row
     key = integers.key.astype(jnp.uint32), integers.other.astype(jnp.uint32)
-    rows = ClientRows(x, y, order, integers.trial, integers.start, integers.size)
-    rates = floats.lr, floats.lr_known
+    rows = ClientRows(x, y, order, integers.trial, integers.start, integers.size, integers.held)
+    rates = floats.lr, floats.lr_known, integers.number.astype(floats.lr.dtype)
     return ClientJob(*begin, integers.steps, *rates, key, rows, chance, floats.noise)
 
 
@@ -75,3 +77,11 @@ def batch_of(
     # without the barrier XLA draws a row's number again for each of its columns: 1.13 and 1.2 times the time
     row = jax.lax.optimization_barrier(rows.order[rows.trial, rows.start + picked])
     return rows.x[row], rows.y[row]
+
+
+def held_rows(rows: ClientRows, most: int) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The rows that a client holds back, in `most` places, and which of these are its own."""
+    places = jnp.arange(most)
+    here = places < rows.held
+    row = rows.order[rows.trial, jnp.where(here, rows.start + rows.size + places, 0)]
+    return rows.x[row], rows.y[row], here

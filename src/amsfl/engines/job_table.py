@@ -25,7 +25,9 @@ class JobIntegers(NamedTuple):
     who: Array  # among all trials' clients
     start: Array  # of its rows
     size: Array
+    held: Array  # rows that it holds back
     steps: Array
+    number: Array  # the server's moves so far
     key: Array  # two words, of its minibatches
     other: Array
 
@@ -50,6 +52,11 @@ def job_row(table: JobTable, job: Array) -> tuple[JobIntegers, JobFloats, Array]
     """A job's row, inside a compiled program."""
     integers, floats, chance = (part.at[job].get(mode=SURELY) for part in table)
     return JobIntegers(*integers), JobFloats(*floats), chance
+
+
+def any_opens(table: JobTable) -> Array:
+    """Whether any of these jobs has to find its learning rate, inside a compiled program."""
+    return ((JobFloats(*table.floats.T).lr_known == 0) & (JobIntegers(*table.integers.T).steps > 0)).any()
 
 
 class Streams:
@@ -93,7 +100,8 @@ def job_tables(task: Task, batch: int, private: bool = False) -> Callable[..., J
     noise = noise.astype(task.dtype).ravel()
     everybody = np.arange(trials * clients)
     # what never changes, in one table: every round of short ones waits for its table
-    fixed = np.stack([everybody // clients, everybody, shards.start.ravel(), shards.size.ravel()], 1)
+    mine = shards.start.ravel(), shards.size.ravel(), shards.held.ravel()
+    fixed = np.stack([everybody // clients, everybody, *mine], 1)
     fixed = fixed.astype(np.int32)
     last: tuple[Any, Any] = None, None  # a plan, and its table but for the streams: many never change
 
@@ -108,13 +116,14 @@ def job_tables(task: Task, batch: int, private: bool = False) -> Callable[..., J
             last = plan, blank(who, steps, lr, lr_known, trial)
         table: JobTable = last[1]
         integers = table.integers.copy()  # a program may still use the last one
-        integers[:, 5:] = streams(who, trial, number).reshape(2, -1).T.view(np.int32)
+        integers[:, 6] = np.broadcast_to(number, who.shape).ravel()
+        integers[:, 7:] = streams(who, trial, number).reshape(2, -1).T.view(np.int32)
         return table._replace(integers=integers)
 
     def blank(who: Array, steps: Array, lr: Array, lr_known: Array, trial: Array) -> JobTable:
         mine = (trial * clients + who).ravel()
         integers = np.empty((len(mine), len(JobIntegers._fields)), np.int32)
-        integers[:, :4], integers[:, 4] = fixed[mine], steps.ravel()
+        integers[:, :5], integers[:, 5] = fixed[mine], steps.ravel()
         floats = np.empty((len(mine), len(JobFloats._fields)), task.dtype)
         for column, part in enumerate((lr, lr_known)):
             floats[:, column] = np.broadcast_to(part, who.shape).ravel()

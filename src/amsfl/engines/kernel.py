@@ -73,6 +73,8 @@ def fits(task: Task, method: Method, batch: int) -> bool:
     """Whether a task's steps can be a kernel: of a small perceptron that tells classes apart."""
     kinds = {part.kind for part in task.model.layers}
     plain = method.arithmetic.objective is None and not method.private_rows and task.pieces == 1
+    if method.arithmetic.opening is not None:  # trial steps are not among what a kernel does
+        return False
     supported = (
         bool(kinds) and kinds <= {"dense", "relu"} and task.loss is losses.cross_entropy and task.classes > 1
     )
@@ -87,18 +89,16 @@ def numbers(task: Task, batch: int) -> int:
 
 
 def stepper(task: Task, method: Method, batch: int, looks: bool, layout: protocol.VectorLayout) -> Program:
-    """walk(job, vectors, rows, now, lr_known) -> now after the steps from job.first to before job.last.
+    """walk(job, vectors, rows, now) -> now after the steps from job.first to before job.last.
 
     `now` is (x, past, lr), its vectors flat; on the way they lie by `layout`. With `looks` the last
-    minibatch's loss and gradient come back beside it, and a step may find out its own longest length
-    (protocol.first).
+    minibatch's loss and gradient come back beside it.
     """
     from jax.experimental import pallas as pl  # only GPUs need it, and it takes a while
     from jax.experimental.pallas import triton
 
     tiles = Tiles.of(task)
     numbers_ = list(method.arithmetic.numbers)  # a kernel is handed all that it reads
-    step = protocol.first_step if looks else protocol.local_step
     warps = 4 if numbers(task, batch) <= FEW else 8
 
     def gradient(params: Tree, x: Array, y: Array) -> tuple[Tree, Tree]:
@@ -121,7 +121,7 @@ def stepper(task: Task, method: Method, batch: int, looks: bool, layout: protoco
 
     def body(*refs: Tree, in_tree: Tree, out_tree: Tree) -> None:
         inputs = jax.tree.unflatten(in_tree, refs[: in_tree.num_leaves])
-        whole, lr_known, vectors, rows, (x, past, lr), own = inputs
+        whole, vectors, rows, (x, past, lr), own = inputs
         rules = method.with_numbers([value[0] for value in own])
         job = KernelNumbers(*(whole[place] for place in range(len(KernelNumbers._fields))))
 
@@ -130,8 +130,8 @@ def stepper(task: Task, method: Method, batch: int, looks: bool, layout: protoco
             loss, slope = gradient(x, *minibatch(job, rows, number))
             # who has none asks for none
             anchor, server, client = (x if part is None else tiles.read(part) for part in vectors)
-            carry = protocol.LocalState(anchor, server, client, lr, lr_known[0], x, past=past)
-            then = step(rules, carry, loss, slope, layout)
+            carry = protocol.LocalState(anchor, server, client, lr, x=x, past=past)
+            then = protocol.local_step(rules, carry, loss, slope, layout)
             moved = jax.tree.map(partial(jnp.where, job.moving > 0), (then.x, then.past), (x, past))
             return (*moved, then.lr, *((loss, slope) if looks else ()))
 
@@ -140,11 +140,11 @@ def stepper(task: Task, method: Method, batch: int, looks: bool, layout: protoco
         after = jax.lax.fori_loop(job.first, job.last, further, begin)
         tiles.write(jax.tree.unflatten(out_tree, refs[in_tree.num_leaves :]), after)
 
-    def walk(job: KernelNumbers, vectors: KernelVectors, rows: Array, now: Tree, lr_known: Number) -> Tree:
+    def walk(job: KernelNumbers, vectors: KernelVectors, rows: Array, now: Tree) -> Tree:
         whole = jnp.stack([jnp.asarray(part).astype(jnp.int32) for part in job])
         asked = KernelVectors(*(part if part.size else None for part in vectors))
         ways, own = jax.tree.map(jnp.atleast_1d, (now, numbers_))
-        flat, in_tree = jax.tree.flatten((whole, lr_known[None], asked, rows, ways, own))
+        flat, in_tree = jax.tree.flatten((whole, asked, rows, ways, own))
         after = (*now, now[2], now[0]) if looks else now
         shapes, out_tree = jax.tree.flatten(jax.eval_shape(partial(jax.tree.map, jnp.atleast_1d), after))
         call = pl.pallas_call(

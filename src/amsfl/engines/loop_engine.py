@@ -54,6 +54,11 @@ class LoopEngine:
         self._grad = jax.jit(flat_grad)
         self._each = jax.jit(each_grad)
         self._logits = jax.jit(lambda x, rows: task.model.apply(task.unravel(x), rows))
+        self._held = jax.jit(
+            lambda x, rows, y, here: losses.held_loss_and_spread(
+                task.loss, task.model.apply(task.unravel(x), rows), y, here
+            )
+        )
         self._teach = jax.jit(lambda x, *rows: losses.teach(task.model.apply, task.unravel(x), *rows))
 
     def start(self) -> State:
@@ -117,13 +122,22 @@ class LoopEngine:
             attackers = np.asarray(orders.attackers)[trial], np.asarray(orders.words)[trial]
             cohort = cohort._replace(attackers=attackers)
         if self.readings:
-            cohort = cohort._replace(losses=readings.loss[trial])
+            cohort = cohort._replace(reading=Reading(*(part[trial] for part in readings)))
         if self.method.private_clients is not None:
             private = dtype(np.asarray(orders.largest)[trial]), partial(self._drawn, trial, number)
             cohort = cohort._replace(private=private)
         moved, fresh, weighed = protocol.settle(self.method, anchor, server, cohort)
         state.anchor[trial], state.server[trial], state.step[trial] = moved, fresh, moved - anchor
         return weighed
+
+    def revise(self, state: State, verdicts: Array) -> State:
+        state, rule = State(*(np.array(part) for part in state)), self.method.arithmetic.revise
+        assert rule is not None
+        for trial, verdict in enumerate(np.asarray(verdicts)):
+            anchor, server = rule(state.anchor[trial], state.server[trial], verdict)
+            state.step[trial] += anchor - state.anchor[trial]
+            state.anchor[trial], state.server[trial] = anchor, server
+        return state
 
     def span(
         self, state: State, orders: Sequence[Orders], number: int, keep: bool = False
@@ -184,26 +198,41 @@ class LoopEngine:
                 return dtype(0), self._private(x, trial, who, key, step)
             loss, grad = self._grad(x, *self._rows(trial, who, key, step, self.batch), teacher)
             loss, grad = np.asarray(loss), np.asarray(grad)
-            if not np.isfinite(grad).all():
+            if not np.isfinite(grad).all() and not method.judges:  # a judge goes back instead
                 raise UserError(
                     f"Client {who}, round {number + 1}, step {step + 1}: the gradient is not finite; "
                     "lower --lr, or look at this client's rows."
                 )
             return loss, grad
 
-        lr, lr_known = dtype(job.lr), dtype(job.lr_known)
-        local = protocol.begin(method, LocalState(start.anchor, start.server, start.client, lr, lr_known))
-        local = protocol.first_step(method, local, *look(local.x, 0))
+        received = LocalState(start.anchor, start.server, start.client, dtype(job.lr), dtype(number))
+        local = protocol.begin(method, received)
+        if job.lr_known:
+            local = protocol.first_step(method, local, *look(local.x, 0))
+        else:
+            local = protocol.trial_step(method, local, *look(local.x, 0))
+            local = protocol.open_rate(method, local, look(local.x, 0)[1])
         for step in range(1, int(job.steps)):
             local = protocol.local_step(method, local, *look(local.x, step))
         if self.readings and not method.private_rows:
             local = protocol.close(method, local, *look(local.x, 0))
+            if self.task.held_back:
+                local = local._replace(held=self._held_back(start.anchor, trial, who))
         upload, client, taken = protocol.finish(method, local, dtype(job.steps), start.step)
         memory = start.memory
         if method.transmit is not None:
             with np.errstate(over="ignore"):
                 upload, memory = protocol.encode_and_decode(method.transmit, key, upload, memory)
         return upload, client, memory, taken if self.readings else None
+
+    def _held_back(self, anchor: Array, trial: int, who: int) -> tuple[Array, Array]:
+        """Loss and spread of the rows that a client holds back."""
+        shards, most = self.task.shards, self.task.held_back
+        begin = shards.start[trial, who] + shards.size[trial, who]
+        here = np.arange(most) < shards.held[trial, who]
+        row = shards.order[trial, np.where(here, begin + np.arange(most), 0)]
+        loss, spread = self._held(anchor, self.task.x[row], self.task.y[row], here)
+        return np.asarray(loss), np.asarray(spread)
 
     def _private(self, x: Array, trial: int, who: int, key: Array, step: int) -> Tree:
         """One private gradient (engines/private_gradients.py), row by row."""

@@ -71,6 +71,22 @@ def named(name: str, classes: int) -> RowLoss:
     return own[name]
 
 
+def held_loss_and_spread(
+    loss: RowLoss, outputs: jax.Array, y: jax.Array, here: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """The mean loss of some of these rows, and how much their outputs differ; NaN where there are none.
+
+    spread = max |o - mean o| / (1 + max |o|): 0 of a network that says the same of every row
+    """
+    count = here.sum().astype(outputs.dtype)
+    rows = loss(outputs, y)
+    mine = here.reshape(-1, *[1] * (outputs.ndim - 1))
+    mean = jnp.where(mine, outputs, 0).sum(0) / count
+    apart = jnp.where(mine, jnp.abs(outputs - mean), 0).max()
+    largest = jnp.where(mine, jnp.abs(outputs), 0).max()
+    return jnp.where(here, rows, 0).sum() / count, apart / (1 + largest) + 0 * count / count
+
+
 def teach(apply: Apply, params: Tree, x: jax.Array, y: jax.Array) -> Teacher:
     """Class prototypes of a teacher on a client's rows."""
     logits = apply(params, x)

@@ -10,7 +10,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from amsfl import protocol, sampling
-from amsfl.core import Total, Upload
+from amsfl.core import Reading, Total, Upload
 from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import devices
 from amsfl.engines.contract import Orders, State
@@ -72,12 +72,10 @@ def settle_body(
                 total, before = jax.vmap(summed)(stacked, orders.weights, before, orders.largest, seeds)
         shaped = results.readings.T.reshape(-1, trials, cohort)
         ran = orders.steps > 0
-        losses = shaped[0] if len(shaped) else jnp.zeros_like(orders.weights)
-        counted = jnp.where(ran, losses, 0), jnp.where(ran, orders.weights, 0)
-        loss = jax.vmap(partial(protocol.mean_loss, method))(*counted, attackers)
-        if method.private_clients is not None:  # no loss leaves a client, and a cohort may be empty
-            loss = jnp.zeros_like(loss)
-        whole = Total(layout.clean(total.delta), layout.clean(total.extra), total.delta_sq, loss)
+        none = jnp.zeros_like(orders.weights, shape=(len(Reading._fields), trials, cohort))
+        reading, here = Reading(*(shaped if len(shaped) else none)), jnp.where(ran, orders.weights, 0)
+        slopes = jax.vmap(partial(protocol.mean_slopes, method))(reading, here, attackers)
+        whole = Total(layout.clean(total.delta), layout.clean(total.extra), total.delta_sq, *slopes)
         moved, server = jax.vmap(method.arithmetic.aggregate)(
             state.anchor, whole, orders.weights, counts, before
         )
@@ -97,6 +95,25 @@ def settle_body(
         return following, shaped, results.deltas.reshape(trials, cohort, -1), weighed
 
     return body
+
+
+def revise(parts: ProgramParts) -> Program:
+    """jit of the judge's verdicts, one a trial, put into the state."""
+    layout = parts.layout
+
+    def build(method: Method) -> Program:
+        def body(state: State, verdicts: jax.Array) -> State:
+            assert method.arithmetic.revise is not None
+            before = layout.opened(state.server, layout.lengths.server)
+            anchor, server = jax.vmap(method.arithmetic.revise)(state.anchor, before, verdicts)
+            step = state.step + (anchor - state.anchor)
+            return state._replace(anchor=anchor, server=layout.folded(server), step=step)
+
+        return body
+
+    placed = result_shardings(parts.mesh, layout)[0]
+    body = with_numbers("revise", parts.method, build)
+    return devices.jit_small(body, parts.mesh, donate_argnums=1, out_shardings=placed)
 
 
 def _private_sum(

@@ -25,12 +25,18 @@ class Shards(NamedTuple):
 
     order: Matrix  # int32 [trials, rows]: row numbers, client after client
     start: Matrix  # int32 [trials, clients]: where a client's rows begin in `order`
-    size: Matrix  # int32 [trials, clients]: how many it has
+    size: Matrix  # int32 [trials, clients]: how many it trains on
+    held: Matrix  # int32 [trials, clients]: how many it holds back, which lie behind those
+
+    @property
+    def rows(self) -> Matrix:
+        """How many rows each client has."""
+        return np.asarray(self.size + self.held)
 
     @property
     def weights(self) -> Matrix:
         """Each client's share of all rows, float64 [trials, clients]."""
-        return np.asarray(self.size / self.size.sum(1, keepdims=True))
+        return np.asarray(self.rows / self.rows.sum(1, keepdims=True))
 
 
 def flat(tree: Tree) -> jax.Array:
@@ -54,6 +60,7 @@ class Task(NamedTuple):
     noise: Matrix | None = None  # [trials, clients] of a private step, in units of the clipping norm
     pieces: int = 1  # of a minibatch, whose gradients are taken one after another
     ravel: Callable[[Any], jax.Array] = flat  # `unravel` backwards
+    held_back: int = 0  # rows at most that a client holds back
     places: Callable[[], Any] | None = None  # where a vector's numbers are in the plain order; None: there
 
     @property
@@ -89,11 +96,25 @@ class Task(NamedTuple):
 
 
 def shard(trials: Sequence[Sequence[Matrix]]) -> Shards:
-    """Partitions (for each trial a list of row numbers per client) as three arrays."""
+    """Partitions (for each trial a list of row numbers per client) as arrays; nothing is held back."""
     count = np.array([[len(rows) for rows in parts] for parts in trials], np.int32)
     order = np.stack([np.concatenate(parts) for parts in trials]).astype(np.int32)
     start = (np.cumsum(count, axis=1) - count).astype(np.int32)
-    return Shards(order, start, count)
+    return Shards(order, start, count, np.zeros_like(count))
+
+
+def hold_back(task: Task, share: float) -> Task:
+    """The task whose clients hold back a share of their rows: always the same, drawn once by the seed."""
+    shards = task.shards
+    order, held = shards.order.copy(), np.zeros_like(shards.size)
+    for trial, seed in enumerate(task.seeds):
+        for client, (begin, rows) in enumerate(zip(shards.start[trial], shards.size[trial], strict=True)):
+            trained, back = sampling.hold_back(seed, client, int(rows), share)
+            mine = begin + np.concatenate([trained, back])
+            order[trial, begin : begin + rows] = shards.order[trial, mine]
+            held[trial, client] = len(back)
+    shards = Shards(order, shards.start, (shards.size - held).astype(np.int32), held)
+    return task._replace(shards=shards, held_back=int(held.max()))
 
 
 def make(

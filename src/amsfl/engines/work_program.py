@@ -15,7 +15,7 @@ from amsfl.engines import client_program, devices
 from amsfl.engines.contract import State
 from amsfl.engines.devices import Program
 from amsfl.engines.job import ClientJob, ClientResult, StartVectors, make_job
-from amsfl.engines.job_table import JobIntegers, JobTable, job_row
+from amsfl.engines.job_table import JobIntegers, JobTable, any_opens, job_row
 from amsfl.engines.layout import ModelLayout
 from amsfl.engines.numbers import with_numbers
 from amsfl.engines.packing import FEW, Queue
@@ -113,6 +113,7 @@ def work_body(
         times = 2 if trials == 1 else 1
         anchors, servers = (jnp.concatenate([part] * times) for part in (state.anchor, state.server))
         doubled = state._replace(anchor=anchors, server=servers)
+        opens = any_opens(table)
 
         def one(job: jax.Array, longest: Number, *piece: Tree) -> tuple[Tree, Tree, ClientResult, Tree]:
             used, place = job >= 0, jnp.maximum(job, 0)
@@ -122,7 +123,7 @@ def work_body(
             if piece:
                 used, done, aside = some_steps(job_, used, *piece)
             else:
-                done, aside = client.whole(job_, longest), ()
+                done, aside = client.whole(job_, longest, opens), ()
             done = done._replace(client=layout.folded(done.client), memory=layout.folded(done.memory))
             return used, jnp.where(used, mix[place], 0), done, aside
 
@@ -134,7 +135,7 @@ def work_body(
             """
             fresh = client.begin(mine)
             begun = jax.tree.map(lambda a, b: jnp.where(first > 0, a.reshape(b.shape), b), aside, fresh)
-            now = client.go(mine, begun, first, jnp.minimum(until, mine.steps))
+            now = client.go(mine, begun, first, jnp.minimum(until, mine.steps), opens)
             ended, done = used & (until >= mine.steps), client.end(mine, now)
             upload = jax.tree.map(lambda part: jnp.where(ended, part, 0), done.upload)
             return ended, done._replace(upload=upload), jax.tree.map(jnp.ravel, now)

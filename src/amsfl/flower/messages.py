@@ -47,7 +47,7 @@ class Order(NamedTuple):
     steps: int  # at most; fewer where they would not end in time
     time_limit: float  # seconds that the steps may take together; the first one is always run
     lr: float
-    lr_known: bool  # False: there is none yet, and lr times the first step's own length is the longest
+    lr_known: bool  # False: there is none yet, and lr is the part that the client takes of what it finds
     batch: int
     seed: int
     method: str
@@ -55,13 +55,14 @@ class Order(NamedTuple):
     transmit: str  # by name; "" for none
     readings: bool
     own_optimizer: bool = False  # some clients move by optimizers of their own: the method's form for those
+    held_back: float = 0.0  # share of its rows that the client does not train on, for the judge
     terms: Terms | None = None  # under privacy
 
 
 class GlobalModel(NamedTuple):
     anchor: Vector
     server: Vector  # the method's server state
-    direction: Vector  # last global step; empty where no readings are taken
+    direction: Vector  # last global step; empty where clients know it, or do not read along it
     buffers: Buffers
 
 

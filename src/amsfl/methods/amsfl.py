@@ -2,57 +2,73 @@
 
 from functools import partial
 
-from amsfl.methods.arithmetic import Arithmetic, Number, Vector, average, tuned, tuned_over
+from amsfl.methods.arithmetic import Arithmetic, Number, Opening, Vector, average, tuned, tuned_over
 from amsfl.methods.base import Cost, Facts, Method, Variant
+from amsfl.methods.operators import least
 from amsfl.methods.server_step import accelerated
+
+TINY = 1e-20  # added to every ||g||^2 that something is divided by
+TRIAL = 0.02  # of Polyak's length: the trial step of the opening
+CURVE, POLYAK = 0.5, 0.25  # of 1/curvature and of Polyak's length: the first longest step
 
 
 def amsfl(
     polyak: float = 1.0,
     closing: float = 1.0,
-    balance: float = 0.25,
-    secant: float = 1.0,
-    momentum: float = 0.95,
+    balance: float = 0.5,
+    search: float = 1.0,
+    momentum: float = 0.8,
     averaging: float = 20.0,
-    shrinking: float = 0.005,
+    judge: float = 1.0,
+    cooling: float = 0.7,
 ) -> Method:
     """Every client has its own number of steps, planned by what a second is worth (planning/planner.py).
 
     y <- y - min(lr, polyak loss/||g||^2) g;   then one step more along the reading's own gradient
     D = sum_i u_i (y_i - a),   u_i = w_i tau_i^-balance sum_j w_j tau_j^balance,   tau = steps + 1
     x+ = a + s D;   a+ = x+ + m (x+ - x);   what is scored: the mean of the x, weighing late ones more
+    lr: opened by the curvature along a trial step, halved by the judge, cooled over the last part of a run
 
-    s is the server's secant step and m Nesterov's momentum, up to `momentum` (methods/server_step.py). Each
-    part has a switch: polyak=0 takes lr as it is, closing=0 discards the reading's gradient, balance=0
-    averages plainly and balance=1 as FedNova does, secant=0 leaves s at 1, momentum=0 and averaging=0
-    leave a and the scored model at x. All off, this is the paper's method: FedAvg's arithmetic with
-    planned steps. docs/research-log.md has each part's worth.
+    s comes from a line search along the global path, m is Nesterov's momentum, up to `momentum`
+    (methods/server_step.py); the judge goes back where rows that clients hold back get worse
+    (drift/judge.py). Each part has a switch: polyak=0 takes your lr as it is, closing=0 discards the
+    reading's gradient, balance=0 averages plainly and balance=1 as FedNova does, search=0 leaves s at 1 and
+    clients without memory, momentum=0 and averaging=0 leave a and the scored model at x, judge=0 never goes
+    back and holds no rows back, cooling=0 keeps lr. All off, this is the paper's method: FedAvg's arithmetic
+    with planned steps. docs/algorithm.md has all of it.
 
     Xu, "AMSFL: Adaptive Multi-Step Federated Learning via Gradient Difference-Based Error Modeling";
     Loizou et al. 2021, arXiv 2002.10542 (stochastic Polyak steps, capped).
     """
     arithmetic = tuned(partial(client_arithmetic, bool(polyak), bool(closing)), polyak, balance)
-    if secant or momentum or averaging or shrinking:
+    if search or momentum or averaging or judge:
         arithmetic = tuned_over(
             arithmetic,
-            lambda inner, *numbers: accelerated(inner, bool(secant), bool(averaging), *numbers),
+            lambda inner, *numbers: accelerated(inner, bool(search), bool(averaging), bool(judge), *numbers),
             momentum,
             averaging,
-            shrinking,
         )
 
     def adapt(variant: Variant) -> Method:
         # an optimizer of the client's own moves it: steps are still planned, and the server's work stays
-        client = (0.0, 0.0) if variant.client_optimizer else (polyak, closing)
-        # a server that moves with a few clients at a time, some of them late, cannot measure a secant
-        replaced = variant.stale or variant.server_optimizer
-        server = (0.0,) * 4 if replaced else (secant, momentum, averaging, shrinking)
-        return amsfl(*client, balance, *server)
+        client, searched = ((0.0, 0.0), 0.0) if variant.client_optimizer else ((polyak, closing), search)
+        server = searched, momentum, averaging, judge
+        if variant.stale or variant.server_optimizer:
+            # a server that moves with a few clients at a time, some of them late, cannot search a line
+            server = (0.0,) * 4
+        return amsfl(*client, balance, *server, cooling)
 
-    # Under privacy nothing may use raw losses, momentum and secant mistake noise for motion, and planned
-    # steps already limit how much a client's noise counts (docs/privacy.md).
-    off = (("polyak", 0.0), ("closing", 0.0), ("momentum", 0.0), ("secant", 0.0), ("balance", 0.0))
-    facts = Facts("AMSFL", policy="price", own_rate=bool(polyak), readings=True, private_options=off)
+    # Under privacy nothing may use raw losses, momentum mistakes noise for motion, and planned steps already
+    # limit how much a client's noise counts (docs/privacy.md).
+    off = ("polyak", "closing", "balance", "search", "momentum", "judge", "cooling")
+    facts = Facts(
+        "AMSFL",
+        policy="price",
+        own_rate=bool(polyak),
+        cooling=cooling,
+        readings=True,
+        private_options=tuple((name, 0.0) for name in off),
+    )
     return Method("amsfl", arithmetic, Cost(extra_gradients=1.0), facts, adapt)
 
 
@@ -64,10 +80,25 @@ def client_arithmetic(polyak_steps: bool, closing: bool, polyak: Number, balance
         return share / done * (share * done).sum()
 
     def stride(loss: Number, grad_sq: Number) -> Number:
-        length = polyak * loss / (grad_sq + 1e-12)
+        length = polyak * loss / (grad_sq + TINY)
         return length * (length > 0)  # a loss below zero says nothing about a length
 
-    return Arithmetic(mix=mix, stride=stride if polyak_steps else None, closing=closing)
+    if not polyak_steps:
+        return Arithmetic(mix=mix, closing=closing)
+    return Arithmetic(mix=mix, stride=stride, closing=closing, opening=Opening(trial_length, first_rate))
+
+
+def trial_length(loss: Number, grad_sq: Number) -> Number:
+    length = TRIAL * loss / (grad_sq + TINY)
+    return length * (length > 0)
+
+
+def first_rate(loss: Number, grad_sq: Number, turned: Number, length: Number) -> Number:
+    """min(CURVE/c, POLYAK loss/||g||^2), c the curvature along the trial step; the latter where c <= 0."""
+    curvature = turned / (length * grad_sq + TINY)
+    own = POLYAK * loss / (grad_sq + TINY)
+    by_curve = CURVE / (curvature * (curvature > 1e-12) + 1e-12 * (curvature <= 1e-12))
+    return least(own * (own > 0), by_curve)
 
 
 def planned_steps(closing: float = 1.0, balance: float = 0.25) -> Method:
@@ -77,7 +108,7 @@ def planned_steps(closing: float = 1.0, balance: float = 0.25) -> Method:
 
     What planning by itself is worth; docs/adaptivity.md.
     """
-    plain = amsfl(0.0, closing, balance, secant=0.0, momentum=0.0, averaging=0.0, shrinking=0.0)
+    plain = amsfl(0.0, closing, balance, *[0.0] * 5)
     off = (("closing", 0.0), ("balance", 0.0))
     return plain._replace(
         name="amsfl-steps",
@@ -93,6 +124,6 @@ def paper() -> Method:
 
     Xu, section 3.4; why that feeds the slowest clients: docs/theory.md.
     """
-    plain = amsfl(0.0, closing=0.0, balance=0.0, secant=0.0, momentum=0.0, averaging=0.0, shrinking=0.0)
+    plain = amsfl(*[0.0] * 8)
     facts = plain.facts._replace(title="AMSFL as printed", policy="printed", private_options=())
     return plain._replace(name="amsfl-paper", facts=facts, adapt=None)

@@ -20,6 +20,19 @@ Model = Callable[[Vector, Vector], Vector]
 Stride = Callable[[Number, Number], Number]
 Pace = Callable[[Number, Number, Number, Number], tuple[Number, Number]]
 Aggregate = Callable[[Vector, Total, Vector, Vector, Vector], tuple[Vector, Vector]]
+Revise = Callable[[Vector, Vector, Number], tuple[Vector, Vector]]
+
+
+class Opening(NamedTuple):
+    """How a client finds its own longest step while nobody knows one: by a trial step along its gradient.
+
+    trial(loss, grad_sq)                 -> length of the trial step
+    rate(loss, grad_sq, turned, length)  -> the longest step; `turned` is <g - g', g>, g' the gradient of the
+                                            same minibatch after the trial step
+    """
+
+    trial: Callable[[Number, Number], Number]
+    rate: Callable[[Number, Number, Number, Number], Number]
 
 
 class Distillation(NamedTuple):
@@ -87,6 +100,8 @@ class Arithmetic(NamedTuple):
     mix(weights, steps)                              -> how much each upload counts in the total
     aggregate(anchor, total, weights, steps, server) -> anchor, server
     model(anchor, server)                            -> the model that is scored and saved
+    revise(anchor, server, verdict)                  -> anchor, server   after the judge's verdict
+                                                        (drift/judge.py); None: the method has no judge
 
     `weights` are shares of all clients' data: over a full cohort they sum to 1, over a part to less.
     `total` is the uploads summed over the cohort by `mix`, so no engine has to hold all uploads; with a
@@ -105,6 +120,9 @@ class Arithmetic(NamedTuple):
     model: Model = anchor_itself
     objective: Distillation | None = None
     closing: bool = False  # the reading's second gradient is one more local step
+    opening: Opening | None = None  # how clients find the first learning rate; None: they are told one
+    keeps_gradient: bool = False  # client state: the last round's first gradient and that round's number + 1
+    revise: Revise | None = None
     own_state: Model = whole_state  # of the server state: what is the method's, not a server optimizer's
     numbers: tuple[Number, ...] = ()
     build: "Callable[..., Arithmetic] | None" = None

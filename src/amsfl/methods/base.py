@@ -22,7 +22,8 @@ class Facts(NamedTuple):
     title: str = ""  # as people write it; the name if empty
     note: str = ""  # what a reader of its results must know
     policy: Any = "fixed"  # who plans its steps unless the user says: a name, or a schedule.Policy
-    own_rate: bool = False  # sets its learning rate from readings; the user's is not used
+    own_rate: bool = False  # clients find its learning rate; the user's is not used
+    cooling: float = 0.0  # the last part of a run over which the learning rate falls to almost nothing
     readings: bool = False  # takes GDA readings
     stale: str = "change"  # what work on an older model counts as: its `change`, its `model`, or `refused`
     round_end: str = "all"  # how its rounds end unless the user says
@@ -113,6 +114,11 @@ class Method(NamedTuple):
             A vector, empty for nothing.
         """
         return self.arithmetic.own_state(server, anchor) if self.cost.vectors_down > 1 else server[:0]
+
+    @property
+    def judges(self) -> bool:
+        """Whether its server goes back to an older model when clients' held-back rows say so."""
+        return self.arithmetic.revise is not None
 
     @property
     def needs_raw_values(self) -> bool:

@@ -8,12 +8,21 @@ from amsfl.core.records import Array
 Vector = Any
 
 
+def library(array: Array) -> Any:
+    """The functions of an array's own library."""
+    if hasattr(array, "__array_namespace__"):
+        return array.__array_namespace__()
+    return sys.modules[type(array).__module__]  # torch has the functions, not yet the name
+
+
 def join(*parts: Vector) -> Vector:
     """One vector from several: a server state of more than one part. Sent to clients it must be of one."""
-    first = parts[0]
-    if hasattr(first, "__array_namespace__"):
-        return first.__array_namespace__().concat(parts)
-    return sys.modules[type(first).__module__].concat(parts)  # torch has the function, not yet the name
+    return library(parts[0]).concat(parts)
+
+
+def where(condition: Array, yes: Array, no: Array) -> Array:
+    """`yes` where the condition holds, else `no`; unlike a product with 0 it lets no NaN through."""
+    return library(yes).where(condition, yes, no)
 
 
 def least(a: Array, b: Array) -> Array:

@@ -1,127 +1,143 @@
-"""How far the server goes along the clients' mean delta: a measured step, momentum, a mean to score.
+"""How far the server goes along the clients' mean delta: a line search, momentum, a mean to score; and back.
 
-D, the mean delta at an anchor a, is a descent direction that costs a round to ask for. Two rounds give a
-secant of that field: over the way da = a - a' it changed by dD = D' - D. Where the way was too long D turns
-round (dD . da is large), where it is straight D stays as it is, and noise, which has no memory, adds to
-||dD|| alone: so steps shorten at a loss's floor without anybody knowing that there is one.
+D, the mean delta at an anchor a, is a descent direction that costs a round to ask for. Over the last global
+step v = a - a' clients know how steeply their loss fell where v began (A) and where it ended (E): a line
+through the two slopes says that the way should have been A/(A - E) times as long.
 
-    short = da.dD / ||dD||^2      long = ||da||^2 / da.dD      (Barzilai and Borwein 1988)
-    s <- short^3/4 long^1/4, by a factor of 0.7 at most a round, within 0.1 and 4; the sums halved each round
-    D <- D - `shrinking` l a,   l = loss / first loss, smoothed, at most 1
-    x+ = a + s D
-    a+ = x+ + m (x+ - x),   m = (r + 3)/(r + 6), at most `momentum`      (Nesterov's, three rounds ahead)
-    scored: z+ = z + p/(r + p) (x+ - z),   p = `averaging`; r counts rounds from 0
+    first round:  s = clip(1/2 sum_i u_i ||d_i||^2 / ||D||^2, 1, 2)           (FedExP, arXiv 2301.09604)
+    then:         A <- (A + sum_i p_i way_begin_i)/2,  E <- (E + sum_i p_i way_end_i)/2
+                  alpha = 0 if A <= 0;  9 if A <= E;  else A/(A - E)
+                  s <- clip(s clip(sqrt(alpha/0.7), 1/1.4, 1.4), 1, 8)
+    x+ = a + s D;   q <- q + 1;   m = min(q/(q + 3), `momentum`);   a+ = x+ + m (x+ - x)       (Nesterov's)
+    n <- n + 1;   z <- z + p/(n + p - 1) (x+ - z),   p = `averaging`;  z is scored and delivered
 
-Taking a part of the model away (weight decay) keeps out what only one client's rows ask for, and costs where
-large weights are right. The loss tells the two apart: where labels are wrong or classes overlap it stays
-high, where they are clean it goes to zero, and l with it.
-
-All of it happens at the server: nothing is sent for it, in either direction.
+A round whose D is not finite leaves s and stays where it is. The judge's verdict (drift/judge.py) makes this
+round's anchor the best one, goes back to the best one, or begins again from the first model with s = 1.
 """
 
 from typing import NamedTuple
 
-from amsfl.core import Total
+from amsfl.core import Total, Verdict
 from amsfl.methods.arithmetic import Arithmetic, Number, Vector
-from amsfl.methods.operators import clip, join
+from amsfl.methods.operators import clip, join, where
 
-LIMIT = 0.7  # a round changes the server's step by this factor at most, down or (1/0.7) up
-SHORTEST, LONGEST = 0.1, 4.0
-REMEMBERED = 0.5  # of the secant's sums, from round to round
-EARLY, FADING = 3, 3  # momentum (r + 3)/(r + 3 + 3)
-SMOOTHING = 0.7  # of the old loss that stays
-SCALARS = 7
-
-
-def accelerated(
-    inner: Arithmetic, secant: bool, averages: bool, momentum: Number, averaging: Number, shrinking: Number
-) -> Arithmetic:
-    """The arithmetic with this server on top of its mean delta; its own server state must be empty.
-
-    The state is one vector: a', D', z, then s, the three sums of the secant, r, the first loss and the
-    smoothed one.
-    """
-
-    def init(x: Vector) -> tuple[Vector, Vector]:
-        _, client = inner.init(x)
-        nothing = 0 * x
-        one = (nothing[:1] + 1, *[nothing[:1]] * (SCALARS - 1))
-        return join(x, nothing, x, *one), client
-
-    def aggregate(
-        anchor: Vector, total: Total, weights: Vector, steps: Vector, server: Vector
-    ) -> tuple[Vector, Vector]:
-        old = _split(server, len(anchor))
-        loss0, loss = _losses(total.loss, old)
-        delta = total.delta - shrinking * _share(loss, loss0) * anchor
-        sums = _sums(anchor - old.anchor, old.delta - delta, old)
-        s = _step(old, sums) if secant else old.s
-        x, before = anchor + s * delta, old.anchor + old.s * old.delta
-        m = (old.number + EARLY) / (old.number + EARLY + FADING)
-        m = clip(m, 0.0, momentum)
-        mean = old.mean + averaging / (old.number + averaging) * (x - old.mean) if averages else x
-        following = x + m * (x - before)
-        return following, join(anchor, delta, mean, s, *sums, old.number + 1, loss0, loss)
-
-    def model(anchor: Vector, server: Vector) -> Vector:
-        size = anchor.shape[-1]
-        return server[..., 2 * size : 3 * size]
-
-    return inner._replace(init=init, aggregate=aggregate, model=model)
+LEAD = 2.0  # the longest first step
+AIM, LIMIT = 0.7, 1.4  # of the way that the two slopes ask for; a round changes s by this factor at most
+SHORTEST, LONGEST = 1.0, 8.0
+FOLDED = 0.5  # of the old slopes that stays
+FADING = 3.0  # momentum q/(q + 3)
+STRAIGHT = 9.0  # alpha where the slope has not fallen at all
+TINY = 1e-20
 
 
 class ServerStepState(NamedTuple):
     """Numbers are vectors of one: so everything joins to one vector."""
 
-    anchor: Vector
-    delta: Vector
-    mean: Vector
+    x: Vector
+    scored: Vector
+    best: Vector  # the anchor that the judge would go back to
+    sent: Vector  # this round's anchor
+    first: Vector
     s: Vector
-    way: Vector  # ||da||^2
-    along: Vector  # da . dD
-    change: Vector  # ||dD||^2
-    number: Vector
-    loss0: Vector  # the first round's
-    loss: Vector  # smoothed
+    begin: Vector  # A
+    end: Vector  # E
+    read: Vector  # whether A and E were ever read
+    moved: Vector  # whether s has had its first round
+    longest: Vector
+    run: Vector  # q
+    count: Vector  # n
+
+
+VECTORS = 5
+SCALARS = len(ServerStepState._fields) - VECTORS
+
+
+def accelerated(
+    inner: Arithmetic, search: bool, averages: bool, judge: bool, momentum: Number, averaging: Number
+) -> Arithmetic:
+    """The arithmetic with this server on top of its mean delta; its own server state must be empty."""
+
+    def init(x: Vector) -> tuple[Vector, Vector]:
+        none = 0 * x[:1]
+        scalars = none + 1, *[none] * 4, none + LONGEST, none, none
+        return join(*[x] * VECTORS, *scalars), join(0 * x, none) if search else inner.init(x)[1]
+
+    def aggregate(
+        anchor: Vector, total: Total, weights: Vector, steps: Vector, server: Vector
+    ) -> tuple[Vector, Vector]:
+        old = _split(server, len(anchor))
+        whole = (0 * total.delta).sum() == 0  # NaN and infinity times 0 are not 0
+        delta = where(whole, total.delta, 0 * anchor)
+        now = _searched(old, total, delta, whole) if search else old
+        x = anchor + now.s * delta
+        run, count = (old.run + 1) * whole, old.count + 1
+        m = clip(run / (run + FADING), 0.0, momentum)
+        mean = old.scored + averaging / (count + averaging - 1) * (x - old.scored) if averages else x
+        following = x + m * (x - old.x)
+        return following, join(*now._replace(x=x, scored=mean, sent=anchor, run=run, count=count))
+
+    def model(anchor: Vector, server: Vector) -> Vector:
+        size = anchor.shape[-1]
+        return server[..., size : 2 * size]
+
+    revise = revised if judge else None
+    return inner._replace(init=init, aggregate=aggregate, model=model, keeps_gradient=search, revise=revise)
+
+
+def revised(anchor: Vector, server: Vector, verdict: Number) -> tuple[Vector, Vector]:
+    """The state after a verdict: a better anchor is remembered, a worse one left, a dead network begun anew
+    from the first model."""
+    old = _split(server, len(anchor))
+    again, back = verdict == Verdict.RESTART, verdict == Verdict.BACK
+    best = where(again, old.first, where(verdict == Verdict.BETTER, old.sent, old.best))
+
+    def kept(value: Vector, otherwise: float = 0.0) -> Vector:
+        return where(again, 0 * value + otherwise, value)
+
+    def chosen(value: Vector) -> Vector:
+        return where(back | again, best, value)
+
+    def counted(value: Vector) -> Vector:
+        return where(back | again, 0 * value, value)
+
+    now = old._replace(
+        x=chosen(old.x),
+        scored=chosen(old.scored),
+        best=best,
+        s=kept(old.s, 1.0),
+        begin=kept(old.begin),
+        end=kept(old.end),
+        read=kept(old.read),
+        moved=kept(old.moved),
+        longest=kept(old.longest, 1.0),
+        run=counted(old.run),
+        count=counted(old.count),
+    )
+    return chosen(anchor), join(*now)
 
 
 def _split(server: Vector, size: int) -> ServerStepState:
-    vectors = (server[place * size : (place + 1) * size] for place in range(3))
-    tail = server[3 * size :]
+    vectors = (server[place * size : (place + 1) * size] for place in range(VECTORS))
+    tail = server[VECTORS * size :]
     return ServerStepState(*vectors, *(tail[place : place + 1] for place in range(SCALARS)))
 
 
-def _sums(way: Vector, change: Vector, old: ServerStepState) -> tuple[Number, Number, Number]:
-    """The secant's three products; in the first round there is none, in the second none older."""
-    begun, older = _as(old.number, old.number > 0), REMEMBERED * _as(old.number, old.number > 1)
-    fresh = (begun * (way * way).sum(), begun * (way * change).sum(), begun * (change * change).sum())
-    sums = [older * past + (1 - older) * now for past, now in zip(old[4:7], fresh, strict=True)]
-    return sums[0], sums[1], sums[2]
-
-
-def _losses(loss: Number, old: ServerStepState) -> tuple[Number, Number]:
-    """The first loss and the smoothed one; in the first round both are this one."""
-    begun = _as(old.number, old.number > 0)
-    smoothed = SMOOTHING * old.loss + (1 - SMOOTHING) * loss
-    return old.loss0 * begun + loss * (1 - begun), smoothed * begun + loss * (1 - begun)
-
-
-def _share(loss: Vector, first: Vector) -> Vector:
-    """loss / first within 0 and 1; 0 where the first is not above 0, and so says nothing."""
-    positive = _as(first, first > 0)
-    return clip(positive * loss / (first * positive + 1 - positive), 0.0, 1.0)
-
-
-def _step(old: ServerStepState, sums: tuple[Number, Number, Number]) -> Number:
-    """short^3/4 long^1/4 = way^1/4 along^1/2 / change^3/4; where D does not turn, as long as allowed."""
-    way, along, change = sums
-    turns, straight = _as(along, along > 0), _as(along, along <= 0)
-    measured = way**0.25 * (along * turns) ** 0.5 / (change * turns + straight) ** 0.75
-    limited = clip(measured + straight * LONGEST / LIMIT, LIMIT * old.s, old.s / LIMIT)
-    begun = _as(along, old.number > 0)
-    return clip(limited, SHORTEST, LONGEST) * begun + old.s * (1 - begun)
-
-
-def _as(like: Vector, flag: Number) -> Vector:
-    """A comparison's outcome as 0 or 1 in another number's precision."""
-    return 0 * like + flag
+def _searched(old: ServerStepState, total: Total, delta: Vector, whole: Number) -> ServerStepState:
+    """s and the two slopes after this round; as they were where it is not whole, or nobody read a slope."""
+    ratio = 0.5 * total.delta_sq / ((delta * delta).sum() + TINY)
+    first = clip(clip(ratio, 1.0, LEAD) + 0 * old.s, 1.0, old.longest)
+    told = whole & (old.moved > 0) & (total.ways > 0)
+    older = FOLDED * old.read
+    begin = older * old.begin + (1 - older) * total.way_begin
+    end = older * old.end + (1 - older) * total.way_end
+    told = told & (0 * (begin + end) == 0)
+    begin, end = where(told, begin, old.begin), where(told, end, old.end)
+    falls = begin > end
+    alpha = where(falls, begin / where(falls, begin - end, 0 * begin + 1), 0 * begin + STRAIGHT)
+    alpha = where(begin > 0, alpha, 0 * alpha)
+    further = clip(old.s * clip((alpha / AIM) ** 0.5, 1 / LIMIT, LIMIT), SHORTEST, old.longest)
+    s = where(whole & (old.moved == 0), first, where(told, further, old.s))
+    one = 0 * old.s + 1
+    return old._replace(
+        s=s, begin=begin, end=end, read=where(told, one, old.read), moved=where(whole, one, old.moved)
+    )

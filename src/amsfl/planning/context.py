@@ -17,7 +17,7 @@ from amsfl.settings.definitions import PLANNED_STEPS_AT_MOST, Training
 
 Ints = np.ndarray[Any, np.dtype[Any]]
 
-PASSES = 3  # over a client's own rows, in one round: more of them teach it its rows by heart
+PASSES = 10  # over a client's training rows, in one round: more of them teach it its rows by heart
 FEWEST = 2  # steps that the smallest client may take
 
 
@@ -27,26 +27,33 @@ class PlannerMemory(NamedTuple):
     rate: drift.Rate
     estimates: drift.Estimates
     reported: ReportedMeans = ReportedMeans()
+    judge: drift.Judge = drift.new_judge(0)
 
     def dump(self) -> dict[str, dict[str, Any]]:
         """As JSON holds it: None where a client was never read."""
         parts = {name: part._asdict() for name, part in self._asdict().items()}
         parts["estimates"] = {key: _plain(column) for key, column in parts["estimates"].items()}
+        parts["judge"]["reference"] = _plain(parts["judge"]["reference"])
         return parts
 
     @classmethod
     def load(cls, parts: dict[str, dict[str, Any]]) -> "PlannerMemory":
         columns = {key: np.array(column, float) for key, column in parts["estimates"].items()}
+        judge = drift.Judge(**parts["judge"])
+        judge = judge._replace(
+            reference=np.array(judge.reference, float), backs=(*judge.backs,), restarts=(*judge.restarts,)
+        )
         return cls(
-            drift.Rate(**parts["rate"]), drift.Estimates(**columns), ReportedMeans(**parts["reported"])
+            drift.Rate(**parts["rate"]), drift.Estimates(**columns), ReportedMeans(**parts["reported"]), judge
         )
 
 
 class Decision(NamedTuple):
     steps: Ints  # one per client of the cohort
-    lr: float | None  # None: nobody knows one yet, and every client's first step is its longest
+    lr: float | None  # None: nobody knows one yet, and every client finds its own
     predicted_seconds: float
     explain: dict[str, Any]
+    part: float = 1.0  # of the rate that clients find, where none is known
 
 
 class PlannerContext(NamedTuple):
@@ -102,8 +109,20 @@ def planner_context(
 
 
 def start(context: PlannerContext) -> PlannerMemory:
-    rate = drift.Rate() if context.method.facts.own_rate else drift.Rate(context.config.lr)
-    return PlannerMemory(rate, drift.start(len(context.weights) if context.policy.readings else 0))
+    lr = None if context.method.facts.own_rate else context.config.lr
+    clients = len(context.weights)
+    return PlannerMemory(
+        drift.Rate(lr, context.doubt.opening, lr),
+        drift.start(clients if context.policy.readings else 0),
+        judge=drift.new_judge(clients if context.method.judges else 0),
+    )
+
+
+def part_over(context: PlannerContext, memory: PlannerMemory, number: int) -> float:
+    """The part of the run that is over before round `number`; 0 where no end is known."""
+    by_rounds = number / last if (last := context.config.known_rounds) else 0.0
+    by_seconds = memory.reported.spent / context.config.seconds if context.config.seconds else 0.0
+    return max(by_rounds, by_seconds)
 
 
 def _plain(column: Any) -> list[float | None]:

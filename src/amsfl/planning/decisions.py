@@ -12,7 +12,7 @@ import numpy as np
 from amsfl import drift, schedule
 from amsfl.clock import Costs, round_seconds
 from amsfl.core import Plan
-from amsfl.planning.context import Decision, Ints, PlannerContext, PlanRequest
+from amsfl.planning.context import Decision, Ints, PlannerContext, PlanRequest, part_over
 from amsfl.settings.definitions import PLANNED_STEPS_AT_MOST, STEPS_AT_MOST
 
 
@@ -25,7 +25,7 @@ def decide(contexts: Sequence[PlannerContext], requests: Sequence[PlanRequest]) 
         if kept is None:
             groups.setdefault(context.policy.together or place, []).append(place)
         else:
-            made[place] = kept._replace(lr=each.memory.rate.lr)
+            made[place] = kept._replace(lr=rate_now(context, each), part=each.memory.rate.part)
     for together, places in groups.items():
         posed = [_pose(contexts[place], requests[place]) for place in places]
         signals = [_signals(contexts[place], requests[place]) for place in places]
@@ -53,7 +53,7 @@ def _key(context: PlannerContext, request: PlanRequest) -> Any:
     """What a plan depends on besides readings."""
     costs, allowed = request.costs, request.allowed
     allows = b"" if allowed is None else np.minimum(allowed, _most(context)).tobytes()
-    spends = tuple(part.tobytes() for name in context.spend for part in costs.accounts[name])
+    spends = tuple(np.asarray(part).tobytes() for name in context.spend for part in costs.accounts[name])
     return (
         request.cohort.tobytes(),
         costs.step_seconds.tobytes(),
@@ -129,7 +129,15 @@ def _decision(context: PlannerContext, request: PlanRequest, posed: PosedProblem
         took = schedule.seconds(problem, steps)
         plan = plan._replace(steps=steps, seconds=took, why=tuple(why.tolist()))
     reasons = explain(problem, plan, reads)
-    return Decision(np.asarray(plan.steps), request.memory.rate.lr, plan.seconds, reasons)
+    return Decision(
+        np.asarray(plan.steps), rate_now(context, request), plan.seconds, reasons, request.memory.rate.part
+    )
+
+
+def rate_now(context: PlannerContext, request: PlanRequest) -> float | None:
+    """The learning rate of the next round: the run's, cooled towards its end."""
+    over = part_over(context, request.memory, request.number)
+    return drift.cooled(request.memory.rate.lr, over, context.method.facts.cooling)
 
 
 def resources(

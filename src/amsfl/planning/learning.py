@@ -16,7 +16,7 @@ def learn(contexts: Sequence[PlannerContext], rounds: Sequence[RoundReadings]) -
     memories = [each.memory for each in rounds]
     groups: dict[Any, list[int]] = {}
     for place, (context, each) in enumerate(zip(contexts, rounds, strict=True)):
-        if context.method.facts.own_rate or not context.policy.constant:
+        if context.method.facts.own_rate or context.method.judges or not context.policy.constant:
             groups.setdefault((len(each.cohort), context.policy.readings), []).append(place)
     for places in groups.values():
         fresh = _learn_together([contexts[place] for place in places], [rounds[place] for place in places])
@@ -30,11 +30,13 @@ def _learn_together(contexts: list[PlannerContext], rounds: list[RoundReadings])
     pairs = list(zip(contexts, rounds, strict=True))
     weights = np.stack([context.doubt.rows(context.weights[each.cohort]) for context, each in pairs])
     readings = [context.doubt.believed(each.reading) for context, each in pairs]
+    whole = [
+        drift.is_whole(reading) or not context.method.judges
+        for context, reading in zip(contexts, readings, strict=True)
+    ]
     rates = [
-        drift.next_rate(each.memory.rate, reading, share, context.doubt.opening)
-        if context.method.facts.own_rate
-        else each.memory.rate
-        for (context, each), reading, share in zip(pairs, readings, weights, strict=True)
+        drift.opened(each.memory.rate, reading, share) if finite else each.memory.rate
+        for each, reading, share, finite in zip(rounds, readings, weights, whole, strict=True)
     ]
     cohort = np.stack([each.cohort for each in rounds])
     steps = np.stack([each.decision.steps for each in rounds])
@@ -48,13 +50,22 @@ def _learn_together(contexts: list[PlannerContext], rounds: list[RoundReadings])
         old = drift.Estimates(*map(np.stack, zip(*estimates, strict=True)))
         fresh = drift.update(old, cohort, steps, own, reading, weights)
         estimates = [
-            drift.Estimates(*new) if has_rate else mine
-            for mine, has_rate, *new in zip(estimates, ~np.isnan(own[:, 0]), *fresh, strict=True)
+            drift.Estimates(*new) if has_rate and finite else mine
+            for mine, has_rate, finite, *new in zip(
+                estimates, ~np.isnan(own[:, 0]), whole, *fresh, strict=True
+            )
         ]
     before = [each.memory.reported for each in rounds]
     took = [each.decision.predicted_seconds for each in rounds]
     means = fold_in(before, weights, steps, lr, took, reading)
-    return [PlannerMemory(*parts) for parts in zip(rates, estimates, means, strict=True)]
+    judges = [
+        drift.judge_round(each.memory.judge, each.cohort, share, reading)
+        if context.method.judges
+        else each.memory.judge
+        for (context, each), share, reading in zip(pairs, weights, readings, strict=True)
+    ]
+    rates = [rate.cut(judge.factor) for rate, judge in zip(rates, judges, strict=True)]
+    return [PlannerMemory(*parts) for parts in zip(rates, estimates, means, judges, strict=True)]
 
 
 def _number(lr: Any) -> Any:

@@ -14,8 +14,10 @@ from amsfl.protocol.client import (
     finish,
     first_step,
     local_step,
+    open_rate,
+    trial_step,
 )
-from amsfl.protocol.server import CohortWork, combine_uploads, forge, mean_loss, settle, weigh_by_age
+from amsfl.protocol.server import CohortWork, combine_uploads, forge, mean_slopes, settle, weigh_by_age
 from amsfl.protocol.wire import (
     decode,
     empty_parts,
@@ -44,9 +46,11 @@ __all__ = [
     "forge",
     "initial_client_state",
     "local_step",
-    "mean_loss",
+    "mean_slopes",
+    "open_rate",
     "part_bytes",
     "settle",
+    "trial_step",
     "upload_bytes",
     "weigh_by_age",
 ]

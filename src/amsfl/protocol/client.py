@@ -1,10 +1,15 @@
 """What a client does between receiving a model and sending its work.
 
-    state = begin(method, LocalState(anchor, server, client, lr, lr_known))
+    state = begin(method, LocalState(anchor, server, client, lr, number))
     state = first_step(method, state, loss, grad)       the first local step
     state = local_step(method, state, loss, grad)       each further one
     state = close(method, state, loss, grad)            for a reading: the first minibatch once more
     upload, client, reading = finish(method, state, steps, direction)
+
+Where no learning rate is known yet, `lr` is a part of what the client finds, and the first step is two looks:
+
+    state = trial_step(method, state, loss, grad)       in place of `first_step`; then the same rows again
+    state = open_rate(method, state, grad)              the rate, and the first step by it
 
 A vector is flat, or leaves that `layout` maps over; `finish` wants flat ones.
 """
@@ -15,17 +20,21 @@ from typing import NamedTuple
 from amsfl.core import Reading, Upload
 from amsfl.drift import reading_of_upload, take_reading
 from amsfl.methods import Method, Number, Vector
-from amsfl.methods.operators import least
+from amsfl.methods.operators import join, least, where
 
 
 class VectorLayout(NamedTuple):
-    """A vector's operations: `each(f, *vectors)` applies an elementwise f, `square` is the squared norm."""
+    """A vector's operations: `each(f, *vectors)` applies an elementwise f, `dot` is the inner product."""
 
     each: Callable[..., Vector]
-    square: Callable[[Vector], Number]
+    dot: Callable[[Vector, Vector], Number]
+
+    def square(self, vector: Vector) -> Number:
+        """The squared norm."""
+        return self.dot(vector, vector)
 
 
-FLAT = VectorLayout(lambda f, *vectors: f(*vectors), lambda vector: (vector * vector).sum())
+FLAT = VectorLayout(lambda f, *vectors: f(*vectors), lambda one, other: (one * other).sum())
 
 
 class LastStep(NamedTuple):
@@ -43,14 +52,15 @@ class LocalState(NamedTuple):
     anchor: Vector
     server: Vector  # the method's server state as it was sent; empty where clients do not need it
     client: Vector  # the method's client state
-    lr: Number  # the longest step
-    lr_known: Number = 1  # 0 while there is none: then `lr` is a part of the first step's own length
+    lr: Number  # the longest step; where none is known, the part of the client's own that it takes
+    number: Number = 0  # the server's moves so far
     x: Vector = None  # the local model
     loss: Number = 0.0  # of the first minibatch at the anchor
     grad: Vector = None  # and its gradient there
     end: Vector = None  # the model after the last step, where a reading is taken
     last: Vector = None  # the first minibatch's gradient there
     past: LastStep | None = None  # of methods with a `pace`
+    held: tuple[Number, Number] | None = None  # loss and spread of held-back rows at the anchor
 
 
 def begin(method: Method, state: LocalState, layout: VectorLayout = FLAT) -> LocalState:
@@ -64,12 +74,29 @@ def begin(method: Method, state: LocalState, layout: VectorLayout = FLAT) -> Loc
 def first_step(
     method: Method, state: LocalState, loss: Number, grad: Vector, layout: VectorLayout = FLAT
 ) -> LocalState:
-    """The first step: its minibatch is the reading's; where no lr is known, `lr` times its length is the
-    longest."""
-    if method.arithmetic.stride is not None:
-        own = method.arithmetic.stride(loss, layout.square(grad))
-        state = state._replace(lr=state.lr * (state.lr_known + own * (1 - state.lr_known)))
+    """The first step: its minibatch is the reading's."""
     return local_step(method, state._replace(loss=loss, grad=grad), loss, grad, layout)
+
+
+def trial_step(
+    method: Method, state: LocalState, loss: Number, grad: Vector, layout: VectorLayout = FLAT
+) -> LocalState:
+    """Where no learning rate is known: a short step along the first gradient, to look at it from there."""
+    opening = method.arithmetic.opening
+    assert opening is not None
+    length = opening.trial(loss, layout.square(grad))
+    x = layout.each(lambda x, g: x - length * g, state.anchor, grad)
+    return state._replace(loss=loss, grad=grad, x=x)
+
+
+def open_rate(method: Method, state: LocalState, grad: Vector, layout: VectorLayout = FLAT) -> LocalState:
+    """The client's longest step, from the first minibatch's gradient after `trial_step`; then its step."""
+    opening = method.arithmetic.opening
+    assert opening is not None
+    square = layout.square(state.grad)
+    turned = layout.dot(layout.each(lambda before, after: before - after, state.grad, grad), state.grad)
+    lr = state.lr * opening.rate(state.loss, square, turned, opening.trial(state.loss, square))
+    return local_step(method, state._replace(lr=lr, x=state.anchor), state.loss, state.grad, layout)
 
 
 def local_step(
@@ -115,5 +142,14 @@ def finish(
         return upload, client, reading_of_upload(upload.delta, direction)
     if state.last is None:
         return upload, client, None
-    taken = take_reading(state.loss, state.grad, state.last, state.end - state.anchor, direction)
-    return upload, client, taken
+    held_loss, spread = state.held or (state.loss, 0 * state.loss + 1)
+    taken = take_reading(state.loss, state.grad, state.last, state.end - state.anchor, direction)._replace(
+        held_loss=held_loss, spread=spread, opening=state.lr
+    )
+    if not method.arithmetic.keeps_gradient:
+        return upload, client, taken
+    # memory of the round before says something of this one's direction only if that was the client's, too
+    here = (client[-1] == state.number) & (state.number > 0)
+    begin = -(client[:-1] * direction).sum() if len(direction) else 0.0 * state.loss
+    taken = taken._replace(way_begin=where(here, begin, begin * float("nan")))
+    return upload, join(state.grad, 0 * state.grad[:1] + state.number + 1), taken

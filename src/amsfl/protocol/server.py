@@ -20,7 +20,7 @@ class CohortWork(NamedTuple):
     weights: Vector  # shares of all clients' data, in the vectors' own precision
     steps: Vector  # what each client did, in that precision, too
     attackers: Attackers = None  # of a simulation
-    losses: Vector | None = None  # of the first minibatches, where clients report them
+    reading: Reading | None = None  # of the cohort, where clients take readings
     private: tuple[Number, Draw] | None = None  # the largest share of all clients, and the server's noise
 
 
@@ -32,7 +32,7 @@ class Settled(NamedTuple):
 
 def settle(method: Method, anchor: Vector, server: Vector, cohort: CohortWork) -> Settled:
     """The next anchor and server state, and what a rule made of the uploads."""
-    uploads, weights, steps, attackers, losses, private = cohort
+    uploads, weights, steps, attackers, reading, private = cohort
     weighed: Weighed = {}
     if method.private_clients is not None and private is not None:
         sent = forge(method, stack_uploads(uploads, weights), weights, steps, attackers)
@@ -41,8 +41,9 @@ def settle(method: Method, anchor: Vector, server: Vector, cohort: CohortWork) -
         total = sum_uploads(uploads, method.arithmetic.mix(weights, steps))
     else:
         total, weighed = combine_uploads(method, stack_uploads(uploads, weights), weights, steps, attackers)
-    loss = mean_loss(method, losses, weights, attackers) if losses is not None else 0.0
-    return Settled(*method.arithmetic.aggregate(anchor, Total(*total, loss), weights, steps, server), weighed)
+    slopes = (0.0, 0.0, 0.0) if reading is None else mean_slopes(method, reading, weights, attackers)
+    whole = Total(*total, *slopes)
+    return Settled(*method.arithmetic.aggregate(anchor, whole, weights, steps, server), weighed)
 
 
 def weigh_by_age(method: Method, sent: Upload, worth: Number, anchor: Vector, began: Vector | None) -> Upload:
@@ -53,17 +54,27 @@ def weigh_by_age(method: Method, sent: Upload, worth: Number, anchor: Vector, be
     return Upload(worth * sent.delta, worth * sent.extra, worth * worth * sent.delta_sq)
 
 
-def mean_loss(method: Method, losses: Vector, weights: Vector, attackers: Attackers = None) -> Number:
-    """The cohort's mean reported loss, by weight; the median of those who count where a rule is used."""
-    if attackers is not None:
-        where = namespace(weights).where
-        for number, attack in enumerate(method.attacks, 1):
-            if attack.told is not None:
-                false = attack.told(Reading(losses, *[losses * 0] * (len(Reading._fields) - 1))).loss
-                losses = where(attackers[0] == number, false, losses)
+def mean_slopes(
+    method: Method, reading: Reading, weights: Vector, attackers: Attackers = None
+) -> tuple[Number, Number, Number]:
+    """`way_begin`, `way_end`, `ways` of a Total: means by weight over those who say; medians under a rule."""
+    space = namespace(weights)
+    if not method.arithmetic.keeps_gradient:
+        return (0 * weights.sum(),) * 3
+    for number, attack in enumerate(method.attacks if attackers is not None else (), 1):
+        if attack.told is not None and attackers is not None:
+            lying, false = attackers[0] == number, attack.told(reading)
+            reading = Reading(*(space.where(lying, b, a) for a, b in zip(reading, false, strict=True)))
+    says = space.isfinite(reading.way_begin) & space.isfinite(reading.grad_dir) & (weights > 0)
+    counts = space.where(says, weights, 0 * weights)
+    slopes = [space.where(says, part, 0 * weights) for part in (reading.way_begin, -reading.grad_dir)]
+    ways = space.astype(says.any(), weights.dtype)
     if method.combine is None:
-        return (losses * weights).sum() / weights.sum()
-    return combine.middle(losses, namespace(weights).astype(weights > 0, weights.dtype))
+        begin, end = ((part * counts).sum() / (counts.sum() + (1 - ways)) for part in slopes)
+    else:
+        votes = space.astype(says, weights.dtype) + (1 - ways)
+        begin, end = (combine.middle(part, votes) for part in slopes)
+    return begin, end, ways
 
 
 def combine_uploads(

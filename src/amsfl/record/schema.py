@@ -41,7 +41,7 @@ class RoundRecord(NamedTuple):
     lr: float | None = None  # None: nobody knew one yet, and each client found its own
     bytes_up: float = 0.0
     bytes_down: float = 0.0
-    readings: dict[str, list[float]] = {}  # Reading field -> one value per client of the cohort
+    readings: dict[str, list[float | None]] = {}  # Reading field -> one value per client of the cohort
     plan: dict[str, Any] = {}  # gain, drift, price, objective, bound, why; whatever the planner explains
     wall: dict[str, float] = {}
     mix: list[float] = []  # how much each client's upload counted, in the cohort's order

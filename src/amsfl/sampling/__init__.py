@@ -16,6 +16,8 @@ import numpy as np
 
 Array = Any
 U32 = np.uint32
+HELD_AT_MOST = 32  # rows of a client that it holds back
+HELD_DRAW = 0x4E1D  # the stream that these are drawn from
 PROTOTYPES = 0xFFFF  # a step number that no run reaches: the stream for FedCSDA's prototype rows
 
 
@@ -131,3 +133,15 @@ def _bits(key: tuple[Array, Array], step: Array, places: Array, purpose: Array) 
 def words(values: Array) -> np.ndarray[Any, np.dtype[np.uint32]]:
     """Python or numpy integers as the uint32 arrays that the functions above expect."""
     return np.asarray(values, np.int64).astype(np.uint32)
+
+
+def held_count(rows: int, share: float) -> int:
+    """How many of a client's rows are held back: a share, 2 at least and 32 at most, never more than half."""
+    return min(max(2, min(round(share * rows), HELD_AT_MOST)), rows // 2) if share else 0
+
+
+def hold_back(seed: int, client: int, rows: int, share: float) -> tuple[Array, Array]:
+    """Places of the rows that a client trains on, and of those that it holds back: always the same."""
+    order = np.random.default_rng([seed, client, HELD_DRAW]).permutation(rows)
+    kept = rows - held_count(rows, share)
+    return order[:kept], order[kept:]

@@ -44,6 +44,10 @@ class RunConfig(Simulation, Training):
         return super().last_round
 
     @property
+    def known_rounds(self) -> int | None:
+        return self.rounds if self.joules is not None or self.megabytes is not None else super().known_rounds
+
+    @property
     def ends(self) -> bool:
         """Whether anything but a target ends it."""
         return any(each is not None for each in (self.rounds, self.seconds, self.joules, self.megabytes))

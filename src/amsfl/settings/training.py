@@ -53,6 +53,13 @@ class Training(Settings):
         None, gt=0, le=1e18, description="stop after so many megabytes, up and down together"
     )
     transmit: str = Field("", description="what is done to uploads before they are sent, as in topk:0.1,q8")
+    held_back: float = Field(
+        0.1,
+        ge=0,
+        le=0.5,
+        description="share of its rows that a client does not train on, for methods that judge by them; "
+        "2 to 32 rows, 0: none",
+    )
     robust: str = Field("", description="how the server joins uploads where it is no sum, as in median")
     extrapolation: float = Field(
         0.0, ge=0, le=1e6, description="FedExP's largest server step, as in 4; 0: no FedExP"
@@ -234,6 +241,12 @@ class Training(Settings):
         if value != "auto":
             staleness(value)
         return value
+
+    @property
+    def known_rounds(self) -> int | None:
+        """How many rounds this will have, unless something ends it earlier; None: nobody knows."""
+        open_end = self.seconds is not None or self.target is not None
+        return ROUNDS if self.rounds is None and not open_end else self.rounds
 
     @property
     def last_round(self) -> int:

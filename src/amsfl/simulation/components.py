@@ -82,7 +82,7 @@ def method_of(config: Training, own: CustomParts, mechanism: Mechanism | None = 
     if server:
         method = methods.optimize(method, server)
     rule, way = (combine.make(own.robust or config.robust), transmit.make(own.transmit or config.transmit))
-    if rule and method.arithmetic.init(np.zeros(1))[1].size:
+    if rule and method.arithmetic.init(np.zeros(1))[1].size and not method.arithmetic.keeps_gradient:
         raise UserError(
             f"{method.title} keeps a state at every client that balances only if the server "
             "sums all uploads; a rule that weighs them otherwise leads it astray. Leave --robust out, or "
@@ -111,7 +111,13 @@ def work_of(method: methods.Method, policy: Policy, dim: int) -> clock.Work:
         protocol.upload_bytes(method, dim) + 4.0 * (len(Reading._fields) if reads else 0),
         max(method.cost.extra_gradients, float(reads)),
         method.cost.extra_per_step,
+        4.0 * dim if reads else 0.0,
     )
+
+
+def with_held_back(work: clock.Work, held: Any, batch: int) -> clock.Work:
+    """The work of clients that hold back so many rows: a forward pass over them is a third of a gradient."""
+    return work._replace(extra_gradients=work.extra_gradients + np.asarray(held) / (3 * batch))
 
 
 def pieces_of(config: RunConfig, job: task.Task, method: methods.Method) -> int:

@@ -47,7 +47,7 @@ def details(
         }
     if setup.mechanism is not None:  # scores on training rows would leave without noise
         return found
-    order, sizes = task.shards.order[trial], task.shards.size[trial].tolist()
+    order, sizes = task.shards.order[trial], task.shards.rows[trial].tolist()
     names = client_names(setup.configs[trial], setup.data) or tuple(map(str, range(len(sizes))))
     own = (_by_client if task.classes else _errors_by_client)(task, forward(params, None), order, sizes)
     found["clients"] = {

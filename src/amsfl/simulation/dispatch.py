@@ -9,6 +9,7 @@ from amsfl import clock, sampling
 from amsfl.clock.arrival_groups import ArrivalGroup, Starter
 from amsfl.planning import decisions
 from amsfl.planning.context import Decision, PlanRequest
+from amsfl.settings.round_ends import takes_older_work
 from amsfl.simulation import event_queue
 from amsfl.simulation.event_queue import JOB, NOBODY, Array
 from amsfl.simulation.setup import RunSetup
@@ -24,11 +25,12 @@ def invite(
     """The jobs of all who start now, at the places that are free; `allowed`: every client's most steps,
     `ready`: what was decided for them already."""
     index, queue, version = trial.index, trial.queue, trial.round
-    conditions, costs = setup.conditions[index], setup.costs[index]
+    conditions = setup.conditions[index]
     clients, started = _present(setup, trial, now, allowed)
     if not len(clients):
         return NOBODY
     jobs = np.zeros(len(clients), JOB)
+    jobs["direction"] = _needs_direction(setup, trial, clients)
     taken = {*event_queue.under_way(queue)["place"].tolist()}
     free = (place for place in count() if place not in taken)
     jobs["client"], jobs["version"], jobs["started"] = clients, version, started
@@ -39,11 +41,13 @@ def invite(
     for some in np.split(jobs, len(clients)) if apart else [jobs]:
         decision = ready or _decide(setup, trial, some["client"], allowed)
         some["steps"], some["lr"] = decision.steps, np.nan if decision.lr is None else decision.lr
+        some["part"] = decision.part
         event_queue.note_decision(queue, some, decision)
     if setup.end.join is not None:
         queue.predicted = None  # of those in no group: the first rounds of clients
         _assign_groups(setup, trial, jobs)
     queue.count(jobs)
+    costs = costs_of(setup, index, jobs)
     if setup.steady[index]:
         jobs["arrives"] = now + clock.client_seconds(costs, clients, jobs["steps"])
     else:
@@ -106,12 +110,37 @@ def _decide(setup: RunSetup, trial: TrialState, cohort: Array, allowed: Array | 
         key: [part[i] for i in cohort] if isinstance(part, list) else part
         for key, part in whole.explain.items()
     }
-    return whole._replace(steps=whole.steps[cohort], lr=trial.memory.rate.lr, explain=explained)
+    lr = decisions.rate_now(context, plan_request(setup, trial, cohort, None))
+    return whole._replace(steps=whole.steps[cohort], lr=lr, explain=explained)
+
+
+def _needs_direction(setup: RunSetup, trial: TrialState, clients: Array) -> Array:
+    """Who has to be sent the last global step: who reads along it and has not seen the anchor that the step
+    began from, since its work was not taken in the round before, or work on older models is."""
+    if not setup.reads_direction or trial.round == 0:
+        return np.zeros(len(clients), bool)
+    if takes_older_work(setup.end):
+        return np.ones(len(clients), bool)
+    taken = trial.queue.taken
+    return np.array([taken.get(who, -1) != trial.round - 1 for who in clients.tolist()], bool)
+
+
+def costs_of(setup: RunSetup, index: int, jobs: Array) -> clock.Costs:
+    """What these jobs cost: a vector more for those who were sent the last global step, and a gradient more
+    for those who find their learning rate."""
+    opens = np.isnan(jobs["lr"]) if setup.method.arithmetic.opening is not None else np.zeros(len(jobs), bool)
+    if not (opens.any() or jobs["direction"].any()):
+        return setup.costs[index]
+    return clock.with_extras(setup.costs[index], jobs["client"], jobs["direction"], opens)
 
 
 def plan_request(setup: RunSetup, trial: TrialState, cohort: Array, allowed: Array | None) -> PlanRequest:
     """What is decided by: the costs that clients claim."""
     costs = setup.claimed_costs[trial.index]
+    direction = _needs_direction(setup, trial, cohort)
+    opens = setup.method.arithmetic.opening is not None and trial.memory.rate.lr is None
+    if opens or direction.any():
+        costs = clock.with_extras(costs, cohort, direction, opens)
     return PlanRequest(trial.memory, trial.round, cohort, costs, None if allowed is None else allowed[cohort])
 
 

@@ -25,6 +25,8 @@ JOB = np.dtype(
         ("version", np.int64),  # how often the server had moved when it started
         ("steps", np.int64),
         ("lr", np.float64),  # NaN: nobody knew one yet
+        ("part", np.float64),  # of the rate that it finds itself, then
+        ("direction", np.bool_),  # it was sent the last global step beside the model
         ("started", np.float64),
         ("arrives", np.float64),
         ("lost", np.bool_),  # comes to nothing: at `arrives` the server learns that it failed
@@ -35,7 +37,13 @@ JOB = np.dtype(
     ]
 )
 NOBODY: Array = np.zeros(0, JOB)
-PAIRS = ("numbers", "reasons", "begun", "open_groups")  # of a Flight: dicts whose keys are numbers
+PAIRS = (
+    "numbers",
+    "reasons",
+    "begun",
+    "taken",
+    "open_groups",
+)  # dicts whose keys are numbers
 HOPELESS = 1_000  # clients in a row that came with nothing
 
 
@@ -52,6 +60,7 @@ class EventQueue:
     invited: int = -1  # and the version that it then had
     groups: int = 0
     begun: dict[int, int] = field(default_factory=dict)  # steps of every client that ever started
+    taken: dict[int, int] = field(default_factory=dict)  # the last round in which clients' work was taken
     plan_for_all: Any = None  # all clients' steps, where they are planned once and for all
     open_groups: dict[int, ArrivalGroup] = field(default_factory=dict)  # that the server still waits for
     predicted: float | None = None  # seconds that the plan gives the last who were invited
@@ -237,6 +246,7 @@ def next_numbers(queue: EventQueue, clients: Array, version: int) -> Array:
 def tidy(queue: EventQueue, version: int) -> None:
     """After a move: numbers below the server's own say nothing any more, nor do old reasons."""
     queue.numbers = {who: number for who, number in queue.numbers.items() if number >= version}
+    queue.taken = {who: last for who, last in queue.taken.items() if last >= version - 1}
     if not len(queue.jobs) and not len(queue.arrived):
         queue.reasons = {}
         return

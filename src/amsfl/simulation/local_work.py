@@ -83,8 +83,7 @@ def make_orders(setup: RunSetup, plan: RoundPlan, number: int) -> Orders:
     for index, each in plan.items():
         count, rate = len(each.cohort), each.decision.lr
         cohort[index, :count], steps[index, :count] = each.cohort, each.decision.steps
-        opening = setup.contexts[index].doubt.opening
-        lr[index], rate_known[index] = (opening, 0.0) if rate is None else (rate, 1.0)
+        lr[index], rate_known[index] = (each.decision.part, 0.0) if rate is None else (rate, 1.0)
     weights = np.take_along_axis(setup.weights, cohort, axis=1)
     orders = Orders(cohort, steps, lr, weights, rate_known)
     if setup.method.private_clients is not None:
@@ -101,7 +100,7 @@ def make_orders(setup: RunSetup, plan: RoundPlan, number: int) -> Orders:
 
 def learn_from(setup: RunSetup, plan: RoundPlan, result: RoundResult) -> None:
     """Into every trial's memory what its round's readings say."""
-    if setup.policy.constant and not setup.method.facts.own_rate:
+    if setup.policy.constant and not setup.method.facts.own_rate and not setup.method.judges:
         return
     readings = [
         RoundReadings(
@@ -112,6 +111,14 @@ def learn_from(setup: RunSetup, plan: RoundPlan, result: RoundResult) -> None:
     memories = learn([setup.contexts[index] for index in plan], readings)
     for each, memory in zip(plan.values(), memories, strict=True):
         each.after.memory = memory
+
+
+def follow_verdicts(setup: RunSetup, state: State, plan: RoundPlan) -> State:
+    """The state after the judge's verdicts on a round that was learnt from."""
+    verdicts = np.zeros(len(setup.configs), np.int32)
+    for index, each in plan.items():
+        verdicts[index] = each.after.memory.judge.verdict
+    return setup.engine.revise(state, verdicts) if verdicts.any() else state
 
 
 def _reported(setup: RunSetup, index: int, cohort: Any, result: RoundResult) -> Reading:

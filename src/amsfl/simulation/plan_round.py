@@ -62,7 +62,7 @@ def can_look_ahead(setup: RunSetup) -> bool:
     """Whether this run's plans follow from its settings alone, and its engine gains from knowing them."""
     method = setup.method  # where privacy asks for it, who takes part is a matter of chance
     private = method.private_rows is not None or method.private_clients is not None
-    learns = setup.method.facts.own_rate or not setup.policy.constant
+    learns = method.facts.own_rate or method.facts.cooling or method.judges or not setup.policy.constant
     return setup.engine.max_span > 1 and all(setup.whole_rounds) and not learns and not private
 
 
@@ -132,13 +132,15 @@ def _decision(trial: TrialState, move: ServerMove) -> Decision:
     if not move.whole:
         predicted = move.seconds - trial.seconds["makespan"]
     rate: Any = float(lr[0]) if move.whole or event_queue.all_equal(lr) else lr
-    return Decision(move.jobs["steps"], None if np.isnan(lr).any() else rate, predicted, reasons)
+    part = float(move.jobs["part"][0])
+    return Decision(move.jobs["steps"], None if np.isnan(lr).any() else rate, predicted, reasons, part)
 
 
 def _seconds(setup: RunSetup, trial: TrialState, move: ServerMove) -> dict[str, float]:
     """This move's share of the time by both clocks; one after another, clients' own seconds add up."""
     if move.whole and setup.steady[trial.index]:
-        return clock.round_seconds(setup.costs[trial.index], move.jobs["client"], move.jobs["steps"])
+        costs = dispatch.costs_of(setup, trial.index, move.jobs)
+        return clock.round_seconds(costs, move.jobs["client"], move.jobs["steps"])
     work = event_queue.join_jobs(move.jobs, move.dropped)
     lasted = move.seconds - trial.seconds["makespan"]
     return {"sum": float((work["arrives"] - work["started"]).sum()), "makespan": lasted}
@@ -147,7 +149,8 @@ def _seconds(setup: RunSetup, trial: TrialState, move: ServerMove) -> dict[str, 
 def _spent(setup: RunSetup, trial: TrialState, move: ServerMove) -> dict[str, float]:
     """This move's joules, megabytes and cost: of what arrived, and of work that came to nothing."""
     used, lost = ((some["client"], some["steps"]) for some in (move.jobs, move.dropped))
-    return clock.spent(setup.costs[trial.index].accounts, used, lost)
+    costs = dispatch.costs_of(setup, trial.index, event_queue.join_jobs(move.jobs, move.dropped))
+    return clock.spent(costs.accounts, used, lost)
 
 
 def _advance(setup: RunSetup, trial: TrialState, plan: TrialPlan) -> None:
@@ -160,6 +163,7 @@ def _advance(setup: RunSetup, trial: TrialState, plan: TrialPlan) -> None:
     jobs = plan.move.jobs
     for who, steps in zip(jobs["client"].tolist(), jobs["steps"].tolist(), strict=True):
         trial.steps[who] += steps
+    trial.queue.taken |= dict.fromkeys(jobs["client"].tolist(), trial.round - 1)
     over = config.seconds is not None and trial.seconds[config.clock] >= config.seconds
     if setup.mechanism is not None and not over:
         over = ledger.exhausted(ledger.units(trial.steps_begun, trial.round))

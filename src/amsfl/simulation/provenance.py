@@ -68,7 +68,7 @@ def made_from(setup: RunSetup) -> dict[str, Any]:
     task, costs = setup.task, setup.costs[0]
     found = of_data(setup.data) | {
         "clients": int(task.shards.size.shape[1]),
-        "partition": checksum_arrays(task.shards.order, task.shards.size),
+        "partition": checksum_arrays(task.shards.order, task.shards.rows),
         "model": task.model.name,
         "layout": layout(setup),
         "costs": checksum_arrays(np.asarray(costs.step_seconds), np.asarray(costs.comm_seconds)),

@@ -30,7 +30,7 @@ class Client(NamedTuple):
 
 def clients(result: "Result") -> list[Client]:
     seconds, joules = (_by_client(result.rounds, key) for key in ("client_seconds", "client_joules"))
-    rows, known = result.parts.task.shards.size[result.place], result.summary.joules is not None
+    rows, known = result.parts.task.shards.rows[result.place], result.summary.joules is not None
     return [
         Client(name, int(rows[who]), steps, seconds.get(who, 0.0), joules.get(who, 0.0) if known else None)
         for who, (name, steps) in enumerate(result.summary.steps.items())

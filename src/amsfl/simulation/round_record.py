@@ -7,10 +7,11 @@ import numpy as np
 
 from amsfl import clock
 from amsfl.clock import RoundEnd
-from amsfl.core import Reading
+from amsfl.core import Reading, Verdict
 from amsfl.methods import Method
-from amsfl.planning.context import Decision
+from amsfl.planning.context import Decision, PlannerMemory
 from amsfl.record import RoundRecord
+from amsfl.simulation import dispatch
 from amsfl.simulation.event_queue import Array, ServerMove
 from amsfl.simulation.local_work import RoundResult
 from amsfl.simulation.plan_round import RoundPlan
@@ -49,7 +50,7 @@ def round_record(
         cohort=taken.clients,
         steps=taken.steps,
         lr=None if lr is None else float(np.mean(lr)) if isinstance(lr, np.ndarray) else float(lr),
-        readings={} if reading is None else {k: np.asarray(v).tolist() for k, v in reading._asdict().items()},
+        readings={} if reading is None else {k: _finite(v) for k, v in reading._asdict().items()},
         mix=[share * counts[age] for share, age in zip(mix, taken.ages, strict=bool(mix))],
         weighed=_by_rule(taken.shares, weighed),
         joules=spent.get("joules"),
@@ -68,11 +69,14 @@ def simulated_round(
 ) -> RoundRecord:
     """The record of one trial's round."""
     own, index = plan[trial.index], trial.index
-    jobs, costs, ledger = own.move.jobs, setup.costs[index], setup.ledgers[index]
+    jobs, ledger = own.move.jobs, setup.ledgers[index]
+    costs = dispatch.costs_of(setup, index, jobs)
     clients, steps, ages = jobs["client"], jobs["steps"], (trial.round - 1 - jobs["version"]).tolist()
     timeline = {} if setup.whole_rounds[index] else _timeline(own.move, ages)
     each = jobs["arrives"] - jobs["started"] if timeline else clock.client_seconds(costs, clients, steps)
     explained = own.decision.explain | {"client_seconds": each.tolist()}
+    if setup.method.judges:
+        explained |= judged(trial.memory)
     if "joules" in own.spent:
         explained["client_joules"] = costs.accounts["joules"].of(clients, steps).tolist()
     reading = result.readings[index]
@@ -92,12 +96,24 @@ def simulated_round(
         round_seconds=own.seconds,
         metrics=scores.get(index, {}),
         bytes_up=setup.work.bytes_up * len(jobs),
-        bytes_down=setup.work.bytes_down * (len(jobs) + len(own.move.dropped)),
+        bytes_down=_bytes_down(setup, own.move),
         plan=explained,
         wall={"seconds": wall},
         epsilon=epsilon,
         **timeline,
     )
+
+
+def judged(memory: PlannerMemory) -> dict[str, Any]:
+    """What the judge made of the last round, for a record."""
+    return {"held_loss": memory.judge.held_loss, "verdict": Verdict(memory.judge.verdict).name.lower()}
+
+
+def _bytes_down(setup: RunSetup, move: ServerMove) -> float:
+    """Everybody who began was sent a model, and some the last global step beside it."""
+    began = [move.jobs["direction"], move.dropped["direction"]]
+    vectors = sum(int(part.sum()) for part in began)
+    return setup.work.bytes_down * sum(map(len, began)) + setup.work.vector_bytes * vectors
 
 
 def _timeline(move: ServerMove, ages: list[int]) -> dict[str, Any]:
@@ -111,15 +127,17 @@ def _timeline(move: ServerMove, ages: list[int]) -> dict[str, Any]:
     }
 
 
+def _finite(column: Any) -> list[float | None]:
+    """None where a client has no such number."""
+    return [each if np.isfinite(each) else None for each in np.asarray(column, float).tolist()]
+
+
 def _by_rule(shares: Array, weighed: Mapping[str, Any]) -> dict[str, list[float | None]]:
     """How much each of a cohort counts by what it claims, and after each link of the rule."""
     if not weighed:
         return {}
     columns = {"claimed": np.asarray(shares, float) / np.sum(shares), **weighed}
-    return {
-        name: [float(each) if np.isfinite(each) else None for each in column]
-        for name, column in columns.items()
-    }
+    return {name: _finite(column) for name, column in columns.items()}
 
 
 def mix_of(method: Method, shares: Array, steps: Array) -> list[float]:

@@ -17,7 +17,7 @@ from amsfl.planning.context import start
 from amsfl.record import RoundRecord
 from amsfl.simulation import best_round, dispatch
 from amsfl.simulation.detailed_scores import ranked
-from amsfl.simulation.local_work import RoundResult, learn_from, run_rounds, state_after
+from amsfl.simulation.local_work import RoundResult, follow_verdicts, learn_from, run_rounds, state_after
 from amsfl.simulation.plan_round import RoundPlan, allowance, plan_rounds, rounds_at_once
 from amsfl.simulation.round_record import simulated_round
 from amsfl.simulation.setup import RunSetup
@@ -37,6 +37,8 @@ def rounds(
         states, results = run_rounds(setup, state, plans)  # local steps and the server's move: engines/
         for plan, result in zip(plans, results, strict=True):
             learn_from(setup, plan, result)  # what readings say of the next plan: planning/
+        if setup.method.judges:
+            states = follow_verdicts(setup, states, plans[-1])  # back to a better model: drift/judge.py
         scores = evaluate(setup, states, plans)
         wall = (time.perf_counter() - started) / len(plans)
         at_once = rounds_at_once(setup, running, wall)

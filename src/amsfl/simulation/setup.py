@@ -31,6 +31,7 @@ from amsfl.simulation.components import (
     partition_scheme,
     pieces_of,
     takes_readings,
+    with_held_back,
     work_of,
 )
 
@@ -65,6 +66,11 @@ class RunSetup(NamedTuple):
     steady: list[bool]  # of each trial: no client fails, leaves or is delayed
     whole_rounds: list[bool]  # of each trial: every round is one cohort, and all of it arrives
     last_rounds: list[int]  # of each trial, at the latest
+
+    @property
+    def reads_direction(self) -> bool:
+        """Whether clients read along the last global step, and so have to know it."""
+        return self.work.vector_bytes > 0
 
     @property
     def places(self) -> int:
@@ -126,6 +132,8 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         check_rows_apart(network, dataset.x)
     job = task.make(rows, network, partitions, [each.seed for each in configs], dtype, loss)
     job = job._replace(pieces=pieces_of(config, job, method))
+    if method.judges and config.held_back:
+        job = task.hold_back(job, config.held_back)
     part = (config.cohort or clients) / clients
     policies = [planner.policy_of(each, method, own.policy) for each in configs]
     ledgers = [
@@ -157,7 +165,11 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     )
     work = work_of(method, policy, job.dim)
     claimed = cast.claimed(job.shards.weights)
-    costs, cohort = [clock.costs(profile, work) for profile in profiles], config.cohort or clients
+    cohort = config.cohort or clients
+    costs = [
+        clock.costs(profile, with_held_back(work, held, config.batch))
+        for profile, held in zip(profiles, job.shards.held, strict=True)
+    ]
     limits = [
         limits_of(each, cost.accounts, rule, cohort, end, _unsaid(each))
         for each, cost, rule in zip(configs, costs, policies, strict=True)

@@ -103,7 +103,7 @@ def _compute_together(
     trial = np.repeat(list(turn), [len(mine) for mine in turn.values()])
     room = roomy(len(jobs), max(len(setup.configs) * setup.places, len(jobs)))
     unknown = np.isnan(jobs["lr"])
-    lr = np.where(unknown, setup.contexts[0].doubt.opening, jobs["lr"])
+    lr = np.where(unknown, jobs["part"], jobs["lr"])
     columns = (trial, jobs["client"], jobs["steps"], lr, ~unknown, jobs["number"])
     began = [
         np.concatenate([queues[index].table[name][mine["place"]] for index, mine in turn.items()])
@@ -159,8 +159,8 @@ def settle(setup: RunSetup, state: State, trial: int, plan: TrialPlan) -> tuple[
         words = setup.attackers.words(setup.task.seeds[trial], version, clients)
         attackers = setup.attackers.forging(version, trial, clients), words
     reading = Reading(*table["reading"][jobs["place"]].T)
-    losses = reading.loss if reading.grad_sq.any() else None  # where clients say it
-    cohort = protocol.CohortWork(uploads, weights, steps, attackers, losses)
+    told = reading if reading.grad_sq.any() else None  # where clients take them
+    cohort = protocol.CohortWork(uploads, weights, steps, attackers, told)
     moved, fresh, weighed = protocol.settle(method, anchor, server, cohort)
     state.step[trial] = moved - anchor
     state.anchor[trial], state.server[trial] = moved, fresh

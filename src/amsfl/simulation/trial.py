@@ -41,6 +41,7 @@ class TrialState:
             numbers=dict(self.queue.numbers),
             reasons=dict(self.queue.reasons),
             begun=dict(self.queue.begun),
+            taken=dict(self.queue.taken),
         )
         return replace(self, seconds=dict(self.seconds), steps=list(self.steps), queue=queue)
 

@@ -57,6 +57,10 @@ def rows_of(trace: Trace) -> list[RoundRecord]:
             _dot(g, shared),
             _dot(dg, shared),
             _dot(delta, shared),
+            loss,
+            [1.0] * clients,
+            [0.0] * clients,
+            [0.0] * clients,
         )
         spent = trace.step_seconds * steps
         took = {"sum": float(spent.sum()), "makespan": float(spent.max())}

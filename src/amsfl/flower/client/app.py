@@ -13,7 +13,7 @@ from amsfl import methods, protocol, transmit
 from amsfl.clock.profile import SPENDING
 from amsfl.core import Kind, Transmit, UserError, parse_names
 from amsfl.flower import messages
-from amsfl.flower.client import local_round, method_state, order_log, private_steps, step_timing
+from amsfl.flower.client import last_anchor, local_round, method_state, order_log, private_steps, step_timing
 from amsfl.flower.client.local_round import Trainer, has_own_optimizer
 from amsfl.flower.client.privacy_ledger import SiteLedger
 from amsfl.flower.client.site_policy import SitePolicy, site_name, site_policy
@@ -138,8 +138,10 @@ def work(
     if driver:
         driver.load_state(own_state)
     task = LocalTask(order, pace_of(context), context.node_config)
+    known = model._replace(direction=last_anchor.direction(context, order, model))
     with private_steps.silent(terms is not None):
-        done = local_round.run(trainer, order, model, method, client, memory, task, look)
+        done = local_round.run(trainer, order, known, method, client, memory, task, look)
+    last_anchor.keep(context, order, model.anchor)
     after = driver.saved_state() if driver else None
     lost |= after is not None and not own_state.size and order.accepted != method_state.NEVER
     left = [done.client, done.memory, mine[:0] if after is None else after]

@@ -47,6 +47,7 @@ class JaxTrainer:
 
     def __init__(self, shard: Shard):
         self.shard, self.rows = shard, len(shard.y)
+        self.trained = self.held = np.arange(self.rows)
 
     def start(self, seed: int) -> tuple[Vector, Buffers]:
         return self._compiled(None).start(seed), {}
@@ -57,6 +58,9 @@ class JaxTrainer:
                 f"Method {method.name!r} learns from a teacher's classes, and labels are amounts."
             )
         self.batch, self.program = order.batch, self._compiled(method.arithmetic.objective)
+        share = order.held_back if method.judges else 0.0
+        if share:
+            self.trained, self.held = sampling.hold_back(order.seed, order.client, self.rows, share)
         check_rows(self.program.layers, self.shard.x)
         with np.errstate(over="ignore"):  # 32-bit words wrap around on purpose
             self.key = sampling.stream(*map(sampling.words, (order.seed, order.round, order.client)))
@@ -82,6 +86,11 @@ class JaxTrainer:
         return float(loss), np.asarray(grad)
 
     probe = gradient
+
+    def held_back(self, x: Any) -> tuple[float, float]:
+        """Loss and spread of the rows that are held back, at x."""
+        found = self.program.held_back(x, self.shard.x[self.held], self.shard.y[self.held])
+        return float(found[0]), float(found[1])
 
     def check_rows(self) -> None:
         """Layers of ours treat every row by itself."""
@@ -114,7 +123,8 @@ class JaxTrainer:
     def _batch(self, step: int, size: int) -> tuple[Any, Any]:
         places = np.arange(size, dtype=np.uint32)
         with np.errstate(over="ignore"):
-            picked = sampling.draw(self.key, sampling.words(step), places, np.int32(self.rows))
+            picked = sampling.draw(self.key, sampling.words(step), places, np.int32(len(self.trained)))
+        picked = self.trained[picked]
         return self.shard.x[picked], self.shard.y[picked]
 
     def _compiled(self, objective: Any) -> "Program":
@@ -129,6 +139,7 @@ class Program(NamedTuple):
     row_sum: Callable[[RowPrivacy], Callable[..., Any]]  # (x, rows, labels, present) -> sum of cut gradients
     teach: Callable[..., Any]  # (x, rows, labels) -> teacher
     logits: Callable[..., Any]  # (x, rows) -> logits
+    held_back: Callable[..., Any]  # (x, rows, labels) -> loss, spread
     layers: tuple[Any, ...]  # as a portable model has them
     tensors: Callable[[Vector], dict[str, Vector]]  # by those layers' names
 
@@ -157,12 +168,17 @@ def program(spec: str, features: int, classes: int, objective: Any) -> Program:
         loss, tree = grad(job.unravel(x), rows, labels, teacher)
         return loss, ravel_pytree(tree)[0]
 
+    def held_back(x: Any, rows: Any, labels: Any) -> Any:
+        everyone = jax.numpy.ones(len(labels), bool)
+        return losses.held_loss_and_spread(job.loss, job.model.apply(job.unravel(x), rows), labels, everyone)
+
     return Program(
         lambda seed: np.asarray(job._replace(seeds=(seed,)).start()[0], np.float32),
         jax.jit(flat),
         row_sum,
         jax.jit(lambda x, *rows: losses.teach(job.model.apply, job.unravel(x), *rows)),
         jax.jit(lambda x, rows: job.model.apply(job.unravel(x), rows)),
+        jax.jit(held_back),
         job.model.layers,
         lambda x: models.tensors(job.model, job.unravel(jax.numpy.asarray(x))),
     )

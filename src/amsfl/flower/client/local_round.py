@@ -121,14 +121,18 @@ def run(
     anchor, server, mine, direction = (
         trainer.from_numpy(part) for part in (model.anchor, model.server, client, model.direction)
     )
-    carry = protocol.begin(method, protocol.LocalState(anchor, server, mine, order.lr, float(order.lr_known)))
+    received = protocol.LocalState(anchor, server, mine, order.lr, float(order.round))
+    if method.judges and order.held_back and hasattr(trainer, "held_back"):
+        received = received._replace(held=trainer.held_back(anchor))
+    carry = protocol.begin(method, received)
     look = gradient or trainer.gradient
     walked = OwnSteps(None)
     if has_own_optimizer(trainer):
         carry, walked = _walked(trainer, carry, order.readings, task)
     else:
         stepped = None if gradient else getattr(trainer, "stepped", None)
-        carry = _stepped(look, stepped, method, carry, task)
+        opens = trainer.probe if method.arithmetic.opening is not None and not order.lr_known else None
+        carry = _stepped(look, stepped, method, carry, task, opens)
         if order.readings:
             loss, grad = task.look(trainer.probe, carry.x, 0)
             _check(method, loss)
@@ -159,8 +163,10 @@ def _stepped(
     method: Method,
     carry: protocol.LocalState,
     task: LocalTask,
+    probe: Callable[..., Any] | None = None,
 ) -> protocol.LocalState:
-    """The method's own steps along these gradients; `stepped` hears of each."""
+    """The method's own steps along these gradients; `stepped` hears of each. With `probe` the first of them
+    finds the learning rate."""
     for number in task:
         try:
             loss, grad = look(carry.x, number)
@@ -170,7 +176,12 @@ def _stepped(
             task.leave_out(loss)
             continue
         _check(method, loss)
-        carry = (protocol.local_step if number else protocol.first_step)(method, carry, loss, grad)
+        if probe is not None and carry.grad is None:
+            carry = protocol.trial_step(method, carry, loss, grad)
+            carry = protocol.open_rate(method, carry, task.look(probe, carry.x, number)[1])
+        else:
+            first = carry.grad is None
+            carry = (protocol.first_step if first else protocol.local_step)(method, carry, loss, grad)
         if stepped is not None:
             stepped(number, loss)
     _check_done(task)

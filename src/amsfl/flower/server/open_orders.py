@@ -129,13 +129,17 @@ class OpenOrders:
         self, state: ServerState, cohort: Any, decision: Decision, seconds: Sequence[float], limit: float
     ) -> None:
         orders = [
-            self._order(state, int(who), int(steps), most, decision.lr)
+            self._order(state, int(who), int(steps), most, decision)
             for who, steps, most in zip(cohort, decision.steps, seconds, strict=True)
         ]
         model, now = state.model, self.transport.now()
-        sent = self.orders.sent(model)
-        packed = zip(orders, messages.pack_orders(orders, sent), strict=True)
-        letters = [(state.clients[order.client].node, order, content) for order, content in packed]
+        letters = []
+        for direction in (False, True):
+            some = [order for order in orders if self.orders.needs_direction(state, order) == direction]
+            sent = self.orders.sent(model, direction)
+            packed = zip(some, messages.pack_orders(some, sent), strict=True)
+            letters += [(state.clients[order.client].node, order, content) for order, content in packed]
+            self.bytes_down += 4.0 * (sent.anchor.size + sent.server.size + sent.direction.size) * len(some)
         self.transport.send(MessageType.TRAIN, letters, self.orders.lifetime(limit))
         lists = {
             key: value
@@ -149,14 +153,13 @@ class OpenOrders:
             self.jobs[order.client] = OpenOrder(order, node, model, state.round, own, shared, now)
             self.planned.append((order.client, order.steps))
         self.fillings += 1
-        self.bytes_down += 4.0 * (sent.anchor.size + sent.server.size + sent.direction.size) * len(orders)
 
     def _order(
-        self, state: ServerState, who: int, steps: int, seconds: float, lr: float | None
+        self, state: ServerState, who: int, steps: int, seconds: float, decision: Decision
     ) -> messages.Order:
         """With a number that no accepted work of this client had: it seeds the minibatches."""
         accepted = max(state.clients[who].accepted, self.accepted.get(who, -1))
-        order = self.orders.order(state, who, steps, seconds, lr)
+        order = self.orders.order(state, who, steps, seconds, decision.lr, decision.part)
         return order._replace(round=max(state.round, accepted + 1), accepted=accepted)
 
     def _draw(self, state: ServerState, free: set[int]) -> Any:

@@ -8,7 +8,6 @@ import numpy as np
 from amsfl import methods
 from amsfl.clock import Costs, round_seconds
 from amsfl.clock.costs import Account
-from amsfl.drift import plausibility
 from amsfl.flower import messages
 from amsfl.flower.server import costs
 from amsfl.flower.server.privacy_budget import PrivacyBudget
@@ -36,6 +35,7 @@ class OrderWriter:
             else config.options
         )
         self.options = methods.options(config.method, chosen)
+        self.takes_older_work = False  # whether results of older models are taken
         self.own_optimizer = False  # whether clients move by optimizers of their own
         self.accounts: Mapping[str, Account] = {}  # what else clients spend (meter.py)
 
@@ -59,7 +59,7 @@ class OrderWriter:
         return predicted(decision._replace(steps=steps), cohort, expected), room.tolist()
 
     def order(
-        self, state: ServerState, who: int, steps: int, within: float, lr: float | None
+        self, state: ServerState, who: int, steps: int, within: float, lr: float | None, part: float = 1.0
     ) -> messages.Order:
         """An order that is about to be sent: its steps are in the privacy ledger from here on."""
         config = self.config
@@ -71,7 +71,7 @@ class OrderWriter:
             who,
             steps,
             within,
-            plausibility.believing(self.method.combine).opening if lr is None else lr,
+            part if lr is None else lr,
             lr is not None,
             config.batch,
             config.seed,
@@ -80,6 +80,7 @@ class OrderWriter:
             config.transmit,
             self.readings and not self.method.private_rows,  # then uploads tell all that may be known
             self.own_optimizer,
+            config.held_back if self.method.judges else 0.0,
         )
         return self.privacy.with_terms(order)
 
@@ -89,13 +90,20 @@ class OrderWriter:
             method="fedavg", options={}, transmit="", own_optimizer=False
         )
 
-    def sent(self, model: messages.GlobalModel) -> messages.GlobalModel:
-        """What of the model travels: the method's server state only where clients work with it."""
-        nothing = model.anchor[:0]
+    def sent(self, model: messages.GlobalModel, direction: bool) -> messages.GlobalModel:
+        """What of the model travels: the method's server state only where clients work with it, and the last
+        global step only to those who need it."""
         return model._replace(
             server=self.method.sent_state(model.server, model.anchor),
-            direction=model.direction if self.readings and not self.method.private_rows else nothing,
+            direction=model.direction if direction else model.anchor[:0],
         )
+
+    def needs_direction(self, state: ServerState, order: messages.Order) -> bool:
+        """Whether a client has to be sent the last global step: it reads along it, and its work was not taken
+        in the round before, or work on older models is."""
+        if not self.readings or self.method.private_rows or state.round == 0:
+            return False
+        return self.takes_older_work or not order.accepted == order.round - 1 == state.round - 1
 
     def deadline(self, predicted: float | None, number: int = 0) -> float:
         """How long to wait, in round `number`, for what is predicted to take so long; None: nobody knows."""

@@ -31,9 +31,10 @@ from amsfl.flower.server.update import Aggregation
 from amsfl.planning.planner import Planner, planner, policy_of
 from amsfl.privacy.mechanism import check_longer
 from amsfl.record import RoundRecord, RunWriter, Summary, check_free, create, dumps, reopen
+from amsfl.sampling import held_count
 from amsfl.settings.custom import CustomParts
 from amsfl.settings.privacy import mechanism_of
-from amsfl.settings.round_ends import for_older_work, round_end_of
+from amsfl.settings.round_ends import for_older_work, round_end_of, takes_older_work
 from amsfl.simulation import ServeConfig
 from amsfl.simulation.components import method_of, takes_readings, work_of
 
@@ -69,6 +70,7 @@ class FlowerServer:
         self.method = self.privacy.protect(for_older_work(config, method, self.end))
         readings = takes_readings(config, self.method, self.policy)
         self.orders = OrderWriter(config, self.method, readings, self.privacy)
+        self.orders.takes_older_work = takes_older_work(self.end)
         self.transport = Transport(grid, config.poll)
         terms = HelloTerms(
             config.clients, config.seed, config.patience, config.keyed, config.batch, self.privacy.question()
@@ -259,6 +261,8 @@ class FlowerServer:
             return self.options.plan_by(weights)
         stale, share = (self.end.weight, self.end.size) if self.end.overlap else (None, None)
         rows, limits = clients.believed(registered), self.spending.limits
+        if self.method.judges:  # limits of steps go by the rows that are trained on
+            rows = rows - np.array([held_count(int(each), self.config.held_back) for each in rows])
         return planner(self.config, self.method, self.policy, weights, rows, stale, limits, share)
 
     def _private_planner(self, state: ServerState) -> Planner:

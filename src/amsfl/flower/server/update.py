@@ -86,9 +86,8 @@ def combine(
     who = np.array([item.client for item in replies], int)
     shares = np.asarray(clients.weights(state.clients)[who], np.float32)
     counts = np.asarray(plain_steps(replies), np.float32)
-    losses: Any = np.array([item.reply.reading.loss for item in replies], np.float32)
+    reading = None if how.noise is not None else _readings(replies, np.float32)
     if how.noise is not None:
-        losses = None
         shares, counts = (np.append(part, np.float32(0)) for part in (shares, counts))
 
     def uploads() -> Iterator[Upload]:
@@ -101,7 +100,7 @@ def combine(
             nothing = np.zeros_like(model.anchor)
             yield Upload(nothing, nothing[:0], np.float32(0))
 
-    cohort = protocol.CohortWork(uploads(), shares, counts, losses=losses, private=how.noise)
+    cohort = protocol.CohortWork(uploads(), shares, counts, reading=reading, private=how.noise)
     settled = protocol.settle(method, model.anchor, model.server, cohort)
     buffers = {
         name: _buffer(method, [item.reply.buffers[name] for item in replies], shares)
@@ -144,11 +143,11 @@ def learn(
     state.anchor, state.server, state.buffers = model.anchor, model.server, model.buffers
     state.step = state.anchor - results.model.anchor
     replies = results.replies
-    columns = ([item.reply.reading[place] for item in replies] for place in range(len(Reading._fields)))
-    reading = Reading(*(np.array(column, float) for column in columns))
+    reading = _readings(replies, float)
     if replies:
         taken = results.decision._replace(steps=np.array([item.reply.steps for item in replies]))
         state.memory = planner.learn(state.memory, results.cohort, taken, reading)
+        _follow_verdict(state, method)
     for item in replies:
         reply, who = item.reply, item.client
         state.measured = costs.observe(
@@ -167,6 +166,22 @@ def learn(
         state.sizes[part] = reply_checks.remember(state.sizes.get(part, []), sizes)
     state.round += 1
     return reading
+
+
+def _readings(replies: Sequence[AcceptedReply], dtype: Any) -> Reading:
+    """The cohort's readings, one array a field."""
+    columns = ([item.reply.reading[place] for item in replies] for place in range(len(Reading._fields)))
+    return Reading(*(np.array(column, dtype) for column in columns))
+
+
+def _follow_verdict(state: ServerState, method: Method) -> None:
+    """The model after the judge's verdict on the round that was just learnt from."""
+    verdict = state.memory.judge.verdict
+    if method.arithmetic.revise is None or not verdict:
+        return
+    anchor, server = method.arithmetic.revise(state.anchor, state.server, verdict)
+    state.step = state.step + (anchor - state.anchor)
+    state.anchor, state.server = np.asarray(anchor, np.float32), np.asarray(server, np.float32)
 
 
 def notes(replies: Sequence[AcceptedReply]) -> list[str]:

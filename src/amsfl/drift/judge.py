@@ -1,0 +1,111 @@
+"""The judge: notices on rows that clients hold back when the model gets worse, and says to go back.
+
+Every client has a reference loss: that of its held-back rows when they were last better. The same clients are
+compared with themselves, so that partial cohorts say nothing by who is in them:
+
+    d_i = L_i - ref_i;  d = sum q_i d_i;  base = sum q_i ref_i;  se = sqrt(sum q_i^2 (d_i - d)^2)
+    better: d < 0 (or nobody has a reference): this anchor is the best one, references are this round's
+    bad:    d > 0.05 base and d > 2 se.  Two bad rounds without a better one between: back to the best anchor
+
+Going back halves the learning rate and lifts references by 2.5%, or one lucky round would be out of reach for
+good. A round that is not finite goes back at once. A network whose outputs are the same for every held-back
+row in three rounds running is dead: it begins again from the first model, at most three times.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from amsfl.core import Reading, Verdict
+from amsfl.core.records import Array
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+WORSE, SURE = 0.05, 2.0  # of the reference loss, and standard errors: from there a round is bad
+PATIENCE = 2  # bad rounds until the server goes back
+EASED = 1 + WORSE / 2  # what references are multiplied by then
+CUT, BROKEN = 0.5, 0.15  # what becomes of the rate: after bad rounds, after one that is not finite
+DEAD, DEAD_ROUNDS = 1e-6, 3  # outputs that differ by less, for so many rounds
+SMALLER, RESTARTS = 0.3, 3  # what becomes of the rate then, and how often
+
+
+class Judge(NamedTuple):
+    """What it remembers. References are NaN for clients that have none."""
+
+    reference: Floats
+    rounds: int = 0  # that it has judged
+    worse: int = 0
+    dead: int = 0
+    backs: tuple[int, ...] = ()  # the rounds, from 1, after which the server went back
+    restarts: tuple[int, ...] = ()
+    verdict: int = Verdict.NONE  # on the last round
+    held_loss: float | None = None  # the last round's mean over clients
+    factor: float = 1.0  # what the last verdict makes of the rate
+
+
+def new_judge(clients: int) -> Judge:
+    return Judge(np.full(clients, np.nan))
+
+
+def is_whole(reading: Reading) -> bool:
+    """Whether a round's work was finite."""
+    parts = (reading.loss, reading.grad_sq, reading.delta_sq)
+    return bool(all(np.isfinite(np.asarray(part, float)).all() for part in parts))
+
+
+def judge_round(old: Judge, cohort: Array, weights: Array, reading: Reading) -> Judge:
+    """The judge after one more round, of a cohort with these shares of the data."""
+    held = np.asarray(reading.held_loss, float)
+    now = old._replace(
+        rounds=old.rounds + 1, verdict=Verdict.NONE, factor=1.0, held_loss=_mean(held, weights)
+    )
+    if not is_whole(reading):
+        return _back(now, BROKEN)
+    reference = old.reference.copy()
+    before = reference[cohort]
+    better, bad = _compared(held, before, np.asarray(weights, float))
+    fresh = np.isfinite(held) & (better | ~np.isfinite(before))
+    reference[cohort] = np.where(fresh, held, before)
+    now = now._replace(reference=reference, worse=0 if better else old.worse + bad)
+    if better:
+        now = now._replace(verdict=Verdict.BETTER)
+    if now.worse >= PATIENCE:
+        now = _back(now, CUT)
+    spread = np.asarray(reading.spread, float)
+    spread = spread[np.isfinite(spread)]
+    flat = old.rounds > 0 and spread.size > 0 and bool((spread <= DEAD).all())
+    now = now._replace(dead=old.dead + 1 if flat else 0)
+    if now.dead < DEAD_ROUNDS or len(old.restarts) >= RESTARTS:
+        return now
+    return new_judge(len(reference))._replace(
+        rounds=now.rounds,
+        backs=old.backs,
+        restarts=(*old.restarts, now.rounds),
+        verdict=Verdict.RESTART,
+        held_loss=now.held_loss,
+        factor=SMALLER,
+    )
+
+
+def _compared(held: Floats, before: Floats, weights: Floats) -> tuple[bool, bool]:
+    """Whether this anchor is better, and whether it is clearly worse, for those who can compare."""
+    both = np.isfinite(held) & np.isfinite(before)
+    if not both.any():
+        return True, False
+    share = weights[both] / weights[both].sum()
+    change = held[both] - before[both]
+    mean, base = float(share @ change), float(share @ before[both])
+    error = float(np.sqrt((share**2 * (change - mean) ** 2).sum()))
+    return mean < 0, mean > WORSE * base and mean > SURE * error
+
+
+def _back(now: Judge, factor: float) -> Judge:
+    backs = (*now.backs, now.rounds)
+    return now._replace(
+        reference=EASED * now.reference, worse=0, dead=0, verdict=Verdict.BACK, factor=factor, backs=backs
+    )
+
+
+def _mean(held: Floats, weights: Array) -> float | None:
+    some = np.isfinite(held)
+    return float(np.average(held[some], weights=np.asarray(weights, float)[some])) if some.any() else None
