@@ -129,9 +129,8 @@ def _decision(context: PlannerContext, request: PlanRequest, posed: PosedProblem
         took = schedule.seconds(problem, steps)
         plan = plan._replace(steps=steps, seconds=took, why=tuple(why.tolist()))
     reasons = explain(problem, plan, reads)
-    return Decision(
-        np.asarray(plan.steps), rate_now(context, request), plan.seconds, reasons, request.memory.rate.part
-    )
+    lr, part = rate_now(context, request), request.memory.rate.part
+    return Decision(np.asarray(plan.steps), lr, plan.seconds, reasons, part)
 
 
 def rate_now(context: PlannerContext, request: PlanRequest) -> float | None:
