@@ -84,7 +84,7 @@ def test_no_attack_stops_or_captures_a_run_of_amsfl_under_a_rule(name):
     common = SMALL | {"dataset": own_data(600), "method": "amsfl", "clients": 8, "rounds": 4}
     common |= {"partition": "iid", "engine": "loop", "robust": "cap:0.13,clip,nnm:1,geomedian"}
     result = amsfl.run(**common, attack=f"{name}:1")
-    (liar,) = np.flatnonzero(result.parts.foes.who[0])
+    (liar,) = np.flatnonzero(result.parts.attackers.who[0])
     mine = sum(each.steps[each.cohort.index(liar)] for each in result.rounds)
     assert np.isfinite(result.params).all()
     assert mine < 0.35 * sum(sum(each.steps) for each in result.rounds)
@@ -221,7 +221,7 @@ def damage(rule):
             "robust": rule,
         }
         result = amsfl.run(**common, attack=spec)
-        (liar,) = np.flatnonzero(result.parts.foes.who[0]) if spec else (0,)
+        (liar,) = np.flatnonzero(result.parts.attackers.who[0]) if spec else (0,)
         steps = np.array(result.rounds[-1].steps)
         found[spec] = steps[liar] / steps.sum(), np.delete(steps, liar).min(), result.rounds[-1].lr
     return found

@@ -2,8 +2,11 @@
 
 import numpy as np
 from federation_small import SMALL, own_data
+from hypothesis import given
+from hypothesis import strategies as st
 
 import amsfl
+from amsfl.drift.plausibility import believing, plausible_steps
 from amsfl.report.measure.describe import describe
 from amsfl.report.measure.read import read
 from amsfl.report.tabulate.contents import tables
@@ -14,7 +17,7 @@ def test_a_record_says_whom_a_rule_weighed_down_and_the_report_too(tmp_path):
     out = tmp_path / "run"
     common = SMALL | {"rounds": 3, "clients": 6, "robust": "cap:0.3,multikrum:2"}
     result = amsfl.run(**common, dataset=own_data(), attack="gaussian:2", out=out)
-    foes = set(np.flatnonzero(result.parts.foes.who[0]))
+    foes = set(np.flatnonzero(result.parts.attackers.who[0]))
     for record in result.rounds:
         assert [*record.weighed] == ["claimed", "cap:0.3", "multikrum:2"]
         assert {who for who in range(6) if record.weighed["multikrum:2"][who] < 1e-6} == foes
@@ -27,3 +30,38 @@ def test_a_record_says_whom_a_rule_weighed_down_and_the_report_too(tmp_path):
 
 def doubted_of(folder):
     return [table for table in tables(describe(read([folder]))) if table.name == "doubted"]
+
+
+@given(st.lists(st.integers(1, 1000), min_size=5, max_size=40), st.integers(1, 5))
+def test_no_fifth_has_more_than_half_as_many_steps_again(steps, count):
+    """Whatever a plan came to, by whatever lies: any k of n clients have at most 1.5 k/n of all steps, and
+    nobody is left without a step."""
+    believed = plausible_steps(np.array(steps))
+    assert np.sort(believed)[-count:].sum() <= 1.5 * count / len(steps) * believed.sum() + 1e-9
+    assert (believed >= 1).all() and (believed <= steps).all()
+
+
+def test_real_clients_are_bounded_without_a_rule():
+    """A client that claims 1,000 times the rows and a thousandth of the seconds is believed a tenth fold."""
+    doubt = believing(None, real=True)
+    np.testing.assert_allclose(doubt.rows([1.0, 1.0, 1.0, 1000.0]), [1, 1, 1, 10])
+    np.testing.assert_allclose(doubt.seconds([1.0, 2.0, 1.0, 0.001]), [1, 2, 1, 0.1])
+    assert believing(None).rows([1.0, 1.0, 1000.0])[2] == 1000
+
+
+def test_colluders_win_no_more_than_their_share():
+    """Rows times 50, seconds over 50, false readings, uploads turned round: two of ten, with the chain."""
+    run = amsfl.run(
+        data="digits",
+        model="softmax",
+        clients=10,
+        rounds=4,
+        attack="colluders:2",
+        engine="loop",
+        batch=16,
+        robust="cap:0.1,clip,nnm:2,geomedian",
+        partition="iid",
+        progress=False,
+    )
+    steps = np.sort(list(run.summary.steps.values()))
+    assert steps[-2:].sum() <= 0.32 * steps.sum()

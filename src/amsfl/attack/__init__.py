@@ -1,9 +1,9 @@
 """What clients of a simulation may do to a federation: one table for all."""
 
 from amsfl.attack.backdoor import backdoor
-from amsfl.attack.false_reports import drift, gain, labelflip, loss, readings, rows, seconds
+from amsfl.attack.false_reports import colluders, drift, gain, labelflip, loss, readings, rows, seconds
 from amsfl.attack.stealthy import minmax, minsum, sleeper, turns
-from amsfl.attack.uploads import alie, broken, gaussian, idle, ipm, mimic, signflip
+from amsfl.attack.uploads import alie, broken, gaussian, idle, ipm, mimic, push, signflip
 from amsfl.core import Attack, Kind, parse_names
 
 ATTACKS: Kind[Attack] = Kind(
@@ -17,6 +17,7 @@ ATTACKS: Kind[Attack] = Kind(
         "alie": alie,
         "ipm": ipm,
         "mimic": mimic,
+        "push": push,
         "minmax": minmax,
         "minsum": minsum,
         "sleeper": sleeper,
@@ -25,6 +26,7 @@ ATTACKS: Kind[Attack] = Kind(
         "idle": idle,
         "broken": broken,
         "rows": rows,
+        "colluders": colluders,
         "gain": gain,
         "drift": drift,
         "loss": loss,

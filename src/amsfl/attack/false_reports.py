@@ -69,6 +69,13 @@ def readings(clients: float, strength: float = 1e6) -> Attack:
     return attack("readings", clients, strength, told=told)
 
 
+def colluders(clients: float, strength: float = 50.0) -> Attack:
+    """`strength` times the rows, as many times fewer seconds, false readings, and the upload turned round."""
+    told = readings(clients, strength).told
+    forge = signflip(clients).forge
+    return attack("colluders", clients, strength, forge=forge, told=told, rows=strength, seconds=1 / strength)
+
+
 def seconds(clients: float, strength: float = 1e-6) -> Attack:
     """The client claims that a step takes it `strength` times the seconds that it does."""
     return attack("seconds", clients, strength, seconds=strength)

@@ -85,6 +85,30 @@ def ipm(clients: float, strength: float = 2.0) -> Attack:
     return attack("ipm", clients, strength, forge=forge)
 
 
+def push(clients: float, strength: float = 0.3) -> Attack:
+    """The same direction in every round, with `strength` of the honest mean's, at the median honest length.
+
+    x -> l u/||u||,   u = d + strength mean/||mean||,   d a fixed direction of length 1
+
+    Nothing in a single round gives it away; over the rounds it adds up.
+    """
+
+    def forge(rows: Array, foes: Array, words: Array, weights: Array) -> Array:
+        space = namespace(rows)
+        places = space.arange(rows.shape[1], dtype=words.dtype)
+        side = space.astype(sampling.uniform((words[:1] * 0, words[:1] * 0), places) < 0.5, rows.dtype)
+        fixed = (1 - 2 * side) / rows.shape[1] ** 0.5  # the same signs in every round
+        mean, _ = _honest(rows, foes, weights)
+        norm = (mean * mean).sum() ** 0.5
+        aim = fixed + strength * mean / (norm + (norm == 0))
+        lengths = (rows * rows).sum(1) ** 0.5
+        honest = space.sort(space.where(foes == 0, lengths, lengths * 0 + float("inf")))
+        usual = space.take(honest, ((foes == 0).sum()[None] - 1) // 2)
+        return rows * 0 + usual * aim / (aim * aim).sum() ** 0.5
+
+    return attack("push", clients, strength, forge=forge)
+
+
 def mimic(clients: float) -> Attack:
     """All attackers send what the first honest client sends: nothing false, and one voice too loud.
 

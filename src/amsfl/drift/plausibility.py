@@ -6,6 +6,7 @@ clients differ, and AMSFL lives by that, so a server doubts them only where it h
 docs/robust.md has what lies win before and after.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -62,6 +63,20 @@ def plausible_worth(gain: Floats, drift: Floats, attackers: float = 0.0) -> tupl
     return modest, modest * fading
 
 
+def plausible_steps(steps: Array) -> Array:
+    """A plan in which nobody takes more than BETTER times the mean of all, whatever was claimed.
+
+    Then any k of n clients have at most BETTER k/n of all steps. The cap is the largest c with
+    c <= BETTER mean_i min(t_i, c).
+    """
+    given = np.asarray(steps)
+    if len(given) < FEW:
+        return given
+    caps = range(1, int(given.max()) + 1)
+    over = bisect_left(caps, True, key=lambda cap: cap > BETTER * np.minimum(given, cap).mean())
+    return np.minimum(given, max(over, 1))
+
+
 def plausible_readings(reading: Reading) -> Reading:
     """A cohort's readings cut to what its middle makes plausible; what is not finite stays so and is ignored.
 
@@ -100,6 +115,7 @@ class Plausibility(NamedTuple):
     worth: Callable[[Floats, Floats], tuple[Floats, Floats]]
     believed: Callable[[Reading], Reading]
     opening: float  # the part of the learning rate that they find themselves, which clients take first
+    steps: Callable[[Any], Array] = np.asarray  # that are planned
 
 
 TRUSTING = Plausibility(
@@ -107,10 +123,22 @@ TRUSTING = Plausibility(
 )
 
 
-def believing(rule: Combine | None) -> Plausibility:
-    """By whether a rule stands over the uploads, and how many clients it doubts."""
+def _within_far(values: Array) -> Floats:
+    """No client is FAR times above or below the median."""
+    given = np.asarray(values, float)
+    if len(given) < FEW:
+        return given
+    return np.asarray(np.clip(given, np.median(given) / FAR, np.median(given) * FAR))
+
+
+# of real clients without a rule: honest ones differ by less, and a lie is worth a factor of FAR at most
+BOUNDED = TRUSTING._replace(rows=_within_far, seconds=_within_far, believed=plausible_readings)
+
+
+def believing(rule: Combine | None, real: bool = False) -> Plausibility:
+    """By whether a rule stands over the uploads, and how many clients it doubts; `real`: of real clients."""
     if rule is None:
-        return TRUSTING
+        return BOUNDED if real else TRUSTING
     attackers = rule.foes
 
     def counted(weights: Array) -> Floats:
@@ -126,6 +154,7 @@ def believing(rule: Combine | None) -> Plausibility:
         partial(plausible_worth, attackers=attackers),
         plausible_readings,
         OPENING,
+        plausible_steps,
     )
 
 

@@ -13,7 +13,7 @@ from amsfl.drift import plausibility
 from amsfl.methods import Method
 from amsfl.planning.signals import ReportedMeans
 from amsfl.schedule import Policy
-from amsfl.settings.definitions import PLANNED_STEPS_AT_MOST, Training
+from amsfl.settings.definitions import PLANNED_STEPS_AT_MOST, ServeConfig, Training
 
 Ints = np.ndarray[Any, np.dtype[Any]]
 
@@ -102,7 +102,8 @@ def planner_context(
 ) -> PlannerContext:
     """Of a policy; `weights` are all clients' shares of the data, `rows` how many they have."""
     own = np.floor(PASSES * np.broadcast_to(np.asarray(rows, float), len(weights)) / config.batch)
-    limits, doubt = np.clip(own, FEWEST, PLANNED_STEPS_AT_MOST), plausibility.believing(method.combine)
+    limits = np.clip(own, FEWEST, PLANNED_STEPS_AT_MOST)
+    doubt = plausibility.believing(method.combine, isinstance(config, ServeConfig))
     return PlannerContext(
         config, method, policy, weights, limits, doubt, stale, {} if spend is None else spend, share, {}
     )

@@ -128,6 +128,12 @@ def _decision(context: PlannerContext, request: PlanRequest, posed: PosedProblem
         why = np.where((steps >= ceiling) & (ceiling < top), "epsilon", plan.why)
         took = schedule.seconds(problem, steps)
         plan = plan._replace(steps=steps, seconds=took, why=tuple(why.tolist()))
+    believed = context.doubt.steps(plan.steps)
+    if (believed < plan.steps).any():
+        why = np.where(believed < plan.steps, "doubt", plan.why)
+        plan = plan._replace(
+            steps=believed, seconds=schedule.seconds(problem, believed), why=tuple(why.tolist())
+        )
     reasons = explain(problem, plan, reads)
     lr, part = rate_now(context, request), request.memory.rate.part
     return Decision(np.asarray(plan.steps), lr, plan.seconds, reasons, part)

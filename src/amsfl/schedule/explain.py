@@ -13,6 +13,7 @@ REASON_TEXTS = {
     "cap": "reached its largest number of steps",
     "drift": "one more step would do no good (drift)",
     "epsilon": "its privacy allows no more (epsilon)",
+    "doubt": "half as many again as the mean: under a robust rule nobody gets more",
     "fixed": "the rule gives it this many",
 }
 
