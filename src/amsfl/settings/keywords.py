@@ -32,8 +32,10 @@ class TrainingKeywords(TypedDict, total=False):
     """stop after so many megabytes, up and down together"""
     transmit: str | Transmit
     """what is done to uploads before they are sent, as in topk:0.1,q8"""
+    held_back: float
+    """share of its rows that a client does not train on, for methods that judge by them; 2 to 32 rows, 0: none"""
     robust: str | Combine
-    """how the server joins uploads where it is no sum, as in median"""
+    """rules over uploads, against false clients; the advice: cap:0.1,clip,nnm:2,geomedian"""
     extrapolation: float
     """FedExP's largest server step, as in 4; 0: no FedExP"""
     server_optimizer: str

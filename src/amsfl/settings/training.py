@@ -60,7 +60,9 @@ class Training(Settings):
         description="share of its rows that a client does not train on, for methods that judge by them; "
         "2 to 32 rows, 0: none",
     )
-    robust: str = Field("", description="how the server joins uploads where it is no sum, as in median")
+    robust: str = Field(
+        "", description="rules over uploads, against false clients; the advice: cap:0.1,clip,nnm:2,geomedian"
+    )
     extrapolation: float = Field(
         0.0, ge=0, le=1e6, description="FedExP's largest server step, as in 4; 0: no FedExP"
     )
