@@ -90,5 +90,5 @@ def verdict(summary: Summary) -> str:
 def ranking_advice(base: float) -> str:
     """For a model that ranks rows but predicts no better than a constant."""
     if base < UNBALANCED:
-        return "it ranks rows, and more rounds may make it predict, too"
-    return "it ranks rows. Judge it by --score auc, or train with --class-weights balanced"
+        return "the model ranks rows, and more rounds may make it predict, too"
+    return "the model ranks rows. Judge it by --score auc, or train with --class-weights balanced"
