@@ -22,6 +22,8 @@ def join(*parts: Vector) -> Vector:
 
 def where(condition: Array, yes: Array, no: Array) -> Array:
     """`yes` where the condition holds, else `no`; unlike a product with 0 it lets no NaN through."""
+    if isinstance(yes, float):  # a real client's losses are plain numbers
+        return yes if condition else no
     return library(yes).where(condition, yes, no)
 
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 SECONDS = 5.0  # for one answer of the SuperLink
 CLOCKS = 60.0  # seconds by which clocks may differ: certificates and signatures carry times
+HEARTBEAT = 30.0  # seconds; a SuperLink takes no less
 TRIED = ("1.41.", "1.42.")  # versions of Flower
 SOON = 14 * 24 * 3600.0  # a certificate that ends within two weeks is worth a word
 
@@ -160,7 +161,7 @@ def registered(site: NodeSettings) -> CheckResult:
         with internals.FleetHttpClient.from_server_address(
             site.superlink, authority is None, authority, interceptors=own
         ) as client:
-            request = internals.ActivateNodeRequest(public_key=encoded, heartbeat_interval=SECONDS)
+            request = internals.ActivateNodeRequest(public_key=encoded, heartbeat_interval=HEARTBEAT)
             node = client.ActivateNode(request).node_id
             client.DeactivateNode(internals.DeactivateNodeRequest(node_id=node))
     except httpx.HTTPStatusError as error:
