@@ -161,15 +161,17 @@ def parse_numbers(words: pa.Array, spelling: str, unit: str = "") -> Floats:
 def _without_unit(words: pa.Array, unit: str) -> pa.Array:
     """The number without that unit, null where a word has no such unit. Codes such as s12 keep theirs."""
     number, name = r"\d[\d.,]*", re.escape(unit)
-    found = pc.if_else(
+    stripped = pc.if_else(
         pc.match_substring_regex(words, rf"^-?{number}\s*{name}$"),
         pc.replace_substring_regex(words, rf"\s*{name}$", ""),
         None,
     )
     if unit not in MONEY:
-        return found
+        return stripped
     before = pc.match_substring_regex(words, rf"^-?{name}\s*-?{number}$")
-    return pc.coalesce(found, pc.if_else(before, pc.replace_substring_regex(words, rf"{name}\s*", ""), None))
+    return pc.coalesce(
+        stripped, pc.if_else(before, pc.replace_substring_regex(words, rf"{name}\s*", ""), None)
+    )
 
 
 def find_unit(words: pa.Array) -> str:

@@ -22,26 +22,26 @@ def class_weights(text: str, y: IntArray, classes: Sequence[str]) -> tuple[float
         )
     counts = np.bincount(y, minlength=len(classes))
     if text == "balanced":
-        there = counts > 0
-        found = np.where(there, len(y) / (there.sum() * np.maximum(counts, 1)), 0.0)
+        present = counts > 0
+        weights = np.where(present, len(y) / (present.sum() * np.maximum(counts, 1)), 0.0)
     else:
-        given = _given(text, classes)
-        found = np.array([given.get(name, 1.0) for name in classes])
-    return tuple((found * len(y) / (found @ counts)).tolist())
+        named = _parse_weights(text, classes)
+        weights = np.array([named.get(name, 1.0) for name in classes])
+    return tuple((weights * len(y) / (weights @ counts)).tolist())
 
 
-def _given(text: str, classes: Sequence[str]) -> dict[str, float]:
-    found = {}
+def _parse_weights(text: str, classes: Sequence[str]) -> dict[str, float]:
+    weights = {}
     for pair in text.split(","):
         name, sign, number = (part.strip() for part in pair.rpartition("="))
         try:
-            found[name] = float(number)
+            weights[name] = float(number)
         except ValueError:
             sign = ""
-        if not sign or not 0 < found[name] < np.inf:
+        if not sign or not 0 < weights[name] < np.inf:
             raise UserError(
                 f"Class weights {pair!r}: write balanced, or NAME=NUMBER with commas, above 0: yes=5,no=1."
             )
         if name not in classes:
             raise UserError(f"There is no class {name!r} to weigh{nearest(name, classes)}.")
-    return found
+    return weights

@@ -224,20 +224,20 @@ def _infer_numeric(
 
 def _ask_codes(table: RawTable, column: ColumnRecipe, values: Floats, rows: TrainingRows) -> list[str]:
     """Numbers such as -999 that lie outside all others are often a code for a gap: the user knows."""
-    known = values[rows.all]
-    known = known[~np.isnan(known)]
-    if not len(known):
+    present = values[rows.all]
+    present = present[~np.isnan(present)]
+    if not len(present):
         return []
     notes = []
-    for end in (known.min(), known.max()):
-        text, rest = f"{end:g}", known[known != end]
-        if not CODE.match(text) or text in column.codes or len(rest) in (0, len(known)):
+    for end in (present.min(), present.max()):
+        text, rest = f"{end:g}", present[present != end]
+        if not CODE.match(text) or text in column.codes or len(rest) in (0, len(present)):
             continue
         low, high = rest.min(), rest.max()
         gap = min(abs(end - low), abs(end - high))
         if (end < 0 <= low or end > high) and gap > 0 and (gap > high - low or text == "-1"):
             notes.append(
-                f"{column.name!r} is {text} in {plural(len(known) - len(rest), 'row')} and from {low:g} to "
+                f"{column.name!r} is {text} in {plural(len(present) - len(rest), 'row')} and from {low:g} to "
                 f"{high:g} in all others: if {text} means a gap, say --missing={text}."
             )
     return notes

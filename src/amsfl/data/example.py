@@ -101,9 +101,9 @@ def _visits(count: int, rng: np.random.Generator) -> tuple[dict[str, list[str]],
 
 def _diagnoses(site: npt.NDArray[np.integer], rng: np.random.Generator) -> npt.NDArray[np.integer]:
     """Most visits go through all there are, the others have what is common in their hospital."""
-    there = min(DIAGNOSES, len(site) // 6)
-    every = rng.permutation(np.arange(len(site)) % there)
-    common = rng.zipf(1.3, len(site)) % there * (1 + 7 * site) % there
+    distinct = min(DIAGNOSES, len(site) // 6)
+    every = rng.permutation(np.arange(len(site)) % distinct)
+    common = rng.zipf(1.3, len(site)) % distinct * (1 + 7 * site) % distinct
     return np.where(rng.random(len(site)) < 0.85, every, common)
 
 

@@ -93,7 +93,7 @@ def recipe() -> Recipe:
         )
         for name in NUMERIC
     ]
-    words = [ColumnRecipe(name, "words", words=known) for name, known in VOCABULARY.items()]
+    words = [ColumnRecipe(name, "words", words=vocabulary) for name, vocabulary in VOCABULARY.items()]
     return Recipe((*numbers, *words), label="class")
 
 
@@ -114,30 +114,30 @@ def encode(rows: RawTraffic) -> FloatArray:
     scaled[:, heavy] = np.log1p(rows.numeric[:, heavy]) / np.log1p(top[heavy])
     np.clip(scaled, 0, 1, out=x[:, : len(NUMERIC)])
     start = len(NUMERIC)
-    for words, known in zip(rows.words.T, VOCABULARY.values(), strict=True):
-        place, found = _lookup(words, known)
-        x[np.flatnonzero(found), start + place[found]] = 1
-        start += len(known)
+    for words, vocabulary in zip(rows.words.T, VOCABULARY.values(), strict=True):
+        place, matches = _lookup(words, vocabulary)
+        x[np.flatnonzero(matches), start + place[matches]] = 1
+        start += len(vocabulary)
     return x
 
 
 def labels(rows: RawTraffic, binary: bool = False) -> IntArray:
     """Class of every row: five families, or normal against attack."""
     family = {name: i for i, names in enumerate(ATTACKS.values()) for name in names.split()}
-    known = sorted(family)
-    place, found = _lookup(rows.attack, known)
-    if not found.all():
-        row = int(np.argmin(found))
+    vocabulary = sorted(family)
+    place, matches = _lookup(rows.attack, vocabulary)
+    if not matches.all():
+        row = int(np.argmin(matches))
         raise UserError(
             f"Row {row + 1} is labelled {str(rows.attack[row])!r}, which is no attack of NSL-KDD; "
             "check that column 42 holds the attack's name."
         )
-    y = np.array([family[name] for name in known], np.int32)[place]
+    y = np.array([family[name] for name in vocabulary], np.int32)[place]
     return np.minimum(y, 1) if binary else y
 
 
-def _lookup(words: Words, known: Sequence[str]) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+def _lookup(words: Words, vocabulary: Sequence[str]) -> tuple[IntArray, npt.NDArray[np.bool_]]:
     """Index of each word in a sorted vocabulary, and whether it is there at all."""
-    table = np.array(known)
+    table = np.array(vocabulary)
     place = np.minimum(np.searchsorted(table, words), len(table) - 1)
     return place, table[place] == words

@@ -165,9 +165,9 @@ def _number(name: str, argument: str) -> float:
     if not low <= value <= high or (name == "shards" and value != int(value)):
         what = "whole number of shards a client" if name == "shards" else "concentration"
         kind = f"{what} from {low:g} to {high:g}"
-        found = f"got {argument!r}" if argument else "it has none"
+        actual = f"got {argument!r}" if argument else "it has none"
         raise UserError(
-            f"Partition {name!r} needs a {kind} after the colon, {found}; try {EXAMPLES[name]!r}."
+            f"Partition {name!r} needs a {kind} after the colon, {actual}; try {EXAMPLES[name]!r}."
         )
     return value
 
@@ -230,16 +230,16 @@ def _by_site(clients: int, sites: IntArray | None, names: Sequence[str]) -> list
             "Partition 'column' needs a client column, and this data has none; pass --client-column NAME "
             "with a CSV, or use iid, dirichlet:0.5, shards:2 or quantity:1."
         )
-    known = len(names) or int(sites.max()) + 1
-    if clients != known:
+    site_count = len(names) or int(sites.max()) + 1
+    if clients != site_count:
         raise UserError(
-            f"The client column names {known} sites but there are {clients} clients; use {known}."
+            f"The client column names {site_count} sites but there are {clients} clients; use {site_count}."
         )
-    empty = np.flatnonzero(np.bincount(sites, minlength=known) == 0)
+    empty = np.flatnonzero(np.bincount(sites, minlength=site_count) == 0)
     if len(empty):
         site = names[empty[0]] if names else str(empty[0])
         raise UserError(
             f"Client {site!r} has no training rows: what it has is held out to judge by. Give it more rows, "
             "join it with another client, or drop it from the file."
         )
-    return _groups(sites, known)
+    return _groups(sites, site_count)

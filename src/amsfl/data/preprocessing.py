@@ -254,8 +254,8 @@ def _encode_hash(column: ColumnRecipe, table: RawTable, sites: Cells | None, x: 
 
 def _one_hot(places: IntArray, x: FloatArray) -> None:
     """One column a place; a word that no training row had (-1) is all zeros."""
-    known = np.flatnonzero(places >= 0)
-    x[known, places[known]] = 1
+    familiar = np.flatnonzero(places >= 0)
+    x[familiar, places[familiar]] = 1
 
 
 def _encode_text(column: ColumnRecipe, table: RawTable, sites: Cells | None, x: FloatArray) -> None:
@@ -304,9 +304,9 @@ def _unfamiliar(column: ColumnRecipe, table: RawTable, sites: Cells | None) -> l
         return lines
     words, codes = fill_words(column, table, sites)
     lines = [] if column.fill == GAP else _filled(column, int(read_words(column, table).gaps.sum()))
-    known = {"words": column.words, "frequency": column.counts}.get(column.read)
-    if known is not None:
-        strange = np.array([word not in known for word in words], bool)
+    familiar = {"words": column.words, "frequency": column.counts}.get(column.read)
+    if familiar is not None:
+        strange = np.array([word not in familiar for word in words], bool)
         count = int(strange[codes].sum())
         if count:
             some = sorted(word for word, new in zip(words, strange, strict=True) if new)

@@ -153,8 +153,8 @@ def _describe_leak(column: ColumnRecipe, table: RawTable, y: IntArray, rows: Int
 
 def _separates(values: np.ndarray[Any, np.dtype[np.float64]], labels: IntArray) -> bool:
     """Whether every class has a range of its own."""
-    known = ~np.isnan(values)
-    values, labels = values[known], labels[known]
+    present = ~np.isnan(values)
+    values, labels = values[present], labels[present]
     counts = np.bincount(labels)
     counts = counts[counts > 0]
     if len(counts) < 2 or counts.min() < CLEAR:

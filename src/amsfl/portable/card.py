@@ -66,9 +66,9 @@ def _predicts(model: "PortableModel") -> str:
 
 def _scores(whose: str, metrics: dict[str, Any]) -> list[str]:
     return [
-        f"- {whose}, {_code(split)}: {told}"
+        f"- {whose}, {_code(split)}: {text}"
         for split, scores in metrics.items()
-        if (told := describe_scores(scores))
+        if (text := describe_scores(scores))
     ]
 
 

@@ -83,7 +83,7 @@ def explain(model: PortableModel, rows: Any, repeats: int = REPEATS, seed: int =
         raise UserError("This model has no raw columns to shuffle: it was trained on features as they are.")
     client = table.columns.get(model.recipe.client)
     owners = client.codes if client is not None else np.zeros(table.rows, np.int32)
-    found = []
+    importances = []
     for column in model.recipe.columns:
         rng = np.random.default_rng([seed, *column.name.encode()])
         lost = []
@@ -93,8 +93,8 @@ def explain(model: PortableModel, rows: Any, repeats: int = REPEATS, seed: int =
             shuffled = cells.take(order)
             moved = table._replace(columns=table.columns | {column.name: shuffled})
             lost.append(before - _score(model, model.logits(moved), answers).scores[name])
-        found.append(Importance(column.name, float(np.mean(lost)), float(np.std(lost))))
-    return sorted(found, key=lambda each: -each.lost)
+        importances.append(Importance(column.name, float(np.mean(lost)), float(np.std(lost))))
+    return sorted(importances, key=lambda each: -each.lost)
 
 
 def _shuffle_within(owners: Array, rng: np.random.Generator) -> Array:
@@ -114,9 +114,9 @@ def _labelled(model: PortableModel, rows: Any) -> tuple[RawTable, Array]:
             f"{table.name} has no column {label!r} with the answers, so nothing can be scored; add it, or "
             "predict alone: amsfl predict."
         )
-    known = ~table.columns[label].gaps
-    columns = {name: cells.filter(known) for name, cells in table.columns.items()}
-    lines = [line for line, good in zip(table.lines, known.tolist(), strict=True) if good]
+    labelled = ~table.columns[label].gaps
+    columns = {name: cells.filter(labelled) for name, cells in table.columns.items()}
+    lines = [line for line, good in zip(table.lines, labelled.tolist(), strict=True) if good]
     table = table._replace(columns=columns, lines=lines)
     cells = table.columns[label]
     if not model.classes:

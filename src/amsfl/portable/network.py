@@ -125,12 +125,12 @@ def transformer(
 
 def shapes(parts: tuple[LayerSpec, ...]) -> dict[str, tuple[int, ...]]:
     """The tensors that these layers need."""
-    found: dict[str, tuple[int, ...]] = {}
+    tensor_shapes: dict[str, tuple[int, ...]] = {}
     for part in parts:
         if part.name:
             weight, bias = _SHAPES[part.kind](part)
-            found |= {f"{part.name}.weight": weight, f"{part.name}.bias": bias}
-    return found
+            tensor_shapes |= {f"{part.name}.weight": weight, f"{part.name}.bias": bias}
+    return tensor_shapes
 
 
 _SHAPES: dict[str, Any] = {

@@ -20,14 +20,14 @@ def as_csv(
     out = csv.writer(text, lineterminator="\n")
     out.writerow(["row", *map(_cell, beside), "prediction", *(f"p({name})" for name in model.classes)])
     if model.classes:
-        found = [
+        cells = [
             [names[int(row.argmax())], *(f"{chance:.6g}" for chance in row)] for row in model.chances(outputs)
         ]
     else:
-        found = [[f"{value:.9g}"] for value in model.named(outputs)]
-    for place, told in enumerate(found):
-        out.writerow([place + 1, *(_cell(cells[place]) for cells in beside.values()), *told])
-    return text.getvalue().encode(), len(found)
+        cells = [[f"{value:.9g}"] for value in model.named(outputs)]
+    for place, values in enumerate(cells):
+        out.writerow([place + 1, *(_cell(cells[place]) for cells in beside.values()), *values])
+    return text.getvalue().encode(), len(cells)
 
 
 def _cell(name: str) -> str:

@@ -67,9 +67,9 @@ class Graph:
         self.nodes: list[Any] = []
         self.constants = constants
 
-    def add(self, kind: str, *given: str, **attributes: Any) -> str:
+    def add(self, kind: str, *inputs: str, **attributes: Any) -> str:
         made = f"value{len(self.nodes)}"
-        self.nodes.append(helper.make_node(kind, list(given), [made], **attributes))
+        self.nodes.append(helper.make_node(kind, list(inputs), [made], **attributes))
         return made
 
     def constant(self, values: Any, dtype: Any = np.int64) -> str:
@@ -91,8 +91,8 @@ def _dense(net: Graph, part: LayerSpec, value: str) -> str:
 
 
 def _conv(net: Graph, part: LayerSpec, value: str) -> str:
-    given = value, f"{part.name}.weight", f"{part.name}.bias"
-    return net.add("Conv", *given, strides=[part.stride] * 2, pads=[1, 1, 1, 1])
+    inputs = value, f"{part.name}.weight", f"{part.name}.bias"
+    return net.add("Conv", *inputs, strides=[part.stride] * 2, pads=[1, 1, 1, 1])
 
 
 def _norm(net: Graph, part: LayerSpec, value: str) -> str:
@@ -106,8 +106,8 @@ def _norm(net: Graph, part: LayerSpec, value: str) -> str:
 
 
 def _level(net: Graph, part: LayerSpec, value: str) -> str:
-    given = value, f"{part.name}.weight", f"{part.name}.bias"
-    return net.add("LayerNormalization", *given, axis=-1, epsilon=VARIANCE_FLOOR)
+    inputs = value, f"{part.name}.weight", f"{part.name}.bias"
+    return net.add("LayerNormalization", *inputs, axis=-1, epsilon=VARIANCE_FLOOR)
 
 
 def _tokens(net: Graph, part: LayerSpec, value: str) -> str:

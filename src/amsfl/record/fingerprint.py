@@ -89,5 +89,5 @@ def _plain(value: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    said = repr(value)
-    return said if len(said) <= 80 else said[:77] + "..."
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

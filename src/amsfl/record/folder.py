@@ -37,16 +37,16 @@ def read_manifest(folder: Path, *kinds: str) -> Manifest:
     with disk.explain_errors("read", path):
         content = path.read_bytes()
     try:
-        found = sealed_text.loads(content)
-        if found.get("format") != FORMAT:
+        stored = sealed_text.loads(content)
+        if stored.get("format") != FORMAT:
             raise DiskError(
-                f"The record in {str(folder)!r} has format {found.get('format')!r}, and this amsfl reads and "
-                f"writes format {FORMAT}: use the amsfl that wrote it ({found.get('version', 'unknown')}), "
-                "or start a new one in another folder."
+                f"The record in {str(folder)!r} has format {stored.get('format')!r}, and this amsfl reads "
+                f"and writes format {FORMAT}: use the amsfl that wrote it "
+                f"({stored.get('version', 'unknown')}), or start a new one in another folder."
             )
-        found = sealed_text.unseal(content)
-        methods = {entry: MethodFacts(**facts) for entry, facts in found.pop("methods").items()}
-        manifest = Manifest(**found, methods=methods)
+        stored = sealed_text.unseal(content)
+        methods = {entry: MethodFacts(**facts) for entry, facts in stored.pop("methods").items()}
+        manifest = Manifest(**stored, methods=methods)
     except (sealed_text.Damaged, TypeError, KeyError, AttributeError) as bad:
         raise DiskError(
             f"{str(path)!r} is damaged ({bad}); what is in the folder cannot be told without it: start a new "
@@ -67,13 +67,13 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 def check_free(folder: Path, files: Iterable[str], kinds: Sequence[str], force: bool) -> Manifest | None:
     """A new record may begin here: none is there, or one to be replaced (returned), and no foreign file."""
     if holds_record(folder):
-        found = read_manifest(folder, *kinds)
+        stored = read_manifest(folder, *kinds)
         if not force:
             raise UserError(
-                f"The folder {str(folder)!r} already holds a {found.kind}; choose another --out, continue it "
-                f"with 'amsfl resume {folder}', or overwrite it with --force."
+                f"The folder {str(folder)!r} already holds a {stored.kind}; choose another --out, continue "
+                f"it with 'amsfl resume {folder}', or overwrite it with --force."
             )
-        return found
+        return stored
     for name in files:
         if disk.exists(folder / name):
             raise UserError(

@@ -51,12 +51,12 @@ def listed(where: Path) -> dict[str, str]:
 
 def changed(where: Path) -> list[str]:
     """Files of ours that are not as they were written."""
-    found = []
+    names = []
     for name, crc in listed(where).items():
         path = where / name
         if crc and (not path.is_file() or f"{crc32(path.read_bytes()):08x}" != crc):
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def _list(where: Path, files: dict[str, str]) -> None:

@@ -94,13 +94,13 @@ class RunWriter:
     def rewind(self, point: Checkpoint | None) -> list[RoundRecord]:
         """Cut the record back to a checkpoint's rounds: what came after will be run again."""
         count = point.round if point else 0
-        found = lines(self.where, self.manifest, count)
-        kept = records(self.where, found)
+        whole = lines(self.where, self.manifest, count)
+        kept = records(self.where, whole)
         if len(kept) < count:
             raise too_few(self.where, count, len(kept))
         with disk.explain_errors("written", self.where / ROUNDS):
-            os.ftruncate(self._rounds(), found.end)
-        self.crc = found.crc
+            os.ftruncate(self._rounds(), whole.end)
+        self.crc = whole.crc
         pointed = disk.exists(self.where / POINTER) and pointer(self.where, self.manifest)["arrays"]
         self.slot = 1 if pointed == SLOTS[0] else 0
         disk.remove(self.where / SLOTS[self.slot])  # what a killed process left of it
@@ -136,8 +136,8 @@ class RunWriter:
         return self.file
 
     def _again(self) -> str:
-        there = self.where.exists()
-        return f"the rounds before are kept, and go on with 'amsfl resume {self.where}'" if there else ""
+        exists = self.where.exists()
+        return f"the rounds before are kept, and go on with 'amsfl resume {self.where}'" if exists else ""
 
 
 def check_free(where: Path, force: bool = False) -> None:

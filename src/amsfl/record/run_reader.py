@@ -88,13 +88,13 @@ def config_of(manifest: Manifest) -> dict[str, Any]:
 def _edited(content: bytes, manifest: Manifest) -> str:
     """Which settings somebody changed, where that can be told."""
     try:
-        found = sealed_text.toml(content)
+        stored = sealed_text.toml(content)
     except sealed_text.Damaged:
         return ""
     was = manifest.settings
-    changed = [key for key in sorted(found.keys() | was.keys()) if found.get(key) != was.get(key)]
-    said = [f"{key} is {found.get(key)!r} there, the run has {was.get(key)!r}" for key in changed]
-    return "; ".join(said[:3])
+    changed = [key for key in sorted(stored.keys() | was.keys()) if stored.get(key) != was.get(key)]
+    changes = [f"{key} is {stored.get(key)!r} there, the run has {was.get(key)!r}" for key in changed]
+    return "; ".join(changes[:3])
 
 
 def _put_back(where: Path) -> str:
@@ -114,12 +114,12 @@ def lines(where: Path, manifest: Manifest, at_most: int | None = None) -> sealed
     return sealed_text.unseal_lines(content, manifest.identity, at_most)
 
 
-def records(where: Path, found: sealed_text.Lines) -> list[RoundRecord]:
+def records(where: Path, stored: sealed_text.Lines) -> list[RoundRecord]:
     """The lines as records, if none of them is damaged."""
     try:
-        if found.bad:
-            raise sealed_text.Damaged(found.bad)
-        return [RoundRecord.of(row) for row in found.rows]
+        if stored.bad:
+            raise sealed_text.Damaged(stored.bad)
+        return [RoundRecord.of(row) for row in stored.rows]
     except (sealed_text.Damaged, TypeError) as bad:
         raise folder.damaged(where / ROUNDS, bad, restart(where)) from None
 
@@ -136,14 +136,14 @@ def load_checkpoint(where: Path, manifest: Manifest) -> Checkpoint | None:
         if disk.exists(where / SUMMARY) and lines(where, manifest, 1).rows:
             raise folder.damaged(where / POINTER, "the run has ended, and it is gone", restart(where))
         return None
-    found = pointer(where, manifest)
-    path = where / SLOTS[found["arrays"] == SLOTS[1]]
+    stored = pointer(where, manifest)
+    path = where / SLOTS[stored["arrays"] == SLOTS[1]]
     with disk.explain_errors("read", path, lambda: restart(where).rstrip(".")):
         content = path.read_bytes()
-    if sha256(content).hexdigest() != found["sha256"]:
+    if sha256(content).hexdigest() != stored["sha256"]:
         raise folder.damaged(path, "its checksum does not fit", restart(where))
     try:
-        return Checkpoint(found["round"], load_tensors(content), sealed_text.decode_floats(found["host"]))
+        return Checkpoint(stored["round"], load_tensors(content), sealed_text.decode_floats(stored["host"]))
     except SafetensorError as bad:
         raise folder.damaged(path, bad, restart(where)) from None
 
@@ -152,7 +152,7 @@ def restart(where: Path) -> str:
     return f"start again with 'amsfl run --config {where / CONFIG} --out {where} --force'."
 
 
-def too_few(where: Path, wanted: int, found: int) -> DiskError:
+def too_few(where: Path, wanted: int, stored: int) -> DiskError:
     return DiskError(
-        f"{str(where / ROUNDS)!r} has {found} rounds, and there should be {wanted}: {restart(where)}"
+        f"{str(where / ROUNDS)!r} has {stored} rounds, and there should be {wanted}: {restart(where)}"
     )

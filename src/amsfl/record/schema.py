@@ -22,8 +22,8 @@ def flatten(metrics: Metrics) -> dict[str, float]:
     """Scores that are one number, as `split/name`: for curves, frames and trackers alike."""
     return {
         f"{split}/{name}": float(value)
-        for split, found in metrics.items()
-        for name, value in found.items()
+        for split, scores in metrics.items()
+        for name, value in scores.items()
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     }
 

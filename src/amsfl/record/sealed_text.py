@@ -119,12 +119,12 @@ def loads(text: bytes) -> dict[str, Any]:
 
 def _parsed(text: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(text.decode("utf-8"))
+        value = json.loads(text.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise Damaged(f"it is not valid JSON: {_short(error)}") from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise Damaged("it is JSON, but no object")
-    return found
+    return value
 
 
 def _short(error: Exception) -> str:

@@ -122,8 +122,8 @@ def read_entry(where: Path, manifest: Manifest, entry: str) -> list[TrialRecord]
         return []
     disk.safe_name(entry, "The method's entry")
     mine = [name for name in manifest.files if name.startswith(f"{TRIALS}/{entry}/")]
-    found = [trial for name in mine for trial in read_trials(where, manifest, name)]
-    return sorted(found, key=lambda trial: trial.trial)
+    trials = [trial for name in mine for trial in read_trials(where, manifest, name)]
+    return sorted(trials, key=lambda trial: trial.trial)
 
 
 def read_trials(where: Path, manifest: Manifest, name: str) -> list[TrialRecord]:

@@ -36,15 +36,15 @@ def sealed(where: Path, name: str, tail: Tail, start: int) -> News:
     """New lines of a file that `seal_line` writes; `start` is what its first line begins from."""
     content, inode, anew = _new(where, name, tail)
     tail = Tail(start, 0, inode) if anew else tail._replace(inode=inode)
-    found = sealed_text.unseal_lines(content, tail.crc, known=tail.lines)
-    if found.bad and tail.end and not found.rows:
+    lines = sealed_text.unseal_lines(content, tail.crc, known=tail.lines)
+    if lines.bad and tail.end and not lines.rows:
         # the line after those known does not follow from them: other lines may stand in their place by now
         again = sealed_text.unseal_lines((where / name).read_bytes(), start)
         if again.end > tail.end:
             return News(again.rows, Tail(again.crc, again.end, inode, len(again.rows), again.bad), True)
     return News(
-        found.rows,
-        Tail(found.crc, tail.end + found.end, inode, tail.lines + len(found.rows), found.bad),
+        lines.rows,
+        Tail(lines.crc, tail.end + lines.end, inode, tail.lines + len(lines.rows), lines.bad),
         anew,
     )
 
@@ -83,11 +83,11 @@ def writing(where: Path) -> bool:
     path = where / LOCK
     if not path.exists():
         return False
-    told = re.match(r"process (\d+) on (\S+)", holder_text(path))
-    if told is None or told[2] != socket.gethostname() or os.name == "nt":
+    match = re.match(r"process (\d+) on (\S+)", holder_text(path))
+    if match is None or match[2] != socket.gethostname() or os.name == "nt":
         return True
     try:
-        os.kill(int(told[1]), 0)
+        os.kill(int(match[1]), 0)
     except ProcessLookupError:
         return False  # it was killed, and its lock's text is all that is left
     except OSError:

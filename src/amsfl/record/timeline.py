@@ -82,8 +82,8 @@ def _overdue(rounds: Sequence[RoundRecord], busy: BusyTimes, clock: str) -> Iter
     its reply is in, or to the end."""
     close = rounds[0].seconds[clock]
     for who in refused(rounds[0], LATE):
-        came = (each.seconds[clock] for each in rounds[1:] if who in refused(each, AT_LAST))
-        ends = [next(came, rounds[-1].seconds[clock])]
+        arrivals = (each.seconds[clock] for each in rounds[1:] if who in refused(each, AT_LAST))
+        ends = [next(arrivals, rounds[-1].seconds[clock])]
         begins = busy.begins.get(who, [])
         ends += begins[bisect_left(begins, close) :][:1]  # asked again
         end = min(ends)

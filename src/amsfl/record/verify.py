@@ -91,9 +91,9 @@ def _run(where: Path, manifest: Manifest) -> Iterator[FileCheck]:
         yield _look("model", lambda: _models(where, manifest))
 
 
-def _rounds(where: Path, bad: str, whole: int, known: int) -> FileCheck:
-    if whole < known:
-        said = f"{whole} whole rounds, and the checkpoint is of round {known}: {run.restart(where)}"
+def _rounds(where: Path, bad: str, whole: int, saved: int) -> FileCheck:
+    if whole < saved:
+        said = f"{whole} whole rounds, and the checkpoint is of round {saved}: {run.restart(where)}"
         return FileCheck(run.ROUNDS, False, f"{bad}; {said}" if bad else said)
     if bad:
         then = f"the rounds up to the checkpoint are whole, 'amsfl resume {where}' runs the others again"

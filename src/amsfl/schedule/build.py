@@ -55,9 +55,9 @@ def problem(
     names = tuple(str(c) for c in clients) if clients is not None else tuple(str(i) for i in range(size))
     if len(names) != size:
         raise UserError(f"There are {len(names)} client names for {size} clients; give one name per client.")
-    for word, known, option in ((curve, get_args(Curve), "curve"), (kind, get_args(Kind), "kind")):
-        if word not in known:
-            raise UserError(f"Unknown {option} {word!r}{nearest(str(word), known)}.")
+    for word, base, option in ((curve, get_args(Curve), "curve"), (kind, get_args(Kind), "kind")):
+        if word not in base:
+            raise UserError(f"Unknown {option} {word!r}{nearest(str(word), base)}.")
     a = column("gain", gain, names)
     d = column("drift", DRIFT_SHARE * float(a.mean()) if drift is None else drift, names)
     made = Problem(
@@ -77,7 +77,7 @@ def problem(
     return made
 
 
-def with_worth(known: Problem, gain: Any, drift: Any) -> Problem:
+def with_worth(base: Problem, gain: Any, drift: Any) -> Problem:
     """The same problem with other gains and drifts, checked as `problem` checks them.
 
     Args:
@@ -88,8 +88,8 @@ def with_worth(known: Problem, gain: Any, drift: Any) -> Problem:
     Returns:
         The problem, for any policy.
     """
-    names = known.clients
-    return replace(known, gain=column("gain", gain, names), drift=column("drift", drift, names))
+    names = base.clients
+    return replace(base, gain=column("gain", gain, names), drift=column("drift", drift, names))
 
 
 def column(name: str, values: Any, clients: Sequence[str], *, positive: bool = False) -> Floats:

@@ -51,16 +51,16 @@ def solve(
     steps, bound = start.steps, start.bound
     tight = room
     for _ in range(5):
-        found, dual = _between(problem, low, high, cost, tight, offset, limit_s)
-        if found is None:
+        candidate, dual = _between(problem, low, high, cost, tight, offset, limit_s)
+        if candidate is None:
             bound = min(bound, max(reached, dual))
             break
-        over = spent(cost, found - 1) - room
+        over = spent(cost, candidate - 1) - room
         if (over > 0).any():  # inside HiGHS's tolerance, outside ours: ask for that much less
             tight = tight - 2 * np.maximum(over, 0.0)
             continue
-        if value(problem, found, offset) > reached:
-            steps, reached = found, value(problem, found, offset)
+        if value(problem, candidate, offset) > reached:
+            steps, reached = candidate, value(problem, candidate, offset)
         bound = min(bound, max(reached, dual))
         break
     return Solution(_cheapest(problem, cost, steps), max(bound, reached), start.prices)

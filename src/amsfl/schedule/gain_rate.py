@@ -56,15 +56,15 @@ def _rates(problem: Problem) -> tuple[Ints, Floats]:
     going = np.full(len(top), True)
     for _ in range(TURNS):
         charge = best[:, None] * problem.step_seconds
-        found = count_worthwhile(problem, charge, top)
-        gained = gains(problem, found)
+        candidate = count_worthwhile(problem, charge, top)
+        gained = gains(problem, candidate)
         # U - best T <= excess for every plan, so U/T <= best + excess/T.
-        excess = (gained - charge * found).sum(-1) - best * comm
+        excess = (gained - charge * candidate).sum(-1) - best * comm
         high = best + np.where(excess < 0, 0.0, excess) / shortest
         ceiling = np.where(going & (high < ceiling), high, ceiling)
-        reached = gained.sum(-1) / client_seconds(problem, found).sum(-1)
+        reached = gained.sum(-1) / client_seconds(problem, candidate).sum(-1)
         going &= ~(reached <= best * (1 + 1e-14))
         if not going.any():
             break
-        steps, best = np.where(going[:, None], found, steps), np.where(going, reached, best)
+        steps, best = np.where(going[:, None], candidate, steps), np.where(going, reached, best)
     return steps, np.where(best > ceiling, best, ceiling)

@@ -60,12 +60,12 @@ def optimise_all(problems: Sequence[Problem]) -> list[Plan]:
     for place, each in enumerate(problems):
         if is_unlimited(each):
             some.setdefault((each.curve, each.weights.size), []).append(place)
-    found = {
+    plans = {
         place: plan
         for places in some.values()
         for place, plan in zip(places, plan_all([problems[place] for place in places]), strict=True)
     }
-    return [found[place] if place in found else optimise(each) for place, each in enumerate(problems)]
+    return [plans[place] if place in plans else optimise(each) for place, each in enumerate(problems)]
 
 
 def explain_steps(problem: Problem, steps: Ints, bound: float, price: float) -> Plan:

@@ -178,8 +178,8 @@ def speed(most: int | None = None, least: int | None = None) -> Policy:
     return Policy("speed", plan, constant=True)
 
 
-def _or(given: T | None, otherwise: T) -> T:
-    return otherwise if given is None else given
+def _or(value: T | None, otherwise: T) -> T:
+    return otherwise if value is None else value
 
 
 def _share(policy: str, loss0: float | None, loss: float | None, signals: Signals) -> float:

@@ -78,10 +78,10 @@ def fixed(steps: int | None = None) -> Policy:
     Returns:
         The policy.
     """
-    given = None if steps is None else whole_number("fixed", "steps", steps)
+    chosen = None if steps is None else whole_number("fixed", "steps", steps)
     return Policy(
         "fixed",
-        lambda problem, signals: shared(problem, given or signals.steps),
+        lambda problem, signals: shared(problem, chosen or signals.steps),
         constant=True,
         limited=False,
     )
