@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amsfl import drift
-from amsfl.core import Reading
+from amsfl.core import Reading, Verdict
 
 NAN = float("nan")
 
@@ -133,24 +133,56 @@ def test_coefficients_are_always_fit_for_the_scheduler(rows, steps, lr):
     assert np.isfinite(lost).all() and (lost >= 0).all()
 
 
-def test_the_first_rate_is_the_mean_of_the_clients_polyak_steps():
-    """Weights 3 to 1 and loss/||g||^2 of 2/4 and 6/8: 0.75*0.5 + 0.25*0.75; means 3 and 5 stay behind."""
-    rate = drift.next_rate(drift.Rate(), readings(loss=[2, 6], grad_sq=[4, 8]), [0.75, 0.25])
-    assert rate == pytest.approx((0.5625, 3.0, 5.0))
-    part = drift.next_rate(drift.Rate(), readings(loss=[2, 6], grad_sq=[4, 8]), [0.3, 0.1])
-    assert part == pytest.approx(rate), "weights of a partial cohort need not sum to 1"
+def test_the_first_rate_is_the_mean_of_what_clients_find():
+    """Weights 3 to 1 and openings 0.5 and 0.75; weights of a partial cohort need not sum to 1."""
+    found = readings(opening=[0.5, 0.75], grad_sq=[4, 8])
+    assert drift.opened(drift.Rate(), found, [0.75, 0.25]).lr == pytest.approx(0.5625)
+    assert drift.opened(drift.Rate(), found, [0.3, 0.1]).lr == pytest.approx(0.5625)
+    assert drift.opened(drift.Rate(0.1), found, [0.3, 0.1]).lr == 0.1  # it never rises
+    broken = readings(opening=[NAN, 0.75], grad_sq=[4, 8])
+    assert drift.opened(drift.Rate(), broken, [0.75, 0.25]).lr == 0.75
+    assert drift.opened(drift.Rate(), readings(opening=[NAN], grad_sq=[1]), [1.0]) == drift.Rate()
 
 
-def test_later_rates_move_slowly():
-    """Old means 3 and 5, fresh ones 2 and 4, half and half: 2.5 / 4.5, if that is within 0.7 of the old."""
-    fresh, one = readings(loss=[2], grad_sq=[4]), [1.0]
-    for old, new in [(0.5, 2.5 / 4.5), (2.0, 0.7 * 2.0), (0.1, 0.1 / 0.7)]:
-        assert drift.next_rate(drift.Rate(old, 3, 5), fresh, one) == pytest.approx((new, 2.5, 4.5))
+def test_the_rate_cools_over_the_last_part_of_a_run():
+    assert [drift.cooled(2.0, over, 0.5) for over in (0.0, 0.5, 0.75, 1.0)] == pytest.approx([2, 2, 1, 0.1])
+    assert drift.cooled(2.0, 0.9, 0.0) == 2.0 and drift.cooled(None, 0.9, 0.5) is None
 
 
-def test_rates_pass_over_what_is_not_finite():
-    old = drift.Rate(0.5, 3.0, 5.0)
-    broken = drift.next_rate(old, readings(loss=[NAN, 2], grad_sq=[4, 4]), [0.75, 0.25])
-    assert broken == pytest.approx((2.5 / 4.5, 2.5, 4.5))
-    assert drift.next_rate(old, readings(loss=[NAN], grad_sq=[1]), [1.0]) == old
-    assert drift.next_rate(old, readings(loss=[1], grad_sq=[0]), [1.0]) == old
+def judged(*rounds, clients=3):
+    """The judge after rounds of held-back losses."""
+    judge = drift.new_judge(clients)
+    for losses in rounds:
+        size = len(losses)
+        ones = readings(loss=[1] * size, grad_sq=[1] * size, spread=[1] * size, held_loss=losses)
+        judge = drift.judge_round(judge, np.arange(size), np.ones(size), ones)
+    return judge
+
+
+def test_two_bad_rounds_go_back_and_halve_the_rate():
+    assert judged([1, 1, 1]).verdict == judged([1, 1, 1], [0.9, 1, 1]).verdict == Verdict.BETTER
+    once = judged([1, 1, 1], [1.2, 1.2, 1.2])
+    assert (once.verdict, once.worse) == (Verdict.NONE, 1)
+    twice = judged([1, 1, 1], [1.2, 1.2, 1.2], [1.2, 1.2, 1.2])
+    assert (twice.verdict, twice.factor, twice.backs) == (Verdict.BACK, 0.5, (3,))
+    assert twice.reference == pytest.approx(np.full(3, 1.025))
+    unsure = judged([1, 1, 1], [1.5, 0.9, 0.9], [1.5, 0.9, 0.9])  # worse by 0.1, give or take 0.16
+    assert unsure.worse == 0 and judged([1, 1, 1], [1.04] * 3, [1.04] * 3).worse == 0  # not 5% worse
+
+
+def test_a_round_that_is_not_finite_goes_back_at_once():
+    whole = judged([1, 1, 1])
+    broken = readings(loss=[1, NAN, 1], grad_sq=[1] * 3, held_loss=[1] * 3, spread=[1] * 3)
+    after = drift.judge_round(whole, np.arange(3), np.ones(3), broken)
+    assert (after.verdict, after.factor) == (Verdict.BACK, 0.15)
+
+
+def test_a_network_that_says_the_same_of_every_row_begins_again():
+    judge = drift.new_judge(2)
+    flat = readings(loss=[1, 1], grad_sq=[1, 1], held_loss=[1, 1], spread=[0, 0])
+    verdicts = []
+    for _ in range(14):
+        judge = drift.judge_round(judge, np.arange(2), np.ones(2), flat)
+        verdicts.append(judge.verdict)
+    assert [number for number, each in enumerate(verdicts) if each == Verdict.RESTART] == [3, 6, 9]
+    assert judge.restarts == (4, 7, 10)

@@ -13,6 +13,7 @@ from flwr.app import Error, Message
 from flwr.clientapp import ClientApp
 from flwr.common.constant import ErrorCode
 
+import amsfl
 from amsfl import data, drift, methods
 from amsfl.core import UserError
 from amsfl.engines import Orders, models, task
@@ -30,7 +31,7 @@ TASK = task.make(DIGITS, models.make("softmax", 64, 10), [PARTS], [0])
 STEPS = np.array([[3, 1, 5], [2, 4, 1], [1, 3, 2], [2, 2, 2], [1, 1, 1]])
 NODES = [{"partition-id": place} for place in range(3)]
 QUICK: dict[str, Any] = {"patience": 20.0, "clients": 3}
-QUICK |= {"poll": 0.001, "batch": 16, "seed": 0}
+QUICK |= {"poll": 0.001, "batch": 16, "seed": 0, "held_back": 0.0}
 
 
 def shard(context: Any) -> Shard:
@@ -373,3 +374,23 @@ def test_plain_numpy_takes_part() -> None:
     np.testing.assert_allclose(state.anchor, x, rtol=1e-4, atol=1e-5)
     with pytest.raises(UserError, match=r"Every client failed.*changes the loss itself"):
         serve(InProcessGrid(numpy_client(make), NODES), {**settings, "method": "fedcsda"})
+
+
+@pytest.mark.parametrize("name", ["fedavg", "scaffold", "feddyn", "amsfl", "amsfl-steps"])
+def test_bytes_are_those_of_a_simulation(name: str) -> None:
+    """Two of three clients a round: who was not in the round before is sent the last global step, too."""
+    common = {
+        "method": name,
+        "rounds": 4,
+        "clients": 3,
+        "cohort": 2,
+        "batch": 16,
+        "seed": 0,
+        "model": "softmax",
+    }
+    simulated = amsfl.run(data="digits", clock="makespan", progress=False, **common)
+    settings = {**QUICK, "method": name, "rounds": 4, "cohort": 2, "round_end": "all", "held_back": 0.1}
+    _, records = serve(InProcessGrid(CLIENT, NODES), settings, start=TASK.start()[0])
+    assert [each.cohort for each in records] == [each.cohort for each in simulated.rounds]
+    assert [each.bytes_down for each in records] == [each.bytes_down for each in simulated.rounds]
+    assert [each.bytes_up for each in records] == [each.bytes_up for each in simulated.rounds]

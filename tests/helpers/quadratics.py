@@ -216,6 +216,8 @@ PAPER = {
     "amsfl-paper": paper_fedavg,
 }
 # all of AMSFL's own parts off: the paper's method, FedAvg's arithmetic
-PLAIN = dict.fromkeys(("polyak", "closing", "balance", "secant", "momentum", "averaging", "shrinking"), 0.0)
+PLAIN = dict.fromkeys(
+    ("polyak", "closing", "balance", "search", "momentum", "averaging", "judge", "cooling"), 0.0
+)
 OPTIONS = {"fedprox": {"mu": 0.3}, "feddyn": {"alpha": 0.3}, "amsfl": PLAIN}
 OPTIONS["amsfl-steps"] = {"closing": 0.0, "balance": 0.0}

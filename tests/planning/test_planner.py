@@ -29,6 +29,10 @@ def reading(size: int = 5, seed: int = 0) -> Reading:
         -rng.uniform(0.5, 1, size),
         rng.uniform(0.1, 0.3, size),
         rng.uniform(0.1, 0.3, size),
+        np.full(size, 0.8 - 0.01 * seed),
+        np.ones(size),
+        np.zeros(size),
+        rng.uniform(0.2, 0.4, size),
     )
 
 
@@ -117,10 +121,8 @@ def test_the_users_own_policy_options_go_first():
 
 def test_only_amsfl_in_full_sets_its_own_learning_rate():
     _, memory, decision = after(3, method="amsfl", lr=0.05)
-    expected = drift.Rate()
-    for number in range(3):
-        expected = drift.next_rate(expected, reading(5, number), WEIGHTS)
-    assert decision.lr == memory.rate.lr == expected.lr != 0.05
+    expected = drift.opened(drift.Rate(), reading(5, 0), WEIGHTS).lr
+    assert memory.rate.lr == pytest.approx(expected) and decision.lr == memory.rate.lr != 0.05
     for name in ("amsfl-steps", "amsfl-paper"):
         *_, decision = after(3, method=name, lr=0.05)
         assert decision.lr == 0.05

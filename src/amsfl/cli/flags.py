@@ -24,7 +24,7 @@ PANELS = {  # of --help: the flags that most people need first, then the others 
     "Limits of a round": "budget budget_joules budget_megabytes",
     "End of the run": "joules megabytes score stop_at_target stop_after judge_by",
     "Clients and rounds": "cohort clock profile availability jitter failure round_end late staleness",
-    "Uploads": "transmit robust attack",
+    "Uploads": "transmit robust held_back attack",
     "Privacy": "privacy epsilon delta noise clip clip_quantile",
     "Record": "readings eval_every test_every local_accuracy details checkpoint_every",
     "Engine": "engine precision pieces shard_model",

@@ -51,7 +51,15 @@ def leaves(
         found.append(Leaf("extra", "the method's second vector", "every round", extra, ("upload.*",)))
     if readings and not private:
         names = ", ".join(Reading._fields)
-        found.append(Leaf("reading", f"scalars of one minibatch: {names}", "every round", OPEN, READING))
+        found.append(
+            Leaf(
+                "reading",
+                f"scalars of one minibatch and of the rows that are held back: {names}",
+                "every round",
+                OPEN,
+                READING,
+            )
+        )
     if readings and private:
         what = "its size and its way along the last global step; the server works them out of delta"
         found.append(Leaf("reading", what, "every round", DERIVED))
