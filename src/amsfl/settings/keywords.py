@@ -33,7 +33,7 @@ class TrainingKeywords(TypedDict, total=False):
     transmit: str | Transmit
     """what is done to uploads before they are sent, as in topk:0.1,q8"""
     held_back: float
-    """share of its rows that a client does not train on, for methods that judge by them; 2 to 32 rows, 0: none"""
+    """share of a client's rows, 2 to 32 of them, for the judge and not for training; 0: none"""
     robust: str | Combine
     """rules over uploads, against false clients; the advice: cap:0.1,clip,nnm:2,geomedian"""
     extrapolation: float

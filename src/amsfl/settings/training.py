@@ -57,8 +57,7 @@ class Training(Settings):
         0.1,
         ge=0,
         le=0.5,
-        description="share of its rows that a client does not train on, for methods that judge by them; "
-        "2 to 32 rows, 0: none",
+        description="share of a client's rows, 2 to 32 of them, for the judge and not for training; 0: none",
     )
     robust: str = Field(
         "", description="rules over uploads, against false clients; the advice: cap:0.1,clip,nnm:2,geomedian"
