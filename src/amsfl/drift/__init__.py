@@ -3,7 +3,7 @@
 from amsfl.drift import plausibility
 from amsfl.drift.estimates import Estimates, coefficients, gain_and_kept, start, sum_of, update
 from amsfl.drift.gda import reading_of_upload, take_reading
-from amsfl.drift.judge import Judge, is_whole, judge_round, new_judge
+from amsfl.drift.judge import Judge, describe, is_whole, judge_round, new_judge
 from amsfl.drift.rate import Rate, cooled, opened
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Rate",
     "coefficients",
     "cooled",
+    "describe",
     "gain_and_kept",
     "is_whole",
     "judge_round",

@@ -47,6 +47,18 @@ def new_judge(clients: int) -> Judge:
     return Judge(np.full(clients, np.nan))
 
 
+def describe(judge: Judge, first: float | None, last: float | None) -> str:
+    """What the judge did in a run, as a sentence; "" where it did nothing."""
+    if not (judge.backs or judge.restarts) or first is None or last is None:
+        return ""
+    backs, again = len(judge.backs), len(judge.restarts)
+    rounds = ", ".join(map(str, (*judge.backs, *judge.restarts)[:10]))
+    return (
+        f"The judge went back {backs} times and began again {again} times (after rounds {rounds}); the "
+        f"learning rate went from {first:.3g} to {last:.3g}, cooling aside."
+    )
+
+
 def is_whole(reading: Reading) -> bool:
     """Whether a round's work was finite."""
     parts = (reading.loss, reading.grad_sq, reading.delta_sq)

@@ -3,6 +3,7 @@
 import sys
 from typing import Any
 
+from amsfl import drift
 from amsfl.record import RoundRecord, Summary
 from amsfl.settings.privacy import no_claim, private_settings
 from amsfl.simulation.components import client_names
@@ -26,7 +27,9 @@ def summarise(
     claims = ledger.claims(taken, by_data)
     sites = ("every client",) if ledger.by_round else names
     over = f"Every client's epsilon was spent after {trial.round} rounds." if spent else ""
-    notes = [setup.data.note, setup.method.facts.note, over, no_claim(ledger, by_data)]
+    rate = trial.memory.rate
+    judged = drift.describe(trial.memory.judge, rate.first, rate.lr)
+    notes = [setup.data.note, setup.method.facts.note, over, no_claim(ledger, by_data), judged]
     return Summary(
         method=config.method,
         data=setup.data.name,
