@@ -48,7 +48,7 @@ class Metrics:
         """In a thread of its own, until the process ends or the server is shut down."""
         page = self
 
-        class Page(BaseHTTPRequestHandler):
+        class MetricsHandler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 known = self.path == "/metrics"
                 content = page.text().encode() if known else b"see /metrics\n"
@@ -61,7 +61,7 @@ class Metrics:
             def log_message(self, *arguments: Any) -> None: ...
 
         try:
-            server = ThreadingHTTPServer(("127.0.0.1", port), Page)
+            server = ThreadingHTTPServer(("127.0.0.1", port), MetricsHandler)
         except (OSError, OverflowError) as error:
             raise UserError(
                 f"Port {port} cannot be used for metrics ({error}); choose another, or leave it out."
