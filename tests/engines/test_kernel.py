@@ -55,29 +55,33 @@ def clients(job: task.Task, method: Method, steps: list[int]) -> ClientJob:
     numbers = np.arange(count, dtype=np.uint32)
     shards = job.shards
     places = (jnp.zeros(count, jnp.int32), jnp.asarray(shards.start[0]), jnp.asarray(shards.size[0]))
-    rows = ClientRows(jnp.asarray(job.x), jnp.asarray(job.y), jnp.asarray(shards.order), *places)
+    rows = ClientRows(
+        jnp.asarray(job.x), jnp.asarray(job.y), jnp.asarray(shards.order), *places, 0 * places[0]
+    )
     known = jnp.full(count, 0.0 if method.facts.own_rate else 1.0)
     keys = jnp.asarray(7 + numbers), jnp.asarray(numbers)
     empty = jnp.zeros((count, 0), jnp.uint32)
-    return ClientJob(*each, jnp.asarray(steps), jnp.full(count, 0.1), known, keys, rows, empty, 0 * known)
+    rates = jnp.full(count, 0.1), known, 0 * known
+    return ClientJob(*each, jnp.asarray(steps), *rates, keys, rows, empty, 0 * known)
 
 
 def lanes(job: ClientJob) -> ClientJob:
     """What vmap is told: everybody's rows are not one for each lane."""
-    return jax.tree.map(lambda _: 0, job)._replace(rows=ClientRows(None, None, None, 0, 0, 0))
+    return jax.tree.map(lambda _: 0, job)._replace(rows=ClientRows(None, None, None, 0, 0, 0, 0))
 
 
 @pytest.mark.parametrize("name", all_methods("scaffold", "amsfl"))  # states; readings
 def test_a_kernel_does_what_the_loop_does(digits, name):
     job, method = job_of(digits), methods.make(name)
     if not kernel.fits(job, method, BATCH):
-        assert name == "fedcsda"
+        assert name in ("fedcsda", "amsfl")
         return
     told = clients(job, method, [1, 3, 6])
     found = []
     for kernels in (False, True):
-        run = client_program.program(job, method, BATCH, method.facts.readings, kernels).whole
-        found.append(jax.jit(jax.vmap(run, in_axes=(lanes(told), None)))(told, jnp.int32(6)))
+        run = client_program.program(job, method, BATCH, method.facts.readings, kernels)
+        each = jax.jit(jax.vmap(run, in_axes=(lanes(told), None, None)))
+        found.append(each(told, jnp.int32(6), method.facts.own_rate))
     for ours, theirs in zip(*map(jax.tree.leaves, found), strict=True):
         scale = np.abs(theirs).max(initial=1e-3)
         np.testing.assert_allclose(ours, theirs, atol=2e-5 * scale, rtol=0)
@@ -88,20 +92,20 @@ def test_a_gpu_can_have_it(digits, name, monkeypatch):
     """As a program for one, made here: nothing in it that its compiler has no word for."""
     job, method = job_of(digits), methods.make(name)
     if not kernel.fits(job, method, BATCH):
-        assert name == "fedcsda"
+        assert name in ("fedcsda", "amsfl")
         return
     told = clients(job, method, [1, 3, 6])
-    axes = lanes(told), None
+    axes = lanes(told), None, None
     run = with_numbers(
         "run",
         method,
-        lambda one: jax.vmap(client_program.program(job, one, BATCH, one.facts.readings, True).whole, axes),
+        lambda one: jax.vmap(client_program.program(job, one, BATCH, one.facts.readings, True), axes),
     )
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     shapes = jax.tree.map(lambda part: jax.ShapeDtypeStruct(part.shape, part.dtype), told)
     text = (
         jax.jit(run)
-        .trace(numbers_of(method, job.dtype), shapes, 6)
+        .trace(numbers_of(method, job.dtype), shapes, 6, method.facts.own_rate)
         .lower(lowering_platforms=("cuda",))
         .as_text()
     )

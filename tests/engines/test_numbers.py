@@ -27,7 +27,7 @@ def lowered(engine) -> tuple[str, str]:
     [[queue, *_], *_] = engine._queues(orders.steps)
     given = state, engine.rows, engine._table(orders, 0), engine._share(orders), queue
     work = engine._work[False].lower(engine.numbers, *given)
-    found = [work.out_info[0]] * engine.workers
+    found = [work.out_info] * engine.workers
     settle = engine._settle.lower(engine.numbers, state, orders, found, np.uint32(0), engine._seeds)
     return work.as_text(), settle.as_text()
 

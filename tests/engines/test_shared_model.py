@@ -136,7 +136,7 @@ def test_no_weights_are_sent(method):
     state, queue = engine.start(), engine._queues(orders.steps)[0][0]
     given = engine.numbers, state, engine.rows, engine._table(orders, 0), engine._share(orders), queue
     work = engine._work[False].lower(*given).compile()
-    found, _ = jax.tree.map(
+    found = jax.tree.map(
         lambda leaf, placed: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=placed),
         jax.eval_shape(engine._work[False], *given),
         work.output_shardings,

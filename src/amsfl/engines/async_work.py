@@ -17,7 +17,7 @@ from jax.sharding import PartitionSpec as P
 
 from amsfl.core import Reading, UserError
 from amsfl.core.records import Array, Number, Tree
-from amsfl.engines import client_program, devices, worker_threads
+from amsfl.engines import devices, worker_threads
 from amsfl.engines.contract import JobResults, Jobs, JobStarts
 from amsfl.engines.devices import Program
 from amsfl.engines.job import ClientResult, StartVectors, make_job
@@ -85,7 +85,7 @@ def _put(into: Tree, of: Tree, rows: Array) -> None:
     into[rows] = of[rows]
 
 
-def program(mesh: Mesh, client: client_program.ClientProgram) -> Program:
+def program(mesh: Mesh, client: Program) -> Program:
     """One worker's waves -> ClientResult of all jobs, [devices, jobs, ...]; zeros where others work."""
 
     def one(
@@ -95,7 +95,8 @@ def program(mesh: Mesh, client: client_program.ClientProgram) -> Program:
         numbers, *rest = job_row(table, place)
         numbers = numbers._replace(steps=jnp.where(job >= 0, numbers.steps, 0))
         begin = StartVectors(*(part[place] for part in begins))
-        return client.whole(make_job(begin, (numbers, *rest), *rows), longest, any_opens(table))
+        result: ClientResult = client(make_job(begin, (numbers, *rest), *rows), longest, any_opens(table))
+        return result
 
     def waves(begins: StartVectors, rows: DeviceRows, table: JobTable, queue: Queue) -> ClientResult:
         count, longest = len(table.integers), JobIntegers(*table.integers.T).steps

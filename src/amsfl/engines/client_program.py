@@ -10,7 +10,6 @@ import jax.numpy as jnp
 from amsfl import protocol, sampling
 from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import kernel, losses, private_gradients
-from amsfl.engines.devices import Program
 from amsfl.engines.job import ClientJob, ClientResult, batch_of, held_rows
 from amsfl.engines.task import Task
 from amsfl.methods import Method
@@ -84,26 +83,16 @@ def inner_product(one: Tree, other: Tree) -> jax.Array:
 LEAVES = protocol.VectorLayout(jax.tree.map, inner_product)
 
 
-class ClientProgram(NamedTuple):
-    """A client's round in three parts, pure functions of its Job, so that it can be laid aside in between."""
-
-    begin: Callable[[ClientJob], Any]  # a client before its first step
-    go: Program  # (job, client, first, until, opens) -> the client after those steps
-    end: Callable[[ClientJob, Any], ClientResult]
-
-    def whole(self, job: ClientJob, longest: Number, opens: Number) -> ClientResult:
-        """All of it, where nobody beside it takes more than `longest` steps; `opens`: whether any of them has
-        to find its learning rate."""
-        return self.end(job, self.go(job, self.begin(job), 0, longest, opens))
-
-
-def program(task: Task, method: Method, batch: int, readings: bool, kernels: bool = False) -> ClientProgram:
-    """The local round as jax runs it.
+def program(
+    task: Task, method: Method, batch: int, readings: bool, kernels: bool = False
+) -> Callable[[ClientJob, Number, Number], ClientResult]:
+    """run(job, longest, opens): one client's round, where nobody beside it takes more than `longest` steps;
+    `opens`: whether any of them has to find its learning rate.
 
     Inside the loop parameters stay per-layer arrays, not one flat vector (a third faster on the CPU);
     `correct` is elementwise, so it is applied leaf by leaf. Lanes in lockstep all go as far as the longest
     and move in their own steps only: a bound that they share is worth a tenth of the time against one for
-    each. `until` as a plain number says that everyone takes just so many steps: nobody has to be held back.
+    each. `longest` as a plain number says that everyone takes just so many steps: nobody has to be held back.
     With `kernels` a GPU runs the loop as one kernel (kernel.py), vectors stay flat, and nobody waits.
     """
     grad = gradient(task, method)
@@ -128,14 +117,8 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
         server, client = leaves(job.server, anchor), leaves(own, anchor)
         return protocol.begin(method, LocalState(anchor, server, client, job.lr), LEAVES)
 
-    def begin(job: ClientJob) -> Tree:
-        carry = received(job)
-        if not twice:
-            return carry.x, carry.past
-        nothing = job.lr, carry.x  # in place of looks that the first part takes: zeros would be more code
-        return ReadingState(StepState(carry.x, carry.past, carry.lr, *nothing), job.lr, job.anchor, carry.x)
-
-    def go(job: ClientJob, before: Tree, first: Number, until: Number, opens: Number) -> Tree:
+    def steps_of(job: ClientJob, longest: Number, opens: Number) -> Tree:
+        """A client after all of its steps, and after its reading where one is taken."""
         carry = received(job)
         teacher = teacher_of(task, method, job)
 
@@ -147,7 +130,7 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
         def further(number: Number, now: tuple[Tree, LastStep | None]) -> Tree:
             x, past = now
             then = protocol.local_step(method, carry._replace(x=x, past=past), *look(x, number), LEAVES)
-            if isinstance(until, int):
+            if isinstance(longest, int):
                 return then.x, then.past
             return jax.tree.map(partial(jnp.where, number < job.steps), (then.x, then.past), now)
 
@@ -181,9 +164,9 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
             Three copies of it took twice as long to compile.
             """
             alone, later = which != OTHERS, which != FIRST
-            begun = jnp.where(alone, 0, jnp.maximum(first, 1))
+            begun = jnp.where(alone, 0, 1)
             if walk is None:
-                times = jnp.where(alone, jnp.where(which == TRIAL, jnp.int32(opens), 1), until)
+                times = jnp.where(alone, jnp.where(which == TRIAL, jnp.int32(opens), 1), longest)
                 step = partial(onwards, which=which, before=before)
                 now = jax.lax.fori_loop(begun, times, step, before.now)
             else:
@@ -200,14 +183,17 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
 
         vectors = kernel.KernelVectors(job.anchor, job.server, job.client), job.rows[:3]
         if twice:
-            begun, over = parts_of(job, first, until, opening)
+            nothing = job.lr, carry.x  # in place of looks that the first part takes: zeros would be more code
+            begin = StepState(carry.x, carry.past, carry.lr, *nothing)
+            before = ReadingState(begin, job.lr, job.anchor, carry.x)
             if opening:
-                return jax.lax.fori_loop(begun, over, part, before)
+                return jax.lax.fori_loop(FIRST, CLOSING + 1, part, before)
             # without a trial the others are the second part
-            return jax.lax.fori_loop(begun, over, lambda nth, now: part(nth + (nth > 0), now), before)
+            return jax.lax.fori_loop(FIRST, CLOSING, lambda nth, now: part(nth + (nth > 0), now), before)
         if walk is None:
-            return jax.lax.fori_loop(first, until, further, before)
-        return walk(kernel_job(0, job.steps, 1), *vectors, (*before, carry.lr))[:2]
+            return jax.lax.fori_loop(0, longest, further, (carry.x, carry.past))
+        now = carry.x, carry.past, carry.lr
+        return walk(kernel_job(0, job.steps, 1), *vectors, now)[:2]
 
     def held_back(job: ClientJob) -> tuple[jax.Array, jax.Array]:
         """Loss and spread of the rows that the client holds back, at the anchor: a forward pass alone."""
@@ -215,7 +201,8 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
         outputs = task.model.apply(task.unravel(job.anchor), x)
         return losses.held_loss_and_spread(task.loss, outputs, y, here)
 
-    def end(job: ClientJob, now: Tree) -> ClientResult:
+    def run(job: ClientJob, longest: Number, opens: Number) -> ClientResult:
+        now = steps_of(job, longest, opens)
         flat = LocalState(job.anchor, job.server, job.client, job.lr, job.number)
         if twice and task.held_back:
             flat = flat._replace(held=held_back(job))
@@ -230,12 +217,4 @@ def program(task: Task, method: Method, batch: int, readings: bool, kernels: boo
         fields = job.anchor[:0] if reading is None or not readings else jnp.stack(reading)
         return ClientResult(upload, client, memory, fields)
 
-    return ClientProgram(begin, go, end)
-
-
-def parts_of(job: ClientJob, first: Number, until: Number, opening: bool) -> tuple[Tree, Tree]:
-    """Which parts of a client's way these steps belong to; the last look is taken with the last step."""
-    others = OTHERS if opening else OTHERS - 1
-    if isinstance(first, int):
-        return 0, others + 2
-    return jnp.where(first > 0, others, 0), jnp.where(until < job.steps, others + 1, others + 2)
+    return run

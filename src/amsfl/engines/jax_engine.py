@@ -40,7 +40,7 @@ from amsfl.engines.evaluate import evaluator
 from amsfl.engines.job_table import JobTable, job_tables
 from amsfl.engines.memory import check_fits, copies, lane_bytes, room_for
 from amsfl.engines.numbers import numbers_of, with_numbers
-from amsfl.engines.packing import CORES, SLOTS, Queue, laid_aside, pack_by_trial, pack_for_workers, width
+from amsfl.engines.packing import CORES, SLOTS, Queue, pack_by_trial, pack_for_workers, width
 from amsfl.engines.task import Task
 from amsfl.engines.work_program import DeviceRows, KeepFlags, ProgramParts
 from amsfl.methods import Method
@@ -112,8 +112,7 @@ class JaxEngine:
         else:
             slots = min(SLOTS, usual)
             self.workers = min(self.workers, trials * slots)  # more would find nothing to do
-            self._pack = partial(pack_by_trial, slots=slots, **widths, parted=not light)
-        self._parted = not (lanes or light)  # whether a client's steps may be split between workers
+            self._pack = partial(pack_by_trial, slots=slots, **widths)
         alone = self.mesh.local_devices[0].platform != "cpu" and jax.process_count() == 1
         self.max_span = options.get("max_span") or (
             multi_round.room(task, self.layout, usual) if alone else 1
@@ -176,16 +175,15 @@ class JaxEngine:
     def round(self, state: State, orders: Orders, number: int, keep: bool = False) -> tuple[State, Outcome]:
         orders = self._typed(orders)
         queues, shape = [each for each in self._queues(orders.steps) if each], orders.steps.shape
-        widths = () if self._parted else tuple(queue.jobs.shape[2] for each in queues for queue in each)
+        widths = tuple(queue.jobs.shape[2] for each in queues for queue in each)
         table, mix, seeds = self._table(orders, number), self._share(orders), self._seeds
         if jax.process_count() > 1:  # one process may hand numpy arrays over as they are, which is quicker
             orders, table, seeds = devices.put((orders, table, seeds), self.mesh, P())
             queues = devices.put(queues, self.mesh, P(devices.AXIS))
         common = self.numbers, state, self.rows, table, mix
-        handover = worker_threads.Handover(laid_aside(*queues))
-        results = self._side_by_side(keep, widths)((*common, handover, each) for each in queues)
+        results = self._side_by_side(keep, widths)((*common, each) for each in queues)
         if len(results) < self.workers:  # a plan of few waves; the sum is the same program all the same
-            results += [self._empty[keep](*common)[0]] * (self.workers - len(results))
+            results += [self._empty[keep](*common)] * (self.workers - len(results))
         results = devices.on_mesh(results, self.mesh)  # by the same name: frees the devices' parts
         rest = orders, results, sampling.words(number), seeds
         state, readings, deltas, weighed = self._settle(self.numbers, state, *rest)
@@ -274,19 +272,11 @@ class JaxEngine:
         return self._threaded[keep, widths]
 
     def _through(self, keep: bool, *arguments: Tree) -> Tree:
-        """One worker's queues in turn; a client may be begun by one worker and ended by another."""
-        *common, handover, queues = arguments
-        with handover.promised(laid_aside(queues)):
-            if self._parted:  # whole clients and parts of one are the same program's
-                (result, aside), rest = self._empty[keep](*common), queues
-            else:
-                (result, aside), rest = self._work[keep](*common, queues[0]), queues[1:]
-            for queue in rest:
-                if queue.taken is not None:
-                    aside = handover.take(queue.taken)
-                result, aside = self._further[keep](*common, queue, result, aside)
-                if queue.laid_aside is not None:
-                    handover.give(queue.laid_aside, aside)
+        """One worker's queues in turn."""
+        *common, (first, *others) = arguments
+        result = self._work[keep](*common, first)
+        for queue in others:
+            result = self._further[keep](*common, queue, result)
         return result
 
     def models(self, state: State) -> Array:

@@ -76,7 +76,7 @@ def _several(parts: ProgramParts, keep: KeepFlags, longest: int | None) -> Progr
         # apart, as if they were called one after the other: fused with each other they would round otherwise
         apart: Callable[[Any], Any] = jax.lax.optimization_barrier
         mix = apart(mixed(plan.orders.weights, plan.orders.steps))
-        result, _ = apart(work(state, rows, plan.table, mix, plan.queue))
+        result = apart(work(state, rows, plan.table, mix, plan.queue))
         return SpanResults(*apart(settle(state, plan.orders, [result], number, seeds)))
 
     def several(

@@ -8,17 +8,11 @@ Sums of floats depend on their order, and a job's bits on whether it runs alone 
 (`by_trial`) both follow from the trial's own plan: its waves are packed as if it ran by itself on two cores,
 and every wave adds to one of a few slots in a fixed order. So neither the cores of a machine nor the trials
 beside it change a bit; the cores only say which slots are worked on side by side.
-
-Five equal jobs leave one of two cores idle for a sixth of the time. Where a step is long (`parted`), whoever
-has less to do begins with the first steps of a job of whoever has more, which takes it up as its last. The
-job's bits stay as they are: the same steps, by the same program, from the very numbers laid aside.
 """
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from heapq import heapreplace
-from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,7 +20,6 @@ from amsfl.core.records import Array
 
 CORES = 2  # that a trial's waves are packed for, however many there are
 FEW = 16  # lanes whose uploads are added row by row
-WHOLE = 2**31 - 1  # steps: all there are
 SLOTS = 8  # partial sums of a trial: as many cores can work on one trial at once
 
 
@@ -35,18 +28,6 @@ class Queue(NamedTuple):
     slots: Array  # int32 [devices, capacity, lanes] which sum each job's upload is added to
     waves: Array  # int32 [devices] how many of the capacity are used
     lanes: Array  # int32 [devices, capacity, sums, most] which lanes add to each sum, -1 for none; or no sums
-    first: Array  # int32 [devices, capacity] the step that each wave begins with
-    until: Array  # int32 and the one that it ends before; no capacity where waves are never parted
-
-    @property
-    def taken(self) -> int | None:
-        """The job that another worker has begun; its queue holds nothing else."""
-        return int(self.jobs[0, 0, 0]) if self.first.size and self.first[0, 0] > 0 else None
-
-    @property
-    def laid_aside(self) -> int | None:
-        """The job that is left to another worker to end; its queue holds nothing else."""
-        return int(self.jobs[0, 0, 0]) if self.until.size and self.until[0, 0] < WHOLE else None
 
 
 class SlotQueue(NamedTuple):
@@ -75,7 +56,7 @@ def pack(steps: Array, devices: int, lanes: int) -> Queue:
     for device in range(devices):
         jobs[device, : used[device]] = waves[where == device]
     slots = np.maximum(jobs, 0) // np.shape(steps)[1]
-    return Queue(jobs, slots, used, members(jobs, slots, *np.shape(steps)), *_unparted(devices))
+    return Queue(jobs, slots, used, members(jobs, slots, *np.shape(steps)))
 
 
 def members(jobs: Array, slots: Array, sums: int, cohort: int) -> Array:
@@ -103,51 +84,21 @@ def pack_for_workers(steps: Array, devices: int, workers: int, lanes: int) -> li
     return [[Queue(*part)] for part in split_over(pack(steps, devices * workers, lanes), workers)]
 
 
-def pack_by_trial(
-    steps: Array, workers: int, slots: int, overhead: float, widest: int, parted: bool = False
-) -> list[list[Queue]]:
+def pack_by_trial(steps: Array, workers: int, slots: int, overhead: float, widest: int) -> list[list[Queue]]:
     """Every worker's queues, one a width, widest first; a trial has so many slots.
 
-    `overhead` steps of one lane come on top of a step of any width. With `parted`, where all go one by one, a
-    job may be begun by one worker and ended by another; those who wait for nobody come first.
+    `overhead` steps of one lane come on top of a step of any width.
     """
     steps = np.asarray(steps)
     units = [
         unit for trial, plan in enumerate(steps) for unit in trial_units(plan, trial, slots, overhead, widest)
     ]
     units.sort(key=lambda unit: -unit.load)
-    where, loads = _shared_out([unit.load for unit in units], workers)
+    where, _ = _shared_out([unit.load for unit in units], workers)
     mine: list[list[SlotQueue]] = [[] for _ in range(workers)]
     for unit, worker in zip(units, where, strict=True):
         mine[worker].append(unit)
-    if not parted:
-        return [_queues(each, steps.shape) for each in mine]
-    return _evened(mine, [load / (1 + overhead) for load in loads], steps)
-
-
-def _evened(mine: list[list[SlotQueue]], loads: list[float], steps: Array) -> list[list[Queue]]:
-    """Those with most to do and those with least, pair by pair: half of what they differ by changes hands.
-
-    It is the beginning of a job, which the one takes at the start of the round and the other ends as its
-    last: never so much that the other would have to wait for it.
-    """
-    queue = partial(_queue, shape=steps.shape, lanes=1, parted=True)
-    rows = [[(wave, unit.slot) for unit in units for wave in unit.waves] for units in mine]
-    heads: list[list[Queue]] = [[] for _ in mine]
-    tails: list[list[Queue]] = [[] for _ in mine]
-    order = sorted(range(len(mine)), key=lambda worker: loads[worker])
-    for idle, busy in zip(order[: len(mine) // 2], order[::-1], strict=False):
-        if not rows[busy]:
-            continue
-        last = rows[busy][-1]
-        length = steps.flat[last[0][0]]
-        head = int(min((loads[busy] - loads[idle]) / 2, loads[busy] - length))
-        if head > 0:
-            heads[idle], tails[busy] = [queue([last], until=head)], [queue([last], first=head)]
-            rows[busy].pop()
-    whole = [[queue(each)] if each else [] for each in rows]
-    queues_of = [[*chain(*parts)] for parts in zip(heads, whole, tails, strict=True)]
-    return sorted(queues_of, key=lambda queues: any(queue.taken is not None for queue in queues))
+    return [_queues(each, steps.shape) for each in mine]
 
 
 def trial_units(plan: Array, trial: int, slots: int, overhead: float, widest: int) -> list[SlotQueue]:
@@ -180,11 +131,6 @@ def width(jobs: int, overhead: float, widest: int) -> int:
     return min(range(1, widest + 1), key=lambda lanes: -(-jobs // lanes) * (lanes + overhead))
 
 
-def laid_aside(*workers: Iterable[Queue]) -> list[int]:
-    """The jobs that one of these workers begins and another one ends."""
-    return [queue.laid_aside for queue in chain(*workers) if queue.laid_aside is not None]
-
-
 def _queues(units: Sequence[SlotQueue], shape: tuple[int, int]) -> list[Queue]:
     """A worker's units as arrays whose shapes follow from their width alone: one compilation each."""
     queues = []
@@ -194,25 +140,13 @@ def _queues(units: Sequence[SlotQueue], shape: tuple[int, int]) -> list[Queue]:
     return queues
 
 
-def _queue(
-    rows: Sequence[tuple[Any, int]],
-    shape: tuple[int, int],
-    lanes: int,
-    parted: bool = False,
-    first: int = 0,
-    until: int = WHOLE,
-) -> Queue:
+def _queue(rows: Sequence[tuple[Array, int]], shape: tuple[int, int], lanes: int) -> Queue:
     """These waves, each with the sum it is added to."""
     room = (1, shape[0] * -(-shape[1] // lanes), lanes)
     jobs, slots = np.full(room, -1, np.int32), np.zeros(room, np.int32)
     jobs[0, : len(rows)] = [wave for wave, _ in rows]
     slots[0, : len(rows)] = [[slot] * lanes for _, slot in rows]
-    bounds = [np.full(room[:2], end, np.int32) for end in (first, until)] if parted else _unparted(1)
-    return Queue(jobs, slots, np.array([len(rows)], np.int32), members(jobs, slots, 0, 0), *bounds)
-
-
-def _unparted(devices: int) -> list[Array]:
-    return [np.zeros((devices, 0), np.int32)] * 2
+    return Queue(jobs, slots, np.array([len(rows)], np.int32), members(jobs, slots, 0, 0))
 
 
 def _shared_out(lengths: Sequence[float], places: int) -> tuple[list[int], list[float]]:

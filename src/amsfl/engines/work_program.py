@@ -11,7 +11,7 @@ from jax.sharding import PartitionSpec as P
 
 from amsfl.core import Reading, Upload
 from amsfl.core.records import Array, Number, Tree
-from amsfl.engines import client_program, devices
+from amsfl.engines import devices
 from amsfl.engines.contract import State
 from amsfl.engines.devices import Program
 from amsfl.engines.job import ClientJob, ClientResult, StartVectors, make_job
@@ -22,7 +22,7 @@ from amsfl.engines.packing import FEW, Queue
 from amsfl.engines.sums import add_rows, add_wave
 from amsfl.methods import Method
 
-FOUND = 6  # which of the arguments of `work` is what was found before
+EARLIER = 6  # which of the arguments of `work` is an earlier result
 
 
 class DeviceRows(NamedTuple):
@@ -39,7 +39,7 @@ class ProgramParts(NamedTuple):
     mesh: Mesh
     method: Method
     layout: ModelLayout
-    client: Callable[[Method], client_program.ClientProgram]  # a client's round by a method
+    client: Callable[[Method], Program]  # a client's round by a method: (job, longest) -> ClientResult
     slots: int  # sums of a trial
     light: bool  # whether a step is calls more than arithmetic
 
@@ -52,7 +52,7 @@ class KeepFlags(NamedTuple):
 
 
 class WorkerResult(NamedTuple):
-    """What one worker found: sums by trial, and of every job (zeros for those of others) what is kept."""
+    """What one worker computed: sums by trial, and of every job (zeros for those of others) what is kept."""
 
     total: Upload  # [trials x slots, ...]; empty for a method whose uploads are combined, not summed
     uploads: Upload  # [jobs, ...]; empty for a method that stacks none
@@ -63,36 +63,34 @@ class WorkerResult(NamedTuple):
 
 
 def work(parts: ProgramParts, keep: KeepFlags, further: bool = False) -> Program:
-    """jit of one worker's local work: every device runs its waves -> a WorkerResult, [devices, ...], and the
-    client that was left to another worker, where waves are split.
+    """jit of one worker's local work: every device runs its waves -> a WorkerResult, [devices, ...].
 
-    `settle` sums what workers and devices computed. With `further` the last arguments are an earlier result,
-    which is then gone, and a client that another worker began.
+    `settle` sums what workers and devices computed. With `further` the last argument is an earlier result,
+    which is then gone.
     """
 
     def build(method: Method) -> Program:
         return work_body(parts._replace(method=method), keep, further)
 
     whole = with_numbers("work", parts.method, build)
-    return devices.jit(whole, parts.mesh, parts.light, donate_argnums=FOUND if further else ())
+    return devices.jit(whole, parts.mesh, parts.light, donate_argnums=EARLIER if further else ())
 
 
 def empty_result(parts: ProgramParts, keep: KeepFlags) -> Program:
-    """jit of a worker's result before it begins, and of a client that nobody has begun: zeros."""
+    """jit of the result of a worker that has nothing to do: zeros."""
 
     def build(method: Method) -> Program:
         own = parts._replace(method=method)
 
         def body(state: State, rows: DeviceRows, table: JobTable, mix: jax.Array) -> Tree:
-            one = partial(_job, own, state, rows, *job_row(table, 0))
-            shapes = jax.eval_shape(lambda: own.client(method).begin(one()))
-            aside = jax.tree.map(lambda leaf: jnp.zeros(leaf.size, leaf.dtype), shapes)
-            return jax.tree.map(lambda part: part[None], (_zeros(own, state, len(mix), keep), aside))
+            return jax.tree.map(lambda part: part[None], _zeros(own, state, len(mix), keep))
 
         return body
 
     placed = NamedSharding(parts.mesh, P(devices.AXIS))
-    return devices.jit_small(with_numbers("nothing", parts.method, build), parts.mesh, out_shardings=placed)
+    return devices.jit_small(
+        with_numbers("empty_result", parts.method, build), parts.mesh, out_shardings=placed
+    )
 
 
 def work_body(
@@ -106,7 +104,7 @@ def work_body(
     client = parts.client(method)
 
     def waves(
-        state: State, rows: DeviceRows, table: JobTable, mix: jax.Array, queue: Queue, carry: Tree
+        state: State, rows: DeviceRows, table: JobTable, mix: jax.Array, queue: Queue, before: WorkerResult
     ) -> Tree:
         trials, jobs_ = len(state.anchor), len(mix)
         # taken from a single row, a model would be fused with its local work, which then rounds differently
@@ -115,42 +113,22 @@ def work_body(
         doubled = state._replace(anchor=anchors, server=servers)
         opens = any_opens(table)
 
-        def one(job: jax.Array, longest: Number, *piece: Tree) -> tuple[Tree, Tree, ClientResult, Tree]:
+        def one(job: jax.Array, longest: Number) -> tuple[Array, Array, ClientResult]:
             used, place = job >= 0, jnp.maximum(job, 0)
             numbers, *rest = job_row(table, place)
             numbers = numbers._replace(steps=jnp.where(used, numbers.steps, 0))
-            job_ = _job(parts, doubled, rows, numbers, *rest)
-            if piece:
-                used, done, aside = some_steps(job_, used, *piece)
-            else:
-                done, aside = client.whole(job_, longest, opens), ()
+            done = client(_job(parts, doubled, rows, numbers, *rest), longest, opens)
             done = done._replace(client=layout.folded(done.client), memory=layout.folded(done.memory))
-            return used, jnp.where(used, mix[place], 0), done, aside
-
-        def some_steps(mine: ClientJob, used: Array, first: Number, until: Number, aside: Tree) -> Tree:
-            """Some of a client's steps, from where another worker left it unless they are its first.
-
-            Between workers its arrays are flat: other shapes would tell the loop how its own have to lie
-            in memory (job C of benchmarks/ took 1.05 times as long).
-            """
-            fresh = client.begin(mine)
-            begun = jax.tree.map(lambda a, b: jnp.where(first > 0, a.reshape(b.shape), b), aside, fresh)
-            now = client.go(mine, begun, first, jnp.minimum(until, mine.steps), opens)
-            ended, done = used & (until >= mine.steps), client.end(mine, now)
-            upload = jax.tree.map(lambda part: jnp.where(ended, part, 0), done.upload)
-            return ended, done._replace(upload=upload), jax.tree.map(jnp.ravel, now)
+            return used, jnp.where(used, mix[place], 0), done
 
         jobs, lanes = queue.jobs[0], queue.jobs.shape[-1]
         wave = jax.vmap(one, in_axes=(0, None)) if lanes > 1 else _alone(one)
-        bounds = [part[0] for part in (queue.first, queue.until) if part.size]
         accumulate, places = (add_rows, queue.slots[0]) if lanes <= FEW else (add_wave, queue.lanes[0])
 
-        def run_wave(index: Number, now: tuple[WorkerResult, Tree]) -> tuple[WorkerResult, Tree]:
-            result, aside = now
+        def run_wave(index: Number, result: WorkerResult) -> WorkerResult:
             job = jax.lax.dynamic_index_in_dim(jobs, index, keepdims=False)
             most = job_row(table, job[0])[0].steps if longest is None else longest  # the longest comes first
-            piece = (*(part[index] for part in bounds), aside) if bounds else ()
-            used, share, done, aside = wave(job, most, *piece)
+            used, share, done = wave(job, most)
             # lanes of unused places write to one place past the end, which is dropped
             place = jnp.where(used, job, jobs_)
 
@@ -162,7 +140,7 @@ def work_body(
                 total = accumulate(total, done.upload, share, places[index])
             else:
                 uploads = Upload(*map(put, uploads, done.upload))
-            result = WorkerResult(
+            return WorkerResult(
                 total,
                 uploads,
                 put(result.clients, done.client),
@@ -170,13 +148,12 @@ def work_body(
                 put(result.readings, done.reading),
                 put(result.deltas, done.upload.delta) if keep.deltas else result.deltas,
             )
-            return result, jax.tree.map(lambda part: part[0], aside)
 
         count = queue.waves[0] if longest is None or len(jobs) > 1 else 1
-        return jax.lax.fori_loop(0, count, run_wave, carry)
+        return jax.lax.fori_loop(0, count, run_wave, before)
 
     def once(
-        state: State, rows: DeviceRows, table: JobTable, mix: jax.Array, queue: Queue, *before: Tree
+        state: State, rows: DeviceRows, table: JobTable, mix: jax.Array, queue: Queue, *before: WorkerResult
     ) -> Tree:
         """All waves inside a loop that goes round once.
 
@@ -184,27 +161,25 @@ def work_body(
         compete with the workers for the cores: 1.15 (job A of benchmarks/) to 1.3 times the time (B).
         """
         if before:
-            carry = jax.tree.map(lambda part: part[0], before)
+            result = jax.tree.map(lambda part: part[0], before[0])
         else:
-            zeros = _zeros(parts, state, len(mix), keep)
-            carry = jax.lax.pcast(zeros, devices.AXIS, to="varying"), ()
+            result = jax.lax.pcast(_zeros(parts, state, len(mix), keep), devices.AXIS, to="varying")
         # at most one, which the compiler does not know, or it would drop the loop
         times = jnp.minimum(queue.waves[0], 1) if longest is None else 1
-        carry = jax.lax.fori_loop(
-            0, times, lambda _, carry: waves(state, rows, table, mix, queue, carry), carry
-        )
-        return jax.tree.map(lambda part: part[None], carry)
+        run = partial(waves, state, rows, table, mix, queue)
+        result = jax.lax.fori_loop(0, times, lambda _, result: run(result), result)
+        return jax.tree.map(lambda part: part[None], result)
 
     spread = P(devices.AXIS)
-    specs = P(), P(), P(), P(), Queue(*[spread] * len(Queue._fields)), *[spread, spread] * further
+    specs = P(), P(), P(), P(), Queue(*[spread] * len(Queue._fields)), *[spread] * further
     return devices.sharded(once, parts.mesh, specs, spread)
 
 
 def _alone(one: Program) -> Program:
     """A wave of a single job without vmap: its loop ends by itself, with no lane to mask."""
 
-    def wave(jobs: jax.Array, longest: jax.Array, *piece: Tree) -> Tree:
-        return jax.tree.map(lambda leaf: leaf[None], one(jobs[0], longest, *piece))
+    def wave(jobs: jax.Array, longest: jax.Array) -> Tree:
+        return jax.tree.map(lambda leaf: leaf[None], one(jobs[0], longest))
 
     return wave
 

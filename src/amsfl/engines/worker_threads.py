@@ -1,8 +1,6 @@
 """Calls of compiled programs side by side, each in a thread of its own."""
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from functools import cache
 from queue import SimpleQueue
 from threading import Thread
@@ -44,30 +42,6 @@ def in_threads(program: Program) -> Callable[[Iterable[tuple[Any, ...]]], list[A
         return results
 
     return call
-
-
-class Handover:
-    """What calls side by side hand to each other, by number; who takes waits until it is there."""
-
-    def __init__(self, numbers: Iterable[int]):
-        self._things: dict[int, Future[Any]] = {number: Future() for number in numbers}
-
-    def give(self, number: int, thing: Tree) -> None:
-        self._things[number].set_result(thing)
-
-    def take(self, number: int) -> Tree:
-        return self._things[number].result()
-
-    @contextmanager
-    def promised(self, numbers: Iterable[int]) -> Iterator[None]:
-        """Whoever fails in here before it gave what it should tells those who wait for it."""
-        try:
-            yield
-        except BaseException as error:
-            for number in numbers:
-                if not self._things[number].done():
-                    self._things[number].set_exception(error)
-            raise
 
 
 @cache
