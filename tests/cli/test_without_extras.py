@@ -1,6 +1,8 @@
 """With optional packages hidden: modules import or name what they need, commands say a sentence."""
 
 import json
+import tomllib
+from pathlib import Path
 
 import pytest
 from federation_small import python
@@ -61,7 +63,7 @@ NEEDS = [  # what a user types, and the extra that it needs
     (["run", "--data", "digits", "--track", "tensorboard", "--rounds", "1"], "tensorboard"),
     (["run", "--data", "digits", "--track", "mlflow", "--rounds", "1"], "mlflow"),
     (["run", "--data", "digits", "--track", "wandb", "--rounds", "1"], "wandb"),
-    (["run", "--data", "rows.parquet"], "tables"),
+    (["run", "--data", "rows.xlsx"], "excel"),
     (["export", "run", "--to", "onnx"], "export"),
 ]
 REFUSED = [  # mistakes that need no extra: each command's error path
@@ -73,7 +75,7 @@ REFUSED = [  # mistakes that need no extra: each command's error path
     ["resume", "nowhere"],
     ["predict", "nowhere", "rows.csv"],
     ["export", "nowhere", "--to", "sklearn"],
-    ["watch", "rows.parquet"],
+    ["watch", "rows.xlsx"],
     ["verify", "nowhere"],
     ["plan", "none.csv"],
     ["check", "nowhere"],
@@ -89,7 +91,7 @@ REFUSED = [  # mistakes that need no extra: each command's error path
 def outcomes(tmp_path_factory):
     """All of them in one process, which has to start jax once."""
     folder = tmp_path_factory.mktemp("hidden")
-    (folder / "rows.parquet").write_bytes(b"PAR1")
+    (folder / "rows.xlsx").write_bytes(b"PK")
     train = "import amsfl; amsfl.run(data='digits', model='softmax', rounds=1, engine='loop', out='run')"
     assert python("-c", train, cwd=folder).returncode == 0
     words = json.dumps([*(words for words, _ in NEEDS), *REFUSED])
@@ -107,6 +109,13 @@ def test_commands_say_which_extra_they_need(outcomes):
 def test_other_mistakes_are_sentences_without_extras(outcomes):
     for words, code, said, wrong in outcomes[len(NEEDS) :]:
         assert not wrong and code in (1, 2) and said.startswith("amsfl: "), (words, code, said, wrong)
+
+
+def test_extras_are_those_of_the_package():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    extras = project["project"]["optional-dependencies"]
+    for package, extra in EXTRAS.items():
+        assert any(line.startswith(package.replace("_", "-")) for line in extras[extra]), package
 
 
 def test_every_command_has_a_mistake_here():

@@ -240,7 +240,8 @@ def watch(record):
         os.kill(os.getpid(), signal.SIGKILL)
 
 amsfl.run(out=sys.argv[1], watch=watch if sys.argv[2] == "kill" else None, method="amsfl", data="digits",
-          model="softmax", clients=5, cohort=4, rounds=12, batch=16, checkpoint_every=3, profile="wild")
+          model="softmax", clients=5, cohort=4, rounds=12, batch=16, checkpoint_every=3, profile="wild",
+          engine="loop")
 """
 
 

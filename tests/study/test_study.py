@@ -81,6 +81,7 @@ def test_interrupted_and_continued_equals_uninterrupted(whole, tmp_path, monkeyp
     assert [name for name in expected if ours[name] != expected[name]] == []
 
 
+@pytest.mark.slow
 def test_parts_are_one_study(whole, tmp_path, monkeypatch):
     """Four parts of six units, in any order: the report is the whole study's, byte by byte."""
     monkeypatch.setattr(study_run, "CHUNK", 1)
