@@ -51,7 +51,10 @@ def test_json_is_one_object_and_nothing_else(call):
     assert set(promised.split()) <= set(summary)
     assert (summary["method"], summary["data"], summary["rounds"]) == ("fedavg", "digits", 4)
     kept = json.loads(Path("runs/digits-fedavg-0/summary.json").read_text())
-    assert {key: value for key, value in kept.items() if key != "crc"} == summary
+    of_the_folder = ("crc", "files")  # checksums
+    assert {key: kept[key] for key in kept if key not in of_the_folder} == {
+        key: summary[key] for key in summary if key not in of_the_folder
+    }
     again = json.loads(call("run", "--data", "digits", *QUICK, "--json").stdout)
     assert Path("runs/digits-fedavg-0-2/summary.json").exists(), "a folder of its own, nothing overwritten"
     del summary["wall"], again["wall"]
@@ -75,7 +78,8 @@ def test_resume_prints_the_same_json(call):
     first = json.loads(call("run", "--data", "digits", *QUICK, "--out", "here", "--json").stdout)
     result = call("resume", "here", "--json")
     second = json.loads(result.stdout)
-    del first["wall"], second["wall"]
+    for summary in (first, second):
+        del summary["wall"], summary["files"]  # checksums are in the folder
     assert result.exit_code == 0 and first == second
 
 
@@ -135,7 +139,7 @@ def test_nan_in_the_data(call, table):
     lines[7] = "nan," + lines[7].split(",", 1)[1]
     table.with_name("nan.csv").write_text("\n".join(lines))
     command = ("run", "--data", table.with_name("nan.csv"), "--impute", "refuse")
-    refused(call(*command), "line 8, column 'age' is empty; fill it in, or let --impute shared")
+    refused(call(*command), "line 8, column 'age' is empty")
 
 
 def test_a_damaged_checkpoint(call):

@@ -74,6 +74,8 @@ REFUSED = [  # mistakes that need no extra: each command's error path
     ["report", "nowhere"],
     ["resume", "nowhere"],
     ["predict", "nowhere", "rows.csv"],
+    ["evaluate", "nowhere", "rows.csv"],
+    ["explain", "nowhere", "rows.csv"],
     ["export", "nowhere", "--to", "sklearn"],
     ["watch", "rows.xlsx"],
     ["verify", "nowhere"],
