@@ -49,7 +49,7 @@ def simulated(lie: str, rule: str) -> Damage:
         "profile": "uniform",
     }
     result = amsfl.run(**told, rounds=ROUNDS, robust=rule, attack=SIMULATED[lie])
-    liar = int(np.flatnonzero(result.parts.foes.who[0])[0]) if SIMULATED[lie] else LIAR
+    liar = int(np.flatnonzero(result.parts.attackers.who[0])[0]) if SIMULATED[lie] else LIAR
     found = damage(result.rounds, liar)
     return found._replace(marked=result.rounds[-1].metrics["marked"]["accuracy"])
 

@@ -35,9 +35,9 @@ def test_forged_uploads_by_hand(spec, sent):
 @pytest.mark.parametrize("spec", ["minmax:1", "minsum:1"])
 def test_attacks_that_hide_go_as_far_as_honest_clients_lie_apart(spec):
     """To the letter of the paper: along the deviations from the mean, to where one more would show."""
-    rows, foes = np.random.default_rng(5).normal(size=(6, 7)), np.array([0, 0, 1, 0, 0, 1])
-    sent = attack.make(spec)[0].forge(rows, foes, np.arange(6, dtype=np.uint32), np.full(6, 1 / 6))[2]
-    true = rows[foes == 0]
+    rows, attackers = np.random.default_rng(5).normal(size=(6, 7)), np.array([0, 0, 1, 0, 0, 1])
+    sent = attack.make(spec)[0].forge(rows, attackers, np.arange(6, dtype=np.uint32), np.full(6, 1 / 6))[2]
+    true = rows[attackers == 0]
     mean, spread = true.mean(0), true.std(0)
     apart = ((true[:, None] - true[None]) ** 2).sum(2)
 
@@ -51,12 +51,12 @@ def test_attacks_that_hide_go_as_far_as_honest_clients_lie_apart(spec):
 
 def test_who_forges_when():
     """A sleeper from its round on, those who take turns every other round."""
-    foes = draw_attackers([make_config({"attack": "sleeper:1/3,turns:2"})], 6)
+    attackers = draw_attackers([make_config({"attack": "sleeper:1/3,turns:2"})], 6)
     everybody = np.arange(6)[None]
-    (sleeper,) = np.flatnonzero(foes.who[0] == 1)
-    found = np.stack([foes.forging(number, np.array([[0]]), everybody)[0] for number in range(6)])
+    (sleeper,) = np.flatnonzero(attackers.who[0] == 1)
+    found = np.stack([attackers.forging(number, np.array([[0]]), everybody)[0] for number in range(6)])
     np.testing.assert_array_equal(found[:, sleeper] > 0, [False] * 3 + [True] * 3)
-    for each in np.flatnonzero(foes.who[0] == 2):
+    for each in np.flatnonzero(attackers.who[0] == 2):
         np.testing.assert_array_equal(found[:, each] > 0, (np.arange(6) + each) % 2 == 0)
 
 
@@ -105,11 +105,13 @@ def test_attackers_are_drawn_by_seed():
         for seed in (0, 1)
         for text in ("signflip:2,alie:1", "alie:3")
     ]
-    foes = draw_attackers(configs, 10)
-    assert [each.name for each in foes.attacks] == ["signflip:2/1", "alie:1/1.5", "alie:3/1.5"]
-    assert (np.sort(foes.who)[:, -4:] == [[0, 1, 1, 2], [0, 3, 3, 3]] * 2).all()
-    assert ((foes.who[0] > 0) == (foes.who[1] > 0)).all() and (foes.who[0] != foes.who[2]).any()
-    np.testing.assert_array_equal(draw_attackers(configs, 10).who, foes.who)
+    attackers = draw_attackers(configs, 10)
+    assert [each.name for each in attackers.attacks] == ["signflip:2/1", "alie:1/1.5", "alie:3/1.5"]
+    assert (np.sort(attackers.who)[:, -4:] == [[0, 1, 1, 2], [0, 3, 3, 3]] * 2).all()
+    assert ((attackers.who[0] > 0) == (attackers.who[1] > 0)).all() and (
+        attackers.who[0] != attackers.who[2]
+    ).any()
+    np.testing.assert_array_equal(draw_attackers(configs, 10).who, attackers.who)
 
 
 @pytest.mark.parametrize("rule", ["", "cap:0.3,nnm:1,trimmed:1"])

@@ -63,8 +63,10 @@ def test_equal_clients_are_byzfls(theirs):
     """1,000 random inputs; the answers are frozen, with the script that made them."""
     expected = np.load(FROZEN / "byzfl.npz")[theirs] / 1e8
     for number in range(COUNT):
-        vectors, foes = inputs(number)
-        np.testing.assert_allclose(ruled(OURS[theirs].format(f=foes), vectors), expected[number], atol=1e-6)
+        vectors, attackers = inputs(number)
+        np.testing.assert_allclose(
+            ruled(OURS[theirs].format(f=attackers), vectors), expected[number], atol=1e-6
+        )
 
 
 counts = st.lists(st.integers(1, 4), min_size=1, max_size=7)
@@ -206,7 +208,7 @@ def test_states_that_a_sum_balances_refuse_rules(name):
 @pytest.mark.parametrize(
     ("spec", "says"),
     [
-        ("trimmed", "needs foes"),
+        ("trimmed", "needs attackers"),
         ("krum:1.5", "whole number of clients"),
         ("nnm:0.7", "up to a half"),
         ("clip:-1", "above 0"),

@@ -17,26 +17,26 @@ def inputs(number):
     """The vectors [n, 3], with some far off, and how many may be false: n from 5 to 11, f below half."""
     rng = np.random.default_rng([number, 0xB])
     clients = int(rng.integers(5, 12))
-    foes = int(rng.integers(1, (clients - 1) // 2 + 1))
+    attackers = int(rng.integers(1, (clients - 1) // 2 + 1))
     vectors = rng.normal(size=(clients, DIM))
-    vectors[:foes] += rng.normal(size=DIM) * rng.choice([0.0, 1.0, 10.0])
-    return vectors, foes
+    vectors[:attackers] += rng.normal(size=DIM) * rng.choice([0.0, 1.0, 10.0])
+    return vectors, attackers
 
 
-def answers(vectors, foes):
+def answers(vectors, attackers):
     from byzfl.aggregators import aggregators as a
     from byzfl.aggregators import preaggregators as p
 
-    mixed = p.NNM(foes)(vectors.copy())
+    mixed = p.NNM(attackers)(vectors.copy())
     return {
         "median": a.Median()(vectors),
-        "trimmed": a.TrMean(foes)(vectors),
+        "trimmed": a.TrMean(attackers)(vectors),
         "geomedian": a.GeometricMedian(0.1, 3)(vectors),
-        "krum": a.Krum(foes)(vectors),
-        "multikrum": a.MultiKrum(foes)(vectors),
+        "krum": a.Krum(attackers)(vectors),
+        "multikrum": a.MultiKrum(attackers)(vectors),
         "centred": a.CenteredClipping(None, 3, 1.5)(vectors),
         "clip": p.Clipping(1.5)(vectors.copy()).mean(0),
-        "nnm,trimmed": a.TrMean(foes)(mixed),
+        "nnm,trimmed": a.TrMean(attackers)(mixed),
         "nnm,geomedian": a.GeometricMedian(0.1, 3)(mixed),
     }
 

@@ -16,7 +16,7 @@ def backdoor(clients: float, strength: float = 10.0) -> Attack:
     Bagdasaryan et al. 2020, arXiv 1807.00459 (model replacement).
     """
 
-    def forge(rows: Array, foes: Array, words: Array, weights: Array) -> Array:
+    def forge(rows: Array, attacking: Array, words: Array, weights: Array) -> Array:
         return strength * rows
 
     def poison(x: Array, y: Array, classes: int) -> tuple[Array, Array]:

@@ -24,56 +24,58 @@ def rows(clients: float, strength: float = 1e6) -> Attack:
 def gain(clients: float, strength: float = 1e6) -> Attack:
     """The client says that its steps are worth `strength` times what they are."""
 
-    def told(reading: Reading) -> Reading:
+    def falsify(reading: Reading) -> Reading:
         more: dict[str, Any] = {
             "grad_dir": -abs(reading.grad_dir) * strength,
             "delta_dir": abs(reading.delta_dir) * strength,
         }
         return reading._replace(**more)
 
-    return attack("gain", clients, strength, told=told)
+    return attack("gain", clients, strength, told=falsify)
 
 
 def drift(clients: float) -> Attack:
     """The client says that its steps do not fade: its gradient never changes."""
 
-    def told(reading: Reading) -> Reading:
+    def falsify(reading: Reading) -> Reading:
         none: dict[str, Any] = {
             name: getattr(reading, name) * 0 for name in ("diff_sq", "grad_diff", "diff_dir")
         }
         return reading._replace(**none)
 
-    return attack("drift", clients, None, told=told)
+    return attack("drift", clients, None, told=falsify)
 
 
 def loss(clients: float, strength: float = 1e6) -> Attack:
     """The client says that its loss is `strength` times what it is, and its squared gradient as much less:
     long steps for all."""
 
-    def told(reading: Reading) -> Reading:
+    def falsify(reading: Reading) -> Reading:
         return reading._replace(loss=reading.loss * strength, grad_sq=reading.grad_sq / strength)
 
-    return attack("loss", clients, strength, told=told)
+    return attack("loss", clients, strength, told=falsify)
 
 
 def readings(clients: float, strength: float = 1e6) -> Attack:
     """Gain, drift and loss at once: all steps for me, and the longest ones."""
     lies = [each.told for each in (gain(clients, strength), drift(clients), loss(clients, strength))]
 
-    def told(reading: Reading) -> Reading:
+    def falsify(reading: Reading) -> Reading:
         for lie in lies:
             assert lie is not None
             reading = lie(reading)
         return reading
 
-    return attack("readings", clients, strength, told=told)
+    return attack("readings", clients, strength, told=falsify)
 
 
 def colluders(clients: float, strength: float = 50.0) -> Attack:
     """`strength` times the rows, as many times fewer seconds, false readings, and the upload turned round."""
-    told = readings(clients, strength).told
+    falsify = readings(clients, strength).told
     forge = signflip(clients).forge
-    return attack("colluders", clients, strength, forge=forge, told=told, rows=strength, seconds=1 / strength)
+    return attack(
+        "colluders", clients, strength, forge=forge, told=falsify, rows=strength, seconds=1 / strength
+    )
 
 
 def seconds(clients: float, strength: float = 1e-6) -> Attack:

@@ -31,8 +31,8 @@ def minmax(clients: float) -> Attack:
     m - g s,   g the largest with max_i ||m - g s - x_i|| <= max_ij ||x_i - x_j||
     """
 
-    def forge(rows: Array, foes: Array, words: Array, weights: Array) -> Array:
-        space, way = namespace(rows), _way(rows, foes)
+    def forge(rows: Array, attacking: Array, words: Array, weights: Array) -> Array:
+        space, way = namespace(rows), _way(rows, attacking)
         each = _most(way.along, way.square, way.pairs.max() - way.far)
         far = space.min(space.where(way.honest > 0, each, each * 0 + float("inf")))
         return rows * 0 + way.mean - far * way.spread
@@ -46,8 +46,8 @@ def minsum(clients: float) -> Attack:
     m - g s,   g the largest with sum_i ||m - g s - x_i||^2 <= max_i sum_j ||x_i - x_j||^2
     """
 
-    def forge(rows: Array, foes: Array, words: Array, weights: Array) -> Array:
-        way = _way(rows, foes)
+    def forge(rows: Array, attacking: Array, words: Array, weights: Array) -> Array:
+        way = _way(rows, attacking)
         along, far = ((part * way.honest).sum() for part in (way.along, way.far))
         most = _most(along, way.honest.sum() * way.square, way.pairs.sum(1).max() - far)
         return rows * 0 + way.mean - most * way.spread
@@ -82,9 +82,9 @@ def _most(along: Array, square: Array, room: Array) -> Array:
     return (along + space.maximum(along * along + square * room, square * 0) ** 0.5) / square
 
 
-def _way(rows: Array, foes: Array) -> Way:
+def _way(rows: Array, attacking: Array) -> Way:
     space = namespace(rows)
-    honest = space.astype(foes == 0, rows.dtype)
+    honest = space.astype(attacking == 0, rows.dtype)
     share = (honest / (honest.sum() + (honest.sum() == 0)))[:, None]
     mean = (share * rows).sum(0)
     off = (rows - mean) * honest[:, None]

@@ -1,6 +1,6 @@
 """Attacks on what is summed: false uploads, some of them by clients that see all honest ones.
 
-forge(rows, foes, words, weights) -> what attackers would send; rows are mean steps, as rules see them.
+forge(rows, attacking, words, weights) -> what attackers would send; rows are mean steps, as rules see them.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ TURN = 6.283185307179586
 def signflip(clients: float, strength: float = 1.0) -> Attack:
     """The client's own upload, turned round: x -> -strength x."""
 
-    def forge(rows: Array, foes: Array, words: Array, weights: Array) -> Array:
+    def forge(rows: Array, attacking: Array, words: Array, weights: Array) -> Array:
         return -strength * rows
 
     return attack("signflip", clients, strength, forge=forge)
@@ -25,9 +25,9 @@ def signflip(clients: float, strength: float = 1.0) -> Attack:
 def gaussian(clients: float, strength: float = 10.0) -> Attack:
     """Noise `strength` times as long as the honest mean step."""
 
-    def forge(rows: Array, foes: Array, words: Array, weights: Array) -> Array:
+    def forge(rows: Array, attacking: Array, words: Array, weights: Array) -> Array:
         space = namespace(rows)
-        mean, _ = _honest(rows, foes, weights)
+        mean, _ = _honest(rows, attacking, weights)
         places = space.arange(rows.shape[1], dtype=words.dtype)[None, :]
         near, far = (
             space.astype(
@@ -45,7 +45,7 @@ def gaussian(clients: float, strength: float = 10.0) -> Attack:
 def idle(clients: float) -> Attack:
     """A free rider: the model that it was given comes back as it was."""
 
-    def forge(rows: Array, foes: Array, words: Array, weights: Array) -> Array:
+    def forge(rows: Array, attacking: Array, words: Array, weights: Array) -> Array:
         return rows * 0
 
     return attack("idle", clients, None, forge=forge)
@@ -54,7 +54,7 @@ def idle(clients: float) -> Attack:
 def broken(clients: float) -> Attack:
     """What comes is no number."""
 
-    def forge(rows: Array, foes: Array, words: Array, weights: Array) -> Array:
+    def forge(rows: Array, attacking: Array, words: Array, weights: Array) -> Array:
         return rows * 0 + float("nan")
 
     return attack("broken", clients, None, forge=forge)
@@ -66,8 +66,8 @@ def alie(clients: float, strength: float = 1.5) -> Attack:
     Baruch, Baruch and Goldberg 2019, arXiv 1902.06156.
     """
 
-    def forge(rows: Array, foes: Array, words: Array, weights: Array) -> Array:
-        mean, spread = _honest(rows, foes, weights)
+    def forge(rows: Array, attacking: Array, words: Array, weights: Array) -> Array:
+        mean, spread = _honest(rows, attacking, weights)
         return rows * 0 + mean - strength * spread
 
     return attack("alie", clients, strength, forge=forge)
@@ -79,8 +79,8 @@ def ipm(clients: float, strength: float = 2.0) -> Attack:
     Xie, Koyejo and Gupta 2019, arXiv 1903.03936.
     """
 
-    def forge(rows: Array, foes: Array, words: Array, weights: Array) -> Array:
-        return rows * 0 - strength * _honest(rows, foes, weights)[0]
+    def forge(rows: Array, attacking: Array, words: Array, weights: Array) -> Array:
+        return rows * 0 - strength * _honest(rows, attacking, weights)[0]
 
     return attack("ipm", clients, strength, forge=forge)
 
@@ -93,17 +93,17 @@ def push(clients: float, strength: float = 0.3) -> Attack:
     Nothing in a single round gives it away; over the rounds it adds up.
     """
 
-    def forge(rows: Array, foes: Array, words: Array, weights: Array) -> Array:
+    def forge(rows: Array, attacking: Array, words: Array, weights: Array) -> Array:
         space = namespace(rows)
         places = space.arange(rows.shape[1], dtype=words.dtype)
         side = space.astype(sampling.uniform((words[:1] * 0, words[:1] * 0), places) < 0.5, rows.dtype)
         fixed = (1 - 2 * side) / rows.shape[1] ** 0.5  # the same signs in every round
-        mean, _ = _honest(rows, foes, weights)
+        mean, _ = _honest(rows, attacking, weights)
         norm = (mean * mean).sum() ** 0.5
         aim = fixed + strength * mean / (norm + (norm == 0))
         lengths = (rows * rows).sum(1) ** 0.5
-        honest = space.sort(space.where(foes == 0, lengths, lengths * 0 + float("inf")))
-        usual = space.take(honest, ((foes == 0).sum()[None] - 1) // 2)
+        honest = space.sort(space.where(attacking == 0, lengths, lengths * 0 + float("inf")))
+        usual = space.take(honest, ((attacking == 0).sum()[None] - 1) // 2)
         return rows * 0 + usual * aim / (aim * aim).sum() ** 0.5
 
     return attack("push", clients, strength, forge=forge)
@@ -115,16 +115,16 @@ def mimic(clients: float) -> Attack:
     Karimireddy, He and Jaggi 2022, arXiv 2006.09365.
     """
 
-    def forge(rows: Array, foes: Array, words: Array, weights: Array) -> Array:
+    def forge(rows: Array, attacking: Array, words: Array, weights: Array) -> Array:
         space = namespace(rows)
-        return rows * 0 + space.take(rows, space.argmax(foes == 0)[None], axis=0)
+        return rows * 0 + space.take(rows, space.argmax(attacking == 0)[None], axis=0)
 
     return attack("mimic", clients, None, forge=forge)
 
 
-def _honest(rows: Array, foes: Array, weights: Array) -> tuple[Array, Array]:
+def _honest(rows: Array, attacking: Array, weights: Array) -> tuple[Array, Array]:
     """Weighted mean and deviation of the honest rows."""
-    share = weights * (foes == 0)
+    share = weights * (attacking == 0)
     share = (share / (share.sum() + (share.sum() == 0)))[:, None]
     mean = (share * rows).sum(0)
     return mean, (share * (rows - mean) ** 2).sum(0) ** 0.5

@@ -16,7 +16,7 @@ VERDICT = {True: ("holds", "green"), False: ("fails", "red"), None: ("cannot be 
 @friendly
 def check(
     folder: Annotated[Path, typer.Argument(help="the folder that a run wrote (with --readings)")],
-    leaving: Annotated[
+    list_disclosed: Annotated[
         bool, typer.Option("--leaves", help="list what left the clients, and what protected it")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON, nothing else")] = False,
@@ -27,7 +27,7 @@ def check(
     """
     from amsfl import theory
 
-    if leaving:
+    if list_disclosed:
         _leaves(folder, as_json)
         return
 

@@ -56,14 +56,16 @@ def evaluate(
     """Score a run's model on rows whose answers are known: scores beside the base rate, and calibration."""
     from amsfl import portable
 
-    found = portable.evaluate(portable.load(run, which), str(rows))
+    evaluation = portable.evaluate(portable.load(run, which), str(rows))
     if as_json:
-        print_json(found._asdict() | {"calibration": [each._asdict() for each in found.calibration]})
+        print_json(
+            evaluation._asdict() | {"calibration": [each._asdict() for each in evaluation.calibration]}
+        )
         return
-    _print_scores(found)
-    if found.calibration:
+    _print_scores(evaluation)
+    if evaluation.calibration:
         typer.echo("calibration: rows, mean probability of the prediction, share that is right")
-    for each in found.calibration:
+    for each in evaluation.calibration:
         typer.echo(f"{each.rows:9,}  {each.confidence:.3f}  {each.accuracy:.3f}")
 
 
@@ -78,24 +80,24 @@ def explain(
     from amsfl import portable
 
     model = portable.load(run, which)
-    found = portable.explain(model, str(rows))
+    importances = portable.explain(model, str(rows))
     if as_json:
-        print_json([each._asdict() for each in found])
+        print_json([each._asdict() for each in importances])
         return
     typer.echo(f"{'accuracy' if model.classes else 'R²'} lost where a column is shuffled:")
-    for each in found:
+    for each in importances:
         typer.echo(f"{each.lost:8.4f} ± {each.deviation:.4f}  {plain(each.column)}")
 
 
-def _print_scores(found: "Evaluation") -> None:
+def _print_scores(evaluation: "Evaluation") -> None:
     """Every score beside what always saying the same would have."""
-    for name, value in found.scores.items():
-        base = found.baseline.get(name)
+    for name, value in evaluation.scores.items():
+        base = evaluation.baseline.get(name)
         beside = "" if base is None else f" (always saying the same: {base:.4g})"
         typer.echo(f"{name}: {value:.4g}{beside}")
-    name = "accuracy" if "accuracy" in found.scores else "r2"
-    if found.scores[name] <= found.baseline[name]:
-        typer.echo(f"On these {found.rows:,} rows the model is not better than always saying the same.")
+    name = "accuracy" if "accuracy" in evaluation.scores else "r2"
+    if evaluation.scores[name] <= evaluation.baseline[name]:
+        typer.echo(f"On these {evaluation.rows:,} rows the model is not better than always saying the same.")
 
 
 def _columns_to_repeat(rows: Path, keep: str) -> dict[str, list[str]]:

@@ -129,13 +129,13 @@ def trace(path: Path, clients: int, names: Sequence[str]) -> Window:
 
 def _merged(parts: list[Stretch]) -> list[Stretch]:
     """Stretches that touch or overlap as one."""
-    found = parts[:1]
+    merged = parts[:1]
     for begin, end in parts[1:]:
-        if begin <= found[-1][1]:
-            found[-1] = found[-1][0], max(found[-1][1], end)
+        if begin <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(merged[-1][1], end)
         else:
-            found.append((begin, end))
-    return found
+            merged.append((begin, end))
+    return merged
 
 
 def _lines(path: Path) -> Lines:

@@ -112,13 +112,13 @@ def client_conditions(
     """
 
     def column(name: str, everyone: float) -> Floats | None:
-        found = None if profile.sites is None else profile.sites.get(name)
-        if found is not None and everyone:
+        own = None if profile.sites is None else profile.sites.get(name)
+        if own is not None and everyone:
             raise UserError(
                 f"Setting {name!r} is {everyone:g}, and {profile.name} has a column for it; leave one out."
             )
-        given = np.full(profile.clients, everyone) if found is None else found
-        return given if given.any() else None
+        values = np.full(profile.clients, everyone) if own is None else own
+        return values if values.any() else None
 
     on, off = (
         None if profile.sites is None else profile.sites.get(f"{name}_seconds") for name in ("on", "off")

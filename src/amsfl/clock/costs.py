@@ -158,27 +158,29 @@ def accounts(clients: int, known: Mapping[str, Floats], job: Work) -> dict[str, 
     none = np.zeros(clients)
     down, up = (np.full(clients, each / MEGABYTE) for each in (job.bytes_down, job.bytes_up))
     vector = np.full(clients, job.vector_bytes / MEGABYTE)
-    found = {"megabytes": Account(none, down, up, vector)}
+    by_name = {"megabytes": Account(none, down, up, vector)}
     if "joules_step" in known or "joules_mb" in known:
         step, each = known.get("joules_step", none), known.get("joules_mb", none)
         extra = step * job.extra_gradients
         own = step * (1 + job.extra_per_step)
-        found["joules"] = Account(own, each * down + extra, each * up, each * vector, step)
+        by_name["joules"] = Account(own, each * down + extra, each * up, each * vector, step)
     if "cost_mb" in known:
-        found["cost"] = Account(none, *(known["cost_mb"] * each for each in (down, up, vector)))
-    return found
+        by_name["cost"] = Account(none, *(known["cost_mb"] * each for each in (down, up, vector)))
+    return by_name
 
 
-def spent(told: Mapping[str, Account], came: tuple[Any, Any], lost: tuple[Any, Any]) -> dict[str, float]:
+def spent(by_name: Mapping[str, Account], used: tuple[Any, Any], lost: tuple[Any, Any]) -> dict[str, float]:
     """What a round came to, by name: of work that came in, and of work that came to nothing.
 
     Args:
-        told: Of `accounts`.
-        came: Clients and their steps.
+        by_name: Of `accounts`.
+        used: Clients and their steps.
         lost: The same of those whose work was not used; it has cost all but the upload.
 
     Returns:
         Totals by name.
     """
-    wasted = {name: each.of(*lost, came=False).sum() if len(lost[0]) else 0.0 for name, each in told.items()}
-    return {name: float(each.of(*came).sum() + wasted[name]) for name, each in told.items()}
+    wasted = {
+        name: each.of(*lost, came=False).sum() if len(lost[0]) else 0.0 for name, each in by_name.items()
+    }
+    return {name: float(each.of(*used).sum() + wasted[name]) for name, each in by_name.items()}

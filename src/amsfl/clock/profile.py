@@ -156,8 +156,8 @@ def read_profile(path: Path, clients: int, names: Sequence[str] = ()) -> Profile
         raise UserError(f"{path}: all weights are 0; give each client its share, or leave the column out.")
 
     def column(name: str, otherwise: float) -> Floats:
-        found = links[name]
-        return np.full(clients, otherwise) if found is None else found
+        values = links[name]
+        return np.full(clients, otherwise) if values is None else values
 
     return Profile(
         path.name,
@@ -168,5 +168,5 @@ def read_profile(path: Path, clients: int, names: Sequence[str] = ()) -> Profile
         None if weight is None else weight / weight.sum(),
         table,
         frozenset(used),
-        {name: found for name in SPENDING if (found := table.get(name)) is not None},
+        {name: values for name in SPENDING if (values := table.get(name)) is not None},
     )

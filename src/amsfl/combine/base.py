@@ -42,8 +42,11 @@ def chain(rules: Sequence[Combine]) -> Combine:
             weights = weights if rule.counts is None else rule.counts(weights)
         return weights
 
-    name, foes = ",".join(rule.name for rule in rules), max((rule.foes for rule in rules), default=0.0)
-    return Combine(name, apply, links=tuple(rules), foes=foes, counts=counts)
+    name, attackers = (
+        ",".join(rule.name for rule in rules),
+        max((rule.foes for rule in rules), default=0.0),
+    )
+    return Combine(name, apply, links=tuple(rules), foes=attackers, counts=counts)
 
 
 def weighed(
@@ -76,7 +79,7 @@ def weighed(
     return uploads, weights, counts
 
 
-def by_step(name: str, rule: Rule, foes: float = 0.0) -> Combine:
+def by_step(name: str, rule: Rule, attackers: float = 0.0) -> Combine:
     """A rule that judges clients by their mean step: one with many steps has gone far, not astray.
 
     Rows are divided by their steps before and multiplied after: by their own where all are left, else by the
@@ -85,7 +88,7 @@ def by_step(name: str, rule: Rule, foes: float = 0.0) -> Combine:
     Args:
         name: Of the rule.
         rule: What it does to rows and weights.
-        foes: How many clients it doubts, or below 1 which share; 0 where it does not say.
+        attackers: How many clients it doubts, or below 1 which share; 0 where it does not say.
 
     Returns:
         A rule over a cohort's uploads.
@@ -107,7 +110,7 @@ def by_step(name: str, rule: Rule, foes: float = 0.0) -> Combine:
         left = judged(uploads, weights, steps)
         return left.rows, left.weights, left.origin()
 
-    return Combine(name, apply, trace, foes=foes)
+    return Combine(name, apply, trace, foes=attackers)
 
 
 def mixed(uploads: Upload, shares: Array, weights: Array) -> Left:

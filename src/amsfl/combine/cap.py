@@ -32,6 +32,6 @@ def capped(weights: Array, share: float) -> Array:
     limit = share * rest / space.where(room > 0, room, space.ones_like(room))
     holds = (room > 0) & (limit >= falling) & (falling > 0)
     least = space.min(space.where(weights > 0, weights, space.zeros_like(weights) + float("inf")))
-    found = space.where(space.any(holds), limit[space.argmax(holds)], least)
-    cut = space.minimum(weights, found)
+    cap = space.where(space.any(holds), limit[space.argmax(holds)], least)
+    cut = space.minimum(weights, cap)
     return cut / space.sum(cut)

@@ -25,7 +25,7 @@ def geomedian(nearest: float = 1e-6, rounds: float = 8) -> Combine:
             pull = weights / space.maximum(apart, space.zeros_like(apart) + nearest)
             shares = pull / pull.sum()
             centre = shares @ uploads.delta
-        found = (centre, shares @ uploads.extra, middle(uploads.delta_sq, weights))
-        return alone(found, weights, lambda: shares)
+        median = (centre, shares @ uploads.extra, middle(uploads.delta_sq, weights))
+        return alone(median, weights, lambda: shares)
 
     return by_step(f"geomedian:{nearest:g}/{rounds:g}", rule)

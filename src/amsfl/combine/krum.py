@@ -6,14 +6,14 @@ from amsfl.core import Combine, Upload, namespace
 from amsfl.core.records import Array
 
 
-def krum(foes: float) -> Combine:
-    """The one upload whose neighbours are nearest; those of `foes` clients' weight it may lie far from.
+def krum(attackers: float) -> Combine:
+    """The one upload whose neighbours are nearest; those of `attackers` clients' weight it may lie far from.
 
-    argmin_i sum_{j near i} w_j ||x_i - x_j||^2,   over the nearest of weight 1-a, a that of `foes` clients
+    argmin_i sum_{j near i} w_j ||x_i - x_j||^2,   over the nearest of weight 1-a, a of `attackers` clients
 
     Blanchard et al. 2017, with weights. (A client is its own nearest neighbour, at no distance.)
     """
-    share = doubted("krum", foes)
+    share = doubted("krum", attackers)
 
     def rule(uploads: Upload, weights: Array) -> Left:
         space = namespace(weights)
@@ -21,15 +21,15 @@ def krum(foes: float) -> Combine:
         picked = space.astype(space.arange(len(weights)) == best, weights.dtype)
         return alone([part[best] for part in uploads], weights, lambda: picked)
 
-    return by_step(f"krum:{foes:g}", rule, foes)
+    return by_step(f"krum:{attackers:g}", rule, attackers)
 
 
-def multikrum(foes: float) -> Combine:
-    """The mean of the uploads whose neighbours are nearest, all but `foes` clients' weight of them.
+def multikrum(attackers: float) -> Combine:
+    """The mean of the uploads whose neighbours are nearest, all but `attackers` clients' weight of them.
 
     El Mhamdi et al. 2018, arXiv 1802.07927, with weights.
     """
-    share = doubted("multikrum", foes)
+    share = doubted("multikrum", attackers)
 
     def rule(uploads: Upload, weights: Array) -> Left:
         space, true = namespace(weights), 1 - share(weights)
@@ -37,7 +37,7 @@ def multikrum(foes: float) -> Combine:
         kept = cut(space.take(weights, order), 0.0, true)[space.argsort(order, stable=True)]
         return mixed(uploads, kept[None] / kept.sum(), one(weights))
 
-    return by_step(f"multikrum:{foes:g}", rule, foes)
+    return by_step(f"multikrum:{attackers:g}", rule, attackers)
 
 
 def _scores(uploads: Upload, weights: Array, true: Array) -> Array:

@@ -41,13 +41,13 @@ def _bisected(values: Array, shares: Array, ranks: Sequence[Array]) -> list[Arra
     start = space.zeros((len(keys), keys.shape[2]), dtype=kind) - rest - 1
 
     def value(rank: Array) -> Array:
-        def bit(turn: Array, found: Array) -> Array:
+        def bit(turn: Array, below: Array) -> Array:
             place = space.astype(space.asarray(last - turn), kind)
-            tried = found + (space.ones_like(place) << place)
-            return space.where(_below(keys, tried, shares) < rank, tried, found)
+            tried = below + (space.ones_like(place) << place)
+            return space.where(_below(keys, tried, shares) < rank, tried, below)
 
-        found = repeat(last + 1, bit, start)
-        ordered = (found ^ ((found >> last) & rest)).view(values.dtype)
+        bits = repeat(last + 1, bit, start)
+        ordered = (bits ^ ((bits >> last) & rest)).view(values.dtype)
         return ordered.reshape(-1)[: values[0].size].reshape(shape)
 
     return [value(rank) for rank in ranks]

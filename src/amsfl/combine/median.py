@@ -19,9 +19,9 @@ def median() -> Combine:
         low, high = middles(uploads.delta, weights)
 
         def origin() -> Array:
-            return sum(owners(uploads.delta, weights, found) for found in (low, high)) / 2
+            return sum(owners(uploads.delta, weights, values) for values in (low, high)) / 2
 
-        found = (low + high) / 2, middle(uploads.extra, weights), middle(uploads.delta_sq, weights)
-        return alone(found, weights, origin)
+        medians = (low + high) / 2, middle(uploads.extra, weights), middle(uploads.delta_sq, weights)
+        return alone(medians, weights, origin)
 
     return by_step("median", rule)

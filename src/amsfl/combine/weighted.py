@@ -9,23 +9,23 @@ from amsfl.core.records import Array
 SMALL = 1e-6  # weights are rounded: two that differ by less are equal
 
 
-def doubted(rule: str, foes: float) -> Callable[[Array], Array]:
-    """From weights the share of them that may be false: of the heaviest `foes` clients, or `foes` below 1.
+def doubted(rule: str, attackers: float) -> Callable[[Array], Array]:
+    """From weights the share that may be false: the heaviest `attackers` clients', or `attackers` if below 1.
 
     Half is the most that any rule can stand. Where so few clients hold more, or so many are doubted of the
     few that came, it is taken for half: a real client that stays away must not end a run.
     """
-    if not foes >= 0 or (foes % 1 if foes >= 1 else foes > 0.5):
+    if not attackers >= 0 or (attackers % 1 if attackers >= 1 else attackers > 0.5):
         raise UserError(
-            f"The rule '{rule}:{foes:g}': give it a whole number of clients, as in {rule}:2, "
+            f"The rule '{rule}:{attackers:g}': give it a whole number of clients, as in {rule}:2, "
             f"or a share of the weight up to a half, as in {rule}:0.2."
         )
 
     def share(weights: Array) -> Array:
-        if foes < 1:
-            return foes
+        if attackers < 1:
+            return attackers
         space = namespace(weights)
-        heaviest = space.sort(weights)[max(0, len(weights) - int(foes)) :].sum()
+        heaviest = space.sort(weights)[max(0, len(weights) - int(attackers)) :].sum()
         return space.minimum(heaviest, space.zeros_like(heaviest) + 0.5)
 
     return share
@@ -70,10 +70,10 @@ def middles(values: Array, weights: Array) -> tuple[Array, Array]:
     return low, space.where(upto > 0.5 + SMALL, low, space.min(above, axis=0))
 
 
-def owners(values: Array, weights: Array, found: Array) -> Array:
+def owners(values: Array, weights: Array, picked: Array) -> Array:
     """How much of each row [n] is in a row of values found among them, on average over coordinates."""
-    hits = namespace(values).astype(values == found, weights.dtype)
-    return weights * (hits @ (1 / (weights @ hits))) / len(found)
+    hits = namespace(values).astype(values == picked, weights.dtype)
+    return weights * (hits @ (1 / (weights @ hits))) / len(picked)
 
 
 def between(values: Array, weights: Array, low: Array, high: Array) -> Array:
@@ -101,8 +101,8 @@ def distances_sq(rows: Array) -> Array:
     """Squared distances [n, n] by products: cohorts times cohorts times d numbers would not fit."""
     space = namespace(rows)
     square, product = (rows * rows).sum(1), rows @ rows.T
-    found = square[:, None] + square[None, :] - (product + product.T)
-    return space.maximum(found, space.zeros_like(found)) * (1 - space.eye(len(rows), dtype=rows.dtype))
+    squares = square[:, None] + square[None, :] - (product + product.T)
+    return space.maximum(squares, space.zeros_like(squares)) * (1 - space.eye(len(rows), dtype=rows.dtype))
 
 
 def nearest(distances: Array, weights: Array, share: Array) -> Array:

@@ -98,8 +98,8 @@ class ClientPrivacy(NamedTuple):
 class Attack(NamedTuple):
     """What some clients of a simulation do to the others. Empty fields are honest.
 
-    forge(rows[n, ...], foes[n], words[n], weights[n]) -> what each row would be if its client attacked; rows
-    are mean steps, foes are above 0 where one attacks, words are random ones of 32 bits.
+    forge(rows[n, ...], attacking[n], words[n], weights[n]) -> what each row would be if its client attacked.
+    Rows are mean steps, `attacking` is above 0 where a client attacks, words are random ones of 32 bits.
     """
 
     name: str

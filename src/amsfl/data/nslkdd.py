@@ -64,23 +64,23 @@ def files(data_dir: str | None = None) -> dict[str, Path]:
     """Both files by name: from the folder the user named, else the cache, else the mirror."""
     named = data_dir or os.environ.get("AMSFL_DATA_DIR")
     if not named:
-        return {name: _found(cache(), name) or download(name) for name in SHA256}
-    found = {name: _found(Path(named).expanduser(), name) for name in SHA256}
-    missing = [name for name, path in found.items() if path is None]
+        return {name: _find(cache(), name) or download(name) for name in SHA256}
+    paths = {name: _find(Path(named).expanduser(), name) for name in SHA256}
+    missing = [name for name, path in paths.items() if path is None]
     if missing:
         whose = "--data-dir" if data_dir else "AMSFL_DATA_DIR"
         raise UserError(
             f"{whose} is {named}, which does not hold {' and '.join(missing)} (plain or .gz); put the files "
             f"there, or leave {whose} out to use the cache or download them."
         )
-    return {name: path for name, path in found.items() if path}
+    return {name: path for name, path in paths.items() if path}
 
 
 def find_location(data_dir: str | None = None) -> str:
     """Where the files are, or how to get them, in a few words."""
     named = data_dir or os.environ.get("AMSFL_DATA_DIR")
     folder = Path(named).expanduser() if named else cache()
-    if all(_found(folder, name) for name in SHA256):
+    if all(_find(folder, name) for name in SHA256):
         return f"found in {folder}"
     return f"not in {named}" if named else "downloaded on first use, or --data-dir DIR"
 
@@ -92,7 +92,7 @@ def cache() -> Path:
     return Path(pooch.os_cache("amsfl"))
 
 
-def _found(folder: Path, name: str) -> Path | None:
+def _find(folder: Path, name: str) -> Path | None:
     candidates = (folder / sub / (name + end) for sub in ("", "nslkdd") for end in ("", ".gz"))
     return next((path for path in candidates if path.is_file()), None)
 
@@ -120,10 +120,10 @@ def checked(path: Path, name: str) -> bytes:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path} cannot be read ({error}); fetch it again from {MIRROR}.") from error
-    found = hashlib.sha256(content).hexdigest()
-    if found != SHA256[name]:
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != SHA256[name]:
         raise UserError(
-            f"{path} is not the published {name}: SHA-256 of its uncompressed content is {found}, "
+            f"{path} is not the published {name}: SHA-256 of its uncompressed content is {digest}, "
             f"expected {SHA256[name]}; delete it and fetch it again from {MIRROR}."
         )
     return content

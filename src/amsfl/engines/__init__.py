@@ -31,13 +31,16 @@ class EngineSizes(NamedTuple):
     parts: int = 1  # devices that share a model
 
 
+ANY_SIZE = EngineSizes()
+
+
 def make(
     name: str,
     task: Task,
     method: Method,
     batch: int,
     readings: bool = False,
-    sizes: EngineSizes = EngineSizes(),
+    sizes: EngineSizes = ANY_SIZE,
 ) -> Engine:
     """An engine by name."""
     cohort, together, parts = sizes

@@ -64,11 +64,11 @@ class ScoreSums:
                 f"Outputs of shape {tuple(outputs.shape)} have no score against targets of "
                 f"{tuple(targets.shape)}: give classes one logit each, or as many outputs as targets."
             )
-        told = outputs.reshape(targets.shape)
+        predicted = outputs.reshape(targets.shape)
         self.binary &= bool(((targets == 0) | (targets == 1)).all())
-        self.hits += float(((told > 0) == (targets > 0)).sum())
-        self.squares += float(((told - targets) ** 2).sum())
-        self.off += float((told - targets).abs().sum())
+        self.hits += float(((predicted > 0) == (targets > 0)).sum())
+        self.squares += float(((predicted - targets) ** 2).sum())
+        self.off += float((predicted - targets).abs().sum())
 
     def scores(self) -> dict[str, float]:
         count = self.count

@@ -150,9 +150,9 @@ class PortableModel(NamedTuple):
         """
         if not self.classes:
             raise UserError("This model predicts a number, which has no probabilities; use predict.")
-        found = logits.astype(np.float64)
-        found = np.exp(found - found.max(axis=1, keepdims=True))
-        return np.asarray(found / found.sum(axis=1, keepdims=True))
+        powers = logits.astype(np.float64)
+        powers = np.exp(powers - powers.max(axis=1, keepdims=True))
+        return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
     def description(self) -> dict[str, Any]:
         """model.json: all but the tensors.
@@ -203,18 +203,18 @@ def load(folder: str | Path, which: str = "last") -> PortableModel:
     path = where / FILES[which]
     check_bound(where)
     try:
-        found = unseal((where / ABOUT_MODEL).read_bytes())
-        if path.name not in found["sha256"]:
+        about = unseal((where / ABOUT_MODEL).read_bytes())
+        if path.name not in about["sha256"]:
             raise UserError(f"The folder {str(where)!r} holds no {which} model; leave --which out.")
         content = path.read_bytes()
-        if sha256(content).hexdigest() != found["sha256"][path.name]:
+        if sha256(content).hexdigest() != about["sha256"][path.name]:
             raise Damaged(f"{path.name} was changed")
         tensors = load_tensors(content)
         layers = tuple(
-            from_plain(LayerSpec, {"many": 0} | part) for part in found["layers"]
+            from_plain(LayerSpec, {"many": 0} | part) for part in about["layers"]
         )  # older files lack it
-        recipe = None if found["recipe"] is None else from_plain(Recipe, found["recipe"])
-        amount = None if found.get("amount") is None else from_plain(LabelScale, found["amount"])
+        recipe = None if about["recipe"] is None else from_plain(Recipe, about["recipe"])
+        amount = None if about.get("amount") is None else from_plain(LabelScale, about["amount"])
         wrong = [name for name, shape in shapes(layers).items() if tensors[name].shape != shape]
         if wrong:
             raise Damaged(f"{wrong[0]} has another shape than {ABOUT_MODEL} says")
@@ -225,5 +225,5 @@ def load(folder: str | Path, which: str = "last") -> PortableModel:
             f"The model in {str(where)!r} is damaged ({bad}); train or export it again."
         ) from None
     return PortableModel(
-        layers, tensors, tuple(found["classes"]), tuple(found["features"]), recipe, found["about"], amount
+        layers, tensors, tuple(about["classes"]), tuple(about["features"]), recipe, about["about"], amount
     )

@@ -23,8 +23,8 @@ def part_folder(where: Path, number: int, of: int) -> Path:
 def parts(where: Path) -> list[Path]:
     """The parts that have begun, in the order of their numbers."""
     home = where / PARTS
-    found = [path for path in home.iterdir() if NAMED.fullmatch(path.name)] if home.is_dir() else []
-    return sorted((path for path in found if holds_record(path)), key=_number)
+    folders = [path for path in home.iterdir() if NAMED.fullmatch(path.name)] if home.is_dir() else []
+    return sorted((path for path in folders if holds_record(path)), key=_number)
 
 
 def holds_parts(where: Path) -> bool:
@@ -64,10 +64,10 @@ def read_study(where: Path) -> StudyRecord:
         return study.read_study(where)
     begun = parts(where)
     check_part_count(where, _of(begun[0]))
-    found = [study.read_study(path) for path in begun]
-    manifest = _united(begun, [each.manifest for each in found])
+    records = [study.read_study(path) for path in begun]
+    manifest = _united(begun, [each.manifest for each in records])
     trials: dict[str, list[TrialRecord]] = {entry: [] for entry in manifest.methods}
-    for each in found:
+    for each in records:
         for entry, some in each.trials.items():
             trials[entry] += some
     return StudyRecord(manifest, {e: sorted(some, key=lambda t: t.trial) for e, some in trials.items()})

@@ -24,7 +24,7 @@ class Verification(NamedTuple):
 
     @property
     def good(self) -> bool:
-        return all(found.good for found in self.findings)
+        return all(check.good for check in self.findings)
 
 
 def verify(where: Path) -> Verification:
@@ -137,8 +137,8 @@ def _study(where: Path, manifest: Manifest) -> Iterator[FileCheck]:
 def _parts(where: Path) -> Iterator[FileCheck]:
     """Each part as the study that it is, then whether they are parts of one."""
     for path in parts.parts(where):
-        for found in verify(path).findings:
-            yield found._replace(what=f"part {path.name}, {found.what}")
+        for check in verify(path).findings:
+            yield check._replace(what=f"part {path.name}, {check.what}")
     yield _look(
         "all parts", lambda: f"{sum(map(len, parts.read_study(where).trials.values()))} trials of one study"
     )

@@ -30,9 +30,9 @@ def limits_of(
         asked = [flag for flag in (f"budget_{name}", name) if getattr(config, flag) is not None]
         if asked and name not in accounts:
             raise UserError(f"Setting {asked[0]!r} limits {name}, and {missing}")
-    given = {name: getattr(config, f"budget_{name}") for name in NAMES}
-    found = {name: limit for name, limit in given.items() if limit is not None and policy.limited}
-    for name, limit in found.items():
+    budgets = {name: getattr(config, f"budget_{name}") for name in NAMES}
+    limits = {name: limit for name, limit in budgets.items() if limit is not None and policy.limited}
+    for name, limit in limits.items():
         account, count = accounts[name], end.size or cohort
         once = np.sort(account.per_step + account.per_round)[::-1][:count]
         most = float(once[0] * count if end.overlap else once.sum())
@@ -42,7 +42,7 @@ def limits_of(
                 f"{most:.4g}; raise --budget-{name}, or have fewer clients in a round "
                 f"({'a smaller buffer:K' if end.overlap else '--cohort'})."
             )
-    return found
+    return limits
 
 
 def over_limit(config: Training, spent: Mapping[str, float]) -> str | None:

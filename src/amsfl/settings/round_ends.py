@@ -22,16 +22,16 @@ def takes_older_work(end: RoundEnd) -> bool:
 
 def conditions_of(config: RunConfig, profile: clock.Profile, names: Sequence[str]) -> clock.ClientConditions:
     """What happens to clients on their way, if the clock can tell."""
-    found = clock.client_conditions(
+    conditions = clock.client_conditions(
         profile, config.seed, config.availability, config.jitter, config.failure, names
     )
-    if found.window is not None and config.clock != "makespan":
+    if conditions.window is not None and config.clock != "makespan":
         raise UserError(
             "Clients that come and go work side by side, not one after another; add --clock makespan."
         )
-    if not found.calm and config.local_accuracy:
+    if not conditions.calm and config.local_accuracy:
         raise UserError("Clients' own models are scored where all come in; leave --local-accuracy out.")
-    return found
+    return conditions
 
 
 def whole_rounds(config: RunConfig, method: methods.Method) -> bool:

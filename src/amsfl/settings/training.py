@@ -233,8 +233,8 @@ class Training(Settings):
 
     @field_validator("target")
     @classmethod
-    def _target(cls, value: float | None, told: ValidationInfo) -> float | None:
-        return None if value is None else check_target(told.data.get("score", ""), value)
+    def _target(cls, value: float | None, fields: ValidationInfo) -> float | None:
+        return None if value is None else check_target(fields.data.get("score", ""), value)
 
     @field_validator("staleness")
     @classmethod

@@ -63,14 +63,14 @@ def run_batch(
                     raise KeyboardInterrupt
         wall = (time.perf_counter() - started) / len(configs)
         models = model_of(setup, state)
-        told = detailed_scores(setup, models)
+        details = detailed_scores(setup, models)
         return [
             Result(
-                summarise(setup, trial, records[trial.index], wall, seen),
+                summarise(setup, trial, records[trial.index], wall, scores),
                 records[trial.index],
                 model,
                 setup,
                 place=trial.index,
             )
-            for trial, model, seen in zip(running, models, told, strict=True)
+            for trial, model, scores in zip(running, models, details, strict=True)
         ]

@@ -19,7 +19,7 @@ class BestRoundState(Protocol):
     stale: int  # scored rounds since then
 
 
-def judged_by(found: Mapping[str, Any], judge_by: str, score: Score | None) -> tuple[str, bool]:
+def judged_by(scores: Mapping[str, Any], judge_by: str, score: Score | None) -> tuple[str, bool]:
     """The name of the score that rounds are compared by, and whether more of it is better; "" for none.
 
     It is `judge_by`, else the run's score, else the loss.
@@ -29,24 +29,24 @@ def judged_by(found: Mapping[str, Any], judge_by: str, score: Score | None) -> t
         return name, name not in LESS and not judge_by.startswith("-")
     if score is not None:
         return score.key, score.larger
-    return next((name for name in LESS if name in found), ""), False
+    return next((name for name in LESS if name in scores), ""), False
 
 
-def worth(found: Mapping[str, Any], judge_by: str, score: Score | None) -> float | None:
+def worth(scores: Mapping[str, Any], judge_by: str, score: Score | None) -> float | None:
     """What rounds are compared by, more is better; None where this round has none."""
-    name, larger = judged_by(found, judge_by, score)
-    value = score.of(found) if score is not None and not judge_by else found.get(name)
+    name, larger = judged_by(scores, judge_by, score)
+    value = score.of(scores) if score is not None and not judge_by else scores.get(name)
     if not isinstance(value, int | float) or not isfinite(value):
         return None
     return float(value if larger else -value)
 
 
-def judge(stand: BestRoundState, found: float | None, stop_after: int) -> bool:
+def judge(stand: BestRoundState, score: float | None, stop_after: int) -> bool:
     """Note a round's worth; whether `stop_after` scored rounds (0: never) brought no better one."""
-    if found is None:
+    if score is None:
         return False
-    if stand.best_score is None or found > stand.best_score:
-        stand.best_score, stand.best_round, stand.stale = found, stand.round, 0
+    if stand.best_score is None or score > stand.best_score:
+        stand.best_score, stand.best_round, stand.stale = score, stand.round, 0
     else:
         stand.stale += 1
     return bool(stop_after) and stand.stale >= stop_after

@@ -39,21 +39,21 @@ def details(
     if not np.isfinite(params).all():
         return {}
     task = setup.task
-    found: dict[str, Any] = {"splits": {}, "clients": {}}
+    detailed: dict[str, Any] = {"splits": {}, "clients": {}}
     if task.classes:
-        found["splits"] = {
+        detailed["splits"] = {
             split: of_classes(_wide(forward(params, split)), np.asarray(y))
             for split, (_, y) in task.evals.items()
         }
     if setup.mechanism is not None:  # scores on training rows would leave without noise
-        return found
+        return detailed
     order, sizes = task.shards.order[trial], task.shards.rows[trial].tolist()
     names = client_names(setup.configs[trial], setup.data) or tuple(map(str, range(len(sizes))))
     own = (_by_client if task.classes else _errors_by_client)(task, forward(params, None), order, sizes)
-    found["clients"] = {
+    detailed["clients"] = {
         name: {"rows": size, **scores} for name, size, scores in zip(names, sizes, own, strict=True)
     }
-    return found
+    return detailed
 
 
 def ranked(setup: RunSetup, params: Array, split: str) -> dict[str, Any]:
@@ -63,8 +63,8 @@ def ranked(setup: RunSetup, params: Array, split: str) -> dict[str, Any]:
     """
     if not np.isfinite(params).all():
         return {}
-    found = of_classes(_wide(outputs(setup.task)(params, split)), np.asarray(setup.task.evals[split][1]))
-    return {name: found[name] for name in ("auc", "macro_auc")}
+    scores = of_classes(_wide(outputs(setup.task)(params, split)), np.asarray(setup.task.evals[split][1]))
+    return {name: scores[name] for name in ("auc", "macro_auc")}
 
 
 def of_classes(said: Array, y: Array) -> dict[str, Any]:
@@ -80,12 +80,16 @@ def of_classes(said: Array, y: Array) -> dict[str, Any]:
     order = np.argsort(place.astype(np.uint8), kind="stable")
     ends = np.cumsum(np.bincount(place, minlength=BINS + 1))[:-1]
     bins = zip(*(np.split(part[order], ends)[1:] for part in (sure, guess == y)), strict=True)
-    curve = [[float(told.mean()), float(right.mean()), len(told)] for told, right in bins if len(told)]
+    curve = [
+        [float(confidence.mean()), float(right.mean()), len(confidence)]
+        for confidence, right in bins
+        if len(confidence)
+    ]
     return {
         "confusion": table.tolist(),
         "auc": each,
         "macro_auc": float(np.mean(known)) if known else None,
-        "ece": sum(rows * abs(told - right) for told, right, rows in curve) / len(y),
+        "ece": sum(rows * abs(confidence - right) for confidence, right, rows in curve) / len(y),
         "reliability": curve,  # of every bin that has rows: mean confidence, share that is right, rows
     }
 
@@ -128,7 +132,7 @@ def _by_client(task: Task, said: Array, order: Array, sizes: list[int]) -> list[
 
 def _errors_by_client(task: Task, said: Array, order: Array, sizes: list[int]) -> list[dict[str, Any]]:
     """The same where numbers are predicted."""
-    found = []
+    scores = []
     for mine in np.split(order, np.cumsum(sizes)[:-1]):
         y = np.asarray(task.y)[mine]
         off, unit = _wide(said[mine])[:, 0] - y, task.unit
@@ -136,5 +140,5 @@ def _errors_by_client(task: Task, said: Array, order: Array, sizes: list[int]) -
             np.abs(off).mean()[None] * unit, (off**2).mean()[None] * unit**2, float(y.var()) * unit**2
         )
         (each,) = metrics(Scores(np.zeros(1), None, errors))
-        found.append({name: each[name] for name in ("r2", "mae")})
-    return found
+        scores.append({name: each[name] for name in ("r2", "mae")})
+    return scores

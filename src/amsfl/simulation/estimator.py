@@ -60,10 +60,10 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
         amount: LabelScale | None = None,
     ) -> Self:
         parts = _by_site(X, sites)
-        found = [mean_and_deviation([part[:, column] for part in parts]) for column in range(X.shape[1])]
-        self.shift_ = np.array([mean for mean, _ in found])
+        moments = [mean_and_deviation([part[:, column] for part in parts]) for column in range(X.shape[1])]
+        self.shift_ = np.array([mean for mean, _ in moments])
         self.scale_ = np.array(
-            [deviation if deviation > 1e-12 * abs(mean) else 1.0 for mean, deviation in found]
+            [deviation if deviation > 1e-12 * abs(mean) else 1.0 for mean, deviation in moments]
         )
         rows = self._scaled(X).astype(np.float32)
         data = Dataset(

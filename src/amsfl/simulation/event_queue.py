@@ -83,13 +83,13 @@ class EventQueue:
         return {key: value for key, value in whole.items() if key not in ("table", "plan_for_all")}
 
     @classmethod
-    def load(cls, told: dict[str, Any], table: dict[str, Array]) -> "EventQueue":
+    def load(cls, dumped: dict[str, Any], table: dict[str, Array]) -> "EventQueue":
         arrays = {
-            key: np.array([tuple(row) for row in told[key]], JOB) for key in ("jobs", "arrived", "dropped")
+            key: np.array([tuple(row) for row in dumped[key]], JOB) for key in ("jobs", "arrived", "dropped")
         }
-        pairs: dict[str, Any] = {key: dict(told.get(key, ())) for key in PAIRS}
+        pairs: dict[str, Any] = {key: dict(dumped.get(key, ())) for key in PAIRS}
         pairs["open_groups"] = {name: ArrivalGroup(*each) for name, each in pairs["open_groups"].items()}
-        return cls(**told | arrays | pairs, table=table)
+        return cls(**dumped | arrays | pairs, table=table)
 
 
 class StepCounts(Sequence[int]):
@@ -251,18 +251,20 @@ def tidy(queue: EventQueue, version: int) -> None:
         queue.reasons = {}
         return
     alive = set(under_way(queue)["group"].tolist())
-    queue.reasons = {group: told for group, told in queue.reasons.items() if group in alive}
+    queue.reasons = {group: reasons for group, reasons in queue.reasons.items() if group in alive}
 
 
 def reasons_of(queue: EventQueue, jobs: Array) -> dict[str, Any]:
     """Why these steps, as a record keeps it: lists have one entry a client."""
-    told = [queue.reasons[group] for group in jobs["group"].tolist()]
-    if all_equal(jobs["group"]) and all(len(part) == len(jobs) for part in told[0].values() if _lists(part)):
-        return told[0]
-    rows = list(zip(told, jobs["nth"].tolist(), strict=True))
+    reasons = [queue.reasons[group] for group in jobs["group"].tolist()]
+    if all_equal(jobs["group"]) and all(
+        len(part) == len(jobs) for part in reasons[0].values() if _lists(part)
+    ):
+        return reasons[0]
+    rows = list(zip(reasons, jobs["nth"].tolist(), strict=True))
     return {
         key: [each[key][nth] for each, nth in rows] if _lists(value) else value
-        for key, value in told[-1].items()
+        for key, value in reasons[-1].items()
     }
 
 

@@ -29,13 +29,13 @@ def callbacks(
     """One `on_round` and one `on_end` for all; the caller's own callback comes last, it may stop the run."""
     with ExitStack() as stack:
         show = stack.enter_context(progress.line(wants_line))
-        told = stack.enter_context(tracking(make(track), run_info(config, out)))
+        tracker = stack.enter_context(tracking(make(track), run_info(config, out)))
 
         def on_round(record: RoundRecord) -> None:
-            told.on_round(record)
+            tracker.on_round(record)
             if show:
-                show(progress.share(record, config), progress.told(record, config))
+                show(progress.share(record, config), progress.describe(record, config))
             if watch:
                 watch(record)
 
-        yield RunCallbacks(on_round, told.on_end)
+        yield RunCallbacks(on_round, tracker.on_end)

@@ -40,13 +40,13 @@ def line(wanted: bool | None = None) -> Iterator[Callable[[float, str], None] | 
     yield lambda share, text: handle.update(shown(share, text), raw=True)
 
 
-def told(record: RoundRecord, config: Training) -> str:
+def describe(record: RoundRecord, config: Training) -> str:
     """A round in a few words, with the score that the run goes by."""
-    found = record.metrics.get("holdout", {})
-    which = shown_score(config.score, found)
-    score = which.of(found) if which else None
-    said = "" if score is None or which is None else f", {which.title} {score:.4g}"
-    return f"round {record.round}, {record.seconds[config.clock]:.1f} s{said}"
+    scores = record.metrics.get("holdout", {})
+    which = shown_score(config.score, scores)
+    score = which.of(scores) if which else None
+    suffix = "" if score is None or which is None else f", {which.title} {score:.4g}"
+    return f"round {record.round}, {record.seconds[config.clock]:.1f} s{suffix}"
 
 
 def share(record: RoundRecord, config: Training) -> float:

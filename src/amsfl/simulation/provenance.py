@@ -66,7 +66,7 @@ def of_data(data: Dataset) -> dict[str, Any]:
 def made_from(setup: RunSetup) -> dict[str, Any]:
     """All inputs of a run but its settings: a checkpoint means nothing without the same ones."""
     task, costs = setup.task, setup.costs[0]
-    found = of_data(setup.data) | {
+    inputs = of_data(setup.data) | {
         "clients": int(task.shards.size.shape[1]),
         "partition": checksum_arrays(task.shards.order, task.shards.rows),
         "model": task.model.name,
@@ -76,10 +76,10 @@ def made_from(setup: RunSetup) -> dict[str, Any]:
     }
     sites, trace = setup.profiles[0].sites, Path(setup.config.availability)
     if sites is not None:
-        found["sites"] = checksum_arrays(*(sites.columns[name] for name in sorted(sites.columns)))
+        inputs["sites"] = checksum_arrays(*(sites.columns[name] for name in sorted(sites.columns)))
     if trace.suffix == ".csv":
-        found["availability"] = checksum_arrays(np.frombuffer(trace.read_bytes(), np.uint8))
-    return found
+        inputs["availability"] = checksum_arrays(np.frombuffer(trace.read_bytes(), np.uint8))
+    return inputs
 
 
 def layout(setup: RunSetup) -> list[str]:
@@ -91,13 +91,13 @@ def layout(setup: RunSetup) -> list[str]:
 
 def machine(setup: RunSetup, first: Any) -> dict[str, Any]:
     """What else the bits of a run depend on; not on the cores of one machine (engines/packing.py)."""
-    found = versions() | {"first model": checksum_arrays(first)}
+    facts = versions() | {"first model": checksum_arrays(first)}
     if setup.config.engine == "jax":
         mesh, shared = devices.mesh(), setup.config.shard_model > 1
-        found |= {"device": mesh.devices.flat[0].device_kind, "devices": int(mesh.devices.size)}
-        found |= {"devices that share a model": setup.config.shard_model} if shared else {}
-        found |= {"kernels": True} if getattr(setup.engine, "kernels", False) else {}
-    return found
+        facts |= {"device": mesh.devices.flat[0].device_kind, "devices": int(mesh.devices.size)}
+        facts |= {"devices that share a model": setup.config.shard_model} if shared else {}
+        facts |= {"kernels": True} if getattr(setup.engine, "kernels", False) else {}
+    return facts
 
 
 def versions() -> dict[str, Any]:
@@ -121,17 +121,17 @@ def base(data: Dataset, y: Any) -> dict[str, Any]:
     if data.amount is not None:
         off = y.astype(np.float64) * data.amount.scale  # the mean itself is 0, standardised
         errors = Errors(np.abs(off).mean()[None], (off**2).mean()[None], float(off.var()))
-        found = metrics(Scores(np.zeros(1), None, errors))[0]
+        scores = metrics(Scores(np.zeros(1), None, errors))[0]
     else:
         counts = np.bincount(y, minlength=len(data.classes))
         table = np.zeros((1, len(counts), len(counts)), np.int64)
         table[0, :, counts.argmax()] = counts
-        found = metrics(Scores(np.zeros(1), table))[0]
-        found |= {"auc": [0.5] * len(counts), "macro_auc": 0.5}  # a constant ranks nothing
+        scores = metrics(Scores(np.zeros(1), table))[0]
+        scores |= {"auc": [0.5] * len(counts), "macro_auc": 0.5}  # a constant ranks nothing
     # TOML has no None: what a constant has no value of is 0
     return {
         name: [each or 0.0 for each in value] if isinstance(value, list) else value or 0.0
-        for name, value in found.items()
+        for name, value in scores.items()
         if name != "loss"
     }
 

@@ -17,12 +17,12 @@ from amsfl.simulation.components import method_of, takes_readings
 
 def leaves_of(folder: Path) -> list[Leaf]:
     """Every quantity, and what protected it; not for a method of your own, whose name alone is on record."""
-    found = read_run(folder)
-    refuse_recorded_code(found.settings)
-    real = found.manifest.kind == "flower"
-    config: Training = serve_config(found.settings) if real else make_config(found.settings)
+    record = read_run(folder)
+    refuse_recorded_code(record.settings)
+    real = record.manifest.kind == "flower"
+    config: Training = serve_config(record.settings) if real else make_config(record.settings)
     mechanism = mechanism_of(config)
-    if mechanism is None and any(each.epsilon for each in found.rounds[:1]):
+    if mechanism is None and any(each.epsilon for each in record.rounds[:1]):
         mechanism = MECHANISMS.make("record")  # by a table's column of budgets
     rows = mechanism is not None and mechanism.client is not None
     method = method_of(config, CustomParts(), mechanism)

@@ -49,8 +49,8 @@ class Result(NamedTuple):
     @property
     def score(self) -> float:
         """What the run goes by, of the hold-out: accuracy, of numbers R², or what `score` names."""
-        found = self.parts.score.of(self.summary.metrics.get("holdout", {}))
-        return math.nan if found is None else found
+        value = self.parts.score.of(self.summary.metrics.get("holdout", {}))
+        return math.nan if value is None else value
 
     @property
     def model(self) -> PortableModel:
@@ -127,17 +127,18 @@ class Result(NamedTuple):
         return np.asarray(task.model.apply(task.unravel(jnp.asarray(self.params)), rows))
 
     def __repr__(self) -> str:
-        told = self.summary
+        summary = self.summary
         return (
-            f"<Result: {told.method} on {told.data}, {told.rounds} rounds, {told.virtual_seconds:.1f} "
-            f"virtual seconds, {self.parts.score.title} {self.score:.4g}, {told.status}>"
+            f"<Result: {summary.method} on {summary.data}, {summary.rounds} rounds, "
+            f"{summary.virtual_seconds:.1f} virtual seconds, "
+            f"{self.parts.score.title} {self.score:.4g}, {summary.status}>"
         )
 
 
 def named(parts: RunSetup, params: Array) -> Tensors:
     """A flat vector's tensors by name, float32."""
-    found = tensors(parts.task.model, parts.task.arrays(np.asarray(params)))
-    return {name: np.asarray(part, np.float32) for name, part in found.items()}
+    by_name = tensors(parts.task.model, parts.task.arrays(np.asarray(params)))
+    return {name: np.asarray(part, np.float32) for name, part in by_name.items()}
 
 
 def portable(parts: RunSetup, params: Array, summary: Summary, best: Best | None) -> PortableModel:
@@ -196,10 +197,10 @@ def kept(best: Best | None) -> tuple[dict[str, Array], dict[str, Any]]:
 
 
 def from_kept(point: Checkpoint) -> Best | None:
-    told = point.host.get("best")
-    if not told:
+    best = point.host.get("best")
+    if not best:
         return None
     score = (
-        told["score"] if "score" in told else told["accuracy"]
+        best["score"] if "score" in best else best["accuracy"]
     )  # as checkpoints said before there were others
-    return Best(told["round"], score, point.arrays["best"])
+    return Best(best["round"], score, point.arrays["best"])

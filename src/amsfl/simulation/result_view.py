@@ -38,11 +38,11 @@ def clients(result: "Result") -> list[Client]:
 
 
 def _by_client(rounds: list[RoundRecord], key: str) -> dict[int, float]:
-    found: dict[int, float] = {}
+    totals: dict[int, float] = {}
     for record in rounds:
         for who, each in zip(record.cohort, record.plan.get(key, ()), strict=False):
-            found[who] = found.get(who, 0.0) + each
-    return found
+            totals[who] = totals.get(who, 0.0) + each
+    return totals
 
 
 def row(record: RoundRecord, clock: str, main: Score) -> dict[str, Any]:
@@ -51,8 +51,8 @@ def row(record: RoundRecord, clock: str, main: Score) -> dict[str, Any]:
     if main.listed:
         scores |= {
             f"{split}_{main.name}": value
-            for split, found in record.metrics.items()
-            if (value := main.of(found)) is not None
+            for split, metrics in record.metrics.items()
+            if (value := main.of(metrics)) is not None
         }
     return {
         "round": record.round,
@@ -70,8 +70,8 @@ def row(record: RoundRecord, clock: str, main: Score) -> dict[str, Any]:
 
 def frame(result: "Result") -> "pandas.DataFrame":
     pandas = need("pandas", "frames", "to_frame()")
-    found = pandas.DataFrame([row(each, result.summary.clock, result.parts.score) for each in result.rounds])
-    return found.set_index("round") if len(found) else found
+    table = pandas.DataFrame([row(each, result.summary.clock, result.parts.score) for each in result.rounds])
+    return table.set_index("round") if len(table) else table
 
 
 def plot(result: "Result", score: str | None, by: str, axes: "Axes | None") -> "Axes":

@@ -44,11 +44,11 @@ def run_trial(
             if writer:
                 writer.append(fresh)
                 if whole:
-                    arrays, told = kept(best)
+                    arrays, best_facts = kept(best)
                     arrays |= whole._asdict()
                     arrays |= {TABLE + name: part for name, part in trial.queue.table.items()}
                     own = {"memory": trial.memory.dump(), "queue": trial.queue.dump()}
-                    host = vars(trial) | own | told
+                    host = vars(trial) | own | best_facts
                     writer.checkpoint(Checkpoint(trial.round, arrays, host))
             hooks.on_round(fresh)
             if stop:

@@ -92,7 +92,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     config, own = configs[0], own or CustomParts()
     method_of(config, own)  # a name that nobody knows is told before any row is read
     dataset = own.dataset or load_data(config)
-    told = score(config.score, dataset.classes)
+    run_score = score(config.score, dataset.classes)
     best_round.check(config.judge_by, not dataset.classes)
     names = client_names(config, dataset)
     clients = len(names) or config.clients  # the data says how many there are, if it has sites
@@ -153,8 +153,10 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     reads = takes_readings(config, method, policy)
     room = room_of(config.cohort, clients, method)
     together = end.size or config.cohort
-    weather = [conditions_of(each, profile, names) for each, profile in zip(configs, profiles, strict=True)]
-    check_shared(config, end, weather)
+    conditions = [
+        conditions_of(each, profile, names) for each, profile in zip(configs, profiles, strict=True)
+    ]
+    check_shared(config, end, conditions)
     engine = engines.make(
         config.engine,
         job,
@@ -197,12 +199,12 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         claimed,
         cast,
         end,
-        told,
+        run_score,
         mechanism,
         ledgers,
-        weather,
-        [each.calm for each in weather],
-        [each.calm and end.waits_for_all for each in weather],
+        conditions,
+        [each.calm for each in conditions],
+        [each.calm and end.waits_for_all for each in conditions],
         [each.last_round for each in configs],
     )
 
@@ -223,8 +225,10 @@ def _ledger(
     return mechanism.open_ledger(private_settings(config), policy, clients)
 
 
-def check_shared(config: RunConfig, end: clock.RoundEnd, weather: Sequence[clock.ClientConditions]) -> None:
-    if config.shard_model > 1 and not (end.waits_for_all and all(each.calm for each in weather)):
+def check_shared(
+    config: RunConfig, end: clock.RoundEnd, conditions: Sequence[clock.ClientConditions]
+) -> None:
+    if config.shard_model > 1 and not (end.waits_for_all and all(each.calm for each in conditions)):
         raise UserError(
             "Where not all are waited for, or some fail or go, models under way lie on the host, where there "
             "is no place for one that devices share; leave --shard-model out, or use --round-end all and "

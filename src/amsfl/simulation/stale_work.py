@@ -62,9 +62,9 @@ def _empty(setup: RunSetup, places: int) -> dict[str, Array]:
     """A table of so many places: zeros."""
     x, dtype = np.zeros(setup.task.dim, setup.task.dtype), setup.task.dtype
     server, client = setup.method.arithmetic.init(x)
-    told = setup.method.sent_state(server, x)
-    sent = setup.method.arithmetic.report(x, x, 1, 1.0, told, client)[0]
-    shapes = {"anchor": x, "server": told, "step": x, **sent._asdict()}
+    server_state = setup.method.sent_state(server, x)
+    sent = setup.method.arithmetic.report(x, x, 1, 1.0, server_state, client)[0]
+    shapes = {"anchor": x, "server": server_state, "step": x, **sent._asdict()}
     shapes["reading"] = np.zeros(len(Reading._fields))
     return {key: np.zeros((places, *np.shape(part)), dtype) for key, part in shapes.items()}
 
@@ -159,8 +159,8 @@ def settle(setup: RunSetup, state: State, trial: int, plan: TrialPlan) -> tuple[
         words = setup.attackers.words(setup.task.seeds[trial], version, clients)
         attackers = setup.attackers.forging(version, trial, clients), words
     reading = Reading(*table["reading"][jobs["place"]].T)
-    told = reading if reading.grad_sq.any() else None  # where clients take them
-    cohort = protocol.CohortWork(uploads, weights, steps, attackers, told)
+    taken = reading if reading.grad_sq.any() else None  # where clients take them
+    cohort = protocol.CohortWork(uploads, weights, steps, attackers, taken)
     moved, fresh, weighed = protocol.settle(method, anchor, server, cohort)
     state.step[trial] = moved - anchor
     state.anchor[trial], state.server[trial] = moved, fresh

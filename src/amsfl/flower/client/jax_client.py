@@ -89,8 +89,8 @@ class JaxTrainer:
 
     def held_back(self, x: Any) -> tuple[float, float]:
         """Loss and spread of the rows that are held back, at x."""
-        found = self.program.held_back(x, self.shard.x[self.held], self.shard.y[self.held])
-        return float(found[0]), float(found[1])
+        sums = self.program.held_back(x, self.shard.x[self.held], self.shard.y[self.held])
+        return float(sums[0]), float(sums[1])
 
     def check_rows(self) -> None:
         """Layers of ours treat every row by itself."""

@@ -68,12 +68,12 @@ def descendants(pid: int) -> list[int]:
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):
             parents.setdefault(int(_stat(stat)[1]), []).append(int(stat.parent.name))
-    found, queue = [], [pid]
+    children, queue = [], [pid]
     while queue:
         born = parents.get(queue.pop(), [])
-        found += born
+        children += born
         queue += born
-    return found
+    return children
 
 
 def _stat(path: Path) -> list[str]:
