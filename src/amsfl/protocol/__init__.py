@@ -19,6 +19,7 @@ from amsfl.protocol.client import (
 )
 from amsfl.protocol.server import CohortWork, combine_uploads, forge, mean_slopes, settle, weigh_by_age
 from amsfl.protocol.wire import (
+    FLOAT,
     decode,
     empty_parts,
     encode,
@@ -30,6 +31,7 @@ from amsfl.protocol.wire import (
 
 __all__ = [
     "FLAT",
+    "FLOAT",
     "CohortWork",
     "LastStep",
     "LocalState",

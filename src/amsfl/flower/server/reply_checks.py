@@ -81,7 +81,8 @@ def accept(method: Method, order: Order, model: GlobalModel, arrival: Arrival) -
         order.client,
         reply._replace(parts={}),
         StoredUpload.keep(upload),
-        float(sum(protocol.part_bytes(part) for part in reply.parts.values())),
+        float(sum(protocol.part_bytes(part) for part in reply.parts.values()))
+        + protocol.FLOAT * len(Reading._fields) * order.readings,
         dict(zip(PARTS, sizes, strict=True)),
         lr,
         arrival.seconds,
