@@ -102,8 +102,8 @@ def reading(told: Callable[[Reading], Reading]) -> Lie:
 def told_by(name: str) -> Lie:
     """A simulated attack's false readings, in a real reply."""
     (made,) = attack.make(SIMULATED[name])
-    assert made.told is not None
-    return reading(made.told)
+    assert made.falsify is not None
+    return reading(made.falsify)
 
 
 ON_FLOWER: dict[str, Lie] = {

@@ -31,7 +31,7 @@ def gain(clients: float, strength: float = 1e6) -> Attack:
         }
         return reading._replace(**more)
 
-    return attack("gain", clients, strength, told=falsify)
+    return attack("gain", clients, strength, falsify=falsify)
 
 
 def drift(clients: float) -> Attack:
@@ -43,7 +43,7 @@ def drift(clients: float) -> Attack:
         }
         return reading._replace(**none)
 
-    return attack("drift", clients, None, told=falsify)
+    return attack("drift", clients, None, falsify=falsify)
 
 
 def loss(clients: float, strength: float = 1e6) -> Attack:
@@ -53,12 +53,12 @@ def loss(clients: float, strength: float = 1e6) -> Attack:
     def falsify(reading: Reading) -> Reading:
         return reading._replace(loss=reading.loss * strength, grad_sq=reading.grad_sq / strength)
 
-    return attack("loss", clients, strength, told=falsify)
+    return attack("loss", clients, strength, falsify=falsify)
 
 
 def readings(clients: float, strength: float = 1e6) -> Attack:
     """Gain, drift and loss at once: all steps for me, and the longest ones."""
-    lies = [each.told for each in (gain(clients, strength), drift(clients), loss(clients, strength))]
+    lies = [each.falsify for each in (gain(clients, strength), drift(clients), loss(clients, strength))]
 
     def falsify(reading: Reading) -> Reading:
         for lie in lies:
@@ -66,15 +66,15 @@ def readings(clients: float, strength: float = 1e6) -> Attack:
             reading = lie(reading)
         return reading
 
-    return attack("readings", clients, strength, told=falsify)
+    return attack("readings", clients, strength, falsify=falsify)
 
 
 def colluders(clients: float, strength: float = 50.0) -> Attack:
     """`strength` times the rows, as many times fewer seconds, false readings, and the upload turned round."""
-    falsify = readings(clients, strength).told
+    falsify = readings(clients, strength).falsify
     forge = signflip(clients).forge
     return attack(
-        "colluders", clients, strength, forge=forge, told=falsify, rows=strength, seconds=1 / strength
+        "colluders", clients, strength, forge=forge, falsify=falsify, rows=strength, seconds=1 / strength
     )
 
 

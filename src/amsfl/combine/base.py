@@ -44,9 +44,9 @@ def chain(rules: Sequence[Combine]) -> Combine:
 
     name, attackers = (
         ",".join(rule.name for rule in rules),
-        max((rule.foes for rule in rules), default=0.0),
+        max((rule.attackers for rule in rules), default=0.0),
     )
-    return Combine(name, apply, links=tuple(rules), foes=attackers, counts=counts)
+    return Combine(name, apply, links=tuple(rules), attackers=attackers, counts=counts)
 
 
 def weighed(
@@ -110,7 +110,7 @@ def by_step(name: str, rule: Rule, attackers: float = 0.0) -> Combine:
         left = judged(uploads, weights, steps)
         return left.rows, left.weights, left.origin()
 
-    return Combine(name, apply, trace, foes=attackers)
+    return Combine(name, apply, trace, attackers=attackers)
 
 
 def mixed(uploads: Upload, shares: Array, weights: Array) -> Left:

@@ -63,7 +63,7 @@ class Combine(NamedTuple):
     apply: Callable[[Upload, Array, Array], tuple[Upload, Array]]
     trace: Callable[[Upload, Array, Array], tuple[Upload, Array, Array]] | None = None
     links: "tuple[Combine, ...]" = ()  # of a chain, its rules
-    foes: float = 0.0  # clients that it doubts, or below 1 their share; 0: it does not say
+    attackers: float = 0.0  # clients that it doubts, or below 1 their share; 0: it does not say
     counts: Callable[[Array], Array] | None = None  # what claimed weights (sum 1) become; None: they stay
 
 
@@ -106,7 +106,7 @@ class Attack(NamedTuple):
     clients: int
     forge: Callable[[Array, Array, Array, Array], Array] | None = None
     poison: Callable[[Array, Array, int], tuple[Array, Array]] | None = None  # x, y, classes: what it learns
-    told: Callable[[Reading], Reading] | None = None  # the readings that it reports
+    falsify: Callable[[Reading], Reading] | None = None  # the readings that it reports
     rows: float = 1.0  # times its rows that it claims
     seconds: float = 1.0  # times its seconds a step that it claims
     awake: Callable[[int, Array], Array] | None = None  # by round and client: whether it forges; None: always

@@ -139,7 +139,7 @@ def believing(rule: Combine | None, real: bool = False) -> Plausibility:
     """By whether a rule stands over the uploads, and how many clients it doubts; `real`: of real clients."""
     if rule is None:
         return BOUNDED if real else TRUSTING
-    attackers = rule.foes
+    attackers = rule.attackers
 
     def counted(weights: Array) -> Floats:
         """A plan goes by what will count: what is plausible, as the rule caps it."""

@@ -149,8 +149,8 @@ def program(
                 """The trial step in place of the first one, or what it leads to, where no rate is known."""
                 tried = protocol.trial_step(method, at, loss, slope, LEAVES)
                 saved = at._replace(loss=before.loss, grad=unravel(before.grad))
-                found = protocol.open_rate(method, saved, slope, LEAVES)
-                late = jax.tree.map(partial(jnp.where, known), (now.x, now.lr), (found.x, found.lr))
+                rate_state = protocol.open_rate(method, saved, slope, LEAVES)
+                late = jax.tree.map(partial(jnp.where, known), (now.x, now.lr), (rate_state.x, rate_state.lr))
                 early = jax.tree.map(partial(jnp.where, known), (x, now.lr), (tried.x, now.lr))
                 chosen: tuple[Tree, jax.Array] = jax.tree.map(partial(jnp.where, later), late, early)
                 return chosen

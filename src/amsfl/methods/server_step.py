@@ -126,18 +126,18 @@ def _searched(old: ServerStepState, total: Total, delta: Vector, whole: Number) 
     """s and the two slopes after this round; as they were where it is not whole, or nobody read a slope."""
     ratio = 0.5 * total.delta_sq / ((delta * delta).sum() + TINY)
     first = clip(clip(ratio, 1.0, LEAD) + 0 * old.s, 1.0, old.longest)
-    told = whole & (old.moved > 0) & (total.ways > 0)
+    readable = whole & (old.moved > 0) & (total.ways > 0)
     older = FOLDED * old.read
     begin = older * old.begin + (1 - older) * total.way_begin
     end = older * old.end + (1 - older) * total.way_end
-    told = told & (0 * (begin + end) == 0)
-    begin, end = where(told, begin, old.begin), where(told, end, old.end)
+    readable = readable & (0 * (begin + end) == 0)
+    begin, end = where(readable, begin, old.begin), where(readable, end, old.end)
     falls = begin > end
     alpha = where(falls, begin / where(falls, begin - end, 0 * begin + 1), 0 * begin + STRAIGHT)
     alpha = where(begin > 0, alpha, 0 * alpha)
     further = clip(old.s * clip((alpha / AIM) ** 0.5, 1 / LIMIT, LIMIT), SHORTEST, old.longest)
-    s = where(whole & (old.moved == 0), first, where(told, further, old.s))
+    s = where(whole & (old.moved == 0), first, where(readable, further, old.s))
     one = 0 * old.s + 1
     return old._replace(
-        s=s, begin=begin, end=end, read=where(told, one, old.read), moved=where(whole, one, old.moved)
+        s=s, begin=begin, end=end, read=where(readable, one, old.read), moved=where(whole, one, old.moved)
     )

@@ -62,8 +62,8 @@ def mean_slopes(
     if not method.arithmetic.keeps_gradient:
         return (0 * weights.sum(),) * 3
     for number, attack in enumerate(method.attacks if attackers is not None else (), 1):
-        if attack.told is not None and attackers is not None:
-            lying, false = attackers[0] == number, attack.told(reading)
+        if attack.falsify is not None and attackers is not None:
+            lying, false = attackers[0] == number, attack.falsify(reading)
             reading = Reading(*(space.where(lying, b, a) for a, b in zip(reading, false, strict=True)))
     says = space.isfinite(reading.way_begin) & space.isfinite(reading.grad_dir) & (weights > 0)
     counts = space.where(says, weights, 0 * weights)

@@ -35,8 +35,8 @@ class Attackers(NamedTuple):
         """A trial's readings as its clients report them."""
         for number, each in enumerate(self.attacks, 1):
             lying = self.who[trial, cohort] == number
-            if each.told is not None and lying.any():
-                false = each.told(reading)
+            if each.falsify is not None and lying.any():
+                false = each.falsify(reading)
                 reading = Reading(*(np.where(lying, b, a) for a, b in zip(reading, false, strict=True)))
         return reading
 

@@ -1,0 +1,66 @@
+"""One name, one thing: what a stranger needs in order to read the package."""
+
+import ast
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import house  # noqa: E402
+
+PARSED = house.trees(ROOT / "src" / "amsfl")
+# words that stood for other things here once, and that nobody guesses; the glossary has the field's own
+PRIVATE_WORDS = {
+    "aloft",
+    "takeoff",
+    "landing",
+    "flight",
+    "weather",
+    "foes",
+    "door",
+    "purse",
+    "desk",
+    "cards",
+    "hasten",
+    "audience",
+    "brought",
+    "leaving",
+    "meeting",
+    "found",
+    "told",
+}
+
+
+def test_class_names_are_unique():
+    assert house.repeated_classes(PARSED) == {}
+
+
+def test_no_identifier_is_a_private_word():
+    used = {
+        f"{path.relative_to(ROOT)}:{node.lineno} {name}"
+        for path, tree in PARSED.items()
+        for node in ast.walk(tree)
+        for name in names_of(node)
+        if name.lower() in PRIVATE_WORDS
+    }
+    assert used == set()
+
+
+def names_of(node: ast.AST) -> list[str]:
+    """What a node defines: a variable, a parameter, a function, a class."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        return [node.id]
+    if isinstance(node, ast.arg):
+        return [node.arg]
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    return []
+
+
+def test_every_term_of_the_glossary_says_where_it_is():
+    rows = [line.split("|") for line in (ROOT / "docs" / "glossary.md").read_text("utf-8").splitlines()[6:]]
+    for row in rows:
+        for place in row[3].replace("`", "").split(","):
+            path = place.strip()
+            assert not path or path == "everywhere" or (ROOT / "src" / "amsfl" / path).exists(), path
