@@ -37,7 +37,7 @@ def leaves(
     """The list for a method; `readings`: they are taken; `private`: by record; `table`: data from a file;
     `clients`: whole clients are kept private; `holdout`: the run scores rows of the clients' own tables."""
     way = f"{DERIVED}; then {method.transmit.name}" if private and method.transmit else ""
-    found = [
+    leaves = [
         Leaf(
             "delta",
             "how the model changed",
@@ -48,10 +48,10 @@ def leaves(
     ]
     if method.cost.vectors_up > 1:
         extra = DERIVED if private else OPEN
-        found.append(Leaf("extra", "the method's second vector", "every round", extra, ("upload.*",)))
+        leaves.append(Leaf("extra", "the method's second vector", "every round", extra, ("upload.*",)))
     if readings and not private:
         names = ", ".join(Reading._fields)
-        found.append(
+        leaves.append(
             Leaf(
                 "reading",
                 f"scalars of one minibatch and of the rows that are held back: {names}",
@@ -62,7 +62,7 @@ def leaves(
         )
     if readings and private:
         what = "its size and its way along the last global step; the server works them out of delta"
-        found.append(Leaf("reading", what, "every round", DERIVED))
+        leaves.append(Leaf("reading", what, "every round", DERIVED))
     timed = ("report.step_seconds", "report.compute_seconds", "hello.step_seconds")
     load = (
         "rounded up to marks a fifth apart, replies held until then; batches padded to one size"
@@ -71,18 +71,18 @@ def leaves(
     )
     count = ("report.steps", "report.taken")
     size = "nothing: shares and epsilon go by it"
-    found += [
+    leaves += [
         Leaf("steps", "how many local steps were run", "every round", ORDERED, count),
         Leaf("seconds", "how long they took", "every round", load, timed),
         Leaf("rows", "how many rows the client has", "once", size, ("report.rows", "hello.rows")),
     ]
     if table:
         what = "words, ranges, medians and class names of a table's columns, by which it is read"
-        found.append(Leaf("columns", what, "once, before training", UNCOUNTED))
+        leaves.append(Leaf("columns", what, "once, before training", UNCOUNTED))
     if holdout:
         what = "scores of the model on hold-out rows, which are taken from the same tables"
-        found.append(Leaf("holdout", what, "every round", "nothing: epsilon covers training rows alone"))
-    return found
+        leaves.append(Leaf("holdout", what, "every round", "nothing: epsilon covers training rows alone"))
+    return leaves
 
 
 def on_flower(readings: bool, private: bool, scores: int) -> list[Leaf]:
@@ -92,7 +92,7 @@ def on_flower(readings: bool, private: bool, scores: int) -> list[Leaf]:
     who = "what the client calls itself, of which make it is, which order it answers"
     first = "the first model, drawn from a seed, and its layers' names"
     left = "nothing: it follows from orders"
-    found = [
+    leaves = [
         Leaf("name", who, every, HARMLESS, name),
         Leaf("state", "whether it had lost its own state", every, HARMLESS, ("report.lost_state",)),
         Leaf("model", first, once, HARMLESS, ("model.*", "tensors.*")),
@@ -106,22 +106,22 @@ def on_flower(readings: bool, private: bool, scores: int) -> list[Leaf]:
         Leaf("budget", "what its own epsilon has left", once, left, ("hello.epsilon",)),
     ]
     if private or not readings:
-        found.append(Leaf("zeros", "in a reading's place", every, HARMLESS, READING))
+        leaves.append(Leaf("zeros", "in a reading's place", every, HARMLESS, READING))
     if private:
         kept = "nothing: they go back as they came, and are not trained"
         said = "what went wrong stays in the client's log: a sentence says that something did"
         return [
-            *found,
+            *leaves,
             Leaf("buffers", "arrays beside the model", every, kept, ("buffers.*",)),
             Leaf("errors", "that a client's work failed", "when it does", said),
         ]
     own = "numbers of the client's own (on_step), how far its own optimizer went, batches left out"
-    found += [
+    leaves += [
         Leaf("buffers", "running statistics beside the model", every, OPEN, ("buffers.*",)),
         Leaf("metrics", own, every, OPEN, ("metrics.*", "report.moved", "report.skipped")),
         Leaf("errors", "what went wrong at a client, as text", "when it does", OPEN),
     ]
     if scores:
         what = "scores of the model on its own test rows"
-        found.append(Leaf("scores", what, f"every {scores} rounds", OPEN, ("scores.*",)))
-    return found
+        leaves.append(Leaf("scores", what, f"every {scores} rounds", OPEN, ("scores.*",)))
+    return leaves
