@@ -445,7 +445,7 @@ def test_dense_gradients_against_plain_products(sizes):
 def test_rows_are_held_once(digits):
     """A CPU's jax takes the task's own memory; a copy would double what the data need."""
     engine = JaxEngine(job(digits), methods.make("fedavg"), BATCH, mesh=devices.mesh(1))
-    (part,) = engine.fixed.x.addressable_shards
+    (part,) = engine.rows.x.addressable_shards
     assert part.data.unsafe_buffer_pointer() == engine.task.x.ctypes.data
 
 

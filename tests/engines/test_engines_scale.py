@@ -121,7 +121,7 @@ def memory_of(name: str, cohort: int, lanes: int = 3, workers: int = 1) -> tuple
 
 def test_memory_without_client_state_follows_the_lanes():
     """Sixteen times the cohort adds a few scalars a client (readings, queue), and no vector."""
-    name = "amsfl"
+    name = "fedsps"
     assert state_bytes(job_of(4), methods.make(name)) == 0
     job, small = memory_of(name, 8)
     _, large = memory_of(name, 128)

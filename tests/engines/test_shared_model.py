@@ -163,7 +163,8 @@ def test_vectors_lie_otherwise_and_come_back(parts):
     assert found.size % parts == 0
     assert 0 <= found.size - job.dim < parts
     length, draw = found.lengths.server, np.random.default_rng(0).normal
-    plain = draw(size=(2, 3 * job.dim + 7))
+    scalars = length % found.size
+    plain = draw(size=(2, length // found.size * job.dim + scalars))
     lying = found.arranged(plain)
     assert lying.shape[-1] % parts == 0
     np.testing.assert_array_equal(found.plain(lying, length), plain)

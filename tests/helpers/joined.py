@@ -19,7 +19,7 @@ def found_by(
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     common = {
-        "PYTHONPATH": str(Path(amsfl.__file__).parents[1]),
+        "PYTHONPATH": os.pathsep.join(map(str, (Path(amsfl.__file__).parents[1], Path(__file__).parent))),
         "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
         "JAX_ENABLE_X64": "1",
         "JAX_PLATFORMS": "cpu",

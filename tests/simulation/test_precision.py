@@ -7,7 +7,7 @@ from federation_small import SMALL, own_data
 
 import amsfl
 from amsfl import methods
-from amsfl.core import UserError
+from amsfl.core import RowPrivacy, UserError
 from amsfl.data import partition
 from amsfl.engines import memory, models, task
 from amsfl.engines.worker_threads import in_threads
@@ -36,7 +36,9 @@ def test_a_minibatch_by_pieces_is_the_same_minibatch():
     assert np.abs(whole.params - parted.params).max() < 1e-14
     with pytest.raises(UserError, match="16 rows of a minibatch do not make 3"):
         amsfl.run(**settings, pieces=3)
-    private = methods.make("fedavg")._replace(clip=1.0)
+    private = methods.make("fedavg")._replace(
+        private_rows=RowPrivacy(lambda norms, clip: norms, lambda draw, scale: draw(0))
+    )
     with pytest.raises(UserError, match="leave --pieces out"):
         pieces_of(make_config({"pieces": 2}), None, private)
 
