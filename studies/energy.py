@@ -58,7 +58,8 @@ def limits(settings: dict[str, Any], dataset: Dataset) -> list[float]:
             "joules_step and joules_mb, or take --profile battery."
         )
     cohort = config.cohort or config.clients
-    least = np.sort(account.per_step + account.per_round)[::-1][:cohort].sum()
+    one_step = account.per_step + account.per_round + account.gradient  # some rounds take one more gradient
+    least = np.sort(one_step)[::-1][:cohort].sum()
     return [float(f"{multiple * least:.3g}") for multiple in MULTIPLES]
 
 

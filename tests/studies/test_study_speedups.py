@@ -42,7 +42,7 @@ def test_twenty_settings_and_the_grid_of_fixed_steps():
     own = {setting(c.profile, c.clock, c.partition) for c in units["amsfl"].configs}
     assert own == set(SETTINGS)
     assert all(c.target == 0.97 and c.stop_at_target for unit in units.values() for c in unit.configs)
-    assert "no secant" not in {u.name for u in adaptivity.units(adaptivity.Settings(ablations=False))}
+    assert "no line search" not in {u.name for u in adaptivity.units(adaptivity.Settings(ablations=False))}
 
 
 def test_time_to_target_is_the_first_evaluation_at_or_above_it():
@@ -108,7 +108,7 @@ def test_the_study_s_table_and_picture(tmp_path):
     fedavg = [t for lr in (0.05, 0.5) for steps in (2, 20) for t in tracks(2.0, lr=lr, steps=steps)]
     out = tmp_path / "adaptivity"
     out.mkdir()
-    for name, some in (("amsfl", tracks(1.0)), ("fedavg", fedavg), ("no secant", tracks(1.5))):
+    for name, some in (("amsfl", tracks(1.0)), ("fedavg", fedavg), ("no line search", tracks(1.5))):
         trials = [track._asdict() for track in some]
         write_sealed(out / f"unit-{name}.json", {"name": name, "made_from": "", "trials": trials})
     adaptivity.study(adaptivity.Settings(out=out, only_report=True))
@@ -127,3 +127,8 @@ def test_candidates_have_one_rate_and_number_of_steps():
         "x, lr 0.5, 20 steps": 2,
         "x, lr 1, 20 steps": 2,
     }
+
+
+@pytest.mark.parametrize("options", speedups.ABLATIONS.values(), ids=speedups.ABLATIONS)
+def test_what_is_switched_off_is_a_setting_of_the_method(options):
+    assert methods.METHODS.make("amsfl", options).name == "amsfl"

@@ -97,7 +97,7 @@ def test_contestants_of_a_case():
     runs = {unit.labels["name"]: len(unit.configs) for unit in every}
     assert runs["fedavg"] == 4 * 5 * 2 and runs["amsfl"] == 2 * 2 * 2
     assert runs["amsfl, speed-proportional steps"] == 3 * 8
-    assert {"fedavgm", "fedadam", "no secant", "amsfl, fixed steps"} <= set(runs)
+    assert {"fedavgm", "fedadam", "no line search", "amsfl, fixed steps"} <= set(runs)
 
 
 def test_one_case_in_miniature(tmp_path, monkeypatch):
