@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from amsfl import protocol, sampling
+from amsfl import sampling
 from amsfl.core import Reading
 from amsfl.core.records import Array, Tree
 from amsfl.engines import (
@@ -38,30 +37,13 @@ from amsfl.engines.contract import (
 from amsfl.engines.devices import Program
 from amsfl.engines.evaluate import evaluator
 from amsfl.engines.job_table import JobTable, job_tables
-from amsfl.engines.memory import check_fits, copies, lane_bytes, room_for
+from amsfl.engines.lane_choice import JaxOptions, choose_lanes
+from amsfl.engines.memory import check_fits, copies
 from amsfl.engines.numbers import numbers_of, with_numbers
-from amsfl.engines.packing import CORES, SLOTS, Queue, pack_by_trial, pack_for_workers, width
+from amsfl.engines.packing import Queue
 from amsfl.engines.task import Task
 from amsfl.engines.work_program import DeviceRows, KeepFlags, ProgramParts
 from amsfl.methods import Method
-from amsfl.portable.network import count_operations
-
-CALLS = 0.7e6  # the arithmetic (flops) that would take as long as the calls of a step
-HARDLY = 0.1  # of a step: calls that are not worth lanes to share them
-LANES = 16_384  # on a GPU at most, however small a client is
-WIDEST = 7  # lanes on a CPU core: beyond, little is gained, and XLA sums eight abreast in another order
-
-
-class JaxOptions(TypedDict, total=False):
-    """What may be said of how the jax engine works; it chooses the rest."""
-
-    lanes: int | None  # jobs in lockstep on each device
-    mesh: Mesh | None  # the devices, of all processes (jax.distributed)
-    cohort: int | None  # clients a round, for the check that their state fits
-    workers: int | None  # calls side by side
-    together: int | None  # jobs of a trial that `work` usually gets
-    max_span: int | None  # rounds that `span` takes at most; needs `lanes` and one worker
-    kernels: bool | None  # whether a client's steps are one kernel (kernel.py)
 
 
 class JaxEngine:
@@ -84,7 +66,7 @@ class JaxEngine:
     ):
         self.mesh = options.get("mesh") or devices.mesh()
         self.method, self._readings, shards = method, readings, task.shards
-        trials, clients = shards.size.shape
+        clients = shards.size.shape[1]
         cohort, sharing = options.get("cohort"), devices.parts(self.mesh)
         self.layout = layout.make(task, method, sharing)
         self.needs_all_processes = sharing > 1 and jax.process_count() > 1
@@ -99,25 +81,13 @@ class JaxEngine:
         asked = options.get("kernels")
         self.kernels = kernel.serves(self.mesh, task, method, batch) if asked is None else asked
         client = partial(client_program.program, task, batch=batch, readings=readings, kernels=self.kernels)
-        widths = _widths(task, batch)
-        light = widths["widest"] > 1
-        fit = partial(room_for, lane_bytes(task, method, batch) / sharing, LANES)
-        usual = cohort or clients
-        lanes = options.get("lanes") or devices.default_lanes(self.mesh, trials * usual, fit)
-        several = options.get("together") or usual
-        abreast = options.get("lanes") or devices.default_lanes(self.mesh, trials * several, fit)
-        self._async_shape = self.workers, abreast or width(-(-several // CORES), **widths)
-        if lanes:
-            slots, self._pack = 1, partial(pack_for_workers, devices=devices.lanes(self.mesh), lanes=lanes)
-        else:
-            slots = min(SLOTS, usual)
-            self.workers = min(self.workers, trials * slots)  # more would find nothing to do
-            self._pack = partial(pack_by_trial, slots=slots, **widths)
+        lanes = choose_lanes(task, method, batch, self.mesh, options)
+        self.workers, self._pack, self._async_shape = lanes.workers, lanes.pack, lanes.async_shape
         alone = self.mesh.local_devices[0].platform != "cpu" and jax.process_count() == 1
         self.max_span = options.get("max_span") or (
-            multi_round.room(task, self.layout, usual) if alone else 1
+            multi_round.room(task, self.layout, cohort or clients) if alone else 1
         )
-        self._parts = parts = ProgramParts(self.mesh, method, self.layout, client, slots, light)
+        self._parts = parts = ProgramParts(self.mesh, method, self.layout, client, lanes.slots, lanes.light)
         self._keep = {deltas: KeepFlags(readings, deltas) for deltas in (False, True)}
         self._work = {key: work_program.work(parts, keep) for key, keep in self._keep.items()}
         self._further = {key: work_program.work(parts, keep, True) for key, keep in self._keep.items()}
@@ -140,23 +110,7 @@ class JaxEngine:
             anchor = layout.first_models(self.task, self.layout, self.mesh)
         else:
             anchor = devices.put(self.task.start(), self.mesh, P())
-        clients = self.task.shards.size.shape[1]
-
-        def begin(method: Method) -> Program:
-            def of(anchor: jax.Array) -> State:
-                server = jax.vmap(method.arithmetic.init)(anchor)[0]
-                fresh = jax.vmap(partial(protocol.initial_client_state, method))(anchor)
-                client, memory = (jnp.repeat(part[:, None], clients, axis=1) for part in fresh)
-                server, client, memory = map(self.layout.folded, (server, client, memory))
-                return State(anchor, server, client, memory, jnp.zeros_like(anchor))
-
-            return of
-
-        # as one program: a second's fraction at every start, operation by operation
-        placed = settle_program.result_shardings(self.mesh, self.layout)[0]
-        program = devices.jit_small(
-            with_numbers("begin", self.method, begin), self.mesh, out_shardings=placed
-        )
+        program = settle_program.initial_state(self._parts, self.task.shards.size.shape[1])
         state: State = program(self.numbers, anchor)
         return state
 
@@ -293,19 +247,3 @@ class JaxEngine:
     def evaluate(self, models: Array, split: str, places: Sequence[int] | None = None) -> Scores:
         own = models if isinstance(models, jax.Array) else self.layout.arranged(np.asarray(models))
         return self._evaluate(own, split, places)
-
-
-def _widths(task: Task, batch: int) -> dict[str, Any]:
-    """How wide queues may be on a CPU core, and what a step costs besides its arithmetic.
-
-    A step is some 30 calls of compiled code, whatever they do, which several lanes share: in jobs A and B of
-    benchmarks/ a lane's step takes 1.16 and 1.23 times as long alone as among five, both cores busy.
-    XLA's own convolutions of several lanes, each with its own kernels, are far slower than one after another.
-    Where calls hardly count, lanes only crowd each other out of the cache: jobs C, E and F take about
-    1.15 times as long among five as alone.
-    """
-    shapes = jax.tree.leaves(task.shapes)
-    convolves = any(leaf.ndim > 2 for leaf in shapes)
-    forward = max(2 * task.dim, count_operations(task.model.layers))
-    overhead = min(1.0, CALLS / (3 * batch * forward))
-    return {"overhead": overhead, "widest": 1 if convolves or overhead < HARDLY else WIDEST}

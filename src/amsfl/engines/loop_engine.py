@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
@@ -25,10 +24,10 @@ from amsfl.engines.contract import (
     own_models,
     rows,
 )
-from amsfl.engines.evaluate import errors
+from amsfl.engines.evaluate import score_logits
+from amsfl.engines.loop_privacy import PrivateStep, private_gradient
 from amsfl.engines.task import Task
 from amsfl.methods import Method
-from amsfl.privacy import safe_sum
 from amsfl.protocol import CohortWork, LocalState
 
 
@@ -106,7 +105,7 @@ class LoopEngine:
                 anchor, sent, state.client[trial, who], state.memory[trial, who], state.step[trial]
             )
             if not orders.steps[trial, place]:  # nobody is at this place
-                uploads.append(Upload(*(0 * part for part in self._sent_nothing(anchor))))
+                uploads.append(protocol.empty_upload(self.method, anchor)[0])
                 continue
             job = Jobs(trial, who, orders.steps[trial, place], lr, lr_known, number)
             upload, state.client[trial, who], state.memory[trial, who], taken = self._local(start, job)
@@ -159,13 +158,10 @@ class LoopEngine:
             noise = sampling.noise_of_round(seed, number_, np.arange(size, dtype=np.uint32))
         return noise.astype(self.task.dtype)
 
-    def _sent_nothing(self, x: Array) -> Upload:
-        server, client = self.method.arithmetic.init(x)
-        return self.method.arithmetic.report(x, x, 1, 1.0, self.method.sent_state(server, x), client)[0]
-
     def work(self, starts: JobStarts, jobs: Jobs) -> JobResults:
         shape = np.shape(jobs.steps)
-        none = Upload(*(np.zeros((*shape, *part.shape), self.task.dtype) for part in self._empty(starts)))
+        empty = protocol.empty_upload(self.method, starts.anchor[0])[0]
+        none = Upload(*(np.zeros((*shape, *part.shape), self.task.dtype) for part in empty))
         readings = Reading(*(np.zeros(shape, self.task.dtype) for _ in Reading._fields))
         done = JobResults(none, np.array(starts.client), np.array(starts.memory), readings)
         for where in np.flatnonzero(jobs.steps):
@@ -176,11 +172,6 @@ class LoopEngine:
             ):
                 into[where] = part
         return done
-
-    def _empty(self, starts: JobStarts) -> Upload:
-        """An upload of nothing, for its shapes."""
-        anchor, server, client = starts.anchor[0], starts.server[0], starts.client[0]
-        return self.method.arithmetic.report(anchor, anchor, 1, 1.0, server, client)[0]
 
     def _local(self, start: JobStarts, job: Jobs) -> tuple[Upload, Tree, Tree, Reading | None]:
         """One client's round: what it sends, its state and its memory afterwards, and the reading."""
@@ -195,7 +186,8 @@ class LoopEngine:
 
         def look(x: Array, step: int) -> tuple[Tree, Tree]:
             if method.private_rows:
-                return dtype(0), self._private(x, trial, who, key, step)
+                private_step = PrivateStep(trial, who, key, step, self.batch)
+                return dtype(0), private_gradient(self.task, method.private_rows, self._each, x, private_step)
             loss, grad = self._grad(x, *self._rows(trial, who, key, step, self.batch), teacher)
             loss, grad = np.asarray(loss), np.asarray(grad)
             if not np.isfinite(grad).all() and not method.judges:  # a judge goes back instead
@@ -234,35 +226,6 @@ class LoopEngine:
         loss, spread = self._held(anchor, self.task.x[row], self.task.y[row], here)
         return np.asarray(loss), np.asarray(spread)
 
-    def _private(self, x: Array, trial: int, who: int, key: Array, step: int) -> Tree:
-        """One private gradient (engines/private_gradients.py), row by row."""
-        task, private, dtype = self.task, self.method.private_rows, self.task.dtype
-        assert task.noise is not None and private is not None
-        size, begin = int(task.shards.size[trial, who]), int(task.shards.start[trial, who])
-        expected = dtype(min(size, self.batch))
-        with np.errstate(over="ignore"):
-            at, thresholds = sampling.words(step), sampling.digits(self.batch, size)
-            passed = sampling.gaps(key, at, np.arange(size, dtype=np.uint32), thresholds)
-            inside = np.cumsum(passed.astype(np.int64) + 1) - 1
-            inside = inside[inside < size]
-        total, room = np.zeros(task.dim, dtype), min(size, self.batch)
-        for first in range(0, len(inside), room):
-            some = np.resize(inside[first : first + room], room)  # one shape: one compilation
-            rows = task.shards.order[trial, begin + some]
-            each = np.asarray(self._each(x, task.x[rows], task.y[rows]))[: len(inside) - first]
-            factors = safe_sum.row_factors(private, safe_sum.norms(each), np.ones(len(each), bool))
-            total += safe_sum.weighted_sum(factors, each)
-
-        def draw(lane: int) -> Tree:
-            with np.errstate(over="ignore"):
-                own, places = sampling.lane(key, lane), np.arange(task.dim, dtype=np.uint32)
-                return sampling.normal(own, at, places).astype(dtype)
-
-        length = safe_sum.norms(total[None])[0]
-        total = total if safe_sum.is_safe(length, len(inside), private.clip) else np.zeros_like(total)
-        scale = task.noise[trial, who].astype(dtype) * dtype(private.clip)
-        return (total + private.noise(draw, scale)) / expected
-
     def _rows(self, trial: int, who: int, key: Array, step: int, size: int) -> tuple[Tree, Tree]:
         shards = self.task.shards
         places = np.arange(size, dtype=np.uint32)
@@ -278,23 +241,6 @@ class LoopEngine:
         return own_models(state.anchor, state.step, deltas, trial)
 
     def evaluate(self, models: Array, split: str, places: Sequence[int] | None = None) -> Scores:
-        x, y = self.task.evals[split]
-        loss, tables, error_means = [], [], []
-        models = np.asarray(models)
-        for model in models if places is None else models[np.asarray(places)]:
-            logits = np.asarray(self._logits(model, x))
-            if not self.task.classes:
-                loss.append(
-                    np.asarray(self.task.scored(jnp.asarray(logits), jnp.asarray(y))).mean(dtype=np.float64)
-                )
-                error = logits[:, 0].astype(np.float64) - y
-                error_means.append((np.abs(error).mean(), (error**2).mean()))
-                continue
-            likely = logits - jnp.asarray(jax.nn.logsumexp(logits, axis=-1, keepdims=True))
-            loss.append(-np.take_along_axis(np.asarray(likely), y[:, None], 1).mean())
-            table = np.zeros((self.task.classes, self.task.classes), np.int64)
-            np.add.at(table, (y, logits.argmax(-1)), 1)
-            tables.append(table)
-        if not self.task.classes:
-            return Scores(np.array(loss), None, errors(self.task, split, *np.array(error_means).T))
-        return Scores(np.array(loss), np.stack(tables))
+        chosen = np.asarray(models) if places is None else np.asarray(models)[np.asarray(places)]
+        x, _ = self.task.evals[split]
+        return score_logits(self.task, split, [np.asarray(self._logits(model, x)) for model in chosen])

@@ -33,6 +33,24 @@ def mixing(method: Method) -> Callable[[Any, Any], jax.Array]:
     return mix
 
 
+def initial_state(parts: ProgramParts, clients: int) -> Program:
+    """jit of (numbers, anchors) -> the first State; one program, since operation by operation is slow."""
+    layout = parts.layout
+
+    def build(method: Method) -> Program:
+        def begin(anchor: jax.Array) -> State:
+            server = jax.vmap(method.arithmetic.init)(anchor)[0]
+            fresh = jax.vmap(partial(protocol.initial_client_state, method))(anchor)
+            client, memory = (jnp.repeat(part[:, None], clients, axis=1) for part in fresh)
+            server, client, memory = map(layout.folded, (server, client, memory))
+            return State(anchor, server, client, memory, jnp.zeros_like(anchor))
+
+        return begin
+
+    placed = result_shardings(parts.mesh, layout)[0]
+    return devices.jit_small(with_numbers("begin", parts.method, build), parts.mesh, out_shardings=placed)
+
+
 def settle(parts: ProgramParts) -> Program:
     """jit of what ends a round: all workers' and devices' parts summed, aggregated, put into the state."""
     body = with_numbers("settle", parts.method, partial(settle_body, layout=parts.layout, slots=parts.slots))

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from amsfl import protocol
 from amsfl.core import Reading, Upload
 from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import devices
@@ -202,16 +203,11 @@ def _job(
     return make_job(begin, (numbers, *rest), *rows)
 
 
-def _upload(method: Method, anchor: jax.Array, server: jax.Array, client: jax.Array) -> Upload:
-    return method.arithmetic.report(anchor, anchor, 1, 1.0, method.sent_state(server, anchor), client)[0]
-
-
 def _zeros(parts: ProgramParts, state: State, jobs: int, keep: KeepFlags) -> WorkerResult:
     method = parts.method
     trials, dim = state.anchor.shape
-    dtype, lengths = state.anchor.dtype, parts.layout.lengths
-    vectors = (jax.ShapeDtypeStruct((size,), dtype) for size in (dim, lengths.server, lengths.client))
-    one = jax.eval_shape(partial(_upload, method), *vectors)
+    dtype = state.anchor.dtype
+    one = jax.eval_shape(partial(protocol.empty_upload, method), jax.ShapeDtypeStruct((dim,), dtype))[0]
 
     def uploads(count: int) -> Upload:
         return Upload(*(jnp.zeros((count, *part.shape), dtype) for part in one))

@@ -33,13 +33,13 @@ def encode_and_decode(
 
 def initial_client_state(method: Method, x: Array) -> tuple[Array, Array]:
     """A client's state at the start: the method's own, and what it remembers of transmissions."""
-    upload, client = _first_upload(method, x)
+    upload, client = empty_upload(method, x)
     if method.transmit is None:
         return client, x[:0]
     return client, method.transmit.init({"delta": upload.delta, "extra": upload.extra})
 
 
-def _first_upload(method: Method, x: Array) -> tuple[Upload, Array]:
+def empty_upload(method: Method, x: Array) -> tuple[Upload, Array]:
     """An upload of nothing, for its shapes, and the client state that it was made from."""
     server, client = method.arithmetic.init(x)
     upload, _ = method.arithmetic.report(x, x, 1, 1.0, method.sent_state(server, x), client)
@@ -56,7 +56,7 @@ def upload_bytes(method: Method, dim: int) -> float:
 def empty_parts(method: Method, dim: int) -> Parts:
     """The arrays that a client of this method sends, all of them zero: their names, shapes and types."""
     x = np.zeros(dim, np.float32)
-    upload, memory = _first_upload(method, x)[0], initial_client_state(method, x)[1]
+    upload, memory = empty_upload(method, x)[0], initial_client_state(method, x)[1]
     key = np.zeros((), np.uint32), np.zeros((), np.uint32)
     with np.errstate(all="ignore"):
         return encode(method.transmit, key, upload, memory)[0]

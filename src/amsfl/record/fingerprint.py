@@ -8,7 +8,7 @@ import numpy as np
 
 from amsfl.core import UserError
 from amsfl.core.registry import OWN_FILE
-from amsfl.core.scores import split_target
+from amsfl.core.score_names import split_target
 from amsfl.record.schema import Array, Manifest
 from amsfl.record.sealed_text import checksum, dumps
 

@@ -6,7 +6,7 @@ Flags and their help, TOML files, Python keywords and docs/settings.md are made 
 
 from pydantic import Field, field_validator
 
-from amsfl.core.scores import check_name
+from amsfl.core.score_names import check_name
 from amsfl.settings.serving import Serving
 from amsfl.settings.simulation_settings import Simulation
 from amsfl.settings.training import (

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from amsfl.core import UserError, nearest
-from amsfl.core.scores import split_target
+from amsfl.core.score_names import split_target
 from amsfl.settings.definitions import RunConfig, ServeConfig, Serving, Settings, Simulation
 
 Config = TypeVar("Config", bound=Settings)

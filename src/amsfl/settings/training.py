@@ -6,7 +6,7 @@ from unicodedata import category
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from amsfl.clock import check_clock, staleness
-from amsfl.core.scores import check_name, check_target
+from amsfl.core.score_names import check_name, check_target
 from amsfl.data import SOURCES
 from amsfl.methods import METHODS
 

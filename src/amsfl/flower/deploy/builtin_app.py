@@ -9,7 +9,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from amsfl.core import UserError
-from amsfl.core.scores import split_target
+from amsfl.core.score_names import split_target
 from amsfl.flower.client.jax_client import jax_client
 from amsfl.flower.deploy.shards import first_model, network, own_shard, scorer
 from amsfl.flower.server.app import merged, serve

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from amsfl.core import Score, UserError
-from amsfl.core.scores import check_target, recorded_score
+from amsfl.core.score_names import check_target
+from amsfl.core.scores import recorded_score
 from amsfl.report.measure.measures import MeasuredSeries, measure
 from amsfl.report.measure.notes import notes
 from amsfl.report.measure.read import DataFacts, ReportSource, Series
