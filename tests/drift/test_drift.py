@@ -95,7 +95,7 @@ def test_readings_that_are_not_finite_change_nothing():
     assert first.gain.tolist() == [1, 1] and np.isnan(first.fading[0]) and np.isfinite(first.fading[1])
 
 
-def test_who_pulls_the_other_way_keeps_what_everybody_has_beforehand():
+def test_a_negative_gain_keeps_the_base_value():
     """A negative gain is remembered; the scheduler sees 0.3 of the mean, and of the other 0.3 more."""
     reading = both(delta_dir=[10, -5], grad_diff=[0, -1])
     gain, kept = drift.gain_and_kept(reading, FIVE, HALF)
@@ -107,7 +107,7 @@ def test_who_pulls_the_other_way_keeps_what_everybody_has_beforehand():
     assert lost[1] / worth[1] == pytest.approx(-np.log(0.75) / 5)
 
 
-def test_where_all_pull_the_other_way_plans_still_tell_clients_apart():
+def test_negative_gains_still_differ_by_client():
     """An overshot v turns every sign: gains are then equal, and fading decides."""
     reading = both(delta_dir=[-10, -5], grad_diff=[-1, -3])
     estimates = drift.update(drift.start(2), np.array([0, 1]), FIVE, 0.1, reading, HALF)

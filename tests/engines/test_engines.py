@@ -283,7 +283,7 @@ def test_equal_jobs_have_the_best_of_all_widths(jobs):
 
 
 @pytest.mark.parametrize("name", [pytest.param("fedavg", marks=pytest.mark.slow), "amsfl"])
-def test_neither_cores_nor_neighbours_change_a_bit(digits, name):
+def test_bits_do_not_depend_on_cores_or_other_trials(digits, name):
     """One worker and three; by itself and among two more trials; equal steps (lanes) and wild ones."""
     method, found = methods.make(name), {}
     for trials in (1, 3):
@@ -304,7 +304,7 @@ def test_neither_cores_nor_neighbours_change_a_bit(digits, name):
 
 
 @pytest.mark.parametrize("lanes", [None, 1, 20])
-def test_a_trial_that_diverges_leaves_its_neighbours_alone(digits, lanes):
+def test_a_diverging_trial_does_not_change_others(digits, lanes):
     """On every path by which uploads are added up: the others are as they are without it."""
     job_, method = job(digits, np.float32, trials=3, spec="softmax"), methods.make("fedavg")
     cohort, steps = np.tile(np.arange(CLIENTS), (3, 1)), np.full((3, CLIENTS), 3)
@@ -361,7 +361,7 @@ def test_evaluation_against_numpy(digits, engine):
         assert scores.confusion[index].sum() == len(y)
 
 
-def test_state_that_does_not_fit_is_refused_with_the_number(digits, monkeypatch):
+def test_client_state_that_does_not_fit_is_an_error(digits, monkeypatch):
     job_ = job(digits)
     need = state_bytes(job_, methods.make("scaffold"))
     assert need == TRIALS * CLIENTS * job_.dim * 8
@@ -372,7 +372,7 @@ def test_state_that_does_not_fit_is_refused_with_the_number(digits, monkeypatch)
         check_fits(job_, methods.make("scaffold"))
 
 
-def test_models_are_named_and_refused_in_sentences():
+def test_model_names_and_their_errors():
     with pytest.raises(UserError, match="did you mean 'softmax'"):
         models.make("softmx", 4, 2)
     with pytest.raises(UserError, match="square images"):

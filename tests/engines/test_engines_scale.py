@@ -153,7 +153,7 @@ def test_memory_with_client_state_is_what_the_check_says(name, workers):
     assert work.argument_size_in_bytes + workers * each <= said + workers * (beside + 5 * model)
 
 
-def test_state_that_does_not_fit_is_refused_to_the_byte(monkeypatch):
+def test_the_memory_check_is_exact(monkeypatch):
     job, method = job_of(1000, spec="mlp:300"), methods.make("scaffold")
     need = needed_bytes(job, method, held=2, cohort=50)
     assert need == 2 * (1000 + 2 * 50) * job.dim * 8

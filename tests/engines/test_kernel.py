@@ -88,7 +88,7 @@ def test_a_kernel_does_what_the_loop_does(digits, name):
 
 
 @pytest.mark.parametrize("name", all_methods("scaffold", "delta-sgd", "amsfl"))
-def test_a_gpu_can_have_it(digits, name, monkeypatch):
+def test_kernels_lower_for_a_gpu(digits, name, monkeypatch):
     """As a program for one, made here: nothing in it that its compiler has no word for."""
     job, method = job_of(digits), methods.make(name)
     if not kernel.fits(job, method, BATCH):
@@ -112,7 +112,7 @@ def test_a_gpu_can_have_it(digits, name, monkeypatch):
     assert text.count("__gpu$xla.gpu.triton") == 1  # a reading's three parts share one
 
 
-def test_who_has_kernels(digits, monkeypatch):
+def test_when_kernels_are_used(digits, monkeypatch):
     fedavg, plain = methods.make("fedavg"), job_of(digits)
     assert kernel.fits(plain, fedavg, BATCH)
     assert not kernel.serves(devices.mesh(), plain, fedavg, BATCH)  # no GPU here

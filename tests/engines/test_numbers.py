@@ -41,14 +41,14 @@ def lowered(engine) -> tuple[str, str]:
         ("amsfl", {"momentum": 0.95, "balance": 0.25}, {"momentum": 0.5, "balance": 0.5}),
     ],
 )
-def test_other_numbers_are_the_same_programs(name, one, other):
+def test_other_numbers_give_the_same_programs(name, one, other):
     """The compiler is given the same text, so its cache has the answer."""
     one, other = (engine_of(methods.make(name, options)) for options in (one, other))
     assert lowered(one) == lowered(other)
     assert not np.array_equal(one.numbers, other.numbers)
 
 
-def test_numbers_count_all_the_same():
+def test_declared_numbers_take_effect():
     """The first step is rate (1 - beta1) D / (sqrt(v) + tau): at three times the rate, three times as far."""
     options = {"beta1": 0.5, "tau": 1e6}
     one, other = (engine_of(methods.make("fedadam", options | {"rate": rate})) for rate in (1e6, 3e6))

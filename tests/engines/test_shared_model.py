@@ -154,7 +154,7 @@ def test_no_weights_are_sent(method):
 
 
 @pytest.mark.parametrize("parts", [2, 3, 4])
-def test_vectors_lie_otherwise_and_come_back(parts):
+def test_the_sharded_layout_is_undone_exactly(parts):
     """A model of odd shapes: in parts of one size, and back to the bit; so does a state of several models."""
     shapes = (6, 4), (4,), (3, 5), (), (7, 12, 2)
     model = models.Model("odd", lambda key: [np.zeros(shape) for shape in shapes], lambda params, x: x)
@@ -175,13 +175,13 @@ def test_vectors_lie_otherwise_and_come_back(parts):
     np.testing.assert_array_equal(jax.jit(found.places)(), found.arranged(numbers))
 
 
-def test_who_cannot_share_a_model_is_told_why():
+def test_errors_of_shared_models():
     few = {"dataset": rows_of(40), "model": "softmax", "rounds": 1, "clients": 2}
-    with pytest.raises(UserError, match="Each 1000 devices are to share a model, and the number"):
+    with pytest.raises(UserError, match="1000 devices"):
         amsfl.run(shard_model=1000, **few)
-    with pytest.raises(UserError, match="nobody shares a model; leave --shard-model out"):
+    with pytest.raises(UserError, match="--shard-model"):
         amsfl.run(shard_model=2, engine="loop", **few)
-    with pytest.raises(UserError, match="use --round-end all and clients that stay"):
+    with pytest.raises(UserError, match="--round-end all"):
         amsfl.run(shard_model=2, failure=0.1, **few)
 
 

@@ -367,7 +367,7 @@ def test_functions_run_on_torch_tensors(name):
         np.testing.assert_allclose(ours, theirs.numpy(), rtol=0, atol=1e-14)
 
 
-def test_unknown_names_are_sentences():
+def test_unknown_names_raise_user_errors():
     with pytest.raises(UserError, match="did you mean 'fedavg'"):
         make("fedavgg")
     with pytest.raises(UserError, match="'fedprox' has no setting 'nu'"):
@@ -465,7 +465,7 @@ def test_an_optimizer_takes_the_place_of_amsfls_own_server():
         np.testing.assert_array_equal(method.arithmetic.model(x, state), x)
 
 
-def test_server_optimizers_are_one_and_over_methods_that_are_none():
+def test_invalid_server_optimizers():
     from amsfl.simulation import CustomParts, make_config
     from amsfl.simulation.components import method_of
 

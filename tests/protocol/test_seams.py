@@ -160,7 +160,7 @@ def test_engines_agree(settings):
             assert saved > 0 and loop.summary.virtual_seconds < plain.summary.virtual_seconds
 
 
-def test_mistakes_are_sentences():
+def test_mistakes_raise_user_errors():
     with pytest.raises(UserError, match="did you mean 'topk'"):
         transmit.make("topp:0.1")
     with pytest.raises(UserError, match="above 0 and at most 1"):

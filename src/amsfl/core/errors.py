@@ -11,7 +11,7 @@ class UserError(ValueError):
 
 
 class DiskError(UserError):
-    """What the disk refuses or gave back damaged: nobody's mistake, but a sentence all the same."""
+    """What the disk refuses or gives back damaged; the message is a sentence, as for a user's mistake."""
 
     code = 1
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from amsfl.core.errors import UserError
 
-EXTRAS = {  # of amsfl, by the package that somebody misses
+EXTRAS = {  # of amsfl, by the package that is missing
     "dp_accounting": "privacy",
     "flwr": "flower",
     "mlflow": "mlflow",

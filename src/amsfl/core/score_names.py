@@ -22,7 +22,7 @@ SPELLED = {  # as others call them
     "logloss": "loss",
     "cross_entropy": "loss",
 }
-ENDS = {  # what a run tells at its end, or nobody does, and why it is nothing to stop at
+ENDS = {  # names that are no scores to stop at, and why
     "ece": "saying the commonest class with its share is calibrated and worth nothing; summary.json and the "
     "report have it at the end of every run",
     "mse": "rmse is the same in the label's own units",

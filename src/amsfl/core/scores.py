@@ -1,7 +1,7 @@
 """What a model is scored by: its name, where it stands on record, which way is better and how far it goes.
 
-Targets, curves, tables and the choice of a best round ask this record; nobody else knows that accuracy is
-to be large and an error small.
+Targets, curves, tables and the choice of a best round ask this record: only it says that accuracy
+should be large and an error small.
 """
 
 import math
@@ -18,12 +18,12 @@ class Score(NamedTuple):
     short: str  # above a column
     larger: bool = True  # is better
     most: float = 1.0  # the best there is; errors have no upper end
-    least: float = 0.0  # where a picture of it begins; R² goes deeper, which nobody needs to see
+    least: float = 0.0  # where a picture of it begins; R² goes deeper
     place: int | None = None  # of a list that has one value a class; None: a number, or the classes' mean
     ranks: bool = False  # whether it needs every row's outputs, which evaluations keep only where it is asked
 
     def of(self, scores: Mapping[str, Any]) -> float | None:
-        """Its value among a split's scores; None where nobody looked, or it does not exist.
+        """Its value among a split's scores; None where it was not measured or does not exist.
 
         Args:
             scores: A split's, as a record has them.
@@ -99,7 +99,7 @@ CLASSES = {
     "accuracy": Score("accuracy", "accuracy", "accuracy", "ACC"),
     "f1": Score("f1", "macro_f1", "macro-F1", "Macro-F1"),
 }
-RARER = {  # of classes, where somebody asks
+RARER = {  # of classes, on request
     "auc": Score("auc", "macro_auc", "AUC", "AUC", ranks=True),
     "recall": Score("recall", "recall", "balanced accuracy", "Balanced ACC"),
     "precision": Score("precision", "precision", "mean precision", "Precision"),
@@ -175,12 +175,12 @@ def describe_scores(scores: Mapping[str, Any]) -> str:
 
 
 def recorded_score(name: str, classes: Sequence[str] = ()) -> Score:
-    """The score that a record names; whoever wrote it has checked that it fits."""
+    """The score that a record names; it was checked when the record was written."""
     return (CLASSES | RARER | NUMBERS | ANY).get(name) or score(name, classes)
 
 
 def shown_score(name: str, scores: Mapping[str, Any]) -> Score | None:
-    """The score to show of a round whose data nobody asks about: the named one, else what there is."""
+    """The score to show of a round: the named one, else the first that it has."""
     scores_by_name = CLASSES | RARER | NUMBERS | ANY
     if name:
         return scores_by_name.get(name)

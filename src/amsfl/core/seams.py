@@ -51,7 +51,7 @@ class Combine(NamedTuple):
 
     The sum by `weights` at the end is not the rule's: with the rows and weights that came in it would be what
     the method aggregates without a rule. So rules chain, and one that chooses returns one row of weight 1.
-    `steps` are how many of its client's mean steps a row is: who judges clients divides by them first.
+    `steps` are how many of its client's mean steps a row is: rules that compare clients divide by them.
 
     trace(uploads, weights, steps) -> uploads[m, ...], weights[m], origin[m, n]
 
@@ -85,7 +85,7 @@ class ClientPrivacy(NamedTuple):
 
     apply(uploads[n, ...], weights[n], server, largest, draw) -> total, server
 
-    `weights` are shares of all data, 0 for who is not in the cohort, `largest` the largest of all clients';
+    `weights` are shares of all data, 0 for clients outside the cohort, `largest` the largest of all clients';
     draw(size) gives standard normal numbers, anew each round. The last numbers of `server` are the
     mechanism's own.
     """

@@ -78,7 +78,7 @@ def sum_of(values: Floats, some: Array) -> Floats:
 def coefficients(estimates: Estimates, cohort: Array, lr: float | None) -> tuple[Floats, Floats]:
     """gain and drift at a learning rate, for the scheduler; clients never read are taken as the mean.
 
-    Where no lr is known nobody was read, and all are taken alike.
+    Where no lr is known no client was read, and all are taken alike.
     """
     gain = BEFOREHAND + np.maximum(_filled(estimates.gain, 1.0)[cohort], 0.0)
     fading = _filled(estimates.fading * (1.0 if lr is None else lr), UNREAD)[cohort]

@@ -52,7 +52,7 @@ def make(
     if name == "loop":
         if parts > 1:
             raise UserError(
-                "The loop engine has one device, so nobody shares a model; leave --shard-model out, or use "
+                "The loop engine has one device, so no model can be shared; leave --shard-model out, or use "
                 "--engine jax."
             )
         from amsfl.engines.loop_engine import LoopEngine

@@ -66,7 +66,7 @@ class AsyncWork:
         return self._gathered(queues, results, count)
 
     def _gathered(self, queues: Sequence[Queue], results: Sequence[ClientResult], count: int) -> JobResults:
-        """Every job's row from whoever worked on it."""
+        """Every job's row from the worker that computed it."""
         parts = [jax.tree.map(np.asarray, each) for each in results]
         whole = jax.tree.map(lambda part: np.zeros((count, *part.shape[2:]), part.dtype), parts[0])
         for queue, part in zip(queues, parts, strict=True):

@@ -86,14 +86,14 @@ LEAVES = protocol.VectorLayout(jax.tree.map, inner_product)
 def program(
     task: Task, method: Method, batch: int, readings: bool, kernels: bool = False
 ) -> Callable[[ClientJob, Number, Number], ClientResult]:
-    """run(job, longest, opens): one client's round, where nobody beside it takes more than `longest` steps;
+    """run(job, longest, opens): one client's round, where no job beside it takes more than `longest` steps;
     `opens`: whether any of them has to find its learning rate.
 
     Inside the loop parameters stay per-layer arrays, not one flat vector (a third faster on the CPU);
     `correct` is elementwise, so it is applied leaf by leaf. Lanes in lockstep all go as far as the longest
     and move in their own steps only: a bound that they share is worth a tenth of the time against one for
-    each. `longest` as a plain number says that everyone takes just so many steps: nobody has to be held back.
-    With `kernels` a GPU runs the loop as one kernel (kernel.py), vectors stay flat, and nobody waits.
+    each. `longest` as a plain number says that every job takes just so many steps, so no lane is masked.
+    With `kernels` a GPU runs the loop as one kernel (kernel.py), vectors stay flat, and no lane waits.
     """
     grad = gradient(task, method)
     private = None

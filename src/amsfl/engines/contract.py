@@ -54,7 +54,7 @@ class JobStarts(NamedTuple):
 
 
 class Jobs(NamedTuple):
-    """Local rounds to compute, [jobs], of whatever trials; 0 steps: nobody is there."""
+    """Local rounds to compute, [jobs], of any trials; 0 steps: an empty place."""
 
     trial: Array  # int
     client: Array  # int

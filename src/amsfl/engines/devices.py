@@ -1,6 +1,6 @@
 """How jax is set up: one place, before jax is imported and before it starts its backend.
 
-On the CPU there is one device, and one call under way per core: 1.7 to 1.9 times one alone on two cores. A
+On the CPU there is one device, and one running call per core: 1.7 to 1.9 times one alone on two cores. A
 client step is a chain of operations of microseconds. Left to itself, XLA shares each of them out over a pool
 of threads, which takes 1.6 times the processor time and is slower (75 instead of 48 microseconds in job A of
 benchmarks/). Virtual devices, one per core, wait for each other where threads need not.
@@ -18,7 +18,7 @@ import pooch
 
 from amsfl.core.records import Array, Number, Tree
 
-# XLA reads its flags once, when jax is imported; whoever imported jax first keeps the settings it has
+# XLA reads its flags once, when jax is imported; if it was imported before, its settings stay
 FLAGS = {
     "xla_cpu_multi_thread_eigen": "false",  # matrix products of one step: too small to share between threads
     "xla_disable_hlo_passes": "cpu-parallel-task-assigner",  # and so are its elementwise loops
@@ -91,7 +91,7 @@ def cores() -> int:
 
 
 def mesh(devices: int | None = None, parts: int = 1) -> Mesh:
-    """The devices that lanes are sharded over: all there are, of all processes, unless told otherwise.
+    """The devices that lanes are sharded over: all devices of all processes, or the first `devices`.
 
     A lane is one device, or `parts` of them that share each model between them.
     """
@@ -120,7 +120,7 @@ def model_is_sharded() -> bool:
 
 
 def constrain_sharding(array: jax.Array, spec: PartitionSpec) -> jax.Array:
-    """An array of which the compiler is told how it lies over devices that share a model."""
+    """An array with its layout over devices that share a model fixed for the compiler."""
     return jax.lax.with_sharding_constraint(array, spec) if model_is_sharded() else array
 
 
@@ -160,9 +160,9 @@ def jit_small(function: Program, mesh: Mesh | None = None, **options: Any) -> Pr
 
 
 def workers(mesh: Mesh) -> int:
-    """Calls to have under way at once: on the CPU one per core that no device of its own uses."""
+    """Calls to run at once: on the CPU one per core that no device of its own uses."""
     local = mesh.local_devices
-    if local[0].platform != "cpu" or parts(mesh) > 1:  # who share a model must all make the same call
+    if local[0].platform != "cpu" or parts(mesh) > 1:  # devices that share a model make one call together
         return 1
     return max(1, min(cores() // len(local), WORKERS_AT_MOST))
 
@@ -189,7 +189,7 @@ def put(tree: Tree, mesh: Mesh, spec: PartitionSpec) -> Tree:
 def gather(array: Array) -> Array:
     """An array on the host, whatever process or device holds which part of it; all processes have to ask.
 
-    What other processes hold comes piece by piece: nobody's device may have room for all of it.
+    What other processes hold comes piece by piece: no device may have room for all of it.
     """
     if not isinstance(array, jax.Array) or array.is_fully_addressable or array.is_fully_replicated:
         return np.asarray(array)

@@ -110,7 +110,7 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1, spec: P = EVERYWHERE) ->
         placed, places = put(models, mesh, spec), range(len(models)) if places is None else places
         room = min(beside, len(models)) if wide else len(models)
         turns = [some(placed, split, places[at : at + room], room) for at in range(0, len(places), room)]
-        # all of them are under way before the first is waited for
+        # all of them are started before the first is waited for
         sums, tables = (np.concatenate(part)[: len(places)] for part in zip(*turns, strict=True))
         rows = len(task.evals[split][1])
         mean = np.array([[math.fsum(column) / rows for column in each_.T] for each_ in sums])

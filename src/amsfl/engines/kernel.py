@@ -2,7 +2,7 @@
 step to the last.
 
 XLA makes some thirty kernels of a step. Of a small network each is over before the next one has begun, and
-of thousands of clients abreast each reads and writes all their models: on an H200 one kernel for all steps
+of thousands of clients at once each reads and writes all their models: on an H200 one kernel for all steps
 runs 2,000 trials of the default network 3.5 times as fast (benchmarks/h200.md). Every client is a program of
 its own that fetches its minibatches by itself, so clients of unequal steps do not wait for each other. What a
 step is stays with `protocol` and the method: those lines are traced here as they are everywhere else.
@@ -28,7 +28,7 @@ from amsfl.engines.task import Task
 from amsfl.engines.tiles import Tiles, places, side
 from amsfl.methods import Method
 
-SWITCH = "AMSFL_KERNELS"  # 0 takes XLA's own; 1 takes these on GPUs and for methods that nobody has tried
+SWITCH = "AMSFL_KERNELS"  # 0 takes XLA's own; 1 takes these on GPUs and for untested methods
 TRIED = ("9.0",)  # compute capabilities
 NUMBERS = 100_000  # of a model, its gradient, and a minibatch at every layer: with more, XLA's are as fast
 FEW = 40_000  # up to which four warps are faster than eight
@@ -128,7 +128,7 @@ def stepper(task: Task, method: Method, batch: int, looks: bool, layout: protoco
         def further(number: Number, now: Tree) -> Tree:
             x, past, lr, *_ = now
             loss, slope = gradient(x, *minibatch(job, rows, number))
-            # who has none asks for none
+            # an empty vector is not read
             anchor, server, client = (x if part is None else tiles.read(part) for part in vectors)
             carry = protocol.LocalState(anchor, server, client, lr, x=x, past=past)
             then = protocol.local_step(rules, carry, loss, slope, layout)

@@ -17,7 +17,7 @@ from amsfl.portable.network import count_operations
 CALLS = 0.7e6  # the arithmetic (flops) that would take as long as the calls of a step
 HARDLY = 0.1  # of a step: calls that are not worth lanes to share them
 LANES = 16_384  # on a GPU at most, however small a client is
-WIDEST = 7  # lanes on a CPU core: beyond, little is gained, and XLA sums eight abreast in another order
+WIDEST = 7  # lanes on a CPU core: beyond, little is gained, and XLA sums eight lanes in another order
 
 
 class JaxOptions(TypedDict, total=False):

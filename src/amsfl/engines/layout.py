@@ -190,7 +190,7 @@ def laid_out(task: Task, layout: ModelLayout) -> Task:
 
 
 def first_models(task: Task, layout: ModelLayout, mesh: Mesh) -> jax.Array:
-    """Task.start as it lies here: a device draws its own part, since nobody may have room for the whole."""
+    """Task.start as it lies here: a device draws its own part, since none may have room for the whole."""
     with jax.enable_x64(False):
 
         def one(seed: jax.Array) -> Tree:

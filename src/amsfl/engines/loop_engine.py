@@ -104,7 +104,7 @@ class LoopEngine:
             start = JobStarts(
                 anchor, sent, state.client[trial, who], state.memory[trial, who], state.step[trial]
             )
-            if not orders.steps[trial, place]:  # nobody is at this place
+            if not orders.steps[trial, place]:  # an empty place
                 uploads.append(protocol.empty_upload(self.method, anchor)[0])
                 continue
             job = Jobs(trial, who, orders.steps[trial, place], lr, lr_known, number)

@@ -90,7 +90,7 @@ def lane_bytes(task: Task, method: Method, batch: int) -> int:
 
 
 def available_bytes() -> int | None:
-    """Free memory of this process's first device, or of the machine; None where nobody can tell."""
+    """Free memory of this process's first device, or of the machine; None where it cannot be asked."""
     stats = jax.local_devices()[0].memory_stats()
     if stats and "bytes_limit" in stats:
         return int(stats["bytes_limit"]) - int(stats.get("bytes_in_use", 0))
@@ -107,7 +107,7 @@ def needed_bytes(
     task: Task, method: Method, held: float = 1, cohort: int | None = None, workers: int = 1
 ) -> int:
     """What a round holds of client state: everyone's (donated, so once), the cohort's with every worker, and
-    those summed; `held` times that. A cohort that nobody named is everyone."""
+    those summed; `held` times that. Without a cohort all clients count."""
     clients = task.shards.size.shape[1]
     return int(held * state_bytes(task, method) // clients * (clients + (workers + 1) * (cohort or clients)))
 

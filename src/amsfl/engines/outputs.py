@@ -1,4 +1,4 @@
-"""What a model says of every row of a split, for whoever looks closer than `evaluate` does."""
+"""A model's outputs for every row of a split, for scores that need more than `evaluate` keeps."""
 
 from collections.abc import Callable
 from functools import cache
@@ -20,7 +20,7 @@ def outputs(task: Task) -> Callable[[Array, str | None], Array]:
     """f(params [dim], split) -> [rows, classes]; of the training rows where the split is None.
 
     On a CPU dense networks are numpy's, so that nothing is compiled for one look. Elsewhere rows lie on the
-    device as long as somebody holds the function: fifty models look at them one after another.
+    device as long as the function exists: fifty models look at them one after another.
     """
     layers = task.model.layers
     dense = bool(layers) and all(part.kind in ("dense", "relu") for part in layers)

@@ -1,7 +1,7 @@
 """Packing: which job runs on which device, beside which others, and when. Plain numpy.
 
 Jobs (one client's round in one trial) of like length share a wave of `lanes`, which run in lockstep;
-waves go to whoever has least to do. So the cost follows the sum of the steps, not clients times the longest:
+waves go to the least loaded worker. So the cost follows the sum of the steps, not clients times the longest:
 with one lane it is exactly the sum, with more the waste is what jobs sorted by length differ within a wave.
 
 Sums of floats depend on their order, and a job's bits on whether it runs alone or among others. On a CPU

@@ -156,7 +156,7 @@ def work_body(
     def once(
         state: State, rows: DeviceRows, table: JobTable, mix: jax.Array, queue: Queue, *before: WorkerResult
     ) -> Tree:
-        """All waves inside a loop that goes round once.
+        """All waves inside a loop that runs once.
 
         What stands outside of any loop XLA's CPU runtime hands to a pool of threads wherever it can, and they
         compete with the workers for the cores: 1.15 (job A of benchmarks/) to 1.3 times the time (B).

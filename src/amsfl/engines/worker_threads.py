@@ -15,7 +15,7 @@ Answer = tuple[int, Any, BaseException | None]  # whose, what, or what went wron
 
 
 def in_threads(program: Program) -> Callable[[Iterable[tuple[Any, ...]]], list[Any]]:
-    """The function over many argument lists at once, each in a thread of its own; jax lets go of the GIL.
+    """The function over many argument lists at once, each in a thread of its own; jax releases the GIL.
 
     The first time they take turns, so that one compilation serves them all.
     """
@@ -46,7 +46,7 @@ def in_threads(program: Program) -> Callable[[Iterable[tuple[Any, ...]]], list[A
 
 @cache
 def _helper(number: int) -> "SimpleQueue[Any]":
-    """Where a thread of its own waits for calls: a plain queue, which wakes it in half a pool's time."""
+    """The queue of a thread of its own; it wakes in half the time of a pool."""
     calls: SimpleQueue[Any] = SimpleQueue()
 
     def work() -> None:

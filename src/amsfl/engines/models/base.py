@@ -55,5 +55,5 @@ def tensors(model: Model, params: Params) -> dict[str, np.ndarray[Any, np.dtype[
         leaves = jax.tree_util.tree_flatten_with_path(params)[0]
         return {jax.tree_util.keystr(path).strip("."): np.asarray(leaf) for path, leaf in leaves}
     named = stored(model.layers, params)
-    first = next(iter(named))  # who runs it elsewhere takes features as they are
+    first = next(iter(named))  # elsewhere the model gets features as they are
     return {name: np.asarray(part / model.unit if name == first else part) for name, part in named.items()}

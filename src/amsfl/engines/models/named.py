@@ -16,7 +16,7 @@ from amsfl.portable.network import LayerSpec
 LAYERS, WIDTH, NUMBERS = 32, 100_000, 200_000_000  # the most that a model by name may have of each
 STAGES = 5  # of resnet, each twice as wide
 CHANNELS = 16  # of cnn, and of resnet's first stage
-WORDS = 8192  # tokens that a transformer knows unless told
+WORDS = 8192  # tokens that a transformer knows by default
 HEAD = 32  # numbers of one head of attention
 EXAMPLES = {"mlp": "mlp:64-32", "cnn": "cnn:16", "resnet": "resnet:16-1", "transformer": "transformer:128-2"}
 
