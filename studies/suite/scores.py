@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .cases import CASES, HELD_OUT
+from .cases import BY_NAME, HALF_OF
 from common import Row, Table, grouped
 from speedups import Track, candidates, compare
 
@@ -41,7 +41,7 @@ def by_case(units: Sequence[Row], rivals: Sequence[str]) -> list[CaseTracks]:
             {who: some for who, some in tracks[name].items() if who not in rivals},
             {key: v for who in rivals for key, v in candidates(who, tracks[name].get(who, [])).items()},
         )
-        for name in CASES
+        for name in BY_NAME
         if name in tracks and any(who in tracks[name] for who in rivals)
     ]
 
@@ -60,7 +60,7 @@ def rows_of(case: CaseTracks) -> Iterator[Row]:
     """One row for each contestant, against the best rival."""
     goals = targets(case)
     rival_last = max(float(np.mean([last_tenth(t) for t in some])) for some in case.rivals.values())
-    group = "held out" if case.name in {held.name for held in HELD_OUT} else "development"
+    group = HALF_OF[case.name].replace("_", " ")
     for who, tracks in case.contestants.items():
         every = compare(who, candidates(who, tracks), "the best rival", case.rivals, goals)
         pairs = list(zip(WAYS, every, strict=True))
@@ -114,7 +114,7 @@ SPEEDUPS = {
 
 
 def table(rows: Sequence[Row], who: str = "amsfl") -> Table:
-    """A line for each case, development and held-out cases apart, each group with its mean."""
+    """A line for each case, the two halves apart, each with its mean."""
     lines: list[Row] = []
     for (group,), some in grouped([row for row in rows if row["who"] == who], "group").items():
         lines += [*some, summarise(some, f"**{group}, {len(some)} cases**")]

@@ -1,8 +1,8 @@
 """AMSFL on many kinds of data, models, clients and profiles, against rivals tuned with hindsight.
 
-About an hour on two cores.
+Hours on two cores; `--cases` runs a part.
 
-    python studies/suite --cases development --data-dir DIR
+    python studies/suite --cases choosing --data-dir DIR --fashion-dir DIR
 """
 
 from collections.abc import Callable, Iterator
@@ -19,6 +19,8 @@ import common
 import speedups
 from . import scores
 from .cases import Case, pick
+from .data import case_data
+from .sources import Folders
 from common import Row, StudySettings, Unit, option
 from speedups import ABLATIONS, RATES, STEPS, WORK
 
@@ -26,6 +28,7 @@ ROUNDS = 150
 Keep = Callable[[RunConfig, Result], Row]
 RIVALS = ("fedavg", "fedavg+exp", "fedprox", "feddyn", "scaffold")
 PEERS = ("fedavgm", "fedadam", "fedyogi", "feddua", "fedsps", "delta-sgd")  # they adapt in their own ways
+HELD_BACK = {"nothing held back": {"held_back": 0.0}}  # a setting, not an option of the method
 OTHER_STEPS = {  # AMSFL with other ways of choosing steps: policy, and steps to try
     "amsfl, fixed steps": ("fixed", STEPS),
     "amsfl, speed-proportional steps": ("speed", (5, 20, 50)),
@@ -35,7 +38,8 @@ OTHER_STEPS = {  # AMSFL with other ways of choosing steps: policy, and steps to
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(StudySettings):
-    cases: str = option("all", "names of cases with commas, or development, held-out, all")
+    cases: str = option("all", "names of cases with commas, or choosing, held-out, all")
+    fashion_dir: str | None = option(None, "folder of the Fashion-MNIST files")
     peers: bool = option(False, "also FedAvgM, FedAdam and others that adapt")
     ablations: bool = option(False, "also AMSFL with one part off, and with other ways of choosing steps")
     seeds: int = option(2, "seeds of every setting")
@@ -45,8 +49,9 @@ class Settings(StudySettings):
 
 def units(settings: Settings) -> Iterator[Unit]:
     """A unit is one contestant in one case: all its settings and seeds."""
+    folders = Folders(settings.data_dir, settings.fashion_dir)
     for case in pick(settings.cases):
-        load = lru_cache(maxsize=1)(partial(case.data, settings.data_dir))
+        load = lru_cache(maxsize=1)(partial(case_data, case, folders))
         for name, configs, fixed in _contestants(case, settings):
             track = partial(speedups.timed_track, profiles=case.profiles) if fixed else speedups.planned_track
             keep = partial(_with_majority, load, track)
@@ -69,12 +74,11 @@ def _contestants(case: Case, settings: Settings) -> Iterator[tuple[str, list[Run
         return
     for name, options in ABLATIONS.items():
         yield name, _planned(case, seeds, method="amsfl", options=options, lr=0.5), False
+    for name, own in HELD_BACK.items():
+        yield name, _planned(case, seeds, method="amsfl", **own), False
     for name, (policy, every_steps) in OTHER_STEPS.items():
         own = {"method": "amsfl", "policy": policy}
-        if policy == "fixed":
-            yield name, _fixed(case, seeds, [(0.05, steps) for steps in every_steps], **own), True
-        else:
-            yield name, [c for steps in every_steps for c in _planned(case, seeds, steps=steps, **own)], False
+        yield name, [run for steps in every_steps for run in _planned(case, seeds, steps=steps, **own)], False
 
 
 def _planned(case: Case, seeds: range, **own: Any) -> list[RunConfig]:
@@ -95,8 +99,8 @@ def _fixed(case: Case, seeds: range, grid: list[tuple[float, int]], **own: Any) 
 
 
 def _config(case: Case, profile: str, seed: int, **own: Any) -> RunConfig:
-    names = ("model", "clients", "cohort", "partition", "batch")
-    shared = {name: getattr(case, name) for name in names} | {"rounds": ROUNDS}
+    names = ("model", "clients", "cohort", "batch")
+    shared = {name: getattr(case, name) for name in names} | {"partition": case.scheme, "rounds": ROUNDS}
     return make_config(shared | {"profile": profile, "seed": seed} | own)
 
 

