@@ -146,18 +146,25 @@ positive = st.floats(1e-3, 1e3)
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @settings(deadline=None)
-@given(st.lists(st.tuples(*[positive] * 3), min_size=5, max_size=9), st.tuples(*[st.floats(-1e30, 1e30)] * 9))
+@given(
+    st.lists(st.tuples(*[positive] * 3), min_size=5, max_size=9),
+    st.tuples(*[st.floats(-1e30, 1e30)] * len(Reading._fields)),
+)
 def test_a_lie_is_worth_a_constant(honest, lie):
     """Whatever one of many says: its loss, norms and worth are within the bounds around the others' middle,
     and products fit the norms that they are of."""
     loss, grad, diff = np.array(honest).T
     fields = [loss, grad, diff, grad, -((grad * diff) ** 0.5) / 2, 0 * loss, -grad, diff, grad]
+    fields += [loss, 0 * loss + 1, diff, grad]  # held back, spread, the way, the opening
     said = Reading(*(np.append(field, false) for field, false in zip(fields, lie, strict=True)))
     found = drift.plausibility.plausible_readings(said)
     for name, far in (("loss", drift.plausibility.FAR), ("grad_sq", drift.plausibility.FAR_SQ)):
         value, sizes = getattr(found, name)[-1], getattr(said, name)[:-1]
         assert 0 <= value <= far * sizes.max() * (1 + 1e-9) or (name == "grad_sq" and lie[1] <= 0)
     assert abs(found.grad_dir[-1]) <= drift.plausibility.FAR * grad.max() * (1 + 1e-9)
+    assert abs(found.way_begin[-1]) <= drift.plausibility.FAR * diff.max() * (1 + 1e-9)
+    for name, most in (("held_loss", loss.max()), ("opening", grad.max())):
+        assert getattr(found, name)[-1] <= drift.plausibility.FAR * most * (1 + 1e-9)
     most = np.sqrt(np.abs(found.grad_sq * found.diff_sq)) * (1 + 2e-3)
     assert np.isnan(found.grad_diff[-1]) or abs(found.grad_diff[-1]) <= most[-1]
     ratio = found.loss / found.grad_sq
@@ -182,7 +189,8 @@ def test_honest_readings_are_believed_as_they_are():
         (diff, v),
         (delta, v),
     ]
-    said = Reading(np.full(8, 2.3), *(dot(a, b) for a, b in pairs))
+    held, spread, way, opening = np.full(8, 2.2), np.ones(8), np.linspace(1, 2, 8), np.linspace(0.1, 0.3, 8)
+    said = Reading(np.full(8, 2.3), *(dot(a, b) for a, b in pairs), held, spread, way, opening)
     for name, ours, theirs in zip(
         Reading._fields, drift.plausibility.plausible_readings(said), said, strict=True
     ):

@@ -146,14 +146,14 @@ def test_without_polyak_strides_the_learning_rate_is_the_user_s():
         assert plan.decide(plan.start(), 0, np.arange(3), costs).lr == expected
 
 
-def test_nobody_passes_over_its_rows_more_than_three_times():
-    """100, 10 and 100,000 rows in batches of 32: at most 3 * 100 / 32 = 9 steps, 2, and T_MAX.
+def test_nobody_passes_over_its_rows_more_than_ten_times():
+    """100, 5 and 100,000 rows in batches of 32: at most 10 * 100 / 32 = 31 steps, 2, and T_MAX.
 
     A policy without readings does as it is told.
     """
-    rows, weights, cohort = np.array([100, 10, 100_000]), np.array([0.3, 0.3, 0.4]), np.arange(3)
+    rows, weights, cohort = np.array([100, 5, 100_000]), np.array([0.3, 0.3, 0.4]), np.arange(3)
     dear = clock.Costs(np.full(3, 0.001), np.full(3, 10.0))
-    for name, most in (("price", [9, 2, PLANNED_STEPS_AT_MOST]), ("fixed", [20, 20, 20])):
+    for name, most in (("price", [31, 2, PLANNED_STEPS_AT_MOST]), ("fixed", [20, 20, 20])):
         config = make_config({"method": "amsfl", "batch": 32, "policy": name})
         method = methods.make("amsfl")
         made = planner(config, method, policy_of(config, method), weights, rows)

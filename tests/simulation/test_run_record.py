@@ -13,6 +13,7 @@ from safetensors.numpy import load_file
 import amsfl
 from amsfl.core import DiskError, UserError
 from amsfl.data import load
+from amsfl.methods.server_step import SCALARS, VECTORS
 from amsfl.record import dumps, read_manifest, read_run
 from amsfl.record.run_reader import load_checkpoint
 from amsfl.simulation import make_config
@@ -87,6 +88,40 @@ def test_stopped_anywhere_and_resumed(digits, whole, tmp_path, number):
     assert len(read_run(where).rounds) == number
     amsfl.resume(where, dataset=digits)
     assert content(where) == content(whole)
+
+
+# no lr and no steps: clients find the one, and the other are planned
+PLANNED = {name: value for name, value in SMALL.items() if name not in ("lr", "steps")}
+PLANNED |= {"method": "amsfl", "profile": "wild", "cohort": 4, "clients": 5, "checkpoint_every": 2}
+
+
+def arrays_of(where: Path) -> dict[str, bytes]:
+    """The last checkpoint's arrays: the model, the server's state and the clients'."""
+    point = load_checkpoint(where, read_manifest(where))
+    return {name: part.tobytes() for name, part in point.arrays.items()}
+
+
+def test_amsfl_stopped_half_way_and_resumed(digits, tmp_path):
+    """Server state, the planner's memory, the judge's, the rate and clients' last gradients all come back."""
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    amsfl.run(dataset=digits, out=whole, **PLANNED | {"rounds": 8})
+    with pytest.raises(Stop):
+        amsfl.run(dataset=digits, out=parts, watch=stop_after(4), **PLANNED | {"rounds": 8})
+    amsfl.resume(parts, dataset=digits)
+    assert content(parts) == content(whole)
+
+
+def test_amsfl_made_longer(digits, tmp_path):
+    """Four rounds, then eight, are eight; but for cooling, which goes by the end that a run knows of."""
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    settings = PLANNED | {"options": {"cooling": 0.0}}
+    left = amsfl.run(dataset=digits, out=whole, **settings | {"rounds": 8})
+    amsfl.run(dataset=digits, out=parts, **settings | {"rounds": 4})
+    again = amsfl.resume(parts, dataset=digits, rounds=8)
+    assert [line.round for line in again.rounds] == list(range(1, 9))
+    assert [line.lr for line in again.rounds] == [line.lr for line in left.rounds]
+    assert arrays_of(parts) == arrays_of(whole)
+    assert content(parts)["rounds.jsonl"] == content(whole)["rounds.jsonl"]
 
 
 def test_resuming_what_has_ended_changes_nothing(digits, whole):
@@ -263,5 +298,6 @@ def test_kill_minus_nine_then_resume(tmp_path):
             found.pop(name, None)
     assert printed == kept
     arrays = load_file(whole / "checkpoint-b.safetensors")
-    # the last anchor, the last direction and the mean that is scored; the step, its secant and the round
-    assert np.isfinite(arrays["anchor"]).all() and arrays["server"].shape == (1, 3 * 650 + 7)
+    # the model, the scored mean, the best, the sent and the first anchor; the step, its slopes and counts
+    assert np.isfinite(arrays["anchor"]).all() and arrays["server"].shape == (1, VECTORS * 650 + SCALARS)
+    assert (VECTORS, SCALARS) == (5, 8)

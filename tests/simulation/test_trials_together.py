@@ -60,10 +60,10 @@ def test_plans_together_are_the_plans_alone_and_those_of_the_general_search(clie
 
 def told(rng: np.random.Generator, clients: int, number: int) -> Reading:
     """Readings, some of which were not taken or were lost."""
-    parts = rng.normal(size=(9, clients)) ** 2
+    parts = rng.normal(size=(len(Reading._fields), clients)) ** 2
     parts[:, rng.random(clients) < 0.1 * number] = [np.nan, 0.0, np.inf][number % 3]
     if number == 3:
-        parts[8] = 0.0  # nobody went along the last global step
+        parts[Reading._fields.index("delta_dir")] = 0.0  # nobody went along the last global step
     return Reading(*parts)
 
 

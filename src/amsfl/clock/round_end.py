@@ -173,7 +173,14 @@ class Waiting(NamedTuple):
     groups: Mapping[int, ArrivalGroup] = {}
 
     def deadlines(self, end: RoundEnd) -> list[float]:
-        """Of those in no group, and of every group."""
+        """Of those in no group, and of every group.
+
+        Args:
+            end: The round end.
+
+        Returns:
+            The times; none where nothing has an end.
+        """
         all_ = [end.deadline(self.started, self.predicted), *(each.latest for each in self.groups.values())]
         return [each for each in all_ if each is not None]
 

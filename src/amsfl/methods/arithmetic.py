@@ -128,7 +128,14 @@ class Arithmetic(NamedTuple):
     build: "Callable[..., Arithmetic] | None" = None
 
     def with_numbers(self, numbers: Sequence[Number]) -> "Arithmetic":
-        """The same arithmetic with other numbers in the places of `numbers`."""
+        """The same arithmetic with other numbers in the places of `numbers`.
+
+        Args:
+            numbers: As many as there are.
+
+        Returns:
+            The arithmetic; itself where it has none.
+        """
         return self if self.build is None else tuned(self.build, *numbers)
 
 
@@ -136,6 +143,13 @@ def tuned(build: Callable[..., Arithmetic], *numbers: Number) -> Arithmetic:
     """build(*numbers). Engines call `build` again with numbers that are arguments of a compiled program.
 
     So methods that differ in these numbers only are compiled once. `build` must not branch on them.
+
+    Args:
+        build: Makes the arithmetic of these numbers.
+        *numbers: What it is made of.
+
+    Returns:
+        The arithmetic, which knows how it was made.
     """
     return build(*numbers)._replace(numbers=numbers, build=build)
 

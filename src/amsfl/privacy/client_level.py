@@ -110,5 +110,9 @@ def aggregate(settings: PrivacySettings, noise: float, part: float, clients: int
 
 
 def client_level() -> Mechanism:
-    """Whole clients: deltas cut and noised at the server."""
+    """Whole clients: deltas cut and noised at the server.
+
+    Returns:
+        The mechanism.
+    """
     return Mechanism("client", check, plan_ledger, server=aggregate)

@@ -106,5 +106,9 @@ def row_mechanism(
 
 
 def record_level() -> Mechanism:
-    """Rows: gradients cut and noised at every client."""
+    """Rows: gradients cut and noised at every client.
+
+    Returns:
+        The mechanism.
+    """
     return row_mechanism("record")

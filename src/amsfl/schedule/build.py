@@ -81,7 +81,7 @@ def with_worth(base: Problem, gain: Any, drift: Any) -> Problem:
     """The same problem with other gains and drifts, checked as `problem` checks them.
 
     Args:
-        known: Of `problem`.
+        base: Of `problem`.
         gain: Worth of a first step.
         drift: How fast worth falls from step to step.
 
