@@ -227,6 +227,7 @@ def damage(rule):
             "method": "amsfl",
             "rounds": 6,
             "partition": "iid",
+            "clock": "sum",  # where one client's steps are another's seconds
             "batch": 2,  # few rows, and yet no limit by passes over them
             "robust": rule,
         }
@@ -239,12 +240,12 @@ def damage(rule):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_what_lies_win_before_and_after():
-    """One of eight equal clients lies. Unbounded it has nine tenths of all steps, the others one each, and
-    the learning rate a liar likes; bounded it is planned as the best of the others (docs/robust.md)."""
+    """One of eight equal clients lies. Unbounded it has all the steps that a client may take, the others few,
+    and the learning rate a liar likes; bounded it is planned as the best of the others (docs/robust.md)."""
     after, before = damage("cap:0.13"), damage("")  # of equal clients it changes nothing: among strangers
     assert before[""][0] == pytest.approx(after[""][0], abs=0.02)  # nobody lies: the plan stays as it was
-    for lie in ("readings:1", "seconds:1"):
-        assert before[lie][0] > 0.8 and before[lie][1] == 1
-        assert after[lie][0] < 0.4 and after[lie][1] >= 5
-    assert before["readings:1"][2] > 1e6 and after["readings:1"][2] < 3 * after[""][2]
+    for lie, share, least in (("readings:1", 0.8, 1), ("seconds:1", 0.6, 3)):
+        assert before[lie][0] > share and before[lie][1] <= least
+        assert after[lie][0] < 0.25 and after[lie][1] >= 5
+    assert before["readings:1"][2] > 1e4 * before[""][2] and after["readings:1"][2] < 3 * after[""][2]
     assert after["rows:1"][0] < 0.7 * before["rows:1"][0]

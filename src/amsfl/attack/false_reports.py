@@ -47,11 +47,12 @@ def drift(clients: float) -> Attack:
 
 
 def loss(clients: float, strength: float = 1e6) -> Attack:
-    """The client says that its loss is `strength` times what it is, and its squared gradient as much less:
-    long steps for all."""
+    """The client says that its loss is `strength` times what it is, its squared gradient as much less, and
+    the learning rate that it found as much more: long steps for all."""
 
     def falsify(reading: Reading) -> Reading:
-        return reading._replace(loss=reading.loss * strength, grad_sq=reading.grad_sq / strength)
+        more: dict[str, Any] = {name: getattr(reading, name) * strength for name in ("loss", "opening")}
+        return reading._replace(grad_sq=reading.grad_sq / strength, **more)
 
     return attack("loss", clients, strength, falsify=falsify)
 
