@@ -70,7 +70,7 @@ def lanes(job: ClientJob) -> ClientJob:
     return jax.tree.map(lambda _: 0, job)._replace(rows=ClientRows(None, None, None, 0, 0, 0, 0))
 
 
-@pytest.mark.parametrize("name", all_methods("scaffold", "amsfl"))  # states; readings
+@pytest.mark.parametrize("name", all_methods("scaffold", "amsfl-steps", "amsfl"))  # states; readings; none
 def test_a_kernel_does_what_the_loop_does(digits, name):
     job, method = job_of(digits), methods.make(name)
     if not kernel.fits(job, method, BATCH):
@@ -87,7 +87,7 @@ def test_a_kernel_does_what_the_loop_does(digits, name):
         np.testing.assert_allclose(ours, theirs, atol=2e-5 * scale, rtol=0)
 
 
-@pytest.mark.parametrize("name", all_methods("scaffold", "delta-sgd", "amsfl"))
+@pytest.mark.parametrize("name", all_methods("scaffold", "delta-sgd", "amsfl-steps", "amsfl"))
 def test_kernels_lower_for_a_gpu(digits, name, monkeypatch):
     """As a program for one, made here: nothing in it that its compiler has no word for."""
     job, method = job_of(digits), methods.make(name)

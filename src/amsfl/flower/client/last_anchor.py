@@ -1,8 +1,8 @@
 """The model that a client was last sent, so that it knows the last global step without being sent it again.
 
 A client that was in the round before has seen the anchor from which the global step began; the server sends
-the step to all others. The anchor lives in Flower's context: a node that was started anew has lost it, and
-its readings along the step then say nothing (NaN).
+the step to all others, and to everybody when it resumes a run. The anchor lives in Flower's context: a node
+that was started anew has lost it, and its readings along the step then say nothing (NaN).
 """
 
 import numpy as np

@@ -36,6 +36,7 @@ class OrderWriter:
         )
         self.options = methods.options(config.method, chosen)
         self.takes_older_work = False  # whether results of older models are taken
+        self.resumed_round: int | None = None  # contexts, and the last anchors in them, end with a Flower run
         self.own_optimizer = False  # whether clients move by optimizers of their own
         self.accounts: Mapping[str, Account] = {}  # what else clients spend (meter.py)
 
@@ -100,10 +101,11 @@ class OrderWriter:
 
     def needs_direction(self, state: ServerState, order: messages.Order) -> bool:
         """Whether a client has to be sent the last global step: it reads along it, and its work was not taken
-        in the round before, or work on older models is."""
+        in the round before, or work on older models is, or the run was just resumed."""
         if not self.readings or self.method.private_rows or state.round == 0:
             return False
-        return self.takes_older_work or not order.accepted == order.round - 1 == state.round - 1
+        forgotten = self.takes_older_work or state.round == self.resumed_round
+        return forgotten or not order.accepted == order.round - 1 == state.round - 1
 
     def deadline(self, predicted: float | None, number: int = 0) -> float:
         """How long to wait, in round `number`, for what is predicted to take so long; None: nobody knows."""

@@ -203,6 +203,7 @@ class FlowerServer:
                 self.writer = stack.enter_context(create(out, described, self.options.force))
             return state, records
         self._meet(state.clients, state.anchor.size)
+        self.orders.resumed_round = state.round
         state.ordered_steps = state.ordered_steps or [*state.steps]
         self.planner = self._private_planner(state)
         if self.writer:
