@@ -52,11 +52,12 @@ def amsfl(
     def adapt(variant: Variant) -> Method:
         # an optimizer of the client's own moves it: steps are still planned, and the server's work stays
         client, searched = ((0.0, 0.0), 0.0) if variant.client_optimizer else ((polyak, closing), search)
-        server = searched, momentum, averaging, judge
-        if variant.stale or variant.server_optimizer:
-            # a server that moves with a few clients at a time, some of them late, cannot search a line
-            server = (0.0,) * 4
-        return amsfl(*client, balance, *server, cooling)
+        if not (variant.stale or variant.server_optimizer):
+            return amsfl(*client, balance, searched, momentum, averaging, judge, cooling)
+        # a server that moves with a few clients at a time, some of them late, cannot search a line
+        plain = amsfl(*client, balance, 0.0, 0.0, 0.0, 0.0, cooling)
+        off = tuple((name, 0.0) for name in ("search", "momentum", "averaging", "judge"))
+        return plain._replace(facts=plain.facts._replace(adapted_options=off))
 
     # Under privacy nothing may use raw losses, momentum mistakes noise for motion, and planned steps already
     # limit how much a client's noise counts (docs/privacy.md).

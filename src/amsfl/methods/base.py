@@ -30,6 +30,7 @@ class Facts(NamedTuple):
     all_clients: bool = False  # counts uploads by shares of all data, so all clients must be at work
     server_optimizer: bool = False  # it is a server optimizer over FedAvg: no other can be put over it
     private_options: tuple[tuple[str, float], ...] = ()  # its options' defaults under privacy
+    adapted_options: tuple[tuple[str, float], ...] = ()  # that `adapt` set; clients are sent them
 
 
 class Variant(NamedTuple):

@@ -34,7 +34,7 @@ class OrderWriter:
             if method.private_rows
             else config.options
         )
-        self.options = methods.options(config.method, chosen)
+        self.options = methods.options(config.method, {**chosen, **dict(method.facts.adapted_options)})
         self.takes_older_work = False  # whether results of older models are taken
         self.resumed_round: int | None = None  # contexts, and the last anchors in them, end with a Flower run
         self.own_optimizer = False  # whether clients move by optimizers of their own
