@@ -225,7 +225,9 @@ def test_three_thousand_false_replies_of_a_hundred_kinds() -> None:
             assert 0 < len(short(verdict)) <= LONGEST_REASON
         else:
             assert np.isfinite(verdict.upload.load().delta).all()
-            assert np.isfinite(np.float32(verdict.reply.reading)).all()
+            reading = verdict.reply.reading._asdict().items()
+            said = [value for name, value in reading if name not in reply_checks.MAY_BE_NAN or value == value]
+            assert np.isfinite(np.float32(said)).all()
     assert refused > 2000
 
 

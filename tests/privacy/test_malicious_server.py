@@ -29,7 +29,7 @@ from amsfl.privacy import Exposure, Terms, epsilon, safe_sum
 ROWS, SIZE = 40, 3
 X = np.random.default_rng(0).normal(size=(ROWS, SIZE)).astype(np.float32)
 TERMS = Terms("record", 1.0, 2.0, 1.0, 1e-5)
-ORDER = Order("run", 0, -1, 0, 2, 60.0, 0.1, True, 8, 0, "fedavg", {}, "", False, False, TERMS)
+ORDER = Order("run", 0, -1, 0, 2, 60.0, 0.1, True, 8, 0, "fedavg", {}, "", False, terms=TERMS)
 ZERO = np.zeros(SIZE, np.float32)
 REPORTED = {"steps", "rows", "lost_state", "step_seconds", "compute_seconds", "taken"}
 
