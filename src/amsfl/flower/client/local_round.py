@@ -178,7 +178,8 @@ def _stepped(
         _check(method, loss)
         if probe is not None and carry.grad is None:
             carry = protocol.trial_step(method, carry, loss, grad)
-            carry = protocol.open_rate(method, carry, task.look(probe, carry.x, number)[1])
+            # the trial's gradient is part of the first step's time, which `task` is taking
+            carry = protocol.open_rate(method, carry, probe(carry.x, number)[1])
         else:
             first = carry.grad is None
             carry = (protocol.first_step if first else protocol.local_step)(method, carry, loss, grad)

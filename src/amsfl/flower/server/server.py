@@ -229,8 +229,9 @@ class FlowerServer:
         self._meet(registered, anchor.size)
         server = np.asarray(self.method.arithmetic.init(anchor)[0], np.float32)
         speeds = [self.registration.speeds.get(client.name, 0.0) for client in registered]
-        reading = self.orders.readings * np.array(speeds)  # its gradient comes after the steps
-        empty = (self.registration.ping(registered) + reading).tolist()
+        # a round takes more gradients than steps: the reading's, and at first the opening's
+        more = self.orders.readings + (self.method.arithmetic.opening is not None)
+        empty = (self.registration.ping(registered) + more * np.array(speeds)).tolist()
         state = ServerState(
             anchor,
             server,
