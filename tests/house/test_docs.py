@@ -94,16 +94,18 @@ def test_sentences_are_collected() -> None:
     assert any("There is no file" in each.sentence and each.room == "data" for each in found)
 
 
-def test_public_functions_say_what_they_take_and_give() -> None:
+@pytest.mark.parametrize("page", sorted((ROOT / "docs/api").glob("*.md")), ids=lambda page: page.stem)
+def test_public_functions_say_what_they_take_and_give(page: Path) -> None:
     """On the API's pages each argument has its line under Args, and what comes back is told."""
+    if page.stem == "flower":
+        pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
     wanting = []
-    for page in sorted((ROOT / "docs/api").glob("*.md")):
-        for module, only in API.findall(page.read_text(encoding="utf-8")):
-            here = import_module(module)
-            for name in only.split() or here.__all__:
-                for where, thing in functions(name, getattr(here, name)):
-                    missing = undocumented(thing)
-                    wanting += [f"{module}.{where}: {', '.join(missing)}"] if missing else []
+    for module, only in API.findall(page.read_text(encoding="utf-8")):
+        here = import_module(module)
+        for name in only.split() or here.__all__:
+            for where, thing in functions(name, getattr(here, name)):
+                missing = undocumented(thing)
+                wanting += [f"{module}.{where}: {', '.join(missing)}"] if missing else []
     assert not wanting, "\n".join(wanting)
 
 
