@@ -77,11 +77,11 @@ def test_work_that_came_to_nothing_has_cost_its_steps(sites):
 @pytest.mark.parametrize("end", ["all", "quorum:2", "buffer:2"])
 def test_planned_steps_keep_to_a_rounds_joules(sites, end):
     """AMSFL's plan is within the limit; under a buffer each client has a half of what two may spend."""
-    free, kept = (run(sites, method="amsfl", round_end=end, **more) for more in ({}, {"budget_joules": 20.0}))
-    assert max(each.joules for each in free.rounds) > 20
+    free, kept = (run(sites, method="amsfl", round_end=end, **more) for more in ({}, {"budget_joules": 30.0}))
+    assert max(each.joules for each in free.rounds) > 30
     for record in kept.rounds:
         own = record.plan["client_joules"]
-        assert (sum(own) if end == "all" else max(own)) <= (10 if end == "buffer:2" else 20) * (1 + 1e-9)
+        assert (sum(own) if end == "all" else max(own)) <= (15 if end == "buffer:2" else 30) * (1 + 1e-9)
 
 
 def test_a_run_ends_when_its_joules_or_megabytes_are_spent(sites):
@@ -97,7 +97,7 @@ def test_limits_that_nobody_can_keep_are_said_before_anything_runs(sites):
         run("mild", method="amsfl", budget_joules=20.0)
     with pytest.raises(UserError, match="does not say what clients spend"):
         run("mild", joules=20.0)
-    with pytest.raises(UserError, match="one step of each of its 3 clients can spend 14; raise"):
+    with pytest.raises(UserError, match="one step of each of its 3 clients can spend"):
         run(sites, method="amsfl", budget_joules=6.0)  # 7 of steps, 7 of the readings' own gradients
     with pytest.raises(UserError, match="raise --budget-megabytes"):
         run(sites, method="amsfl", budget_megabytes=1e-6)
