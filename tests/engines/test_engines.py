@@ -398,7 +398,7 @@ def test_users_own_functions_are_a_model(digits):
 
 def test_an_equinox_module_is_a_model(digits):
     """The same arithmetic as the softmax model, so the same round from the same start."""
-    import equinox as eqx
+    eqx = pytest.importorskip("equinox")
 
     class Linear(eqx.Module):
         weight: jax.Array

@@ -18,30 +18,34 @@ def test_the_smaller_of_two_numbers_is_one_of_them(small):
     assert not np.isfinite(least(np.float32(np.nan), b))
 
 
-def test_the_first_stride_is_the_longest_of_a_round_without_lr():
-    """loss 0.5 and ||g||^2 = 25,600 (features ten times as large): a stride of 0.5 / 25,600 = 1.95e-5,
-    which moves; with an lr known, the shorter of the two counts."""
+def opened(curvature: float, part: float = 1.0):
+    """A client of AMSFL after its opening on a quadratic of this curvature: loss 0.5, ||g||^2 = 25,600."""
     method = methods.make("amsfl")
     grad, x = np.full(4, 80, np.float32), np.zeros(4, np.float32)
-    loss, want = np.float32(0.5), np.float32(methods.make("amsfl").arithmetic.stride(0.5, 25_600.0))
-    free = protocol.first_step(
-        method, protocol.begin(method, protocol.LocalState(x, x[:0], x[:0], np.float32(1), 0.0)), loss, grad
-    )
-    assert free.lr == pytest.approx(want, rel=1e-6) and want == pytest.approx(0.5 / 25_600)
-    np.testing.assert_allclose(free.x, -want * grad, rtol=1e-6)
-    longer = protocol.local_step(method, free, np.float32(5), grad)  # ten times as long, cut to the first
-    np.testing.assert_allclose(longer.x, 2 * free.x, rtol=1e-6)
-    wary = protocol.first_step(
-        method, protocol.begin(method, protocol.LocalState(x, x[:0], x[:0], np.float32(0.1), 0.0)), loss, grad
-    )
-    np.testing.assert_allclose([wary.lr, *wary.x], [0.1 * free.lr, *(0.1 * free.x)], rtol=1e-6)
-    known = protocol.first_step(
-        method,
-        protocol.begin(method, protocol.LocalState(x, x[:0], x[:0], np.float32(1e-6), 1.0)),
-        loss,
-        grad,
-    )
-    np.testing.assert_allclose(known.x, -1e-6 * grad, rtol=1e-6)
+    start = protocol.begin(method, protocol.LocalState(x, x[:0], x[:0], np.float32(part), 0.0))
+    trial = protocol.trial_step(method, start, np.float32(0.5), grad)
+    return protocol.open_rate(method, trial, grad + np.float32(curvature) * trial.x), grad, trial
+
+
+def test_the_opening_follows_the_curvature_along_its_trial_step():
+    """A trial of 0.02 loss/||g||^2; then the shorter of 1/(2 curvature) and a quarter of loss/||g||^2."""
+    polyak = 0.5 / 25_600
+    steep, grad, trial = opened(1e6)
+    np.testing.assert_allclose(trial.x, -0.02 * polyak * grad, rtol=1e-5)
+    assert steep.lr == pytest.approx(0.5e-6, rel=1e-3)
+    np.testing.assert_allclose(steep.x, -steep.lr * grad, rtol=1e-5)
+    for curvature in (100.0, 0.0, -100.0):  # no steeper than the loss itself says, or not curved upwards
+        assert opened(curvature)[0].lr == pytest.approx(polyak / 4, rel=1e-3)
+    assert opened(1e6, 0.1)[0].lr == pytest.approx(0.1 * steep.lr, rel=1e-5)  # a part of the client's own
+
+
+def test_a_known_learning_rate_and_the_loss_both_limit_a_step():
+    """min(lr, loss/||g||^2): 1e-6 is the shorter one, then 0.5 / 25,600 is."""
+    method, grad, x = methods.make("amsfl"), np.full(4, 80, np.float32), np.zeros(4, np.float32)
+    for lr, length in ((1e-6, 1e-6), (1.0, 0.5 / 25_600)):
+        start = protocol.begin(method, protocol.LocalState(x, x[:0], x[:0], np.float32(lr), 1.0))
+        moved = protocol.first_step(method, start, np.float32(0.5), grad)
+        np.testing.assert_allclose(moved.x, -length * grad, rtol=1e-5)
 
 
 def test_drawn_profiles_follow_each_trials_own_seed():
