@@ -60,7 +60,9 @@ def close(a, b, tolerance):
 
 
 @pytest.mark.parametrize("name", methods.METHODS.table)
-@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-10), (np.float32, 1e-4)])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(np.float64, 1e-10), pytest.param(np.float32, 1e-4, marks=pytest.mark.slow)]
+)
 def test_engines_agree(digits, name, dtype, tolerance):
     """Ten rounds, unequal steps, partial cohorts, two trials of which one ends early; readings, too."""
     job_ = job(digits, dtype)
@@ -282,7 +284,7 @@ def test_equal_jobs_have_the_best_of_all_widths(jobs):
     assert costs[found] == min(costs.values())
 
 
-@pytest.mark.parametrize("name", [pytest.param("fedavg", marks=pytest.mark.slow), "amsfl"])
+@pytest.mark.parametrize("name", ["fedavg", pytest.param("amsfl", marks=pytest.mark.slow)])
 def test_bits_do_not_depend_on_cores_or_other_trials(digits, name):
     """One worker and three; by itself and among two more trials; equal steps (lanes) and wild ones."""
     method, found = methods.make(name), {}

@@ -22,6 +22,7 @@ from amsfl.engines.memory import check_fits, copies, needed_bytes, state_bytes
 from amsfl.engines.packing import pack
 
 CLIENTS, COHORT, BATCH, ROUNDS, LIMIT = 12, 7, 8, 4, 120
+SLOW = pytest.mark.slow
 
 
 def rows_of(count: int) -> Dataset:
@@ -83,7 +84,8 @@ def alone() -> dict[str, np.ndarray]:
         return train("scaffold", one) | run_whole()
 
 
-@pytest.mark.parametrize(("processes", "each"), [pytest.param(1, 4, marks=pytest.mark.slow), (2, 2)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("processes", "each"), [(1, 4), (2, 2)])
 def test_devices_and_processes_do_not_change_the_result(tmp_path, alone, processes, each):
     cache = str(tmp_path / "jax")
     for found in found_by(
@@ -119,6 +121,7 @@ def memory_of(name: str, cohort: int, lanes: int = 3, workers: int = 1) -> tuple
     return job, [program.compile().memory_analysis() for program in programs]
 
 
+@pytest.mark.slow
 def test_memory_without_client_state_follows_the_lanes():
     """Sixteen times the cohort adds a few scalars a client (readings, queue), and no vector."""
     name = "fedsps"
@@ -134,7 +137,7 @@ def test_memory_without_client_state_follows_the_lanes():
     assert wide[0].temp_size_in_bytes - large[0].temp_size_in_bytes >= 9 * model
 
 
-@pytest.mark.parametrize(("name", "workers"), [("scaffold", 1), ("feddyn", 3)])
+@pytest.mark.parametrize(("name", "workers"), [("scaffold", 1), pytest.param("feddyn", 3, marks=SLOW)])
 def test_memory_with_client_state_is_what_the_check_says(name, workers):
     """The state is updated in place; the cohort's part is there once with every worker and once summed."""
     cohort, lanes = 64, 3

@@ -101,6 +101,7 @@ def alike(found: Found, expected: Found) -> None:
             np.testing.assert_allclose(found[name], value, rtol=1e-8, atol=1e-11, err_msg=name)
 
 
+@pytest.mark.slow
 def test_two_processes_share_a_model_and_end_where_the_reference_does(tmp_path):
     """Each has half of every vector of SCAFFOLD's: the model, both control variates, the last step."""
     expected = two_rounds(LoopEngine)

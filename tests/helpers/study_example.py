@@ -13,6 +13,7 @@ trials = {trials}
 
 [run]
 data = "digits"
+engine = "loop"
 model = "softmax"
 partition = "dirichlet:0.3"
 seconds = {seconds}

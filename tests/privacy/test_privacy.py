@@ -20,6 +20,7 @@ dp_accounting = pytest.importorskip("dp_accounting", reason="pip install 'amsfl[
 pld = pytest.importorskip("dp_accounting.pld")
 
 SMALL = {"data": "digits", "model": "softmax", "batch": 32, "lr": 0.5, "steps": 3, "rounds": 2, "noise": 3.0}
+SMALL["engine"] = "loop"
 
 
 def test_epsilon_is_dp_accountings_own():
@@ -130,7 +131,7 @@ def test_engines_agree(method):
         "precision": "float64",
         "partition": "quantity:0.1",
     }
-    one, two = (amsfl.run(engine=engine, **given) for engine in ("jax", "loop"))
+    one, two = (amsfl.run(**given | {"engine": engine}) for engine in ("jax", "loop"))
     np.testing.assert_allclose(one.params, two.params, atol=1e-6)
     assert one.summary.epsilon == two.summary.epsilon
 

@@ -158,7 +158,14 @@ def test_one_table_four_ways():
 
 
 def test_runs_and_studies_are_overlaid(study, tmp_path):
-    once = {"data": "digits", "model": "softmax", "seconds": 3, "target": 0.6, "stop_at_target": False}
+    once = {
+        "data": "digits",
+        "model": "softmax",
+        "seconds": 3,
+        "target": 0.6,
+        "stop_at_target": False,
+        "engine": "loop",
+    }
     for seed in (0, 1):
         run(method="fedavg", seed=seed, out=tmp_path / f"run{seed}", **once)
     folders = [str(study), str(tmp_path / "run0"), str(tmp_path / "run1")]

@@ -10,6 +10,8 @@ from amsfl.simulation import make_config
 
 import common
 
+SLOW = pytest.mark.slow
+
 
 def trial(seed, lr, accuracy, spent):
     return {"seed": seed, "lr": lr, "noise": None, "accuracy": accuracy, "spent": spent}
@@ -46,7 +48,7 @@ def test_what_is_kept_of_a_private_run(tmp_path):
     assert row["spent"] <= 4 and 0 <= row["accuracy"] <= 1 and row["gain"] != row["gain"]
 
 
-@pytest.mark.parametrize("name", ["FedAvg", "FedAvg, its noise left out"])
+@pytest.mark.parametrize("name", [pytest.param("FedAvg", marks=SLOW), "FedAvg, its noise left out"])
 def test_noise_holds_and_its_absence_is_caught(tmp_path, name):
     """Six rounds, 200 canaries: private rows stay below epsilon; without noise guesses are right."""
     settings = audit.Settings(seeds=1, first_seed=1, epsilons=(2.0,), rounds=6, out=tmp_path / "audit")
