@@ -7,6 +7,7 @@ import numpy as np
 from amsfl.data import Dataset, partition
 
 from .cases import ROWS, Case
+from .fresh_sources import FRESH_SETS
 from .sources import Folders, sources
 from .tables import Table
 
@@ -17,7 +18,8 @@ NOISE_SEED = 5
 
 def case_data(case: Case, folders: Folders) -> Dataset:
     """What the case runs on."""
-    return apply_case(read_set(case.data, sources(folders)[case.data]()), case)
+    every = {**sources(folders), **FRESH_SETS}
+    return apply_case(read_set(case.data, every[case.data]()), case)
 
 
 def read_set(name: str, table: Table) -> Dataset:
