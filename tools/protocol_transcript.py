@@ -1,4 +1,4 @@
-"""Write one round as it travels into docs/protocol.md; --check only says whether the page is up to date."""
+"""Write every message as it travels into docs/protocol.md; --check says whether the page is up to date."""
 
 import contextlib
 import io
@@ -11,7 +11,8 @@ from flwr.app import Message
 
 from amsfl.flower import NumpyTrainer, numpy_client, serve
 from amsfl.flower.in_process import InProcessGrid
-from amsfl.flower.messages import arrays
+from amsfl.flower.messages import GlobalModel, Order, arrays, pack_order
+from amsfl.privacy import Terms
 
 PAGE = Path(__file__).parents[1] / "docs" / "protocol.md"
 START, END = "<!-- transcript -->\n", "<!-- end -->"
@@ -44,7 +45,10 @@ def client(context: Any) -> NumpyTrainer:
         left = a @ x - b
         return float((left**2).mean() / 2), a.T @ left / len(b)
 
-    return NumpyTrainer(len(b), np.zeros(2, np.float32), gradient)
+    def scores(x: Any) -> dict[str, float]:
+        return {"loss": gradient(x, 0, None)[0], "rows": 3.0}
+
+    return NumpyTrainer(len(b), np.zeros(2, np.float32), gradient, scores)
 
 
 def told(title: str, content: Any) -> list[str]:
@@ -61,16 +65,40 @@ def told(title: str, content: Any) -> list[str]:
     return lines
 
 
-def transcript() -> str:
+def overhear(**settings: Any) -> list[tuple[Message, Message]]:
+    """What client 0 was sent and answered in a run of two rounds."""
     grid = Overheard(numpy_client(client), [{"partition-id": 0}, {"partition-id": 1}])
-    settings = {"method": "amsfl", "policy": "fixed", "steps": 2, "clients": 2, "rounds": 2, "poll": 0.01}
+    common = {"policy": "fixed", "steps": 2, "clients": 2, "rounds": 2, "poll": 0.01, "give_up": 60.0}
     with contextlib.redirect_stdout(io.StringIO()):
-        serve(grid, settings | {"give_up": 60.0})
-    hello = next(pair for pair in grid.heard if "ask" in pair[0].content and pair[0].content["ask"]["model"])
-    trained = [pair for pair in grid.heard if "order" in pair[0].content][2:]
-    lines = told("query to client 0", hello[0].content) + told("its reply", hello[1].content)
-    for number, (order, reply) in enumerate(trained):
-        lines += told(f"train to client {number}", order.content) + told("its reply", reply.content)
+        serve(grid, {**common, **settings})
+    return [pair for pair in grid.heard if pair[0].metadata.dst_node_id == 1000]
+
+
+def private_order() -> list[str]:
+    order = Order("r", 0, -1, 0, 2, 9.0, 0.1, True, 64, 0, "fedavg", {}, "", False)
+    order = order._replace(terms=Terms("record", 1.0, 1.1, 2.0, 1e-5))
+    content = pack_order(order, GlobalModel(*[np.zeros(0, np.float32)] * 3, {}))
+    return [line for line in told("", content) if "privacy." in line]
+
+
+def transcript() -> str:
+    amsfl = overhear(method="amsfl", evaluate_clients=1)
+    trains, scores = (
+        [pair for pair in amsfl if pair[0].metadata.message_type == kind] for kind in ("train", "evaluate")
+    )
+    hello = next(pair for pair in amsfl if "ask" in pair[0].content and pair[0].content["ask"]["model"])
+    second = [pair for pair in overhear(method="scaffold", lr=0.1) if "order" in pair[0].content][1]
+    shown = {
+        "query": hello,
+        "train, AMSFL's first round: no rate is known": trains[0],
+        "train, AMSFL's second round: the last global step is known": trains[1],
+        "evaluate": scores[0],
+        "train, SCAFFOLD's second round: a second vector each way": second,
+    }
+    lines = []
+    for title, (asked, answer) in shown.items():
+        lines += told(title, asked.content) + told("its reply", answer.content)
+    lines += ["of an order under privacy, besides", *private_order()]
     return "```\n" + "\n".join(lines) + "\n```\n"
 
 

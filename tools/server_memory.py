@@ -1,9 +1,10 @@
 """Peak memory of the server by the number of clients, with a large model.
 
-    python tools/server_memory.py [NUMBERS]
+    python tools/server_memory.py [NUMBERS] [METHOD]
 
-A grid without network or processes; clients' replies are made when they are fetched, one at a time, so that
-what is measured is the server's. Each count of clients runs in a process of its own.
+A grid without network or processes. Its clients compute nothing: every reply has the same upload, whose bytes
+are there before the first round, so that what is measured is the server's own. Each count of clients runs in
+a process of its own; memory is what it held at most beyond that before its first round.
 """
 
 import resource
@@ -14,37 +15,51 @@ from typing import Any
 ROUNDS = 2
 
 
-def peak(numbers: int, clients: int) -> float:
+def peak(numbers: int, clients: int, method: str) -> float:
     """Megabytes beyond what is there before the first round."""
     import numpy as np
+    from flwr.app import Message
 
-    from amsfl.flower import NumpyTrainer, numpy_client, serve
+    from amsfl.flower import NumpyTrainer, messages, numpy_client, serve
     from amsfl.flower.in_process import InProcessGrid
 
-    start = np.zeros(numbers, np.float32)
+    upload = messages.pack_arrays({"delta": np.full(numbers, 1e-3, np.float32)})
+    reading = messages.Reading(*[1e-3] * len(messages.Reading._fields))
 
-    def gradient(x: Any, step: int, order: Any) -> Any:
-        return 1.0, np.full_like(x, 1e-3)
+    class ConstantGrid(InProcessGrid):
+        """Answers orders with the same upload."""
 
-    app = numpy_client(lambda context: NumpyTrainer(10, start, gradient))
-    grid = InProcessGrid(app, [{"partition-id": place} for place in range(clients)])
-    settings = {"method": "fedavg", "clients": clients, "rounds": ROUNDS, "steps": 1, "lr": 0.1}
+        def answer(self, message: Message) -> Message:
+            if message.metadata.message_type != "train":
+                return super().answer(message)
+            order = message.content["order"]
+            echo = (str(order["run"]), int(order["round"]), int(order["client"]))
+            reply = messages.Reply(*echo, {}, {}, reading, int(order["steps"]), 10, 0.01, 0.01, False)
+            content = messages.pack_reply(reply)
+            content["upload"] = upload
+            return Message(content, reply_to=message)
+
+    small = np.zeros(1, np.float32)
+    app = numpy_client(lambda context: NumpyTrainer(10, small, lambda x, step, order: (1.0, x)))
+    nodes = [{"partition-id": place, "known-step-seconds": 0.01} for place in range(clients)]
+    settings: dict[str, Any] = {"method": method, "clients": clients, "rounds": ROUNDS, "poll": 0.001}
+    settings |= {"policy": "fixed", "steps": 1, "patience": 600.0}
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    serve(grid, {**settings, "poll": 0.001, "patience": 600.0}, start=start)
+    serve(ConstantGrid(app, nodes), settings, start=lambda config: np.zeros(numbers, np.float32))
     return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
 
 
 def main() -> None:
-    if len(sys.argv) > 2:
-        print(f"{peak(int(sys.argv[1]), int(sys.argv[2])):.0f}")
+    numbers = int(sys.argv[1]) if len(sys.argv) > 1 else 25_000_000
+    method = sys.argv[2] if len(sys.argv) > 2 else "fedavg"
+    if len(sys.argv) > 3:
+        print(f"{peak(numbers, int(sys.argv[3]), method):.0f}")
         return
-    numbers = int(sys.argv[1]) if len(sys.argv) > 1 else 6_000_000
     model = 4 * numbers / 2**20
-    print(f"a model of {numbers:,} numbers, {model:.0f} MB")
+    print(f"{method}, a model of {numbers:,} numbers, {model:.0f} MB")
     for clients in (1, 6, 20):
-        done = subprocess.run(
-            [sys.executable, __file__, str(numbers), str(clients)], capture_output=True, text=True, check=True
-        )
+        command = [sys.executable, __file__, str(numbers), method, str(clients)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
         megabytes = float(done.stdout.split()[-1])
         print(f"{clients:3} clients: {megabytes:6.0f} MB, {megabytes / model:.1f} models")
 

@@ -6,7 +6,7 @@ Writes shard-0.npz ... (one for each site) and server.npz (hold-out and KDDTest+
 import argparse
 from pathlib import Path
 
-from amsfl.flower.deploy.shards import deal
+from amsfl.flower.deploy.builtin_app import deal
 from amsfl.simulation import make_config
 
 parser = argparse.ArgumentParser(description=__doc__)

@@ -9,14 +9,14 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
 
-from false_replies import kinds
+from false_kinds import kinds
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 
 from amsfl import methods
 from amsfl.core import UserError
-from amsfl.flower import NumpyTrainer, messages, numpy_client, serve
+from amsfl.flower import NumpyTrainer, arrays, messages, numpy_client, serve
 from amsfl.flower.in_process import InProcessGrid
-from amsfl.flower.server import reply_checks, stored_upload, transport
+from amsfl.flower.server import reply_checks, transport
 from amsfl.flower.server.registration import LONGEST_REASON, short
 from amsfl.flower.server.server_state import load
 from amsfl.record import reopen
@@ -197,7 +197,7 @@ def test_clients_that_do_not_agree_on_a_form_are_told() -> None:
 def test_uploads_on_disk_make_the_same_model(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {**SETTINGS, "method": "fednova", "lr": 0.2, "rounds": 3}
     state, _ = serve(LyingGrid(lambda kind, content: None), settings)
-    monkeypatch.setattr(stored_upload, "IN_MEMORY", -1)
+    monkeypatch.setattr(arrays, "IN_MEMORY", -1)
     again, _ = serve(LyingGrid(lambda kind, content: None), settings)
     np.testing.assert_array_equal(state.anchor, again.anchor)
 

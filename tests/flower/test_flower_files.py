@@ -13,9 +13,10 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[
 
 from amsfl.core import UserError
 from amsfl.flower import NumpyTrainer, numpy_client, serve
-from amsfl.flower.client import torch_batches
-from amsfl.flower.deploy.run import DeploySettings, PreparedApp, _own
-from amsfl.flower.deploy.shards import deal
+from amsfl.flower.client import torch_rows
+from amsfl.flower.deploy.builtin_app import deal
+from amsfl.flower.deploy.recipe import DeploySettings
+from amsfl.flower.deploy.run import PreparedApp, _own
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.simulation import serve_config
 
@@ -71,7 +72,7 @@ class Outputs:
 
 @pytest.mark.parametrize("outputs", [{"loss": 3.0}, Outputs()])
 def test_a_module_may_return_its_loss_as_an_entry_or_as_an_attribute(outputs: Any) -> None:
-    assert torch_batches.own_loss(lambda **batch: outputs, {"labels": [1]}) == 3.0
+    assert torch_rows.own_loss(lambda **batch: outputs, {"labels": [1]}) == 3.0
 
 
 @pytest.mark.parametrize(
@@ -80,7 +81,7 @@ def test_a_module_may_return_its_loss_as_an_entry_or_as_an_attribute(outputs: An
 )
 def test_what_cannot_be_trained_on_is_said(outputs: Any, batch: Any, word: str) -> None:
     with pytest.raises(UserError, match=word):
-        torch_batches.own_loss(lambda labels: outputs, batch)
+        torch_rows.own_loss(lambda labels: outputs, batch)
 
 
 def test_a_mistake_of_every_client_is_known_before_the_first_round() -> None:

@@ -13,8 +13,8 @@ from amsfl import data
 from amsfl.core import UserError
 from amsfl.engines import models, task
 from amsfl.flower import Shard, jax_client
-from amsfl.flower.deploy.client_speeds import speeds_in_order
-from amsfl.flower.deploy.run import DeploySettings, PreparedApp, _handicapped
+from amsfl.flower.deploy.recipe import DeploySettings, speeds_in_order
+from amsfl.flower.deploy.run import PreparedApp, _handicapped
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.server.server import FlowerServer, ServerOptions
 from amsfl.simulation import serve_config

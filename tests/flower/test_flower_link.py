@@ -18,9 +18,8 @@ import pytest
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
 
 from amsfl.flower.deploy import leftovers
+from amsfl.flower.deploy.builtin_app import deal, write_app
 from amsfl.flower.deploy.processes import Federation, loopback
-from amsfl.flower.deploy.run import write_app
-from amsfl.flower.deploy.shards import deal
 from amsfl.record import holds_record, read_run
 from amsfl.simulation import serve_config
 

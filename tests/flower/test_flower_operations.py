@@ -17,6 +17,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[
 
 from amsfl.core import UserError
 from amsfl.flower import NumpyTrainer, numpy_client, serve
+from amsfl.flower.deploy.recipe import DeploySettings, protection
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.metrics import Metrics
 from amsfl.flower.node import health
@@ -162,3 +163,23 @@ def test_the_image_runs_as_nobody_in_particular() -> None:
     assert re.search(r"^USER 10001:10001$", text, re.M) and "HEALTHCHECK" in text
     copied = re.findall(r"^COPY (?!--from)(.+) \S+$", text, re.M)
     assert all((ROOT / name).exists() for line in copied for name in line.split())
+
+
+def test_a_site_s_own_seconds_end_its_steps(tmp_path: Path) -> None:
+    """The order allows more; site.toml does not, and the first step is always run."""
+    (tmp_path / "site.toml").write_text("most_seconds = 0.0")
+    app = numpy_client(
+        lambda context: NumpyTrainer(10, np.zeros(2, np.float32), lambda x, step, order: (1.0, x + 1))
+    )
+    nodes = [{"partition-id": 0, "state-dir": str(tmp_path)}, {"partition-id": 1}]
+    settings = {"method": "fedavg", "clients": 2, "rounds": 1, "steps": 5, "poll": 0.001}
+    _, records = serve(InProcessGrid(app, nodes), settings)
+    assert records[0].steps == [1, 5]
+
+
+def test_a_deployment_says_what_it_protects_against() -> None:
+    plain = protection(DeploySettings({}, [], 0.0, False))
+    assert "outsized" in plain.split("; not against ")[0]
+    assert all(word in plain.split("; not against ")[1] for word in ("lie", "--robust", "--tls", "--epsilon"))
+    whole = protection(DeploySettings({"robust": "median", "epsilon": 2.0}, [], 0.0, True))
+    assert "by median" in whole and "not against" not in whole

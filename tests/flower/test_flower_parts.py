@@ -18,10 +18,10 @@ from amsfl import methods, protocol
 from amsfl.core import Reading, UserError
 from amsfl.drift import take_reading
 from amsfl.flower import messages, serve
-from amsfl.flower.client import method_state
+from amsfl.flower.client import client_state
 from amsfl.flower.client.app import method_of
 from amsfl.flower.deploy import certificates
-from amsfl.flower.deploy import run as deploying
+from amsfl.flower.deploy.recipe import DeploySettings, recall, remember
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.server import clients, costs, reply_checks
 from amsfl.flower.server.app import merged
@@ -127,19 +127,19 @@ def test_client_state_settles_on_what_the_server_accepted(keep: str, tmp_path: P
     here = context()
     order = ORDER._replace(accepted=-1, round=0)
     assert (
-        method_state.settle(method_state.load(here, order), order, fresh)[1] is False
+        client_state.settle(client_state.load(here, order), order, fresh)[1] is False
     )  # nothing was promised yet
-    method_state.save(here, order, fresh, first)
+    client_state.save(here, order, fresh, first)
     taken = ORDER._replace(accepted=0, round=1)
     here = context() if keep == "file" else here  # a new Flower run: only the file is left
-    mine, lost = method_state.settle(method_state.load(here, taken), taken, fresh)
+    mine, lost = client_state.settle(client_state.load(here, taken), taken, fresh)
     assert not lost and (mine == first).all()
-    method_state.save(here, taken, mine, second)
+    client_state.save(here, taken, mine, second)
     refused = ORDER._replace(accepted=0, round=2)  # the server never took round 1
-    mine, lost = method_state.settle(method_state.load(here, refused), refused, fresh)
+    mine, lost = client_state.settle(client_state.load(here, refused), refused, fresh)
     assert not lost and (mine == first).all()
     elsewhere = ORDER._replace(accepted=0, round=2, run="another")
-    mine, lost = method_state.settle(method_state.load(here, elsewhere), elsewhere, fresh)
+    mine, lost = client_state.settle(client_state.load(here, elsewhere), elsewhere, fresh)
     assert lost and (mine == fresh).all()
 
 
@@ -225,7 +225,7 @@ def test_batchnorm_buffers_travel_and_frozen_tensors_stay() -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'amsfl[torch]'")
     app, Net, x, _ = torch_app(norm=True)
     grid = InProcessGrid(app, [{"partition-id": place} for place in range(3)])
-    settings = {"method": "amsfl", "clients": 3, "rounds": 2, "poll": 0.001}
+    settings = {"method": "amsfl", "clients": 3, "rounds": 2, "poll": 0.001, "held_back": 0.0}
     state, records = serve(grid, {**settings, "evaluate_clients": 1, "patience": 20.0})
     trained = sum(p.numel() for p in Net().parameters() if p.requires_grad)
     assert state.anchor.size == trained == 4 + 4 + 4 * 3 + 3
@@ -278,6 +278,7 @@ def test_torch_and_numpy_clients_agree_for_every_method(name: str) -> None:
 
     nodes = [{"partition-id": place} for place in range(3)]
     settings = {"method": name, "clients": 3, "rounds": 2, "poll": 0.001, "patience": 20.0}
+    settings |= {"held_back": 0.0}  # only the torch client would
     start = np.zeros(15, np.float32)
     apps = (app, numpy_client(make))
     ends = [serve(InProcessGrid(each, nodes), settings, None, start, planner)[0] for each in apps]
@@ -286,15 +287,11 @@ def test_torch_and_numpy_clients_agree_for_every_method(name: str) -> None:
 
 def test_a_resumed_deployment_is_the_one_that_began(tmp_path: Path) -> None:
     """Only how long it runs may change; the rest comes from the folder."""
-    begun = deploying.DeploySettings(
-        {"clients": 3, "data": "digits", "rounds": 4}, [1.0, 2.0, 4.0], 0.1, True
-    )
-    deploying.remember(tmp_path / "run", begun)
-    asked = deploying.DeploySettings(
-        {"clients": 5, "rounds": 9, "target": None, "resume": True}, [], 0.0, False
-    )
-    found = deploying.recall(tmp_path / "run", asked)
+    begun = DeploySettings({"clients": 3, "data": "digits", "rounds": 4}, [1.0, 2.0, 4.0], 0.1, True)
+    remember(tmp_path / "run", begun)
+    asked = DeploySettings({"clients": 5, "rounds": 9, "target": None, "resume": True}, [], 0.0, False)
+    found = recall(tmp_path / "run", asked)
     settings = {"clients": 3, "data": "digits", "rounds": 9, "resume": True}
     assert found == begun._replace(settings=settings)
     with pytest.raises(UserError, match="no deployment to go on with"):
-        deploying.recall(tmp_path / "nothing", asked)
+        recall(tmp_path / "nothing", asked)

@@ -23,7 +23,7 @@ from amsfl.core import UserError
 from amsfl.data import load
 from amsfl.flower import Shard, evaluator, jax_client, serve, sklearn_client
 from amsfl.flower.client.jax_client import JaxTrainer
-from amsfl.flower.deploy.shards import deal, first_model, network, own_shard, scorer
+from amsfl.flower.deploy.builtin_app import deal, first_model, network, own_shard, scorer
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.record import read_run
 from amsfl.simulation import serve_config

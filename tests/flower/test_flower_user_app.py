@@ -15,7 +15,7 @@ from amsfl.cli.app import app as commands
 from amsfl.core import UserError
 from amsfl.flower.deploy import run as deploying
 from amsfl.flower.deploy import user_app
-from amsfl.flower.deploy.client_speeds import speeds_in_order
+from amsfl.flower.deploy.recipe import DeploySettings, recall, remember, speeds_in_order
 from amsfl.record import read_run
 
 CONFIG = """\
@@ -137,19 +137,19 @@ def test_mistakes_are_said_before_anything_starts(
 
 
 def test_going_on_is_with_the_same_app(tmp_path: Path) -> None:
-    begun = deploying.DeploySettings({"rounds": 4}, [1.0, 2.0], 0.1, False, app="/a", run_config="scale=2.0")
-    deploying.remember(tmp_path, begun)
-    again = deploying.DeploySettings({"rounds": 9, "resume": True}, [], 0.0, False)
-    assert deploying.recall(tmp_path, again) == begun._replace(settings={"rounds": 9, "resume": True})
+    begun = DeploySettings({"rounds": 4}, [1.0, 2.0], 0.1, False, app="/a", run_config="scale=2.0")
+    remember(tmp_path, begun)
+    again = DeploySettings({"rounds": 9, "resume": True}, [], 0.0, False)
+    assert recall(tmp_path, again) == begun._replace(settings={"rounds": 9, "resume": True})
     with pytest.raises(UserError, match=r"holds a deployment of /a; leave /b out"):
-        deploying.recall(tmp_path, again._replace(app="/b"))
+        recall(tmp_path, again._replace(app="/b"))
 
 
 @pytest.mark.slow
 def test_an_app_of_ones_own_runs_on_slowed_nodes(mine: Path, tmp_path: Path) -> None:
     """A client of least squares in numpy, our server: slowed as asked, on record, and gone on with."""
     said: list[str] = []
-    recipe = deploying.DeploySettings(
+    recipe = DeploySettings(
         {"rounds": 2, "steps": 2}, [1.0, 3.0], 0.1, False, app=str(mine), run_config="scale=2.0"
     )
     summary = deploying.launch(recipe, tmp_path / "out", said.append)

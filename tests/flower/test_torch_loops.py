@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from amsfl import drift, methods
 from amsfl.core import UserError
 from amsfl.flower import serve, torch_client, torch_loop_client
-from amsfl.flower.client import optimizer_state
+from amsfl.flower.client import torch_optimizer
 from amsfl.flower.client.torch_optimizer import PlainStepCounter
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.planning.planner import Decision, Planner, PlannerMemory
@@ -231,15 +231,15 @@ def test_optimizer_state_survives_without_pickle() -> None:
         weight.grad = torch.ones_like(weight)
         optimizer.step()
         schedule.step()
-    state = optimizer_state.dump(optimizer, schedule, None)
+    state = torch_optimizer.dump_state(optimizer, schedule, None)
     assert state.dtype == np.float32
     _, again, other = things()
-    optimizer_state.load(np.concatenate([state[:0], state]), again, other, None)
+    torch_optimizer.restore_state(np.concatenate([state[:0], state]), again, other, None)
     assert str(again.state_dict()) == str(optimizer.state_dict())
     assert other.get_last_lr() == schedule.get_last_lr() and other.last_epoch == 3
     optimizer.param_groups[0]["mine"] = object()
     with pytest.raises(UserError, match="remembers a object"):
-        optimizer_state.dump(optimizer)
+        torch_optimizer.dump_state(optimizer)
 
 
 # -- which methods -------------------------------------------------------------------------------------

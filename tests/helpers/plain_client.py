@@ -23,6 +23,7 @@ PLAIN = (
 )
 app = ClientApp()
 held = {}  # this process's clients: state by node
+seen = {}  # and the last model that each was sent
 
 
 def write(numbers):
@@ -103,13 +104,10 @@ class Rule:
         return g
 
     def length(self, y, loss, g):
-        if self.method in ("fedsps", "amsfl"):
-            scale = self.option("c") if self.method == "fedsps" else 1.0
-            worth = 1.0 if self.method == "fedsps" else self.option("polyak")
-            own = max(0.0, worth * loss / (scale * dot(g, g) + 1e-12))
-            if not self.lr_known:
-                self.eta, self.lr_known = self.eta * own, True
-            return min(self.eta, own)
+        if self.method == "fedsps":
+            return min(self.eta, max(0.0, loss / (self.option("c") * dot(g, g) + 1e-12)))
+        if self.method == "amsfl":
+            return min(self.eta, max(0.0, self.option("polyak") * loss / (dot(g, g) + 1e-20)))
         if self.method == "delta-sgd":
             length, growth = self.eta, 1.0
             if self.last:
@@ -123,19 +121,41 @@ class Rule:
             return length
         return self.eta
 
+    def open(self, node, loss, g):
+        """No rate is known: a trial step finds one."""
+        square = dot(g, g) + 1e-20
+        trial = max(0.0, 0.02 * loss / square)
+        _, after = loss_and_gradient(node, [x - trial * each for x, each in zip(self.a, g)])
+        curvature = dot(minus(g, after), g) / (trial * dot(g, g) + 1e-20)
+        self.eta *= min(0.5 / max(curvature, 1e-12), max(0.0, 0.25 * loss / square))
+        self.lr_known = True
+
     def step(self, y, loss, g):
         length = self.length(y, loss, g)
         return [each - length * way for each, way in zip(y, self.direction(y, g))]
 
 
 def begin_state(order, node, size):
-    """The state whose round the server last took, and whether it is lost."""
-    if order["method"] not in ("scaffold", "feddyn"):
-        return [], False
+    """The state whose round the server last took, and whether it is lost. AMSFL's is a gradient."""
     kept = held.get((order["run"], node), {})
     if order["accepted"] in kept:
         return kept[order["accepted"]], False
-    return [0.0] * size, order["accepted"] != -1
+    counts = order["method"] in ("scaffold", "feddyn") or keeps_gradient(order)
+    return [0.0] * size, counts and order["accepted"] != -1
+
+
+def keeps_gradient(order):
+    return order["method"] == "amsfl" and order["option.search"] != 0
+
+
+def last_step(order, node, a, v):
+    """The last global step: as it was sent, or from the model before; NaN where that is lost."""
+    before = seen.get((order["run"], node))
+    seen[order["run"], node] = order["round"], a
+    if v or not order["round"]:
+        return v
+    known = before is not None and before[0] == order["round"] - 1
+    return minus(a, before[1]) if known else [math.nan] * len(a)
 
 
 @app.train()
@@ -146,6 +166,7 @@ def train(message, context):
     if order["method"] not in known or order["transmit"]:
         raise ValueError(f"I do not know {order['method']} {order['transmit']}")
     a, c, v = (read(message.content, "model", name) for name in ("anchor", "server", "direction"))
+    v = last_step(order, node, a, v)
     z, lost = begin_state(order, node, len(a))
     rule, y, timed, steps = Rule(order, a, c, z), a, [], 0
     while steps < order["steps"]:
@@ -156,11 +177,15 @@ def train(message, context):
         loss, g = loss_and_gradient(node, y)
         if not steps:
             first = loss, g
+            if order["method"] == "amsfl" and not rule.lr_known:
+                rule.open(node, loss, g)
         y = rule.step(y, loss, g)
         timed.append(time.monotonic() - began)
         steps += 1
     report = dict.fromkeys(
-        "loss grad_sq diff_sq delta_sq grad_diff grad_delta grad_dir diff_dir delta_dir".split(), 0.0
+        "loss grad_sq diff_sq delta_sq grad_diff grad_delta grad_dir diff_dir delta_dir held_loss spread "
+        "way_begin opening".split(),
+        0.0,
     )
     if order["readings"]:
         after, last = loss_and_gradient(node, y)
@@ -173,7 +198,11 @@ def train(message, context):
             "delta_sq": dot(way, way),
         }
         report |= {"grad_diff": dot(g, change), "grad_delta": dot(g, way), "grad_dir": dot(g, v)}
-        report |= {"diff_dir": dot(change, v), "delta_dir": dot(way, v)}
+        report |= {"diff_dir": dot(change, v), "delta_dir": dot(way, v), "opening": rule.eta}
+        report |= {"held_loss": loss, "spread": 1.0, "way_begin": 0.0}  # no rows are held back
+        if keeps_gradient(order):
+            before = order["round"] and order["accepted"] == order["round"] - 1
+            report["way_begin"] = -dot(z, v) if before else math.nan
         if order["method"] in ("amsfl", "amsfl-steps"):
             y = rule.step(y, after, last)
     upload = {"delta": write(minus(y, a))}
@@ -183,6 +212,8 @@ def train(message, context):
         upload["extra"] = write(minus(fresh, z))
     elif order["method"] == "feddyn":
         fresh = [own - rule.option("alpha") * way for own, way in zip(z, minus(y, a))]
+    elif keeps_gradient(order) and order["readings"]:
+        fresh = first[1]
     held[order["run"], node] = {order["accepted"]: z, order["round"]: fresh}
     report |= {"steps": steps, "rows": ROWS, "lost_state": int(lost)}
     report |= {"step_seconds": sum(timed) / steps, "compute_seconds": time.monotonic() - started}

@@ -56,9 +56,9 @@ def deploy(
     clients made by amsfl.flower are as slow as asked; others find slowdown and step-seconds in their
     node-config.
     """
-    from amsfl.flower.deploy.client_speeds import speeds_by_name, speeds_in_order
-    from amsfl.flower.deploy.run import DeploySettings, describe, launch
-    from amsfl.flower.server.server_state import deciding_split
+    from amsfl.flower.deploy.recipe import DeploySettings, speeds_by_name, speeds_in_order
+    from amsfl.flower.deploy.run import describe, launch
+    from amsfl.flower.server.best_model import deciding_split
     from amsfl.track import make
 
     asked = dict(settings) if app else {"data": Training.model_fields["data"].default, **settings}

@@ -6,16 +6,18 @@ from amsfl.flower import server_app, torch_client
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from amsfl.flower.client.app import NumpyTrainer, client_app, numpy_client
+    from amsfl.flower.client.app import client_app
     from amsfl.flower.client.jax_client import Shard, jax_client
+    from amsfl.flower.client.numpy_client import NumpyTrainer, numpy_client
     from amsfl.flower.client.sklearn_client import sklearn_client
     from amsfl.flower.client.torch_client import torch_client, torch_loop_client
     from amsfl.flower.server.app import evaluator, serve, server_app
 
 _PLACES = {
     "server.app": ("evaluator", "serve", "server_app"),
-    "client.app": ("NumpyTrainer", "client_app", "numpy_client"),
+    "client.app": ("client_app",),
     "client.jax_client": ("Shard", "jax_client"),
+    "client.numpy_client": ("NumpyTrainer", "numpy_client"),
     "client.sklearn_client": ("sklearn_client",),
     "client.torch_client": ("torch_client", "torch_loop_client"),
 }

@@ -1,16 +1,22 @@
 """Arrays as they travel: numpy's own format and no pickle, in an ArrayRecord or as bytes in a ConfigRecord.
 
 Flower sends every record in a request of its own and every array of an ArrayRecord in two, and those add up:
-arrays that weigh little together travel within their record.
+arrays that weigh little together travel within their record. Sizes are bounded before anything is parsed.
+
+An upload that waits for its round's end is in memory if it is small, else in a file: a server then holds one
+at a time, however many clients there are, unless a rule needs them together.
 """
 
+import tempfile
 from collections.abc import Mapping
 from io import BytesIO
 from math import prod
-from typing import Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+
+from amsfl.core import Upload
 
 Vector = np.ndarray[Any, np.dtype[Any]]
 Buffers = dict[str, Vector]
@@ -20,6 +26,11 @@ HEADERS = {
 }
 NOTHING = np.zeros(0, np.float32)
 SMALL = 1 << 20  # bytes: arrays that weigh less together travel within their record
+IN_MEMORY = 4 << 20  # bytes of an upload that stays in memory
+Record = ArrayRecord | ConfigRecord | MetricRecord
+ARRAY_RECORDS = ("upload", "model", "buffers")  # whose values may be arrays' bytes
+MOST_RECORDS, MOST_SCALARS, MOST_ARRAYS = 16, 1_000, 100_000  # of a message; entries of a record
+LONGEST_NAME, LONGEST_TEXT = 300, 2_000  # characters
 NUMBERS = "fiub"  # kinds of dtype that travel: floats, integers, truth
 
 
@@ -29,8 +40,8 @@ def pack_nonempty(parts: Mapping[str, Any]) -> ArrayRecord | ConfigRecord:
 
 
 def pack_arrays(parts: Mapping[str, Any]) -> ArrayRecord | ConfigRecord:
-    # np.array and not ascontiguousarray, which turns a scalar buffer into a vector of one
-    plain = {name: np.array(part, order="C") for name, part in parts.items()}
+    # not ascontiguousarray, which turns a scalar buffer into a vector of one
+    plain = {name: np.asarray(part, order="C") for name, part in parts.items()}
     if sum(part.nbytes for part in plain.values()) < SMALL:
         return ConfigRecord({name: Array(part).data for name, part in plain.items()})
     return ArrayRecord({name: Array(part) for name, part in plain.items()})
@@ -56,7 +67,8 @@ def _bytes(part: Array) -> bytes:
 def numbers(data: bytes) -> Vector:
     """An array in numpy's own format and in no other; its size is held against the bytes that came.
 
-    np.load opens zip archives and takes the memory that a header claims, before it looks for the bytes.
+    np.load opens zip archives and takes the memory that a header claims, before it looks for the bytes. The
+    array is those bytes themselves and cannot be written to: a large one would be there twice.
     """
     file = BytesIO(data)
     version = np.lib.format.read_magic(file)
@@ -69,4 +81,64 @@ def numbers(data: bytes) -> Vector:
     if prod(shape) * dtype.itemsize != here:
         raise ValueError(f"an array of {dtype} {shape} has {here} bytes")
     flat = np.frombuffer(data, dtype, prod(shape), file.tell())
-    return np.array(flat.reshape(shape, order="F" if fortran else "C"))
+    return flat.reshape(shape, order="F" if fortran else "C")
+
+
+class StoredUpload(NamedTuple):
+    small: Upload | None
+    file: IO[bytes] | None = None  # has no name: it is gone when nobody holds it
+    lengths: tuple[int, int] = (0, 0)  # of delta and extra
+    delta_sq: Any = 0.0
+
+    @classmethod
+    def keep(cls, upload: Upload) -> "StoredUpload":
+        parts = [np.asarray(upload.delta), np.asarray(upload.extra)]
+        if sum(part.nbytes for part in parts) <= IN_MEMORY or any(part.dtype != np.float32 for part in parts):
+            return cls(upload)
+        file = tempfile.TemporaryFile(prefix="amsfl-upload-")  # noqa: SIM115  (it closes itself)
+        for part in parts:
+            part.tofile(file)
+        file.flush()
+        return cls(None, file, (parts[0].size, parts[1].size), upload.delta_sq)
+
+    def load(self) -> Upload:
+        if self.small is not None:
+            return self.small
+        assert self.file is not None
+        self.file.seek(0)
+        delta, extra = (np.fromfile(self.file, np.float32, count) for count in self.lengths)
+        return Upload(delta, extra, self.delta_sq)
+
+
+def scalars(content: RecordDict, name: str) -> dict[str, Any]:
+    """A ConfigRecord or MetricRecord as a plain dict."""
+    record = content[name]
+    if isinstance(record, ArrayRecord):
+        raise TypeError(f"{name} is an ArrayRecord, not numbers")
+    return dict(record.items())
+
+
+def records(**parts: Record) -> RecordDict:
+    """Those that hold something."""
+    return RecordDict({name: part for name, part in parts.items() if len(part)})
+
+
+def check_sizes(content: RecordDict) -> None:
+    """A ValueError where there is more than any message holds, before it is parsed or formatted."""
+    if len(content) > MOST_RECORDS:
+        raise ValueError(f"{len(content)} records")
+    for name, record in content.items():
+        most = MOST_ARRAYS if isinstance(record, ArrayRecord) or name in ARRAY_RECORDS else MOST_SCALARS
+        if len(name) > LONGEST_NAME or len(record) > most or any(len(key) > LONGEST_NAME for key in record):
+            raise ValueError(f"the record {name[:LONGEST_NAME]!r} has {len(record)} entries, or long names")
+        if isinstance(record, ConfigRecord) and name not in ARRAY_RECORDS:
+            for value in record.values():
+                _check_value(name, value)
+
+
+def _check_value(name: str, value: Any) -> None:
+    items = value if isinstance(value, list) else [value]
+    if len(items) > (MOST_ARRAYS if name == "tensors" else 1):
+        raise ValueError(f"the record {name!r} holds a list of {len(items)}")
+    if any(isinstance(item, str | bytes) and len(item) > LONGEST_TEXT for item in items):
+        raise ValueError(f"the record {name!r} holds a text of more than {LONGEST_TEXT} characters")

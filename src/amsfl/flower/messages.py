@@ -1,40 +1,30 @@
-# ruff: noqa: RUF012 (defaults of a NamedTuple, which nobody changes in place)
-"""What travels: an order to a client, and its reply, as Flower records. Arrays are plain numpy; no pickle.
+# ruff: noqa: RUF012  (nobody changes a default)
+"""What travels: an order to a client, and its reply, as Flower records (docs/protocol.md has all of them).
 
-Order: `order` (ConfigRecord, the fields of Order), `model` (arrays: anchor, server, direction, all
-flat float32), `buffers` (arrays, by name, only for models that have some).
-Reply: `echo` (ConfigRecord: run, round, client), `upload` (arrays: delta, extra, or what the order's
-`transmit` encodes them to), `buffers`,
-`report` (MetricRecord: the reading, steps, rows, step_seconds, compute_seconds, lost_state; plain_steps and
-skipped where a client has an optimizer of its own, taken under privacy), `metrics` (MetricRecord of the
-client's own; may be missing).
-An array that holds nothing is left out, and so is `buffers` where a model has none: whatever is missing is
-empty. Small arrays are bytes in a ConfigRecord, large ones an ArrayRecord: Flower sends every record in a
-request of its own and every array of an ArrayRecord in two, and those add up.
-Any client that reads and writes these records takes part, whatever it is written in.
+Whatever holds nothing is left out, and whatever is missing is empty. Any client that reads and writes these
+records takes part, whatever it is written in.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+from flwr.app import ConfigRecord, MetricRecord, RecordDict
 
 from amsfl.clock.profile import SPENDING
 from amsfl.core import Parts, Reading
-from amsfl.flower.arrays import NOTHING, pack_nonempty
+from amsfl.flower.arrays import LONGEST_TEXT as LONGEST_TEXT
+from amsfl.flower.arrays import NOTHING, pack_nonempty, records
 from amsfl.flower.arrays import Buffers as Buffers
 from amsfl.flower.arrays import Vector as Vector
 from amsfl.flower.arrays import arrays as arrays
+from amsfl.flower.arrays import check_sizes as check_sizes
 from amsfl.flower.arrays import pack_arrays as pack_arrays
+from amsfl.flower.arrays import scalars as scalars
 from amsfl.privacy import Terms
 
-Record = ArrayRecord | ConfigRecord | MetricRecord
 OPTION = "option."  # prefix of a method's hyper-parameters in the order
 SPENT = "privacy is spent"  # how a site begins that may not take a further step
 PRIVACY = "privacy."  # prefix of the terms of privacy in the order
-ARRAY_RECORDS = ("upload", "model", "buffers")  # whose values may be arrays' bytes
-MOST_RECORDS, MOST_SCALARS, MOST_ARRAYS = 16, 1_000, 100_000  # of a message; entries of a record
-LONGEST_NAME, LONGEST_TEXT = 300, 2_000  # characters
 
 
 class Order(NamedTuple):
@@ -82,6 +72,7 @@ class Reply(NamedTuple):
     skipped: int = 0  # batches left out, whose loss was not finite
     metrics: dict[str, float] = {}  # of the client's own
     taken: int = 0  # under privacy: steps of this run that the site has counted, lost ones as well
+    held_rows: int = 0  # that it held back for the judge
 
     @property
     def effective(self) -> float:
@@ -109,9 +100,7 @@ class Hello(NamedTuple):
     step_seconds: float = 0.0  # of one step, measured or known; 0: nobody knows
     epsilon: float | None = None  # what its own budget of privacy has left; None: it has none of its own
     open: str = ""  # why it cannot keep rows private, where that was asked; "": it can
-    spends: dict[
-        str, float
-    ] = {}  # joules of a step and of a megabyte, a megabyte's cost: what it says of them
+    spends: dict[str, float] = {}  # what it says of its joules a step and a megabyte, and a megabyte's cost
 
 
 def pack_order(order: Order, model: GlobalModel) -> RecordDict:
@@ -143,7 +132,8 @@ def unpack_order(content: RecordDict) -> tuple[Order, GlobalModel]:
     parts = arrays(content, "model")
     anchor, server, direction = (parts.get(name, NOTHING) for name in ("anchor", "server", "direction"))
     model = GlobalModel(anchor, server, direction, arrays(content, "buffers"))
-    return Order(**fields, options=options, terms=Terms(**terms) if terms else None), model
+    known = {key: value for key, value in fields.items() if key in Order._fields}  # a newer server's are not
+    return Order(**known, options=options, terms=Terms(**terms) if terms else None), model
 
 
 def _popped(fields: dict[str, Any], prefix: str) -> dict[str, Any]:
@@ -156,7 +146,7 @@ def pack_reply(reply: Reply) -> RecordDict:
     report |= {"step_seconds": float(reply.step_seconds), "compute_seconds": float(reply.compute_seconds)}
     report |= {} if reply.plain_steps is None else {"plain_steps": float(reply.plain_steps)}
     report |= {"skipped": int(reply.skipped)} if reply.skipped else {}
-    report |= {"taken": int(reply.taken)} if reply.taken else {}
+    report |= {name: int(getattr(reply, name)) for name in ("taken", "held_rows") if getattr(reply, name)}
     echo: dict[str, Any] = {"run": reply.run, "round": reply.round, "client": reply.client}
     return records(
         echo=ConfigRecord(echo),
@@ -189,6 +179,7 @@ def unpack_reply(content: RecordDict) -> Reply:
         if "metrics" in content
         else {},
         int(report.get("taken", 0)),
+        int(report.get("held_rows", 0)),
     )
 
 
@@ -248,37 +239,3 @@ def _leaves(fields: Mapping[str, Any]) -> tuple[TensorSpec, ...]:
         TensorSpec(str(name), tuple(int(size) for size in shape.split("x") if size), str(alias))
         for name, shape, alias in rows
     )
-
-
-def scalars(content: RecordDict, name: str) -> dict[str, Any]:
-    """A ConfigRecord or MetricRecord as a plain dict."""
-    record = content[name]
-    if isinstance(record, ArrayRecord):
-        raise TypeError(f"{name} is an ArrayRecord, not numbers")
-    return dict(record.items())
-
-
-def records(**parts: Record) -> RecordDict:
-    """Those that hold something."""
-    return RecordDict({name: part for name, part in parts.items() if len(part)})
-
-
-def check_sizes(content: RecordDict) -> None:
-    """A ValueError where there is more than any message holds, before it is parsed or formatted."""
-    if len(content) > MOST_RECORDS:
-        raise ValueError(f"{len(content)} records")
-    for name, record in content.items():
-        most = MOST_ARRAYS if isinstance(record, ArrayRecord) or name in ARRAY_RECORDS else MOST_SCALARS
-        if len(name) > LONGEST_NAME or len(record) > most or any(len(key) > LONGEST_NAME for key in record):
-            raise ValueError(f"the record {name[:LONGEST_NAME]!r} has {len(record)} entries, or long names")
-        if isinstance(record, ConfigRecord) and name not in ARRAY_RECORDS:
-            for value in record.values():
-                _check_value(name, value)
-
-
-def _check_value(name: str, value: Any) -> None:
-    items = value if isinstance(value, list) else [value]
-    if len(items) > (MOST_ARRAYS if name == "tensors" else 1):
-        raise ValueError(f"the record {name!r} holds a list of {len(items)}")
-    if any(isinstance(item, str | bytes) and len(item) > LONGEST_TEXT for item in items):
-        raise ValueError(f"the record {name!r} holds a text of more than {LONGEST_TEXT} characters")

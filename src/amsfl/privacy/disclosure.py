@@ -74,7 +74,13 @@ def leaves(
     leaves += [
         Leaf("steps", "how many local steps were run", "every round", ORDERED, count),
         Leaf("seconds", "how long they took", "every round", load, timed),
-        Leaf("rows", "how many rows the client has", "once", size, ("report.rows", "hello.rows")),
+        Leaf(
+            "rows",
+            "how many rows the client has",
+            "once",
+            size,
+            ("report.rows", "hello.rows", "report.held_rows"),
+        ),
     ]
     if table:
         what = "words, ranges, medians and class names of a table's columns, by which it is read"

@@ -1,6 +1,5 @@
-"""ClientApps: any Trainer on Flower's Message API, and the factories for plain numpy and for jax models."""
+"""ClientApps: any Trainer on Flower's Message API."""
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,11 +12,11 @@ from amsfl import methods, protocol, transmit
 from amsfl.clock.profile import SPENDING
 from amsfl.core import Kind, Transmit, UserError, parse_names
 from amsfl.flower import messages
-from amsfl.flower.client import last_anchor, local_round, method_state, order_log, private_steps, step_timing
+from amsfl.flower.client import client_state, local_round, private_steps, step_timing
 from amsfl.flower.client.local_round import Trainer, has_own_optimizer
 from amsfl.flower.client.privacy_ledger import SiteLedger
-from amsfl.flower.client.site_policy import SitePolicy, site_name, site_policy
-from amsfl.flower.client.step_loop import LocalTask, Slowdown
+from amsfl.flower.client.site_policy import SitePolicy, logged, site_name, site_policy
+from amsfl.flower.client.step_loop import LocalTask, pace_of
 from amsfl.methods import Method
 from amsfl.privacy import MECHANISMS, Mechanism, protect_rows
 
@@ -41,13 +40,13 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
     @app.query()
     def hello(message: Message, context: Context) -> Message:
         ask = messages.scalars(message.content, "ask")
-        with order_log.logged(context, "hello"):
+        with logged(context, "hello"):
             return Message(messages.pack_hello(introduce(ask, context, make, own)), reply_to=message)
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
         order, model = messages.unpack_order(message.content)
-        with order_log.logged(context, "train", order) as entry:
+        with logged(context, "train", order) as entry:
             content = messages.pack_reply(work(order, model, context, make, own))
             size = sum(part.nbytes for part in messages.arrays(content, "upload").values())
             site_policy(context).check_size(size)
@@ -57,7 +56,7 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
     @app.evaluate()
     def evaluate(message: Message, context: Context) -> Message:
         order, model = messages.unpack_order(message.content)
-        with order_log.logged(context, "evaluate", order) as entry:
+        with logged(context, "evaluate", order) as entry:
             policy = site_policy(context)
             policy.check(order, model, context.run_id)
             if not policy.scores or policy.private or order.terms is not None:
@@ -117,6 +116,7 @@ def work(
     """A client's round, within the site's policy and its ledger."""
     started, policy, terms = time.monotonic(), site_policy(context), order.terms
     policy.check(order, model, context.run_id)
+    order = order._replace(time_limit=min(order.time_limit, policy.most_seconds))
     ledger, look = ledger_of(context, policy, own), None
     if terms is None:
         ledger.check_open(order.run)
@@ -129,28 +129,30 @@ def work(
         method = methods.for_own_optimizers(method)
     if terms is not None:
         private_steps.check(trainer)
-        order = order._replace(steps=ledger.spend(order, trainer.rows), readings=False, time_limit=math.inf)
+        order = order._replace(
+            steps=ledger.spend(order, trainer.rows), readings=False, time_limit=policy.most_seconds
+        )
         look = private_steps.looker(trainer, method, terms, order.batch)
     fresh = protocol.initial_client_state(method, model.anchor)
-    mine, lost = method_state.settle(method_state.load(context, order), order, np.concatenate(fresh))
+    mine, lost = client_state.settle(client_state.load(context, order), order, np.concatenate(fresh))
     client, memory, own_state = np.split(mine, np.cumsum([len(part) for part in fresh]))
     driver: Any = trainer if has_own_optimizer(trainer) else None
     if driver:
         driver.load_state(own_state)
     task = LocalTask(order, pace_of(context), context.node_config)
-    known = model._replace(direction=last_anchor.direction(context, order, model))
+    known = model._replace(direction=client_state.last_step(context, order, model))
     with private_steps.silent(terms is not None):
         done = local_round.run(trainer, order, known, method, client, memory, task, look)
-    last_anchor.keep(context, order, model.anchor)
+    client_state.keep_anchor(context, order, model.anchor)
     after = driver.saved_state() if driver else None
-    lost |= after is not None and not own_state.size and order.accepted != method_state.NEVER
+    lost |= after is not None and not own_state.size and order.accepted != client_state.NEVER
     left = [done.client, done.memory, mine[:0] if after is None else after]
     step_seconds, seconds, taken = done.step_seconds, time.monotonic() - started, 0
     if terms is not None:
         taken = ledger.give_back(order.run, order.steps - done.steps)
         step_seconds, seconds = private_steps.coarse(step_seconds), private_steps.coarse(seconds)
         time.sleep(max(started + seconds - time.monotonic(), 0))  # the server has a clock, too
-    method_state.save(context, order, mine, np.concatenate(left))
+    client_state.save(context, order, mine, np.concatenate(left))
     return messages.Reply(
         order.run,
         order.round,
@@ -167,6 +169,7 @@ def work(
         done.skipped,
         done.metrics,
         taken,
+        done.held_rows,
     )
 
 
@@ -206,129 +209,3 @@ def _unknown(kind: Kind[Any], names: list[str]) -> set[str]:
     """Names that nothing here has. Installed packages are looked through only for those that are not ours."""
     foreign = {*names} - {*kind.table}
     return foreign - {*kind.names()} if foreign else foreign
-
-
-def pace_of(context: Context) -> Slowdown:
-    """`slowdown` and `step-seconds`, for trials of unequal speed on equal machines.
-
-    From the node-config; or, in Flower's simulation, where nodes have none of their own, from `slowdowns`
-    ("1,2,4") and `step-seconds` of the run-config.
-    """
-    node, run = context.node_config, context.run_config
-    slowdown: Any = node.get("slowdown")
-    if slowdown is None:
-        each = [float(part) for part in str(run.get("slowdowns", "")).split(",") if part]
-        slowdown = each[int(node.get("partition-id", 0)) % len(each)] if each else 1.0
-    least: Any = node.get("step-seconds", run.get("step-seconds", 0.0))
-    return Slowdown(float(slowdown), float(least))
-
-
-def numpy_client(make: Callable[[Context], "NumpyTrainer"], own: Own = ()) -> ClientApp:
-    """A ClientApp around plain numpy.
-
-    Args:
-        make: `make(context)` returns a NumpyTrainer, or your own Trainer.
-        own: Methods, transmissions and privacy mechanisms of your own; the server's order names which to use.
-
-    Returns:
-        The app that a pyproject.toml names as `clientapp`.
-    """
-    return client_app(make, own)
-
-
-class NumpyTrainer:
-    """A Trainer from one function: gradient(x, step, order) -> loss, gradient, all flat float32.
-
-    `step` numbers the round's minibatches: the same number must mean the same rows within a round;
-    `order` has seed, round, client and batch to draw them by.
-    """
-
-    def __init__(
-        self,
-        rows: int,
-        start: messages.Vector,
-        gradient: Callable[[messages.Vector, int, messages.Order], tuple[float, messages.Vector]],
-        evaluate: Callable[[messages.Vector], dict[str, float]] | None = None,
-    ):
-        self.rows, self._start, self._gradient, self._evaluate = rows, start, gradient, evaluate
-        self.order: messages.Order | None = None
-
-    def start(self, seed: int) -> tuple[messages.Vector, messages.Buffers]:
-        """The first model, where the server asks this client for one.
-
-        Args:
-            seed: Of the first model.
-
-        Returns:
-            The flat model and its buffers.
-        """
-        return np.asarray(self._start, np.float32), {}
-
-    def begin(self, order: messages.Order, model: messages.GlobalModel, method: Method) -> None:
-        """Called once before the steps of a round.
-
-        Args:
-            order: What the server asks for.
-            model: Where the round begins.
-            method: How to step.
-        """
-        if method.arithmetic.objective is not None:
-            raise UserError(f"Method {method.name!r} changes the loss itself; only jax_client can run it.")
-        self.order = order
-
-    def from_numpy(self, vector: messages.Vector) -> Any:
-        """A flat vector as this trainer computes with it.
-
-        Args:
-            vector: A flat model from the wire.
-
-        Returns:
-            The same as the trainer wants it.
-        """
-        return vector
-
-    def to_numpy(self, vector: Any) -> messages.Vector:
-        """Back to what travels.
-
-        Args:
-            vector: As `lift` gave it.
-
-        Returns:
-            A numpy array, float32.
-        """
-        return np.asarray(vector, np.float32)
-
-    def gradient(self, x: Any, step: int) -> tuple[float, Any]:
-        """Loss and gradient of a minibatch.
-
-        Args:
-            x: The flat model.
-            step: Of this round, from 0; it says which minibatch.
-
-        Returns:
-            The loss and its gradient.
-        """
-        assert self.order is not None
-        loss, grad = self._gradient(x, step, self.order)
-        return float(loss), np.asarray(grad, np.float32)
-
-    probe = gradient
-
-    def buffers(self) -> messages.Buffers:
-        """Arrays that are averaged and not trained.
-
-        Returns:
-            By name; here none.
-        """
-        return {}
-
-    def evaluate(self, x: Any) -> dict[str, float] | None:
-        """Scores on the client's own test rows.
-
-        Args:
-            x: The flat model.
-
-        Returns:
-            loss, rows and scores, or None without test rows.
-        """
-        return self._evaluate(x) if self._evaluate else None

@@ -47,7 +47,7 @@ class JaxTrainer:
 
     def __init__(self, shard: Shard):
         self.shard, self.rows = shard, len(shard.y)
-        self.trained = self.held = np.arange(self.rows)
+        self.trained, self.held, self.held_rows = np.arange(self.rows), np.arange(0), 0
 
     def start(self, seed: int) -> tuple[Vector, Buffers]:
         return self._compiled(None).start(seed), {}
@@ -61,6 +61,7 @@ class JaxTrainer:
         share = order.held_back if method.judges else 0.0
         if share:
             self.trained, self.held = sampling.hold_back(order.seed, order.client, self.rows, share)
+            self.held_rows = len(self.held)
         check_rows(self.program.layers, self.shard.x)
         with np.errstate(over="ignore"):  # 32-bit words wrap around on purpose
             self.key = sampling.stream(*map(sampling.words, (order.seed, order.round, order.client)))
@@ -87,8 +88,10 @@ class JaxTrainer:
 
     probe = gradient
 
-    def held_back(self, x: Any) -> tuple[float, float]:
+    def held_back(self, x: Any) -> tuple[float, float] | None:
         """Loss and spread of the rows that are held back, at x."""
+        if not self.held_rows:
+            return None
         sums = self.program.held_back(x, self.shard.x[self.held], self.shard.y[self.held])
         return float(sums[0]), float(sums[1])
 

@@ -7,7 +7,7 @@ and everything after that uses operators alone, as the methods do.
 """
 
 from collections.abc import Callable
-from math import isfinite
+from math import isfinite, nan
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -56,6 +56,9 @@ class Trainer(Protocol):
         """loss, accuracy and rows on local test data, and numbers of its own; None without any.
 
         What else should be known of a round's training, `training_metrics() -> dict[str, float]` may say.
+        A trainer that holds `held_rows` rows back has `held_back(x)`: their mean loss, and how much outputs
+        differ from row to row (protocol.md); None where it holds none. Without it the judge goes by the loss
+        of the first minibatch.
         """
         ...
 
@@ -98,6 +101,7 @@ class LocalResult(NamedTuple):
     plain_steps: float | None
     skipped: int
     metrics: dict[str, float]
+    held_rows: int  # rows held back for the judge
 
 
 def run(
@@ -122,8 +126,10 @@ def run(
         trainer.from_numpy(part) for part in (model.anchor, model.server, client, model.direction)
     )
     received = protocol.LocalState(anchor, server, mine, order.lr, float(order.round))
+    held = None
     if method.judges and order.held_back and hasattr(trainer, "held_back"):
-        received = received._replace(held=trainer.held_back(anchor))
+        held = trainer.held_back(anchor)
+        received = received._replace(held=held)
     carry = protocol.begin(method, received)
     look = gradient or trainer.gradient
     walked = OwnSteps(None)
@@ -142,19 +148,30 @@ def run(
     with np.errstate(over="ignore"):  # 32-bit words wrap around on purpose
         key = sampling.stream(*map(sampling.words, (order.seed, order.round, order.client)))
         parts, memory = protocol.encode(method.transmit, key, lowered, memory)
-    numbers = taken if taken is not None and order.readings else [0.0] * len(Reading._fields)
-    reading = Reading(*map(float, numbers))
     return LocalResult(
         parts,
         trainer.to_numpy(mine),
         memory,
-        reading,
+        _reading(order.readings, taken, held),
         task.done,
         task.step_seconds,
         walked.plain_steps,
         task.skipped,
         trainer.training_metrics() if hasattr(trainer, "training_metrics") and not gradient else {},
+        getattr(trainer, "held_rows", 0) if held is not None else 0,
     )
+
+
+def _reading(asked: bool, taken: Reading | None, held: tuple[float, float] | None) -> Reading:
+    """As it travels. Of a client without gradients the judge hears held-back rows or nothing (NaN): zeros
+    would say that its network is dead."""
+    if asked and taken is not None:
+        return Reading(*map(float, taken))
+    reading = Reading(*[0.0] * len(Reading._fields))
+    if not asked:
+        return reading
+    loss, spread = held or (nan, nan)
+    return reading._replace(held_loss=float(loss), spread=float(spread), way_begin=nan)
 
 
 def _stepped(

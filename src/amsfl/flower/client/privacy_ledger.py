@@ -12,20 +12,18 @@ is a file in `state-dir`; without one in a folder of this user's for temporary f
 not an empty one.
 """
 
-import os
-import tempfile
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from filelock import FileLock
 from flwr.app import Context
 
 from amsfl import sampling
 from amsfl.core import UserError
-from amsfl.flower.client import method_state
-from amsfl.flower.client.site_policy import SitePolicy, site_name
+from amsfl.flower.client import client_state
+from amsfl.flower.client.site_policy import SitePolicy, site_folder, site_name
 from amsfl.flower.messages import SPENT, Order
 from amsfl.privacy import Event, Mechanism
 from amsfl.record import read_sealed, write_sealed
@@ -67,7 +65,7 @@ class SiteLedger:
         agreed = LedgerEntry(terms.epsilon, terms.delta, chance, terms.noise, 0, terms.mechanism)
         with self._locked():
             entries = dict(self.read())
-            if order.run not in entries and order.accepted != method_state.NEVER:
+            if order.run not in entries and order.accepted != client_state.NEVER:
                 raise UserError(
                     "This site has lost its ledger of this run's privacy and does not know what is left: "
                     'begin a new run, and give its --node-config a state-dir="/folder" that is kept.'
@@ -153,21 +151,6 @@ def add(entries: Entries, run: str, steps: int) -> dict[str, LedgerEntry]:
 def most(asked: int, fits: Callable[[int], bool]) -> int:
     """The most steps up to `asked` that fit, by halving."""
     return asked if fits(asked) else bisect_left(range(1, asked), True, key=lambda steps: not fits(steps))
-
-
-def site_folder(context: Context) -> Path:
-    """Where a site keeps what must outlive a message."""
-    folder: Any = context.node_config.get("state-dir")
-    if folder:
-        return Path(str(folder)).expanduser()
-    user = getattr(os, "getuid", lambda: "user")()
-    path = Path(tempfile.gettempdir()) / f"amsfl-sites-{user}" / str(context.node_id)
-    make_folder(path.parent, private=True)
-    if hasattr(os, "getuid") and path.parent.stat().st_uid != os.getuid():
-        raise UserError(
-            f"{str(path.parent)!r} is another user's: set state-dir in this site's --node-config."
-        )
-    return path
 
 
 def _path(context: Context) -> Path:

@@ -4,8 +4,9 @@
     transmits = ["q8"]
     mechanisms = ["record"]          # of privacy; "none" in the list accepts orders without
     runs = ["8101834"]               # Flower's ids of the runs that may order
-    most_steps = 200                 # of a round; so most_seconds, most_megabytes (that it sends), most_rows
-    least_noise = 0.5                # (of a minibatch), clip, epsilon_run
+    most_steps = 200                 # of a round; so most_megabytes (sent), most_rows (of a minibatch)
+    most_seconds = 600               # that its steps of a round may take: then it stops by itself
+    least_noise = 0.5
     clip = [0.1, 10.0]
     epsilon_run = 2.0
     epsilon = 8.0                    # of all time, at `delta`
@@ -14,10 +15,19 @@
 
 It is `site.toml` in the `state-dir` of the node-config, or what `policy` in the node-config names. An order
 outside of it is refused before any row is read. Without a file there are the bounds below.
+
+Every order, and what was sent for it, is a line of JSON in the site's own log: `orders-NAME.jsonl` in its
+`state-dir`, only ever appended, readable by its owner alone.
 """
 
+import json
 import math
+import os
+import tempfile
+import time
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +36,7 @@ from flwr.app import Context
 
 from amsfl.core import UserError, nearest, parse_names
 from amsfl.flower.messages import GlobalModel, Order
+from amsfl.record import disk
 
 FILE = "site.toml"
 NONE = "none"  # in `mechanisms`: orders without privacy
@@ -173,3 +184,54 @@ def site_name(context: Context) -> str:
     """What a site calls itself: its registration and its ledger go by that."""
     node = context.node_config
     return str(node.get("client") or node.get("partition-id", context.node_id))
+
+
+def site_folder(context: Context) -> Path:
+    """Where a site keeps what must outlive a message."""
+    folder: Any = context.node_config.get("state-dir")
+    if folder:
+        return Path(str(folder)).expanduser()
+    user = getattr(os, "getuid", lambda: "user")()
+    path = Path(tempfile.gettempdir()) / f"amsfl-sites-{user}" / str(context.node_id)
+    disk.make_folder(path.parent, private=True)
+    if hasattr(os, "getuid") and path.parent.stat().st_uid != os.getuid():
+        raise UserError(
+            f"{str(path.parent)!r} is another user's: set state-dir in this site's --node-config."
+        )
+    return path
+
+
+@contextmanager
+def logged(context: Context, what: str, order: Order | None = None) -> Iterator[dict[str, Any]]:
+    """`with logged(context, "train", order) as entry:`; whatever is put into `entry` is on the line."""
+    entry: dict[str, Any] = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "what": what}
+    entry |= {"flower_run": context.run_id}
+    if order is not None:
+        entry["order"] = order._replace(terms=None)._asdict() | {
+            "terms": order.terms._asdict() if order.terms else None
+        }
+    try:
+        yield entry
+    except UserError as error:
+        entry["refused"] = str(error)
+        raise
+    except Exception as error:
+        entry["failed"] = type(error).__name__
+        raise
+    finally:
+        if context.node_config.get("state-dir"):
+            _append(context, entry)
+
+
+def _append(context: Context, entry: dict[str, Any]) -> None:
+    folder = site_folder(context)
+    disk.make_folder(folder, private=True)
+    path = folder / f"orders-{disk.safe_name(site_name(context), 'The client name')}.jsonl"
+    line = (json.dumps(entry, default=str) + "\n").encode()
+    with disk.explain_errors("written", path):
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        try:
+            disk.write_all(file, line)
+            os.fsync(file)
+        finally:
+            os.close(file)

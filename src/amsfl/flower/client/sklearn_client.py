@@ -7,6 +7,7 @@ import numpy as np
 from flwr.app import Context
 from flwr.clientapp import ClientApp
 
+from amsfl import sampling
 from amsfl.core import UserError
 from amsfl.flower.client.app import Own, client_app
 from amsfl.flower.client.local_round import OwnSteps
@@ -46,7 +47,7 @@ def sklearn_client(
 
 
 class SklearnSetup(NamedTuple):
-    """What sklearn_client was setup; see there."""
+    """What sklearn_client was given; see there."""
 
     model: Callable[[], Any]
     rows: Callable[[Context], tuple[Any, Any]]
@@ -56,7 +57,7 @@ class SklearnSetup(NamedTuple):
 
 
 class SklearnTrainer:
-    """A Driver (see work.Driver). There are no gradients: AMSFL plans by seconds alone."""
+    """An OptimizerTrainer (local_round.py). There are no gradients: AMSFL plans by seconds alone."""
 
     def __init__(self, setup: SklearnSetup, context: Context):
         self.setup, self.context = setup, context
@@ -64,6 +65,7 @@ class SklearnTrainer:
         self.rows = self.x.shape[0]
         if not self.rows:
             raise UserError("This client has no rows.")
+        self.trained, self.held, self.held_rows = np.arange(self.rows), np.arange(0), 0
         self.model: Any = None
         self.state: Vector = np.zeros(0, np.float32)
 
@@ -83,6 +85,9 @@ class SklearnTrainer:
 
     def begin(self, order: Order, model: GlobalModel, method: Method) -> None:
         self.random = np.random.default_rng([order.seed, order.round, order.client])
+        if method.judges and order.held_back:
+            self.trained, self.held = sampling.hold_back(order.seed, order.client, self.rows, order.held_back)
+            self.held_rows = len(self.held)
         self._allocate(int(self.random.integers(2**31)), order.batch)
 
     def from_numpy(self, vector: Vector) -> Any:
@@ -116,6 +121,21 @@ class SklearnTrainer:
             self._fit(next(picks))
         return OwnSteps(self.to_numpy(_flat(self.model)))
 
+    def held_back(self, x: Any) -> tuple[float, float] | None:
+        """Loss (half the squared error, the log loss, or where there is none the part of wrong answers) and
+        spread of the rows that are held back."""
+        if not self.held_rows:
+            return None
+        _put(self.model, x)
+        rows, targets = self.x[self.held], self.y[self.held]
+        answer = getattr(self.model, "predict_proba", None) or getattr(
+            self.model, "decision_function", self.model.predict
+        )
+        outputs = np.asarray(answer(rows), float).reshape(len(targets), -1)
+        scores = _scores(self.model, rows, targets)
+        loss = scores.get("loss", 1 - scores["accuracy"]) if "accuracy" in scores else scores["mse"] / 2
+        return loss, float(np.abs(outputs - outputs.mean(0)).max() / (1 + np.abs(outputs).max()))
+
     def evaluate(self, x: Any) -> dict[str, float] | None:
         if self.setup.test_rows is None:
             return None
@@ -146,10 +166,10 @@ class SklearnTrainer:
 
     def _picks(self, batch: int) -> Iterator[Vector]:
         """Minibatches without an end, every row once before any comes again."""
-        batch, left = min(batch, self.rows), np.zeros(0, int)
+        batch, left = min(batch, len(self.trained)), np.zeros(0, int)
         while True:
             if len(left) < batch:
-                left = np.concatenate([left, self.random.permutation(self.rows)])
+                left = np.concatenate([left, self.random.permutation(self.trained)])
             yield left[:batch]
             left = left[batch:]
 
@@ -190,7 +210,7 @@ def _rows(setup: tuple[Any, Any], classes: Vector | None) -> tuple[Any, Vector]:
     x, y = (x.tocsr() if hasattr(x, "tocsr") else np.asarray(x)), np.asarray(y)
     strange = [] if classes is None else sorted({str(label) for label in np.setdiff1d(y, classes)})
     if strange:
-        raise UserError(f"The label {strange[0]!r} is not among the classes that this client was setup.")
+        raise UserError(f"The label {strange[0]!r} is not among the classes that this client was given.")
     return x, y
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from flwr.app import Context
 
 from amsfl.core import UserError
 from amsfl.flower.messages import Order
@@ -94,3 +95,18 @@ class LocalTask:
         yield
         time.sleep(self.pace.rest(time.monotonic() - started))
         self.timed.append(time.monotonic() - started)
+
+
+def pace_of(context: Context) -> Slowdown:
+    """`slowdown` and `step-seconds`, for trials of unequal speed on equal machines.
+
+    From the node-config; or, in Flower's simulation, where nodes have none of their own, from `slowdowns`
+    ("1,2,4") and `step-seconds` of the run-config.
+    """
+    node, run = context.node_config, context.run_config
+    slowdown: Any = node.get("slowdown")
+    if slowdown is None:
+        each = [float(part) for part in str(run.get("slowdowns", "")).split(",") if part]
+        slowdown = each[int(node.get("partition-id", 0)) % len(each)] if each else 1.0
+    least: Any = node.get("step-seconds", run.get("step-seconds", 0.0))
+    return Slowdown(float(slowdown), float(least))

@@ -121,7 +121,7 @@ def torch_loop_client(
 
     def make(context: Context) -> "Trainer":
         _has_torch()
-        from amsfl.flower.client.torch_loop import LoopSetup, LoopTrainer
+        from amsfl.flower.client.torch_module import LoopSetup, LoopTrainer
 
         return LoopTrainer(LoopSetup(model, train, rows, evaluate, probe_loss, device), context)
 

@@ -4,18 +4,24 @@ Into each group of the optimizer goes one more parameter, at 0, whose gradient i
 it by, over the learning rate, is what that step counts. For SGD that is 1, with momentum rho the sum 1 + rho
 + ... that FedNova's ||a||_1 is made of, for Adam about 1, and a schedule scales it. It is put back to 0 after
 every step, so that weight decay has no part in it, and stays where it is when an optimizer leaves a step out.
+
+What an optimizer, a schedule and a gradient scaler remember is one vector of float32, as a client's state is,
+without pickle: tensors become a safetensors file, the rest JSON in its header, its bytes four to a number.
 """
 
+import json
 from collections.abc import Callable
 from inspect import signature
 from math import inf, isfinite
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from flwr.app import Context
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save
 
 from amsfl.core import UserError
-from amsfl.flower.client import optimizer_state
 from amsfl.flower.client.local_round import OwnSteps
 from amsfl.flower.client.step_loop import LocalTask, NoMoreData
 from amsfl.flower.client.torch_module import flat
@@ -64,7 +70,7 @@ class TorchOptimizerTrainer(TorchTrainer):
         schedule = self.drive.schedule(optimizer) if self.drive.schedule else None
         scaler = torch.amp.GradScaler(self.device.type, enabled=self.site.precision == "float16")
         if self.drive.keep and self.before is not None:
-            optimizer_state.load(self.before, optimizer, schedule, scaler)
+            restore_state(self.before, optimizer, schedule, scaler)
         for step in task:
             try:
                 batch = self._draw()
@@ -85,7 +91,7 @@ class TorchOptimizerTrainer(TorchTrainer):
             if schedule is not None:
                 schedule.step()
             self.stepped(step, value)
-        self.after = optimizer_state.dump(optimizer, schedule, scaler) if self.drive.keep else None
+        self.after = dump_state(optimizer, schedule, scaler) if self.drive.keep else None
         return OwnSteps(x + (flat(self.trained) - begun), count.plain_steps if count else None)
 
     def _moves(self, optimizer: Any, scaler: Any, count: "PlainStepCounter") -> bool:
@@ -140,3 +146,59 @@ class PlainStepCounter:
             for mark, share in self.marks:
                 self.plain_steps -= share * float(mark.double().mean()) / self.lr
                 mark.zero_()
+
+
+PLAIN = (bool, int, float, str, type(None))
+
+
+def dump_state(*things: Any) -> Vector:
+    """The state_dict of each, None for those that are not there."""
+    tensors: dict[str, torch.Tensor] = {}
+    tree = [_flat(thing.state_dict() if thing is not None else None, tensors) for thing in things]
+    content = save(tensors or {"none": torch.zeros(0)}, {"tree": json.dumps(tree)})
+    size = len(content).to_bytes(8, "little")
+    padded = size + content + bytes(-len(content) % 4)
+    return np.frombuffer(padded, np.float32)
+
+
+def restore_state(state: Vector, *things: Any) -> None:
+    """Into the same things, made anew."""
+    content = np.ascontiguousarray(state, np.float32).tobytes()
+    content = content[8 : 8 + int.from_bytes(content[:8], "little")]
+    length = int.from_bytes(content[:8], "little")  # safetensors: a header of JSON after its length
+    tree = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["tree"])
+    tensors = load_tensors(content)
+    for thing, part in zip(things, tree, strict=True):
+        if thing is not None:
+            thing.load_state_dict(_deep(part, tensors))
+
+
+def _flat(part: Any, tensors: dict[str, torch.Tensor]) -> Any:
+    if isinstance(part, torch.Tensor):
+        name = str(len(tensors))
+        tensors[name] = part.detach().cpu().contiguous().clone()
+        return {"tensor": name}
+    if isinstance(part, dict):
+        return {"pairs": [[key, _flat(value, tensors)] for key, value in part.items()]}
+    if isinstance(part, tuple):
+        return {"tuple": [_flat(value, tensors) for value in part]}
+    if isinstance(part, list):
+        return [_flat(value, tensors) for value in part]
+    if isinstance(part, PLAIN):
+        return part
+    raise UserError(
+        f"This optimizer remembers a {type(part).__name__}, which cannot be kept between rounds; leave "
+        "keep_optimizer out."
+    )
+
+
+def _deep(part: Any, tensors: dict[str, torch.Tensor]) -> Any:
+    if isinstance(part, list):
+        return [_deep(value, tensors) for value in part]
+    if not isinstance(part, dict):
+        return part
+    if "tensor" in part:
+        return tensors[part["tensor"]]
+    if "tuple" in part:
+        return tuple(_deep(value, tensors) for value in part["tuple"])
+    return {key: _deep(value, tensors) for key, value in part["pairs"]}

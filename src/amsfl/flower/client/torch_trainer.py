@@ -9,7 +9,7 @@ import torch
 from flwr.app import Context
 
 from amsfl.core import UserError
-from amsfl.flower.client import torch_batches, torch_rows
+from amsfl.flower.client import torch_rows
 from amsfl.flower.client.step_loop import NoMoreData
 from amsfl.flower.client.torch_module import TorchModule, flat
 from amsfl.flower.messages import GlobalModel, Order
@@ -43,6 +43,7 @@ class TorchTrainer(TorchModule):
         self.site, self.context = site, context
         self.loader = batches(site.loader(context))
         self.rows = self._count()
+        self.training, self.held_loader, self.held_rows = self.loader, None, 0
         self.loss = site.loss or torch.nn.functional.cross_entropy
         self.means = WeightedMeans()
         self.source: Iterator[Any] = iter(())
@@ -51,6 +52,9 @@ class TorchTrainer(TorchModule):
 
     def begin(self, order: Order, model: GlobalModel, method: Method) -> None:
         super().begin(order, model, method)
+        share = order.held_back if method.judges else 0.0
+        self.training, self.held_loader = torch_rows.hold_back(self.loader, order.seed, order.client, share)
+        self.held_rows = 0 if self.held_loader is None else len(self.held_loader.dataset)
         self.source, self.first, self.held, self.means = self._cycle(), NOTHING, NOTHING, WeightedMeans()
 
     def gradient(self, x: Any, step: int) -> tuple[float, Any]:
@@ -85,7 +89,7 @@ class TorchTrainer(TorchModule):
 
         def draw(some: Any) -> Any:
             rows = [held[int(place)] for place in some]
-            return torch_batches.moved(self.loader.collate_fn(rows), self.device)
+            return torch_rows.moved(self.loader.collate_fn(rows), self.device)
 
         return torch_rows.private_sum(self.module, self.loss_of, draw, places, present, private)
 
@@ -96,29 +100,50 @@ class TorchTrainer(TorchModule):
     def evaluate(self, x: Any) -> dict[str, float] | None:
         if self.site.test_loader is None:
             return None
+        tally, own = ScoreSums(), WeightedMeans()
+
+        def look(batch: Any, size: int, outputs: Any) -> None:
+            if outputs is not None:
+                tally.add(outputs, torch_rows.split(batch)[1])
+            if self.site.metrics is not None:
+                with self.autocast():
+                    own.add(self.site.metrics(self.module, batch), size)
+
+        loss, count = self._mean_loss(x, self.site.test_loader(self.context), look)
+        return {"loss": loss, **tally.scores(), **own.values(), "rows": float(count)}
+
+    def held_back(self, x: Any) -> tuple[float, float] | None:
+        """Mean loss and spread of the rows that are held back; None where none are."""
+        if self.held_loader is None:
+            return None
+        every: list[Any] = []
+        with torch.random.fork_rng():  # a loader draws a number when it begins
+            loss, _ = self._mean_loss(x, self.held_loader, lambda batch, size, outputs: every.append(outputs))
+        return loss, 1.0 if None in every else torch_rows.spread(every)
+
+    def _mean_loss(self, x: Any, loader: Any, look: Callable[[Any, int, Any], None]) -> tuple[float, int]:
+        """Over all rows of a loader, and how many they are; `look` is shown every batch with its outputs,
+        which are None where the loss is the module's or the user's own."""
         self.load_parameters(x)
         self.module.eval()
-        loss, tally, own, count = 0.0, ScoreSums(), WeightedMeans(), 0
+        loss, count = 0.0, 0
         with torch.no_grad():
-            for each in self.site.test_loader(self.context):
-                batch, size = torch_batches.moved(each, self.device), torch_batches.rows(each)
-                count += size
-                if self.site.batch_loss is not None or torch_batches.labelled(batch):
+            for each in loader:
+                batch, size, outputs = torch_rows.moved(each, self.device), torch_rows.rows(each), None
+                if self.site.batch_loss is not None or torch_rows.labelled(batch):
                     loss += float(self.loss_of(batch)) * size
                 else:
                     with self.autocast():
-                        inputs, targets = torch_batches.split(batch)
+                        inputs, targets = torch_rows.split(batch)
                         outputs = self.module(*inputs)
                         loss += float(self.loss(outputs, targets)) * size
-                    tally.add(outputs, targets)
-                if self.site.metrics is not None:
-                    with self.autocast():
-                        own.add(self.site.metrics(self.module, batch), size)
-        return {"loss": loss / max(count, 1), **tally.scores(), **own.values(), "rows": float(count)}
+                look(batch, size, outputs)
+                count += size
+        return loss / max(count, 1), count
 
     def loss_of(self, batch: Any) -> Any:
         """Of a batch as the loader gave it, or on the device already."""
-        batch = torch_batches.moved(batch, self.device)
+        batch = torch_rows.moved(batch, self.device)
         with self.autocast():
             loss = self._loss(batch)
         if getattr(loss, "numel", lambda: 0)() != 1:
@@ -129,9 +154,9 @@ class TorchTrainer(TorchModule):
     def _loss(self, batch: Any) -> Any:
         if self.site.batch_loss is not None:
             return self.site.batch_loss(self.module, batch)
-        if torch_batches.labelled(batch):
-            return torch_batches.own_loss(self.module, batch)
-        inputs, targets = torch_batches.split(batch)
+        if torch_rows.labelled(batch):
+            return torch_rows.own_loss(self.module, batch)
+        inputs, targets = torch_rows.split(batch)
         outputs = self.module(*inputs)
         if isinstance(outputs, Mapping):
             raise UserError(
@@ -156,7 +181,7 @@ class TorchTrainer(TorchModule):
         if rows is not None:
             return int(rows(self.context) if callable(rows) else rows)
         if isinstance(self.loader, list | tuple):
-            return sum(map(torch_batches.rows, self.loader))
+            return sum(map(torch_rows.rows, self.loader))
         held = getattr(self.loader, "dataset", None)
         if not isinstance(held, Sized):
             raise UserError(
@@ -181,7 +206,7 @@ class TorchTrainer(TorchModule):
         batches_left = True
         while batches_left:
             batches_left = False
-            for batch in self.loader:
+            for batch in self.training:
                 batches_left = True
                 yield batch
 

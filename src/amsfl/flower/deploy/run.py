@@ -6,19 +6,16 @@ import shutil
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import tomli_w
 
 from amsfl import record
 from amsfl.core import Remark, UserError
 from amsfl.flower.deploy import certificates, leftovers, user_app
-from amsfl.flower.deploy.client_speeds import RUN
+from amsfl.flower.deploy.builtin_app import checksum, deal, flat, rows_of, write_app
 from amsfl.flower.deploy.processes import Federation, loopback
-from amsfl.flower.deploy.shards import checksum, deal, rows_of
-from amsfl.flower.server.app import LENGTH
+from amsfl.flower.deploy.recipe import RUN, DeploySettings, protection, recall, remember
 from amsfl.flower.server.registration import LONGEST_NAME
 from amsfl.planning.planner import policy_of
 from amsfl.privacy.ledger import NOTHING
@@ -29,33 +26,10 @@ from amsfl.settings.round_ends import round_end_of
 from amsfl.simulation import CustomParts, serve_config
 from amsfl.simulation.components import client_names, load_data, method_of
 
-PROJECT: dict[str, Any] = {
-    "build-system": {"requires": ["hatchling"], "build-backend": "hatchling.build"},
-    "project": {"name": "amsfl-deploy", "version": "1.0.0", "description": "A local federation"},
-}
-MODULE = """from amsfl.flower.deploy.builtin_app import client, server
-
-__all__ = ["client", "server"]
-"""
-
-
-RECIPE = "deploy.json"  # in the record folder: how the deployment was started, for --resume
 LOCK = ".amsfl-deploy-lock"  # one deployment a folder; the server in it holds the record's own
-AGAIN = (*LENGTH, "give_up")  # what may change when it goes on
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # Flower's levels have some
 REFUSED = "  refused "
 OURS = ("round ", REFUSED, '{"time"')  # how the lines begin that are passed on
-
-
-class DeploySettings(NamedTuple):
-    settings: dict[str, Any]
-    slowdowns: list[float]
-    step_seconds: float
-    tls: bool
-    dealt: str = ""  # checksum of the rows that were dealt
-    app: str = ""  # the user's own Flower app; "": ours
-    run_config: str = ""  # for keys of the user's app, as `flwr run` takes them
-    spends: list[dict[str, float]] = []  # noqa: RUF012 (nobody changes it); what each client's steps and bytes cost
 
 
 class PreparedApp(NamedTuple):
@@ -121,6 +95,8 @@ def _launch(
         keys = certificates.make(home / "keys", clients) if recipe.tls else None
         with loopback(home / "flower", keys, out.resolve() / leftovers.BOOK) as running:
             say(f"SuperLink on {running.address}{' with TLS' if keys else ''}, {clients} SuperNodes")
+            if not recipe.app:  # of a server of somebody else's nobody here knows
+                say(protection(recipe))
             for place, node in enumerate(_handicapped(prepared.nodes, recipe)):
                 if keys:
                     register(running, keys.nodes[place])
@@ -218,57 +194,6 @@ def _check_slowdowns(recipe: DeploySettings, clients: int) -> None:
         raise UserError(
             f"{len(recipe.slowdowns)} slowdowns for {clients} clients; give each its own: --slowdowns 1,2,4."
         )
-
-
-def remember(out: Path, recipe: DeploySettings) -> None:
-    """Keep how it was started; a folder that holds a run keeps what it has, and the server refuses it."""
-    if recipe.settings.get("force") or not record.holds_record(out):
-        if (out / RECIPE).exists():
-            _recipe(out)  # ours, or it stays as it is
-        out.mkdir(parents=True, exist_ok=True)
-        record.write_sealed(out / RECIPE, recipe._asdict())
-
-
-def recall(out: Path, asked: DeploySettings) -> DeploySettings:
-    """How the folder's deployment was started, with what the user changes now."""
-    if not (out / RECIPE).exists():
-        raise UserError(
-            f"The folder {str(out)!r} holds no deployment to go on with; name one with --out, or start "
-            "a new one without --resume."
-        )
-    kept = _recipe(out)
-    if asked.app and asked.app != kept.app:
-        raise UserError(
-            f"The folder {str(out)!r} holds a deployment of {kept.app or 'data that amsfl dealt'}; leave "
-            f"{asked.app} out to go on with it, or choose another --out."
-        )
-    changed = {key: asked.settings[key] for key in AGAIN if asked.settings.get(key) is not None}
-    return kept._replace(settings={**kept.settings, **changed, "resume": True})
-
-
-def _recipe(out: Path) -> DeploySettings:
-    return record.from_plain(
-        DeploySettings, record.read_sealed(out / RECIPE, "choose another --out, or move it away.")
-    )
-
-
-def write_app(where: Path, settings: dict[str, Any]) -> None:
-    """A Flower app that only names ours, with the settings as its run-config."""
-    (where / "amsfl_deploy").mkdir(parents=True)
-    (where / "amsfl_deploy" / "__init__.py").write_text("")
-    (where / "amsfl_deploy" / "app.py").write_text(MODULE)
-    app = {
-        "publisher": "local",
-        "components": {"serverapp": "amsfl_deploy.app:server", "clientapp": "amsfl_deploy.app:client"},
-        "config": flat(settings),
-    }
-    project = PROJECT | {"tool": {"flwr": {"app": app}}}
-    (where / "pyproject.toml").write_text(tomli_w.dumps(project))
-
-
-def flat(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings as Flower spells a run-config."""
-    return {key.replace("_", "-"): value for key, value in settings.items() if value is not None}
 
 
 def register(running: Federation, key: Path) -> None:

@@ -200,7 +200,7 @@ def data(node: dict[str, Any]) -> CheckResult:
 def round_(node: dict[str, Any], make: Callable[[], Any] | None = None) -> CheckResult:
     """One round in this process, with this site's own rows as the only client."""
     from amsfl.flower import jax_client, serve
-    from amsfl.flower.deploy.shards import own_shard
+    from amsfl.flower.deploy.builtin_app import own_shard
     from amsfl.flower.in_process import InProcessGrid
 
     settings = {"method": "amsfl", "clients": 1, "rounds": 1, "poll": 0.01, "patience": 0.5}

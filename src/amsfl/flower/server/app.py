@@ -91,7 +91,6 @@ def serve(
     config = resumed(where, rest) if again and where else serve_config(rest)
     wait = config.straggler_seconds(0)
     internals.patch_grid(max(wait, UPLOAD) if wait else None)
-    first = start(config) if callable(start) else start
     telemetry = Telemetry(log, port)
 
     def on_round(record: RoundRecord) -> None:
@@ -99,8 +98,9 @@ def serve(
 
     with closing(telemetry), callbacks(config, on_round, trackers, out=where) as watchers:
         watch, refused = watchers.on_round, telemetry.on_refusal
+        first = start(config) if callable(start) else start
         options = ServerOptions(evaluate, first, plan_by, where, watch, own, refused, force, network)
-        server = FlowerServer(grid, config, options)
+        server, first, options = FlowerServer(grid, config, options), None, ServerOptions()
         state, records = server.run(again)
         watchers.on_end(server.summary(state, records))
     return state, records

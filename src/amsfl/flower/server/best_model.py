@@ -1,4 +1,5 @@
-"""The best model so far: by which score, when to stop for want of a better one, and what of it leaves."""
+"""The best model so far: by which score, when to stop for want of a better one; what of it leaves, and the
+summary of a run."""
 
 from collections.abc import Callable, Mapping
 from math import prod
@@ -6,14 +7,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from amsfl import drift
 from amsfl.core.scores import shown_score
 from amsfl.core.version import VERSION
 from amsfl.flower.messages import Buffers, TensorSpec, Vector
-from amsfl.flower.server.server_state import ServerState, deciding_split
+from amsfl.flower.server.server_state import ServerState
 from amsfl.methods import Method
 from amsfl.portable import PortableModel
 from amsfl.portable.model import folder_files as model_files
-from amsfl.record import Summary
+from amsfl.privacy import Ledger
+from amsfl.record import Metrics, RoundRecord, Summary
+from amsfl.settings.privacy import no_claim, private_settings
 from amsfl.simulation import ServeConfig, best_round
 
 
@@ -103,3 +107,65 @@ def files(
         dict(form.tensors(flat)) if form else named(state.tensors, flat, buffers) for flat, buffers in models
     )
     return model_files(like._replace(tensors=last, about=about), best[0] if best else None)
+
+
+def summary(
+    config: ServeConfig, state: ServerState, rounds: list[RoundRecord], note: str, ledger: Ledger
+) -> Summary:
+    """summary.json, as a simulated run's."""
+    taken = ledger.units(state.ordered_steps, state.round)
+    spent = ledger.exhausted(taken)
+    by_data = private_settings(config).stops_by_data
+    claims = ledger.claims(taken, by_data)
+    over = f"Every client's epsilon was spent after {state.round} rounds." if spent else ""
+    rate = state.memory.rate
+    judged = drift.describe(state.memory.judge, rate.first, rate.lr)
+    sites = ["every client"] if ledger.by_round else [client.name for client in state.clients]
+    last: Metrics = {}
+    for record in rounds:
+        last = last | record.metrics  # not every split is scored in every round
+    return Summary(
+        method=config.method,
+        data=config.data,
+        synthetic=False,
+        note=" ".join(filter(None, [note, over, no_claim(ledger, by_data), judged])),
+        seed=state.seed,
+        status=state.status,
+        rounds=state.round,
+        accuracy=deciding_split(last).get("accuracy"),
+        test_accuracy=last.get("test", {}).get("accuracy"),
+        metrics=last,
+        local_accuracy=None,
+        score=config.score or _usual(last),
+        clock=config.clock,
+        virtual_seconds=state.seconds[config.clock],
+        virtual_seconds_by_clock=state.seconds,
+        target=config.target,
+        seconds_to_target=state.reached["elapsed"] if state.reached else None,
+        rounds_to_target=int(state.reached["rounds"]) if state.reached else None,
+        steps={client.name: steps for client, steps in zip(state.clients, state.steps, strict=True)},
+        epsilon=dict(zip(sites, claims, strict=False)),
+        noise={name: each.noise for name, each in zip(sites, ledger.exposures, strict=False)},
+        bytes_up=sum(record.bytes_up for record in rounds),
+        bytes_down=sum(record.bytes_down for record in rounds),
+        refused=state.refused,
+        joules=state.spent.get("joules"),
+        cost=state.spent.get("cost"),
+        joules_to_target=state.reached.get("joules") if state.reached else None,
+        megabytes_to_target=state.reached.get("megabytes") if state.reached else None,
+        wall={
+            "seconds": state.elapsed,
+            "client_steps_per_second": sum(state.steps) / max(state.elapsed, 1e-9),
+        },
+    )
+
+
+def _usual(last: Metrics) -> str:
+    """The score that is told where none was asked for."""
+    score = shown_score("", deciding_split(last))
+    return score.name if score else "accuracy"
+
+
+def deciding_split(metrics: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The split that targets are held against: the server's hold-out, else the clients' own test rows."""
+    return metrics.get("holdout") or metrics.get("clients") or {}

@@ -5,7 +5,7 @@ order at a time, and the model that it began from is kept until its reply is in.
 server died is asked for again by the one that goes on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import inf
 from typing import Any
 
@@ -15,11 +15,11 @@ from flwr.app import MessageType
 from amsfl.clock import RoundEnd, Waiting, results_taken
 from amsfl.clock.round_end import UNGROUPED
 from amsfl.flower import messages
-from amsfl.flower.server import clients
+from amsfl.flower.server import clients, round_results
 from amsfl.flower.server.orders import OrderWriter, predicted
 from amsfl.flower.server.registration import Registration
 from amsfl.flower.server.reply_checks import accept, oversized, steps_not_done
-from amsfl.flower.server.round_results import ArrivedReply, DroppedWork, OpenOrder, RoundResults, rate_of
+from amsfl.flower.server.round_results import ArrivedReply, DroppedWork, OpenOrder, RoundResults
 from amsfl.flower.server.server_state import ServerState
 from amsfl.flower.server.transport import Arrival, Transport
 from amsfl.planning.planner import Decision, Planner
@@ -211,20 +211,19 @@ class OpenOrders:
             self._drop_absent()
 
     def _drop_absent(self) -> None:
-        for who in self.absent:
-            job = self.jobs.pop(who)
-            waited = self.transport.now() - job.sent_at
-            self.registration.refuse(who, f"gone: no reply within {waited:.1f} s")
-            self._drop(job)
+        self._give_up_on(self.absent, "gone")
         self.absent = set()
 
     def _drop_late(self) -> None:
         """All who are still under way: their replies will be refused."""
-        for who, job in self.jobs.items():
+        self._give_up_on(self.jobs, "late")
+
+    def _give_up_on(self, some: Iterable[int], why: str) -> None:
+        for who in [*some]:
+            job = self.jobs.pop(who)
             waited = self.transport.now() - job.sent_at
-            self.registration.refuse(who, f"late: no reply within {waited:.1f} s")
+            self.registration.refuse(who, f"{why}: no reply within {waited:.1f} s")
             self._drop(job)
-        self.jobs.clear()
 
     def _drop(self, job: OpenOrder) -> None:
         now = self.transport.now()
@@ -242,31 +241,9 @@ class OpenOrders:
         self._drop_absent()
         if self.drops_late:
             self._drop_late()
-        jobs = [each.job for each in taken]
-        replies = [each.reply._replace(age=state.round - each.job.version) for each in taken]
         dropped, self.dropped = self.dropped, []
         bytes_down, self.bytes_down = self.bytes_down, 0.0
-        explain = (
-            jobs[-1].shared | {key: [job.own[key] for job in jobs] for key in jobs[-1].own} if jobs else {}
-        )
+        whole, times = None, (began, now)
         if self.end.waits_for_all:
-            over = now if dropped or not replies else max(item.arrived_at for item in replies)
-            seconds, plan_seconds, timeline = over - self.started, self.plan_seconds, dict[str, Any]()
-            if len(replies) < len(self.planned):
-                cohort, steps = (list(column) for column in zip(*self.planned, strict=True))
-                explain["planned"] = {"cohort": cohort, "steps": steps}
-        else:
-            seconds = plan_seconds = now - began - state.seconds["makespan"]
-            timeline = {
-                "staleness": [item.age for item in replies],
-                "started": [job.sent_at - began for job in jobs],
-                "arrived": [item.arrived_at - began for item in replies],
-                "dropped": [[each.client, each.begin - began, each.end - began] for each in dropped],
-            }
-        decision = Decision(
-            np.array([job.order.steps for job in jobs]),
-            rate_of(jobs) if jobs else self.config.lr,
-            plan_seconds,
-            explain,
-        )
-        return RoundResults(decision, state.model, replies, bytes_down, seconds, timeline, dropped)
+            whole = round_results.RoundOrders(self.started, self.plan_seconds, self.planned)
+        return round_results.collect(state, taken, dropped, bytes_down, whole, times, self.config.lr)

@@ -1,19 +1,22 @@
 """What a round asks of its clients, what of the model it sends them, and how long it waits."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from amsfl import methods
-from amsfl.clock import Costs, round_seconds
+from amsfl.clock import Costs, RoundEnd, round_seconds
 from amsfl.clock.costs import Account
 from amsfl.flower import messages
-from amsfl.flower.server import costs
+from amsfl.flower.server import clients, costs
+from amsfl.flower.server.clients import RegisteredClient
 from amsfl.flower.server.privacy_budget import PrivacyBudget
 from amsfl.flower.server.server_state import ServerState
 from amsfl.methods import Method
-from amsfl.planning.planner import Decision
+from amsfl.planning.planner import Decision, Planner, planner
+from amsfl.sampling import held_count
+from amsfl.schedule import Policy
 from amsfl.simulation import ServeConfig
 
 UNMEASURED = 300.0  # deadline of a round nobody can predict yet
@@ -117,6 +120,23 @@ class OrderWriter:
     def lifetime(self, deadline: float) -> float:
         """Seconds after which Flower gives a message up: late replies should still come."""
         return 4 * deadline + 60
+
+
+def planner_for(
+    registered: Sequence[RegisteredClient],
+    config: ServeConfig,
+    method: Method,
+    policy: Policy,
+    end: RoundEnd,
+    limits: Mapping[str, float],
+) -> Planner:
+    """The planner of the settings, for these clients."""
+    stale, share = (end.weight, end.size) if end.overlap else (None, None)
+    rows = clients.believed(registered)
+    if method.judges:  # limits of steps go by the rows that are trained on
+        rows = rows - np.array([held_count(int(each), config.held_back) for each in rows])
+    weights = clients.weights(registered)
+    return planner(config, method, policy, weights, rows, stale, limits, share)
 
 
 def predicted(decision: Decision, cohort: Any, expected: Costs) -> Decision:

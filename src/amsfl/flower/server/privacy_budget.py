@@ -41,6 +41,13 @@ class PrivacyBudget:
         if self.mechanism is not None:
             self.mechanism.check(self.settings, method, self.policy, end)
 
+    def check_buffers(self, buffers: messages.Buffers) -> None:
+        if self.clients and buffers:
+            raise UserError(
+                "The model's buffers (running statistics) are averaged without noise; to keep whole clients "
+                "private use a model without them, with GroupNorm or LayerNorm."
+            )
+
     def protect(self, method: Method) -> Method:
         """The method whose server keeps whole clients private, where the mechanism does that."""
         if self.mechanism is None or self.mechanism.server is None:

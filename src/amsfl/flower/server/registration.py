@@ -8,9 +8,9 @@ from flwr.app import ConfigRecord, MessageType, RecordDict
 from amsfl.core import UserError
 from amsfl.flower import messages
 from amsfl.flower.messages import Hello
-from amsfl.flower.server import best_model, clients, first_model
+from amsfl.flower.server import best_model, clients
 from amsfl.flower.server.clients import RegisteredClient
-from amsfl.flower.server.spending import check_amounts
+from amsfl.flower.server.costs import check_amounts
 from amsfl.flower.server.transport import Arrival, Transport, error_text, is_gone
 
 HELLO_SECONDS = 300.0  # time to live of a question
@@ -75,13 +75,13 @@ class Registration:
         while len(hellos) < terms.clients:
             if not hellos and len(self.rejected_nodes) >= terms.clients:
                 raise UserError(
-                    f"None of {len(self.rejected_nodes)} clients could register{self._first_reason()}; mend "
+                    f"None of {len(self.rejected_nodes)} clients could register{self.first_reason()}; mend "
                     "the ClientApp, and try it in an InProcessGrid first."
                 )
             if self.transport.now() > until:
                 raise UserError(
                     f"{len(hellos)} of {terms.clients} clients came within {terms.patience:g} seconds"
-                    f"{self._first_reason()}; start the other SuperNodes, or lower clients."
+                    f"{self.first_reason()}; start the other SuperNodes, or lower clients."
                 )
             self.ask([node for node in self.transport.nodes() if node not in hellos], probe=bool(terms.batch))
             for arrival in self.transport.pull():
@@ -114,18 +114,18 @@ class Registration:
         for who, client in enumerate(registered):
             for arrival in self.transport.collect(self.ask([client.node], model=True), HELLO_SECONDS):
                 hello = self.hello(arrival) if arrival.sent.node == client.node else None
-                why = None if hello is None else first_model.unfit(hello)
+                why = None if hello is None else clients.unfit_model(hello)
                 if why:
                     self.refuse(who, f"first model: {why}")
                 elif hello is not None:
                     models.append((who, hello))
-            if len(models) == first_model.ASKED:
+            if len(models) == clients.MODELS_ASKED:
                 break
         if not models:
             raise UserError(
-                f"No client could give the first model{self._first_reason()}; look into the SuperNodes' logs."
+                f"No client could give the first model{self.first_reason()}; look into the SuperNodes' logs."
             )
-        hello, others = first_model.choose(models)
+        hello, others = clients.choose_model(models)
         for who in others:
             self.refuse(who, "first model: its form is not the others'")
         wrong = best_model.check(hello.tensors, hello.model.size) if hello.tensors else None
@@ -234,7 +234,8 @@ class Registration:
         self.notes.append(f"client {who} is back as node {node}")
         return True
 
-    def _first_reason(self) -> str:
+    def first_reason(self) -> str:
+        """Of the refusals since the last record; "" where there is none."""
         return f" ({self.refused[0]['reason']})" if self.refused else ""
 
 

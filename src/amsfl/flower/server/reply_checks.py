@@ -20,8 +20,8 @@ from amsfl import protocol
 from amsfl.core import Parts, Reading, Upload
 from amsfl.drift import reading_of_upload
 from amsfl.flower import messages
+from amsfl.flower.arrays import StoredUpload
 from amsfl.flower.messages import Buffers, GlobalModel, Order, Reply, Vector
-from amsfl.flower.server.stored_upload import StoredUpload
 from amsfl.flower.server.transport import Arrival, error_text, is_gone
 from amsfl.methods import Method
 

@@ -1,18 +1,54 @@
-"""The scores of a round's model, and whether that round was the last one."""
+"""The scores of a round's model, by the server and by clients, and whether that round was the last one.
 
-from collections.abc import Callable
+A client's scores count by the test rows that it says it has, and never for more than the rows that it, or the
+median client, registered with. What may end a run goes by the clients' median where there are three or more:
+one client's word then moves neither a target nor the best round. Asking takes one more exchange, waited for
+as long as it was seen to take.
+"""
 
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from flwr.app import MessageType
+
+from amsfl.combine import middle
 from amsfl.core import UserError
 from amsfl.core.scores import shown_score
-from amsfl.flower.messages import Vector
-from amsfl.flower.server import best_model, client_scores, server_state
-from amsfl.flower.server.client_scores import ClientScores, Split
+from amsfl.flower import messages
+from amsfl.flower.server import best_model, costs
+from amsfl.flower.server.clients import believed
 from amsfl.flower.server.orders import OrderWriter
 from amsfl.flower.server.registration import Registration
+from amsfl.flower.server.reply_checks import FAILED, AcceptedReply
 from amsfl.flower.server.server_state import Evaluate, ServerState
-from amsfl.flower.server.transport import Transport
+from amsfl.flower.server.transport import Arrival, Transport, error_text
 from amsfl.settings.limits import over_limit
 from amsfl.simulation import ServeConfig
+
+SHARES = ("accuracy", "macro_f1")  # scores that lie between 0 and 1
+OURS = ("loss", "mse", "mae", "rows", *SHARES)  # those that mean something to us; the others are a user's own
+NO_TEST_ROWS = "no client has test rows to score by: give clients a test_loader, or set evaluate_clients=0"
+MOST, LONGEST = 32, 64  # metrics of a user's own, and characters of their names
+LARGEST_SCORE = 1e30  # of any metric; sums of more are not finite
+MEDIAN_FROM = 3  # clients
+
+Scores = dict[str, float]
+Split = dict[str, dict[str, Any]]
+
+
+class ScoreRequests(NamedTuple):
+    """Questions that are out."""
+
+    orders: list[messages.Order]
+    ids: set[str]
+    deadline: float
+
+
+class ClientScores(NamedTuple):
+    mean: Split  # by rows: what is on record
+    deciding: Split  # what targets and the best round go by
+
 
 NOTHING = ClientScores({}, {})
 
@@ -48,7 +84,7 @@ class ModelScorer:
         own, by_clients = self._scores(state, model, over, dispatch)
         deciding = own | by_clients.deciding
         over |= best_model.judge(state, model, deciding, config)
-        scores = server_state.deciding_split(deciding)
+        scores = best_model.deciding_split(deciding)
         if scores and best_model.score(deciding, config) is None:
             name = best_model.judged_by(scores, config)[0]
             self.registration.notes.append(
@@ -64,16 +100,145 @@ class ModelScorer:
         return own | by_clients.mean
 
     def _scores(
-        self, state: ServerState, model: Vector, over: bool, dispatch: Callable[[], None]
+        self, state: ServerState, model: messages.Vector, over: bool, dispatch: Callable[[], None]
     ) -> tuple[Split, ClientScores]:
         config, own, asked = self.config, Split(), None
         if config.evaluate_clients and (over or state.round % config.evaluate_clients == 0):
-            asked = client_scores.ask(self.transport, self.orders, state, model)
+            asked = ask(self.transport, self.orders, state, model)
         if not over:
             dispatch()
         if self.evaluate and (over or state.round % config.eval_every == 0):
-            own = client_scores.checked(self.evaluate(model, state.buffers))
+            own = checked(self.evaluate(model, state.buffers))
         if asked is None:
             return own, NOTHING
         quorum = config.evaluate_quorum
-        return own, client_scores.collect(self.transport, self.registration, state, asked, quorum)
+        return own, collect(self.transport, self.registration, state, asked, quorum)
+
+
+def ask(
+    transport: Transport, orders: OrderWriter, state: ServerState, scored: messages.Vector
+) -> ScoreRequests:
+    """Every client that is free is to score the new model on its own test rows."""
+    free = transport.nodes() - transport.busy
+    model = messages.GlobalModel(scored, state.server[:0], state.step[:0], state.buffers)
+    who = [number for number, client in enumerate(state.clients) if client.node in free]
+    requests = [orders.question(state, number) for number in who]
+    packed = zip(requests, messages.pack_orders(requests, model), strict=True)
+    letters = [(state.clients[order.client].node, order, content) for order, content in packed]
+    deadline = orders.deadline(costs.scoring(state.measured, who), state.round - 1)
+    ids = transport.send(MessageType.EVALUATE, letters, orders.lifetime(deadline))
+    return ScoreRequests(requests, ids, deadline)
+
+
+def collect(
+    transport: Transport, registration: Registration, state: ServerState, asked: ScoreRequests, quorum: float
+) -> ClientScores:
+    """Their scores: the mean by rows, and the median."""
+    answers, empty, rows = list[Scores](), 0, believed(state.clients)
+    rows = np.maximum(rows, np.median(rows))
+    for arrival in transport.collect(asked.ids, asked.deadline, quorum):
+        order = arrival.sent.order
+        if order is None or not any(order is ours for ours in asked.orders):
+            registration.take(state.clients, arrival)
+            continue
+        scores = read(arrival, order)
+        if isinstance(scores, str):
+            registration.refuse(order.client, f"no score: {scores}")
+            continue
+        state.measured = costs.scored(state.measured, order.client, arrival.seconds)
+        empty += not scores
+        if scores:
+            scores["rows"] = min(scores["rows"], float(rows[order.client]))
+            answers.append(recordable(scores, order.client, registration))
+    if empty and not answers:
+        registration.notes.append(NO_TEST_ROWS)
+    return ClientScores(mean(answers), median(answers) if len(answers) >= MEDIAN_FROM else mean(answers))
+
+
+def training(replies: Sequence[AcceptedReply], state: ServerState, registration: Registration) -> Split:
+    """What clients say of their own training, the mean by rows."""
+    rows = believed(state.clients)
+    own = [
+        {**recordable(item.reply.metrics, item.client, registration), "rows": float(rows[item.client])}
+        for item in replies
+        if item.reply.metrics
+    ]
+    return mean([each for each in own if len(each) > 1], "training")
+
+
+def recordable(metrics: Scores, who: int, registration: Registration) -> Scores:
+    """Of a user's own metrics those that a record can bear: finite, few, with names that can be printed."""
+    own = sorted((name, value) for name, value in metrics.items() if name not in OURS)
+    fit = [(name, value) for name, value in own if 0 < len(name) <= LONGEST and name.isprintable()]
+    good = dict([(name, value) for name, value in fit if abs(value) <= LARGEST_SCORE][:MOST])
+    if len(good) < len(own):
+        registration.notes.append(
+            f"of client {who}'s own metrics {len(own) - len(good)} were left out: they are not finite, more "
+            f"than {MOST}, or their names are no {LONGEST} printable characters"
+        )
+    return {name: value for name, value in metrics.items() if name in OURS} | good
+
+
+def read(arrival: Arrival, order: messages.Order) -> Scores | str:
+    """One client's scores (none where it has no test rows), or why they do not count."""
+    message = arrival.message
+    if message.has_error():
+        return f"{FAILED}: {error_text(message)}"
+    try:
+        messages.check_sizes(message.content)
+        echo = messages.scalars(message.content, "echo")
+        scores = {str(key): float(v) for key, v in messages.scalars(message.content, "scores").items()}
+    except Exception as error:  # a client's bytes, see reply_checks.py
+        return f"unreadable: {error!r}"
+    if (echo.get("run"), echo.get("round")) != (order.run, order.round):
+        return "it belongs to another run or round"
+    if not scores:
+        return {}
+    ours = [scores.get(name, 0.0) for name in OURS if name != "rows"]
+    if not scores.get("rows", 0.0) > 0 or not all(abs(value) <= LARGEST_SCORE for value in ours):
+        return "it holds no rows, or numbers that are not finite"
+    return out_of_range(scores) or scores
+
+
+def out_of_range(scores: dict[str, Any]) -> str | None:
+    bad = [name for name in SHARES if name in scores and not 0 <= scores[name] <= 1]
+    return f"{bad[0]} {scores[bad[0]]:g} does not lie between 0 and 1" if bad else None
+
+
+def mean(answers: Sequence[Scores], split: str = "clients") -> Split:
+    """Averaged by rows, over those who have the score."""
+    totals = {}
+    for name in _names(answers):
+        having = [scores for scores in answers if name in scores]
+        totals[name] = sum(s["rows"] * s[name] for s in having) / sum(s["rows"] for s in having)
+    return _split(answers, totals, split)
+
+
+def median(answers: Sequence[Scores], split: str = "clients") -> Split:
+    """The middle client's, each counting once."""
+    middles = {}
+    for name in _names(answers):
+        values = np.array([scores[name] for scores in answers if name in scores])
+        middles[name] = float(middle(values, np.ones(len(values))))
+    return _split(answers, middles, split)
+
+
+def _names(answers: Sequence[Scores]) -> list[str]:
+    names = sorted({name for scores in answers for name in scores} - {"rows"})
+    return [name for name in names if name in OURS] + [name for name in names if name not in OURS][:MOST]
+
+
+def _split(answers: Sequence[Scores], scores: Scores, split: str) -> Split:
+    if scores.get("mse", -1.0) >= 0:
+        scores["rmse"] = scores["mse"] ** 0.5  # of all rows together; clients' own roots would not add up
+    rows = sum(each["rows"] for each in answers)
+    return {split: {**scores, "rows": rows}} if rows else {}
+
+
+def checked(metrics: Split) -> Split:
+    """The server's own scores, of which nothing may be impossible either."""
+    for split, scores in metrics.items():
+        why = out_of_range(scores)
+        if why:
+            raise UserError(f"The server's evaluate gave {why} ({split}); look at how it counts.")
+    return metrics

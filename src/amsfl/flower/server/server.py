@@ -17,21 +17,20 @@ from amsfl.core import UserError
 from amsfl.flower import messages
 from amsfl.flower.server import best_model, clients, costs, server_state, update
 from amsfl.flower.server.clients import RegisteredClient
+from amsfl.flower.server.costs import SpendingMeter, check_asked
 from amsfl.flower.server.open_orders import OpenOrders
-from amsfl.flower.server.orders import OrderWriter
+from amsfl.flower.server.orders import OrderWriter, planner_for
 from amsfl.flower.server.privacy_budget import PrivacyBudget
 from amsfl.flower.server.registration import HelloTerms, Registration
 from amsfl.flower.server.reply_checks import FAILED
-from amsfl.flower.server.round_record import FinishedRound, RoundTotals, round_record
+from amsfl.flower.server.round_results import FinishedRound, RoundTotals, round_record
 from amsfl.flower.server.scoring import ModelScorer
 from amsfl.flower.server.server_state import Evaluate, ServerState
-from amsfl.flower.server.spending import SpendingMeter, check_asked
 from amsfl.flower.server.transport import Transport
 from amsfl.flower.server.update import Aggregation
-from amsfl.planning.planner import Planner, planner, policy_of
+from amsfl.planning.planner import Planner, policy_of
 from amsfl.privacy.mechanism import check_longer
-from amsfl.record import RoundRecord, RunWriter, Summary, check_free, create, dumps, reopen
-from amsfl.sampling import held_count
+from amsfl.record import RoundRecord, RunWriter, Summary, check_free, create, reopen
 from amsfl.settings.custom import CustomParts
 from amsfl.settings.privacy import mechanism_of
 from amsfl.settings.round_ends import for_older_work, round_end_of, takes_older_work
@@ -72,9 +71,8 @@ class FlowerServer:
         self.orders = OrderWriter(config, self.method, readings, self.privacy)
         self.orders.takes_older_work = takes_older_work(self.end)
         self.transport = Transport(grid, config.poll)
-        terms = HelloTerms(
-            config.clients, config.seed, config.patience, config.keyed, config.batch, self.privacy.question()
-        )
+        terms = HelloTerms(config.clients, config.seed, config.patience, config.keyed, config.batch)
+        terms = terms._replace(private=self.privacy.question())
         self.registration = Registration(self.transport, terms, self._on_refusal)
         parts = (config, self.orders, self.transport, self.registration)
         self.open_orders = OpenOrders(*parts, self.end, self.policy.readings)
@@ -160,32 +158,27 @@ class FlowerServer:
 
     def summary(self, state: ServerState, records: list[RoundRecord]) -> Summary:
         """The run in numbers, so far."""
-        return server_state.summary(self.config, state, records, self.method.facts.note, self.privacy.ledger)
+        return best_model.summary(self.config, state, records, self.method.facts.note, self.privacy.ledger)
 
     def _all_failed(self, state: ServerState) -> bool:
         """Whether all clients raised, and none has ever taken a step: that is the app, not a client."""
-        reasons = [(item["client"], item["reason"]) for item in self.registration.refused]
-        failed = {who for who, reason in reasons if reason.startswith(f"{FAILED}: ")}
+        refused = self.registration.refused
+        failed = {item["client"] for item in refused if item["reason"].startswith(f"{FAILED}: ")}
         return state.round == 0 and failed >= set(range(len(state.clients)))
 
     def _abandoned(self, state: ServerState, tries: int) -> UserError:
         what = f"Every client failed in the first round, {tries} times in a row"
         if tries < TRIES:
             what = f"No good reply came for {self.config.patience:g} seconds after round {state.round}"
-        refused = self.registration.refused
-        return UserError(
-            what
-            + (f" ({refused[0]['reason']})" if refused else "")
-            + "; the record is kept: look at the SuperNodes, then run again with resume."
-        )
+        what += self.registration.first_reason()
+        return UserError(f"{what}; the record is kept: look at the SuperNodes, then run again with resume.")
 
     def _on_refusal(self, item: dict[str, Any]) -> None:
         """Printed and written at once: the round that it belongs to may never end."""
         who = item["client"]
         name = self.names[who] if who is not None and who < len(self.names) else None
         if self.writer:
-            with (self.writer.where / server_state.TROUBLE).open("a", encoding="utf-8") as file:
-                file.write(dumps({**item, "name": name}) + "\n")
+            server_state.append_refusal(self.writer, {**item, "name": name})
         if self.options.on_refusal:
             self.options.on_refusal(who, name, item["reason"])
 
@@ -206,10 +199,9 @@ class FlowerServer:
         self.orders.resumed_round = state.round
         state.ordered_steps = state.ordered_steps or [*state.steps]
         self.planner = self._private_planner(state)
-        if self.writer:
-            check_longer(self.writer.manifest.settings, self.privacy.settings, self.privacy.ledger)
         state.status = "finished" if state.round >= self.config.last_round else "running"
         if self.writer:
+            check_longer(self.writer.manifest.settings, self.privacy.settings, self.privacy.ledger)
             self.writer.change(self.config.model_dump(), {}, state.round)
             self.writer.remove_summary()
         if state.status == "running":
@@ -220,30 +212,18 @@ class FlowerServer:
         registered, start = self.registration.gather(), self.options.start
         own = messages.Hello("", 0, start, {}) if start is not None else None
         first = own or self.registration.first_model(registered)
-        anchor, buffers = np.ascontiguousarray(first.model, np.float32), first.buffers
-        if self.privacy.clients and buffers:
-            raise UserError(
-                "The model's buffers (running statistics) are averaged without noise; to keep whole clients "
-                "private use a model without them, with GroupNorm or LayerNorm."
-            )
+        anchor = np.ascontiguousarray(first.model, np.float32)
+        self.privacy.check_buffers(first.buffers)
         self._meet(registered, anchor.size)
         server = np.asarray(self.method.arithmetic.init(anchor)[0], np.float32)
         speeds = [self.registration.speeds.get(client.name, 0.0) for client in registered]
         # a round takes more gradients than steps: the reading's, and at first the opening's
         more = self.orders.readings + (self.method.arithmetic.opening is not None)
         empty = (self.registration.ping(registered) + more * np.array(speeds)).tolist()
-        state = ServerState(
-            anchor,
-            server,
-            0 * anchor,
-            buffers,
-            registered,
-            self._planner(registered).start(),
-            costs.start(len(registered), speeds, empty),
-            self.config.seed,
-        )
-        state.steps, state.ordered_steps = [0] * len(registered), [0] * len(registered)
-        state.tensors = list(first.tensors)
+        memory, measured = self._planner(registered).start(), costs.start(len(registered), speeds, empty)
+        follows = self.orders.readings or self.method.private_rows is not None
+        state = server_state.fresh(first, server, registered, memory, measured, self.config.seed, follows)
+        self.options = self.options._replace(start=None)  # it would stay as large as the model
         self.planner = self._private_planner(state)
         return state
 
@@ -258,14 +238,9 @@ class FlowerServer:
         self.transport.reply_bytes = 4 * size
 
     def _planner(self, registered: list[RegisteredClient]) -> Planner:
-        weights = clients.weights(registered)
         if self.options.plan_by is not None:
-            return self.options.plan_by(weights)
-        stale, share = (self.end.weight, self.end.size) if self.end.overlap else (None, None)
-        rows, limits = clients.believed(registered), self.spending.limits
-        if self.method.judges:  # limits of steps go by the rows that are trained on
-            rows = rows - np.array([held_count(int(each), self.config.held_back) for each in rows])
-        return planner(self.config, self.method, self.policy, weights, rows, stale, limits, share)
+            return self.options.plan_by(clients.weights(registered))
+        return planner_for(registered, self.config, self.method, self.policy, self.end, self.spending.limits)
 
     def _private_planner(self, state: ServerState) -> Planner:
         """One that asks nobody for more steps than its privacy has left."""

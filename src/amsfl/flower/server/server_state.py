@@ -7,18 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from amsfl.core.scores import shown_score
-from amsfl.flower.messages import Buffers, GlobalModel, TensorSpec, Vector
+from amsfl.flower.messages import Buffers, GlobalModel, Hello, TensorSpec, Vector
 from amsfl.flower.server.clients import RegisteredClient
 from amsfl.flower.server.costs import MeasuredCosts
 from amsfl.flower.server.reply_checks import PARTS, Sizes
 from amsfl.methods import Method
 from amsfl.planning.planner import PlannerMemory
-from amsfl.privacy import Ledger
-from amsfl.record import Checkpoint, Manifest, Metrics, RoundRecord, RunWriter, Summary, from_plain, plain
+from amsfl.record import Checkpoint, Manifest, RoundRecord, RunWriter, dumps, from_plain, plain
 from amsfl.record.fingerprint import identity
 from amsfl.record.run_reader import TROUBLE as TROUBLE
-from amsfl.settings.privacy import no_claim, private_settings
 from amsfl.simulation import ServeConfig, provenance
 
 Evaluate = Callable[[Vector, Buffers], dict[str, dict[str, Any]]]  # the server's own scores
@@ -31,7 +28,7 @@ class ServerState:
 
     anchor: Vector
     server: Vector
-    step: Vector  # the last global step
+    step: Vector  # the last global step; empty where nobody reads along it
     buffers: Buffers
     clients: list[RegisteredClient]
     memory: PlannerMemory  # the planner's
@@ -63,6 +60,25 @@ class ServerState:
 
 ARRAYS = ("anchor", "server", "step", "buffers", "best", "best_buffers")
 TRIAL = ("seed", "memory", "round", "seconds", "steps", "status", "reached")
+
+
+def fresh(
+    first: Hello,
+    server: Vector,
+    clients: list[RegisteredClient],
+    memory: PlannerMemory,
+    measured: MeasuredCosts,
+    seed: int,
+    follows_steps: bool,
+) -> ServerState:
+    """Before the first round: the first model, and what the method's server begins with. The last global step
+    is kept where somebody reads along it (`follows_steps`): it is as large as the model."""
+    anchor = np.ascontiguousarray(first.model, np.float32)
+    step = 0 * anchor if follows_steps else anchor[:0]
+    state = ServerState(anchor, server, step, first.buffers, clients, memory, measured, seed)
+    state.steps, state.ordered_steps = [0] * len(clients), [0] * len(clients)
+    state.tensors = list(first.tensors)
+    return state
 
 
 def manifest(config: ServeConfig, state: ServerState, method: Method) -> Manifest:
@@ -101,6 +117,11 @@ def save(writer: RunWriter, state: ServerState) -> None:
     writer.checkpoint(Checkpoint(state.round, arrays, trial | {"flower": host}))
 
 
+def append_refusal(writer: RunWriter, item: dict[str, Any]) -> None:
+    with (writer.where / TROUBLE).open("a", encoding="utf-8") as file:
+        file.write(dumps(item) + "\n")
+
+
 def load(writer: RunWriter) -> tuple[ServerState | None, list[RoundRecord]]:
     """The standing of the last finished round; the record is cut back to it."""
     point = writer.last_checkpoint()
@@ -119,63 +140,3 @@ def load(writer: RunWriter) -> tuple[ServerState | None, list[RoundRecord]]:
         held = {name: part for name, part in point.arrays.items() if name.startswith(prefix)}
         rest[key] = {name.removeprefix(prefix): part for name, part in held.items()}
     return ServerState(**rest), records
-
-
-def summary(
-    config: ServeConfig, state: ServerState, rounds: list[RoundRecord], note: str, ledger: Ledger
-) -> Summary:
-    """summary.json, as a simulated run's."""
-    taken = ledger.units(state.ordered_steps, state.round)
-    spent = ledger.exhausted(taken)
-    by_data = private_settings(config).stops_by_data
-    claims = ledger.claims(taken, by_data)
-    over = f"Every client's epsilon was spent after {state.round} rounds." if spent else ""
-    sites = ["every client"] if ledger.by_round else [client.name for client in state.clients]
-    last: Metrics = {}
-    for record in rounds:
-        last = last | record.metrics  # not every split is scored in every round
-    return Summary(
-        method=config.method,
-        data=config.data,
-        synthetic=False,
-        note=" ".join(filter(None, [note, over, no_claim(ledger, by_data)])),
-        seed=state.seed,
-        status=state.status,
-        rounds=state.round,
-        accuracy=deciding_split(last).get("accuracy"),
-        test_accuracy=last.get("test", {}).get("accuracy"),
-        metrics=last,
-        local_accuracy=None,
-        score=config.score or _usual(last),
-        clock=config.clock,
-        virtual_seconds=state.seconds[config.clock],
-        virtual_seconds_by_clock=state.seconds,
-        target=config.target,
-        seconds_to_target=state.reached["elapsed"] if state.reached else None,
-        rounds_to_target=int(state.reached["rounds"]) if state.reached else None,
-        steps={client.name: steps for client, steps in zip(state.clients, state.steps, strict=True)},
-        epsilon=dict(zip(sites, claims, strict=False)),
-        noise={name: each.noise for name, each in zip(sites, ledger.exposures, strict=False)},
-        bytes_up=sum(record.bytes_up for record in rounds),
-        bytes_down=sum(record.bytes_down for record in rounds),
-        refused=state.refused,
-        joules=state.spent.get("joules"),
-        cost=state.spent.get("cost"),
-        joules_to_target=state.reached.get("joules") if state.reached else None,
-        megabytes_to_target=state.reached.get("megabytes") if state.reached else None,
-        wall={
-            "seconds": state.elapsed,
-            "client_steps_per_second": sum(state.steps) / max(state.elapsed, 1e-9),
-        },
-    )
-
-
-def _usual(last: Metrics) -> str:
-    """The score that is told where none was asked for."""
-    score = shown_score("", deciding_split(last))
-    return score.name if score else "accuracy"
-
-
-def deciding_split(metrics: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The split that targets are held against: the server's hold-out, else the clients' own test rows."""
-    return metrics.get("holdout") or metrics.get("clients") or {}

@@ -12,12 +12,11 @@ from amsfl.core import Reading, Upload
 from amsfl.flower.messages import Buffers, GlobalModel, Vector
 from amsfl.flower.server import clients, costs, reply_checks
 from amsfl.flower.server.reply_checks import AcceptedReply
-from amsfl.flower.server.round_results import RoundResults
+from amsfl.flower.server.round_results import RoundResults, plain_steps
 from amsfl.flower.server.server_state import ServerState
 from amsfl.methods import Method
 from amsfl.planning.planner import Planner
 
-MOST_PLAIN_STEPS = 10.0  # times the cohort's median, for each step of an optimizer of a client's own
 Noise = tuple[Any, Any] | None  # what keeps whole clients private (protocol.settle)
 
 
@@ -94,6 +93,9 @@ def combine(
         """One at a time: they may be on disk."""
         for item in replies:
             weight = np.float32(how.weight(item.age))
+            if not item.age and weight == 1:
+                yield item.upload.load()
+                continue
             began = item.began if item.age else None
             yield protocol.weigh_by_age(method, item.upload.load(), weight, model.anchor, began)
         if how.noise is not None:
@@ -121,27 +123,13 @@ def _buffer(method: Method, parts: list[Vector], weights: Any) -> Vector:
     return np.asarray(np.average(stacked, axis=0, weights=weights), stacked.dtype)
 
 
-def plain_steps(replies: Sequence[AcceptedReply]) -> Any:
-    """Steps as averages count them: where an optimizer of a client's own moved it, what that amounts to.
-
-    That is the client's word, so for each of its steps it is at most MOST_PLAIN_STEPS times more or less than
-    the others'.
-    """
-    steps = np.array([item.reply.steps for item in replies], float)
-    if not len(steps):
-        return steps
-    each = np.array([item.reply.effective for item in replies]) / steps
-    median = float(np.median(each))
-    bounds = median / MOST_PLAIN_STEPS, median * MOST_PLAIN_STEPS
-    return steps * np.clip(each, *bounds) if median > 0 else steps
-
-
 def learn(
     state: ServerState, method: Method, planner: Planner, results: RoundResults, model: NextModel, poll: float
 ) -> Reading:
     """The state after the server's move; the readings that the planner learnt from."""
     state.anchor, state.server, state.buffers = model.anchor, model.server, model.buffers
-    state.step = state.anchor - results.model.anchor
+    if state.step.size:
+        state.step = state.anchor - results.model.anchor
     replies = results.replies
     reading = _readings(replies, float)
     if replies:
@@ -180,14 +168,6 @@ def _follow_verdict(state: ServerState, method: Method) -> None:
     if method.arithmetic.revise is None or not verdict:
         return
     anchor, server = method.arithmetic.revise(state.anchor, state.server, verdict)
-    state.step = state.step + (anchor - state.anchor)
+    if state.step.size:
+        state.step = state.step + (anchor - state.anchor)
     state.anchor, state.server = np.asarray(anchor, np.float32), np.asarray(server, np.float32)
-
-
-def notes(replies: Sequence[AcceptedReply]) -> list[str]:
-    """What must be known of clients whose work was taken all the same."""
-    lost = [item.client for item in replies if item.reply.lost_state]
-    left_out = [(item.client, item.reply.skipped) for item in replies if item.reply.skipped]
-    return [f"client {who} had lost its state and began anew" for who in lost] + [
-        f"client {who} left out {count} batches whose loss was not finite" for who, count in left_out
-    ]

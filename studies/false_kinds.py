@@ -90,7 +90,7 @@ def kinds() -> dict[str, Change]:
     for field in (*Reading._fields, "step_seconds", "compute_seconds", "plain_steps"):
         some = ("nan", "inf", "1e300", "minus one") if field != "loss" else NUMBERS
         every |= {f"{field} is {name}": in_report(field, NUMBERS[name]) for name in some}
-    for field in ("steps", "rows", "skipped", "lost_state", "taken"):
+    for field in ("steps", "rows", "skipped", "lost_state", "taken", "held_rows"):
         every |= {f"{field} is {value}": in_report(field, value) for value in (-1, 2**62)}
     for field in ("run", "round", "client"):
         every |= {f"{field} is {name}": in_echo(field, value) for name, value in TEXTS.items()}

@@ -1,10 +1,16 @@
-"""A client's own method state (SCAFFOLD's c_i, FedDyn's g_i), which must agree with what the server took.
+"""What a client remembers from round to round: its method's state, and the model that it was last sent.
+
+The method's state (SCAFFOLD's c_i, FedDyn's g_i) must agree with what the server took.
 
 An upload can come late or be refused after the client has moved its state on, and a killed server runs
 a round again. So a client keeps two: the state that the server last accepted, and the pending one of its
 latest work. The next order says which round was accepted, and the client settles on that one.
 It lives in Flower's context, which ends with a Flower run; with `state-dir` in the node-config also in a
 file, which outlives the run, so that a resumed server finds its clients as it left them.
+
+A client that was in the round before has seen the anchor from which the last global step began; the server
+sends the step to all others, and to everybody when it resumes a run. The anchor lives in Flower's context: a
+node that was started anew has lost it, and its readings along the step then say nothing (NaN).
 """
 
 from pathlib import Path
@@ -15,7 +21,8 @@ from flwr.app import ConfigRecord, Context
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as save_tensors
 
-from amsfl.flower.messages import Order, Vector, arrays, pack_arrays, scalars
+from amsfl.flower.arrays import scalars
+from amsfl.flower.messages import GlobalModel, Order, Vector, arrays, pack_arrays
 from amsfl.record.disk import make_folder, safe_name, write_atomically
 from amsfl.record.fingerprint import checksum_arrays
 
@@ -79,3 +86,24 @@ def _read(path: Path, run: str) -> StoredState | None:
         return StoredState(run, int(notes["settled"]), int(notes["pending"]), **parts)
     except (OSError, SafetensorError, KeyError, ValueError, TypeError):
         return None  # unreadable is lost: the reply says so, and the run goes on
+
+
+NOTES, ANCHOR = "amsfl-seen", "amsfl-seen-anchor"
+
+
+def last_step(context: Context, order: Order, model: GlobalModel) -> Vector:
+    """The last global step: as it was sent, or from the anchor before; NaN where that was lost."""
+    if not order.readings or model.direction.size or order.round == 0:
+        return model.direction
+    if NOTES in context.state:
+        notes = scalars(context.state, NOTES)
+        if notes["run"] == order.run and notes["round"] == order.round - 1:
+            return model.anchor - arrays(context.state, ANCHOR)["anchor"]
+    return np.full_like(model.anchor, np.nan)
+
+
+def keep_anchor(context: Context, order: Order, anchor: Vector) -> None:
+    """So that `last_step` of the next round is known."""
+    if order.readings:
+        context.state[NOTES] = ConfigRecord({"run": order.run, "round": order.round})
+        context.state[ANCHOR] = pack_arrays({"anchor": anchor})

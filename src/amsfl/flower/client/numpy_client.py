@@ -1,0 +1,124 @@
+"""Plain numpy as a client: all that it takes is a function that computes a gradient."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from flwr.app import Context
+from flwr.clientapp import ClientApp
+
+from amsfl.core import UserError
+from amsfl.flower import messages
+from amsfl.flower.client.app import Own, client_app
+from amsfl.methods import Method
+
+
+def numpy_client(make: Callable[[Context], "NumpyTrainer"], own: Own = ()) -> ClientApp:
+    """A ClientApp around plain numpy.
+
+    Args:
+        make: `make(context)` returns a NumpyTrainer, or your own Trainer.
+        own: Methods, transmissions and privacy mechanisms of your own; the server's order names which to use.
+
+    Returns:
+        The app that a pyproject.toml names as `clientapp`.
+    """
+    return client_app(make, own)
+
+
+class NumpyTrainer:
+    """A Trainer from one function: gradient(x, step, order) -> loss, gradient, all flat float32.
+
+    `step` numbers the round's minibatches: the same number must mean the same rows within a round;
+    `order` has seed, round, client and batch to draw them by.
+    """
+
+    def __init__(
+        self,
+        rows: int,
+        start: messages.Vector,
+        gradient: Callable[[messages.Vector, int, messages.Order], tuple[float, messages.Vector]],
+        evaluate: Callable[[messages.Vector], dict[str, float]] | None = None,
+    ):
+        self.rows, self._start, self._gradient, self._evaluate = rows, start, gradient, evaluate
+        self.order: messages.Order | None = None
+
+    def start(self, seed: int) -> tuple[messages.Vector, messages.Buffers]:
+        """The first model, where the server asks this client for one.
+
+        Args:
+            seed: Of the first model.
+
+        Returns:
+            The flat model and its buffers.
+        """
+        return np.asarray(self._start, np.float32), {}
+
+    def begin(self, order: messages.Order, model: messages.GlobalModel, method: Method) -> None:
+        """Called once before the steps of a round.
+
+        Args:
+            order: What the server asks for.
+            model: Where the round begins.
+            method: How to step.
+        """
+        if method.arithmetic.objective is not None:
+            raise UserError(f"Method {method.name!r} changes the loss itself; only jax_client can run it.")
+        self.order = order
+
+    def from_numpy(self, vector: messages.Vector) -> Any:
+        """A flat vector as this trainer computes with it.
+
+        Args:
+            vector: A flat model from the wire.
+
+        Returns:
+            The same as the trainer wants it.
+        """
+        return vector
+
+    def to_numpy(self, vector: Any) -> messages.Vector:
+        """Back to what travels.
+
+        Args:
+            vector: As `lift` gave it.
+
+        Returns:
+            A numpy array, float32.
+        """
+        return np.asarray(vector, np.float32)
+
+    def gradient(self, x: Any, step: int) -> tuple[float, Any]:
+        """Loss and gradient of a minibatch.
+
+        Args:
+            x: The flat model.
+            step: Of this round, from 0; it says which minibatch.
+
+        Returns:
+            The loss and its gradient.
+        """
+        assert self.order is not None
+        loss, grad = self._gradient(x, step, self.order)
+        return float(loss), np.asarray(grad, np.float32)
+
+    probe = gradient
+
+    def buffers(self) -> messages.Buffers:
+        """Arrays that are averaged and not trained.
+
+        Returns:
+            By name; here none.
+        """
+        return {}
+
+    def evaluate(self, x: Any) -> dict[str, float] | None:
+        """Scores on the client's own test rows.
+
+        Args:
+            x: The flat model.
+
+        Returns:
+            loss, rows and scores, or None without test rows.
+        """
+        return self._evaluate(x) if self._evaluate else None

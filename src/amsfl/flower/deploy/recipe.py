@@ -1,0 +1,124 @@
+"""How a deployment is started: its settings, how slow each client is, and what `--resume` needs of it."""
+
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from amsfl import record
+from amsfl.clock import read_sites
+from amsfl.clock.profile import SPENDING
+from amsfl.clock.sites import Sites
+from amsfl.core import Remark, UserError
+from amsfl.flower.server.app import LENGTH
+from amsfl.simulation import serve_config
+from amsfl.simulation.components import client_names, load_data
+
+RECIPE = "deploy.json"  # in the record folder: how the deployment was started, for --resume
+AGAIN = (*LENGTH, "give_up")  # what may change when it goes on
+LIARS = "--robust cap:0.1,clip,nnm:2,geomedian"  # docs/robust.md
+SPENDS = {*SPENDING, "epsilon"}
+RUN = ("resume", "force", "track", "log", "metrics_port")  # asked of one start, and no setting of the run
+
+
+class DeploySettings(NamedTuple):
+    settings: dict[str, Any]
+    slowdowns: list[float]
+    step_seconds: float
+    tls: bool
+    dealt: str = ""  # checksum of the rows that were dealt
+    app: str = ""  # the user's own Flower app; "": ours
+    run_config: str = ""  # for keys of the user's app, as `flwr run` takes them
+    spends: list[dict[str, float]] = []  # noqa: RUF012 (nobody changes it); what each client's steps and bytes cost
+
+
+def protection(recipe: DeploySettings) -> str:
+    """One line: what this deployment protects against, and what not."""
+    settings = recipe.settings
+    robust = str(settings.get("robust") or "")
+    private = settings.get("epsilon") or settings.get("privacy")
+    parts = [
+        ("malformed, infinite and outsized replies", True, ""),
+        (f"some lying clients, by {robust}" if robust else "clients that lie with care", robust, LIARS),
+        ("strangers on the network", recipe.tls, "--tls"),
+        ("rows read out of updates", private, "--epsilon 2"),
+    ]
+    kept = ", ".join(what for what, done, _ in parts if done)
+    missing = ", ".join(f"{what} ({flag})" for what, done, flag in parts if not done)
+    return f"Protects against {kept}" + (f"; not against {missing}." if missing else ".")
+
+
+def remember(out: Path, recipe: DeploySettings) -> None:
+    """Keep how it was started; a folder that holds a run keeps what it has, and the server refuses it."""
+    if recipe.settings.get("force") or not record.holds_record(out):
+        if (out / RECIPE).exists():
+            _recipe(out)  # ours, or it stays as it is
+        out.mkdir(parents=True, exist_ok=True)
+        record.write_sealed(out / RECIPE, recipe._asdict())
+
+
+def recall(out: Path, asked: DeploySettings) -> DeploySettings:
+    """How the folder's deployment was started, with what the user changes now."""
+    if not (out / RECIPE).exists():
+        raise UserError(
+            f"The folder {str(out)!r} holds no deployment to go on with; name one with --out, or start "
+            "a new one without --resume."
+        )
+    kept = _recipe(out)
+    if asked.app and asked.app != kept.app:
+        raise UserError(
+            f"The folder {str(out)!r} holds a deployment of {kept.app or 'data that amsfl dealt'}; leave "
+            f"{asked.app} out to go on with it, or choose another --out."
+        )
+    changed = {key: asked.settings[key] for key in AGAIN if asked.settings.get(key) is not None}
+    return kept._replace(settings={**kept.settings, **changed, "resume": True})
+
+
+def _recipe(out: Path) -> DeploySettings:
+    return record.from_plain(
+        DeploySettings, record.read_sealed(out / RECIPE, "choose another --out, or move it away.")
+    )
+
+
+class ClientSpeeds(NamedTuple):
+    slowdowns: list[float]  # how many times slower than the fastest each client is
+    step_seconds: float  # of the fastest one's step
+    spends: list[dict[str, float]] = []  # noqa: RUF012 (nobody changes it); what each says of joules, money and privacy
+
+
+def speeds_by_name(settings: Mapping[str, Any], path: Path) -> ClientSpeeds:
+    """What a table says of each client's speed, and of what it spends.
+
+    Links are real here, so the table's other columns have no effect.
+    """
+    config = serve_config({key: value for key, value in settings.items() if key not in RUN})
+    table = _table(path)
+    names = client_names(config, load_data(config))
+    return _slowed(table, table.of(len(names) or config.clients, names).columns)
+
+
+def speeds_in_order(path: Path) -> ClientSpeeds:
+    """The same for an app of the user's own, whose clients have numbers: the table's rows in their order."""
+    table = _table(path)
+    if table.clients:
+        raise UserError(
+            f"{path} names its clients, and those of your own app have numbers, their partition-id; leave "
+            "the column 'client' out, with the rows in that order."
+        )
+    return _slowed(table, table.columns)
+
+
+def _table(path: Path) -> Sites:
+    table = read_sites(path)
+    table.need("step_seconds")
+    return table
+
+
+def _slowed(table: Sites, columns: Mapping[str, Any]) -> ClientSpeeds:
+    unused, seconds = table.unused({"step_seconds", *SPENDS}), columns["step_seconds"]
+    if unused:
+        warnings.warn(unused, Remark, stacklevel=2)
+    fastest = float(seconds.min())
+    columns_held = {name: columns[name].tolist() for name in sorted(SPENDS & {*columns})}
+    spends = [{name: column[place] for name, column in columns_held.items()} for place in range(len(seconds))]
+    return ClientSpeeds([float(each) for each in seconds / fastest], fastest, spends if columns_held else [])
