@@ -4,14 +4,15 @@ import sys
 from collections.abc import Callable
 
 import numpy as np
+from claims import CLAIMS, recursion
+from claims.assumptions import ball_grad_bound
+from claims.claim import evaluate
+from claims.problems import Array, FederatedProblem
+from claims.random_problems import random_logistic, random_quadratics, random_trace
+from claims.trace import Trace, grad_bound
 
-from amsfl.theory import recursion
-from amsfl.theory.assumptions import ball_grad_bound
-from amsfl.theory.check import CLAIMS
-from amsfl.theory.claim import Sides, evaluate, violations
-from amsfl.theory.problems import Array, FederatedProblem
-from amsfl.theory.random_problems import random_logistic, random_quadratics, random_trace
-from amsfl.theory.trace import Trace, grad_bound
+from amsfl.theory import Sides
+from amsfl.theory.claim import violations
 
 KINDS: dict[str, Callable[[np.random.Generator, int], FederatedProblem]] = {
     "quadratic": random_quadratics,

@@ -84,7 +84,7 @@ def _typed(name: str, kind: type[Settings], base: str = "TypedDict", known: type
         if key not in known.model_fields:
             types = _spelled(field.annotation) + (f" | {OBJECTS[key]}" if key in OBJECTS else "")
             types = f"str | {types}" if field.json_schema_extra else types
-            lines += [f"    {key}: {types}", f'    """{field.description}"""']
+            lines.append(f"    {key}: {types}")
     return "\n".join(lines) + "\n"
 
 

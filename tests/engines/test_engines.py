@@ -12,12 +12,12 @@ from amsfl.core import Reading, UserError
 from amsfl.data import load, partition
 from amsfl.drift import take_reading
 from amsfl.engines import Orders, devices, losses, make, metrics, models, task
-from amsfl.engines.contract import Scores
 from amsfl.engines.convolution import convolve
 from amsfl.engines.dense import Layer, swap_layout
 from amsfl.engines.jax_engine import JaxEngine
 from amsfl.engines.memory import check_fits, state_bytes
 from amsfl.engines.packing import pack, pack_by_trial, width
+from amsfl.engines.scores import Scores
 
 CLIENTS, COHORT, TRIALS, BATCH = 6, 4, 2, 8
 

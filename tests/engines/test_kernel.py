@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from amsfl import methods
+from amsfl import methods, protocol
 from amsfl.data import load, partition
 from amsfl.engines import client_program, devices, kernel, losses, models, task
 from amsfl.engines.job import ClientJob, ClientRows
@@ -50,7 +50,7 @@ def clients(job: task.Task, method: Method, steps: list[int]) -> ClientJob:
     count = len(steps)
     anchor = near(jnp.asarray(job.start()[0]))
     server, own = map(near, method.arithmetic.init(anchor))
-    vectors = anchor, method.sent_state(server, anchor), own, anchor[:0], near(0 * anchor)
+    vectors = anchor, protocol.sent_state(method, server, anchor), own, anchor[:0], near(0 * anchor)
     each = [jnp.broadcast_to(part, (count, *part.shape)) for part in vectors]
     numbers = np.arange(count, dtype=np.uint32)
     shards = job.shards

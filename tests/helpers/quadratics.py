@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from amsfl import protocol
 from amsfl.core import Total
 from amsfl.methods import Method
 
@@ -59,10 +60,10 @@ def drive(
             y = x
             for _ in range(steps[place]):
                 y = y - lr * method.arithmetic.correct(
-                    clients.grad(i, y), y, x, method.sent_state(server, x), states[i]
+                    clients.grad(i, y), y, x, protocol.sent_state(method, server, x), states[i]
                 )
             sent, states[i] = method.arithmetic.report(
-                y, x, t[place], lr, method.sent_state(server, x), states[i]
+                y, x, t[place], lr, protocol.sent_state(method, server, x), states[i]
             )
             total = Total(*(a + mix[place] * b for a, b in zip(total, sent, strict=False)))
         x, server = method.arithmetic.aggregate(x, total, weights, t, server)

@@ -433,7 +433,7 @@ def test_adam_over_scaffold_keeps_both_states():
     np.testing.assert_allclose(found, x, rtol=1e-10)
     np.testing.assert_allclose(state, np.concatenate([c, m, v]), rtol=1e-9, atol=1e-15)
     np.testing.assert_allclose(states, own, rtol=1e-10, atol=1e-15)
-    np.testing.assert_array_equal(method.sent_state(state, found), state[:4])
+    np.testing.assert_array_equal(protocol.sent_state(method, state, found), state[:4])
 
 
 @pytest.mark.parametrize("spelled", ["momentum:0.5", "adam:0.01/0.5/0.9"])

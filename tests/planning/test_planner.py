@@ -7,7 +7,8 @@ import pytest
 
 from amsfl import clock, drift, methods, schedule
 from amsfl.core import Reading, UserError
-from amsfl.planning.planner import PLANNED_STEPS_AT_MOST, PlannerMemory, planner, policy_of
+from amsfl.planning.planner import PlannerMemory, planner, policy_of
+from amsfl.settings.definitions import PLANNED_STEPS_AT_MOST
 from amsfl.simulation import make_config
 
 WEIGHTS = np.array([0.4, 0.1, 0.2, 0.2, 0.1])

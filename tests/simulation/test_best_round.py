@@ -8,8 +8,7 @@ import pytest
 
 import amsfl
 from amsfl.core import UserError
-from amsfl.core.scores import score
-from amsfl.simulation import best_round
+from amsfl.core.scores import score, worth
 
 SETTINGS: dict[str, Any] = {"data": "digits", "model": "softmax", "clients": 2, "engine": "loop", "steps": 1}
 SETTINGS |= {"method": "fedavg", "lr": 3.0, "batch": 8, "rounds": 12, "details": False}  # it jumps about
@@ -44,5 +43,5 @@ def test_what_a_simulation_cannot_judge_by_is_said_before_it_trains() -> None:
     with pytest.raises(UserError, match="judge_by is 'auc', and a simulation scores the hold-out"):
         amsfl.run(**SETTINGS, judge_by="auc")
     recall = score("recall:b", ("a", "b"))
-    assert best_round.worth({"recall": [0.1, 0.7]}, "", recall) == 0.7
-    assert best_round.worth({"recall": [0.1, None]}, "", recall) is None
+    assert worth({"recall": [0.1, 0.7]}, "", recall) == 0.7
+    assert worth({"recall": [0.1, None]}, "", recall) is None

@@ -2,23 +2,16 @@
 
 import numpy as np
 import pytest
+from claims.allocation import objective, printed_allocation, quadratic_allocation, step_worth
+from claims.problems import average, quadratic, spread
+from claims.random_problems import random_logistic, random_quadratics, random_trace
+from claims.rows import rows_of
+from claims.trace import record
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from amsfl.theory import (
-    printed_allocation,
-    quadratic,
-    quadratic_allocation,
-    random_logistic,
-    random_quadratics,
-    rows_of,
-)
-from amsfl.theory.allocation import objective, step_worth
-from amsfl.theory.problems import average, spread
-from amsfl.theory.random_problems import random_trace
 from amsfl.theory.readings import gather, predicted_work
-from amsfl.theory.trace import record
 
 positive = st.floats(0.1, 10.0)
 

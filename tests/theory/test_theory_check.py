@@ -1,26 +1,18 @@
-"""What a recorded run says of the claims: readings alone, a stored trace, and a false record."""
+"""What a recorded run says of the claims."""
 
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from claims.problems import norm, quadratic
+from claims.rows import rows_of
+from claims.trace import drift, grad_bound, record
 
 from amsfl.core import UserError
-from amsfl.record import MethodFacts, RoundRecord, read_manifest, read_sealed, write_sealed
-from amsfl.theory import (
-    check_folder,
-    check_run,
-    quadratic,
-    read_trace,
-    record,
-    rows_of,
-    table,
-    write_trace,
-)
-from amsfl.theory.problems import norm
+from amsfl.record import Manifest, MethodFacts, RoundRecord, create
+from amsfl.theory import check_folder, check_run, table
 from amsfl.theory.readings import accumulated, gather, predicted_work
-from amsfl.theory.trace import drift, grad_bound
 
 PLAIN = MethodFacts("fedavg", "FedAvg")
 
@@ -72,8 +64,7 @@ def test_ordinary_run(trace):
         assert of(results, name, "corrected").holds
     assert of(results, "objective kept", "printed").holds is False
     unknown = [r for r in results if r.holds is None and "needs w*" in r.verdict]
-    assert {r.where for r in unknown} >= {"Thm 3.1", "Thm 3.2", "A.2.2"}
-    assert all(r.basis != "constants" for r in results)
+    assert {r.where for r in unknown} == {"Thm 3.1", "Thm 3.2"}
     assert {tuple(row) for row in table(results)} == {results[0]._fields}
 
 
@@ -109,39 +100,16 @@ def test_a_larger_step_than_the_curvature_allows_is_seen(trace):
     assert of(check_run(rows_of(wild), PLAIN), "step size", "corrected").holds is False
 
 
-def test_stored_trace_round_trip(trace, tmp_path):
-    write_trace(trace, tmp_path / "run")
-    back = read_trace(tmp_path / "run")
-    np.testing.assert_array_equal(back.points, trace.points)
-    np.testing.assert_array_equal(back.grads, trace.grads)
-    results = check_folder(tmp_path / "run")
-    known = [r for r in results if r.basis == "constants"]
-    assert all(r.holds for r in known if r.form == "corrected")
-    assert of(results, "error identity", "printed", "constants").holds is False
-    write_trace(trace._replace(steps=trace.steps[:3]), tmp_path / "run")  # a trace replaces a trace
-    assert len(read_trace(tmp_path / "run").steps) == 3
-
-
-def altered(folder, **changes):
-    """theory.json with other contents, sealed as if it had been written so."""
-    path, own = folder / "theory.json", read_manifest(folder)
-    write_sealed(path, read_sealed(path, "", own.identity) | changes, own.identity)
-
-
-def test_a_false_record_cannot_pass(trace, tmp_path):
-    write_trace(trace, tmp_path)
-    points = trace.points.copy()
-    points[4, -1, 1, 0] += 1e-4
-    altered(tmp_path, points=points.tolist())
-    assert of(check_folder(tmp_path), "error identity", "corrected", "constants").holds is False
-    text = (tmp_path / "theory.json").read_text()
-    (tmp_path / "theory.json").write_text(text.replace("quadratic", "logistics"))
-    with pytest.raises(UserError, match="damaged"):
-        check_folder(tmp_path)
+def recorded(trace, folder, **settings):
+    """The trace as an ordinary run's folder."""
+    own = Manifest("run", "a trace", [], settings, methods={PLAIN.name: PLAIN})
+    with create(folder, own, force=True) as writer:
+        for row in rows_of(trace):
+            writer.append(row)
 
 
 def test_a_run_that_was_killed_is_read_up_to_its_last_whole_line(trace, tmp_path):
-    write_trace(trace, tmp_path)
+    recorded(trace, tmp_path)
     whole = (tmp_path / "rounds.jsonl").read_text()
     (tmp_path / "rounds.jsonl").write_text(whole[:-30])
     assert of(check_folder(tmp_path), "displacement", "corrected").checked == 27  # 9 rounds, 3 clients
@@ -152,16 +120,10 @@ def test_mistakes_are_sentences(trace, tmp_path):
         check_run([], PLAIN)
     with pytest.raises(UserError, match="holds no record"):
         check_folder(tmp_path)
-    write_trace(trace, tmp_path)
-    altered(tmp_path, kind="quadratc")
-    with pytest.raises(UserError, match="did you mean 'quadratic'"):
-        check_folder(tmp_path)
+    recorded(trace, tmp_path)
     (tmp_path / "rounds.jsonl").write_text('{"round": 0\n{}\n')
     with pytest.raises(UserError, match="line 1"):
         check_folder(tmp_path)
-    many = trace._replace(steps=trace.steps[:, None])
-    with pytest.raises(UserError, match="single run"):
-        write_trace(many, tmp_path)
 
 
 def test_the_example_of_the_page_runs(tmp_path, monkeypatch, capsys):

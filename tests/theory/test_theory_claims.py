@@ -2,25 +2,17 @@
 
 import numpy as np
 import pytest
+from claims import CLAIMS
+from claims.claim import evaluate
+from claims.problems import average, logistic, norm, quadratic, spread, tanh
+from claims.random_problems import random_logistic, random_quadratics, random_trace
+from claims.recursion import bias
+from claims.trace import double_drift, drift, record, tilt
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from amsfl.core import UserError
-from amsfl.theory import (
-    CLAIMS,
-    evaluate,
-    logistic,
-    quadratic,
-    random_logistic,
-    random_quadratics,
-    record,
-    tanh,
-)
-from amsfl.theory.problems import average, norm, spread
-from amsfl.theory.random_problems import random_trace
-from amsfl.theory.recursion import bias
-from amsfl.theory.trace import double_drift, drift, tilt
 
 # Printed claims that the paper has right, always or with equal steps.
 RIGHT = {("smoothness", "A1"), ("Young form", "A.2.2")}

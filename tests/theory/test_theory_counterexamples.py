@@ -6,11 +6,12 @@ equal weight with F(w) = (w - 1)^2 / 2 and (w + 1)^2 / 2, so that w* = 0, taking
 
 import numpy as np
 import pytest
-
-from amsfl.theory import CLAIMS, evaluate, quadratic, record, tanh
-from amsfl.theory.assumptions import ball_grad_bound, gda_error
-from amsfl.theory.recursion import residual
-from amsfl.theory.trace import double_drift, drift, grad_bound
+from claims import CLAIMS
+from claims.assumptions import ball_grad_bound, gda_error
+from claims.claim import evaluate
+from claims.problems import quadratic, tanh
+from claims.recursion import residual
+from claims.trace import double_drift, drift, grad_bound, record
 
 
 def bowl(steps, lr, h=1.0, rounds=1):

@@ -2,12 +2,16 @@
 
 import numpy as np
 import pytest
+from claims.problems import quadratic
+from claims.random_problems import random_quadratics
+from claims.rows import rows_of
+from claims.trace import record
 from federation_small import SMALL, own_data
 
 import amsfl
 from amsfl.methods import make
 from amsfl.record import MethodFacts, RoundRecord, read_run
-from amsfl.theory import check_folder, check_run, quadratic, random_quadratics, record, rows_of
+from amsfl.theory import check_folder, check_run
 from amsfl.theory.readings import accumulated, gather
 
 SMALL_RUN = {key: SMALL[key] for key in ("engine", "model", "rounds", "batch", "lr", "precision")}

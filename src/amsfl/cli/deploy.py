@@ -1,7 +1,7 @@
 """`amsfl deploy`: real clients on this machine, through Flower."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -10,6 +10,7 @@ from amsfl.cli.errors import friendly
 from amsfl.cli.output import plain, print_json
 from amsfl.cli.run import Track
 from amsfl.core import UserError
+from amsfl.core.records import Json
 from amsfl.core.scores import describe_scores
 from amsfl.settings.definitions import Serving, Training
 
@@ -17,7 +18,7 @@ from amsfl.settings.definitions import Serving, Training
 @friendly
 @flags.takes(Training, Serving, leave_out=("clock", "profile"))
 def deploy(
-    settings: dict[str, Any],
+    settings: Json,
     app: Annotated[
         Path | None,
         typer.Argument(help="the folder of your own Flower app; without it, --data is dealt and ours trains"),

@@ -10,6 +10,7 @@ import typer
 from pydantic.fields import FieldInfo
 
 from amsfl.core import UserError
+from amsfl.core.records import Json, JsonMapping
 from amsfl.settings.definitions import Serving, Settings, Simulation, Training
 
 Command = Callable[..., None]
@@ -46,7 +47,7 @@ def takes(
     are there, too, but hidden: who types one is told by the settings' own check why it has no place.
 
         @takes(Training, Simulation)
-        def run(settings: dict[str, Any], out: Path | None = None) -> None:
+        def run(settings: Json, out: Path | None = None) -> None:
     """
     order = [*PANEL_OF, *(name for group in (Training, Simulation, Serving) for name in group.model_fields)]
     spelled = dict(other_names or {})
@@ -90,7 +91,7 @@ def takes(
     return decorate
 
 
-def with_table(settings: dict[str, Any], table: str | None) -> dict[str, Any]:
+def with_table(settings: Json, table: str | None) -> Json:
     """`amsfl run FILE.csv` is `amsfl run --data FILE.csv`."""
     if table is None:
         return settings
@@ -104,7 +105,7 @@ def flag(name: str) -> str:
     return "--" + name.removesuffix("s" if name.endswith("options") else "").replace("_", "-")
 
 
-def merged(base: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
+def merged(base: JsonMapping, flags: JsonMapping) -> Json:
     """Flags over a file's settings; those that have names of their own, name by name."""
     settings = dict(base)
     for key, value in flags.items():

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -12,6 +12,7 @@ from amsfl.cli.errors import friendly
 from amsfl.cli.output import plain, print_json, screen
 from amsfl.cli.study_options import NOT_OF_STUDIES, parse_names
 from amsfl.core import UserError
+from amsfl.core.records import Json
 from amsfl.settings.definitions import Simulation, Training
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ SHOWN = 12  # lines on the screen; the page has them all
 @friendly
 @flags.takes(Training, Simulation, leave_out=(*NOT_OF_STUDIES, *OWN))
 def forecast(
-    settings: dict[str, Any],
+    settings: Json,
     profile: Annotated[Path, typer.Argument(help="a table of sites, as amsfl calibrate writes it")],
     methods: Annotated[str | None, typer.Option(help="to try, with commas between")] = None,
     round_ends: Annotated[

@@ -10,7 +10,10 @@ from amsfl.cli import flags
 from amsfl.cli.errors import friendly
 from amsfl.cli.output import plain, screen
 from amsfl.core import Kind
+from amsfl.core.records import Json
 from amsfl.settings.definitions import Training
+
+AnyKind = Kind[Any]
 
 
 @friendly
@@ -28,7 +31,7 @@ def methods() -> None:
     for method in made.values():
         if method.facts.note:
             console.print(plain(method.facts.note))
-    others: dict[str, tuple[str, Kind[Any]]] = {
+    others: dict[str, tuple[str, AnyKind]] = {
         "Policies": ("--policy", schedule.POLICIES),
         "Combining": ("--robust", combine.COMBINES),
         "Sending": ("--transmit", transmit.TRANSMITS),
@@ -41,7 +44,7 @@ def methods() -> None:
         console.print(table)
 
 
-def _about(kind: Kind[Any], name: str, *between: str) -> list[str]:
+def _about(kind: AnyKind, name: str, *between: str) -> list[str]:
     """Its settings with their defaults, and the first line of its docstring."""
     options = [
         key if default in (None, inspect.Parameter.empty) else f"{key}={default:g}"
@@ -56,7 +59,7 @@ def _about(kind: Kind[Any], name: str, *between: str) -> list[str]:
     Training, only=("label", "client_column", "task", "drop", "keep", "columns", "missing", "impute")
 )
 def data(
-    settings: dict[str, Any],
+    settings: Json,
     file: Annotated[str | None, typer.Argument(help="a table, to see how it would be read")] = None,
 ) -> None:
     """List the data sources and where they are found, or say how a table of yours would be read."""

@@ -1,7 +1,7 @@
 """What commands print: text as it is, whatever it says, and JSON that every reader takes."""
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
@@ -27,7 +27,7 @@ def plain(text: str) -> str:
     )
 
 
-def print_json(value: Any, indent: int | None = None) -> None:
+def print_json(value: object, indent: int | None = None) -> None:
     from amsfl.record import dumps
 
     typer.echo(dumps(value, indent))

@@ -2,7 +2,7 @@
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import typer
@@ -12,6 +12,7 @@ from amsfl.cli import flags
 from amsfl.cli.errors import friendly
 from amsfl.cli.output import plain, print_json, screen
 from amsfl.core import Plan, Remark, UserError
+from amsfl.core.records import Json
 from amsfl.settings.definitions import Simulation, Training
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ SHOWN = 40  # clients of a table; JSON has them all
     other_names={"clock": "--kind", "policy_options": "--set"},
 )
 def plan(
-    settings: dict[str, Any],
+    settings: Json,
     clients: Annotated[Path, typer.Argument(help="CSV, one row per client: " + ", ".join(COLUMNS) + ".")],
     curve: Annotated[
         str, typer.Option(help="how a step's worth falls: linear (the paper's) or geometric (saturating)")
@@ -76,7 +77,7 @@ def plan(
         show(problem, made)
 
 
-def read(path: Path) -> dict[str, Any]:
+def read(path: Path) -> Json:
     """The columns of a table of sites that a plan takes; those that it does not are said."""
     from amsfl.clock import read_sites
 
@@ -93,7 +94,7 @@ def read(path: Path) -> dict[str, Any]:
     return columns | {"client": table.clients, "step_seconds": table.columns["step_seconds"]}
 
 
-def resources(table: dict[str, Any], config: "RunConfig", sent: float) -> "list[schedule.Resource]":
+def resources(table: Json, config: "RunConfig", sent: float) -> "list[schedule.Resource]":
     """The limits on joules and megabytes, if the table and --sent say what they are limits on."""
     from amsfl import schedule
 
@@ -119,7 +120,7 @@ def resources(table: dict[str, Any], config: "RunConfig", sent: float) -> "list[
     return columns
 
 
-def as_record(problem: "schedule.Problem", made: Plan, policy: str) -> dict[str, Any]:
+def as_record(problem: "schedule.Problem", made: Plan, policy: str) -> Json:
     """The plan as plain JSON."""
     from amsfl.schedule.problem import used
 
@@ -159,7 +160,7 @@ def show(problem: "schedule.Problem", made: Plan) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="underline")
     for key, title in titles.items():
         style = "bold" if key == "steps" else None
-        side: Any = "left" if key in ("client", "why") else "right"
+        side: Literal["left", "right"] = "left" if key in ("client", "why") else "right"
         width = None if key == "client" else len(title)  # long names give way, not the numbers
         table.add_column(title, justify=side, style=style, min_width=width, no_wrap=True, overflow="fold")
     rows = schedule.table(problem, made)
@@ -179,5 +180,5 @@ def show(problem: "schedule.Problem", made: Plan) -> None:
         console.print(f"{SHOWN} of {len(rows):,} clients are shown; --json has them all.")
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else plain(str(value))

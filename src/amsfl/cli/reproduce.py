@@ -1,7 +1,7 @@
 """`amsfl reproduce`, `amsfl compare` and `amsfl report`."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -9,7 +9,17 @@ from amsfl.cli import flags
 from amsfl.cli.errors import friendly
 from amsfl.cli.run import Track
 from amsfl.cli.study_execution import Execution, announce, execute
-from amsfl.cli.study_options import NOT_OF_STUDIES, Config, Methods, Quiet, Trials, open_study, search
+from amsfl.cli.study_options import (
+    NOT_OF_STUDIES,
+    Config,
+    Methods,
+    Quiet,
+    Trials,
+    check_searched,
+    open_study,
+    search,
+)
+from amsfl.core.records import Json
 from amsfl.settings.definitions import Simulation, Training
 from amsfl.simulation import make_config
 
@@ -26,7 +36,7 @@ Out = Annotated[Path, typer.Option(help="folder of the study and its report")]
 @friendly
 @flags.takes(Training, Simulation, only=("data", "data_dir", "seconds", "seed"))
 def reproduce(
-    settings: dict[str, Any],
+    settings: Json,
     trials: Trials = None,
     methods: Methods = None,
     config: Config = None,
@@ -48,7 +58,7 @@ def reproduce(
 @friendly
 @flags.takes(Training, Simulation, leave_out=NOT_OF_STUDIES)
 def compare(
-    settings: dict[str, Any],
+    settings: Json,
     table: flags.TableFile = None,
     methods: Methods = None,
     trials: Trials = None,
@@ -68,8 +78,10 @@ def compare(
     """
     settings = flags.with_table(settings, table)
     plan, data = open_study("compare", settings, methods, trials, config, quiet)
+    if part:
+        check_searched(plan, tune, settings)
     execution = Execution(out, part, force, quiet, track)
-    execute(plan, data, execution, lambda: search(plan, data, tune, settings, quiet, out, part))
+    execute(plan, data, execution, lambda: search(plan, data, tune, settings, quiet, out))
 
 
 @friendly

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -12,6 +12,7 @@ from amsfl.cli import flags
 from amsfl.cli.errors import friendly
 from amsfl.cli.output import describe_data, plain, print_json, screen
 from amsfl.cli.progress import watching
+from amsfl.core.records import Json
 from amsfl.core.scores import describe_scores
 from amsfl.record.fingerprint import CHANGEABLE, CODE
 from amsfl.settings.definitions import ROUNDS_AT_MOST, Simulation, Training
@@ -20,16 +21,17 @@ if TYPE_CHECKING:
     from amsfl.record import Summary
 
 NAME_AT_MOST = 60  # characters of a data file's name in a folder's
+T = TypeVar("T")
 Track = Annotated[
     str, typer.Option("--track", help="where rounds go, too: tensorboard, mlflow, wandb, module:attribute")
 ]
-Json = Annotated[bool, typer.Option("--json", help="print the summary as JSON, nothing else")]
+AsJson = Annotated[bool, typer.Option("--json", help="print the summary as JSON, nothing else")]
 
 
 @friendly
 @flags.takes(Training, Simulation)
 def run(
-    settings: dict[str, Any],
+    settings: Json,
     table: flags.TableFile = None,
     out: Annotated[
         Path | None,
@@ -42,7 +44,7 @@ def run(
     ] = None,
     force: Annotated[bool, typer.Option(help="overwrite a run in that folder")] = False,
     track: Track = "",
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train one federated model on a virtual clock and leave a record of every round."""
     from amsfl import simulation
@@ -69,15 +71,19 @@ def run(
 @friendly
 @flags.takes(Training, Simulation, only=(*CHANGEABLE, *CODE))
 def resume(
-    settings: dict[str, Any],
+    settings: Json,
     folder: Annotated[Path, typer.Argument(help="the folder that `amsfl run` wrote")],
     anyway: Annotated[
         bool, typer.Option("--anyway", help="go on where the bits will not be the same; goes on record")
     ] = False,
     track: Track = "",
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Continue a run that was stopped, longer if you like; it ends with the same bits as one that was not."""
+    """Continue a run that was stopped, longer if you like; it ends with the same bits as one that was not.
+
+    Made longer, a method that cools its learning rate towards the end (AMSFL) has cooled it once by then:
+    4 rounds made 8 give another model than 8 rounds at once.
+    """
     from amsfl import record, simulation
     from amsfl.record.fingerprint import merge_settings
 
@@ -100,7 +106,7 @@ def new_folder(config: Training) -> Path:
     return folder
 
 
-def _interruptible(work: Callable[[], Any], folder: Path) -> Any:
+def _interruptible(work: Callable[[], T], folder: Path) -> T:
     from amsfl.record import holds_record
 
     try:

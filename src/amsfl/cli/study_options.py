@@ -1,13 +1,14 @@
 """How commands of a study begin: their shared flags, its file with what was typed, the data, the search."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from amsfl.cli.output import describe_data, plain, screen
 from amsfl.core import UserError
+from amsfl.core.records import JsonMapping
 from amsfl.methods import METHODS
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="no estimate, no bar; only 
 
 def open_study(
     built_in: str,
-    settings: Mapping[str, Any],
+    settings: JsonMapping,
     methods: str | None,
     trials: int | None,
     config: str | None,
@@ -74,6 +75,17 @@ def parse_names(methods: str | None) -> list[str] | None:
     return names
 
 
+def check_searched(plan: "Study", level: str, fixed: Collection[str]) -> None:
+    """Parts of a study cannot search each for itself."""
+    from amsfl import study
+
+    if study.search_cost(plan, level, fixed):
+        raise UserError(
+            "Parts of a study must agree on what was searched: search once with 'amsfl tune', then give each "
+            "part --config tuned.toml --tune none. Or search nothing: --tune none."
+        )
+
+
 def search(
     plan: "Study",
     dataset: "Dataset",
@@ -81,18 +93,12 @@ def search(
     fixed: Collection[str],
     quiet: bool,
     out: Path | None = None,
-    part: str = "",
 ) -> "Study":
     """The study with what a search finds for it; what is on record of one is not searched again."""
     from amsfl import study
 
     console = screen(stderr=True)
     worth = study.search_cost(plan, level, fixed)
-    if worth and part:
-        raise UserError(
-            "Parts of a study must agree on what was searched: search once with 'amsfl tune', then give each "
-            "part --config tuned.toml --tune none. Or search nothing: --tune none."
-        )
     if worth and not quiet:
         console.print(f"Learning rate and steps are searched first, at most {worth:.0f} trials' work.")
     recorded = study.recorded_search(out) if out else {}

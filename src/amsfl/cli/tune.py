@@ -1,20 +1,21 @@
 """`amsfl tune`: the search of `amsfl compare` alone, as a study's file."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from amsfl.cli import flags
 from amsfl.cli.errors import friendly
 from amsfl.cli.study_options import NOT_OF_STUDIES, Config, Methods, Quiet, Trials, open_study, search
+from amsfl.core.records import Json
 from amsfl.settings.definitions import Simulation, Training
 
 
 @friendly
 @flags.takes(Training, Simulation, leave_out=NOT_OF_STUDIES)
 def tune(
-    settings: dict[str, Any],
+    settings: Json,
     methods: Methods = None,
     trials: Trials = None,
     config: Config = None,

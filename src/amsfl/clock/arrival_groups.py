@@ -49,12 +49,6 @@ def fedcompass(share: float) -> Join:
     again with all its steps at that group's latest time, would be back as well, so that both can meet then.
     If it is too fast for that, it takes all its steps. A client's first round has the fewest steps, and
     nobody waits for it. Their speed is a round's seconds over its steps, smoothed; ours has the link apart.
-
-    Args:
-        share: Of its planned steps, the least that a client takes.
-
-    Returns:
-        The rule.
     """
 
     def join(client: Starter, now: float, groups: Mapping[int, ArrivalGroup]) -> Assignment:

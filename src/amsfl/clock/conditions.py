@@ -31,15 +31,7 @@ class ClientConditions:
         return self.jitter is None and self.failure is None and self.window is None
 
     def begin(self, client: int, now: float) -> float:
-        """The moment from `now` on at which a client can start.
-
-        Args:
-            client: Its number.
-            now: Virtual seconds.
-
-        Returns:
-            That moment in virtual seconds.
-        """
+        """The moment from `now` on at which a client can start."""
         return now if self.window is None else max(now, self.window(client, now)[0])
 
     def trips(
@@ -49,17 +41,6 @@ class ClientConditions:
 
         A client that is away stands still and goes on when it is back. One that fails does so somewhere on
         the way.
-
-        Args:
-            seed: The run's.
-            clients: Numbers of those under way.
-            numbers: Of each job, which seeds its luck.
-            started: When each began.
-            work: Seconds of computing.
-            link: Seconds of sending.
-
-        Returns:
-            The moments, and who brings nothing.
         """
         luck = _luck(seed, clients, numbers)
         seconds = work + link
@@ -97,19 +78,7 @@ class ClientConditions:
 def client_conditions(
     profile: Profile, seed: int, availability: str, jitter: float, failure: float, names: Sequence[str] = ()
 ) -> ClientConditions:
-    """What the settings say for all clients, or the profile's table for each.
-
-    Args:
-        profile: How fast clients are, and their table if they have one.
-        seed: Of all draws.
-        availability: When clients can be reached, as the setting spells it.
-        jitter: How much their seconds vary from round to round.
-        failure: How often a client's work is lost.
-        names: Theirs, where they have some.
-
-    Returns:
-        What each client meets.
-    """
+    """What the settings say for all clients, or the profile's table for each."""
 
     def column(name: str, everyone: float) -> Floats | None:
         own = None if profile.sites is None else profile.sites.get(name)

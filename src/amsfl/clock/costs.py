@@ -1,16 +1,18 @@
 """What a round costs by a profile, for a method's work: seconds on either clock, joules, megabytes, money."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from amsfl.clock.profile import Profile
-from amsfl.clock.sites import Floats
+from amsfl.clock.sites import Floats, Ints
 from amsfl.core import UserError, nearest
 
 CLOCKS = ("sum", "makespan")
 MEGABYTE = 1e6
+LIMITED = ("joules", "megabytes")  # what a round or a run may have so much of
 
 
 class Work(NamedTuple):
@@ -36,17 +38,8 @@ class Account(NamedTuple):
     def per_round(self) -> Floats:
         return self.start + self.upload
 
-    def of(self, cohort: Any, steps: Any, came: bool = True) -> Floats:
-        """Each of these clients' share.
-
-        Args:
-            cohort: Their numbers.
-            steps: Of each.
-            came: Whether the upload arrived; without it, nothing was sent up.
-
-        Returns:
-            One number a client.
-        """
+    def of(self, cohort: Ints, steps: Ints, came: bool = True) -> Floats:
+        """Each of these clients' share."""
         began = self.per_step[cohort] * np.asarray(steps) + self.start[cohort]
         return np.asarray(began + self.upload[cohort] if came else began)
 
@@ -61,15 +54,7 @@ class Costs(NamedTuple):
 
 
 def costs(profile: Profile, job: Work) -> Costs:
-    """What each client's steps and rounds take.
-
-    Args:
-        profile: How fast clients are.
-        job: What the method computes and sends.
-
-    Returns:
-        Seconds a step and seconds a round, one of each a client; and what else is spent.
-    """
+    """What each client's steps and rounds take."""
     transfer = 8e-6 * (job.bytes_down / profile.down_mbps + job.bytes_up / profile.up_mbps)
     return Costs(
         profile.step_seconds * (1 + job.extra_per_step),
@@ -79,18 +64,8 @@ def costs(profile: Profile, job: Work) -> Costs:
     )
 
 
-def with_extras(cost: Costs, clients: Any, vectors: Any, gradients: Any) -> Costs:
-    """The costs of a round in which some clients receive a vector more, or compute a gradient more.
-
-    Args:
-        cost: Of `costs`.
-        clients: Places of those clients.
-        vectors: How many more each receives.
-        gradients: How many more each computes.
-
-    Returns:
-        Costs in which that is part of a round.
-    """
+def with_extras(cost: Costs, clients: Ints, vectors: ArrayLike, gradients: ArrayLike) -> Costs:
+    """The costs of a round in which some clients receive a vector more, or compute a gradient more."""
     more_vectors, more_gradients = np.zeros(len(cost.comm_seconds)), np.zeros(len(cost.comm_seconds))
     more_vectors[clients], more_gradients[clients] = vectors, gradients
     extra = more_vectors * cost.vector_seconds + more_gradients * cost.step_seconds
@@ -101,60 +76,26 @@ def with_extras(cost: Costs, clients: Any, vectors: Any, gradients: Any) -> Cost
     return cost._replace(comm_seconds=cost.comm_seconds + extra, accounts=accounts)
 
 
-def client_seconds(cost: Costs, cohort: Any, steps: Any) -> Floats:
-    """What each of a round's clients takes, in the cohort's order.
-
-    Args:
-        cost: Of `costs`.
-        cohort: Places of this round's clients.
-        steps: Theirs, in the same order.
-
-    Returns:
-        Seconds, one a client of the cohort.
-    """
+def client_seconds(cost: Costs, cohort: Ints, steps: Ints) -> Floats:
+    """What each of a round's clients takes, in the cohort's order."""
     return np.asarray(cost.step_seconds[cohort] * np.asarray(steps) + cost.comm_seconds[cohort])
 
 
-def round_seconds(cost: Costs, cohort: Any, steps: Any) -> dict[str, float]:
-    """One round by both models: clients one after another (sum), or side by side (makespan).
-
-    Args:
-        cost: Of `costs`.
-        cohort: Places of this round's clients.
-        steps: Theirs, in the same order.
-
-    Returns:
-        Seconds by clock: `sum`, `makespan`.
-    """
+def round_seconds(cost: Costs, cohort: Ints, steps: Ints) -> dict[str, float]:
+    """One round by both models: clients one after another (sum), or side by side (makespan)."""
     each = client_seconds(cost, cohort, steps)
     return {"sum": float(each.sum()), "makespan": float(each.max())}
 
 
 def check_clock(name: str) -> str:
-    """The name of a clock, or a sentence that lists them.
-
-    Args:
-        name: `sum` or `makespan`.
-
-    Returns:
-        The same name.
-    """
+    """The name of a clock, or a sentence that lists them."""
     if name not in CLOCKS:
         raise UserError(f"Unknown clock {name!r}{nearest(name, CLOCKS)}.")
     return name
 
 
 def accounts(clients: int, known: Mapping[str, Floats], job: Work) -> dict[str, Account]:
-    """Megabytes always; joules and cost where it is known what they are.
-
-    Args:
-        clients: How many.
-        known: Joules of a step and of a megabyte, and a megabyte's cost, by their columns' names.
-        job: What the method computes and sends.
-
-    Returns:
-        Accounts by name.
-    """
+    """Megabytes always; joules and cost where it is known what they are."""
     none = np.zeros(clients)
     down, up = (np.full(clients, each / MEGABYTE) for each in (job.bytes_down, job.bytes_up))
     vector = np.full(clients, job.vector_bytes / MEGABYTE)
@@ -169,18 +110,29 @@ def accounts(clients: int, known: Mapping[str, Floats], job: Work) -> dict[str, 
     return by_name
 
 
-def spent(by_name: Mapping[str, Account], used: tuple[Any, Any], lost: tuple[Any, Any]) -> dict[str, float]:
-    """What a round came to, by name: of work that came in, and of work that came to nothing.
-
-    Args:
-        by_name: Of `accounts`.
-        used: Clients and their steps.
-        lost: The same of those whose work was not used; it has cost all but the upload.
-
-    Returns:
-        Totals by name.
-    """
+def spent(
+    by_name: Mapping[str, Account], used: tuple[Ints, Ints], lost: tuple[Ints, Ints]
+) -> dict[str, float]:
+    """What a round came to, by name: of work that came in, and of work that came to nothing."""
     wasted = {
         name: each.of(*lost, came=False).sum() if len(lost[0]) else 0.0 for name, each in by_name.items()
     }
     return {name: float(each.of(*used).sum() + wasted[name]) for name, each in by_name.items()}
+
+
+class RunLimits(Protocol):
+    """What a run may spend in all; None: any amount."""
+
+    @property
+    def joules(self) -> float | None: ...
+    @property
+    def megabytes(self) -> float | None: ...
+
+
+def over_limit(limits: RunLimits, totals: Mapping[str, float]) -> str | None:
+    """What a run had so much of and has used up."""
+    for name in LIMITED:
+        limit = getattr(limits, name)
+        if limit is not None and totals.get(name, 0.0) >= limit:
+            return name
+    return None

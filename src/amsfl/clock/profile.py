@@ -66,14 +66,7 @@ class Profile:
         return len(self.step_seconds)
 
     def unused(self, *also: str) -> str:
-        """A sentence on columns of its table that neither this nor whoever else is named looks at.
-
-        Args:
-            *also: Columns that somebody else looks at.
-
-        Returns:
-            The sentence; empty where all are used.
-        """
+        """A sentence on columns of its table that neither this nor whoever else is named looks at."""
         return "" if self.sites is None else self.sites.unused({*self.used, *also})
 
 

@@ -64,17 +64,7 @@ class RoundEnd(NamedTuple):
 
 
 def all_in(arrived: int, expected: int, now: float, started: float) -> bool:
-    """Ready when nobody is at work any more.
-
-    Args:
-        arrived: Results that wait to be taken.
-        expected: Clients at work.
-        now: The time.
-        started: When the server last invited clients.
-
-    Returns:
-        Whether the server may move.
-    """
+    """Ready when nobody is at work any more."""
     return expected == 0
 
 
@@ -173,14 +163,7 @@ class Waiting(NamedTuple):
     groups: Mapping[int, ArrivalGroup] = {}
 
     def deadlines(self, end: RoundEnd) -> list[float]:
-        """Of those in no group, and of every group.
-
-        Args:
-            end: The round end.
-
-        Returns:
-            The times; none where nothing has an end.
-        """
+        """Of those in no group, and of every group."""
         all_ = [end.deadline(self.started, self.predicted), *(each.latest for each in self.groups.values())]
         return [each for each in all_ if each is not None]
 
@@ -188,15 +171,7 @@ class Waiting(NamedTuple):
 def results_taken(end: RoundEnd, waiting: Waiting, arrived: Ints, expected: Ints, now: float) -> Flags:
     """Which of the results that have arrived the server moves with now; none: it goes on waiting.
 
-    Args:
-        end: The round end.
-        waiting: What the server waits for.
-        arrived: The group of each result that has arrived, in the order of arrival.
-        expected: The group of each client that is at work.
-        now: The time.
-
-    Returns:
-        A flag for each of `arrived`.
+    `arrived` is the group of each result, in the order of arrival, `expected` that of each client at work.
     """
     late: Flags = arrived != UNGROUPED  # to its group's move
     if waiting.groups:

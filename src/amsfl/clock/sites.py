@@ -14,6 +14,7 @@ from amsfl.clock.csv_lines import cells
 from amsfl.core import UserError, nearest
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
+Ints = np.ndarray[Any, np.dtype[Any]] | Sequence[int]  # clients' numbers, or steps
 
 SMALLEST, LARGEST = 1e-9, 1e9  # of a cell: seconds, megabits a second, shares, gains
 
@@ -60,51 +61,25 @@ class Sites:
         return len(next(iter(self.columns.values())))
 
     def get(self, column: str) -> Floats | None:
-        """A column of numbers, where the table has it.
-
-        Args:
-            column: Its name.
-
-        Returns:
-            One number a line, or None.
-        """
+        """A column of numbers, where the table has it."""
         return self.columns.get(column)
 
     def need(self, *columns: str) -> None:
-        """Refuse a table without one of these.
-
-        Args:
-            *columns: Their names.
-        """
+        """Refuse a table without one of these."""
         for name in columns:
             if name not in self.columns and not (name == NAME and self.clients):
                 there = ", ".join([*([NAME] if self.clients else []), *self.columns])
                 raise UserError(f"{self.path} has no column {name!r}; the columns there are: {there}.")
 
     def unused(self, used: Collection[str]) -> str:
-        """A sentence on the columns that nobody looks at here; nothing where all are used.
-
-        Args:
-            used: Columns that are looked at.
-
-        Returns:
-            The sentence.
-        """
+        """A sentence on the columns that nobody looks at here; nothing where all are used."""
         left = [name for name in self.columns if name not in used]
         what = "columns {} of {} have" if len(left) > 1 else "column {} of {} has"
         said = what.format(", ".join(map(repr, left)), self.path.name)
         return f"The {said} no effect here." if left else ""
 
     def of(self, clients: int, names: Sequence[str] = ()) -> "Sites":
-        """The lines of these clients in their order: by name where both sides have names.
-
-        Args:
-            clients: How many there are.
-            names: Theirs, in order; () where they have none.
-
-        Returns:
-            The table, one line a client.
-        """
+        """The lines of these clients in their order: by name where both sides have names."""
         if self.count != clients:
             raise UserError(
                 f"{self.path} has {self.count} lines for {clients} clients; "
@@ -150,7 +125,7 @@ def read_sites(path: Path) -> Sites:
     return Sites(path, _names(path, lines) if NAME in header else (), columns)
 
 
-def _names(path: Path, lines: Sequence[tuple[int, Mapping[str, Any]]]) -> tuple[str, ...]:
+def _names(path: Path, lines: Sequence[tuple[int, Mapping[str, str | None]]]) -> tuple[str, ...]:
     rows: dict[str, int] = {}
     for row, line in lines:
         name = (line[NAME] or "").strip()

@@ -10,26 +10,12 @@ NUMBERS = {"constant": 0, "sqrt": 0, "poly": 1, "hinge": 2}  # that each kind ta
 
 
 def constant(age: float) -> float:
-    """1 for any age.
-
-    Args:
-        age: Moves of the server since the client received its model.
-
-    Returns:
-        The factor on the result.
-    """
+    """1 for any age."""
     return 1.0
 
 
 def sqrt(age: float) -> float:
-    """1/sqrt(1 + age), as in FedBuff.
-
-    Args:
-        age: Moves of the server since the client received its model.
-
-    Returns:
-        The factor on the result.
-    """
+    """1/sqrt(1 + age), as in FedBuff."""
     return 1 / math.sqrt(1 + age)
 
 

@@ -21,30 +21,14 @@ EXTRAS = {  # of amsfl, by the package that is missing
 
 
 def missing(error: ModuleNotFoundError) -> str:
-    """What to type where an optional package is missing; empty for any other package.
-
-    Args:
-        error: Of the import.
-
-    Returns:
-        A sentence.
-    """
+    """What to type where an optional package is missing; empty for any other package."""
     package = (error.name or "").partition(".")[0]
     extra = EXTRAS.get(package)
     return f"This needs {package}, which is not installed: pip install 'amsfl[{extra}]'." if extra else ""
 
 
 def need(package: str, extra: str, what: str) -> Any:
-    """The package, or a sentence with what installs it: `need("pandas", "frames", "to_frame()")`.
-
-    Args:
-        package: To import.
-        extra: Of amsfl that installs it.
-        what: Needs it.
-
-    Returns:
-        The module.
-    """
+    """The package, or a sentence with what installs it: `need("pandas", "frames", "to_frame()")`."""
     try:
         return import_module(package)
     except ImportError as error:

@@ -3,12 +3,15 @@
 The same records carry numpy, jax and torch arrays, so the names of their types only say what is meant.
 """
 
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 Array = Any  # of numpy, jax or torch
 Number = Any  # a float, or an array without axes
 Tree = Any  # arrays in nested tuples, as a network's parameters are
+Json = dict[str, Any]  # as JSON and TOML hold it: settings, scores, records
+JsonMapping = Mapping[str, Any]  # the same, to look at
 
 
 class Upload(NamedTuple):

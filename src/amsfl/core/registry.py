@@ -14,6 +14,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from amsfl.core.errors import UserError, nearest
+from amsfl.core.records import Json, JsonMapping
 
 T = TypeVar("T")
 OWN_FILE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")  # module:attribute
@@ -28,33 +29,15 @@ class Kind(NamedTuple, Generic[T]):
     table: Mapping[str, Callable[..., T]]
 
     def names(self) -> list[str]:
-        """Ours first, then those that installed packages register.
-
-        Returns:
-            The names.
-        """
+        """Ours first, then those that installed packages register."""
         return [*self.table, *(name for name in self._registered() if name not in self.table)]
 
     def spelling(self, name: str) -> str:
-        """One of our names in any case is that name; every other is left as it is.
-
-        Args:
-            name: As somebody typed it, for example FedAvg.
-
-        Returns:
-            The name, for example fedavg.
-        """
+        """One of our names in any case is that name; every other is left as it is."""
         return name.lower() if name.lower() in self.table else name
 
     def factory(self, name: str) -> Callable[..., T]:
-        """What makes the thing of that name; a UserError if nothing does.
-
-        Args:
-            name: One of ours, of an entry point, or `module:attribute`.
-
-        Returns:
-            The factory.
-        """
+        """What makes the thing of that name; a UserError if nothing does."""
         if name in self.table:
             return self.table[name]
         entry = self._registered().get(name)
@@ -63,27 +46,12 @@ class Kind(NamedTuple, Generic[T]):
         loaded = self._loaded(name, entry or EntryPoint(name, name, f"amsfl.{self.group}"))
         return (lambda: loaded) if isinstance(loaded, self.type) else loaded
 
-    def settings(self, name: str) -> dict[str, Any]:
-        """The factory's own settings and their defaults; `inspect.Parameter.empty` where there is none.
-
-        Args:
-            name: As in `factory`.
-
-        Returns:
-            Defaults by name.
-        """
+    def settings(self, name: str) -> Json:
+        """The factory's own settings and their defaults; `inspect.Parameter.empty` where there is none."""
         return {key: p.default for key, p in inspect.signature(self.factory(name)).parameters.items()}
 
-    def make(self, name: str, settings: Mapping[str, Any] | None = None) -> T:
-        """The thing of that name with these settings; every mistake is a sentence.
-
-        Args:
-            name: As in `factory`.
-            settings: For the factory.
-
-        Returns:
-            What it makes.
-        """
+    def make(self, name: str, settings: JsonMapping | None = None) -> T:
+        """The thing of that name with these settings; every mistake is a sentence."""
         factory, defaults = self.factory(name), self.settings(name)
         for key in settings or {}:
             if key not in defaults:
@@ -98,28 +66,12 @@ class Kind(NamedTuple, Generic[T]):
             raise UserError(f"{name!r} gives a {type(made).__name__}, not a {self.type.__name__}.")
         return made
 
-    def of(self, name_or_thing: "str | T", settings: Mapping[str, Any] | None = None) -> T:
-        """The thing itself where it was passed, else by its name.
-
-        Args:
-            name_or_thing: A name or the thing.
-            settings: For the factory, where it is a name.
-
-        Returns:
-            The thing.
-        """
+    def of(self, name_or_thing: "str | T", settings: JsonMapping | None = None) -> T:
+        """The thing itself where it was passed, else by its name."""
         return self.make(name_or_thing, settings) if isinstance(name_or_thing, str) else name_or_thing
 
     def chained(self, name_or_thing: "str | T", chain: Callable[[list[T]], T]) -> T | None:
-        """`topk:0.1,q8` as one thing, a passed one as it is; None for an empty text.
-
-        Args:
-            name_or_thing: A text of names with commas and numbers after colons, or the thing.
-            chain: Makes one of several.
-
-        Returns:
-            The thing, or None.
-        """
+        """`topk:0.1,q8` as one thing, a passed one as it is; None for an empty text."""
         if not isinstance(name_or_thing, str):
             return name_or_thing
         made = [
@@ -146,14 +98,7 @@ class Kind(NamedTuple, Generic[T]):
 
 
 def parse_names(text: str) -> list[tuple[str, list[float]]]:
-    """`topk:0.1,q8` as [("topk", [0.1]), ("q8", [])]; `module:attribute` stays a name.
-
-    Args:
-        text: Names with commas, numbers behind a colon.
-
-    Returns:
-        Every name with its numbers.
-    """
+    """`topk:0.1,q8` as [("topk", [0.1]), ("q8", [])]; `module:attribute` stays a name."""
     links = []
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         name, _, numbers = part.rpartition(":")

@@ -1,10 +1,9 @@
 """What users write of scores and targets: other names of scores, `f1=0.8`, and which values make sense."""
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 from amsfl.core.errors import UserError, nearest
+from amsfl.core.records import Json, JsonMapping
 from amsfl.core.scores import ANY, BY_CLASS, CLASSES, KNOWN, NUMBERS, RARER
 
 SPELLED = {  # as others call them
@@ -56,7 +55,7 @@ def check_target(name: str, target: float) -> float:
     return target
 
 
-def split_target(settings: Mapping[str, Any]) -> dict[str, Any]:
+def split_target(settings: JsonMapping) -> Json:
     """Settings with `target = "f1=0.8"` taken apart: a score and a number."""
     result = dict(settings)
     text = result.get("target")

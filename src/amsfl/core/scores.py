@@ -5,10 +5,11 @@ should be large and an error small.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 from amsfl.core.errors import UserError, nearest
+from amsfl.core.records import JsonMapping
 
 
 class Score(NamedTuple):
@@ -22,15 +23,8 @@ class Score(NamedTuple):
     place: int | None = None  # of a list that has one value a class; None: a number, or the classes' mean
     ranks: bool = False  # whether it needs every row's outputs, which evaluations keep only where it is asked
 
-    def of(self, scores: Mapping[str, Any]) -> float | None:
-        """Its value among a split's scores; None where it was not measured or does not exist.
-
-        Args:
-            scores: A split's, as a record has them.
-
-        Returns:
-            The value, or None.
-        """
+    def of(self, scores: JsonMapping) -> float | None:
+        """Its value among a split's scores; None where it was not measured or does not exist."""
         value = scores.get(self.key)
         if isinstance(value, list | tuple):
             numbers = [each for each in value if each is not None]
@@ -39,27 +33,11 @@ class Score(NamedTuple):
         return None if value is None else float(value)
 
     def gain(self, value: float, over: float) -> float:
-        """By how much a value is better than another one; below 0 where it is worse.
-
-        Args:
-            value: The one.
-            over: The other.
-
-        Returns:
-            The difference, larger for better.
-        """
+        """By how much a value is better than another one; below 0 where it is worse."""
         return value - over if self.larger else over - value
 
-    def met(self, scores: Mapping[str, Any], target: float | None) -> bool:
-        """Whether a target is reached.
-
-        Args:
-            scores: A split's, as a record has them.
-            target: The value to reach; None for none.
-
-        Returns:
-            True where it is there or better.
-        """
+    def met(self, scores: JsonMapping, target: float | None) -> bool:
+        """Whether a target is reached."""
         value = self.of(scores)
         return target is not None and value is not None and self.gain(value, target) >= 0
 
@@ -73,25 +51,11 @@ class Score(NamedTuple):
         return self.title[0].upper() + self.title[1:]
 
     def measure(self, split: str) -> str:
-        """Its name among a report's measures, as in accuracy_holdout and f1_holdout_2.
-
-        Args:
-            split: As in holdout.
-
-        Returns:
-            The name.
-        """
+        """Its name among a report's measures, as in accuracy_holdout and f1_holdout_2."""
         return f"{self.key}_{split}" if self.place is None else f"{self.key}_{split}_{self.place}"
 
     def spelled(self, target: float) -> str:
-        """A target in words: 95%, or R² 0.8, macro-F1 0.8, a mean absolute error of 3.
-
-        Args:
-            target: The number.
-
-        Returns:
-            The words.
-        """
+        """A target in words: 95%, or R² 0.8, macro-F1 0.8, a mean absolute error of 3."""
         return f"{100 * target:g}%" if self.name == "accuracy" else f"{self.short} {target:g}"
 
 
@@ -116,19 +80,12 @@ NUMBERS = {
     "rmse": Score("rmse", "rmse", "root mean squared error", "RMSE", larger=False, most=math.inf),
 }
 ANY = {"loss": Score("loss", "loss", "loss", "Loss", larger=False, most=math.inf)}  # whatever is predicted
+LESS = ("loss", "mse", "rmse", "mae")  # scores of which less is better
 KNOWN = (*CLASSES, *RARER, *(f"{name}:CLASS" for name in BY_CLASS), *NUMBERS, *ANY)
 
 
 def score(name: str, classes: Sequence[str]) -> Score:
-    """A score by name, if the data can have it.
-
-    Args:
-        name: As in f1, recall:yes or mae; '' for the usual one.
-        classes: Of the data; () where it predicts numbers.
-
-    Returns:
-        The score; a name that does not fit is a UserError.
-    """
+    """A score by name, if the data can have it."""
     kind, _, of_class = name.partition(":")
     if not classes:
         if kind in CLASSES or kind in RARER or kind in BY_CLASS:
@@ -159,12 +116,12 @@ def score(name: str, classes: Sequence[str]) -> Score:
     return chosen
 
 
-def _listed(names: Sequence[str] | Mapping[str, Any]) -> str:
+def _listed(names: Sequence[str] | JsonMapping) -> str:
     listed = list(names)
     return f"{', '.join(listed[:-1])} or {listed[-1]}"
 
 
-def describe_scores(scores: Mapping[str, Any]) -> str:
+def describe_scores(scores: JsonMapping) -> str:
     """A split's scores that are one number each, in a line: accuracy 0.9512, macro-F1 0.8841."""
     values = [(each, each.of(scores)) for each in (*CLASSES.values(), *NUMBERS.values())]
     return ", ".join(
@@ -179,9 +136,51 @@ def recorded_score(name: str, classes: Sequence[str] = ()) -> Score:
     return (CLASSES | RARER | NUMBERS | ANY).get(name) or score(name, classes)
 
 
-def shown_score(name: str, scores: Mapping[str, Any]) -> Score | None:
+def shown_score(name: str, scores: JsonMapping) -> Score | None:
     """The score to show of a round: the named one, else the first that it has."""
     scores_by_name = CLASSES | RARER | NUMBERS | ANY
     if name:
         return scores_by_name.get(name)
     return next((scores_by_name[key] for key in ("accuracy", "r2") if key in scores), None)
+
+
+class BestRoundState(Protocol):
+    """Where a run stands, as far as the best round goes."""
+
+    round: int
+    best_score: float | None  # more is better
+    best_round: int
+    stale: int  # scored rounds since then
+
+
+def judged_by(scores: JsonMapping, judge_by: str, score: Score | None) -> tuple[str, bool]:
+    """The name of the score that rounds are compared by, and whether more of it is better; "" for none.
+
+    It is `judge_by`, else the run's score, else the loss.
+    """
+    if judge_by:
+        name = judge_by.removeprefix("-")
+        return name, name not in LESS and not judge_by.startswith("-")
+    if score is not None:
+        return score.key, score.larger
+    return next((name for name in LESS if name in scores), ""), False
+
+
+def worth(scores: JsonMapping, judge_by: str, score: Score | None) -> float | None:
+    """What rounds are compared by, more is better; None where this round has none."""
+    name, larger = judged_by(scores, judge_by, score)
+    value = score.of(scores) if score is not None and not judge_by else scores.get(name)
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value if larger else -value)
+
+
+def judge_round(stand: BestRoundState, score: float | None, stop_after: int) -> bool:
+    """Note a round's worth; whether `stop_after` scored rounds (0: never) brought no better one."""
+    if score is None:
+        return False
+    if stand.best_score is None or score > stand.best_score:
+        stand.best_score, stand.best_round, stand.stale = score, stand.round, 0
+    else:
+        stand.stale += 1
+    return bool(stop_after) and stand.stale >= stop_after

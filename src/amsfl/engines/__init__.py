@@ -11,10 +11,9 @@ from amsfl.engines.contract import (
     JobStarts,
     Orders,
     Outcome,
-    Scores,
     State,
-    metrics,
 )
+from amsfl.engines.scores import Errors, Scores, metrics
 from amsfl.engines.task import Task
 from amsfl.methods import Method
 
@@ -65,6 +64,7 @@ __all__ = [
     "ENGINES",
     "Engine",
     "EngineSizes",
+    "Errors",
     "JobResults",
     "JobStarts",
     "Jobs",

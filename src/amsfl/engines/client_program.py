@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +37,7 @@ class ReadingState(NamedTuple):
     end: Number
 
 
-def gradient(task: Task, method: Method) -> Callable[..., tuple[jax.Array, Any]]:
+def gradient(task: Task, method: Method) -> Callable[..., tuple[jax.Array, Tree]]:
     """value_and_grad of the method's objective: f(params, x, y, teacher)."""
     apply, loss, rule = task.model.apply, task.loss, method.arithmetic.objective
 

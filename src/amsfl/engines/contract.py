@@ -6,10 +6,9 @@ Trials are a batch axis everywhere: a plain run is one trial.
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-
 from amsfl.core import Reading, Upload
 from amsfl.core.records import Number
+from amsfl.engines.scores import Scores
 
 Array = Any
 
@@ -124,76 +123,10 @@ class Engine(Protocol):
         """A trial's clients' own models, [cohort, dim], after the round that left this state and deltas."""
         ...
 
-    def evaluate(self, models: Array, split: str, places: Sequence[int] | None = None) -> "Scores":
+    def evaluate(self, models: Array, split: str, places: Sequence[int] | None = None) -> Scores:
         """Scores of [models, dim] parameter vectors, this engine's or numpy's, or of some of them."""
         ...
 
 
-def rows(part: Array) -> Array:
-    """[..., n] as [rows, n]: the states of several rounds are so many more."""
-    return part.reshape(int(np.prod(part.shape[:-1])), part.shape[-1])
-
-
 def own_models(anchor: Array, step: Array, deltas: Array, trial: Number) -> Array:
     return (anchor[trial] - step[trial]) + deltas[trial]
-
-
-class Errors(NamedTuple):
-    """Of predicted numbers, in the user's own units."""
-
-    absolute: Array  # [models] mean |error|
-    squared: Array  # [models] mean error^2
-    spread: float  # of the split's own values about their mean, squared
-
-
-class Scores(NamedTuple):
-    loss: Array  # [models] the mean over rows, classes unweighted, numbers standardised
-    confusion: Array  # int [models, classes, classes] true class by predicted class
-    errors: Errors | None = None  # of numbers, which have no confusion
-
-
-def metrics(scores: Scores) -> list[dict[str, Any]]:
-    """Of every model accuracy, loss and macro-F1, precision, recall and F1 by class; R² and errors of others.
-
-    A class with no rows in the split has recall and F1 None and stays out of the mean F1; one that is never
-    predicted has no precision.
-    """
-    losses = np.asarray(scores.loss).tolist()
-    if scores.errors is not None:
-        return [_errors(scores.errors, index) | {"loss": loss} for index, loss in enumerate(losses)]
-    table = np.asarray(scores.confusion, np.int64)
-    hits, true, guessed = np.diagonal(table, axis1=-2, axis2=-1), table.sum(-1), table.sum(-2)
-    present = true > 0
-    f1 = 2 * hits / np.maximum(true + guessed, 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        columns = {
-            "accuracy": (hits.sum(-1) / table.sum((-2, -1))).tolist(),
-            "loss": losses,
-            "macro_f1": [float(row[here].mean()) for row, here in zip(f1, present, strict=True)],
-            "recall": _known(hits / true, present),
-            "precision": _known(hits / guessed, guessed > 0),
-            "f1": _known(f1, present),
-        }
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-
-
-def _known(values: Array, present: Array) -> list[list[float | None]]:
-    """Numbers as a record has them, None where there is none."""
-    if present.all():
-        return list(values.tolist())
-    return [
-        [each if present else None for each, present in zip(*row, strict=True)]
-        for row in zip(values.tolist(), present.tolist(), strict=True)
-    ]
-
-
-def _errors(errors: Errors, index: int) -> dict[str, Any]:
-    """None where a number does not exist: R² of values that are all the same, anything of a lost model."""
-    absolute, squared = float(errors.absolute[index]), float(errors.squared[index])
-    with np.errstate(over="ignore", invalid="ignore"):
-        values = {
-            "r2": 1 - squared / errors.spread if errors.spread else np.nan,
-            "mae": absolute,
-            "rmse": squared**0.5,
-        }
-    return {name: float(value) if np.isfinite(value) else None for name, value in values.items()}

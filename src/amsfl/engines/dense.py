@@ -8,7 +8,7 @@ one of job B 0.75.
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -36,7 +36,7 @@ def flips(count: int) -> list[bool]:
     return [count == 1 or place > 0 for place in range(count)]
 
 
-def swap_layout(layers: Sequence[tuple[Any, Any]]) -> tuple[Layer, ...]:
+def swap_layout(layers: Sequence[tuple[Array, Array]]) -> tuple[Layer, ...]:
     """Layers with W [inputs, outputs] as a network stores them, or such a network's layers back again."""
     each = zip(layers, flips(len(layers)), strict=True)
     return tuple(Layer(weight.T if flip else weight, bias) for (weight, bias), flip in each)

@@ -6,7 +6,6 @@ have it compiled anew for every number of those that are left.
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,10 +14,10 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from amsfl.core.records import Array, Number, Tree
-from amsfl.engines.contract import Errors, Scores
 from amsfl.engines.devices import AXIS, jit_small, lanes, on_mesh, put, sharded, summed
 from amsfl.engines.memory import intermediate_bytes, room_for
 from amsfl.engines.packing import split_over
+from amsfl.engines.scores import Scores, errors
 from amsfl.engines.task import Task
 from amsfl.engines.worker_threads import in_threads
 
@@ -119,33 +118,7 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1, spec: P = EVERYWHERE) ->
     return evaluate
 
 
-def score_logits(task: Task, split: str, outputs: Sequence[Array]) -> Scores:
-    """The same from each model's outputs, in numpy: the reference engine's."""
-    y = task.evals[split][1]
-    if not task.classes:
-        loss = [
-            np.asarray(task.scored(jnp.asarray(each), jnp.asarray(y))).mean(dtype=np.float64)
-            for each in outputs
-        ]
-        wrong = [each[:, 0].astype(np.float64) - y for each in outputs]
-        means = np.array([(np.abs(error).mean(), (error**2).mean()) for error in wrong])
-        return Scores(np.array(loss), None, errors(task, split, *means.T))
-    loss, tables = [], []
-    for logits in outputs:
-        likely = logits - jnp.asarray(jax.nn.logsumexp(logits, axis=-1, keepdims=True))
-        loss.append(-np.take_along_axis(np.asarray(likely), y[:, None], 1).mean())
-        tables.append(np.zeros((task.classes, task.classes), np.int64))
-        np.add.at(tables[-1], (y, logits.argmax(-1)), 1)
-    return Scores(np.array(loss), np.stack(tables))
-
-
-def errors(task: Task, split: str, absolute: Array, squared: Array) -> Errors:
-    """Mean errors of standardised numbers in the user's own units."""
-    spread = float(np.var(np.asarray(task.evals[split][1], np.float64)))
-    return Errors(absolute * task.unit, squared * task.unit**2, spread * task.unit**2)
-
-
-def _alike(splits: dict[str, tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
+def _alike(splits: dict[str, tuple[Array, ...]]) -> dict[str, tuple[Array, ...]]:
     """Splits of about the same size as blocks of one shape, so that one program scores them all.
 
     What is added is masked, and stands at the end of a block or after all others: sums stay as they are.

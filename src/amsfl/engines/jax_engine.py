@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Unpack
+from typing import Unpack
 
 import jax
 import numpy as np
@@ -29,10 +29,8 @@ from amsfl.engines.contract import (
     JobStarts,
     Orders,
     Outcome,
-    Scores,
     State,
     own_models,
-    rows,
 )
 from amsfl.engines.devices import Program
 from amsfl.engines.evaluate import evaluator
@@ -41,6 +39,7 @@ from amsfl.engines.lane_choice import JaxOptions, choose_lanes
 from amsfl.engines.memory import check_fits, copies
 from amsfl.engines.numbers import numbers_of, with_numbers
 from amsfl.engines.packing import Queue
+from amsfl.engines.scores import Scores, rows
 from amsfl.engines.task import Task
 from amsfl.engines.work_program import DeviceRows, KeepFlags, ProgramParts
 from amsfl.methods import Method
@@ -99,10 +98,10 @@ class JaxEngine:
         mix = with_numbers("mix", method, settle_program.mixing)
         self._mix = devices.jit_small(mix, self.mesh, out_shardings=NamedSharding(self.mesh, P()))
         self._revise = settle_program.revise(parts) if method.judges else None
-        self._mixed: tuple[Any, Any] = (None, None)
+        self._mixed: tuple[Array, Array] = (None, None)
         self._model, self._own = jax.jit(self._scored), jax.jit(own_models)
         self._evaluate = evaluator(task, self.mesh, self.workers, self.layout.spec(1))
-        self._packed: tuple[Any, list[list[Queue]]] = (None, [])
+        self._packed: tuple[Array, list[list[Queue]]] = (None, [])
         self._async: AsyncWork | None = None
 
     def start(self) -> State:

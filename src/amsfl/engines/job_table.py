@@ -103,7 +103,7 @@ def job_tables(task: Task, batch: int, private: bool = False) -> Callable[..., J
     mine = shards.start.ravel(), shards.size.ravel(), shards.held.ravel()
     fixed = np.stack([everybody // clients, everybody, *mine], 1)
     fixed = fixed.astype(np.int32)
-    last: tuple[Any, Any] = None, None  # a plan, and its table but for the streams: many never change
+    last: tuple[Array, Array] = None, None  # a plan, and its table but for the streams: many never change
 
     def make(
         who: Array, steps: Array, lr: Array, lr_known: Array, number: Array, trial: Array | None = None

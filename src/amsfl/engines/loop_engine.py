@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import jax
 import numpy as np
@@ -10,7 +9,7 @@ from jax.flatten_util import ravel_pytree
 
 from amsfl import protocol, sampling
 from amsfl.core import Reading, Upload, UserError
-from amsfl.core.records import Array, Tree
+from amsfl.core.records import Array, Json, Tree
 from amsfl.engines import losses
 from amsfl.engines.client_program import gradient
 from amsfl.engines.contract import (
@@ -19,13 +18,11 @@ from amsfl.engines.contract import (
     JobStarts,
     Orders,
     Outcome,
-    Scores,
     State,
     own_models,
-    rows,
 )
-from amsfl.engines.evaluate import score_logits
 from amsfl.engines.loop_privacy import PrivateStep, private_gradient
+from amsfl.engines.scores import Scores, rows, score_logits
 from amsfl.engines.task import Task
 from amsfl.methods import Method
 from amsfl.protocol import CohortWork, LocalState
@@ -64,7 +61,7 @@ class LoopEngine:
         anchor = self.task.start()
         clients = self.task.shards.size.shape[1]
 
-        def everyone(parts: Sequence[Any]) -> Tree:
+        def everyone(parts: Sequence[Array]) -> Tree:
             return np.stack([np.stack([part] * clients) for part in parts])
 
         server = np.stack([self.method.arithmetic.init(x)[0] for x in anchor])
@@ -84,7 +81,7 @@ class LoopEngine:
         shape = np.shape(orders.steps)
         readings = Reading(*(np.zeros(shape, self.task.dtype) for _ in Reading._fields))
         deltas = np.zeros((*shape, self.task.dim), self.task.dtype) if keep else None
-        weighed: dict[str, Any] = {}
+        weighed: Json = {}
         for trial in range(shape[0]):
             if np.any(orders.steps[trial] > 0):
                 counts = self._trial(trial, state, orders, number, readings, deltas)
@@ -94,11 +91,11 @@ class LoopEngine:
 
     def _trial(
         self, trial: int, state: State, orders: Orders, number: int, readings: Reading, deltas: Array
-    ) -> dict[str, Any]:
+    ) -> Json:
         """One trial's round, written into the fresh copies of `round`; what a rule made of the clients."""
         dtype, uploads = self.task.dtype, []
         anchor, server = state.anchor[trial].copy(), state.server[trial].copy()
-        sent, lr = self.method.sent_state(server, anchor), orders.lr[trial]
+        sent, lr = protocol.sent_state(self.method, server, anchor), orders.lr[trial]
         lr_known = np.broadcast_to(orders.lr_known, np.shape(orders.lr))[trial]
         for place, who in enumerate(orders.cohort[trial]):
             start = JobStarts(

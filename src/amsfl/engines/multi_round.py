@@ -5,7 +5,7 @@ between two rounds of five small clients took longer than the rounds.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -74,7 +74,7 @@ def _several(parts: ProgramParts, keep: KeepFlags, longest: int | None) -> Progr
         state: State, rows: DeviceRows, plan: PlannedRounds, number: jax.Array, seeds: jax.Array
     ) -> SpanResults:
         # apart, as if they were called one after the other: fused with each other they would round otherwise
-        apart: Callable[[Any], Any] = jax.lax.optimization_barrier
+        apart: Callable[[Tree], Tree] = jax.lax.optimization_barrier
         mix = apart(mixed(plan.orders.weights, plan.orders.steps))
         result = apart(work(state, rows, plan.table, mix, plan.queue))
         return SpanResults(*apart(settle(state, plan.orders, [result], number, seeds)))

@@ -5,28 +5,27 @@ its numbers (`methods.tuned`), and here its arithmetic is built inside the progr
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
+from amsfl.core.records import Array, Tree
+from amsfl.engines.devices import Program
 from amsfl.methods import Method
 
 
-def numbers_of(method: Method, dtype: DTypeLike) -> NDArray[Any]:
+def numbers_of(method: Method, dtype: DTypeLike) -> Array:
     """The first argument of every program that `with_numbers` makes."""
     return np.array(method.arithmetic.numbers, dtype)
 
 
-def with_numbers(
-    name: str, method: Method, build: Callable[[Method], Callable[..., Any]]
-) -> Callable[..., Any]:
+def with_numbers(name: str, method: Method, build: Callable[[Method], Program]) -> Program:
     """program(numbers, *arguments) = build(the method with these numbers)(*arguments).
 
     `name` is what profiles and logs of the compiler call it.
     """
 
-    def program(numbers: Any, *arguments: Any) -> Any:
+    def program(numbers: Array, *arguments: Tree) -> Tree:
         own = method.with_numbers([numbers[place] for place in range(len(method.arithmetic.numbers))])
         return build(own)(*arguments)
 

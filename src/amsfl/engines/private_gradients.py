@@ -8,6 +8,7 @@ the accountant assumes. The expected batch b divides the sum: how many rows ther
 """
 
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,13 +25,21 @@ from amsfl.engines.task import Task
 from amsfl.privacy import safe_sum
 
 
+class RowDraw(NamedTuple):
+    """What says which rows are in a private batch."""
+
+    key: Array
+    step: Number
+    thresholds: Array
+
+
 def next_rows(
-    key: Array, step: Number, turn: Number, begin: Number, room: int, most: int, thresholds: jax.Array
+    draw: RowDraw, turn: Number, begin: Number, room: int, most: int
 ) -> tuple[jax.Array, jax.Array]:
     """The places of a batch's next `room` rows from `begin` on, and where the next turn begins; nobody has
     more than `most`."""
     places = jnp.uint32(turn) * jnp.uint32(room) + jnp.arange(room, dtype=jnp.uint32)
-    passed = sampling.gaps(key, jnp.uint32(step), places, thresholds)
+    passed = sampling.gaps(draw.key, jnp.uint32(draw.step), places, draw.thresholds)
     place = begin + jnp.cumsum(jnp.minimum(passed, most).astype(jnp.int32) + 1) - 1
     return place, place[-1] + 1
 
@@ -49,7 +58,7 @@ def gradient(task: Task, private: RowPrivacy, batch: int) -> Program:
     def look(params: Tree, rows: Array, key: Array, step: Number, thresholds: Array, noise: Number) -> Tree:
         def more(state: tuple[Tree, Tree, Tree]) -> tuple[Tree, Tree, Tree]:
             turn, begin, grads = state
-            place, further = next_rows(key, step, turn, begin, room, most, thresholds)
+            place, further = next_rows(RowDraw(key, step, thresholds), turn, begin, room, most)
             present = place < rows.size
             row = rows.order[rows.trial, rows.start + jnp.minimum(place, rows.size - 1)]
             row = jax.lax.optimization_barrier(row)

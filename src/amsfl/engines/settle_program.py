@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +21,7 @@ from amsfl.engines.work_program import ProgramParts
 from amsfl.methods import Method
 
 
-def mixing(method: Method) -> Callable[[Any, Any], jax.Array]:
+def mixing(method: Method) -> Callable[[Array, Array], jax.Array]:
     """mix(weights, steps) -> how much every job's upload counts, [jobs]."""
 
     def mix(weights: jax.Array, steps: jax.Array) -> jax.Array:
@@ -77,7 +76,7 @@ def settle_body(
         attackers = (orders.attackers, orders.words) if method.attacks else None
         weighed: dict[str, jax.Array] = {}
         before = layout.opened(state.server, layout.lengths.server)
-        if not method.needs_all_uploads:
+        if not protocol.compares_uploads(method):
             total = Upload(*(in_order(part, slots) for part in results.total))
         else:
             stacked = Upload(*(part.reshape(trials, cohort, *part.shape[1:]) for part in results.uploads))

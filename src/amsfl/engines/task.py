@@ -47,7 +47,7 @@ def flat(tree: Tree) -> jax.Array:
 class Task(NamedTuple):
     model: Model
     dim: int
-    unravel: Callable[[jax.Array], Any]
+    unravel: Callable[[jax.Array], Tree]
     x: Matrix
     y: Matrix
     evals: dict[str, tuple[Matrix, Matrix]]
@@ -59,9 +59,9 @@ class Task(NamedTuple):
     unit: float = 1.0  # of a predicted number: what 1 is in the user's own
     noise: Matrix | None = None  # [trials, clients] of a private step, in units of the clipping norm
     pieces: int = 1  # of a minibatch, whose gradients are taken one after another
-    ravel: Callable[[Any], jax.Array] = flat  # `unravel` backwards
+    ravel: Callable[[Tree], jax.Array] = flat  # `unravel` backwards
     held_back: int = 0  # rows at most that a client holds back
-    places: Callable[[], Any] | None = None  # where a vector's numbers are in the plain order; None: there
+    places: Callable[[], Matrix] | None = None  # where a vector's numbers are in the plain order; None: there
 
     @property
     def shapes(self) -> Tree:

@@ -137,7 +137,7 @@ def work_body(
                 return whole.at[place].set(part, mode="drop")
 
             total, uploads = result.total, result.uploads
-            if not method.needs_all_uploads:
+            if not protocol.compares_uploads(method):
                 total = accumulate(total, done.upload, share, places[index])
             else:
                 uploads = Upload(*map(put, uploads, done.upload))
@@ -195,7 +195,7 @@ def _job(
     trial, mine = numbers.trial, numbers.who
     begin = StartVectors(
         state.anchor[trial],
-        method.sent_state(layout.opened(state.server[trial], sizes.server), state.anchor[trial]),
+        protocol.sent_state(method, layout.opened(state.server[trial], sizes.server), state.anchor[trial]),
         layout.opened(clients[mine], sizes.client),
         layout.opened(memories[mine], sizes.memory),
         state.step[trial],
@@ -212,7 +212,7 @@ def _zeros(parts: ProgramParts, state: State, jobs: int, keep: KeepFlags) -> Wor
     def uploads(count: int) -> Upload:
         return Upload(*(jnp.zeros((count, *part.shape), dtype) for part in one))
 
-    combines = method.needs_all_uploads
+    combines = protocol.compares_uploads(method)
     return WorkerResult(
         uploads(0 if combines else trials * parts.slots),
         uploads(jobs if combines else 0),

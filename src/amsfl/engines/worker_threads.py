@@ -14,14 +14,14 @@ from amsfl.engines.devices import Program
 Answer = tuple[int, Any, BaseException | None]  # whose, what, or what went wrong
 
 
-def in_threads(program: Program) -> Callable[[Iterable[tuple[Any, ...]]], list[Any]]:
+def in_threads(program: Program) -> Callable[[Iterable[tuple[Tree, ...]]], list[Tree]]:
     """The function over many argument lists at once, each in a thread of its own; jax releases the GIL.
 
     The first time they take turns, so that one compilation serves them all.
     """
     compiled = False
 
-    def call(many: Iterable[tuple[Any, ...]]) -> list[Tree]:
+    def call(many: Iterable[tuple[Tree, ...]]) -> list[Tree]:
         nonlocal compiled
         first, *others = many
         if not compiled:

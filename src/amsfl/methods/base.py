@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from amsfl.core import Attack, ClientPrivacy, Combine, RowPrivacy, Transmit
-from amsfl.methods.arithmetic import Arithmetic, Number, Vector, plain_gradient
+from amsfl.methods.arithmetic import Arithmetic, Number, plain_gradient
 
 
 class Cost(NamedTuple):
@@ -104,18 +104,6 @@ class Method(NamedTuple):
         """
         return self._replace(arithmetic=self.arithmetic.with_numbers(numbers))
 
-    def sent_state(self, server: Vector, anchor: Vector) -> Vector:
-        """What clients receive of the server state: nothing, or the method's own without an optimizer's.
-
-        Args:
-            server: The server's state.
-            anchor: The model.
-
-        Returns:
-            A vector, empty for nothing.
-        """
-        return self.arithmetic.own_state(server, anchor) if self.cost.vectors_down > 1 else server[:0]
-
     @property
     def judges(self) -> bool:
         """Whether its server goes back to an older model when clients' held-back rows say so."""
@@ -126,12 +114,6 @@ class Method(NamedTuple):
         """Whether it needs losses or gradients without clipping and noise."""
         own = self.arithmetic
         return own.stride is not None or self.facts.own_rate or own.closing or own.objective is not None
-
-    @property
-    def needs_all_uploads(self) -> bool:
-        """Whether a cohort's uploads are compared with each other, not just summed."""
-        forged = any(each.forge for each in self.attacks)
-        return self.combine is not None or self.private_clients is not None or forged
 
     @property
     def needs_own_steps(self) -> bool:

@@ -1,14 +1,17 @@
 """What planners remember, decide and go by: records of numbers, so that checkpoints and real servers keep a
 memory the same way."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from amsfl import drift
 from amsfl.clock import Costs
+from amsfl.clock.sites import Floats
 from amsfl.core import Reading
+from amsfl.core.records import Json
 from amsfl.drift import plausibility
 from amsfl.methods import Method
 from amsfl.planning.signals import ReportedMeans
@@ -29,7 +32,7 @@ class PlannerMemory(NamedTuple):
     reported: ReportedMeans = ReportedMeans()
     judge: drift.Judge = drift.new_judge(0)
 
-    def dump(self) -> dict[str, dict[str, Any]]:
+    def dump(self) -> dict[str, Json]:
         """As JSON holds it: None where a client was never read."""
         parts = {name: part._asdict() for name, part in self._asdict().items()}
         parts["estimates"] = {key: _plain(column) for key, column in parts["estimates"].items()}
@@ -37,7 +40,7 @@ class PlannerMemory(NamedTuple):
         return parts
 
     @classmethod
-    def load(cls, parts: dict[str, dict[str, Any]]) -> "PlannerMemory":
+    def load(cls, parts: dict[str, Json]) -> "PlannerMemory":
         columns = {key: np.array(column, float) for key, column in parts["estimates"].items()}
         judge = drift.Judge(**parts["judge"])
         judge = judge._replace(
@@ -52,7 +55,7 @@ class Decision(NamedTuple):
     steps: Ints  # one per client of the cohort
     lr: float | None  # None: nobody knows one yet, and every client finds its own
     predicted_seconds: float
-    explain: dict[str, Any]
+    explain: Json
     part: float = 1.0  # of the rate that clients find, where none is known
 
 
@@ -62,13 +65,22 @@ class PlannerContext(NamedTuple):
     config: Training
     method: Method
     policy: Policy
-    weights: Any
-    limits: Any  # steps at most of every client, by its rows
+    weights: Floats
+    limits: Floats  # steps at most of every client, by its rows
     doubt: plausibility.Plausibility
-    stale: Callable[[float], float] | None  # where clients do not wait, what work counts by its age
-    spend: Mapping[str, float]  # what a round may spend, of all that `costs.accounts` names
-    share: int | None  # with it, so many clients spend that
-    last: dict[Any, Any]  # the latest cohort's, and only that: cohorts of thousands would pile up
+    terms: "RoundTerms"
+    last: dict[tuple[str, Hashable], Any]  # the latest cohort's only: those of thousands would pile up
+
+
+class RoundTerms(NamedTuple):
+    """How rounds go, as far as plans depend on it."""
+
+    stale: Callable[[float], float] | None = None  # where clients do not wait, what work counts by its age
+    spend: Mapping[str, float] = MappingProxyType({})  # what a round may spend, of all `costs.accounts` names
+    share: int | None = None  # with it, so many clients spend that
+
+
+USUAL_TERMS = RoundTerms()
 
 
 class PlanRequest(NamedTuple):
@@ -94,19 +106,15 @@ def planner_context(
     config: Training,
     method: Method,
     policy: Policy,
-    weights: Any,
-    rows: Any = np.inf,
-    stale: Callable[[float], float] | None = None,
-    spend: Mapping[str, float] | None = None,
-    share: int | None = None,
+    weights: Floats,
+    rows: Floats | float = np.inf,
+    terms: RoundTerms = USUAL_TERMS,
 ) -> PlannerContext:
     """Of a policy; `weights` are all clients' shares of the data, `rows` how many they have."""
     own = np.floor(PASSES * np.broadcast_to(np.asarray(rows, float), len(weights)) / config.batch)
     limits = np.clip(own, FEWEST, PLANNED_STEPS_AT_MOST)
     doubt = plausibility.believing(method.combine, isinstance(config, ServeConfig))
-    return PlannerContext(
-        config, method, policy, weights, limits, doubt, stale, {} if spend is None else spend, share, {}
-    )
+    return PlannerContext(config, method, policy, weights, limits, doubt, terms, {})
 
 
 def start(context: PlannerContext) -> PlannerMemory:
@@ -126,7 +134,7 @@ def part_over(context: PlannerContext, memory: PlannerMemory, number: int) -> fl
     return max(by_rounds, by_seconds)
 
 
-def _plain(column: Any) -> list[float | None]:
+def _plain(column: Floats) -> list[float | None]:
     values = column.astype(object)
     values[np.isnan(column)] = None
     return list(values)

@@ -4,22 +4,23 @@ Trials of a study are planned in lockstep, and for five clients calling numpy is
 So a policy that can is asked for all of their plans together; each is what it would be alone.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from amsfl import drift, schedule
 from amsfl.clock import Costs, round_seconds
 from amsfl.core import Plan
-from amsfl.planning.context import Decision, Ints, PlannerContext, PlanRequest, part_over
+from amsfl.core.records import Json
+from amsfl.planning.context import Decision, Ints, PlannerContext, PlanRequest, RoundTerms, part_over
 from amsfl.settings.definitions import PLANNED_STEPS_AT_MOST, STEPS_AT_MOST
 
 
 def decide(contexts: Sequence[PlannerContext], requests: Sequence[PlanRequest]) -> list[Decision]:
     """Everybody's decision, each as it would be alone; a policy that can plans all of them together."""
     made: dict[int, Decision] = {}
-    groups: dict[Any, list[int]] = {}
+    groups: dict[Hashable, list[int]] = {}
     for place, (context, each) in enumerate(zip(contexts, requests, strict=True)):
         kept = context.last.get(("decision", _key(context, each))) if context.policy.constant else None
         if kept is None:
@@ -49,11 +50,12 @@ class PosedProblem(NamedTuple):
     ceiling: Ints
 
 
-def _key(context: PlannerContext, request: PlanRequest) -> Any:
+def _key(context: PlannerContext, request: PlanRequest) -> Hashable:
     """What a plan depends on besides readings."""
     costs, allowed = request.costs, request.allowed
     allows = b"" if allowed is None else np.minimum(allowed, _most(context)).tobytes()
-    spends = tuple(np.asarray(part).tobytes() for name in context.spend for part in costs.accounts[name])
+    accounts = [costs.accounts[name] for name in context.terms.spend]
+    spends = tuple(np.asarray(part).tobytes() for account in accounts for part in account)
     return (
         request.cohort.tobytes(),
         costs.step_seconds.tobytes(),
@@ -102,7 +104,7 @@ def _pose_anew(context: PlannerContext, request: PlanRequest) -> PosedProblem:
         kind=config.clock,  # type: ignore[arg-type]  # checked by the settings
         budget=budget,
         t_max=ceiling,
-        resources=resources(costs, cohort, context.spend, context.share),
+        resources=resources(costs, cohort, context.terms),
         clients=[str(who) for who in cohort],
     )
     return PosedProblem(problem, budget, top, ceiling)
@@ -112,17 +114,17 @@ def _signals(context: PlannerContext, request: PlanRequest) -> schedule.Signals:
     config, memory, number = context.config, request.memory, request.number
     lr = config.lr if memory.rate.lr is None else memory.rate.lr
     signals = memory.reported.signals(number, config.steps, lr, config.seconds)
-    if context.stale is None:
+    if context.terms.stale is None:
         return signals
     interval = memory.reported.spent / number if number else None
-    return signals._replace(interval=interval, stale=context.stale)
+    return signals._replace(interval=interval, stale=context.terms.stale)
 
 
 def _decision(context: PlannerContext, request: PlanRequest, posed: PosedProblem, plan: Plan) -> Decision:
     config, reads, (problem, budget, top, ceiling) = context.config, context.policy.readings, posed
     if request.allowed is not None:  # not every rule knows a t_max, and this one is a promise
         steps = np.minimum(plan.steps, ceiling)
-        if reads and budget is None and config.seconds is None and not context.spend:
+        if reads and budget is None and config.seconds is None and not context.terms.spend:
             # epsilon that is left at the end of the run is lost, so saving seconds is no reason to keep it
             steps = np.where(request.allowed <= top, ceiling, steps)
         why = np.where((steps >= ceiling) & (ceiling < top), "epsilon", plan.why)
@@ -141,25 +143,25 @@ def _decision(context: PlannerContext, request: PlanRequest, posed: PosedProblem
 
 def rate_now(context: PlannerContext, request: PlanRequest) -> float | None:
     """The learning rate of the next round: the run's, cooled towards its end."""
+    if not context.method.facts.cooling:
+        return request.memory.rate.lr
     over = part_over(context, request.memory, request.number)
     return drift.cooled(request.memory.rate.lr, over, context.method.facts.cooling)
 
 
-def resources(
-    costs: Costs, cohort: Ints, limits: Mapping[str, float], share: int | None
-) -> list[schedule.Resource]:
+def resources(costs: Costs, cohort: Ints, terms: RoundTerms) -> list[schedule.Resource]:
     """Limits besides seconds as the scheduler takes them; clients that start by themselves have a part."""
-    part = 1.0 if share is None else len(cohort) / share
+    part = 1.0 if terms.share is None else len(cohort) / terms.share
     return [
         schedule.Resource(name, account.per_step[cohort], account.per_round[cohort], limit * part)
-        for name, limit in limits.items()
+        for name, limit in terms.spend.items()
         for account in [costs.accounts[name]]
     ]
 
 
-def explain(problem: schedule.Problem, plan: Plan, reads: bool) -> dict[str, Any]:
+def explain(problem: schedule.Problem, plan: Plan, reads: bool) -> Json:
     """Why these steps, as a record keeps it."""
-    reasons: dict[str, Any] = {"weights": problem.weights.tolist(), "why": list(plan.why)}
+    reasons: Json = {"weights": problem.weights.tolist(), "why": list(plan.why)}
     if reads:
         reasons |= {
             "gain": problem.gain.tolist(),

@@ -1,7 +1,6 @@
 """What a round's readings leave in the memory of a planner, or of many trials' at once."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from amsfl.planning.signals import fold_in
 def learn(contexts: Sequence[PlannerContext], rounds: Sequence[RoundReadings]) -> list[PlannerMemory]:
     """Everybody's memory after a round, each as it would be alone; cohorts of one size go together."""
     memories = [each.memory for each in rounds]
-    groups: dict[Any, list[int]] = {}
+    groups: dict[tuple[int, bool], list[int]] = {}
     for place, (context, each) in enumerate(zip(contexts, rounds, strict=True)):
         if context.method.facts.own_rate or context.method.judges or not context.policy.constant:
             groups.setdefault((len(each.cohort), context.policy.readings), []).append(place)
@@ -68,5 +67,5 @@ def _learn_together(contexts: list[PlannerContext], rounds: list[RoundReadings])
     return [PlannerMemory(*parts) for parts in zip(rates, estimates, means, judges, strict=True)]
 
 
-def _number(lr: Any) -> Any:
+def _number(lr: float | None) -> float:
     return np.nan if lr is None else lr

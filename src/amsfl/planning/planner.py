@@ -6,26 +6,31 @@ same for many trials at once.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
 
 from amsfl import schedule
+from amsfl.clock.sites import Floats
 from amsfl.core import Reading
 from amsfl.methods import Method
 from amsfl.planning.context import (
+    USUAL_TERMS,
     Decision,
     Ints,
     PlannerMemory,
     PlanRequest,
     RoundReadings,
+    RoundTerms,
     planner_context,
     start,
 )
 from amsfl.planning.decisions import decide
 from amsfl.planning.learning import learn
 from amsfl.schedule import Policy
-from amsfl.settings.definitions import PLANNED_STEPS_AT_MOST, Training
+from amsfl.settings.definitions import Training
 
-__all__ = ["PLANNED_STEPS_AT_MOST", "Decision", "Planner", "PlannerMemory", "planner", "policy_of"]
+__all__ = ["Decision", "Planner", "PlannerMemory", "RoundTerms", "planner", "policy_of"]
 
 
 class Planner(NamedTuple):
@@ -45,15 +50,18 @@ def policy_of(config: Training, method: Method, given: Policy | None = None) -> 
 
 
 def planner(
-    config: Training, method: Method, policy: Policy, weights: Any, *more: Any, **others: Any
+    config: Training,
+    method: Method,
+    policy: Policy,
+    weights: Floats,
+    rows: Floats | float = np.inf,
+    terms: RoundTerms = USUAL_TERMS,
 ) -> Planner:
     """The planner of a policy; the arguments are those of `planner_context`."""
-    own = planner_context(config, method, policy, weights, *more, **others)
+    own = planner_context(config, method, policy, weights, rows, terms)
 
-    def decide_one(*request: Any) -> Decision:
-        return decide([own], [PlanRequest(*request)])[0]
-
-    def learn_one(*readings: Any) -> PlannerMemory:
-        return learn([own], [RoundReadings(*readings)])[0]
-
-    return Planner(lambda: start(own), decide_one, learn_one)
+    return Planner(
+        lambda: start(own),
+        lambda *request: decide([own], [PlanRequest(*request)])[0],
+        lambda *readings: learn([own], [RoundReadings(*readings)])[0],
+    )

@@ -1,11 +1,12 @@
 """What a run tells step rules of itself, round by round: weighted means of what clients report."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from amsfl import drift
+from amsfl.clock.sites import Floats
 from amsfl.core import Reading
 from amsfl.schedule import Signals
 
@@ -40,9 +41,9 @@ class ReportedMeans(NamedTuple):
 
 def fold_in(
     before: Sequence[ReportedMeans],
-    weights: Any,
-    steps: Any,
-    lr: Any,
+    weights: Floats,
+    steps: Floats,
+    lr: Floats,
     seconds: Sequence[float],
     reading: Reading,
 ) -> list[ReportedMeans]:

@@ -17,7 +17,16 @@ from amsfl.protocol.client import (
     open_rate,
     trial_step,
 )
-from amsfl.protocol.server import CohortWork, combine_uploads, forge, mean_slopes, settle, weigh_by_age
+from amsfl.protocol.server import (
+    CohortWork,
+    combine_uploads,
+    compares_uploads,
+    forge,
+    mean_slopes,
+    sent_state,
+    settle,
+    weigh_by_age,
+)
 from amsfl.protocol.wire import (
     FLOAT,
     decode,
@@ -40,6 +49,7 @@ __all__ = [
     "begin",
     "close",
     "combine_uploads",
+    "compares_uploads",
     "decode",
     "empty_parts",
     "empty_upload",
@@ -53,6 +63,7 @@ __all__ = [
     "mean_slopes",
     "open_rate",
     "part_bytes",
+    "sent_state",
     "settle",
     "trial_step",
     "upload_bytes",

@@ -30,6 +30,17 @@ class Settled(NamedTuple):
     weighed: Weighed
 
 
+def sent_state(method: Method, server: Vector, anchor: Vector) -> Vector:
+    """What clients receive of the server state: nothing, or the method's own without an optimizer's."""
+    return method.arithmetic.own_state(server, anchor) if method.cost.vectors_down > 1 else server[:0]
+
+
+def compares_uploads(method: Method) -> bool:
+    """Whether a cohort's uploads are compared with each other, not just summed."""
+    forged = any(each.forge for each in method.attacks)
+    return method.combine is not None or method.private_clients is not None or forged
+
+
 def settle(method: Method, anchor: Vector, server: Vector, cohort: CohortWork) -> Settled:
     """The next anchor and server state, and what a rule made of the uploads."""
     uploads, weights, steps, attackers, reading, private = cohort
@@ -37,7 +48,7 @@ def settle(method: Method, anchor: Vector, server: Vector, cohort: CohortWork) -
     if method.private_clients is not None and private is not None:
         sent = forge(method, stack_uploads(uploads, weights), weights, steps, attackers)
         total, server = method.private_clients.apply(sent, weights, server, *private)
-    elif not method.needs_all_uploads:
+    elif not compares_uploads(method):
         total = sum_uploads(uploads, method.arithmetic.mix(weights, steps))
     else:
         total, weighed = combine_uploads(method, stack_uploads(uploads, weights), weights, steps, attackers)

@@ -5,6 +5,7 @@ import numpy as np
 from amsfl.core import Key, Parts, Transmit, Upload
 from amsfl.core.records import Array
 from amsfl.methods import Method
+from amsfl.protocol.server import sent_state
 
 FLOAT = 4  # bytes of a number as it travels, whatever precision a simulation works in
 
@@ -42,7 +43,7 @@ def initial_client_state(method: Method, x: Array) -> tuple[Array, Array]:
 def empty_upload(method: Method, x: Array) -> tuple[Upload, Array]:
     """An upload of nothing, for its shapes, and the client state that it was made from."""
     server, client = method.arithmetic.init(x)
-    upload, _ = method.arithmetic.report(x, x, 1, 1.0, method.sent_state(server, x), client)
+    upload, _ = method.arithmetic.report(x, x, 1, 1.0, sent_state(method, server, x), client)
     return Upload(0 * upload.delta, 0 * upload.extra, upload.delta_sq), client
 
 

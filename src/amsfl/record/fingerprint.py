@@ -1,12 +1,13 @@
 """What a record was made from: a record means nothing without the same, and says what is not."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Container
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 
 from amsfl.core import UserError
+from amsfl.core.records import Json, JsonMapping
 from amsfl.core.registry import OWN_FILE
 from amsfl.core.score_names import split_target
 from amsfl.record.schema import Array, Manifest
@@ -35,13 +36,13 @@ def checksum_arrays(*arrays: Array) -> str:
     return f"{crc:08x}"
 
 
-def identity(settings: Mapping[str, Any], made_from: Mapping[str, Any]) -> int:
+def identity(settings: JsonMapping, made_from: JsonMapping) -> int:
     """The same for the same run, whoever makes it, however often it was stopped and made longer."""
     fixed = {key: value for key, value in settings.items() if key not in CHANGEABLE}
     return checksum([fixed, made_from])
 
 
-def check_same(manifest: Manifest, made_from: dict[str, Any], machine: dict[str, Any], anyway: bool) -> None:
+def check_same(manifest: Manifest, made_from: Json, machine: Json, anyway: bool) -> None:
     """A resumed run finds what it began with, or a sentence says what it does not find."""
     for what in sorted(manifest.made_from.keys() | made_from.keys()):
         was, now = manifest.made_from.get(what), made_from.get(what)
@@ -59,7 +60,7 @@ def check_same(manifest: Manifest, made_from: dict[str, Any], machine: dict[str,
             )
 
 
-def refuse_recorded_code(settings: Mapping[str, Any], named: Container[str] = ()) -> None:
+def refuse_recorded_code(settings: JsonMapping, named: Container[str] = ()) -> None:
     """A record may name code, as in `method = "module:attribute"`; only its reader decides what is run."""
     for key in CODE:
         value = settings.get(key)
@@ -71,7 +72,7 @@ def refuse_recorded_code(settings: Mapping[str, Any], named: Container[str] = ()
             )
 
 
-def merge_settings(manifest: Manifest, changes: Mapping[str, Any]) -> dict[str, Any]:
+def merge_settings(manifest: Manifest, changes: JsonMapping) -> Json:
     """The settings that a run goes on with; only its length and the like may change."""
     changes = split_target(changes)
     refuse_recorded_code(manifest.settings, changes)

@@ -6,9 +6,9 @@ It is written first. From then on the folder holds the new record: files of the 
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from amsfl.core import DiskError, UserError
+from amsfl.core.records import Json
 from amsfl.record import disk, sealed_text
 from amsfl.record.lock import Lock
 from amsfl.record.schema import FORMAT, Manifest, MethodFacts
@@ -18,7 +18,6 @@ KINDS = {
     "run": "a simulated run; continue it with 'amsfl resume'",
     "flower": "a run of real clients; continue it with Flower and resume=true",
     "study": "a study; continue it with the command that began it",
-    "trace": "a stored trace of amsfl.theory",
 }
 
 
@@ -118,7 +117,7 @@ def damaged(path: Path, why: object, then: str) -> DiskError:
 
 def read_settings(
     path: Path, manifest: Manifest, then: str, why: Callable[[bytes], str] = lambda content: ""
-) -> dict[str, Any] | None:
+) -> Json | None:
     """A sealed TOML file of settings as we wrote it, None if it is gone; `why` may know what was changed."""
     if not disk.exists(path):
         return None
@@ -130,7 +129,7 @@ def read_settings(
         raise damaged(path, why(content) or bad, then) from None
 
 
-def read_sealed(path: Path, then: str, start: int = 0) -> dict[str, Any]:
+def read_sealed(path: Path, then: str, start: int = 0) -> Json:
     """A sealed JSON file; `then` is the way out if it is not as it was written."""
     with disk.explain_errors("read", path):
         content = path.read_bytes()
@@ -140,6 +139,6 @@ def read_sealed(path: Path, then: str, start: int = 0) -> dict[str, Any]:
         raise damaged(path, bad, then) from None
 
 
-def write_sealed(path: Path, value: dict[str, Any], start: int = 0, private: bool = False) -> None:
+def write_sealed(path: Path, value: Json, start: int = 0, private: bool = False) -> None:
     """JSON that notices when it was changed, whole or not at all; a `private` file only its owner reads."""
     disk.write_atomically(path, sealed_text.seal(value, start), 0o600 if private else 0o666)

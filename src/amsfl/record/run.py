@@ -8,11 +8,11 @@ import os
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from safetensors.numpy import save as save_tensors
 
 from amsfl.core import DiskError
+from amsfl.core.records import Json
 from amsfl.record import disk, folder, sealed_text
 from amsfl.record.lock import Lock
 from amsfl.record.run_reader import (
@@ -106,7 +106,7 @@ class RunWriter:
         disk.remove(self.where / SLOTS[self.slot])  # what a killed process left of it
         return kept
 
-    def change(self, settings: dict[str, Any], machine: dict[str, Any], since: int) -> None:
+    def change(self, settings: Json, machine: Json, since: int) -> None:
         """What a resumed run goes on with; what it had before stays on record."""
         was, now = self.manifest.settings | self.manifest.machine, settings | machine
         pairs = {key: [was.get(key), now.get(key)] for key in sorted(was.keys() | now.keys())}

@@ -2,12 +2,12 @@
 
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 
 from amsfl.core import DiskError
+from amsfl.core.records import Json
 from amsfl.record import disk, folder, sealed_text
 from amsfl.record.schema import Checkpoint, Manifest, RoundRecord, RunRecord, Summary
 
@@ -17,7 +17,7 @@ SLOTS = ("checkpoint-a.safetensors", "checkpoint-b.safetensors")  # in turns: th
 MODEL, BEST, ABOUT_MODEL, CARD = "model.safetensors", "model-best.safetensors", "model.json", "MODEL.md"
 MODELS = (MODEL, BEST, ABOUT_MODEL, CARD)  # what leaves: amsfl.portable reads and writes what is in them
 FILES = (CONFIG, ROUNDS, POINTER, SUMMARY, *SLOTS, *MODELS)
-KINDS = ("run", "flower", "trace")
+KINDS = ("run", "flower")
 
 
 def read_run(where: Path) -> RunRecord:
@@ -73,14 +73,14 @@ def check_bound(where: Path) -> None:
         check_models(where, summary)
 
 
-def check_config(where: Path, manifest: Manifest) -> dict[str, Any] | None:
+def check_config(where: Path, manifest: Manifest) -> Json | None:
     """config.toml as we wrote it, None if it is gone: settings edited there would belie the record."""
     return folder.read_settings(
         where / CONFIG, manifest, _put_back(where), lambda content: _edited(content, manifest)
     )
 
 
-def config_of(manifest: Manifest) -> dict[str, Any]:
+def config_of(manifest: Manifest) -> Json:
     """What config.toml says; TOML has no None."""
     return {key: value for key, value in manifest.settings.items() if value is not None}
 
@@ -124,7 +124,7 @@ def records(where: Path, stored: sealed_text.Lines) -> list[RoundRecord]:
         raise folder.damaged(where / ROUNDS, bad, restart(where)) from None
 
 
-def pointer(where: Path, manifest: Manifest) -> dict[str, Any]:
+def pointer(where: Path, manifest: Manifest) -> Json:
     return folder.read_sealed(where / POINTER, restart(where), manifest.identity)
 
 

@@ -9,13 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from amsfl.core.records import Json
 from amsfl.core.version import VERSION
 
 FORMAT = 3  # of all folders; raise it whenever an older folder must not be continued as it stands
 
 Array = np.ndarray[Any, np.dtype[Any]]
 # split -> accuracy, loss, macro_f1, and lists by class; r2, mae, rmse, loss of numbers; or a user's own
-Metrics = dict[str, dict[str, Any]]
+Metrics = dict[str, Json]
 
 
 def flatten(metrics: Metrics) -> dict[str, float]:
@@ -42,7 +43,7 @@ class RoundRecord(NamedTuple):
     bytes_up: float = 0.0
     bytes_down: float = 0.0
     readings: dict[str, list[float | None]] = {}  # Reading field -> one value per client of the cohort
-    plan: dict[str, Any] = {}  # gain, drift, price, objective, bound, why; whatever the planner explains
+    plan: Json = {}  # gain, drift, price, objective, bound, why; whatever the planner explains
     wall: dict[str, float] = {}
     mix: list[float] = []  # how much each client's upload counted, in the cohort's order
     # under a rule: how much each counted by what it claimed, and after every link; None: a rule did not say
@@ -63,7 +64,7 @@ class RoundRecord(NamedTuple):
         return flatten(self.metrics)
 
     @classmethod
-    def of(cls, row: dict[str, Any]) -> "RoundRecord":
+    def of(cls, row: Json) -> "RoundRecord":
         """From JSON, which has no NaN."""
         if row.get("predicted_seconds", 0.0) is None:
             row = row | {"predicted_seconds": math.nan}
@@ -103,7 +104,7 @@ class Summary(NamedTuple):
     cost: float | None = None  # of what was sent, in the profile's money
     joules_to_target: float | None = None
     megabytes_to_target: float | None = None
-    details: dict[str, Any] = {}  # of the last model: confusion, AUC, calibration; each client's own rows
+    details: Json = {}  # of the last model: confusion, AUC, calibration; each client's own rows
     files: dict[str, str] = {}  # SHA-256 of the model's files: so they belong to this run
 
 
@@ -132,21 +133,21 @@ class TrialRecord(NamedTuple):
 class Checkpoint(NamedTuple):
     round: int  # rounds finished
     arrays: dict[str, Array]
-    host: dict[str, Any]  # planner and clock, as JSON; `flower` in it for real clients
+    host: Json  # planner and clock, as JSON; `flower` in it for real clients
 
 
 class Manifest(NamedTuple):
     """record.json: what the folder is, which files in it are ours, and what the record was made from."""
 
-    kind: str  # run, flower, study, trace
+    kind: str  # run, flower, study
     identity: int  # of settings and what it was made from; all checksums of the record begin from it
     files: list[str]  # ours: these and no others are ever replaced or removed
-    settings: dict[str, Any] = {}  # as they are now; config.toml or study.toml says the same to people
+    settings: Json = {}  # as they are now; config.toml or study.toml says the same to people
     methods: dict[str, MethodFacts] = {}  # by entry; a run has one
-    made_from: dict[str, Any] = {}  # checksums of data, partition, model, costs: nothing means much without
-    machine: dict[str, Any] = {}  # what else the same bits depend on
-    about: dict[str, Any] = {}  # data and clients in words and numbers, for readers
-    changed: list[dict[str, Any]] = []  # settings that a resume changed: {"round": 7, "rounds": [7, 20]}
+    made_from: Json = {}  # checksums of data, partition, model, costs: nothing means much without
+    machine: Json = {}  # what else the same bits depend on
+    about: Json = {}  # data and clients in words and numbers, for readers
+    changed: list[Json] = []  # settings that a resume changed: {"round": 7, "rounds": [7, 20]}
     replaces: list[str] = []  # files of the record before this one, not removed yet
     version: str = VERSION  # of the amsfl that began it
     format: int = FORMAT
@@ -160,7 +161,7 @@ class RunRecord(NamedTuple):
     summary: Summary | None  # None while it has not ended
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Json:
         return self.manifest.settings
 
     @property
@@ -175,5 +176,5 @@ class StudyRecord(NamedTuple):
     trials: dict[str, list[TrialRecord]]  # by entry, in the order of their numbers
 
     @property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Json:
         return self.manifest.settings

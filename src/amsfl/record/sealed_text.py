@@ -12,6 +12,8 @@ from zlib import crc32
 
 import tomli_w
 
+from amsfl.core.records import Json
+
 LINE = ', "crc": "%s"}'
 LINES = ',\n "crc": "%s"\n}\n'
 TOML = "# crc %s of all above: amsfl goes by what it wrote; for other settings start a new run\n"
@@ -55,24 +57,24 @@ def _open(text: bytes, start: int, form: str) -> bytes:
     return body
 
 
-def seal(value: dict[str, Any], start: int = 0) -> bytes:
+def seal(value: Json, start: int = 0) -> bytes:
     """A whole file of JSON, one field a line."""
     return _close(dumps(value, indent=1).removesuffix("\n}"), start, LINES).encode()
 
 
-def unseal(text: bytes, start: int = 0) -> dict[str, Any]:
+def unseal(text: bytes, start: int = 0) -> Json:
     return _parsed(_open(text, start, LINES) + b"}")
 
 
-def seal_toml(value: dict[str, Any], start: int) -> bytes:
+def seal_toml(value: Json, start: int) -> bytes:
     return _close(tomli_w.dumps(value), start, TOML).encode()
 
 
-def unseal_toml(text: bytes, start: int) -> dict[str, Any]:
+def unseal_toml(text: bytes, start: int) -> Json:
     return toml(_open(text, start, TOML))
 
 
-def toml(text: bytes) -> dict[str, Any]:
+def toml(text: bytes) -> Json:
     """TOML as it stands, sealed or not."""
     try:
         return tomllib.loads(text.decode("utf-8"))
@@ -80,7 +82,7 @@ def toml(text: bytes) -> dict[str, Any]:
         raise Damaged(f"it is not valid TOML: {_short(error)}") from None
 
 
-def seal_line(value: dict[str, Any], before: int) -> tuple[bytes, int]:
+def seal_line(value: Json, before: int) -> tuple[bytes, int]:
     """One line of JSON with its newline, and the number that the next line begins from."""
     body = dumps(value).removesuffix("}")
     crc = crc32(body.encode(), before)
@@ -88,7 +90,7 @@ def seal_line(value: dict[str, Any], before: int) -> tuple[bytes, int]:
 
 
 class Lines(NamedTuple):
-    rows: list[dict[str, Any]]
+    rows: list[Json]
     crc: int  # what the next line begins from
     end: int  # bytes up to here
     bad: str = ""  # what is wrong with the line after these
@@ -99,7 +101,7 @@ def unseal_lines(text: bytes, start: int, at_most: int | None = None, known: int
 
     `known` lines came before these.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[Json] = []
     begin = 0
     while (at_most is None or len(rows) < at_most) and (end := text.find(b"\n", begin)) >= 0:
         try:
@@ -112,12 +114,12 @@ def unseal_lines(text: bytes, start: int, at_most: int | None = None, known: int
     return Lines(rows, start, begin)
 
 
-def loads(text: bytes) -> dict[str, Any]:
+def loads(text: bytes) -> Json:
     """JSON as it stands, sealed or not: an object, or it is damaged."""
     return _parsed(text)
 
 
-def _parsed(text: bytes) -> dict[str, Any]:
+def _parsed(text: bytes) -> Json:
     try:
         value = json.loads(text.decode("utf-8"))
     except (ValueError, RecursionError) as error:

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 from zlib import crc32
 
 from amsfl.core import UserError
+from amsfl.core.records import Json
 from amsfl.record import disk, folder, sealed_text
 from amsfl.record.lock import Lock
 from amsfl.record.schema import Manifest, RoundRecord, StudyRecord, Summary, TrialRecord
@@ -49,7 +49,7 @@ class StudyWriter:
             with suppress(OSError):
                 (self.where / RUNNING).unlink(missing_ok=True)
 
-    def change(self, settings: dict[str, Any], machine: dict[str, Any]) -> None:
+    def change(self, settings: Json, machine: Json) -> None:
         """More trials, another title, another machine; what it had before stays on record."""
         was, now = self.manifest.settings | self.manifest.machine, settings | machine
         fresh = {key: [was.get(key), now[key]] for key in now if was.get(key) != now[key]}
@@ -110,7 +110,7 @@ def read_study(where: Path) -> StudyRecord:
     return StudyRecord(manifest, {entry: read_entry(where, manifest, entry) for entry in manifest.methods})
 
 
-def check_settings(where: Path, manifest: Manifest) -> dict[str, Any] | None:
+def check_settings(where: Path, manifest: Manifest) -> Json | None:
     """study.toml as we wrote it, None if it is gone."""
     then = "a study keeps the settings it began with. Remove the file, and the study's command writes it."
     return folder.read_settings(where / SETTINGS, manifest, then)
@@ -155,14 +155,14 @@ def _start(manifest: Manifest, name: str) -> int:
     return crc32(name.encode(), manifest.identity)
 
 
-def _row(trial: TrialRecord) -> dict[str, Any]:
+def _row(trial: TrialRecord) -> Json:
     """What a round does not have is left out: a study keeps a part of each."""
     rounds = [_short(each) for each in trial.rounds]
     summary = {key: value for key, value in trial.summary._asdict().items() if key != "wall"}
     return trial._asdict() | {"summary": summary, "rounds": rounds}
 
 
-def _short(record: RoundRecord) -> dict[str, Any]:
+def _short(record: RoundRecord) -> Json:
     none = RoundRecord._field_defaults
     return {
         key: value for key, value in record._asdict().items() if value == value and value != none.get(key)
@@ -173,7 +173,7 @@ def running_start(manifest: Manifest) -> int:
     return _start(manifest, RUNNING)
 
 
-def _trial(row: dict[str, Any]) -> TrialRecord:
+def _trial(row: Json) -> TrialRecord:
     summary = Summary(**row["summary"])
     rounds = [RoundRecord.of(each) for each in row["rounds"]]
     return TrialRecord(**row | {"summary": summary, "rounds": rounds})

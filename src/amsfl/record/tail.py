@@ -8,8 +8,9 @@ import os
 import re
 import socket
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from amsfl.core.records import Json
 from amsfl.record import disk, sealed_text
 from amsfl.record.lock import LOCK, holder_text
 
@@ -27,7 +28,7 @@ class Tail(NamedTuple):
 
 
 class News(NamedTuple):
-    rows: list[dict[str, Any]]
+    rows: list[Json]
     tail: Tail
     anew: bool = False  # all rows before these mean nothing any more
 

@@ -37,16 +37,7 @@ class BusyTimes(NamedTuple):
 
 
 def spans(rounds: Sequence[RoundRecord], clients: int, clock: str = "makespan") -> list[Span]:
-    """All that is known of clients' time, by a clock; `clients` is 0 where only some were asked each round.
-
-    Args:
-        rounds: In their order.
-        clients: How many were wanted in every round, or 0.
-        clock: Of virtual seconds; where rounds overlap there is only one.
-
-    Returns:
-        Spans of work that the server took, of old and of lost work, and of absence.
-    """
+    """All that is known of clients' time; `clients` is 0 where only some were asked each round."""
     work = [span for each in rounds for span in _work(each, clock)]
     busy = busy_times(work)
     work += [span for place in range(len(rounds)) for span in _overdue(rounds[place:], busy, clock)]

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from amsfl.core import UserError, nearest
 from amsfl.schedule.problem import TOLERANCE, Curve, Floats, Ints, Kind, Problem, Resource
@@ -15,14 +16,14 @@ DRIFT_SHARE = 0.05  # without readings a step is worth 5% of the first step less
 
 
 def problem(
-    weights: Any,
-    step_seconds: Any,
-    comm_seconds: Any = 0.0,
-    gain: Any = 1.0,
-    drift: Any = None,
+    weights: ArrayLike,
+    step_seconds: ArrayLike,
+    comm_seconds: ArrayLike = 0.0,
+    gain: ArrayLike = 1.0,
+    drift: ArrayLike | None = None,
     *,
     curve: Curve = "linear",
-    t_max: Any = T_MAX,
+    t_max: ArrayLike = T_MAX,
     kind: Kind = "sum",
     budget: float | None = None,
     resources: Sequence[Resource] = (),
@@ -77,7 +78,7 @@ def problem(
     return made
 
 
-def with_worth(base: Problem, gain: Any, drift: Any) -> Problem:
+def with_worth(base: Problem, gain: ArrayLike, drift: ArrayLike) -> Problem:
     """The same problem with other gains and drifts, checked as `problem` checks them.
 
     Args:
@@ -92,7 +93,7 @@ def with_worth(base: Problem, gain: Any, drift: Any) -> Problem:
     return replace(base, gain=column("gain", gain, names), drift=column("drift", drift, names))
 
 
-def column(name: str, values: Any, clients: Sequence[str], *, positive: bool = False) -> Floats:
+def column(name: str, values: ArrayLike, clients: Sequence[str], *, positive: bool = False) -> Floats:
     """One finite number of at least zero per client, or a sentence naming the client and the column."""
     array = np.asarray(values, np.float64)
     if array.ndim == 0:
@@ -110,8 +111,8 @@ def column(name: str, values: Any, clients: Sequence[str], *, positive: bool = F
     return array
 
 
-def _whole_steps(t_max: Any, clients: Sequence[str]) -> Ints:
-    if np.ndim(t_max) == 0 and t_max > MOST_STEPS:  # before it is a float: whole numbers can be larger
+def _whole_steps(t_max: ArrayLike, clients: Sequence[str]) -> Ints:
+    if isinstance(t_max, int | float) and t_max > MOST_STEPS:  # whole numbers can be larger than floats
         raise UserError(f"t_max is more than {MOST_STEPS:,} steps; give fewer.")
     limit = np.floor(column("t_max", t_max, clients, positive=True))
     if (limit < 1).any():

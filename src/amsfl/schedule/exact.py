@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 from amsfl.core import Plan, UserError
-from amsfl.schedule.lagrange import spent, tighten, value
+from amsfl.schedule.lagrange import Charges, spent, tighten, value
 from amsfl.schedule.optimise import optimise
 from amsfl.schedule.price import Solution
 from amsfl.schedule.price import solve as by_price
@@ -33,11 +33,10 @@ def exact(problem: Problem, limit_s: float = 60.0) -> Plan:
     return optimise(problem, partial(solve, limit_s=limit_s), proven=True)
 
 
-def solve(
-    problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Floats, limit_s: float = 60.0
-) -> Solution:
+def solve(problem: Problem, cap: Ints, charges: Charges, limit_s: float = 60.0) -> Solution:
     """max U(t) - offset . t with t <= cap and cost (t - 1) <= room."""
-    start = by_price(problem, cap, cost, room, offset)
+    cost, room, offset = charges
+    start = by_price(problem, cap, charges)
     reached = value(problem, start.steps, offset)
     gap = start.bound - reached
     if gap <= 1e-13 * max(abs(start.bound), abs(reached)):
@@ -51,7 +50,7 @@ def solve(
     steps, bound = start.steps, start.bound
     tight = room
     for _ in range(5):
-        candidate, dual = _between(problem, low, high, cost, tight, offset, limit_s)
+        candidate, dual = _between(problem, low, high, charges._replace(room=tight), limit_s)
         if candidate is None:
             bound = min(bound, max(reached, dual))
             break
@@ -67,11 +66,12 @@ def solve(
 
 
 def _between(
-    problem: Problem, low: Ints, high: Ints, cost: Floats, room: Floats, offset: Floats, limit_s: float
+    problem: Problem, low: Ints, high: Ints, charges: Charges, limit_s: float
 ) -> tuple[Ints | None, float]:
     """The best steps between low and high, if any fit, and what HiGHS proved about them."""
     from scipy.optimize import Bounds, LinearConstraint, milp  # slow to import, and only needed here
 
+    cost, room, offset = charges
     base, left = value(problem, low, offset), room - spent(cost, low - 1)
     extra = high - low
     if not extra.any() or (left < 0).any():

@@ -1,10 +1,9 @@
 """A plan in words: a table a person can read, and one sentence on the whole."""
 
-from typing import Any
-
 import numpy as np
 
 from amsfl.core import Plan
+from amsfl.core.records import Json
 from amsfl.schedule.problem import Problem, client_seconds, gains, used, worth, worthless
 
 REASON_TEXTS = {
@@ -18,7 +17,7 @@ REASON_TEXTS = {
 }
 
 
-def table(problem: Problem, plan: Plan) -> list[dict[str, Any]]:
+def table(problem: Problem, plan: Plan) -> list[Json]:
     """One row per client, in the problem's order; `stopped` says in words why it gets no more steps.
 
     Args:

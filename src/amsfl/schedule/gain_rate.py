@@ -8,11 +8,11 @@ are [problems, clients], and every row's numbers are those that it would have al
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from amsfl.core import Plan
+from amsfl.core.records import Json
 from amsfl.schedule.problem import (
     REASONS,
     Floats,
@@ -35,7 +35,7 @@ def is_unlimited(problem: Problem) -> bool:
 
 def plan_all(problems: Sequence[Problem]) -> list[Plan]:
     """The plans of problems without limits that share their curve and have as many clients each."""
-    columns: dict[str, Any] = {name: np.stack([getattr(each, name) for each in problems]) for name in COLUMNS}
+    columns: Json = {name: np.stack([getattr(each, name) for each in problems]) for name in COLUMNS}
     whole = replace(problems[0], **columns)
     steps, ceiling = _rates(whole)
     took, total = client_seconds(whole, steps).sum(-1), gains(whole, steps).sum(-1)

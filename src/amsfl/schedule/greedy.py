@@ -10,18 +10,19 @@ import heapq
 import numpy as np
 
 from amsfl.core import UserError
-from amsfl.schedule.lagrange import binding, bound_at, multipliers, tighten, value
+from amsfl.schedule.lagrange import Charges, binding, bound_at, multipliers, tighten, value
 from amsfl.schedule.price import Solution
-from amsfl.schedule.problem import Floats, Ints, Problem, count_worthwhile, curve_worth
+from amsfl.schedule.problem import Ints, Problem, count_worthwhile, curve_worth
 
 ONE_BY_ONE = 200_000  # steps, each of them some microseconds
 
 
-def solve(problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Floats) -> Solution:
+def solve(problem: Problem, cap: Ints, charges: Charges) -> Solution:
     """Greedy steps for max U(t) - offset . t with t <= cap and cost (t - 1) <= room.
 
     A step's cost over several limits is the sum of the shares it takes of what each has left at the start.
     """
+    cost, room, offset = charges
     cap = tighten(count_worthwhile(problem, offset, cap), cost, room)
     if (many := int(cap.sum())) > ONE_BY_ONE:
         raise UserError(
@@ -51,13 +52,12 @@ def solve(problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Float
         left -= cost[:, i]
         if again := entry(i):
             heapq.heappush(heap, again)
-    return _certified(problem, cap, cost, room, offset, steps, broke)
+    return _certified(problem, cap, charges, steps, broke)
 
 
-def _certified(
-    problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Floats, steps: Ints, broke: float
-) -> Solution:
+def _certified(problem: Problem, cap: Ints, charges: Charges, steps: Ints, broke: float) -> Solution:
     """The bound: with one limit from the step that did not fit, with several from the limits' own prices."""
+    cost, room, offset = charges
     prices = np.zeros(room.size)
     reached = value(problem, steps, offset)
     if room.size == 0:
@@ -65,9 +65,9 @@ def _certified(
     tight = binding(cap, cost, room)
     if room.size == 1:
         prices[0] = broke / room[0] if room[0] > 0 else 0.0
-        bound, _ = bound_at(problem, cap, cost, room, offset, prices)
+        bound, _ = bound_at(problem, cap, charges, prices)
     elif tight.size:
-        prices[tight], bound = multipliers(problem, cap, cost[tight], room[tight], offset)
+        prices[tight], bound = multipliers(problem, cap, charges.only(tight))
     else:
-        bound, _ = bound_at(problem, cap, cost, room, offset, prices)
+        bound, _ = bound_at(problem, cap, charges, prices)
     return Solution(steps, max(bound, reached), prices)

@@ -3,15 +3,32 @@
 At prices mu >= 0 the clients part company: each takes its steps worth more than offset_i + mu . cost_i, in
 closed form. D(mu) = max_t [U(t) - offset . t + mu . (room - cost (t - 1))] bounds the optimum from above
 for every mu; its least value is that of the relaxation in which a step may be cut in pieces.
-`room` is what is left after one step each, `offset` a charge per step on top (Dinkelbach's rate times c),
-`cap` the steps a client would take at no price.
+`cap` is the steps a client would take at no price.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
 from amsfl.schedule.problem import Floats, Ints, Problem, count_worthwhile, gains
 
 CUTS = 60  # with two or three limits the cutting planes settle in 10 to 30
+
+
+class Charges(NamedTuple):
+    """What steps cost: of every summed limit, and a charge on top (Dinkelbach's rate times c)."""
+
+    cost: Floats  # [limits, clients] of one step
+    room: Floats  # [limits] what is left after one step each
+    offset: Floats  # [clients] a step
+
+    def of(self, clients: Ints, room: Floats) -> "Charges":
+        """Of some clients, with so much room."""
+        return Charges(self.cost[:, clients], room, self.offset[clients])
+
+    def only(self, limits: Ints) -> "Charges":
+        """By some of the limits."""
+        return Charges(self.cost[limits], self.room[limits], self.offset)
 
 
 def spent(cost: Floats, steps: Ints) -> Floats:
@@ -24,10 +41,9 @@ def value(problem: Problem, steps: Ints, offset: Floats) -> float:
     return float((gains(problem, steps) - offset * steps).sum())
 
 
-def bound_at(
-    problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Floats, mu: Floats
-) -> tuple[float, Ints]:
+def bound_at(problem: Problem, cap: Ints, charges: Charges, mu: Floats) -> tuple[float, Ints]:
     """D(mu), and the steps that attain it."""
+    cost, room, offset = charges
     steps = count_worthwhile(problem, offset + (mu[:, None] * cost).sum(axis=0), cap)
     slack = room - spent(cost, steps - 1)
     return value(problem, steps, offset) + float(mu @ slack), steps
@@ -47,9 +63,7 @@ def binding(cap: Ints, cost: Floats, room: Floats) -> Ints:
     return np.flatnonzero(spent(cost, cap - 1) > room)
 
 
-def multipliers(
-    problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Floats
-) -> tuple[Floats, float]:
+def multipliers(problem: Problem, cap: Ints, charges: Charges) -> tuple[Floats, float]:
     """Prices that (nearly) minimise D over several limits at once, and D there.
 
     Kelley's cutting planes: every plan seen gives a line below D, U(t) - offset . t + mu . slack(t), and the
@@ -57,10 +71,10 @@ def multipliers(
     """
     from scipy.optimize import linprog  # slow to import, and rarely needed
 
-    scale = np.where(room > 0, room, 1.0)
-    cost, room = cost / scale[:, None], room / scale
-    k = room.size
-    first, steps = bound_at(problem, cap, cost, room, offset, np.zeros(k))
+    scale, offset = np.where(charges.room > 0, charges.room, 1.0), charges.offset
+    cost, room = charges.cost / scale[:, None], charges.room / scale
+    charges, k = Charges(cost, room, offset), room.size
+    first, steps = bound_at(problem, cap, charges, np.zeros(k))
     best, best_mu = first, np.zeros(k)
     # D(mu) >= value(one step each) + mu . room, so prices above this cannot be better than none.
     once = value(problem, np.ones_like(cap), offset)
@@ -79,7 +93,7 @@ def multipliers(
         if answer.x is None:
             break
         mu = np.clip(answer.x[:k], 0.0, ceiling)
-        here, steps = bound_at(problem, cap, cost, room, offset, mu)
+        here, steps = bound_at(problem, cap, charges, mu)
         if here < best:
             best, best_mu = here, mu
         if best - float(answer.fun) <= 1e-9 * max(abs(best), 1e-300):

@@ -16,7 +16,7 @@ import numpy as np
 
 from amsfl.core import Plan
 from amsfl.schedule.gain_rate import is_unlimited, plan_all
-from amsfl.schedule.lagrange import spent
+from amsfl.schedule.lagrange import Charges, spent
 from amsfl.schedule.price import Solution
 from amsfl.schedule.price import solve as by_price
 from amsfl.schedule.problem import (
@@ -36,7 +36,7 @@ from amsfl.schedule.problem import (
     worthless,
 )
 
-Solver = Callable[[Problem, Ints, Floats, Floats, Floats], Solution]
+Solver = Callable[[Problem, Ints, Charges], Solution]
 DEADLINES = 64  # deadlines tried with an approximate solver and further resources
 EVENTS = 1024  # so few step endings are sorted rather than searched further
 
@@ -48,8 +48,8 @@ def optimise(problem: Problem, solve: Solver = by_price, *, proven: bool = False
     if problem.budget is None:
         steps, best = (_rate if problem.kind == "sum" else _deadline)(problem, solve, proven)
         return explain_steps(problem, steps, best * seconds(problem, steps), rate(problem, steps))
-    cost, room = summed_limits(problem)
-    answer = solve(problem, caps(problem), cost, room, np.zeros_like(problem.gain))
+    charges = Charges(*summed_limits(problem), np.zeros_like(problem.gain))
+    answer = solve(problem, caps(problem), charges)
     price = float(answer.prices[0]) if problem.kind == "sum" else _slope(problem, answer.steps)
     return explain_steps(problem, answer.steps, answer.bound, price)
 
@@ -114,7 +114,7 @@ def _rate(problem: Problem, solve: Solver, proven: bool) -> tuple[Ints, float]:
     steps = np.ones_like(top)
     shortest, best, ceiling = seconds(problem, steps), rate(problem, steps), np.inf
     for _ in range(100):
-        answer = solve(problem, top, cost, room, best * problem.step_seconds)
+        answer = solve(problem, top, Charges(cost, room, best * problem.step_seconds))
         # U - best T <= excess for every plan, so U/T <= best + excess/T.
         excess = answer.bound - best * comm
         ceiling = min(ceiling, best + max(excess, 0.0) / shortest)
@@ -127,15 +127,15 @@ def _rate(problem: Problem, solve: Solver, proven: bool) -> tuple[Ints, float]:
 
 def _deadline(problem: Problem, solve: Solver, proven: bool) -> tuple[Ints, float]:
     """Branch and bound over deadlines: steps, and a rate that no plan exceeds."""
-    cost, room = summed_limits(problem)
-    top, none = useful(problem), np.zeros_like(problem.gain)
+    charges = Charges(*summed_limits(problem), np.zeros_like(problem.gain))
+    top, room = useful(problem), charges.room
     tried: dict[float, Solution] = {}
     best: tuple[float, Ints] = (-1.0, top)
 
     def at(deadline: float) -> Solution:
         nonlocal best
         if deadline not in tried:
-            tried[deadline] = solve(problem, by_deadline(problem, top, deadline), cost, room, none)
+            tried[deadline] = solve(problem, by_deadline(problem, top, deadline), charges)
             reached = rate(problem, tried[deadline].steps)
             if reached > best[0]:
                 best = (reached, tried[deadline].steps)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from amsfl.schedule.lagrange import binding, bound_at, multipliers, spent, tighten, value
+from amsfl.schedule.lagrange import Charges, binding, bound_at, multipliers, spent, tighten, value
 from amsfl.schedule.problem import Floats, Ints, Problem, count_worthwhile, curve_worth, subset, worth
 
 WINDOW = 256  # so few steps are sorted rather than searched further
@@ -26,8 +26,9 @@ class Solution(NamedTuple):
     prices: Floats  # one per limit
 
 
-def solve(problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Floats) -> Solution:
+def solve(problem: Problem, cap: Ints, charges: Charges) -> Solution:
     """Steps for max U(t) - offset . t with t <= cap and cost (t - 1) <= room; see the module."""
+    cost, room, offset = charges
     prices = np.zeros(room.size)
     cap = tighten(count_worthwhile(problem, offset, cap), cost, room)
     tight = binding(cap, cost, room)
@@ -35,22 +36,20 @@ def solve(problem: Problem, cap: Ints, cost: Floats, room: Floats, offset: Float
         return Solution(cap, value(problem, cap, offset), prices)
     if tight.size == 1:
         rank = cost[tight[0]]
-        steps, level = take(problem, np.ones_like(cap), cap, cost, room, rank, offset)
+        steps, level = take(problem, np.ones_like(cap), cap, charges, rank)
         prices[tight] = level
-        bound, _ = bound_at(problem, cap, cost, room, offset, prices)
+        bound, _ = bound_at(problem, cap, charges, prices)
     else:
-        prices[tight], bound = multipliers(problem, cap, cost[tight], room[tight], offset)
+        prices[tight], bound = multipliers(problem, cap, charges.only(tight))
         rank = (prices[:, None] * cost).sum(axis=0)
-        steps, _ = take(problem, np.ones_like(cap), cap, cost, room, rank, offset)
-    steps = fill(problem, steps, cap, cost, room, rank, offset)
+        steps, _ = take(problem, np.ones_like(cap), cap, charges, rank)
+    steps = fill(problem, steps, cap, charges, rank)
     return Solution(steps, max(bound, value(problem, steps, offset)), prices)
 
 
-def fill(
-    problem: Problem, steps: Ints, cap: Ints, cost: Floats, room: Floats, rank: Floats, offset: Floats
-) -> Ints:
+def fill(problem: Problem, steps: Ints, cap: Ints, charges: Charges, rank: Floats) -> Ints:
     """Give what is left to the best steps that still fit, until none does."""
-    steps = steps.copy()
+    steps, cost, room = steps.copy(), charges.cost, charges.room
     while True:
         left = room - spent(cost, steps - 1)
         live = np.flatnonzero((steps < cap) & (cost <= left[:, None]).all(0))
@@ -58,18 +57,16 @@ def fill(
             return steps
         alone = tighten(cap[live] - steps[live] + 1, cost[:, live], left) + steps[live] - 1
         some = subset(problem, live)
-        more, _ = take(some, steps[live], alone, cost[:, live], left, rank[live], offset[live])
+        more, _ = take(some, steps[live], alone, charges.of(live, left), rank[live])
         if (more == steps[live]).all():
             return steps
         steps[live] = more
 
 
-def take(
-    problem: Problem, start: Ints, cap: Ints, cost: Floats, room: Floats, rank: Floats, offset: Floats
-) -> tuple[Ints, float]:
+def take(problem: Problem, start: Ints, cap: Ints, charges: Charges, rank: Floats) -> tuple[Ints, float]:
     """From start on, steps in falling order of (worth - offset)/rank while they fit; also the level at which
     the first one did not (0 if all did). Steps that do not fit are passed over."""
-    high_steps, low_steps = start, cap
+    (cost, room, offset), high_steps, low_steps = charges, start, cap
     low_spent, high_spent = spent(cost, low_steps - start), np.zeros(room.size)
     if (low_spent <= room).all():
         return low_steps, 0.0
@@ -87,7 +84,7 @@ def take(
             high, high_steps, high_spent = middle, steps, now
         else:
             low, low_steps, low_spent, jump = middle, steps, now, 0.0
-    return _by_rank(problem, high_steps, low_steps, cost, room - high_spent, rank, offset)
+    return _by_rank(problem, high_steps, low_steps, charges._replace(room=room - high_spent), rank)
 
 
 def _secant(low_spent: Floats, high_spent: Floats, room: Floats) -> float:
@@ -110,11 +107,9 @@ def _levels(
     return low, min(max(float(np.median(first)), low), high), high
 
 
-def _by_rank(
-    problem: Problem, start: Ints, end: Ints, cost: Floats, room: Floats, rank: Floats, offset: Floats
-) -> tuple[Ints, float]:
+def _by_rank(problem: Problem, start: Ints, end: Ints, charges: Charges, rank: Floats) -> tuple[Ints, float]:
     """`take` on the few steps between start and end, one by one in sorted order."""
-    extra = end - start
+    (cost, room, offset), extra = charges, end - start
     who = np.repeat(np.arange(extra.size), extra)
     s = np.arange(who.size) - np.repeat(np.cumsum(extra) - extra, extra) + start[who]
     steps_worth = curve_worth(problem.curve, problem.weights[who], problem.gain[who], problem.drift[who], s)

@@ -52,15 +52,7 @@ class Problem:
 
 
 def worth(problem: Problem, s: Ints | int) -> Floats:
-    """What step s (counted from 0) of each client adds to U; s is one number or one per client.
-
-    Args:
-        problem: Of `problem`.
-        s: Step numbers.
-
-    Returns:
-        One number a client.
-    """
+    """What step s (counted from 0) of each client adds to U; s is one number or one per client."""
     return curve_worth(problem.curve, problem.weights, problem.gain, problem.drift, s)
 
 
@@ -85,15 +77,7 @@ def gains(problem: Problem, steps: Ints) -> Floats:
 
 
 def utility(problem: Problem, steps: Ints) -> float:
-    """U(steps), what a plan is worth.
-
-    Args:
-        problem: Of `problem`.
-        steps: One number a client.
-
-    Returns:
-        The sum of all steps' worth.
-    """
+    """U(steps), what a plan is worth."""
     return float(gains(problem, steps).sum())
 
 
@@ -103,29 +87,13 @@ def client_seconds(problem: Problem, steps: Ints) -> Floats:
 
 
 def seconds(problem: Problem, steps: Ints) -> float:
-    """How long the round takes, by the problem's kind.
-
-    Args:
-        problem: Of `problem`.
-        steps: One number a client.
-
-    Returns:
-        Seconds.
-    """
+    """How long the round takes, by the problem's kind."""
     each = client_seconds(problem, steps)
     return float(each.sum() if problem.kind == "sum" else each.max())
 
 
 def rate(problem: Problem, steps: Ints) -> float:
-    """U per second, what is maximised when no budget is given.
-
-    Args:
-        problem: Of `problem`.
-        steps: One number a client.
-
-    Returns:
-        Worth a second.
-    """
+    """U per second, what is maximised when no budget is given."""
     return utility(problem, steps) / seconds(problem, steps)
 
 
@@ -192,15 +160,7 @@ def summed_limits(problem: Problem) -> tuple[Floats, Floats]:
 
 
 def within(problem: Problem, steps: Ints) -> bool:
-    """Whether steps respect the budget and every resource (to one part in a billion).
-
-    Args:
-        problem: Of `problem`.
-        steps: One number a client.
-
-    Returns:
-        Yes or no.
-    """
+    """Whether steps respect the budget and every resource (to one part in a billion)."""
     if problem.budget is not None and seconds(problem, steps) > problem.budget * (1 + 2 * TOLERANCE):
         return False
     return all(used(r, steps) <= r.limit * (1 + 2 * TOLERANCE) for r in problem.resources)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from amsfl.core import Kind, Plan
 from amsfl.schedule.asynchronous import plan_alone
@@ -79,7 +78,7 @@ POLICIES: Kind[Policy] = Kind(
 names = POLICIES.names
 
 
-def policy(given: str | Policy, **settings: Any) -> Policy:
+def policy(given: str | Policy, **settings: float) -> Policy:
     """A policy by name with its settings, e.g. policy("fixed", steps=20), or as it was passed.
 
     Args:

@@ -1,11 +1,11 @@
 """What a user brings in place of what the settings name."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from amsfl.clock import RoundEnd
 from amsfl.core import Combine, Transmit, UserError
+from amsfl.core.records import Json, JsonMapping
 from amsfl.data import Dataset, load_table
 from amsfl.data.column_types import column_options
 from amsfl.data.read_table import Frame
@@ -43,9 +43,7 @@ class CustomParts(NamedTuple):
         return {places.get(key, key): part.name for key, part in own.items()}
 
 
-def table_of(
-    settings: Mapping[str, Any], given: Dataset | Frame | None
-) -> tuple[dict[str, Any], Dataset | None]:
+def table_of(settings: JsonMapping, given: Dataset | Frame | None) -> tuple[Json, Dataset | None]:
     """A data frame, as `dataset` or as the setting `data`, becomes a Dataset by the settings of tables.
 
     The settings come back without those.
@@ -70,8 +68,8 @@ def table_of(
 
 
 def split_custom(
-    settings: Mapping[str, Any], dataset: Dataset | Frame | None = None, network: Model | None = None
-) -> tuple[CustomParts, dict[str, Any]]:
+    settings: JsonMapping, dataset: Dataset | Frame | None = None, network: Model | None = None
+) -> tuple[CustomParts, Json]:
     """What among the settings is an object and no name, and the settings without it."""
     settings, own = table_of(settings, dataset)
     kinds: dict[str, type] = {

@@ -1,10 +1,9 @@
 """A user's own Dataset, checked before anything is built on it."""
 
-from typing import Any
-
 import numpy as np
 
 from amsfl.core import UserError
+from amsfl.core.records import Array
 from amsfl.data import Dataset
 from amsfl.data.labels import label_scale, standardise
 
@@ -35,7 +34,7 @@ def check_dataset(data: Dataset) -> Dataset:
     return checked if checked.classes or checked.amount is not None else _standardised(name, checked)
 
 
-def _split(where: str, data: Dataset, x: Any, y: Any) -> tuple[Any, Any]:
+def _split(where: str, data: Dataset, x: Array, y: Array) -> tuple[Array, Array]:
     try:
         rows, labels = np.asarray(x), np.asarray(y).astype(np.float64)
         rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float32)
@@ -62,7 +61,7 @@ def _split(where: str, data: Dataset, x: Any, y: Any) -> tuple[Any, Any]:
     return rows, _whole(where, "labels", labels, "classes", len(data.classes))
 
 
-def _first(labels: Any) -> int:
+def _first(labels: Array) -> int:
     return int(np.argmax(~np.isfinite(labels)))
 
 
@@ -76,7 +75,7 @@ def _standardised(name: str, data: Dataset) -> Dataset:
     return data._replace(y=standardise(data.y, amount), evals=evals, amount=amount)
 
 
-def _whole(where: str, what: str, values: Any, of: str, count: int) -> Any:
+def _whole(where: str, what: str, values: Array, of: str, count: int) -> Array:
     """Numbers of classes or sites: whole, each one of `count`."""
     wrong = ~((values >= 0) & (values < count) & (values == np.floor(values)))
     if wrong.any():
@@ -88,7 +87,7 @@ def _whole(where: str, what: str, values: Any, of: str, count: int) -> Any:
     return values.astype(np.int32)
 
 
-def _sites(name: str, data: Dataset) -> Any:
+def _sites(name: str, data: Dataset) -> Array | None:
     """Who owns which row, where the data says so."""
     if data.sites is None:
         return None

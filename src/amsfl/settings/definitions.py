@@ -7,6 +7,7 @@ Flags and their help, TOML files, Python keywords and docs/settings.md are made 
 from pydantic import Field, field_validator
 
 from amsfl.core.score_names import check_name
+from amsfl.settings.data_settings import Settings
 from amsfl.settings.serving import Serving
 from amsfl.settings.simulation_settings import Simulation
 from amsfl.settings.training import (
@@ -15,7 +16,6 @@ from amsfl.settings.training import (
     ROUNDS_AT_MOST,
     ROUNDS_TO_TARGET,
     STEPS_AT_MOST,
-    Settings,
     Training,
 )
 

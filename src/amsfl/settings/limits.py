@@ -5,12 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from amsfl.clock import RoundEnd
-from amsfl.clock.costs import Account
+from amsfl.clock.costs import LIMITED, Account
 from amsfl.core import UserError
 from amsfl.schedule import Policy
 from amsfl.settings.definitions import Training
-
-NAMES = ("joules", "megabytes")
 
 
 def limits_of(
@@ -26,11 +24,11 @@ def limits_of(
 
     Policies that do not look at a round's budget are not held to it: a remark says so.
     """
-    for name in NAMES:
+    for name in LIMITED:
         asked = [flag for flag in (f"budget_{name}", name) if getattr(config, flag) is not None]
         if asked and name not in accounts:
             raise UserError(f"Setting {asked[0]!r} limits {name}, and {missing}")
-    budgets = {name: getattr(config, f"budget_{name}") for name in NAMES}
+    budgets = {name: getattr(config, f"budget_{name}") for name in LIMITED}
     limits = {name: limit for name, limit in budgets.items() if limit is not None and policy.limited}
     for name, limit in limits.items():
         account, count = accounts[name], end.size or cohort
@@ -43,12 +41,3 @@ def limits_of(
                 f"({'a smaller buffer:K' if end.overlap else '--cohort'})."
             )
     return limits
-
-
-def over_limit(config: Training, spent: Mapping[str, float]) -> str | None:
-    """The name of what a run had so much of and has used up."""
-    for name in NAMES:
-        limit = getattr(config, name)
-        if limit is not None and spent.get(name, 0.0) >= limit:
-            return name
-    return None

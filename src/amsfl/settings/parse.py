@@ -1,13 +1,14 @@
 """From what a user gives (flags, a TOML file, keywords, a record) to checked settings."""
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from amsfl.core import UserError, nearest
+from amsfl.core.records import Json, JsonMapping
 from amsfl.core.score_names import split_target
 from amsfl.settings.definitions import RunConfig, ServeConfig, Serving, Settings, Simulation
 
@@ -23,17 +24,17 @@ OWN_OF_A_TRIAL = {
 SHOWN = 60  # characters of a wrong value
 
 
-def make_config(settings: Mapping[str, Any]) -> RunConfig:
+def make_config(settings: JsonMapping) -> RunConfig:
     """The settings of a simulation, checked; a mistake is one sentence that names the setting."""
     return checked(RunConfig, settings)
 
 
-def serve_config(settings: Mapping[str, Any]) -> ServeConfig:
+def serve_config(settings: JsonMapping) -> ServeConfig:
     """The settings of a Flower server, checked alike."""
     return checked(ServeConfig, settings)
 
 
-def checked(kind: type[Config], settings: Mapping[str, Any]) -> Config:
+def checked(kind: type[Config], settings: JsonMapping) -> Config:
     settings = split_target(settings)
     for key in settings:
         if key not in kind.model_fields:
@@ -87,7 +88,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
-def read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> Json:
     """The settings of a TOML file, as `make_config` takes them."""
     try:
         with path.open("rb") as file:

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from amsfl.clock import Profile, RoundEnd
+from amsfl.clock.costs import LIMITED
 from amsfl.methods import Method
 from amsfl.schedule import Policy
 from amsfl.settings.definitions import ROUNDS_TO_TARGET, RunConfig, ServeConfig, Training
-from amsfl.settings.limits import NAMES
 from amsfl.settings.round_ends import takes_older_work
 
 
@@ -32,7 +32,7 @@ def remarks(
     if config.budget is not None and not policy.limited:
         yield f"Setting 'budget' has no effect: the policy {policy.name} does not look at it."
     if isinstance(config, RunConfig) and not policy.limited:
-        for name in (f"budget_{each}" for each in NAMES):
+        for name in (f"budget_{each}" for each in LIMITED):
             if getattr(config, name) is not None:
                 yield f"Setting {name!r} has no effect: the policy {policy.name} does not look at it."
     if "clients" in given and clients != config.clients:

@@ -1,12 +1,12 @@
 """How a run's rounds end and what happens to clients on their way, if method, clock and cohort go with it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from amsfl import clock, methods
 from amsfl.clock import RoundEnd
 from amsfl.core import UserError
+from amsfl.core.records import JsonMapping
 from amsfl.settings.definitions import RunConfig, ServeConfig, Training
 
 
@@ -100,7 +100,7 @@ def round_end_of(
     return end
 
 
-def round_end_on_record(settings: Mapping[str, Any]) -> RoundEnd:
+def round_end_on_record(settings: JsonMapping) -> RoundEnd:
     """How the rounds of a record ended; where its method is not known here, they waited for all."""
     try:
         method = methods.make(str(settings.get("method", "fedavg")), settings.get("options") or {})

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from amsfl.settings.training import Settings
+from amsfl.settings.data_settings import Settings
 
 
 class Serving(Settings):

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from amsfl.settings.training import Settings
+from amsfl.settings.data_settings import Settings
 
 
 class Simulation(Settings):

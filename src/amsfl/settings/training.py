@@ -1,14 +1,14 @@
 """Settings of what is trained, by which method and for how long, in simulations and on real clients."""
 
 from typing import Any, Literal
-from unicodedata import category
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from amsfl.clock import check_clock, staleness
 from amsfl.core.score_names import check_name, check_target
 from amsfl.data import SOURCES
 from amsfl.methods import METHODS
+from amsfl.settings.data_settings import DataSettings
 
 ROUNDS = 50  # when nothing says when to stop
 ROUNDS_TO_TARGET = 1_000  # when only a target does, which may lie out of reach
@@ -17,20 +17,7 @@ STEPS_AT_MOST = 100_000
 PLANNED_STEPS_AT_MOST = 64  # planned steps of a round: beyond this no estimate was ever seen to hold
 
 
-class Settings(BaseModel):
-    """What all groups have in common: nothing unknown, nothing infinite, no text that files cannot hold."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    @field_validator("*")
-    @classmethod
-    def _text(cls, value: Any) -> Any:
-        if isinstance(value, str) and any(category(letter) in ("Cc", "Cs") for letter in value):
-            raise ValueError("it has control characters")
-        return value
-
-
-class Training(Settings):
+class Training(DataSettings):
     """What is trained, by which method and for how long: in a simulation and on real clients alike."""
 
     method: str = Field("amsfl", description="how clients learn together; `amsfl methods` lists them")
@@ -67,34 +54,6 @@ class Training(Settings):
     )
     server_optimizer: str = Field(
         "", description="the server's step over the method's: adam, yogi or momentum, as in adam:0.03"
-    )
-    data: str = Field(
-        "nslkdd",
-        description="nslkdd, nslkdd-synth, digits, a table (FILE.csv, .xlsx ...) or a folder, a table a site",
-    )
-    data_dir: str | None = Field(None, description="folder of the NSL-KDD files")
-    label: str | None = Field(None, description="label column of a table")
-    client_column: str | None = Field(None, description="column of a table that says who owns a row")
-    drop: str = Field("", description="columns of a table to leave out, with commas between")
-    columns: str = Field(
-        "",
-        description="how columns are read, as in zip=words,note=text; or number, date, hash, frequency, drop",
-    )
-    keep: str = Field("", description="columns that look like identifiers and are to be learned from")
-    missing: str = Field("", description="words and numbers of a table that mean a gap, as in -999,unclear")
-    impute: Literal["indicator", "shared", "site", "refuse"] = Field(
-        "indicator",
-        description="gaps of a table: a category of their own, filled by sums or by each site, or refused",
-    )
-    task: Literal["auto", "classification", "regression"] = Field(
-        "auto",
-        description="what a table's label is; auto: a number if it has fractions or over 20 values",
-    )
-    binary: bool = Field(False, description="NSL-KDD: normal against attack instead of five classes")
-    partition: str = Field(
-        "auto",
-        description="iid, dirichlet:0.5, shards:2, quantity:0.5, column; auto: column if there is one, else "
-        "dirichlet:0.5",
     )
     model: str = Field(
         "mlp",
@@ -212,12 +171,6 @@ class Training(Settings):
     @classmethod
     def _clock(cls, value: str) -> str:
         return check_clock(value)
-
-    @field_validator("drop", "keep", "columns", "missing", mode="before")
-    @classmethod
-    def _names(cls, value: Any) -> Any:
-        """Lists of names are taken as the text with commas that they mean."""
-        return ",".join(map(str, value)) if isinstance(value, list | tuple) else value
 
     @field_validator("extrapolation")
     @classmethod

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Unpack
 
-from amsfl import record
+from amsfl import clock, record
 from amsfl.core import Remark, Score
 from amsfl.data import Dataset
 from amsfl.data.read_table import Frame
@@ -17,16 +17,15 @@ from amsfl.record import RoundRecord, fingerprint
 from amsfl.settings.custom import split_custom
 from amsfl.settings.definitions import RunConfig
 from amsfl.settings.keywords import RunKeywords
-from amsfl.settings.limits import over_limit
 from amsfl.settings.parse import make_config
 from amsfl.settings.privacy import privacy_remarks, private_settings
 from amsfl.settings.remarks import remarks
 from amsfl.simulation import provenance
 from amsfl.simulation.components import precision
 from amsfl.simulation.observers import Watch, callbacks
-from amsfl.simulation.result import Result, from_kept, model_files, model_of
-from amsfl.simulation.rounds import begin, rehearse
-from amsfl.simulation.run_trial import load_trial, run_trial
+from amsfl.simulation.result import Result, from_kept, model_files
+from amsfl.simulation.rounds import begin, models_of, rehearse
+from amsfl.simulation.run_trial import TrialStart, load_trial, run_trial
 from amsfl.simulation.setup import prepare
 from amsfl.simulation.trial import TrialState
 from amsfl.track import TrackerSpec
@@ -89,7 +88,7 @@ def run(
             if where:
                 writer = stack.enter_context(record.create(where, provenance.manifest(setup, first), force))
             hooks = stack.enter_context(callbacks(config, watch, trackers, progress, where))
-            return run_trial(setup, state, trials[0], [], writer, hooks)
+            return run_trial(setup, TrialStart(state, trials[0], []), writer, hooks)
 
 
 def resume(
@@ -103,6 +102,9 @@ def resume(
     **changes: Any,
 ) -> Result:
     """Continue a run from its folder; it ends with the same bits as one that was never stopped.
+
+    A method that cools its learning rate towards the planned end (AMSFL) has cooled it by the first end. So
+    `rounds=4` continued to `rounds=8` gives another model than 8 rounds at once.
 
     Args:
         where: The run's folder.
@@ -145,12 +147,12 @@ def resume(
         ended = writer.ended()
         now = (trial.status, trial.round, config.target, setup.score.name)
         if ended and (ended.status, ended.rounds, ended.target, ended.score) == now:
-            result = Result(ended, done, model_of(setup, state)[0], setup, best)
+            result = Result(ended, done, models_of(setup, state)[0], setup, best)
             writer.end(ended, model_files(result))  # should somebody have lost or changed the model
             return result
         writer.remove_summary()
         hooks = stack.enter_context(callbacks(config, watch, trackers, progress, Path(where)))
-        return run_trial(setup, state, trial, done, writer, hooks, best)
+        return run_trial(setup, TrialStart(state, trial, done, best), writer, hooks)
 
 
 def stand(
@@ -163,7 +165,7 @@ def stand(
     first = next((r for r in done if score.met(r.metrics.get("holdout", {}), config.target)), None)
     trial.reached = {**first.seconds, "rounds": first.round} if first else None
     late = config.seconds is not None and trial.seconds[config.clock] >= config.seconds
-    late = late or spent or over_limit(config, trial.spent) is not None
+    late = late or spent or clock.over_limit(config, trial.spent) is not None
     late = late or (config.stop_after > 0 and trial.stale >= config.stop_after)
     over = trial.round >= config.last_round or late or (trial.reached is not None and config.stop_at_target)
     if trial.status != "diverged":

@@ -12,8 +12,8 @@ from amsfl.settings.parse import check_alike, make_config
 from amsfl.simulation.components import precision
 from amsfl.simulation.detailed_scores import detailed_scores
 from amsfl.simulation.interrupt import stoppable
-from amsfl.simulation.result import Result, model_of
-from amsfl.simulation.rounds import begin, rounds
+from amsfl.simulation.result import Result
+from amsfl.simulation.rounds import begin, models_of, rounds
 from amsfl.simulation.setup import assemble
 from amsfl.simulation.summary import summarise
 
@@ -53,16 +53,16 @@ def run_batch(
         setup = assemble(configs, own)
         state, running = begin(setup)
         records: list[list[RoundRecord]] = [[] for _ in configs]
-        with stoppable() as asked:
+        with stoppable() as stop:
             for state, news in rounds(setup, state, running):  # noqa: B007, B020 (the state moves on)
                 for trial, fresh in news:
                     records[trial.index].append(fresh)
                     if watch:
                         watch(trial.index, fresh)
-                if asked():
+                if stop.is_set():
                     raise KeyboardInterrupt
         wall = (time.perf_counter() - started) / len(configs)
-        models = model_of(setup, state)
+        models = models_of(setup, state)
         details = detailed_scores(setup, models)
         return [
             Result(

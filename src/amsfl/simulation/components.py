@@ -1,8 +1,7 @@
 """From settings to single parts of a run: data, clients' names, model, loss, method, what a round costs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 
@@ -116,7 +115,7 @@ def work_of(method: methods.Method, policy: Policy, dim: int) -> clock.Work:
     )
 
 
-def with_held_back(work: clock.Work, held: Any, batch: int) -> clock.Work:
+def with_held_back(work: clock.Work, held: task.Matrix, batch: int) -> clock.Work:
     """The work of clients that hold back so many rows: a forward pass over them is a third of a gradient."""
     return work._replace(extra_gradients=work.extra_gradients + np.asarray(held) / (3 * batch))
 
@@ -136,6 +135,42 @@ def pieces_of(config: RunConfig, job: task.Task, method: methods.Method) -> int:
             "--batch."
         )
     return config.pieces
+
+
+def check_judge_by(judge_by: str, numbers: bool) -> None:
+    """Whether a simulation has that score of the hold-out."""
+    known = ("r2", "mae", "rmse", "loss") if numbers else ("accuracy", "macro_f1", "loss")
+    if judge_by and judge_by.removeprefix("-") not in known:
+        raise UserError(
+            f"judge_by is {judge_by!r}, and a simulation scores the hold-out by {', '.join(known)}; take one "
+            "of those, or leave it out and name a --score."
+        )
+
+
+def check_shared(
+    config: RunConfig, end: clock.RoundEnd, conditions: Iterable[clock.ClientConditions]
+) -> None:
+    if config.shard_model > 1 and not (end.waits_for_all and all(each.calm for each in conditions)):
+        raise UserError(
+            "Where not all are waited for, or some fail or go, models under way lie on the host, where there "
+            "is no place for one that devices share; leave --shard-model out, or use --round-end all and "
+            "clients that stay."
+        )
+
+
+def room_of(cohort: int | None, clients: int, method: methods.Method) -> int | None:
+    """Places of a cohort: more than are expected where everybody is in by a chance of its own."""
+    if cohort is None or method.private_clients is None:
+        return cohort
+    return min(clients, cohort + int(np.ceil(8 * cohort**0.5)) + 8)  # more come once in 10^12 rounds
+
+
+def unknown_spending(config: RunConfig) -> str:
+    """Why joules are not known."""
+    return (
+        f"the profile {config.profile!r} does not say what clients spend; give it a table with the columns "
+        "joules_step and joules_mb, or try --profile battery."
+    )
 
 
 @contextmanager

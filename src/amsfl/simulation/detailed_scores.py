@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from amsfl.engines import Scores, Task, devices, metrics
-from amsfl.engines.contract import Errors
+from amsfl.core.records import Json
+from amsfl.engines import Errors, Scores, Task, devices, metrics
 from amsfl.engines.outputs import outputs
 from amsfl.simulation.components import client_names, precision
 from amsfl.simulation.setup import RunSetup
@@ -16,11 +16,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 BINS = 10  # of confidence, equally wide
 
 
-def detailed_scores(setup: RunSetup, models: Sequence[Array] | Array) -> list[dict[str, Any]]:
+def detailed_scores(setup: RunSetup, models: Sequence[Array] | Array) -> list[Json]:
     """The details of every trial's model, {} where they are not asked for; numpy lets go of the GIL."""
     forward = outputs(setup.task)
 
-    def one(trial: int) -> dict[str, Any]:
+    def one(trial: int) -> Json:
         with precision(setup.config):  # which jax keeps for each thread
             asked = setup.configs[trial].details
             return details(setup, trial, np.asarray(models[trial]), forward) if asked else {}
@@ -31,7 +31,7 @@ def detailed_scores(setup: RunSetup, models: Sequence[Array] | Array) -> list[di
 
 def details(
     setup: RunSetup, trial: int, params: Array, forward: Callable[[Array, str | None], Array]
-) -> dict[str, Any]:
+) -> Json:
     """By split, confusion, AUC and calibration (of classes); by client, scores on its own training rows.
 
     What does not exist, such as the AUC of a class that a split lacks, is None.
@@ -39,7 +39,7 @@ def details(
     if not np.isfinite(params).all():
         return {}
     task = setup.task
-    detailed: dict[str, Any] = {"splits": {}, "clients": {}}
+    detailed: Json = {"splits": {}, "clients": {}}
     if task.classes:
         detailed["splits"] = {
             split: of_classes(_wide(forward(params, split)), np.asarray(y))
@@ -56,7 +56,7 @@ def details(
     return detailed
 
 
-def ranked(setup: RunSetup, params: Array, split: str) -> dict[str, Any]:
+def ranked(setup: RunSetup, params: Array, split: str) -> Json:
     """AUC of a model on a split, where the run goes by it.
 
     On two busy cores 0.2 s for 25,000 rows of five classes: too much for those who do not ask.
@@ -67,7 +67,7 @@ def ranked(setup: RunSetup, params: Array, split: str) -> dict[str, Any]:
     return {name: scores[name] for name in ("auc", "macro_auc")}
 
 
-def of_classes(said: Array, y: Array) -> dict[str, Any]:
+def of_classes(said: Array, y: Array) -> Json:
     """Confusion (true class by predicted one), one-against-rest AUC a class, and how sure is how right."""
     chances = np.exp(said - said.max(1, keepdims=True))
     chances /= chances.sum(1, keepdims=True)
@@ -120,7 +120,7 @@ def _table(y: Array, guess: Array, classes: int) -> Array:
     return np.bincount(y * classes + guess, minlength=classes**2).reshape(classes, classes)
 
 
-def _by_client(task: Task, said: Array, order: Array, sizes: list[int]) -> list[dict[str, Any]]:
+def _by_client(task: Task, said: Array, order: Array, sizes: list[int]) -> list[Json]:
     """Clients' few scores, as the splits have them; `order`: all rows, one client's after another's."""
     cells = task.classes**2
     cell = (np.asarray(task.y, np.int64) * task.classes + said.argmax(1))[order]
@@ -130,7 +130,7 @@ def _by_client(task: Task, said: Array, order: Array, sizes: list[int]) -> list[
     return [{name: each[name] for name in ("accuracy", "macro_f1")} for each in metrics(scores)]
 
 
-def _errors_by_client(task: Task, said: Array, order: Array, sizes: list[int]) -> list[dict[str, Any]]:
+def _errors_by_client(task: Task, said: Array, order: Array, sizes: list[int]) -> list[Json]:
     """The same where numbers are predicted."""
     scores = []
     for mine in np.split(order, np.cumsum(sizes)[:-1]):

@@ -13,6 +13,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from amsfl.core.records import Json
 from amsfl.data import Dataset, LabelScale
 from amsfl.data.column_types import ColumnOptions, TrainingRows, fit
 from amsfl.data.federated_statistics import mean_and_deviation
@@ -37,7 +38,7 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
         lr: float | None = None,
         steps: int | None = None,
         batch: int | None = None,
-        settings: dict[str, Any] | None = None,
+        settings: Json | None = None,
         random_state: Any = 0,
     ):
         self.method = method
@@ -49,6 +50,32 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
         self.batch = batch
         self.settings = settings
         self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, groups: Any = None, **unknown: Any) -> Self:
+        """Train on every site's own rows.
+
+        Args:
+            X: Rows of features.
+            y: Classes, or numbers in any unit.
+            groups: Whose row each is, by name or number; without it rows are dealt to `clients` at random.
+            **unknown: Nothing else is taken; rows have no weights.
+
+        Returns:
+            Itself.
+        """
+        _refuse(unknown)
+        self.recipe_ = None
+        if _needs_recipe(X):
+            rows = self._read_rows(X, groups)
+        else:
+            numeric = isinstance(self, RegressorMixin)
+            rows, y = validate_data(self, X, y, dtype=np.float64, y_numeric=numeric)
+        y = column_or_1d(y)
+        check_consistent_length(rows, y)
+        return self._fit_rows(rows, y, *_sites(rows, groups))
+
+    def _fit_rows(self, rows: Array, y: Array, sites: Array | None, names: Array) -> Self:
+        raise NotImplementedError
 
     def _train(
         self,
@@ -77,7 +104,7 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
             site_names=_different(names),
             amount=amount,
         )
-        own: dict[str, Any] = {"partition": "auto" if sites is not None else "iid", "eval_every": self.rounds}
+        own: Json = {"partition": "auto" if sites is not None else "iid", "eval_every": self.rounds}
         own |= {"batch": min(64, len(rows)), "clients": min(self.clients, len(rows)), "details": False}
         named = {"lr": self.lr, "steps": self.steps, "batch": self.batch}
         own |= {name: value for name, value in named.items() if value is not None}
@@ -124,30 +151,12 @@ class FederatedClassifier(ClassifierMixin, _Federated):  # type: ignore[misc]
     All rows are trained on; judge by others, as scikit-learn's cross_val_score does.
     """
 
-    def fit(self, X: Any, y: Any, groups: Any = None, **unknown: Any) -> Self:
-        """Train on every site's own rows.
-
-        Args:
-            X: Rows of features.
-            y: Classes.
-            groups: Whose row each is, by name or number; without it rows are dealt to `clients` at random.
-            **unknown: Nothing else is taken; rows have no weights.
-
-        Returns:
-            Itself.
-        """
-        _refuse(unknown)
-        self.recipe_ = None
-        rows = self._read_rows(X, groups) if _needs_recipe(X) else None
-        if rows is None:
-            rows, y = validate_data(self, X, y, dtype=np.float64)
-        y = column_or_1d(y)
-        check_consistent_length(rows, y)
+    def _fit_rows(self, rows: Array, y: Array, sites: Array | None, names: Array) -> Self:
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError("There is one class in y; a classifier needs two classes or more.")
-        return self._train(rows, codes.astype(np.int32), *_sites(rows, groups), _different(self.classes_))
+        return self._train(rows, codes.astype(np.int32), sites, names, _different(self.classes_))
 
     def predict_proba(self, X: Any) -> Array:
         """How likely each class is.
@@ -158,8 +167,7 @@ class FederatedClassifier(ClassifierMixin, _Federated):  # type: ignore[misc]
         Returns:
             Probabilities [rows, classes], in the order of `classes_`.
         """
-        rows = self._encoded(X)
-        return self.model_.predict_proba(rows)
+        return self.model_.predict_proba(self._encoded(X))
 
     def predict(self, X: Any) -> Array:
         """Predict new rows.
@@ -170,7 +178,7 @@ class FederatedClassifier(ClassifierMixin, _Federated):  # type: ignore[misc]
         Returns:
             Of every row its class, as `y` spelled it.
         """
-        chances = self.predict_proba(X)
+        chances = self.predict_proba(X)  # says first if nothing is fitted
         return np.asarray(self.classes_[chances.argmax(axis=1)])
 
 
@@ -181,26 +189,7 @@ class FederatedRegressor(RegressorMixin, _Federated):  # type: ignore[misc]
     absolute error in place of the squared one. `score` is R².
     """
 
-    def fit(self, X: Any, y: Any, groups: Any = None, **unknown: Any) -> Self:
-        """Train on every site's own rows.
-
-        Args:
-            X: Rows of features.
-            y: Numbers, in any unit.
-            groups: Whose row each is, by name or number; without it rows are dealt to `clients` at random.
-            **unknown: Nothing else is taken; rows have no weights.
-
-        Returns:
-            Itself.
-        """
-        _refuse(unknown)
-        self.recipe_ = None
-        rows = self._read_rows(X, groups) if _needs_recipe(X) else None
-        if rows is None:
-            rows, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        y = column_or_1d(y)
-        check_consistent_length(rows, y)
-        sites, names = _sites(rows, groups)
+    def _fit_rows(self, rows: Array, y: Array, sites: Array | None, names: Array) -> Self:
         amount = label_scale(_by_site(y.astype(np.float64), sites))
         return self._train(rows, standardise(y, amount), sites, names, amount=amount)
 
@@ -213,8 +202,7 @@ class FederatedRegressor(RegressorMixin, _Federated):  # type: ignore[misc]
         Returns:
             Of every row its number, in the units of y.
         """
-        rows = self._encoded(X)
-        return self.model_.predict(rows)
+        return self.model_.predict(self._encoded(X))
 
 
 def _needs_recipe(X: Any) -> bool:
@@ -230,7 +218,7 @@ def _as_columns(X: Any) -> Any:
     return X if hasattr(X, "columns") else {f"x{place}": column for place, column in enumerate(X.T)}
 
 
-def _refuse(unknown: dict[str, Any]) -> None:
+def _refuse(unknown: Json) -> None:
     if "sample_weight" in unknown:
         raise ValueError(
             "sample_weight is not taken, since rows have no weights in federated training; weigh classes: "

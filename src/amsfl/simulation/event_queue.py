@@ -5,7 +5,7 @@ take; the server moves when enough of them are in (clock/round_end.py). Models p
 follows from steps and speeds alone, so that work may be computed later, and together.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from amsfl.clock import ArrivalGroup, RoundEnd, Waiting, results_taken
 from amsfl.core import UserError
+from amsfl.core.records import Json
 from amsfl.planning.context import Decision
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -37,13 +38,7 @@ JOB = np.dtype(
     ]
 )
 NOBODY: Array = np.zeros(0, JOB)
-PAIRS = (
-    "numbers",
-    "reasons",
-    "begun",
-    "taken",
-    "open_groups",
-)  # dicts whose keys are numbers
+PAIRS = ("numbers", "reasons", "begun", "taken", "open_groups")  # dicts whose keys are numbers
 HOPELESS = 1_000  # clients in a row that came with nothing
 
 
@@ -55,7 +50,7 @@ class EventQueue:
     arrived: Array = field(default_factory=NOBODY.copy)  # in, and not yet part of a model
     dropped: Array = field(default_factory=NOBODY.copy)  # failed since the last move
     numbers: dict[int, int] = field(default_factory=dict)  # the last `number` of clients that are ahead
-    reasons: dict[int, dict[str, Any]] = field(default_factory=dict)  # by group: why these steps
+    reasons: dict[int, Json] = field(default_factory=dict)  # by group: why these steps
     started: float = 0.0  # when the server last invited a round
     invited: int = -1  # and the version that it then had
     groups: int = 0
@@ -71,11 +66,7 @@ class EventQueue:
         for who, steps in zip(jobs["client"].tolist(), jobs["steps"].tolist(), strict=True):
             self.begun[who] = self.begun.get(who, 0) + steps
 
-    def step_counts(self, clients: int) -> "StepCounts":
-        """Steps that every client has begun."""
-        return StepCounts(self.begun, range(clients))
-
-    def dump(self) -> dict[str, Any]:
+    def dump(self) -> Json:
         """As JSON holds it, whose keys are text; the table of models is not JSON's."""
         arrays = {key: getattr(self, key).tolist() for key in ("jobs", "arrived", "dropped")}
         pairs = {key: list(getattr(self, key).items()) for key in PAIRS}
@@ -83,27 +74,13 @@ class EventQueue:
         return {key: value for key, value in whole.items() if key not in ("table", "plan_for_all")}
 
     @classmethod
-    def load(cls, dumped: dict[str, Any], table: dict[str, Array]) -> "EventQueue":
+    def load(cls, dumped: Json, table: dict[str, Array]) -> "EventQueue":
         arrays = {
             key: np.array([tuple(row) for row in dumped[key]], JOB) for key in ("jobs", "arrived", "dropped")
         }
-        pairs: dict[str, Any] = {key: dict(dumped.get(key, ())) for key in PAIRS}
+        pairs: Json = {key: dict(dumped.get(key, ())) for key in PAIRS}
         pairs["open_groups"] = {name: ArrivalGroup(*each) for name, each in pairs["open_groups"].items()}
         return cls(**dumped | arrays | pairs, table=table)
-
-
-class StepCounts(Sequence[int]):
-    """Every client's steps without a list of them: most runs never look, and there may be 100,000 clients."""
-
-    def __init__(self, begun: Mapping[int, int], clients: range):
-        self.begun, self.clients = begun, clients
-
-    def __len__(self) -> int:
-        return len(self.clients)
-
-    def __getitem__(self, place: Any) -> Any:
-        wanted = self.clients[place]
-        return StepCounts(self.begun, wanted) if isinstance(wanted, range) else self.begun.get(wanted, 0)
 
 
 class ServerMove(NamedTuple):
@@ -120,7 +97,7 @@ Invite = Callable[[float], Array]
 
 def next_move(queue: EventQueue, now: float, version: int, end: RoundEnd, invite: Invite) -> ServerMove:
     """Let time go on until the server moves; `invite(now)` makes jobs of those who start at free places."""
-    while not (chosen := _results_taken(queue, now, end)).any():
+    while not (chosen := _taken_now(queue, now, end)).any():
         fresh = queue.invited != version
         if fresh:
             queue.started, queue.invited = now, version
@@ -150,11 +127,10 @@ def _select(jobs: Array, chosen: Array) -> Array:
     return jobs[chosen] if 0 < count < len(jobs) else jobs if count else NOBODY
 
 
-def _results_taken(queue: EventQueue, now: float, end: RoundEnd) -> Array:
+def _taken_now(queue: EventQueue, now: float, end: RoundEnd) -> Array:
     """Whose work of all that is in the server moves with now; nobody's: it waits."""
-    return results_taken(
-        end, _waiting(queue), queue.arrived["arrival_group"], queue.jobs["arrival_group"], now
-    )
+    arrived, expected = queue.arrived["arrival_group"], queue.jobs["arrival_group"]
+    return results_taken(end, _waiting(queue), arrived, expected, now)
 
 
 def _waiting(queue: EventQueue) -> Waiting:
@@ -254,22 +230,18 @@ def tidy(queue: EventQueue, version: int) -> None:
     queue.reasons = {group: reasons for group, reasons in queue.reasons.items() if group in alive}
 
 
-def reasons_of(queue: EventQueue, jobs: Array) -> dict[str, Any]:
+def reasons_of(queue: EventQueue, jobs: Array) -> Json:
     """Why these steps, as a record keeps it: lists have one entry a client."""
     reasons = [queue.reasons[group] for group in jobs["group"].tolist()]
     if all_equal(jobs["group"]) and all(
-        len(part) == len(jobs) for part in reasons[0].values() if _lists(part)
+        len(part) == len(jobs) for part in reasons[0].values() if isinstance(part, list)
     ):
         return reasons[0]
     rows = list(zip(reasons, jobs["nth"].tolist(), strict=True))
     return {
-        key: [each[key][nth] for each, nth in rows] if _lists(value) else value
+        key: [each[key][nth] for each, nth in rows] if isinstance(value, list) else value
         for key, value in reasons[-1].items()
     }
-
-
-def _lists(part: Any) -> bool:
-    return isinstance(part, list)
 
 
 def all_equal(column: Array) -> bool:

@@ -7,22 +7,21 @@ of a round.
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
 
 @contextmanager
-def stoppable() -> Iterator[Callable[[], bool]]:
-    """`with stoppable() as asked:` around a loop that looks at `asked()` after every round."""
+def stoppable() -> Iterator[threading.Event]:
+    """`with stoppable() as stop:` around a loop that looks at `stop.is_set()` after every round."""
+    stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():  # signals are the main thread's business
-        yield lambda: False
+        yield stop
         return
-    stopped = False
 
     def note(_: int, __: FrameType | None) -> None:
-        nonlocal stopped
-        stopped = True
+        stop.set()
         signal.signal(signal.SIGINT, signal.default_int_handler)
         with suppress(OSError):  # not print: the loop may be in the middle of one
             os.write(2, b"\namsfl: stopping after this round; once more stops at once.\n")
@@ -31,6 +30,6 @@ def stoppable() -> Iterator[Callable[[], bool]]:
     if before is not signal.SIG_IGN:  # a process in the background is none of Ctrl-C's business
         signal.signal(signal.SIGINT, note)
     try:
-        yield lambda: stopped
+        yield stop
     finally:
         signal.signal(signal.SIGINT, before or signal.default_int_handler)

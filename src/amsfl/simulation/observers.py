@@ -28,14 +28,18 @@ def callbacks(
 ) -> Iterator[RunCallbacks]:
     """One `on_round` and one `on_end` for all; the caller's own callback comes last, it may stop the run."""
     with ExitStack() as stack:
-        show = stack.enter_context(progress.line(wants_line))
-        tracker = stack.enter_context(tracking(make(track), run_info(config, out)))
+        show, trackers = stack.enter_context(progress.line(wants_line)), make(track)
+        tracker = stack.enter_context(tracking(trackers, run_info(config, out)))
+        listeners: list[Watch] = [tracker.on_round] if trackers else []
+        if show:
+            listeners.append(
+                lambda record: show(progress.share(record, config), progress.describe(record, config))
+            )
+        if watch:
+            listeners.append(watch)
 
         def on_round(record: RoundRecord) -> None:
-            tracker.on_round(record)
-            if show:
-                show(progress.share(record, config), progress.describe(record, config))
-            if watch:
-                watch(record)
+            for listener in listeners:
+                listener(record)
 
-        yield RunCallbacks(on_round, tracker.on_end)
+        yield RunCallbacks(listeners[0] if len(listeners) == 1 else on_round, tracker.on_end)

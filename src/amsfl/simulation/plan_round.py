@@ -5,14 +5,14 @@ that a round computes (fixed steps, everybody waited for), several rounds are pl
 the trials, so that the engine gets them in one piece.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from amsfl import clock
+from amsfl.core.records import Number
 from amsfl.planning import decisions
 from amsfl.planning.context import Decision
-from amsfl.settings.limits import over_limit
 from amsfl.settings.privacy import private_settings
 from amsfl.simulation import dispatch, event_queue
 from amsfl.simulation.event_queue import Array, ServerMove
@@ -47,7 +47,7 @@ RoundPlan = dict[int, TrialPlan]  # by trial: one round of all that run
 
 def plan_rounds(setup: RunSetup, running: list[TrialState], at_most: int) -> list[RoundPlan]:
     """The next round; or several, until every trial has ended, where they can be foreseen."""
-    foreseen = can_look_ahead(setup)
+    foreseen = setup.looks_ahead
     trials, plans = [trial.copy() for trial in running] if foreseen else running, list[RoundPlan]()
     while trials and len(plans) < (at_most if foreseen else 1):
         plan = _plan_round(setup, trials)
@@ -56,14 +56,6 @@ def plan_rounds(setup: RunSetup, running: list[TrialState], at_most: int) -> lis
         )
         trials = [trial for trial in trials if trial.status == "running"]
     return plans
-
-
-def can_look_ahead(setup: RunSetup) -> bool:
-    """Whether this run's plans follow from its settings alone, and its engine gains from knowing them."""
-    method = setup.method  # where privacy asks for it, who takes part is a matter of chance
-    private = method.private_rows is not None or method.private_clients is not None
-    learns = method.facts.own_rate or method.facts.cooling or method.judges or not setup.policy.constant
-    return setup.engine.max_span > 1 and all(setup.whole_rounds) and not learns and not private
 
 
 def rounds_at_once(setup: RunSetup, running: list[TrialState], seconds: float) -> int:
@@ -131,7 +123,7 @@ def _decision(trial: TrialState, move: ServerMove) -> Decision:
     lr, predicted = move.jobs["lr"], reasons.pop("predicted_seconds")
     if not move.whole:
         predicted = move.seconds - trial.seconds["makespan"]
-    rate: Any = float(lr[0]) if move.whole or event_queue.all_equal(lr) else lr
+    rate: Number = float(lr[0]) if move.whole or event_queue.all_equal(lr) else lr
     part = float(move.jobs["part"][0])
     return Decision(move.jobs["steps"], None if np.isnan(lr).any() else rate, predicted, reasons, part)
 
@@ -167,6 +159,6 @@ def _advance(setup: RunSetup, trial: TrialState, plan: TrialPlan) -> None:
     over = config.seconds is not None and trial.seconds[config.clock] >= config.seconds
     if setup.mechanism is not None and not over:
         over = ledger.exhausted(ledger.units(trial.steps_begun, trial.round))
-    if trial.round >= setup.last_rounds[trial.index] or over or over_limit(config, trial.spent):
+    if trial.round >= setup.last_rounds[trial.index] or over or clock.over_limit(config, trial.spent):
         trial.status = "finished"
     event_queue.tidy(trial.queue, trial.round)

@@ -3,16 +3,16 @@
 import platform
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
 
 from amsfl import clock
+from amsfl.core.records import Array, Json
 from amsfl.core.version import VERSION
 from amsfl.data import Dataset
-from amsfl.engines import Scores, devices, metrics
-from amsfl.engines.contract import Errors
+from amsfl.engines import Errors, Scores, devices, metrics
+from amsfl.engines.task import Matrix
 from amsfl.methods import Method
 from amsfl.record import Manifest, MethodFacts
 from amsfl.record.fingerprint import checksum_arrays, identity
@@ -20,7 +20,7 @@ from amsfl.simulation.components import client_names
 from amsfl.simulation.setup import RunSetup
 
 
-def manifest(setup: RunSetup, first: Any) -> Manifest:
+def manifest(setup: RunSetup, first: Array) -> Manifest:
     """record.json of a new run; `first` is its model before any round."""
     config, made = setup.config, made_from(setup)
     settings = config.model_dump()
@@ -49,7 +49,7 @@ def of_method(method: Method) -> MethodFacts:
     )
 
 
-def of_data(data: Dataset) -> dict[str, Any]:
+def of_data(data: Dataset) -> Json:
     """The numbers that a run learns from and is judged by, as checksums."""
     splits = {split: checksum_arrays(np.asarray(x), np.asarray(y)) for split, (x, y) in data.evals.items()}
     return {
@@ -63,7 +63,7 @@ def of_data(data: Dataset) -> dict[str, Any]:
     }
 
 
-def made_from(setup: RunSetup) -> dict[str, Any]:
+def made_from(setup: RunSetup) -> Json:
     """All inputs of a run but its settings: a checkpoint means nothing without the same ones."""
     task, costs = setup.task, setup.costs[0]
     inputs = of_data(setup.data) | {
@@ -89,7 +89,7 @@ def layout(setup: RunSetup) -> list[str]:
     return [f"{jax.tree_util.keystr(path)} {leaf.shape}" for path, leaf in leaves]
 
 
-def machine(setup: RunSetup, first: Any) -> dict[str, Any]:
+def machine(setup: RunSetup, first: Array) -> Json:
     """What else the bits of a run depend on; not on the cores of one machine (engines/packing.py)."""
     facts = versions() | {"first model": checksum_arrays(first)}
     if setup.config.engine == "jax":
@@ -100,7 +100,7 @@ def machine(setup: RunSetup, first: Any) -> dict[str, Any]:
     return facts
 
 
-def versions() -> dict[str, Any]:
+def versions() -> Json:
     kind = platform.machine()
     return {"amsfl": VERSION, "jax": jax.__version__, "numpy": np.__version__, "processor": kind}
 
@@ -113,7 +113,7 @@ def _read_as(data: Dataset) -> dict[str, str]:
     return read | {name: f"left out: {why}" for name, why in data.recipe.left_out.items()}
 
 
-def base(data: Dataset, y: Any) -> dict[str, Any]:
+def base(data: Dataset, y: Matrix) -> Json:
     """What saying the commonest class, or the training rows' mean, every time would score.
 
     Who ends there has learned nothing.
@@ -136,7 +136,7 @@ def base(data: Dataset, y: Any) -> dict[str, Any]:
     }
 
 
-def about(data: Dataset, profile: clock.Profile, names: Sequence[str]) -> dict[str, Any]:
+def about(data: Dataset, profile: clock.Profile, names: Sequence[str]) -> Json:
     """Data and clients in words and numbers, for whoever reads the record."""
     splits = {split: np.asarray(y) for split, (_, y) in data.evals.items()}
     return {

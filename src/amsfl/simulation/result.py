@@ -1,26 +1,28 @@
 """What a run leaves: its summary, every round, and a model that can be used."""
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from amsfl.core.records import Json
 from amsfl.core.version import VERSION
-from amsfl.engines import State
+from amsfl.data.read_table import Frame
 from amsfl.engines.models import tensors
 from amsfl.portable import PortableModel
 from amsfl.portable.model import folder_files
 from amsfl.portable.network import Tensors
 from amsfl.record import Checkpoint, RoundRecord, Summary
-from amsfl.simulation import best_round, result_view
+from amsfl.simulation import result_view
 from amsfl.simulation.setup import RunSetup
-from amsfl.simulation.trial import TrialState
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
 
 Array = np.ndarray[Any, np.dtype[Any]]
+NewRows = Array | Frame | str | Path  # features, a data frame, or a table's file
 
 
 class Best(NamedTuple):
@@ -89,7 +91,7 @@ class Result(NamedTuple):
         """
         return result_view.plot(self, score, by, axes)
 
-    def predict(self, x: Any) -> Array:
+    def predict(self, x: NewRows) -> Array:
         """Predict rows by the last model.
 
         Args:
@@ -100,7 +102,7 @@ class Result(NamedTuple):
         """
         return self.model.named(self.logits(x))
 
-    def predict_proba(self, x: Any) -> Array:
+    def predict_proba(self, x: NewRows) -> Array:
         """How likely each class is.
 
         Args:
@@ -111,7 +113,7 @@ class Result(NamedTuple):
         """
         return self.model.chances(self.logits(x))
 
-    def logits(self, x: Any) -> Array:
+    def logits(self, x: NewRows) -> Array:
         """By the engine's own network, so that a user's own gives them, too.
 
         Args:
@@ -173,23 +175,7 @@ def model_files(result: Result) -> dict[str, bytes]:
     return folder_files(result.model, best)
 
 
-def better(
-    best: Best | None, parts: RunSetup, state: State, trial: TrialState, fresh: RoundRecord
-) -> Best | None:
-    """The best round so far, this one included."""
-    if trial.best_score is None or trial.best_round != fresh.round:
-        return best
-    larger = best_round.judged_by(fresh.metrics["holdout"], parts.config.judge_by, parts.score)[1]
-    score = trial.best_score if larger else -trial.best_score
-    return Best(fresh.round, score, model_of(parts, state)[0])
-
-
-def model_of(parts: RunSetup, state: State) -> Array:
-    """What is scored and what leaves, [trials, dim]."""
-    return np.asarray(parts.engine.models_to_host(parts.engine.models(state)))
-
-
-def kept(best: Best | None) -> tuple[dict[str, Array], dict[str, Any]]:
+def kept(best: Best | None) -> tuple[dict[str, Array], Json]:
     """The arrays and the words of it that a checkpoint holds."""
     if best is None:
         return {}, {}

@@ -1,9 +1,10 @@
 """A result for people: its clients, its rounds as a table, its curve."""
 
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from amsfl.core import Score, UserError, nearest, need
+from amsfl.core.records import Json
 from amsfl.record import RoundRecord, flatten
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def _by_client(rounds: list[RoundRecord], key: str) -> dict[int, float]:
     return totals
 
 
-def row(record: RoundRecord, clock: str, main: Score) -> dict[str, Any]:
+def row(record: RoundRecord, clock: str, main: Score) -> Json:
     """A round as a table's row: when it ended, its scores, what it cost."""
     scores = {key.replace("/", "_"): value for key, value in record.scores.items()}
     if main.listed:

@@ -4,19 +4,28 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from amsfl import clock
+from amsfl import clock, protocol
 from amsfl.clock import RoundEnd
 from amsfl.core import Reading, Verdict
+from amsfl.core.records import Json, JsonMapping
 from amsfl.methods import Method
 from amsfl.planning.context import Decision, PlannerMemory
 from amsfl.record import RoundRecord
 from amsfl.simulation import dispatch
 from amsfl.simulation.event_queue import Array, ServerMove
-from amsfl.simulation.local_work import RoundResult
 from amsfl.simulation.plan_round import RoundPlan
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
+
+
+class RoundResult(NamedTuple):
+    """What a round came to besides the state; all but `deltas` by trial."""
+
+    readings: dict[int, Reading]
+    weighed: dict[int, Json]  # how much each of the cohort counts after each link of a rule
+    deltas: Array | None = None  # of clients, where they are kept
 
 
 class TakenResults(NamedTuple):
@@ -27,6 +36,8 @@ class TakenResults(NamedTuple):
     ages: Sequence[int]
     shares: Array  # of the data, as clients claim
     effective: Array  # steps as methods weigh by them
+    reading: Reading | None  # what they read; None: nothing
+    weighed: Mapping[str, Array]  # how much each counts after each link of a rule
 
 
 def round_record(
@@ -34,15 +45,11 @@ def round_record(
     end: RoundEnd,
     taken: TakenResults,
     decision: Decision,
-    weighed: Mapping[str, Any],
-    *,
     spent: Mapping[str, float],
-    reading: Reading | None,
     **fields: Any,
 ) -> RoundRecord:
-    """One round's record; `weighed` is what a rule made of the shares, `spent` joules and cost, `reading`
-    what clients read, None: nothing; `fields` are the record's own that each server knows by itself."""
-    mix = mix_of(method, taken.shares, taken.effective)
+    """One round's record; `spent` is joules and cost, `fields` are those that each server knows by itself."""
+    reading, mix = taken.reading, mix_of(method, taken.shares, taken.effective)
     counts = {age: end.weight(age) if age else 1.0 for age in {*taken.ages}}
     lr = decision.lr
     return RoundRecord(
@@ -52,7 +59,7 @@ def round_record(
         lr=None if lr is None else float(np.mean(lr)) if isinstance(lr, np.ndarray) else float(lr),
         readings={} if reading is None else {k: _finite(v) for k, v in reading._asdict().items()},
         mix=[share * counts[age] for share, age in zip(mix, taken.ages, strict=bool(mix))],
-        weighed=_by_rule(taken.shares, weighed),
+        weighed=_by_rule(taken.shares, taken.weighed),
         joules=spent.get("joules"),
         cost=spent.get("cost"),
         **fields,
@@ -75,7 +82,7 @@ def simulated_round(
     timeline = {} if setup.whole_rounds[index] else _timeline(own.move, ages)
     each = jobs["arrives"] - jobs["started"] if timeline else clock.client_seconds(costs, clients, steps)
     explained = own.decision.explain | {"client_seconds": each.tolist()}
-    if setup.method.judges:
+    if setup.judges:
         explained |= judged(trial.memory)
     if "joules" in own.spent:
         explained["client_joules"] = costs.accounts["joules"].of(clients, steps).tolist()
@@ -86,11 +93,17 @@ def simulated_round(
     return round_record(
         setup.method,
         setup.end,
-        TakenResults(clients.tolist(), steps.tolist(), ages, setup.weights[index, clients], steps),
+        TakenResults(
+            clients.tolist(),
+            steps.tolist(),
+            ages,
+            setup.weights[index, clients],
+            steps,
+            reading if reading.grad_sq.any() else None,  # all zero when none were taken
+            result.weighed[index],
+        ),
         own.decision,
-        result.weighed[index],
-        spent=own.spent,
-        reading=reading if reading.grad_sq.any() else None,  # all zero when none were taken
+        own.spent,
         round=trial.round,
         seconds=dict(trial.seconds),
         round_seconds=own.seconds,
@@ -104,7 +117,7 @@ def simulated_round(
     )
 
 
-def judged(memory: PlannerMemory) -> dict[str, Any]:
+def judged(memory: PlannerMemory) -> Json:
     """What the judge made of the last round, for a record."""
     return {"held_loss": memory.judge.held_loss, "verdict": Verdict(memory.judge.verdict).name.lower()}
 
@@ -116,7 +129,7 @@ def _bytes_down(setup: RunSetup, move: ServerMove) -> float:
     return setup.work.bytes_down * sum(map(len, began)) + setup.work.vector_bytes * vectors
 
 
-def _timeline(move: ServerMove, ages: list[int]) -> dict[str, Any]:
+def _timeline(move: ServerMove, ages: list[int]) -> Json:
     """When each client worked, how old its start was; and those whose work was not used."""
     lost = zip(*(move.dropped[name].tolist() for name in ("client", "started", "arrives")), strict=True)
     return {
@@ -127,12 +140,12 @@ def _timeline(move: ServerMove, ages: list[int]) -> dict[str, Any]:
     }
 
 
-def _finite(column: Any) -> list[float | None]:
+def _finite(column: ArrayLike) -> list[float | None]:
     """None where a client has no such number."""
     return [each if np.isfinite(each) else None for each in np.asarray(column, float).tolist()]
 
 
-def _by_rule(shares: Array, weighed: Mapping[str, Any]) -> dict[str, list[float | None]]:
+def _by_rule(shares: Array, weighed: JsonMapping) -> dict[str, list[float | None]]:
     """How much each of a cohort counts by what it claims, and after each link of the rule."""
     if not weighed:
         return {}
@@ -142,7 +155,7 @@ def _by_rule(shares: Array, weighed: Mapping[str, Any]) -> dict[str, list[float 
 
 def mix_of(method: Method, shares: Array, steps: Array) -> list[float]:
     """How much each upload counts; a rule that needs all of them does not say."""
-    if method.needs_all_uploads:
+    if protocol.compares_uploads(method):
         return []
     mix: list[float] = np.asarray(method.arithmetic.mix(shares, np.asarray(steps)), float).tolist()
     return mix

@@ -6,24 +6,26 @@ end. A plain run is one trial.
 
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
-from amsfl.core import score
-from amsfl.engines import State, metrics
+from amsfl.core import Reading, score
+from amsfl.core.records import Array, Json
+from amsfl.core.scores import judge_round, worth
+from amsfl.engines import Orders, Outcome, State, metrics
+from amsfl.engines.task import Matrix
 from amsfl.planning import decisions
-from amsfl.planning.context import start
+from amsfl.planning.context import RoundReadings, start
+from amsfl.planning.learning import learn
 from amsfl.record import RoundRecord
-from amsfl.simulation import best_round, dispatch
+from amsfl.simulation import dispatch, stale_work
 from amsfl.simulation.detailed_scores import ranked
-from amsfl.simulation.local_work import RoundResult, follow_verdicts, learn_from, run_rounds, state_after
 from amsfl.simulation.plan_round import RoundPlan, allowance, plan_rounds, rounds_at_once
-from amsfl.simulation.round_record import simulated_round
+from amsfl.simulation.round_record import RoundResult, simulated_round
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
 
-Scores = dict[int, dict[str, dict[str, Any]]]  # by trial and split, of those that were evaluated
+Scores = dict[int, dict[str, Json]]  # by trial and split, of those that were evaluated
 
 
 def rounds(
@@ -37,7 +39,7 @@ def rounds(
         states, results = run_rounds(setup, state, plans)  # local steps and the server's move: engines/
         for plan, result in zip(plans, results, strict=True):
             learn_from(setup, plan, result)  # what readings say of the next plan: planning/
-        if setup.method.judges:
+        if setup.judges:
             states = follow_verdicts(setup, states, plans[-1])  # back to a better model: drift/judge.py
         scores = evaluate(setup, states, plans)
         wall = (time.perf_counter() - started) / len(plans)
@@ -72,7 +74,111 @@ def rehearse(setup: RunSetup, trial: TrialState) -> None:
     decisions.decide([setup.contexts[trial.index]], [request])
 
 
-def evaluate(setup: RunSetup, states: Any, plans: list[RoundPlan]) -> list[Scores]:
+def run_rounds(setup: RunSetup, state: State, plans: list[RoundPlan]) -> tuple[State, list[RoundResult]]:
+    """The states after each of the rounds, as the engine keeps several (`state_after`), and their results."""
+    if setup.looks_ahead:
+        first = next(iter(plans[0].values())).version
+        orders = [make_orders(setup, plan, first + nth) for nth, plan in enumerate(plans)]
+        states, outcomes = setup.engine.span(state, orders, first, keep=setup.config.local_accuracy)
+        return states, [_by_trial(outcome, plan) for outcome, plan in zip(outcomes, plans, strict=True)]
+    state, result = _run_round(setup, state, plans[0])
+    return state, [result]
+
+
+def state_after(setup: RunSetup, states: State, nth: int) -> State:
+    """The state after one of the rounds of `run_rounds`."""
+    return setup.engine.at(states, nth) if setup.looks_ahead else states
+
+
+def _run_round(setup: RunSetup, state: State, plan: RoundPlan) -> tuple[State, RoundResult]:
+    for index, each in plan.items():
+        if len(each.after.queue.jobs) or len(each.after.queue.arrived):
+            stale_work.remember(setup, state, index, each)
+    whole = {index: each for index, each in plan.items() if each.move.whole}
+    others = {index: each for index, each in plan.items() if index not in whole}
+    result = RoundResult({}, {})
+    if others:
+        state = stale_work.on_host(state)
+        stale_work.compute(setup, state, others)
+        for index, each in others.items():
+            result.readings[index], result.weighed[index] = stale_work.settle(setup, state, index, each)
+    if whole:
+        number = next(iter(whole.values())).version
+        if isinstance(state.anchor, np.ndarray):
+            state = setup.engine.from_host(state)
+        orders = make_orders(setup, whole, number)
+        state, outcome = setup.engine.round(state, orders, number, keep=setup.config.local_accuracy)
+        own = _by_trial(outcome, whole)
+        result = RoundResult(result.readings | own.readings, result.weighed | own.weighed, own.deltas)
+    return state, result
+
+
+def _by_trial(outcome: Outcome, plan: RoundPlan) -> RoundResult:
+    """An engine's outcome, brought to the host once: a field of a trial at a time costs more than a round."""
+    reading = Reading(*(np.asarray(part, float) for part in outcome.readings))
+    counts = {name: np.asarray(part, float) for name, part in outcome.weighed.items()}
+    return RoundResult(
+        {index: Reading(*(part[index] for part in reading)) for index in plan},
+        {index: {name: part[index] for name, part in counts.items()} for index in plan},
+        outcome.deltas,
+    )
+
+
+def make_orders(setup: RunSetup, plan: RoundPlan, number: int) -> Orders:
+    """Rectangular arrays over all trials; those that have ended get 0 steps and stand still."""
+    shape = (len(setup.configs), setup.cohort)
+    cohort, steps = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+    lr, rate_known = np.ones(shape[0]), np.ones(shape[0])
+    for index, each in plan.items():
+        count, rate = len(each.cohort), each.decision.lr
+        cohort[index, :count], steps[index, :count] = each.cohort, each.decision.steps
+        lr[index], rate_known[index] = (each.decision.part, 0.0) if rate is None else (rate, 1.0)
+    weights = np.take_along_axis(setup.weights, cohort, axis=1)
+    orders = Orders(cohort, steps, lr, weights, rate_known)
+    if setup.method.private_clients is not None:
+        drawn = [dispatch.draw_by_chance(setup, seed, number) for seed in setup.task.seeds]
+        present = np.stack([np.isin(who, some) for who, some in zip(cohort, drawn, strict=True)])
+        orders = orders._replace(weights=weights * (present & (steps > 0)), largest=setup.weights.max(1))
+    if not setup.attackers.attacks:
+        return orders
+    seeds = zip(setup.task.seeds, cohort, strict=True)
+    words = np.stack([setup.attackers.words(seed, number, who) for seed, who in seeds])
+    forging = setup.attackers.forging(number, np.arange(shape[0])[:, None], cohort)
+    return orders._replace(attackers=forging, words=words)
+
+
+def learn_from(setup: RunSetup, plan: RoundPlan, result: RoundResult) -> None:
+    """Into every trial's memory what its round's readings say."""
+    if setup.policy.constant and not setup.method.facts.own_rate and not setup.judges:
+        return
+    readings = [
+        RoundReadings(
+            each.after.memory,
+            each.cohort,
+            each.decision,
+            setup.attackers.report(index, each.cohort, result.readings[index]),  # as clients report them
+        )
+        for index, each in plan.items()
+    ]
+    memories = learn([setup.contexts[index] for index in plan], readings)
+    for each, memory in zip(plan.values(), memories, strict=True):
+        each.after.memory = memory
+
+
+def follow_verdicts(setup: RunSetup, state: State, plan: RoundPlan) -> State:
+    """The state after the judge's verdicts on a round that was learnt from."""
+    verdicts = np.zeros(len(setup.configs), np.int32)
+    for index, each in plan.items():
+        verdicts[index] = each.after.memory.judge.verdict
+    return setup.engine.revise(state, verdicts) if verdicts.any() else state
+
+
+def models_of(setup: RunSetup, state: State) -> Matrix:
+    """What is scored and what leaves, [trials, dim], on the host."""
+    return np.asarray(setup.engine.models_to_host(setup.engine.models(state)))
+
+
+def evaluate(setup: RunSetup, states: State, plans: list[RoundPlan]) -> list[Scores]:
     """Of every round, every split's metrics of the trials that are due: as often as asked, and at the end."""
     count, often = len(setup.configs), setup.config.eval_every
     scores: list[Scores] = []
@@ -85,7 +191,7 @@ def evaluate(setup: RunSetup, states: Any, plans: list[RoundPlan]) -> list[Score
         for split, some in places.items():
             now = [t for t in due if split == "holdout" or rare or t.status != "running"]
             some += [(nth, trial.index) for trial in now]
-    models: Any = setup.engine.models(states) if any(places.values()) else None
+    models: Array = setup.engine.models(states) if any(places.values()) else None
     for split, some in places.items():
         if not some:
             continue
@@ -115,8 +221,8 @@ def end_trials(
         if not np.isfinite(holdout["loss"]):
             trial.status = "diverged"
             continue
-        worth = best_round.worth(holdout, config.judge_by, setup.score)
-        if best_round.judge(trial, worth, config.stop_after):
+        value = worth(holdout, config.judge_by, setup.score)
+        if judge_round(trial, value, config.stop_after):
             trial.status = "finished"
         if trial.reached is None and config.target is not None and setup.score.met(holdout, config.target):
             trial.reached = {**trial.seconds, **trial.spent, "rounds": trial.round}
@@ -127,7 +233,7 @@ def end_trials(
             trial.local = _score_locally(setup, models, len(plan[trial.index].cohort))
 
 
-def _score_locally(setup: RunSetup, models: Any, cohort: int) -> dict[str, list[float | None]]:
+def _score_locally(setup: RunSetup, models: Array, cohort: int) -> dict[str, list[float | None]]:
     """ACC_Ci of the paper (R² of numbers): client i's own model after its steps, on the global splits."""
     usual = score("", setup.data.classes)
     return {

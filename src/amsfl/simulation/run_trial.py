@@ -1,17 +1,19 @@
 """One trial driven to its end: rounds written as they come, checkpoints, and back from one."""
 
 import time
+from typing import NamedTuple
 
 import numpy as np
 
+from amsfl.core.scores import judged_by
 from amsfl.engines import State
 from amsfl.planning.planner import PlannerMemory
 from amsfl.record import Checkpoint, RoundRecord, RunWriter
 from amsfl.simulation.detailed_scores import detailed_scores
 from amsfl.simulation.event_queue import EventQueue
 from amsfl.simulation.interrupt import stoppable
-from amsfl.simulation.result import Best, Result, better, kept, model_files, model_of
-from amsfl.simulation.rounds import rounds
+from amsfl.simulation.result import Best, Result, kept, model_files
+from amsfl.simulation.rounds import models_of, rounds
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.summary import summarise
 from amsfl.simulation.trial import TrialState
@@ -20,22 +22,28 @@ from amsfl.track import RunCallbacks
 TABLE = "queue."  # in a checkpoint: what is under way
 
 
-def run_trial(
-    setup: RunSetup,
-    state: State,
-    trial: TrialState,
-    done: list[RoundRecord],
-    writer: RunWriter | None,
-    hooks: RunCallbacks,
-    best: Best | None = None,
-) -> Result:
+class TrialStart(NamedTuple):
+    """Where a trial goes on from: its beginning, or a checkpoint."""
+
+    state: State
+    trial: TrialState
+    done: list[RoundRecord]
+    best: Best | None = None
+
+
+def run_trial(setup: RunSetup, start: TrialStart, writer: RunWriter | None, hooks: RunCallbacks) -> Result:
+    """Its rounds until the end, each recorded and told as it comes."""
+    state, trial, done, best = start
     started = time.perf_counter() - sum(each.wall.get("seconds", 0.0) for each in done)
-    with stoppable() as asked:
+    with stoppable() as interrupted:
         for state, news in rounds(setup, state, [trial]):  # noqa: B020 (the state moves on)
             fresh = news[0][1]
             done.append(fresh)
-            best = better(best, setup, state, trial, fresh)
-            stop = asked() and trial.status == "running"
+            if trial.best_score is not None and trial.best_round == fresh.round:
+                larger = judged_by(fresh.metrics["holdout"], setup.config.judge_by, setup.score)[1]
+                shown = trial.best_score if larger else -trial.best_score
+                best = Best(fresh.round, shown, models_of(setup, state)[0])
+            stop = interrupted.is_set() and trial.status == "running"
             due = stop or trial.round % setup.config.checkpoint_every == 0 or trial.status != "running"
             # all processes that share a model have to be there when it is brought together
             whole = (
@@ -53,7 +61,7 @@ def run_trial(
             hooks.on_round(fresh)
             if stop:
                 raise KeyboardInterrupt
-    params = model_of(setup, state)[0]
+    params = models_of(setup, state)[0]
     wall = time.perf_counter() - started
     summary = summarise(setup, trial, done, wall, detailed_scores(setup, [params])[0])
     result = Result(summary, done, params, setup, best)

@@ -1,7 +1,7 @@
 """From settings to the parts of a run: data, partition, model, method, engine, profile, planner."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from amsfl.data import Dataset
 from amsfl.engines import task
 from amsfl.engines.private_gradients import check_rows_apart
 from amsfl.planning import planner
-from amsfl.planning.context import PlannerContext, planner_context
+from amsfl.planning.context import PlannerContext, RoundTerms, planner_context
 from amsfl.privacy import Ledger, Mechanism
 from amsfl.privacy.ledger import NOTHING
 from amsfl.schedule import Policy
@@ -20,9 +20,11 @@ from amsfl.settings.definitions import RunConfig
 from amsfl.settings.limits import limits_of
 from amsfl.settings.privacy import budgets_of, check_public, mechanism_of, private_settings
 from amsfl.settings.round_ends import check_everyone, conditions_of, for_older_work, round_end_of
-from amsfl.simulation import attackers, best_round
+from amsfl.simulation import attackers
 from amsfl.simulation.attackers import Attackers
 from amsfl.simulation.components import (
+    check_judge_by,
+    check_shared,
     client_names,
     load_data,
     loss_of,
@@ -30,7 +32,9 @@ from amsfl.simulation.components import (
     named_network,
     partition_scheme,
     pieces_of,
+    room_of,
     takes_readings,
+    unknown_spending,
     with_held_back,
     work_of,
 )
@@ -56,7 +60,7 @@ class RunSetup(NamedTuple):
     work: clock.Work
     contexts: list[PlannerContext]  # what each trial plans by
     cohort: int
-    weights: np.ndarray[Any, np.dtype[Any]]  # [trials, clients] shares of the data, as clients claim
+    weights: task.Matrix  # [trials, clients] shares of the data, as clients claim
     attackers: Attackers
     end: clock.RoundEnd
     score: Score  # what targets, best rounds and comparisons go by
@@ -66,11 +70,9 @@ class RunSetup(NamedTuple):
     steady: list[bool]  # of each trial: no client fails, leaves or is delayed
     whole_rounds: list[bool]  # of each trial: every round is one cohort, and all of it arrives
     last_rounds: list[int]  # of each trial, at the latest
-
-    @property
-    def reads_direction(self) -> bool:
-        """Whether clients read along the last global step, and so have to know it."""
-        return self.work.vector_bytes > 0
+    judges: bool  # whether held-back rows judge every round (drift/judge.py)
+    reads_direction: bool  # whether clients read along the last global step, and so have to know it
+    looks_ahead: bool  # whether plans follow from the settings, and the engine gains from several at once
 
     @property
     def places(self) -> int:
@@ -93,7 +95,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     method_of(config, own)  # a name that nobody knows is told before any row is read
     dataset = own.dataset or load_data(config)
     run_score = score(config.score, dataset.classes)
-    best_round.check(config.judge_by, not dataset.classes)
+    check_judge_by(config.judge_by, not dataset.classes)
     names = client_names(config, dataset)
     clients = len(names) or config.clients  # the data says how many there are, if it has sites
     if config.cohort is not None and config.cohort > clients:
@@ -136,10 +138,18 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         job = task.hold_back(job, config.held_back)
     part = (config.cohort or clients) / clients
     policies = [planner.policy_of(each, method, own.policy) for each in configs]
-    ledgers = [
-        _ledger(mechanism, *each, job.dim, part)
-        for each in zip(configs, policies, profiles, job.shards.size, strict=True)
-    ]
+    ledgers = [NOTHING] * len(configs)
+    if mechanism is not None:
+        ledgers = [
+            mechanism.open_ledger(
+                private_settings(each),
+                rule,
+                privacy.Clients(rows_each, budgets_of(each, profile, clients), part, job.dim),
+            )
+            for each, rule, profile, rows_each in zip(
+                configs, policies, profiles, job.shards.size, strict=True
+            )
+        ]
     if mechanism is not None and mechanism.server is not None:
         noises = {ledger.exposures[0].noise for ledger in ledgers}
         if len(noises) > 1:
@@ -173,10 +183,13 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         for profile, held in zip(profiles, job.shards.held, strict=True)
     ]
     limits = [
-        limits_of(each, cost.accounts, rule, cohort, end, _unsaid(each))
+        limits_of(each, cost.accounts, rule, cohort, end, unknown_spending(each))
         for each, cost, rule in zip(configs, costs, policies, strict=True)
     ]
     stale, share = (end.weight, end.size) if end.overlap else (None, None)
+    whole_rounds = [each.calm and end.waits_for_all for each in conditions]
+    learns = method.facts.own_rate or method.facts.cooling or method.judges or not policy.constant
+    by_chance = method.private_rows is not None or method.private_clients is not None  # who takes part
     return RunSetup(
         config,
         list(configs),
@@ -190,7 +203,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         [cast.costs(trial, each) for trial, each in enumerate(costs)],
         work,
         [
-            planner_context(each, method, rule, weights, rows, stale, limit, share)
+            planner_context(each, method, rule, weights, rows, RoundTerms(stale, limit, share))
             for each, rule, weights, rows, limit in zip(
                 configs, policies, claimed, job.shards.size, limits, strict=True
             )
@@ -204,47 +217,9 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         ledgers,
         conditions,
         [each.calm for each in conditions],
-        [each.calm and end.waits_for_all for each in conditions],
+        whole_rounds,
         [each.last_round for each in configs],
-    )
-
-
-def _ledger(
-    mechanism: Mechanism | None,
-    config: RunConfig,
-    policy: Policy,
-    profile: clock.Profile,
-    rows: Any,
-    numbers: int,
-    part: float,
-) -> Ledger:
-    """One trial's privacy ledger."""
-    if mechanism is None:
-        return NOTHING
-    clients = privacy.Clients(rows, budgets_of(config, profile, len(rows)), part, numbers)
-    return mechanism.open_ledger(private_settings(config), policy, clients)
-
-
-def check_shared(
-    config: RunConfig, end: clock.RoundEnd, conditions: Sequence[clock.ClientConditions]
-) -> None:
-    if config.shard_model > 1 and not (end.waits_for_all and all(each.calm for each in conditions)):
-        raise UserError(
-            "Where not all are waited for, or some fail or go, models under way lie on the host, where there "
-            "is no place for one that devices share; leave --shard-model out, or use --round-end all and "
-            "clients that stay."
-        )
-
-
-def room_of(cohort: int | None, clients: int, method: methods.Method) -> int | None:
-    """Places of a cohort: more than are expected where everybody is in by a chance of its own."""
-    if cohort is None or method.private_clients is None:
-        return cohort
-    return min(clients, cohort + int(np.ceil(8 * cohort**0.5)) + 8)  # more come once in 10^12 rounds
-
-
-def _unsaid(config: RunConfig) -> str:
-    return (
-        f"the profile {config.profile!r} does not say what clients spend; give it a table with the columns "
-        "joules_step and joules_mb, or try --profile battery."
+        method.judges,
+        work.vector_bytes > 0,
+        engine.max_span > 1 and all(whole_rounds) and not learns and not by_chance,
     )

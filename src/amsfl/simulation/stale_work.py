@@ -5,12 +5,12 @@ needed; a job's model and its upload lie in a table by its place, for as long as
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from amsfl import protocol
 from amsfl.core import Reading, Upload
+from amsfl.core.records import Json
 from amsfl.engines import Jobs, JobStarts, State
 from amsfl.simulation.event_queue import Array, EventQueue, join_jobs, under_way
 from amsfl.simulation.plan_round import RoundPlan, TrialPlan
@@ -27,7 +27,7 @@ def on_host(state: State) -> State:
     return State(np.array(state.anchor), np.array(state.server), client, memory, np.array(state.step))
 
 
-def _ours(part: Any) -> bool:
+def _ours(part: Array) -> bool:
     return isinstance(part, np.ndarray) and part.flags.writeable
 
 
@@ -46,7 +46,7 @@ def _begin(setup: RunSetup, state: State, trial: int, queue: EventQueue, jobs: A
     for name, part in rows.items():
         row = np.asarray(part[trial])
         if name == "server":
-            row = setup.method.sent_state(row, np.asarray(state.anchor[trial]))
+            row = protocol.sent_state(setup.method, row, np.asarray(state.anchor[trial]))
         table[name][jobs["place"]] = row
 
 
@@ -62,7 +62,7 @@ def _empty(setup: RunSetup, places: int) -> dict[str, Array]:
     """A table of so many places: zeros."""
     x, dtype = np.zeros(setup.task.dim, setup.task.dtype), setup.task.dtype
     server, client = setup.method.arithmetic.init(x)
-    server_state = setup.method.sent_state(server, x)
+    server_state = protocol.sent_state(setup.method, server, x)
     sent = setup.method.arithmetic.report(x, x, 1, 1.0, server_state, client)[0]
     shapes = {"anchor": x, "server": server_state, "step": x, **sent._asdict()}
     shapes["reading"] = np.zeros(len(Reading._fields))
@@ -140,7 +140,7 @@ def _padded(part: Array, rows: int) -> Array:
     return whole
 
 
-def settle(setup: RunSetup, state: State, trial: int, plan: TrialPlan) -> tuple[Reading, dict[str, Any]]:
+def settle(setup: RunSetup, state: State, trial: int, plan: TrialPlan) -> tuple[Reading, Json]:
     """The server's move with what came in, each upload by its age, written into the state; the readings of
     those who came, and what a rule made of them."""
     jobs, table, version = plan.move.jobs, plan.after.queue.table, plan.version

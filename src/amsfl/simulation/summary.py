@@ -1,9 +1,9 @@
 """The end of a run in numbers: summary.json."""
 
 import sys
-from typing import Any
 
 from amsfl import drift
+from amsfl.core.records import Json
 from amsfl.record import RoundRecord, Summary
 from amsfl.settings.privacy import no_claim, private_settings
 from amsfl.simulation.components import client_names
@@ -12,11 +12,11 @@ from amsfl.simulation.trial import TrialState
 
 
 def summarise(
-    setup: RunSetup, trial: TrialState, records: list[RoundRecord], wall: float, details: dict[str, Any]
+    setup: RunSetup, trial: TrialState, records: list[RoundRecord], wall: float, details: Json
 ) -> Summary:
     """The machine-readable end of a run. All that depends on the machine's speed is under `wall`."""
     config = setup.configs[trial.index]
-    last: dict[str, Any] = next((r.metrics for r in reversed(records) if r.metrics), {})
+    last: Json = next((r.metrics for r in reversed(records) if r.metrics), {})
     reached = trial.reached
     client_steps = sum(trial.steps)
     names = client_names(config, setup.data) or tuple(map(str, range(len(trial.steps))))

@@ -1,6 +1,5 @@
 """Where one trial stands: all that a checkpoint keeps besides arrays."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from amsfl import clock
@@ -23,16 +22,16 @@ class TrialState:
     status: str = "running"
     spent: dict[str, float] = field(default_factory=dict)  # joules, megabytes, cost so far
     reached: dict[str, float] | None = None  # seconds and rounds at the first evaluation that met the target
-    best_score: float | None = None  # more is better (best_round.py)
+    best_score: float | None = None  # more is better (core/scores.py)
     best_round: int = 0
     stale: int = 0  # scored rounds since then
     local: dict[str, list[float | None]] | None = None  # score of each client's own model, by split
     queue: EventQueue = field(default_factory=EventQueue)
 
     @property
-    def steps_begun(self) -> Sequence[int]:
+    def steps_begun(self) -> list[int]:
         """Every client's steps, those under way or lost included."""
-        return self.queue.step_counts(len(self.steps))
+        return [self.queue.begun.get(client, 0) for client in range(len(self.steps))]
 
     def copy(self) -> "TrialState":
         """For a plan that may be thrown away."""

@@ -2,14 +2,17 @@
 
 import resource
 import time
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 import amsfl
 from amsfl.core import UserError, nearest
+from amsfl.core.records import Json, JsonMapping
 from amsfl.data import Dataset, load
+
+if TYPE_CHECKING:
+    from amsfl.engines import Engine, Orders, State
 
 
 class BenchJob(NamedTuple):
@@ -44,7 +47,7 @@ class BenchOptions(NamedTuple):
     private: bool = False  # private steps, compared with plain ones
 
 
-def bench(name: str, options: BenchOptions) -> dict[str, Any]:
+def bench(name: str, options: BenchOptions) -> Json:
     """One job on this machine.
 
     With a rule, or with private steps, the job without them is measured in the same process, before it:
@@ -55,7 +58,7 @@ def bench(name: str, options: BenchOptions) -> dict[str, Any]:
     job = JOBS[name]._replace(rounds=options.rounds or JOBS[name].rounds)
     data = load(job.data, data_dir=options.data_dir)
     outcome = measure(job, data, options.repeat, options.started)
-    more: dict[str, Any] = {"robust": options.robust} if options.robust else {}
+    more: Json = {"robust": options.robust} if options.robust else {}
     more |= {"privacy": "record", "noise": 1.0} if options.private else {}
     if more:
         plain = outcome["client_steps_per_second"]
@@ -64,7 +67,7 @@ def bench(name: str, options: BenchOptions) -> dict[str, Any]:
     return outcome | {"job": name, "data": data.name, "synthetic": data.synthetic}
 
 
-def _further(engine: Any, state: Any, orders: list[Any], number: int) -> Any:
+def _further(engine: "Engine", state: "State", orders: "list[Orders]", number: int) -> "State":
     """The rounds that were ordered, in one piece where the engine takes more than one at once."""
     if engine.max_span == 1:
         return engine.round(state, orders[0], number)[0]
@@ -76,8 +79,8 @@ def measure(
     data: Dataset,
     repeat: int,
     started: float | None = None,
-    more: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+    more: JsonMapping | None = None,
+) -> Json:
     """Client steps a second over the rounds, and whether it really trained; with `more` settings."""
     from amsfl.engines import Orders, metrics  # before jax, which it sets up
     from amsfl.settings.custom import CustomParts

@@ -5,15 +5,16 @@ first; what takes more than PATIENCE times as long as the best so far is not wai
 of its own, so that a forecast which was stopped goes on where it was.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from amsfl import clock, methods
 from amsfl.core import DiskError, UserError
+from amsfl.core.records import Json, JsonMapping
 from amsfl.data import Dataset
 from amsfl.planning.planner import policy_of
 from amsfl.record import dumps, read_sealed, write_sealed
@@ -77,22 +78,12 @@ class ForecastGrid(NamedTuple):
 
 
 def forecast(
-    settings: Mapping[str, Any],
+    settings: JsonMapping,
     out: Path,
     grid: ForecastGrid,
     watch: Callable[[str, int, int], None] | None = None,
 ) -> Forecast:
-    """Run every unit that is not on record yet.
-
-    Args:
-        settings: Of all runs; profile and target among them.
-        out: The folder of what is finished.
-        grid: Methods, round ends, steps, learning rates and seeds.
-        watch: Called before each unit: its name, its place, how many there are.
-
-    Returns:
-        The rows, the soonest first.
-    """
+    """Run every unit that is not on record yet."""
     base = dict(settings) | {"clock": "makespan", "stop_at_target": True, "details": False}
     base = {"rounds": ROUNDS, **base}
     config = make_config(base)
@@ -130,7 +121,7 @@ def _usual_ends(cohort: int) -> list[str]:
     return ["all", f"quorum:{max(1, round(0.6 * cohort))}", f"buffer:{max(1, round(0.4 * cohort))}"]
 
 
-def _units(base: Mapping[str, Any], grid: ForecastGrid, clients: int) -> tuple[list[ForecastUnit], list[str]]:
+def _units(base: JsonMapping, grid: ForecastGrid, clients: int) -> tuple[list[ForecastUnit], list[str]]:
     units, left_out = [], []
     for name in sorted(grid.methods, key=lambda name: not name.startswith("amsfl")):
         method = methods.make(name)
@@ -193,7 +184,7 @@ def _best_rates(rows: Sequence[ForecastRow]) -> Iterator[ForecastRow]:
         yield min(some, key=lambda row: (-row.reached, row.middle))
 
 
-def _on_record(path: Path, key: dict[str, Any]) -> list[ForecastRow] | None:
+def _on_record(path: Path, key: Json) -> list[ForecastRow] | None:
     """What of the same settings is finished; what is damaged or of other settings is run again."""
     if not path.exists():
         return None

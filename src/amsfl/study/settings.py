@@ -1,10 +1,10 @@
 """What a study is: a few words, the settings all methods share, and what each method adds to them."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from amsfl.core import UserError, nearest
+from amsfl.core.records import Json, JsonMapping
 from amsfl.data import Dataset
 from amsfl.planning.planner import policy_of
 from amsfl.record import safe_name
@@ -40,10 +40,10 @@ class Study(NamedTuple):
     trials: int
     seed: int
     reference: str  # the entry that the others are tested against
-    run: dict[str, Any]  # settings of `amsfl run` for everybody
-    methods: dict[str, dict[str, Any]]  # entry -> its own settings; `method` is the entry's name if absent
+    run: Json  # settings of `amsfl run` for everybody
+    methods: dict[str, Json]  # entry -> its own settings; `method` is the entry's name if absent
     objects: dict[str, CustomParts] = {}  # noqa: RUF012 (never changed) entry -> what of it is an object, not a name
-    searched: dict[str, Any] = {}  # noqa: RUF012 (never changed) entry -> what tune.py tried and found
+    searched: Json = {}  # noqa: RUF012 (never changed) entry -> what tune.py tried and found
 
     def own(self, entry: str) -> CustomParts:
         return self.objects.get(entry, CustomParts())
@@ -89,7 +89,7 @@ def read_study(file: str | Path) -> Study:
     )
 
 
-def to_settings_file(study: Study) -> dict[str, Any]:
+def to_settings_file(study: Study) -> Json:
     """What `read_study` reads."""
     plain = {name: value for name, value in study._asdict().items() if name in FIELDS}
     return {name: value for name, value in plain.items() if value != {}}
@@ -99,7 +99,7 @@ def with_changes(
     study: Study,
     methods: list[str] | None = None,
     trials: int | None = None,
-    settings: Mapping[str, Any] | None = None,
+    settings: JsonMapping | None = None,
 ) -> Study:
     """The study with what the command line says: these settings hold for every method."""
     settings = dict(settings or {})

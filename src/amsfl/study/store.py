@@ -1,10 +1,10 @@
 """A study's folder: made, or reopened if it is this study's; what is kept of a trial."""
 
 from pathlib import Path
-from typing import Any
 
 from amsfl import clock
 from amsfl.core import UserError
+from amsfl.core.records import Json
 from amsfl.data import Dataset
 from amsfl.record import Manifest, RoundRecord, StudyWriter, TrialRecord, folder
 from amsfl.record import study as on_disk
@@ -55,7 +55,7 @@ def check_folder(where: Path, study: Study, dataset: Dataset, force: bool = Fals
         _same(where, differences(old.made_from, fresh.made_from))
 
 
-def _unsearched(settings: dict[str, Any]) -> dict[str, Any]:
+def _unsearched(settings: Json) -> Json:
     """Without what a search decides, wherever it stands."""
     entries = {
         entry: {key: value for key, value in (settings["run"] | own).items() if key not in ("lr", "steps")}
@@ -74,7 +74,7 @@ def _same(where: Path, changed: list[str]) -> None:
         )
 
 
-def recorded_search(where: Path) -> dict[str, Any]:
+def recorded_search(where: Path) -> Json:
     """What a search found for the study that this folder holds, if it holds one."""
     if not folder.holds_record(where):
         return {}
@@ -97,7 +97,7 @@ def manifest(study: Study, dataset: Dataset) -> Manifest:
     )
 
 
-def described(study: Study, dataset: Dataset) -> dict[str, Any]:
+def described(study: Study, dataset: Dataset) -> Json:
     """study.toml: every setting of every method as it was run, the data, and how fast the clients are."""
     configs = {entry: study.config(entry).model_dump(exclude_none=True) for entry in study.methods}
     for settings in configs.values():
@@ -157,7 +157,7 @@ def trimmed(record: RoundRecord, score: str = "accuracy") -> RoundRecord:
     )
 
 
-def _apart(record: RoundRecord) -> dict[str, Any]:
+def _apart(record: RoundRecord) -> Json:
     """Who worked when, where clients do not all begin and end with the round: a report's timeline."""
     if not record.started:
         return {}
@@ -177,7 +177,7 @@ def live_round(record: RoundRecord, score: str) -> RoundRecord:
     return trimmed(record, score)._replace(plan=plan)
 
 
-def differences(old: dict[str, Any], new: dict[str, Any], path: tuple[str, ...] = ()) -> list[str]:
+def differences(old: Json, new: Json, path: tuple[str, ...] = ()) -> list[str]:
     """`run.lr: 0.05, now 0.1` for every setting that matters to the numbers and is not the same."""
     changes = []
     for key in sorted(old.keys() | new.keys()):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amsfl.core import UserError, need
+from amsfl.core.records import Json, JsonMapping
 from amsfl.data import Dataset
 from amsfl.data.read_table import Frame
 from amsfl.engines.models import Model
@@ -25,13 +26,13 @@ CHUNK = 64  # runs of one batch: what is kept at once, and what a stopped sweep 
 RUNS = 100_000  # of one sweep
 FILES = "sweep-*.json"  # a batch each
 OF_DATA = ("data", "data_dir", "label", "client_column", "drop", "columns", "impute", "binary", "task")
-Row = dict[str, Any]
+Row = Json
 Watch = Callable[[int, int], None]
 
 
 class SweepRun(NamedTuple):
     place: int
-    swept: dict[str, Any]
+    swept: Json
     config: RunConfig
     own: CustomParts
 
@@ -92,7 +93,7 @@ def combinations(
     over: Mapping[str, Iterable[Any]],
     dataset: Dataset | Frame | None,
     network: Model | None,
-    settings: Mapping[str, Any],
+    settings: JsonMapping,
 ) -> list[SweepRun]:
     """Every one checked before anything runs."""
     if not isinstance(over, Mapping):

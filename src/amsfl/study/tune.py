@@ -5,12 +5,13 @@ the rest of it, and have a seed that no trial has. Who sets its own rate or plan
 and so is what the user has fixed.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import product
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from amsfl.core import UserError, nearest
+from amsfl.core.records import Json, JsonMapping
 from amsfl.data import Dataset
 from amsfl.data.dataset import split
 from amsfl.planning.planner import policy_of
@@ -46,7 +47,7 @@ def tune_study(
     dataset: Dataset,
     level: str = "quick",
     fixed: Collection[str] = (),
-    recorded: Mapping[str, Any] | None = None,
+    recorded: JsonMapping | None = None,
     watch: Watch | None = None,
 ) -> Study:
     """The study with the learning rate and steps that did best, and with what was searched.
@@ -123,14 +124,14 @@ def _apart(dataset: Dataset, seed: int) -> Dataset:
 
 def _searched(
     study: Study, entry: str, apart: Dataset, keys: Sequence[str], search: Search
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+) -> tuple[Json, list[Json]]:
     """The best candidate and all that were tried, with their scores; what the file says is among them."""
     base = study.config(entry)
     grid = {"lr": search.rates, "steps": search.steps}
     candidates = [dict(zip(keys, values, strict=True)) for values in product(*(grid[key] for key in keys))]
     default = {key: getattr(base, key) for key in keys}
     candidates = [default, *(each for each in candidates if each != default)]
-    tried: list[dict[str, Any]] = []
+    tried: list[Json] = []
     for part, many in ((search.first, search.finalists), (search.second, 1)):
         results = run_batch(
             [_config(base, each, _seed(study), part) for each in candidates],
@@ -147,9 +148,9 @@ def _searched(
     return candidates[0], tried
 
 
-def _config(base: RunConfig, candidate: Mapping[str, Any], seed: int, part: float) -> RunConfig:
+def _config(base: RunConfig, candidate: JsonMapping, seed: int, part: float) -> RunConfig:
     """A shorter trial: by seconds where the study ends by them, else by rounds."""
-    end: dict[str, Any] = {"seconds": base.seconds and base.seconds * part}
+    end: Json = {"seconds": base.seconds and base.seconds * part}
     if base.rounds is not None:
         end["rounds"] = max(1, round(base.rounds * part))
     quiet = {"local_accuracy": False, "readings": False, "details": False, "seed": seed}

@@ -1,14 +1,12 @@
-"""A claim of the paper is `lhs <= rhs` as a function of a run; a result says whether it held."""
+"""A claim of the paper is an inequality `lhs <= rhs`; a result says whether it held in a run."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from amsfl.theory.problems import Array
-from amsfl.theory.trace import Trace
-
+Array = NDArray[np.float64]
 ROUNDING = 1e-9  # of the size of what was subtracted; float64 leaves 1e-16 a step
 
 
@@ -28,37 +26,6 @@ class Statement(NamedTuple):
     where: str  # in the paper
     form: str  # printed, corrected
     text: str  # the inequality
-
-
-class Claim(NamedTuple):
-    """A statement that can be evaluated on a trace."""
-
-    statement: Statement
-    sides: Callable[[Trace], Sides]
-    strong: bool = False  # needs mu > 0
-
-    @property
-    def name(self) -> str:
-        return self.statement.name
-
-    @property
-    def where(self) -> str:
-        return self.statement.where
-
-    @property
-    def form(self) -> str:
-        return self.statement.form
-
-
-def printed(name: str, where: str, text: str, sides: Callable[[Trace], Sides], strong: bool = False) -> Claim:
-    """A claim as the paper prints it."""
-    return Claim(Statement(name, where, "printed", text), sides, strong)
-
-
-def corrected(
-    name: str, where: str, text: str, sides: Callable[[Trace], Sides], strong: bool = False
-) -> Claim:
-    return Claim(Statement(name, where, "corrected", text), sides, strong)
 
 
 class ClaimResult(NamedTuple):
@@ -109,30 +76,11 @@ def undecided(statement: Statement, why: str) -> ClaimResult:
     return ClaimResult(*statement[:3], "none", None, 0, nan, nan, nan, why)
 
 
-def evaluate(claims: Iterable[Claim], trace: Trace) -> list[ClaimResult]:
-    """Evaluate every claim on one run (or, with leading case axes, on thousands).
-
-    Args:
-        claims: Of the paper, printed or corrected.
-        trace: A run with known constants.
-
-    Returns:
-        Every claim and its result.
-    """
-    weak = bool(np.any(trace.problem.convex <= 0))
-    return [
-        undecided(c.statement, f"{c.statement.text}: needs strong convexity (mu > 0)")
-        if c.strong and weak
-        else judge(c.statement, c.sides(trace))
-        for c in claims
-    ]
-
-
 def table(results: Iterable[ClaimResult]) -> list[dict[str, str | float | None]]:
     """Rows of plain values for a printed table or JSON.
 
     Args:
-        results: Of `evaluate` or `check_run`.
+        results: Of `check_run`.
 
     Returns:
         One dict a claim.

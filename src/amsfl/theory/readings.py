@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from amsfl.record import MethodFacts, RoundRecord
-from amsfl.theory.claim import ClaimResult, Sides, Statement, judge, undecided
-from amsfl.theory.problems import Array
+from amsfl.theory.claim import Array, ClaimResult, Sides, Statement, judge, undecided
 
 FIELDS = ("grad_sq", "diff_sq", "delta_sq", "grad_diff", "grad_delta", "grad_dir", "diff_dir", "delta_dir")
 ROUNDING = 2e-3  # engines may work in float32 and ||Delta_i|| comes out of a difference of squares

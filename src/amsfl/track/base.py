@@ -7,17 +7,20 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from amsfl.core import Remark, UserError
+from amsfl.core.records import Json
 from amsfl.record import RoundRecord, Summary
+
+T = TypeVar("T")
 
 
 class RunInfo(NamedTuple):
     """What a tracker knows of a run before its first round."""
 
     title: str  # as in digits-amsfl-0
-    settings: dict[str, Any]
+    settings: Json
     clock: str
     out: Path | None = None  # the folder of its record
 
@@ -107,8 +110,8 @@ def _open(tracker: Tracker, info: RunInfo) -> RunCallbacks | None:
             f"The tracker {tracker.name} failed ({what}); the run goes on without it.", Remark, stacklevel=4
         )
 
-    def guarded(callback: Callable[[Any], None]) -> Callable[[Any], None]:
-        def called(value: Any) -> None:
+    def guarded(callback: Callable[[T], None]) -> Callable[[T], None]:
+        def called(value: T) -> None:
             if not broken:
                 try:
                     callback(value)

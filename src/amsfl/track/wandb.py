@@ -1,9 +1,9 @@
 """Weights & Biases, in the project WANDB_PROJECT or `amsfl`; WANDB_MODE=offline keeps it on this machine."""
 
 import os
-from typing import Any
 
 from amsfl.core import need
+from amsfl.core.records import Json
 from amsfl.record import RoundRecord, Summary
 from amsfl.track.base import RunCallbacks, RunInfo, Tracker, numbers
 
@@ -12,7 +12,7 @@ def wandb() -> Tracker:
     library = need("wandb", "wandb", "The tracker wandb")
 
     def begin(info: RunInfo) -> RunCallbacks:
-        home: dict[str, Any] = {"dir": str(info.out)} if info.out else {}
+        home: Json = {"dir": str(info.out)} if info.out else {}
         run = library.init(
             project=os.environ.get("WANDB_PROJECT", "amsfl"),
             name=info.title,

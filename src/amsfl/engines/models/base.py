@@ -49,7 +49,7 @@ def scale_inputs(model: Model, of: float) -> Model:
     return model._replace(apply=lambda params, x: model.apply(params, x * (1 / of)), unit=of)
 
 
-def tensors(model: Model, params: Params) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
+def tensors(model: Model, params: Params) -> dict[str, Array]:
     """The parameters by name, in the shapes that `amsfl.portable.network` describes; by path for others."""
     if not model.layers:
         leaves = jax.tree_util.tree_flatten_with_path(params)[0]

@@ -6,12 +6,11 @@ a convolution's weight is [9 x inputs, outputs]; a dense weight lies as `dense.p
 
 from collections.abc import Callable
 from math import isqrt, prod
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from amsfl.core.records import Array
+from amsfl.core.records import Array, Json, Tree
 from amsfl.engines.attention import attend, embed
 from amsfl.engines.convolution import convolve, kernels
 from amsfl.engines.dense import Layer, initial_layer, product
@@ -49,9 +48,9 @@ def apply(parts: tuple[LayerSpec, ...], params: Params, x: jax.Array) -> jax.Arr
     return x
 
 
-def stored(parts: tuple[LayerSpec, ...], params: Params) -> dict[str, Any]:
+def stored(parts: tuple[LayerSpec, ...], params: Params) -> Json:
     """The tensors by name in the shapes that others have them in."""
-    tensors: dict[str, Any] = {}
+    tensors: Json = {}
     named = [part for part in parts if part.name]
     channels = sum(part.inputs for part in parts if part.kind == "flatten")
     for part, flip, (weight, bias) in zip(named, _flips(named), params, strict=True):
@@ -106,7 +105,7 @@ def _levelled(part: LayerSpec, layer: Layer, x: jax.Array) -> jax.Array:
     return scaled
 
 
-KINDS: dict[str, Callable[[LayerSpec, Any, jax.Array], jax.Array]] = {
+KINDS: dict[str, Callable[[LayerSpec, Tree, jax.Array], jax.Array]] = {
     "relu": lambda part, _, x: jax.nn.relu(x),
     "image": _image,
     "conv": lambda part, layer, x: convolve(layer, x, part.stride),

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from amsfl import drift
+from amsfl.core import scores as core_scores
 from amsfl.core.scores import shown_score
 from amsfl.core.version import VERSION
 from amsfl.flower.messages import Buffers, TensorSpec, Vector
@@ -18,7 +19,7 @@ from amsfl.portable.model import folder_files as model_files
 from amsfl.privacy import Ledger
 from amsfl.record import Metrics, RoundRecord, Summary
 from amsfl.settings.privacy import no_claim, private_settings
-from amsfl.simulation import ServeConfig, best_round
+from amsfl.simulation import ServeConfig
 
 
 class NetworkDescription(NamedTuple):
@@ -33,18 +34,18 @@ MOST, LONGEST = 100_000, 300  # names of tensors, and characters of one
 
 def judged_by(scores: Mapping[str, Any], config: ServeConfig) -> tuple[str, bool]:
     """The name of the score that rounds are compared by, and whether more of it is better; "" for none."""
-    return best_round.judged_by(scores, config.judge_by, shown_score(config.score, scores))
+    return core_scores.judged_by(scores, config.judge_by, shown_score(config.score, scores))
 
 
 def score(metrics: Mapping[str, dict[str, Any]], config: ServeConfig) -> float | None:
     """What rounds are compared by, more is better; None where this round has none."""
     scores = deciding_split(dict(metrics))
-    return best_round.worth(scores, config.judge_by, shown_score(config.score, scores))
+    return core_scores.worth(scores, config.judge_by, shown_score(config.score, scores))
 
 
 def judge(state: ServerState, scored: Vector, metrics: Mapping[str, Any], config: ServeConfig) -> bool:
     """Keep the model if it is the best so far; whether there was no better one for too long."""
-    enough = best_round.judge(state, score(metrics, config), config.stop_after)
+    enough = core_scores.judge_round(state, score(metrics, config), config.stop_after)
     if state.best_round == state.round:
         state.best, state.best_buffers = np.array(scored), {k: v.copy() for k, v in state.buffers.items()}
     return enough

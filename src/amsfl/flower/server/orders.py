@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from amsfl import methods
+from amsfl import methods, protocol
 from amsfl.clock import Costs, RoundEnd, round_seconds
 from amsfl.clock.costs import Account
 from amsfl.flower import messages
@@ -14,7 +14,7 @@ from amsfl.flower.server.clients import RegisteredClient
 from amsfl.flower.server.privacy_budget import PrivacyBudget
 from amsfl.flower.server.server_state import ServerState
 from amsfl.methods import Method
-from amsfl.planning.planner import Decision, Planner, planner
+from amsfl.planning.planner import Decision, Planner, RoundTerms, planner
 from amsfl.sampling import held_count
 from amsfl.schedule import Policy
 from amsfl.simulation import ServeConfig
@@ -98,7 +98,7 @@ class OrderWriter:
         """What of the model travels: the method's server state only where clients work with it, and the last
         global step only to those who need it."""
         return model._replace(
-            server=self.method.sent_state(model.server, model.anchor),
+            server=protocol.sent_state(self.method, model.server, model.anchor),
             direction=model.direction if direction else model.anchor[:0],
         )
 
@@ -136,7 +136,7 @@ def planner_for(
     if method.judges:  # limits of steps go by the rows that are trained on
         rows = rows - np.array([held_count(int(each), config.held_back) for each in rows])
     weights = clients.weights(registered)
-    return planner(config, method, policy, weights, rows, stale, limits, share)
+    return planner(config, method, policy, weights, rows, RoundTerms(stale, limits, share))
 
 
 def predicted(decision: Decision, cohort: Any, expected: Costs) -> Decision:

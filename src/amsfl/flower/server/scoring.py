@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from flwr.app import MessageType
 
+from amsfl.clock import over_limit
 from amsfl.combine import middle
 from amsfl.core import UserError
 from amsfl.core.scores import shown_score
@@ -23,7 +24,6 @@ from amsfl.flower.server.registration import Registration
 from amsfl.flower.server.reply_checks import FAILED, AcceptedReply
 from amsfl.flower.server.server_state import Evaluate, ServerState
 from amsfl.flower.server.transport import Arrival, Transport, error_text
-from amsfl.settings.limits import over_limit
 from amsfl.simulation import ServeConfig
 
 SHARES = ("accuracy", "macro_f1")  # scores that lie between 0 and 1

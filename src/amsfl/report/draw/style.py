@@ -3,6 +3,8 @@
 import io
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from amsfl.core.records import Json
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -41,7 +43,7 @@ class Look(NamedTuple):
         return (0, self.dash) if self.dash else "solid"
 
     @property
-    def line_style(self) -> dict[str, Any]:
+    def line_style(self) -> Json:
         """Keywords of matplotlib's plot."""
         return {"color": self.colour, "linestyle": self.line, "marker": self.marker.code}
 

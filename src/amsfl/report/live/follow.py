@@ -5,16 +5,16 @@ one whose cursor belongs to another record starts over.
 """
 
 from pathlib import Path
-from typing import Any
 
 from amsfl.core import Score, UserError
+from amsfl.core.records import Json
 from amsfl.record import Manifest, RoundRecord, Summary, folder, parts, read_manifest, run_reader, study, tail
 from amsfl.report.live import page_text, progress
 from amsfl.report.live.progress import TrialProgress
 
 AT_MOST = 2000  # events of one answer: a phone loads a long record in parts
 KINDS = ("run", "flower", "study")
-Event = dict[str, Any]
+Event = Json
 
 
 class Follower:
@@ -39,7 +39,7 @@ class Follower:
         self.main: Score | None = None  # of the run
         self.scores: dict[str, bool] = {}  # key -> whether all its values lie between 0 and 1
 
-    def news(self, cursor: str) -> dict[str, Any]:
+    def news(self, cursor: str) -> Json:
         """The events after the cursor, as JSON."""
         self._update()
         anew = cursor.rpartition(".")[0] != str(self.generation)

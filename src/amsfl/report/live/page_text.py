@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from amsfl.core import Score
+from amsfl.core.records import Json
 from amsfl.core.scores import CLASSES, NUMBERS
 from amsfl.record import Manifest, Summary, tail
 from amsfl.report.draw.style import look
@@ -15,7 +15,7 @@ SPLITS = {"holdout": "hold-out", "test": "test split", "clients": "clients' own 
 NOTHING = "Nothing is on record here yet. Waiting for a run, a study or a server."
 
 
-def head(where: Path, manifest: Manifest | None) -> dict[str, Any]:
+def head(where: Path, manifest: Manifest | None) -> Json:
     """What holds for the whole record: its title, its series with their colours, its axes."""
     if manifest is None:
         return {"title": shown(where.name), "facts": "", "series": [], "axes": []}
@@ -44,7 +44,7 @@ def head(where: Path, manifest: Manifest | None) -> dict[str, Any]:
     return {"title": title, "facts": facts, "series": _series(manifest), "axes": axes}
 
 
-def _series(manifest: Manifest) -> list[dict[str, Any]]:
+def _series(manifest: Manifest) -> list[Json]:
     """With the colours that the report will have: the reference first."""
     entries = list(manifest.methods)
     reference = manifest.settings.get("reference", entries[0])
@@ -65,7 +65,7 @@ def _series(manifest: Manifest) -> list[dict[str, Any]]:
     return series
 
 
-def scores(manifest: Manifest, keys: Mapping[str, bool], main: Score | None) -> list[dict[str, Any]]:
+def scores(manifest: Manifest, keys: Mapping[str, bool], main: Score | None) -> list[Json]:
     """Scores that can be drawn; the axis ends at 0 and 1 where all values lie between (`keys`)."""
     target = run_settings(manifest).get("target")
     base = about(manifest).get("data", {}).get("base") or {}

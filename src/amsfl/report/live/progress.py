@@ -4,13 +4,13 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from amsfl.core.records import Json, JsonMapping
 from amsfl.core.scores import Score, recorded_score, shown_score
 from amsfl.record import Manifest, RoundRecord
 from amsfl.report.measure.text import distinct, shown
 from amsfl.schedule import REASON_TEXTS
 
 ROWS = 500  # sites that a page has room for
-Json = dict[str, Any]
 
 
 class TrialProgress(NamedTuple):
@@ -77,7 +77,7 @@ def round_event(manifest: Manifest, progress: TrialProgress, scores: Mapping[str
     return {"series": series, "trial": progress.trial, "at": at, "scores": dict(scores)}
 
 
-def trouble_event(row: Mapping[str, Any]) -> Json:
+def trouble_event(row: JsonMapping) -> Json:
     """One line of refused.jsonl."""
     client, name = row.get("client"), row.get("name")
     label = "an unknown client" if client is None else f"client {client}"

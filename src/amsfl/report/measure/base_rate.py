@@ -5,10 +5,11 @@ A score on few rows is above the base rate by chance; the margin is what chance 
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from amsfl.core.records import Json
 from amsfl.record import Summary
 from amsfl.report.measure.read import judged
 
@@ -42,7 +43,7 @@ def auc_margin(counts: Sequence[int]) -> float:
     return Z * float(np.mean(sds)) if sds else 0.0
 
 
-def class_counts(details: dict[str, Any]) -> list[int]:
+def class_counts(details: Json) -> list[int]:
     """Rows of every class on the hold-out, from the confusion matrix of a summary's details."""
     table = details.get("splits", {}).get("holdout", {}).get("confusion") or []
     return [sum(row) for row in table]

@@ -1,9 +1,9 @@
 """From sources to the subject of a report: what they have in common, and how they differ."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from amsfl.core import Score, UserError
+from amsfl.core.records import JsonMapping
 from amsfl.core.score_names import check_target
 from amsfl.core.scores import recorded_score
 from amsfl.report.measure.measures import MeasuredSeries, measure
@@ -122,7 +122,7 @@ def _differences(sources: list[ReportSource], series: list[Series], target: floa
     return texts
 
 
-def _end(settings: Mapping[str, Any]) -> str:
+def _end(settings: JsonMapping) -> str:
     """As in `after 100 virtual seconds or at 89%`."""
     seconds, rounds, target = (settings.get(key) for key in ("seconds", "rounds", "target"))
     ends = [f"after {seconds:g} virtual seconds"] if seconds else []

@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from amsfl.clock import CLOCKS
 from amsfl.core import Score
+from amsfl.core.records import Json
 from amsfl.record import RoundRecord
 from amsfl.report.measure.read import FinishedTrial, Series, judged
 from amsfl.report.measure.stats import Estimate, estimate
@@ -63,7 +64,7 @@ def measures(
     return row if target is None else row | _to_target(trial, score, target, seconds)
 
 
-def _details(details: dict[str, Any]) -> Measures:
+def _details(details: Json) -> Measures:
     """AUC and calibration by split, and the score on every client's own rows."""
     row: Measures = {}
     for split, scores in details.get("splits", {}).items():

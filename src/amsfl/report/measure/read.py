@@ -1,10 +1,11 @@
 """Read records from disk as series of trials. A folder holds a study or a single run."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from amsfl import record
 from amsfl.core import UserError
+from amsfl.core.records import Json
 from amsfl.record import MethodFacts, Metrics, RoundRecord, RunRecord, StudyRecord, Summary
 
 DAGGER = "†"
@@ -24,7 +25,7 @@ class Series(NamedTuple):
     key: str  # in files: fedavg, or fedavg@FOLDER where several folders are compared
     label: str  # on the page
     method: str
-    settings: dict[str, Any]
+    settings: Json
     trials: list[FinishedTrial]
     note: str = ""  # what a reader of its numbers must know
 
@@ -40,7 +41,7 @@ class DataFacts(NamedTuple):
     note: str
     classes: tuple[str, ...]
     eval_rows: dict[str, int]  # by split
-    base: dict[str, dict[str, Any]]  # by split, the scores of always predicting the commonest class or mean
+    base: dict[str, Json]  # by split, the scores of always predicting the commonest class or mean
 
 
 class ReportSource(NamedTuple):
@@ -49,7 +50,7 @@ class ReportSource(NamedTuple):
     kind: str
     planned: int  # trials asked for
     reference: str
-    settings: dict[str, Any]  # study.toml, or a run's settings in the same shape
+    settings: Json  # study.toml, or a run's settings in the same shape
     series: list[Series]
 
     @property
@@ -128,9 +129,7 @@ def _entry(study: StudyRecord, entry: str) -> Series:
     return _series(entry, label, facts, settings, trials)
 
 
-def _series(
-    key: str, label: str, facts: MethodFacts, settings: dict[str, Any], trials: list[FinishedTrial]
-) -> Series:
+def _series(key: str, label: str, facts: MethodFacts, settings: Json, trials: list[FinishedTrial]) -> Series:
     """A method with a note has a sign behind its label."""
     note = f"{DAGGER} {facts.note}" if facts.note else ""
     return Series(key, f"{label} {DAGGER}" if note else label, facts.name, settings, trials, note)

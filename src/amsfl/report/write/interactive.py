@@ -1,11 +1,11 @@
 """The data of the interactive curves, as JSON for chart.js."""
 
+from amsfl.core.records import Json
 from amsfl.report.draw.drawing import look
 from amsfl.report.measure import curves
 from amsfl.report.measure.measures import MeasuredSeries
 from amsfl.report.measure.subject import Subject
 
-Json = dict[str, object]
 # of an axis: the name to choose it by, the title below it, the unit of a value
 AXES = {
     "seconds": ("virtual time", "virtual seconds", "s"),

@@ -44,13 +44,6 @@ def check(folder: Path, target: float | None = None) -> CalibrationCheck:
 
     Each draw fits on rounds of the first half drawn with replacement and has luck of its own, so that the
     interval holds both what few rounds leave open and what jitter does.
-
-    Args:
-        folder: A run's record.
-        target: The score to reach, in place of the run's own.
-
-    Returns:
-        The mean round's seconds, and those to the target.
     """
     timings, run = read(folder)
     half, count = len(timings.moves) // 2, len(timings.moves)

@@ -1,12 +1,13 @@
 """How long rounds will be: the simulator's own client conditions and event queue, without any model."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from amsfl.clock import ClientConditions
 from amsfl.clock.sites import Floats
+from amsfl.core.records import Array
 from amsfl.simulation import event_queue as queue
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def durations(
     return _whole(speeds, wanted, seed) if run.lags is None else _overlapping(speeds, run, wanted, seed)
 
 
-def _trips(speeds: "FittedSites", who: Any, numbers: Any, gradients: Any, seed: int) -> Floats:
+def _trips(speeds: "FittedSites", who: Array, numbers: Array, gradients: Array, seed: int) -> Floats:
     conditions = ClientConditions(speeds.jitter if speeds.jitter.any() else None)
     work = speeds.step_seconds[who] * gradients
     return conditions.trips(seed, who, numbers, np.zeros(len(who)), work, speeds.latency[who])[0]
@@ -45,7 +46,7 @@ def _overlapping(
     events, now, seconds = queue.EventQueue(), 0.0, list[float]()
     for version, todo in enumerate(wanted):
 
-        def invite(now: float, version: int = version, todo: GradientsByClient = todo) -> Any:
+        def invite(now: float, version: int = version, todo: GradientsByClient = todo) -> Array:
             busy = {*events.jobs["client"].tolist()}
             who = np.array([client for client in sorted(todo) if client not in busy], np.int64)
             jobs = np.zeros(len(who), queue.JOB)

@@ -37,14 +37,7 @@ class FittedSites(NamedTuple):
 
 
 def calibrate(folders: Sequence[Path]) -> FittedSites:
-    """A table of sites from the records of runs with the same clients.
-
-    Args:
-        folders: Of real federations, or of simulations.
-
-    Returns:
-        What a profile's columns hold.
-    """
+    """A table of sites from the records of runs with the same clients."""
     runs = [read(folder)[0] for folder in folders]
     for folder, other in zip(folders, runs, strict=True):
         if other.names != runs[0].names:
@@ -56,15 +49,7 @@ def calibrate(folders: Sequence[Path]) -> FittedSites:
 
 
 def fit(runs: Sequence[RunTimings], rounds: Sequence[Sequence[int]] | None = None) -> FittedSites:
-    """By these rounds of each run, counted from 0, some perhaps more than once; by default all of them.
-
-    Args:
-        runs: Of the same clients.
-        rounds: Their places, run by run.
-
-    Returns:
-        What a profile's columns hold.
-    """
+    """By these rounds of each run, counted from 0, some perhaps more than once; by default all of them."""
     places = [list(range(len(run.moves))) for run in runs] if rounds is None else [list(r) for r in rounds]
     names, mine = runs[0].names, [list[ClientRound]() for _ in runs[0].names]
     for run, some in zip(runs, places, strict=True):

@@ -8,13 +8,14 @@ between two rounds included.
 import bisect
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from amsfl.clock import RoundEnd
 from amsfl.clock.round_end import buffer
 from amsfl.core import UserError
+from amsfl.core.records import Json
 from amsfl.record import RoundRecord, RunRecord, read_run
 from amsfl.record.fingerprint import refuse_recorded_code
 from amsfl.record.timeline import GONE, absent, busy_times, spans
@@ -46,7 +47,7 @@ class RunTimings(NamedTuple):
     away: list[list[int]]  # of each round: clients that could not be asked
     weights: list[float] | None  # shares of the data, where only the clients know them
     end: RoundEnd
-    scores: list[dict[str, Any]]  # of each round: what targets are held against
+    scores: list[Json]  # of each round: what targets are held against
 
     @property
     def clients(self) -> int:
@@ -64,14 +65,7 @@ def read(folder: Path) -> tuple[RunTimings, RunRecord]:
 
 
 def timings_of(run: RunRecord) -> RunTimings:
-    """What of a record is about time.
-
-    Args:
-        run: A simulated run's, or a real federation's.
-
-    Returns:
-        Trips and rounds, in their order.
-    """
+    """What of a record is about time."""
     real, settings = run.manifest.kind == "flower", run.settings
     clients = int(run.manifest.made_from["clients"])
     names = tuple(run.manifest.about["clients"]["names"]) or tuple(map(str, range(clients)))

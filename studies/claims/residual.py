@@ -2,11 +2,12 @@
 
 import numpy as np
 
-from amsfl.theory.assumptions import contraction
-from amsfl.theory.claim import Sides, corrected, printed
-from amsfl.theory.problems import Array, average, norm, total
-from amsfl.theory.recursion import bias, drifted, residual, squares, work
-from amsfl.theory.trace import Trace, errors, local_steps, mean_steps, reach
+from amsfl.theory.claim import Sides
+from claims.assumptions import contraction
+from claims.claim import corrected, printed
+from claims.problems import Array, average, norm, total
+from claims.recursion import bias, drifted, residual, squares, work
+from claims.trace import Trace, errors, local_steps, mean_steps, reach
 
 THETAS = (0.1, 0.5, 0.9)  # Theorem 3.2 says "for any theta in (0, 1)"
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from amsfl.core import UserError
-from amsfl.theory.problems import Array, FederatedProblem, average, norm, spread, total
+from claims.problems import Array, FederatedProblem, average, norm, spread, total
 
 Steps = NDArray[np.int64]
 
@@ -69,15 +69,8 @@ def record(
         points.append(local_steps(problem, anchors[-1], row, eta, int(steps.max())))
         anchors.append(average(problem.weights, points[-1][-1]))
     seconds = np.ones_like(problem.weights) if step_seconds is None else np.asarray(step_seconds)
-    return replay(problem, eta, steps, np.stack(anchors), np.stack(points), seconds)
-
-
-def replay(
-    problem: FederatedProblem, lr: Array, steps: Steps, anchors: Array, points: Array, step_seconds: Array
-) -> Trace:
-    """A trace from recorded models: gradients are taken anew, so a false record cannot pass."""
     grads = np.stack([np.stack([problem.grad(p) for p in row]) for row in points])
-    return Trace(problem, lr, steps, anchors, points, grads, step_seconds)
+    return Trace(problem, eta, steps, np.stack(anchors), np.stack(points), grads, seconds)
 
 
 def errors(trace: Trace) -> Array:

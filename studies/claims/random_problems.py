@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from amsfl.theory.problems import FederatedProblem, contract, logistic, quadratic
-from amsfl.theory.trace import Trace, record
+from claims.problems import FederatedProblem, contract, logistic, quadratic
+from claims.trace import Trace, record
 
 
 def random_quadratics(

@@ -10,8 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from amsfl.core import UserError, nearest
-
 Array = NDArray[np.float64]
 
 
@@ -28,7 +26,7 @@ class FederatedProblem(NamedTuple):
     """Clients F_i with weights omega_i, and the constants the paper's assumptions speak of."""
 
     kind: str
-    data: dict[str, Array]  # rebuilds the problem: build(kind, data)
+    data: dict[str, Array]  # what it was made of
     weights: Array  # (*cases, clients)
     loss: Callable[[Array], Array]  # (*cases, clients, dim) -> (*cases, clients)
     grad: Callable[[Array], Array]  # -> (*cases, clients, dim)
@@ -200,23 +198,3 @@ def tanh(sharpness: float = 20.0) -> FederatedProblem:
         np.array(4 * k / (3 * np.sqrt(3))),
         np.zeros(1),
     )
-
-
-def build(kind: str, data: dict[str, Array]) -> FederatedProblem:
-    """The problem as it is stored beside a recorded run.
-
-    Args:
-        kind: quadratic, logistic or tanh.
-        data: Its arrays by name.
-
-    Returns:
-        The problem.
-    """
-    makers: dict[str, Callable[..., FederatedProblem]] = {
-        "quadratic": quadratic,
-        "logistic": logistic,
-        "tanh": tanh,
-    }
-    if kind not in makers:
-        raise UserError(f"The problem kind {kind!r} is not known here{nearest(kind, makers)}.")
-    return makers[kind](**{name: np.asarray(value, dtype=float) for name, value in data.items()})

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from amsfl.theory.claim import Sides, corrected, printed
-from amsfl.theory.problems import Array, average, norm, spread, total
-from amsfl.theory.trace import (
+from amsfl.theory.claim import Sides
+from claims.claim import corrected, printed
+from claims.problems import Array, average, norm, spread, total
+from claims.trace import (
     Trace,
     drift,
     errors,

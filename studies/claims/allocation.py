@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from amsfl.theory.claim import Sides, corrected, printed
-from amsfl.theory.problems import Array, average, norm, spread, total
-from amsfl.theory.recursion import residual
-from amsfl.theory.trace import Trace, reach, taken
+from amsfl.theory.claim import Sides
+from claims.claim import corrected, printed
+from claims.problems import Array, average, norm, spread, total
+from claims.recursion import residual
+from claims.trace import Trace, reach, taken
 
 
 def spend(shape: Array, price: Array, budget: Array) -> Array:

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from amsfl.theory.claim import Sides, corrected, printed
-from amsfl.theory.problems import Array, average, contract, norm, spread
-from amsfl.theory.trace import Trace, deviations, double_drift, drift, errors, grad_bound, reach
+from amsfl.theory.claim import Sides
+from claims.claim import corrected, printed
+from claims.problems import Array, average, contract, norm, spread
+from claims.trace import Trace, deviations, double_drift, drift, errors, grad_bound, reach
 
 
 def _identity(trace: Trace, accumulated: Array) -> Sides:

@@ -1,0 +1,58 @@
+"""Settings of the data: where rows are, how a table is read, and who owns which rows."""
+
+from typing import Any, Literal
+from unicodedata import category
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+
+class Settings(BaseModel):
+    """What all groups have in common: nothing unknown, nothing infinite, no text that files cannot hold."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    @field_validator("*")
+    @classmethod
+    def _text(cls, value: Any) -> Any:
+        if isinstance(value, str) and any(category(letter) in ("Cc", "Cs") for letter in value):
+            raise ValueError("it has control characters")
+        return value
+
+
+class DataSettings(Settings):
+    """Which rows are trained on, how a table's columns are read, and who owns which rows."""
+
+    data: str = Field(
+        "nslkdd",
+        description="nslkdd, nslkdd-synth, digits, a table (FILE.csv, .xlsx ...) or a folder, a table a site",
+    )
+    data_dir: str | None = Field(None, description="folder of the NSL-KDD files")
+    label: str | None = Field(None, description="label column of a table")
+    client_column: str | None = Field(None, description="column of a table that says who owns a row")
+    drop: str = Field("", description="columns of a table to leave out, with commas between")
+    columns: str = Field(
+        "",
+        description="how columns are read, as in zip=words,note=text; or number, date, hash, frequency, drop",
+    )
+    keep: str = Field("", description="columns that look like identifiers and are to be learned from")
+    missing: str = Field("", description="words and numbers of a table that mean a gap, as in -999,unclear")
+    impute: Literal["indicator", "shared", "site", "refuse"] = Field(
+        "indicator",
+        description="gaps of a table: a category of their own, filled by sums or by each site, or refused",
+    )
+    task: Literal["auto", "classification", "regression"] = Field(
+        "auto",
+        description="what a table's label is; auto: a number if it has fractions or over 20 values",
+    )
+    binary: bool = Field(False, description="NSL-KDD: normal against attack instead of five classes")
+    partition: str = Field(
+        "auto",
+        description="iid, dirichlet:0.5, shards:2, quantity:0.5, column; auto: column if there is one, else "
+        "dirichlet:0.5",
+    )
+
+    @field_validator("drop", "keep", "columns", "missing", mode="before")
+    @classmethod
+    def _names(cls, value: Any) -> Any:
+        """Lists of names are taken as the text with commas that they mean."""
+        return ",".join(map(str, value)) if isinstance(value, list | tuple) else value
