@@ -102,7 +102,7 @@ def test_a_larger_step_than_the_curvature_allows_is_seen(trace):
 
 def recorded(trace, folder, **settings):
     """The trace as an ordinary run's folder."""
-    own = Manifest("run", "a trace", [], settings, methods={PLAIN.name: PLAIN})
+    own = Manifest("run", 0, [], settings, methods={PLAIN.name: PLAIN})
     with create(folder, own, force=True) as writer:
         for row in rows_of(trace):
             writer.append(row)
