@@ -93,12 +93,6 @@ def test_the_queue_by_hand():
     assert course("buffer:1", pair, 4)[0] == alone
 
 
-def test_steps_of_all_clients_are_a_sequence():
-    taken = EventQueue(begun={1: 4, 3: 2}).step_counts(5)
-    assert list(taken) == [0, 4, 0, 2, 0] == np.asarray(taken).tolist() and list(taken[1:4]) == [4, 0, 2]
-    assert len(taken) == 5 and taken[-2] == 2
-
-
 def test_a_buffer_takes_as_many_as_it_holds():
     """Five equal clients and a buffer of two: two moves at once, and the fifth waits for the next to come."""
     found, queue = course("buffer:2", [1.0] * 5, 3)

@@ -167,7 +167,8 @@ class FederatedClassifier(ClassifierMixin, _Federated):  # type: ignore[misc]
         Returns:
             Probabilities [rows, classes], in the order of `classes_`.
         """
-        return self.model_.predict_proba(self._encoded(X))
+        rows = self._encoded(X)  # says first if nothing is fitted
+        return self.model_.predict_proba(rows)
 
     def predict(self, X: Any) -> Array:
         """Predict new rows.
@@ -202,7 +203,8 @@ class FederatedRegressor(RegressorMixin, _Federated):  # type: ignore[misc]
         Returns:
             Of every row its number, in the units of y.
         """
-        return self.model_.predict(self._encoded(X))
+        rows = self._encoded(X)
+        return self.model_.predict(rows)
 
 
 def _needs_recipe(X: Any) -> bool:
