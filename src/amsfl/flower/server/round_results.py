@@ -225,18 +225,11 @@ def round_record(server: "FlowerServer", state: ServerState, finished: FinishedR
     registration.refused, registration.notes = [], []
     shares = clients.weights(state.clients)[results.cohort]
     ages, plain = [item.age for item in replies], np.asarray(plain_steps(replies))
+    taken = reading if server.orders.readings else None
     return build_record(
         server.method,
         server.end,
-        TakenResults(
-            results.cohort.tolist(),
-            steps,
-            ages,
-            shares,
-            plain,
-            reading if server.orders.readings else None,
-            weighed,
-        ),
+        TakenResults(results.cohort.tolist(), steps, ages, shares, plain, taken, weighed),
         results.decision,
         totals.spent,
         round=state.round,
