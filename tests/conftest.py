@@ -1,12 +1,15 @@
 """Strictness for all tests: float64 is there, devices are two, nothing is read from a user's cache."""
 
+import ast
 import atexit
+import functools
 import inspect
 import os
 import re
 import shutil
 import signal
 import tempfile
+from types import ModuleType
 
 import pytest
 
@@ -45,21 +48,29 @@ def torture(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--torture"))
 
 
-def needs_extras(item: pytest.Item) -> bool:
+# a package that the extra `test` does not bring
+ASKED = r"pytest\.importorskip\((?!\"(?:dp_accounting|pandas|pyarrow)\b)"
+
+
+@functools.cache
+def asking(module: ModuleType) -> re.Pattern[str] | None:
+    """A pattern of a test module's functions that ask for such a package; of any, where the module does."""
+    source = inspect.getsource(module)
+    if re.search(rf"^(?:\w+ = )?{ASKED}", source, re.MULTILINE):
+        return re.compile("")
+    parts = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
+    names = [node.name for node in parts if re.search(ASKED, ast.get_source_segment(source, node) or "")]
+    return re.compile("|".join(rf"\b{name}\b" for name in names)) if names else None
+
+
+def needs_extras(item: pytest.Function) -> bool:
     """Whether a test, its module or a helper that it calls asks for a package that may be missing."""
-    source = inspect.getsource(item.module)
-    if re.search(r"^(?:\w+ = )?pytest\.importorskip", source, re.MULTILINE):
-        return True
-    callers = [
-        name
-        for name, part in vars(item.module).items()
-        if inspect.isfunction(part) and "importorskip" in inspect.getsource(part)
-    ]
-    own = inspect.getsource(item.function)
-    return "browser" in item.fixturenames or any(re.search(rf"\b{name}\b", own) for name in callers)
+    pattern = asking(item.module)
+    calls = pattern is not None and pattern.search(inspect.getsource(item.function))
+    return "browser" in item.fixturenames or bool(calls)
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> None:
     for item in items:
         if needs_extras(item):
             item.add_marker(pytest.mark.extras)
