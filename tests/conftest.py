@@ -76,8 +76,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Func
             item.add_marker(pytest.mark.extras)
     # the file that mostly waits comes first: whoever runs files side by side is not left with it alone
     items.sort(key=lambda item: item.path.name != "test_flower_real.py")
-    if not config.getoption("--slow"):
-        skip = pytest.mark.skip(reason="slow: run with --slow")
-        for item in items:
-            if "slow" in item.keywords:
-                item.add_marker(skip)
+    for mark in ("slow", "torture"):
+        if not config.getoption(f"--{mark}"):
+            skip = pytest.mark.skip(reason=f"{mark}: run with --{mark}")
+            for item in items:
+                if item.get_closest_marker(mark):
+                    item.add_marker(skip)

@@ -9,12 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amsfl.core import UserError
-from amsfl.data import describe, load, load_table, read_table
+from amsfl.data import describe, load, load_table
 from amsfl.data.cells import parse_date
-from amsfl.data.column_types import column_options
+from amsfl.data.column_options import column_options
 from amsfl.data.federated_statistics import mean_and_deviation, median
-from amsfl.data.preprocessing import ColumnRecipe, Recipe, encode, unfamiliar_cells
-from amsfl.data.read_table import from_frame
+from amsfl.data.preprocessing import encode
+from amsfl.data.raw_table import from_frame
+from amsfl.data.recipe import ColumnRecipe, Recipe
+from amsfl.data.unfamiliar import unfamiliar_cells
 from amsfl.record import from_plain, plain
 
 PARTS = st.lists(
@@ -202,9 +204,9 @@ def test_what_spreadsheets_do_to_numbers(tmp_path: Path) -> None:
     assert load_table({"a": ["P1", "P2"] * 9, "label": ["x", "y"] * 9}).recipe.columns[0].read == "words"
     priced = load_table({"price": ["$1.50", "$-2", ""] * 30, "label": ["5%", "9%"] * 45})
     assert priced.x.shape == (72, 2) and priced.classes == ("5%", "9%")
-    new = read_table.from_frame({"price": ["$1.50", "-2"]})
+    new = from_frame({"price": ["$1.50", "-2"]})
     np.testing.assert_allclose(
-        *(encode(priced.recipe, each) for each in (new, read_table.from_frame({"price": [1.5, -2]})))
+        *(encode(priced.recipe, each) for each in (new, from_frame({"price": [1.5, -2]})))
     )
     assert load_table(
         {"a": ["s1", "s2"] * 9, "client": ["s1", "s2"] * 9, "label": ["x", "y", "x"] * 6}
@@ -245,7 +247,7 @@ def test_new_rows_may_lack_what_training_rows_had() -> None:
     """Gaps and words that no training row had are predicted, and said."""
     table = {"age": [i % 37 for i in range(40)], "ward": ["A", "B"] * 20, "label": ["x", "y"] * 20}
     recipe = load_table(table).recipe
-    new = read_table.from_frame({"age": ["-", 5, 1e9], "ward": ["B", "Z", ""]})
+    new = from_frame({"age": ["-", 5, 1e9], "ward": ["B", "Z", ""]})
     x = encode(recipe, new)
     np.testing.assert_array_equal(x[:, 1:], [[0, 1], [0, 0], [0, 0]])
     assert abs(x[0, 0]) < 0.2 and x[2, 0] == 10  # the median, and the cut

@@ -91,7 +91,7 @@ def test_a_transformer_by_its_name(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"method": "fedavg", "clients": 2, "rounds": 1, "steps": 2, "engine": "loop"}
     result = amsfl.run(dataset=data, model=spec, out=tmp_path / "run", **settings)
     x = data.evals["holdout"][0]
-    np.testing.assert_allclose(portable.load(tmp_path / "run").logits(x), result.logits(x), atol=1e-5)
+    np.testing.assert_allclose(portable.load(tmp_path / "run", "last").logits(x), result.logits(x), atol=1e-5)
 
 
 def test_sizes_by_name() -> None:

@@ -79,7 +79,7 @@ def test_a_federation_and_a_simulation_find_the_same_numbers(rent: Path, tmp_pat
     assert last["rmse"] == pytest.approx(mean_squared_error(true, guess) ** 0.5, rel=1e-4)
     assert last["r2"] == pytest.approx(r2_score(true, guess), abs=1e-4)
     # the folder's model has layers and preprocessing: it takes a table's rows, as a simulation's does
-    kept = portable.load(out)
+    kept = portable.load(out, "last")
     assert {*kept.tensors} == {*alone.model.tensors} and kept.features == alone.model.features
     np.testing.assert_allclose(kept.predict(rent), alone.model.predict(rent), rtol=1e-4)
     assert known is not None

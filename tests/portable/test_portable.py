@@ -18,7 +18,7 @@ from amsfl.data import load
 from amsfl.data.nslkdd_schema import COLUMNS, NUMERIC, VOCABULARY, RawTraffic, recipe
 from amsfl.data.nslkdd_schema import encode as encode_rows
 from amsfl.data.preprocessing import encode
-from amsfl.data.read_table import from_frame
+from amsfl.data.raw_table import from_frame
 from amsfl.engines.models import make
 from amsfl.portable.network import shapes
 
@@ -48,9 +48,11 @@ def test_every_library_has_the_same_logits(trained: Any, tmp_path: Path) -> None
     where, result = trained
     x = rows_of(result)
     expected = result.logits(x)
-    np.testing.assert_allclose(portable.load(where).logits(x), expected, atol=1e-5)
+    np.testing.assert_allclose(portable.load(where, "last").logits(x), expected, atol=1e-5)
     for to in ("sklearn", "torch", "onnx"):
-        done = CliRunner().invoke(app, ["export", str(where), "--to", to, "--out", str(tmp_path / to)])
+        done = CliRunner().invoke(
+            app, ["export", str(where), "--to", to, "--which", "last", "--out", str(tmp_path / to)]
+        )
         assert done.exit_code == 0, done.output
     classifier = loaded(tmp_path / "sklearn" / "model.py")
     np.testing.assert_allclose(classifier.decision_function(x), expected, atol=1e-5)
@@ -119,7 +121,7 @@ def test_a_changed_model_is_noticed(trained: Any, tmp_path: Path) -> None:
     content[-1] ^= 1
     (tmp_path / "model.safetensors").write_bytes(content)
     with pytest.raises(DiskError, match=r"damaged \(model.safetensors was changed\)"):
-        portable.load(tmp_path)
+        portable.load(tmp_path, "last")
     with pytest.raises(UserError, match="'best' and the 'last'"):
         portable.load(where, "first")
 
@@ -139,7 +141,7 @@ def test_predict_writes_names_and_probabilities(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["predict", str(tmp_path / "run"), str(new), "--out", str(out)])
     assert done.exit_code == 0, done.output
     rows = list(csv.DictReader(out.open(encoding="utf-8")))
-    assert [row["prediction"] for row in rows] == list(result.predict(str(new))) == ["no", "yes"]
+    assert [row["prediction"] for row in rows] == list(result.best_model.predict(str(new))) == ["no", "yes"]
     for row in rows:
         assert float(row["p(no)"]) + float(row["p(yes)"]) == pytest.approx(1, abs=1e-5)
     trained = load(str(table))
@@ -190,7 +192,7 @@ def test_features_on_another_scale_are_the_same_problem(tmp_path: Path) -> None:
         result = amsfl.run(method="amsfl", dataset=moved, out=out, **common)
         ways[factor] = [record.steps for record in result.rounds]
         np.testing.assert_allclose(
-            portable.load(out).logits(rows_of(result)), result.logits(rows_of(result)), atol=1e-4
+            portable.load(out, "last").logits(rows_of(result)), result.logits(rows_of(result)), atol=1e-4
         )
     # later rounds go by rounding, which differs from processor to processor
     assert ways[64.0][0] == ways[1 / 64][0] == ways[1.0][0]

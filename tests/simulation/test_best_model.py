@@ -45,7 +45,7 @@ def test_the_best_round_is_kept_and_exported(tmp_path: Path) -> None:
     assert (state.best_round, state.best_score) == (2, 0.6)  # of two alike the first
     found = load_file(tmp_path / "run" / "model-best.safetensors")
     np.testing.assert_array_equal(found["parameters"], seen[1])
-    last = portable.load(tmp_path / "run")
+    last = portable.load(tmp_path / "run", "last")
     np.testing.assert_array_equal(last.tensors["parameters"], seen[-1])
     assert "the best round was 2" in (tmp_path / "run" / "MODEL.md").read_text()
     assert read_run(tmp_path / "run").summary.status == "finished"

@@ -159,10 +159,10 @@ def test_predictions_and_exports_are_in_the_users_units(table: Path, tmp_path: P
     x, _ = rows(table)
     expected = result.predict(x)
     assert expected.dtype == np.float64 and 1_000_000 < expected.mean() < 1_002_000
-    np.testing.assert_allclose(portable.load(tmp_path / "run").predict(x), expected, atol=1e-2)
+    np.testing.assert_allclose(portable.load(tmp_path / "run", "last").predict(x), expected, atol=1e-2)
     for to in ("sklearn", "torch", "onnx"):
         done = CliRunner().invoke(
-            app, ["export", str(tmp_path / "run"), "--to", to, "--out", str(tmp_path / to)]
+            app, ["export", str(tmp_path / "run"), "--to", to, "--which", "last", "--out", str(tmp_path / to)]
         )
         assert done.exit_code == 0, done.output
     scale = result.parts.data.amount.scale

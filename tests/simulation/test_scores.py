@@ -21,7 +21,7 @@ from amsfl.engines import devices, losses, models, task
 from amsfl.engines.evaluate import evaluator
 from amsfl.engines.outputs import outputs
 from amsfl.report import write
-from amsfl.simulation.detailed_scores import of_classes
+from amsfl.simulation.class_scores import of_classes
 
 
 def unbalanced(rows: int = 120, **changes: Any) -> Dataset:

@@ -48,27 +48,19 @@ def amsfl(
     """Federated learning where every client gets its own number of local steps."""
 
 
-app.command()(reproduce.reproduce)
-app.command()(reproduce.compare)
-app.command()(tune.tune)
-app.command()(reproduce.report)
-app.command()(run.run)
-app.command()(run.resume)
-app.command()(predict.predict)
-app.command()(predict.evaluate)
-app.command()(predict.explain)
-app.command()(predict.export)
-app.command()(watch.watch)
-app.command()(verify.verify)
-app.command()(plan.plan)
-app.command()(check.check)
-app.command()(calibrate.calibrate)
-app.command()(forecast.forecast)
-app.command()(deploy.deploy)
-app.command(context_settings=site.PASSED_ON)(site.supernode)
-app.command(context_settings=site.PASSED_ON)(site.doctor)
-app.command()(bench.bench)
-app.command()(example.example)
-app.command()(lists.methods)
-app.command()(lists.data)
-app.command()(lists.profiles)
+COMMANDS = {  # the first page of --help: one story from a table to real clients, then the rest by topic
+    "From a table to predictions": (
+        *(example.example, lists.data, run.run, reproduce.compare, predict.predict, deploy.deploy),
+    ),
+    "The model of a run": (predict.evaluate, predict.explain, predict.export),
+    "Runs and studies": (
+        *(reproduce.reproduce, reproduce.report, run.resume, watch.watch, verify.verify, tune.tune),
+        *(check.check, bench.bench),
+    ),
+    "Real clients": (plan.plan, calibrate.calibrate, forecast.forecast, site.supernode, site.doctor),
+    "What there is": (lists.methods, lists.profiles),
+}
+for panel, commands in COMMANDS.items():
+    for command in commands:
+        passed_on = site.PASSED_ON if command in (site.supernode, site.doctor) else None
+        app.command(rich_help_panel=panel, context_settings=passed_on)(command)

@@ -14,8 +14,9 @@ from amsfl.core.records import Json, JsonMapping
 from amsfl.settings.definitions import Serving, Settings, Simulation, Training
 
 Command = Callable[..., None]
-TableFile = Annotated[
-    str | None, typer.Argument(metavar="FILE", help="a table to train on: the same as --data FILE")
+TableFiles = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="FILE...", help="a table to train on, as --data FILE; several: one a site"),
 ]
 PANELS = {  # of --help: the flags that most people need first, then the others by topic
     "Most used": "data label method clients model rounds seconds target seed",
@@ -91,13 +92,20 @@ def takes(
     return decorate
 
 
-def with_table(settings: Json, table: str | None) -> Json:
-    """`amsfl run FILE.csv` is `amsfl run --data FILE.csv`."""
-    if table is None:
-        return settings
-    if "data" in settings:
-        raise UserError(f"Data are named twice, {table!r} and --data {settings['data']!r}; leave one out.")
-    return settings | {"data": table}
+def with_tables(settings: Json, tables: list[str] | None) -> Json:
+    """`amsfl run FILE.csv` is `amsfl run --data FILE.csv`; of sites/*.csv a shell makes several."""
+    files = [*([settings["data"]] if "data" in settings else []), *(tables or [])]
+    if len(files) < 2:
+        return settings | {"data": files[0]} if files else settings
+    from amsfl.data.read_table import is_table
+
+    for file in files:
+        if not is_table(file):
+            names = " and ".join(map(repr, files[:2]))
+            raise UserError(f"Data are named twice, {names}, and {file!r} is no table; leave one out.")
+        if "," in file:
+            raise UserError(f"Of several tables none may have a comma in its name, as {file!r} has.")
+    return settings | {"data": ",".join(files)}
 
 
 def flag(name: str) -> str:

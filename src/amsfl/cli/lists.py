@@ -9,6 +9,7 @@ from rich.table import Table
 from amsfl.cli import flags
 from amsfl.cli.errors import friendly
 from amsfl.cli.output import plain, screen
+from amsfl.cli.progress import loading
 from amsfl.core import Kind
 from amsfl.core.records import Json
 from amsfl.settings.definitions import Training
@@ -60,13 +61,18 @@ def _about(kind: AnyKind, name: str, *between: str) -> list[str]:
 )
 def data(
     settings: Json,
-    file: Annotated[str | None, typer.Argument(help="a table, to see how it would be read")] = None,
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="FILE...", help="a table, to see how it would be read; several: one a site"),
+    ] = None,
 ) -> None:
     """List the data sources and where they are found, or say how a table of yours would be read."""
     from amsfl.data import catalogue, describe, load
 
-    if file is not None:
-        for line in describe(load(file, **settings)):
+    if files:
+        with loading():
+            own = load(flags.with_tables({}, files)["data"], **settings)
+        for line in describe(own):
             screen().print(plain(line), soft_wrap=True)
         return
     table = Table("data", "rows", "what it is", "where", title="Data")

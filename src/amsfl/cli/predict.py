@@ -10,11 +10,12 @@ from amsfl.cli.output import plain, print_json
 from amsfl.core import UserError, nearest
 
 if TYPE_CHECKING:
-    from amsfl.portable import Evaluation
+    from amsfl.portable import Evaluation, Importance
 
 Run = Annotated[Path, typer.Argument(help="the folder of a run, or of an export")]
 Which = Annotated[
-    str, typer.Option(help="last: the final model; best: that of the best round by the hold-out")
+    str,
+    typer.Option(help="best: the model of the best round by the hold-out; last: the final one; auto: best"),
 ]
 
 
@@ -26,7 +27,7 @@ def predict(
     keep: Annotated[
         str, typer.Option(help="columns of the new rows to repeat beside the predictions, as in id,name")
     ] = "",
-    which: Which = "last",
+    which: Which = "auto",
 ) -> None:
     """Predict new rows: their class with a probability for every class, or their number in its own units."""
     from amsfl import portable
@@ -50,7 +51,7 @@ Labelled = Annotated[Path, typer.Argument(help="a table with the training table'
 def evaluate(
     run: Run,
     rows: Labelled,
-    which: Which = "last",
+    which: Which = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="print JSON, nothing else")] = False,
 ) -> None:
     """Score a run's model on rows whose answers are known: scores beside the base rate, and calibration."""
@@ -72,21 +73,39 @@ def evaluate(
 @friendly
 def explain(
     run: Run,
-    rows: Labelled,
-    which: Which = "last",
+    rows: Annotated[
+        Path | None,
+        typer.Argument(help="a table with the label; without one: what the run found on its hold-out"),
+    ] = None,
+    which: Which = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="print JSON, nothing else")] = False,
 ) -> None:
     """Say which columns a run's model goes by: the score lost where one is shuffled within its client."""
     from amsfl import portable
 
-    model = portable.load(run, which)
-    importances = portable.explain(model, str(rows))
+    importances = _recorded(run) if rows is None else portable.explain(portable.load(run, which), str(rows))
     if as_json:
         print_json([each._asdict() for each in importances])
         return
-    typer.echo(f"{'accuracy' if model.classes else 'R²'} lost where a column is shuffled:")
+    score = importances[0].score
+    typer.echo(f"{'R²' if score == 'r2' else score} lost where a column is shuffled:")
     for each in importances:
         typer.echo(f"{each.lost:8.4f} ± {each.deviation:.4f}  {plain(each.column)}")
+
+
+def _recorded(run: Path) -> list["Importance"]:
+    """What a run's record has of its last model, on the hold-out."""
+    from amsfl.portable import Importance
+    from amsfl.record import read_run
+
+    summary = read_run(run).summary
+    rows = summary.details.get("importance") if summary else None
+    if not rows:
+        raise UserError(
+            f"The record in {str(run)!r} does not say what its model goes by (it has not ended, or its data "
+            "were no table); give it rows with answers: amsfl explain RUN FILE."
+        )
+    return [Importance(**row) for row in rows]
 
 
 def _print_scores(evaluation: "Evaluation") -> None:
@@ -117,7 +136,7 @@ def export(
     run: Run,
     to: Annotated[str, typer.Option(help="torch, onnx or sklearn")],
     out: Annotated[Path | None, typer.Option(help="folder; RUN/export-FORMAT by default")] = None,
-    which: Which = "last",
+    which: Which = "auto",
 ) -> None:
     """Write a run's model for another library, with what loads it there."""
     from amsfl import portable

@@ -15,6 +15,16 @@ if TYPE_CHECKING:
 
 
 @contextmanager
+def loading() -> Iterator[None]:
+    """A sign that rows are being read, on a terminal's standard error: a large file takes a while."""
+    if not on_terminal():
+        yield
+        return
+    with screen(stderr=True).status("reading rows"):
+        yield
+
+
+@contextmanager
 def watching(config: "Training", quiet: bool) -> Iterator[Callable[[RoundRecord], None] | None]:
     """A callback for every round that moves the bar, on standard error; None when there is no terminal."""
     console = screen(stderr=True)
@@ -28,7 +38,7 @@ def watching(config: "Training", quiet: bool) -> Iterator[Callable[[RoundRecord]
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(plain(config.method), total=1.0, now="compiling")
+        task = bar.add_task(plain(config.method), total=1.0, now="reading rows, then compiling")
 
         def moved(record: RoundRecord) -> None:
             spent = record.seconds[config.clock]

@@ -59,7 +59,7 @@ def reproduce(
 @flags.takes(Training, Simulation, leave_out=NOT_OF_STUDIES)
 def compare(
     settings: Json,
-    table: flags.TableFile = None,
+    tables: flags.TableFiles = None,
     methods: Methods = None,
     trials: Trials = None,
     config: Config = None,
@@ -76,7 +76,7 @@ def compare(
     Settings that are not given are those of the study's file; trial k has the seed plus k.
     Stop it with Ctrl-C and continue it with the same command; finished trials are kept.
     """
-    settings = flags.with_table(settings, table)
+    settings = flags.with_tables(settings, tables)
     plan, data = open_study("compare", settings, methods, trials, config, quiet)
     if part:
         check_searched(plan, tune, settings)

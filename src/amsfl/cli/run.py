@@ -14,6 +14,7 @@ from amsfl.cli.output import describe_data, plain, print_json, screen
 from amsfl.cli.progress import watching
 from amsfl.core.records import Json
 from amsfl.core.scores import describe_scores
+from amsfl.data.read_table import source_name
 from amsfl.record.fingerprint import CHANGEABLE, CODE
 from amsfl.settings.definitions import ROUNDS_AT_MOST, Simulation, Training
 
@@ -32,7 +33,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="print the summary as JSON,
 @flags.takes(Training, Simulation)
 def run(
     settings: Json,
-    table: flags.TableFile = None,
+    tables: flags.TableFiles = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -49,7 +50,7 @@ def run(
     """Train one federated model on a virtual clock and leave a record of every round."""
     from amsfl import simulation
 
-    settings = flags.with_table(settings, table)
+    settings = flags.with_tables(settings, tables)
     settings = flags.merged(simulation.read_toml(config) if config else {}, settings)
     checked = simulation.make_config(settings)
     where = out or new_folder(checked)
@@ -97,7 +98,7 @@ def resume(
 
 def new_folder(config: Training) -> Path:
     """runs/DATA-METHOD-SEED, with a number behind it if that is taken: no run is ever overwritten."""
-    words = (Path(config.data).stem[:NAME_AT_MOST], config.method[:NAME_AT_MOST], str(config.seed))
+    words = (source_name(config.data)[:NAME_AT_MOST], config.method[:NAME_AT_MOST], str(config.seed))
     name = "-".join(re.sub(r"[^\w.-]+", "-", word) for word in words)
     folder, number = Path("runs") / name, 1
     while folder.exists():
@@ -154,6 +155,12 @@ def _sentences(summary: "Summary", folder: Path) -> None:
     )
     for split, scores in summary.metrics.items():
         out.print(f"  {plain(split):8} {describe_scores(scores)}")
+    if summary.best:
+        best = summary.best
+        out.print(
+            f"  best     round {best['round']}, {plain(best['by'])} {best['score']:.4g} of the hold-out: the "
+            "model that predicts"
+        )
     if rates := base_rates(summary):
         out.print(f"  base     {rates}")
     if poor := verdict(summary):

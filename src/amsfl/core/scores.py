@@ -11,6 +11,8 @@ from typing import NamedTuple, Protocol
 from amsfl.core.errors import UserError, nearest
 from amsfl.core.records import JsonMapping
 
+UNBALANCED = 0.75  # share of the commonest class from which accuracy tells little
+
 
 class Score(NamedTuple):
     name: str  # as in --target f1=0.8

@@ -4,15 +4,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from amsfl.core import UserError, nearest
-from amsfl.data.column_types import Names, column_options
+from amsfl.data.column_options import Names, column_options
 from amsfl.data.dataset import Dataset, FloatArray, IntArray, LabelScale
+from amsfl.data.describe import describe
 from amsfl.data.digits import load_digits
 from amsfl.data.generated import IMAGES, TEXTS, load_images, load_texts
 from amsfl.data.nslkdd import Unavailable, find_location, load_nslkdd
 from amsfl.data.nslkdd_synth import NOTE, ROWS, TEST_ROWS, load_synth
 from amsfl.data.partition import Holdings, count_classes, partition
 from amsfl.data.read_table import ENDINGS, is_table
-from amsfl.data.table import describe, load_table
+from amsfl.data.table import load_table
 
 __all__ = [
     "DataSource",

@@ -139,7 +139,14 @@ def join_cells(parts: list[Cells]) -> Cells:
     if len(kinds) == 1 and kinds != {"text"}:
         arrays = [part.array.cast(pa.float64()) for part in parts]
         return Cells(pa.chunked_array(arrays).combine_chunks(), kinds.pop())
-    return Cells(pa.chunked_array([part.text.cast(pa.string()) for part in parts]).combine_chunks())
+
+    def text() -> pa.Array:
+        return pa.chunked_array([part.text.cast(pa.string()) for part in parts]).combine_chunks()
+
+    if kinds == {"text"} and all(part.point is not None for part in parts):
+        arrays = [part.array.cast(pa.float64()) for part in parts]
+        return Cells(pa.chunked_array(arrays).combine_chunks(), "text", text)
+    return Cells(text())
 
 
 def parse_numbers(words: pa.Array, spelling: str, unit: str = "") -> Floats:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from amsfl.core import UserError
 
 if TYPE_CHECKING:
-    from amsfl.data.preprocessing import Recipe
+    from amsfl.data.recipe import Recipe
 
 FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.integer[Any]]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from amsfl.data.dataset import Dataset, split
-from amsfl.data.preprocessing import ColumnRecipe, Recipe
+from amsfl.data.recipe import ColumnRecipe, Recipe
 
 FEATURES = tuple(f"pixel_{row}_{col}" for row in range(8) for col in range(8))
 RECIPE = Recipe(tuple(ColumnRecipe(name, "number", "point", scale=16.0) for name in FEATURES), label="digit")

@@ -12,7 +12,7 @@ from amsfl.core import UserError, nearest
 from amsfl.data import federated_statistics
 from amsfl.data.cells import Cells, Floats, find_unit, number_parsers
 from amsfl.data.dataset import IntArray, Labels, LabelScale
-from amsfl.data.read_table import RawTable
+from amsfl.data.raw_table import RawTable
 
 TASKS = ("auto", "classification", "regression")
 MOST_CLASSES = 20  # different whole numbers that are classes unless somebody says otherwise

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from amsfl.core import UserError
 from amsfl.data.dataset import FloatArray, IntArray
-from amsfl.data.preprocessing import ColumnRecipe, Recipe
+from amsfl.data.recipe import ColumnRecipe, Recipe
 
 Words = npt.NDArray[np.str_]
 

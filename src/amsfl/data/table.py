@@ -8,15 +8,19 @@ import numpy as np
 
 from amsfl.core import UserError, nearest
 from amsfl.data.cells import Mask
-from amsfl.data.column_types import ColumnOptions, TrainingRows, fit
+from amsfl.data.column_options import ColumnOptions
 from amsfl.data.dataset import Dataset, IntArray, split
+from amsfl.data.fit_recipe import fit
 from amsfl.data.labels import category_codes, label_scale, read_labels, standardise
-from amsfl.data.preprocessing import NUMERIC, ColumnRecipe, Recipe, encode, plural, read_numbers, read_words
-from amsfl.data.read_table import RawTable, from_frame, read_file
+from amsfl.data.preprocessing import encode
+from amsfl.data.raw_table import RawTable, from_frame
+from amsfl.data.read_column import read_numbers, read_words
+from amsfl.data.read_table import read_file
+from amsfl.data.recipe import NUMERIC, ColumnRecipe, Recipe, plural
+from amsfl.data.training_rows import TrainingRows
 
 LABELS = ("label", "target", "class", "y")
 CLIENTS = ("client", "site", "hospital")
-SHOWN = 12  # names in a line
 CLEAR = 20  # rows for each word of a column, so that telling the class by it is no accident
 
 
@@ -42,7 +46,7 @@ def load_table(
         client_column: Column of a row's owner; by default one of the usual names.
         holdout: Share of rows to judge by.
         seed: Of the split.
-        options: How columns are to be read, from `amsfl.data.column_types.column_options`.
+        options: How columns are to be read, from `amsfl.data.column_options.column_options`.
         task: `auto`, `classification` or `regression`: what the label is.
 
     Returns:
@@ -74,11 +78,12 @@ def load_table(
     if classes:
         leaks = [_describe_leak(column, table, y, rows.all, label) for column in recipe.columns]
         recipe = recipe._replace(remarks=(*recipe.remarks, *filter(None, leaks)))
-    x = encode(recipe, table)
+    x, name = encode(recipe, table), _name(table)
+    del table  # before its rows are copied once more
     scale = None if classes else label_scale(rows.split_numbers(y))
     y = y if scale is None else standardise(y, scale)
     return Dataset(
-        name=_name(table),
+        name=name,
         x=x[train],
         y=y[train],
         evals={"holdout": (x[test], y[test])},
@@ -121,16 +126,13 @@ def _drop_unowned(table: RawTable, needed: Sequence[str]) -> RawTable:
     bad = np.any([table.columns[name].gaps for name in needed], axis=0)
     if not bad.any():
         return table
-    rows = np.flatnonzero(~bad)
-    if not len(rows):
+    if bad.all():
         raise UserError(f"Every row of {table.name} lacks {' or '.join(needed)}; fill it in.")
     first = table.lines[int(np.argmax(bad))]
     remark = (
         f"Left out {plural(int(bad.sum()), 'row')} without {' or '.join(needed)}, the first in line {first}."
     )
-    columns = {name: cells.filter(~bad) for name, cells in table.columns.items()}
-    lines = [table.lines[row] for row in rows.tolist()]
-    return table._replace(columns=columns, lines=lines, remarks=(*table.remarks, remark))
+    return table.filter(~bad)._replace(remarks=(*table.remarks, remark))
 
 
 def _describe_leak(column: ColumnRecipe, table: RawTable, y: IntArray, rows: IntArray, label: str) -> str:
@@ -178,68 +180,3 @@ def _find_column(table: RawTable, asked: str | None, usual: Sequence[str], flag:
         return asked
     by_name = {name.lower(): name for name in table.columns}
     return next((by_name[name] for name in usual if name in by_name), None)
-
-
-def describe(data: Dataset, partition: str = "auto") -> list[str]:
-    """What a table is taken for, in lines: before anything is trained on it.
-
-    Args:
-        data: Of `load` or `load_table`.
-        partition: How rows are dealt to clients, as in the setting of that name.
-
-    Returns:
-        Lines for people; none for sources by name.
-    """
-    recipe = data.recipe
-    if recipe is None or not data.name.startswith(("csv:", "table:")):
-        return []  # sources by name are known
-    held = len(data.evals["holdout"][1])
-    by_read: dict[str, list[str]] = {}
-    for column in recipe.columns:
-        by_read.setdefault(column.read, []).append(column.name)
-    lines = [
-        f"{data.name}: {len(data.y) + held:,} rows, {held:,} of them held out to judge by; "
-        f"{len(recipe.columns)} columns become {len(data.features)} numbers",
-        _describe_label(data, recipe.label),
-    ]
-    lines += [f"read as {read}: {_some(names)}" for read, names in by_read.items()]
-    if recipe.left_out:
-        lines.append(f"left out: {', '.join(recipe.left_out)}")
-    return [*lines, _describe_clients(data, recipe.client, partition), *recipe.remarks]
-
-
-def _describe_clients(data: Dataset, column: str, partition: str) -> str:
-    """How rows are dealt to clients."""
-    if data.sites is None:
-        how = "dirichlet:0.5" if partition == "auto" else partition
-        return f"clients: no column names them, so rows are dealt by --partition {how}"
-    if partition not in ("auto", "column", "site"):
-        return (
-            f"clients: {column!r} names {len(data.site_names)} of them, but --partition {partition} deals "
-            "all rows anew; leave it out to train each on its own rows"
-        )
-    rows = np.bincount(data.sites, minlength=len(data.site_names)).tolist()
-    named = _some([f"{name} {n:,}" for name, n in zip(data.site_names, rows, strict=True)])
-    return f"clients ({column}), training rows: {named}"
-
-
-def _describe_label(data: Dataset, label: str) -> str:
-    y = np.concatenate([data.y, *(y for _, y in data.evals.values())])
-    if data.amount is not None:
-        values = y.astype(np.float64) * data.amount.scale + data.amount.shift
-        return (
-            f"a number ({label}): from {values.min():.6g} to {values.max():.6g}, mean "
-            f"{data.amount.shift:.6g}, deviation {data.amount.scale:.6g} by sums over all sites; always "
-            f"saying the mean would be off by {np.abs(y).mean() * data.amount.scale:.6g} on average (R² 0)"
-        )
-    counts = np.bincount(y)
-    shares = ", ".join(f"{name} {n / len(y):.1%}" for name, n in zip(data.classes, counts, strict=True))
-    return (
-        f"classes ({label}): {shares}; always saying {data.classes[int(counts.argmax())]!r} would score "
-        f"{counts.max() / len(y):.3f}"
-    )
-
-
-def _some(names: Sequence[str]) -> str:
-    more = "" if len(names) <= SHOWN else f" and {len(names) - SHOWN} more"
-    return ", ".join(names[:SHOWN]) + more

@@ -12,7 +12,7 @@ from amsfl.portable.network import Array
 class PortableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Trained already: `fit` loads it and looks at no rows. Rows are a table or an array of features."""
 
-    def __init__(self, folder: str = ".", which: str = "last"):
+    def __init__(self, folder: str = ".", which: str = "auto"):
         self.folder = folder
         self.which = which
 
@@ -35,7 +35,7 @@ class PortableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 class PortableRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """The same for numbers, which it predicts in their own units."""
 
-    def __init__(self, folder: str = ".", which: str = "last"):
+    def __init__(self, folder: str = ".", which: str = "auto"):
         self.folder = folder
         self.which = which
 

@@ -1,7 +1,6 @@
 """How good a model is on rows whose answers are known, and which of their columns it goes by.
 
-Metrics are scikit-learn's. Importance is the score that is lost where one raw column is shuffled, within each
-client's own rows: no row leaves its client for it.
+Metrics are scikit-learn's.
 """
 
 from collections.abc import Callable
@@ -10,13 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from amsfl.core import UserError
+from amsfl.core.scores import UNBALANCED
 from amsfl.data.labels import parse_label_numbers
-from amsfl.data.read_table import RawTable
+from amsfl.data.raw_table import RawTable
+from amsfl.portable.importance import REPEATS, Importance, column_spans, permutation_importance
 from amsfl.portable.model import PortableModel, open_rows
 from amsfl.portable.network import Array
 
 BINS = 10  # of the calibration curve
-REPEATS = 5  # shuffles of a column
 
 
 class CalibrationBin(NamedTuple):
@@ -34,14 +34,6 @@ class Evaluation(NamedTuple):
     scores: dict[str, float]
     baseline: dict[str, float]
     calibration: tuple[CalibrationBin, ...] = ()
-
-
-class Importance(NamedTuple):
-    """The score that is lost without a column."""
-
-    column: str
-    lost: float
-    deviation: float  # over the shuffles
 
 
 def has_labels(model: PortableModel, table: RawTable) -> bool:
@@ -74,35 +66,27 @@ def explain(model: PortableModel, rows: Any, repeats: int = REPEATS, seed: int =
         seed: Of the shuffles.
 
     Returns:
-        The accuracy (of numbers: R²) that is lost where a column is shuffled within each client's rows.
+        What is lost of `explained_score` where a column is shuffled within each client's rows.
     """
     table, answers = _labelled(model, rows)
-    name = "accuracy" if model.classes else "r2"
-    before = _score(model, model.logits(table), answers).scores[name]
     if model.recipe is None:
         raise UserError("This model has no raw columns to shuffle: it was trained on features as they are.")
-    client = table.columns.get(model.recipe.client)
+    client, name = table.columns.get(model.recipe.client), explained_score(model, answers)
     owners = client.codes if client is not None else np.zeros(table.rows, np.int32)
-    importances = []
-    for column in model.recipe.columns:
-        rng = np.random.default_rng([seed, *column.name.encode()])
-        lost = []
-        for _ in range(repeats):
-            order = _shuffle_within(owners, rng)
-            cells = table.columns[column.name]
-            shuffled = cells.take(order)
-            moved = table._replace(columns=table.columns | {column.name: shuffled})
-            lost.append(before - _score(model, model.logits(moved), answers).scores[name])
-        importances.append(Importance(column.name, float(np.mean(lost)), float(np.std(lost))))
-    return sorted(importances, key=lambda each: -each.lost)
+
+    def score(x: Array) -> float:
+        return _score(model, model.logits(x), answers).scores[name]
+
+    spans = column_spans(model.recipe)
+    return permutation_importance(name, score, model.encode(table), spans, owners, repeats, seed)
 
 
-def _shuffle_within(owners: Array, rng: np.random.Generator) -> Array:
-    order = np.arange(len(owners))
-    for owner in np.unique(owners):
-        mine = np.flatnonzero(owners == owner)
-        order[mine] = rng.permutation(mine)
-    return order
+def explained_score(model: PortableModel, answers: Array) -> str:
+    """R² of numbers; accuracy, or where most rows are of one class AUC."""
+    if not model.classes:
+        return "r2"
+    shares = np.bincount(answers) / len(answers)
+    return "AUC" if UNBALANCED <= shares.max() < 1 else "accuracy"
 
 
 def _labelled(model: PortableModel, rows: Any) -> tuple[RawTable, Array]:
@@ -114,16 +98,15 @@ def _labelled(model: PortableModel, rows: Any) -> tuple[RawTable, Array]:
             f"{table.name} has no column {label!r} with the answers, so nothing can be scored; add it, or "
             "predict alone: amsfl predict."
         )
-    labelled = ~table.columns[label].gaps
-    columns = {name: cells.filter(labelled) for name, cells in table.columns.items()}
-    lines = [line for line, good in zip(table.lines, labelled.tolist(), strict=True) if good]
-    table = table._replace(columns=columns, lines=lines)
+    table = table.filter(~table.columns[label].gaps)
     cells = table.columns[label]
     if not model.classes:
         numbers = parse_label_numbers(cells, table.commas)[0]
         if np.isnan(numbers).any():
             row = int(np.argmax(np.isnan(numbers)))
-            raise UserError(f"{table.name}, line {lines[row]}: {table.cell(label, row)!r} is no number.")
+            raise UserError(
+                f"{table.name}, line {table.lines[row]}: {table.cell(label, row)!r} is no number."
+            )
         return table, numbers
     place = {name: nth for nth, name in enumerate(model.classes)}
     unknown = [word for word in cells.words if word not in place]

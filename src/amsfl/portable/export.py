@@ -10,17 +10,18 @@ from amsfl.record import publish
 
 TORCH = '''"""The network in torch, its parameters from model.safetensors beside this file.
 
-    from model import load
-    {outputs} = load()(rows)  # rows: float32 [rows, {features}], encoded as model.json says
+    from model import encode, load
+    {outputs} = load()(encode(rows))  # rows: raw columns, a dict of lists or a data frame
+    {outputs} = load()(features)  # features: float32 [rows, {features}], encoded already
 """
 
-from pathlib import Path
+{imports}from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
 
 {constants}
-{helpers}
+{helpers}{encoder}
 
 class Network(torch.nn.Module):
     def __init__(self):
@@ -73,13 +74,15 @@ def export(model: PortableModel, to: str, where: Path) -> list[str]:
 
 def torch_files(model: PortableModel) -> dict[str, bytes]:
     """model.py: a module whose state_dict is model.safetensors. torch.save would be a pickle."""
-    from amsfl.portable.to_torch import called, helpers, module
+    from amsfl.portable.to_torch import ENCODER, IMPORTS, called, helpers, module
 
     shift, scale = model.amount or (0.0, 1.0)
     constants, returned = f"CLASSES = {model.classes!r}", "x"
     if not model.classes:  # in double precision: a shift may be far larger than what it is added to
         constants, returned = f"SHIFT, SCALE = {shift!r}, {scale!r}", "x[:, 0].double() * SCALE + SHIFT"
     code = TORCH.format(
+        imports=IMPORTS if model.recipe else "",
+        encoder=ENCODER if model.recipe else "",
         features=len(model.features),
         outputs="logits" if model.classes else "predictions",
         constants=constants,
@@ -93,10 +96,12 @@ def torch_files(model: PortableModel) -> dict[str, bytes]:
 
 def onnx_files(model: PortableModel) -> dict[str, bytes]:
     try:
+        from amsfl.portable.raw_onnx import raw_graph
         from amsfl.portable.to_onnx import graph
     except ImportError:
         raise UserError("Writing ONNX needs onnx; pip install 'amsfl[export]'.") from None
-    return {"model.onnx": graph(model)}
+    raw = {"model-raw.onnx": raw_graph(model, model.recipe)} if model.recipe else {}
+    return {"model.onnx": graph(model)} | raw
 
 
 def sklearn_files(model: PortableModel) -> dict[str, bytes]:

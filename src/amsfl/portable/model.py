@@ -12,17 +12,21 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from amsfl.core import DiskError, Remark, UserError
+from amsfl.core.version import VERSION
 from amsfl.data.dataset import LabelScale
-from amsfl.data.preprocessing import Recipe, encode, unfamiliar_cells
-from amsfl.data.read_table import RawTable, from_frame, read_file
+from amsfl.data.preprocessing import encode
+from amsfl.data.raw_table import RawTable, from_frame
+from amsfl.data.read_table import read_file
+from amsfl.data.recipe import Recipe
+from amsfl.data.unfamiliar import unfamiliar_cells
 from amsfl.portable.card import model_card
-from amsfl.portable.compute import logits
+from amsfl.portable.compute import KINDS, logits
 from amsfl.portable.network import Array, LayerSpec, Tensors, shapes
 from amsfl.record import Damaged, from_plain, plain
 from amsfl.record.run_reader import ABOUT_MODEL, BEST, CARD, MODEL, check_bound
 from amsfl.record.sealed_text import seal, unseal
 
-FILES = {"last": MODEL, "best": BEST}
+FILES = {"last": MODEL, "best": BEST, "auto": BEST}
 BLOCK = 4096  # rows at once
 
 
@@ -182,19 +186,21 @@ def _saved(tensors: Tensors) -> bytes:
     return save_tensors({name: np.ascontiguousarray(part) for name, part in tensors.items()})
 
 
-def load(folder: str | Path, which: str = "last") -> PortableModel:
-    """The model of a run's folder or of an export: the `last` round's, or the `best` by the hold-out.
+def load(folder: str | Path, which: str = "auto") -> PortableModel:
+    """The model of a run's folder or of an export: the `best` round's by the hold-out, or the `last` one's.
 
     Args:
         folder: Of a run or an export.
-        which: `last` or `best`.
+        which: `best`, `last`, or `auto`: the best where rounds were scored, else the last.
 
     Returns:
         A model that needs numpy alone.
     """
     where = Path(folder)
     if which not in FILES:
-        raise UserError(f"A folder holds the 'best' and the 'last' model, not {which!r}.")
+        raise UserError(
+            f"A folder holds the 'best' and the 'last' model ('auto': the best if any), not {which!r}."
+        )
     if not (where / ABOUT_MODEL).is_file():
         raise UserError(
             f"The folder {str(where)!r} holds no model: it has no {ABOUT_MODEL}. A run writes it when it "
@@ -202,28 +208,46 @@ def load(folder: str | Path, which: str = "last") -> PortableModel:
         )
     path = where / FILES[which]
     check_bound(where)
+    about: dict[str, Any] = {}
     try:
         about = unseal((where / ABOUT_MODEL).read_bytes())
+        if path.name not in about["sha256"] and which == "auto":
+            path = where / MODEL  # nobody scored rounds, or an export: it holds one model
         if path.name not in about["sha256"]:
             raise UserError(f"The folder {str(where)!r} holds no {which} model; leave --which out.")
         content = path.read_bytes()
         if sha256(content).hexdigest() != about["sha256"][path.name]:
             raise Damaged(f"{path.name} was changed")
         tensors = load_tensors(content)
-        layers = tuple(
-            from_plain(LayerSpec, {"many": 0} | part) for part in about["layers"]
-        )  # older files lack it
+        # older files lack `many`
+        layers = tuple(from_plain(LayerSpec, {"many": 0} | part) for part in about["layers"])
         recipe = None if about["recipe"] is None else from_plain(Recipe, about["recipe"])
         amount = None if about.get("amount") is None else from_plain(LabelScale, about["amount"])
-        wrong = [name for name, shape in shapes(layers).items() if tensors[name].shape != shape]
-        if wrong:
-            raise Damaged(f"{wrong[0]} has another shape than {ABOUT_MODEL} says")
+        classes, features = tuple(about["classes"]), tuple(about["features"])
+        check_layers(layers, tensors)
     except OSError as error:
         raise DiskError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
-    except (Damaged, SafetensorError, KeyError, TypeError) as bad:
+    except (Damaged, SafetensorError, KeyError, TypeError, AttributeError) as bad:
         raise DiskError(
-            f"The model in {str(where)!r} is damaged ({bad}); train or export it again."
+            f"The model in {str(where)!r} is damaged ({bad}){_written_by(about)}; train or export it again."
         ) from None
-    return PortableModel(
-        layers, tensors, tuple(about["classes"]), tuple(about["features"]), recipe, about["about"], amount
+    return PortableModel(layers, tensors, classes, features, recipe, about["about"], amount)
+
+
+def check_layers(layers: tuple[LayerSpec, ...], tensors: Tensors) -> None:
+    """Whether this amsfl knows the layers, and their tensors are there."""
+    for part in layers:
+        if part.kind not in KINDS and part.kind not in ("keep", "add"):
+            raise Damaged(f"it has a layer of the unknown kind {part.kind!r}")
+    for name, shape in shapes(layers).items():
+        if name not in tensors or tensors[name].shape != shape:
+            raise Damaged(f"{name} is not there, or has another shape than {ABOUT_MODEL} says")
+
+
+def _written_by(about: dict[str, Any]) -> str:
+    """Which amsfl wrote it, where that was another one."""
+    facts = about.get("about")
+    version = facts.get("version") if isinstance(facts, dict) else None
+    return (
+        "" if version in (None, VERSION) else f", or too new: amsfl {version} wrote it, and this is {VERSION}"
     )

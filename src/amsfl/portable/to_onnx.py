@@ -13,12 +13,23 @@ from amsfl.portable.compute import VARIANCE_FLOOR
 from amsfl.portable.model import PortableModel
 from amsfl.portable.network import LayerSpec
 
-OPSET, IR = 17, 8  # old enough for the runtimes that people have
+OPSET, ML_OPSET, IR = 17, 3, 8  # old enough for the runtimes that people have
+INNER = "amsfl/"  # before names of values within the graph: inputs may be called anything else
 
 
 def graph(model: PortableModel) -> bytes:
-    net = Graph({name: numpy_helper.from_array(part, name) for name, part in model.tensors.items()})
-    value, kept, last = "features", "", "logits" if model.classes else "outputs"
+    """Encoded features in."""
+    net = Graph()
+    wide = len(model.features)
+    inputs = [helper.make_tensor_value_info("features", TensorProto.FLOAT, ["rows", wide])]
+    return finish_graph(net, model, "features", inputs)
+
+
+def finish_graph(net: "Graph", model: PortableModel, value: str, inputs: list[Any]) -> bytes:
+    """The layers behind a value that holds the features, and the file."""
+    for name, array in model.tensors.items():
+        net.constants[INNER + name] = numpy_helper.from_array(array, INNER + name)
+    kept, last = "", "logits" if model.classes else "outputs"
     for part in model.layers:
         if part.kind == "keep":
             kept = value
@@ -34,46 +45,45 @@ def graph(model: PortableModel) -> bytes:
     else:
         nodes += _own_units(model, constants)
         made_of = {"outputs": (TensorProto.FLOAT, 1), "prediction": (TensorProto.DOUBLE, 1)}
-    wide = len(model.features)
     described = helper.make_graph(
         nodes,
         "amsfl",
-        [helper.make_tensor_value_info("features", TensorProto.FLOAT, ["rows", wide])],
+        inputs,
         [helper.make_tensor_value_info(name, kind, ["rows", many]) for name, (kind, many) in made_of.items()],
         constants,
     )
-    made_model = helper.make_model(
-        described, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="amsfl", ir_version=IR
-    )
+    opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)]
+    made_model = helper.make_model(described, opset_imports=opsets, producer_name="amsfl", ir_version=IR)
     helper.set_model_props(made_model, {"classes": "\n".join(model.classes)})
     return bytes(made_model.SerializeToString())
 
 
 def _own_units(model: PortableModel, constants: list[Any]) -> list[Any]:
     shift, scale = model.amount or (0.0, 1.0)
-    for name, value in (("shift", shift), ("scale", scale)):
+    names = [INNER + name for name in ("shift", "scale", "wide", "scaled")]
+    for name, value in zip(names, (shift, scale), strict=False):
         constants.append(numpy_helper.from_array(np.array(value, np.float64), name))
     return [
-        helper.make_node("Cast", ["outputs"], ["wide"], to=TensorProto.DOUBLE),
-        helper.make_node("Mul", ["wide", "scale"], ["scaled"]),
-        helper.make_node("Add", ["scaled", "shift"], ["prediction"]),
+        helper.make_node("Cast", ["outputs"], [names[2]], to=TensorProto.DOUBLE),
+        helper.make_node("Mul", [names[2], names[1]], [names[3]]),
+        helper.make_node("Add", [names[3], names[0]], ["prediction"]),
     ]
 
 
 class Graph:
     """Nodes and constants as they come; every value has a name of its own."""
 
-    def __init__(self, constants: dict[str, Any]):
+    def __init__(self) -> None:
         self.nodes: list[Any] = []
-        self.constants = constants
+        self.constants: dict[str, Any] = {}
 
     def add(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        made = f"value{len(self.nodes)}"
+        made = f"{INNER}value{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, list(inputs), [made], **attributes))
         return made
 
     def constant(self, values: Any, dtype: Any = np.int64) -> str:
-        name = f"constant{len(self.constants)}"
+        name = f"{INNER}constant{len(self.constants)}"
         self.constants[name] = numpy_helper.from_array(np.array(values, dtype), name)
         return name
 
@@ -84,14 +94,22 @@ class Graph:
         return self.add("ReduceMean", value, axes=list(axes), keepdims=0)
 
 
+def weight_name(part: LayerSpec) -> str:
+    return f"{INNER}{part.name}.weight"
+
+
+def bias_name(part: LayerSpec) -> str:
+    return f"{INNER}{part.name}.bias"
+
+
 def _dense(net: Graph, part: LayerSpec, value: str) -> str:
     """As a product and a sum: Gemm takes plain rows only."""
-    weight = net.add("Transpose", f"{part.name}.weight", perm=[1, 0])
-    return net.add("Add", net.add("MatMul", value, weight), f"{part.name}.bias")
+    weight = net.add("Transpose", weight_name(part), perm=[1, 0])
+    return net.add("Add", net.add("MatMul", value, weight), bias_name(part))
 
 
 def _conv(net: Graph, part: LayerSpec, value: str) -> str:
-    inputs = value, f"{part.name}.weight", f"{part.name}.bias"
+    inputs = value, weight_name(part), bias_name(part)
     return net.add("Conv", *inputs, strides=[part.stride] * 2, pads=[1, 1, 1, 1])
 
 
@@ -101,18 +119,18 @@ def _norm(net: Graph, part: LayerSpec, value: str) -> str:
     ones, zeros = (net.constant([number] * part.many, np.float32) for number in (1, 0))
     flat = net.add("InstanceNormalization", grouped, ones, zeros, epsilon=VARIANCE_FLOOR)
     maps = net.add("Reshape", flat, net.add("Shape", value))
-    weight, bias = (net.reshaped(f"{part.name}.{kind}", 1, -1, 1, 1) for kind in ("weight", "bias"))
+    weight, bias = (net.reshaped(name(part), 1, -1, 1, 1) for name in (weight_name, bias_name))
     return net.add("Add", net.add("Mul", maps, weight), bias)
 
 
 def _level(net: Graph, part: LayerSpec, value: str) -> str:
-    inputs = value, f"{part.name}.weight", f"{part.name}.bias"
+    inputs = value, weight_name(part), bias_name(part)
     return net.add("LayerNormalization", *inputs, axis=-1, epsilon=VARIANCE_FLOOR)
 
 
 def _tokens(net: Graph, part: LayerSpec, value: str) -> str:
     numbers = net.add("Cast", value, to=TensorProto.INT64)
-    return net.add("Add", net.add("Gather", f"{part.name}.weight", numbers, axis=0), f"{part.name}.bias")
+    return net.add("Add", net.add("Gather", weight_name(part), numbers, axis=0), bias_name(part))
 
 
 def _attend(net: Graph, part: LayerSpec, value: str) -> str:

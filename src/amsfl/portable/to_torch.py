@@ -24,6 +24,80 @@ def attend(x, heads):
     return mixed.transpose(1, 2).reshape(rows, places, width // 3)
 """
 
+IMPORTS = """import json
+import math
+import re
+from zlib import crc32
+"""
+ENCODER = '''
+
+RECIPE = json.loads(Path(__file__).with_name("model.json").read_text(encoding="utf-8"))["recipe"]
+GAPS = {"", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "?"}
+
+
+def encode(rows):
+    """Raw columns to features: numbers, dates as days since 1970-01-01, all else as text.
+
+    A gap is None, NaN or an empty text.
+    """
+    client = RECIPE["client"]
+    sites = [str(site) for site in rows[client]] if client and client in rows else None
+    parts = [encode_column(column, list(rows[column["name"]]), sites) for column in RECIPE["columns"]]
+    return torch.cat(parts, 1).float()
+
+
+def encode_column(column, cells, sites):
+    fills = [column["fill"]] * len(cells)
+    if sites and column["site_fill"]:
+        fills = [column["site_fill"].get(site, column["fill"]) for site in sites]
+    gaps = [is_gap(cell, column["codes"]) for cell in cells]
+    cells = [fill if gap else cell for cell, gap, fill in zip(cells, gaps, fills)]
+    if column["read"] in ("number", "date"):
+        numbers = scale(column, torch.tensor([float(cell) for cell in cells], dtype=torch.float64))
+        both = [numbers, torch.tensor(gaps, dtype=torch.float64)]
+        return torch.stack(both if column["indicator"] else both[:1], 1)
+    words = [spell(cell) for cell in cells]
+    if column["read"] == "frequency":
+        counts = [float(column["counts"].get(word, 0)) for word in words]
+        return scale(column, torch.tensor(counts, dtype=torch.float64))[:, None]
+    width = len(column["words"]) if column["read"] == "words" else column["buckets"]
+    x = torch.zeros(len(words), width, dtype=torch.float64)
+    places = {word: place for place, word in enumerate(column["words"])}
+    for row, word in enumerate(words):
+        if column["read"] == "words":
+            if word in places:
+                x[row, places[word]] = 1
+        elif column["read"] == "hash":
+            x[row, crc32(word.encode()) % width] = 1
+        else:
+            for token in re.findall(r"\\w+", word.lower()):
+                x[row, crc32(token.encode()) % width] += 1
+    return x if column["read"] != "text" else x / x.norm(dim=1, keepdim=True).clamp(min=1)
+
+
+def is_gap(cell, codes):
+    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+        return True
+    if isinstance(cell, str):
+        return cell.strip().lower() in GAPS or cell in codes
+    return any(spell(cell) == code for code in codes)
+
+
+def spell(cell):
+    """Whole numbers without a point."""
+    whole = isinstance(cell, float) and cell.is_integer()
+    return str(int(cell)) if whole else str(cell).strip()
+
+
+def scale(column, values):
+    values = torch.log1p(values) if column["log"] else values
+    if not column["scale"]:
+        return torch.zeros_like(values)
+    values = values / column["scale"] - column["shift"] / column["scale"]
+    limited = column["low"] is not None or column["high"] is not None
+    return values.clamp(column["low"], column["high"]) if limited else values
+'''
+
 
 def helpers(parts: tuple[LayerSpec, ...]) -> str:
     """What the file defines before the network, as far as its layers need it."""

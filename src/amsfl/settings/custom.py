@@ -7,8 +7,8 @@ from amsfl.clock import RoundEnd
 from amsfl.core import Combine, Transmit, UserError
 from amsfl.core.records import Json, JsonMapping
 from amsfl.data import Dataset, load_table
-from amsfl.data.column_types import column_options
-from amsfl.data.read_table import Frame
+from amsfl.data.column_options import column_options
+from amsfl.data.raw_table import Frame
 from amsfl.engines.models import Model
 from amsfl.methods import Method
 from amsfl.privacy import Mechanism

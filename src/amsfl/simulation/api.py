@@ -1,7 +1,7 @@
 """`amsfl.run`: settings in, a result out; with a folder, written as it goes and able to continue."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Unpack
@@ -9,7 +9,8 @@ from typing import Any, Unpack
 from amsfl import clock, record
 from amsfl.core import Remark, Score
 from amsfl.data import Dataset
-from amsfl.data.read_table import Frame
+from amsfl.data.raw_table import Frame
+from amsfl.data.read_table import is_table
 from amsfl.engines import State
 from amsfl.engines.models import Model
 from amsfl.privacy.mechanism import check_longer
@@ -30,6 +31,8 @@ from amsfl.simulation.setup import prepare
 from amsfl.simulation.trial import TrialState
 from amsfl.track import TrackerSpec
 from amsfl.track import make as track_by
+
+PATIENCE = 100  # scored rounds without a better one that end a run on a table
 
 
 def run(
@@ -63,7 +66,7 @@ def run(
     """
     trackers = track_by(track)
     own, given = split_custom(settings, dataset, network)
-    config = make_config(given | own.names())
+    config = with_patience(make_config(given | own.names()), given)
     where = Path(out) if out else None
     if where:
         record.check_free(where, force)  # before the work, and once more when the folder is ours
@@ -89,6 +92,17 @@ def run(
                 writer = stack.enter_context(record.create(where, provenance.manifest(setup, first), force))
             hooks = stack.enter_context(callbacks(config, watch, trackers, progress, where))
             return run_trial(setup, TrialStart(state, trials[0], []), writer, hooks)
+
+
+def with_patience(config: RunConfig, given: Mapping[str, Any]) -> RunConfig:
+    """A long run on a table ends for want of a better round, unless it is private or told otherwise.
+
+    Where it ends by its data, a private run could claim less.
+    """
+    plain = config.epsilon is None and config.noise is None
+    if "stop_after" in given or not is_table(config.data) or not plain or config.last_round <= PATIENCE:
+        return config
+    return config.model_copy(update={"stop_after": PATIENCE})
 
 
 def resume(

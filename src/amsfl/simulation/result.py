@@ -154,7 +154,7 @@ def portable(parts: RunSetup, params: Array, summary: Summary, best: Best | None
         "clients": len(summary.steps),
         "metrics": summary.metrics,
         "best": best and {"round": best.round, "score": best.score},
-        "score": parts.config.judge_by.removeprefix("-") or parts.score.title,
+        "score": parts.judge_by.removeprefix("-") or parts.score.title,
         "notes": [summary.note] if summary.note else [],
         "settings": parts.config.model_dump(exclude_none=True, exclude={"data_dir"}),
     }

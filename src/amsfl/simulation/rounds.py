@@ -221,7 +221,7 @@ def end_trials(
         if not np.isfinite(holdout["loss"]):
             trial.status = "diverged"
             continue
-        value = worth(holdout, config.judge_by, setup.score)
+        value = worth(holdout, setup.judge_by, setup.score)
         if judge_round(trial, value, config.stop_after):
             trial.status = "finished"
         if trial.reached is None and config.target is not None and setup.score.met(holdout, config.target):

@@ -40,7 +40,7 @@ def run_trial(setup: RunSetup, start: TrialStart, writer: RunWriter | None, hook
             fresh = news[0][1]
             done.append(fresh)
             if trial.best_score is not None and trial.best_round == fresh.round:
-                larger = judged_by(fresh.metrics["holdout"], setup.config.judge_by, setup.score)[1]
+                larger = judged_by(fresh.metrics["holdout"], setup.judge_by, setup.score)[1]
                 shown = trial.best_score if larger else -trial.best_score
                 best = Best(fresh.round, shown, models_of(setup, state)[0])
             stop = interrupted.is_set() and trial.status == "running"

@@ -7,6 +7,7 @@ import numpy as np
 
 from amsfl import clock, data, engines, methods, privacy
 from amsfl.core import Score, UserError, score
+from amsfl.core.scores import UNBALANCED
 from amsfl.data import Dataset
 from amsfl.engines import task
 from amsfl.engines.private_gradients import check_rows_apart
@@ -73,6 +74,17 @@ class RunSetup(NamedTuple):
     judges: bool  # whether held-back rows judge every round (drift/judge.py)
     reads_direction: bool  # whether clients read along the last global step, and so have to know it
     looks_ahead: bool  # whether plans follow from the settings, and the engine gains from several at once
+
+    @property
+    def judge_by(self) -> str:
+        """What best rounds go by, if not the score.
+
+        Where most rows are of one class, a model that says nothing else has a high accuracy, but no low loss.
+        """
+        if self.config.judge_by or self.config.score or not self.data.classes:
+            return self.config.judge_by
+        counts = np.bincount(self.data.evals["holdout"][1])
+        return "loss" if counts.max() >= UNBALANCED * counts.sum() else ""
 
     @property
     def places(self) -> int:

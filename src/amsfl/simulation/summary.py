@@ -4,6 +4,7 @@ import sys
 
 from amsfl import drift
 from amsfl.core.records import Json
+from amsfl.core.scores import judged_by
 from amsfl.record import RoundRecord, Summary
 from amsfl.settings.privacy import no_claim, private_settings
 from amsfl.simulation.components import client_names
@@ -29,7 +30,13 @@ def summarise(
     over = f"Every client's epsilon was spent after {trial.round} rounds." if spent else ""
     rate = trial.memory.rate
     judged = drift.describe(trial.memory.judge, rate.first, rate.lr)
+    best = _best(setup, trial)
     notes = [setup.data.note, setup.method.facts.note, over, no_claim(ledger, by_data), judged]
+    if config.stop_after and trial.stale >= config.stop_after:
+        notes.append(
+            f"Ended after {trial.stale} scored rounds without a better {best.get('by')}; "
+            "--stop-after 0 goes on to the last round."
+        )
     return Summary(
         method=config.method,
         data=setup.data.name,
@@ -45,6 +52,7 @@ def summarise(
         local_scores=None if setup.data.classes else trial.local,
         score=setup.score.name,
         details=details,
+        best=best,
         clock=config.clock,
         virtual_seconds=trial.seconds[config.clock],
         virtual_seconds_by_clock=trial.seconds,
@@ -66,6 +74,15 @@ def summarise(
             "peak_mb": _peak_mb(),
         },
     )
+
+
+def _best(setup: RunSetup, trial: TrialState) -> dict[str, Any]:
+    """The best round by the hold-out; {} where none was scored."""
+    if trial.best_score is None:
+        return {}
+    name, larger = judged_by({}, setup.judge_by, setup.score)
+    by = name if setup.judge_by else setup.score.title
+    return {"round": trial.best_round, "score": trial.best_score if larger else -trial.best_score, "by": by}
 
 
 def _peak_mb() -> float | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from amsfl.core import UserError, need
 from amsfl.core.records import Json, JsonMapping
 from amsfl.data import Dataset
-from amsfl.data.read_table import Frame
+from amsfl.data.raw_table import Frame
 from amsfl.engines.models import Model
 from amsfl.record import dumps, flatten, locked, read_sealed, write_sealed
 from amsfl.settings.custom import split_custom, table_of

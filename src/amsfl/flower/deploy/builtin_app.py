@@ -20,7 +20,7 @@ from amsfl.core import score as score_of
 from amsfl.core.score_names import split_target
 from amsfl.core.scores import shown_score
 from amsfl.data import Dataset, LabelScale
-from amsfl.data.preprocessing import Recipe
+from amsfl.data.recipe import Recipe
 from amsfl.flower import scores as flower_scores
 from amsfl.flower.client.jax_client import Shard, jax_client, program
 from amsfl.flower.messages import Buffers, Vector
@@ -124,7 +124,7 @@ def scorer(
     """Server-side evaluation on server.npz: accuracy, loss, macro-F1 and recall, or R² and errors of amounts,
     as in simulation."""
     from amsfl.engines import Scores, metrics
-    from amsfl.simulation.detailed_scores import of_classes
+    from amsfl.simulation.class_scores import of_classes
 
     with np.load(folder / "server.npz", allow_pickle=False) as file:
         parts = {name: file[name] for name in file.files if "." in name}

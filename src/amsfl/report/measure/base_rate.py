@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from amsfl.core.records import Json
+from amsfl.core.scores import UNBALANCED
 from amsfl.record import Summary
 from amsfl.report.measure.read import judged
 
 CHANCE_AUC = 0.5
-UNBALANCED = 0.75  # share of the commonest class from which accuracy tells little
 Z = 1.96  # of a 95% interval
 
 

@@ -1,8 +1,8 @@
 """What a reader must know before comparing the numbers, in sentences."""
 
 from amsfl.core import Score
-from amsfl.core.scores import NUMBERS
-from amsfl.report.measure.base_rate import UNBALANCED, ranking_advice
+from amsfl.core.scores import NUMBERS, UNBALANCED
+from amsfl.report.measure.base_rate import ranking_advice
 from amsfl.report.measure.measures import MeasuredSeries
 from amsfl.report.measure.read import FinishedTrial, Series, judged
 from amsfl.report.measure.subject import Subject

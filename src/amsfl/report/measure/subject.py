@@ -3,10 +3,9 @@
 from typing import NamedTuple
 
 from amsfl.core import Score
-from amsfl.core.scores import NUMBERS, RARER, recorded_score
+from amsfl.core.scores import NUMBERS, RARER, UNBALANCED, recorded_score
 from amsfl.report.measure.base_rate import (
     CHANCE_AUC,
-    UNBALANCED,
     accuracy_margin,
     auc_margin,
     class_counts,

@@ -66,6 +66,36 @@ def confusion(subject: Subject) -> ReportTable | None:
     return ReportTable("confusion", f"Confusion matrix of {subject.reference.label}", columns, rows, [note])
 
 
+def importance(subject: Subject) -> ReportTable | None:
+    """What each method's model goes by: the score lost where a column is shuffled, a mean over trials."""
+    lost = {one.label: _lost(one) for one in subject.methods}
+    by_reference = lost[subject.reference.label]
+    if not by_reference:
+        return None
+    names = sorted(by_reference, key=lambda name: -by_reference[name])[:LARGE]
+    columns = [TableColumn("method", "Column")]
+    columns += [TableColumn(f"lost_{nth}", label, 4) for nth, label in enumerate(lost)]
+    rows = []
+    for name in names:
+        values: dict[str, Value] = {"method": name}
+        rows.append(TableRow(values | {f"lost_{n}": of.get(name) for n, of in enumerate(lost.values())}))
+    details = subject.reference.series.trials[0].summary.details
+    score = details["importance"][0]["score"].replace("r2", "R²")
+    note = (
+        f"The {score} that a model loses on rows of the hold-out where the column is shuffled among them; "
+        "at or below 0, it does without the column."
+    )
+    return ReportTable("importance", "Which columns count", columns, rows, [note])
+
+
+def _lost(one: MeasuredSeries) -> dict[str, float]:
+    rows = [row for trial in one.series.trials for row in trial.summary.details.get("importance") or []]
+    by_column: dict[str, list[float]] = {}
+    for row in rows:
+        by_column.setdefault(row["column"], []).append(row["lost"])
+    return {name: float(np.mean(values)) for name, values in by_column.items()}
+
+
 def _confusion(one: MeasuredSeries) -> np.ndarray[tuple[int, int], np.dtype[np.int64]] | None:
     details = [trial.summary.details.get("splits", {}).get("holdout") for trial in one.series.trials]
     tables = [np.array(scores["confusion"], np.int64) for scores in details if scores]

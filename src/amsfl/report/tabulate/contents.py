@@ -6,7 +6,7 @@ from amsfl.report.measure import stats
 from amsfl.report.measure.measures import pairs
 from amsfl.report.measure.ranking import score_margin
 from amsfl.report.measure.subject import Subject
-from amsfl.report.tabulate.class_tables import classes, confusion, recall
+from amsfl.report.tabulate.class_tables import classes, confusion, importance, recall
 from amsfl.report.tabulate.client_tables import doubts, own_rows, time_spent
 from amsfl.report.tabulate.score_tables import final_scores, other_scores, own_metrics, time_to_target
 from amsfl.report.tabulate.table import ReportTable, TableColumn, TableRow, Value
@@ -17,7 +17,7 @@ Samples = Sequence[tuple[list[float], list[float]]]  # ours and the other's, tri
 def tables(subject: Subject) -> list[ReportTable]:
     makers = (
         *(final_scores, time_to_target, other_scores, own_metrics, recall),
-        *(time_spent, classes, confusion, own_rows, doubts, comparison),
+        *(time_spent, classes, confusion, importance, own_rows, doubts, comparison),
     )
     return [_with_notes(table, subject) for make in makers if (table := make(subject)) is not None]
 

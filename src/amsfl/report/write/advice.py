@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from amsfl.report.measure.base_rate import UNBALANCED
+from amsfl.core.scores import UNBALANCED
 from amsfl.report.measure.curves import FEW
 from amsfl.report.measure.measures import MeasuredSeries, pairs
 from amsfl.report.measure.ranking import Ranking, is_sure, rank, score_margin

