@@ -56,6 +56,7 @@ def call(*arguments: object) -> Any:
 
 def test_read_only_folders(home: Path, tmp_path: Path) -> None:
     """Every command that writes has one sentence and leaves the folder as it was; readers do not mind."""
+    assert call("report", home / "run", "--out", home / "report").exit_code == 0  # what it imports is there
     shutil.copytree(home / "run", tmp_path / "run")
     reachable(tmp_path / "run")
     (tmp_path / "rows.csv").write_text("a,b\n1,2\n")
