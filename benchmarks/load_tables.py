@@ -2,6 +2,8 @@
 
 import argparse
 import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -38,6 +40,20 @@ def seconds(load: Callable[[], Any]) -> float:
     return time.process_time() - start
 
 
+PEAK = """
+import resource, sys
+from amsfl.data import load
+load(sys.argv[1])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def peak_megabytes(path: Path) -> float:
+    """The most memory of a process that loads the file and does nothing else."""
+    done = subprocess.run([sys.executable, "-c", PEAK, str(path)], capture_output=True, text=True, check=True)
+    return int(done.stdout) / (2**20 if sys.platform == "darwin" else 2**10)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=200_000)
@@ -55,8 +71,10 @@ def main() -> None:
         size = path.stat().st_size / 1e6
         theirs = min(seconds(lambda: pandas.read_csv(path)) for _ in range(2))
         ours = min(seconds(lambda: load(str(path))) for _ in range(2))
+        peak = peak_megabytes(path)
     print(f"{options.rows:,} x {options.columns}, {size:.0f} MB on one core")
     print(f"pandas.read_csv {theirs:.2f} s; amsfl, typed and encoded, {ours:.2f} s; {ours / theirs:.1f}x")
+    print(f"a process that loads it takes {peak:.0f} MB, {peak / size:.1f} times the file")
 
 
 if __name__ == "__main__":

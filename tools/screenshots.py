@@ -20,7 +20,7 @@ from typing import Any
 from PIL import Image
 from selenium import webdriver
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/helpers"))
 from browser import FLAGS, view
 
 OUT = Path(__file__).parents[1] / "docs/figures/screens"

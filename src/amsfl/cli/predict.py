@@ -10,7 +10,7 @@ from amsfl.cli.output import plain, print_json
 from amsfl.core import UserError, nearest
 
 if TYPE_CHECKING:
-    from amsfl.portable import Evaluation, Importance
+    from amsfl.portable import Evaluation, Importance, PortableModel
 
 Run = Annotated[Path, typer.Argument(help="the folder of a run, or of an export")]
 Which = Annotated[
@@ -39,9 +39,15 @@ def predict(
     model, table = portable.load(run, which), open_rows(rows)
     text, count = as_csv(model, table, _columns_to_repeat(rows, keep))
     write_atomically(out, text)
-    typer.echo(f"{count:,} predictions: {out}")
+    typer.echo(f"{count:,} predictions{_round_of(model)}: {out}")
     if has_labels(model, table):
         _print_scores(portable.evaluate(model, table))
+
+
+def _round_of(model: "PortableModel") -> str:
+    """Which round's model it is, where the best one was chosen."""
+    best = model.about.get("best") if model.about["which"] == "best" else None
+    return f" by the best model, that of round {best['round']}" if best else ""
 
 
 Labelled = Annotated[Path, typer.Argument(help="a table with the training table's columns and its label")]

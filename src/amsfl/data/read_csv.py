@@ -10,8 +10,9 @@ import zlib
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
@@ -47,17 +48,13 @@ def read_csv(path: str) -> RawTable:
     quoted = b'"' in content
     source = CsvSource(content, separator, header, reader.line_num, quoted)
     try:
-        table = source.read_typed()
-        odd = [name for name in header if not _is_number_or_text(table[name].type)]  # dates and hours
-        again = source.read(dict.fromkeys(odd, pa.string()), odd) if odd else table
+        arrays = source.read_typed()
     except pa.ArrowException as error:
         raise _csv_error(path, content, separator, len(header), error) from None
-    rows = len(table)
+    rows = len(arrays[header[0]])
     if not rows:
         raise UserError(f"{path} has no rows below its first line; it needs a header and data.")
-    chunks = {name: (again if name in odd else table)[name] for name in header}
-    del table, again  # each column's blocks go when it is one piece
-    columns = {name: _cells(source, name, chunks.pop(name).combine_chunks()) for name in header}
+    columns = {name: _cells(source, name, arrays.pop(name)) for name in header}
     first, tail = 2 + bool(skip), content[-(1 << 16) :]
     lines: Sequence[int] = range(first, first + rows)
     if content.count(b"\n", 0, len(content) - len(tail) + len(tail.rstrip())) != rows:
@@ -81,8 +78,8 @@ class CsvSource(NamedTuple):
     skip: int  # lines
     quoted: bool
 
-    def read(self, types: Mapping[str, pa.DataType], only: Sequence[str] | None = None) -> pa.Table:
-        """The columns, those of `types` as such, others as pyarrow takes them by the first block."""
+    def open(self, types: Mapping[str, pa.DataType], only: Sequence[str] | None = None) -> Any:
+        """A reader of its columns, block by block: those of `types` as such, others by the first block."""
         options = arrow_csv.ReadOptions(column_names=self.header, skip_rows=self.skip, block_size=BLOCK)
         parse = arrow_csv.ParseOptions(delimiter=self.separator, newlines_in_values=self.quoted)
         convert = arrow_csv.ConvertOptions(
@@ -93,39 +90,65 @@ class CsvSource(NamedTuple):
             false_values=[],
             strings_can_be_null=True,
         )
-        # block by block: read_csv would keep what it parsed until the end, a second copy of the file
-        with arrow_csv.open_csv(pa.BufferReader(self.content), options, parse, convert) as reader:
-            return reader.read_all()
+        return arrow_csv.open_csv(pa.BufferReader(self.content), options, parse, convert)
 
-    def read_typed(self) -> pa.Table:
-        """A column that is whole numbers, or empty, in the first block may be something else further down."""
+    def read_typed(self) -> dict[str, pa.Array]:
+        """Columns of numbers, and of text for all else: dates and hours are read from it later.
+
+        A column that is whole numbers, or empty, in the first block may be something else further down.
+        """
         types: dict[str, pa.DataType] = {}
         while True:
-            try:
-                return self.read(types)
-            except pa.ArrowInvalid as error:
-                bad = CONVERSION.search(str(error))
-                name = self.header[int(bad[1])] if bad else ""
-                if not bad or types.get(name) == pa.string():
-                    raise
-                types[name] = pa.float64() if bad[2] == "int64" else pa.string()
+            with self.open(types) as reader:
+                odd = [field.name for field in reader.schema if not _is_number_or_text(field.type)]
+                types |= dict.fromkeys(odd, pa.string())
+                try:
+                    if not odd:
+                        return _join_blocks(reader, 1 + self.content.count(b"\n"))
+                except pa.ArrowInvalid as error:
+                    bad = CONVERSION.search(str(error))
+                    name = self.header[int(bad[1])] if bad else ""
+                    if not bad or types.get(name) == pa.string():
+                        raise
+                    types[name] = pa.float64() if bad[2] == "int64" else pa.string()
 
     def read_text(self, name: str) -> pa.Array:
-        return mark_gaps(self.read({name: pa.string()}, [name])[name].combine_chunks())
+        with self.open({name: pa.string()}, [name]) as reader:
+            return mark_gaps(reader.read_all()[name].combine_chunks())
+
+
+def _join_blocks(reader: Any, most: int) -> dict[str, pa.Array]:
+    """All blocks of every column. Numbers go to where they stay, so that they never lie in memory twice."""
+    schema, rows = reader.schema, 0
+    numbers = {field.name: np.empty(most) for field in schema if _is_number(field.type)}
+    texts: dict[str, list[pa.Array]] = {field.name: [] for field in schema if field.name not in numbers}
+    for block in reader:
+        for name, column in zip(schema.names, block.columns, strict=True):
+            if name in numbers:
+                values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+                numbers[name][rows : rows + len(values)] = values
+            else:
+                texts[name].append(column.cast(pa.string()))
+        rows += block.num_rows
+    joined = {name: pa.array(values[:rows], from_pandas=True) for name, values in numbers.items()}
+    for name, parts in texts.items():
+        joined[name] = pa.chunked_array(parts, pa.string()).combine_chunks()
+    return joined
 
 
 def _cells(source: CsvSource, name: str, column: pa.Array) -> Cells:
     if pa.types.is_string(column.type):
         return Cells(mark_gaps(column))
-    cells = Cells(column.cast(pa.float64(), safe=False), "text", partial(source.read_text, name))
+    cells = Cells(column, "text", partial(source.read_text, name))
     return cells if cells.point is not None else Cells(source.read_text(name))  # an infinite number
 
 
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
 def _is_number_or_text(kind: pa.DataType) -> bool:
-    return any(
-        test(kind)
-        for test in (pa.types.is_integer, pa.types.is_floating, pa.types.is_string, pa.types.is_null)
-    )
+    return _is_number(kind) or bool(pa.types.is_string(kind) or pa.types.is_null(kind))
 
 
 def check_header(path: str, header: list[str]) -> list[str]:

@@ -231,7 +231,8 @@ def load(folder: str | Path, which: str = "auto") -> PortableModel:
         raise DiskError(
             f"The model in {str(where)!r} is damaged ({bad}){_written_by(about)}; train or export it again."
         ) from None
-    return PortableModel(layers, tensors, classes, features, recipe, about["about"], amount)
+    facts = {"which": "last"} | about["about"] | ({"which": "best"} if path.name == BEST else {})
+    return PortableModel(layers, tensors, classes, features, recipe, facts, amount)
 
 
 def check_layers(layers: tuple[LayerSpec, ...], tensors: Tensors) -> None:
