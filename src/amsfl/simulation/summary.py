@@ -76,7 +76,7 @@ def summarise(
     )
 
 
-def _best(setup: RunSetup, trial: TrialState) -> dict[str, Any]:
+def _best(setup: RunSetup, trial: TrialState) -> Json:
     """The best round by the hold-out; {} where none was scored."""
     if trial.best_score is None:
         return {}
