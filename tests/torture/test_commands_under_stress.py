@@ -90,7 +90,7 @@ def test_a_full_disk_and_a_crash_at_every_operation(name: str, home: Path, tortu
     whole = visible(home)
     emptied(home)
     count = len(operations(lambda: call(name)))
-    for number in range(0, count, 1 if torture else 3):
+    for number in range(0, count, 1 if torture else 5):
         emptied(home)
         with suppress(Refused):  # else: removing a lock may fail, which costs nothing
             fail_at(number, errno.ENOSPC, lambda: call(name))
@@ -136,15 +136,16 @@ app(sys.argv[2:])
 """
 
 
+@pytest.mark.torture
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux")
-def test_too_little_memory_to_predict(home: Path, torture: bool) -> None:
+def test_too_little_memory_to_predict(home: Path) -> None:
     """A table of 40 MB where 60 MB are left: one sentence, no traceback, nothing half-written."""
     rows = TABLE.splitlines(keepends=True)
     (home / "large.csv").write_text(rows[0] + "".join(rows[1:]) * 50_000)
     command = ["predict", "run", "large.csv", "--out", "out/p.csv"]
-    for limit in (60_000_000, 120_000_000, 200_000_000) if torture else (60_000_000,):
+    for limit in (30_000_000, 60_000_000, 100_000_000):
         done = python("-c", LIMITED, str(limit), *command, cwd=home)
-        assert done.returncode == 1, done.stderr[-2000:]
+        assert done.returncode in (1, 2), done.stderr[-2000:]
         assert done.stderr.count("\n") == 1 and "memory" in done.stderr.lower(), done.stderr[-2000:]
         assert not list((home / "out").iterdir())
     (home / "large.csv").unlink()

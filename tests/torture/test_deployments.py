@@ -61,10 +61,11 @@ def test_flipped_bits(tmp_path: Path, torture: bool) -> None:
     print(f"{count} flipped bits in a deployment's folder: {ended}")
 
 
-def test_crashes(tmp_path: Path, torture: bool) -> None:
+@pytest.mark.torture
+def test_crashes(tmp_path: Path) -> None:
     count = len(operations(lambda: go(tmp_path / "counted")))
     where = tmp_path / "run"
-    for number in range(0, count, 1 if torture else 9):
+    for number in range(count):
         crash_at(number, lambda: go(where))
         gc.collect()  # a dead process keeps no locks
         if (where / "record.json").exists():
