@@ -101,6 +101,48 @@ def test_a_clock_that_jumps(jump: float, monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert all(0 <= each.round_seconds["makespan"] < 60 for each in records)
 
 
+class Killed(BaseException):
+    """Nothing catches it: as good as a SIGKILL to what runs in this process."""
+
+
+class MortalGrid(InProcessGrid):
+    """The server dies when it has sent `sent` orders of a round, counted from 0."""
+
+    def __init__(self, folder: Path, number: int, sent: int):
+        super().__init__(numpy_client(make), nodes(folder))
+        self.number, self.sent = number, sent
+
+    def push_messages(self, messages: Any) -> Any:
+        every = list(messages)
+        train = [each for each in every if each.metadata.message_type == "train"]
+        if train and int(train[0].content["order"]["round"]) == self.number:
+            for each in every[: self.sent]:
+                self.answer(each)  # a node works on it, and nobody hears
+            raise Killed
+        return super().push_messages(every)
+
+
+@pytest.mark.parametrize(
+    ("number", "sent"),
+    [(0, 0), (0, 3), (1, 0), (3, 2)],
+    ids=["before_the_first_round", "in_the_first_round", "after_the_first_round", "while_sending_a_model"],
+)
+@pytest.mark.parametrize("method", ["fedavg", "scaffold", "amsfl"])
+def test_server_killed(method: str, number: int, sent: int, tmp_path: Path) -> None:
+    """The resumed run makes the model of one that nobody killed: clients go back to what the server took."""
+    settings = {**QUICK, "method": method, "policy": "fixed"}
+    whole, _ = serve(InProcessGrid(numpy_client(make), nodes(tmp_path / "whole")), settings)
+    out, sites = str(tmp_path / "run"), tmp_path / "sites"
+    with pytest.raises(Killed):
+        serve(MortalGrid(sites, number, sent), {**settings, "out": out})
+    state, records = serve(
+        InProcessGrid(numpy_client(make), nodes(sites)), {**settings, "out": out, "resume": True}
+    )
+    assert [each.round for each in records] == list(range(1, 7))
+    assert not [note for each in records for note in each.plan["notes"] if "lost its state" in note]
+    np.testing.assert_allclose(state.anchor, whole.anchor, rtol=1e-6)
+
+
 # -- on real nodes -----------------------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ torch.func takes the gradients of many rows at once, each as a batch of its own:
 """
 
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sized
 from typing import Any
 
 import torch
@@ -58,8 +58,11 @@ def check_loader(loader: Any, rows: int) -> None:
 
 def _is_plain(loader: Any) -> bool:
     """Whether it has every row of a data set with numbered rows once, in some order."""
-    plain = isinstance(loader, DataLoader) and isinstance(loader.sampler, RandomSampler | SequentialSampler)
-    return plain and hasattr(loader.dataset, "__getitem__") and len(loader.sampler) == len(loader.dataset)
+    once = (RandomSampler, SequentialSampler)
+    if not isinstance(loader, DataLoader) or not isinstance(loader.sampler, once):
+        return False
+    held: Any = loader.dataset
+    return isinstance(held, Sized) and hasattr(held, "__getitem__") and len(loader.sampler) == len(held)
 
 
 def hold_back(loader: Any, seed: int, client: int, share: float) -> tuple[Any, Any]:
@@ -69,11 +72,13 @@ def hold_back(loader: Any, seed: int, client: int, share: float) -> tuple[Any, A
     trained, held = sampling.hold_back(seed, client, len(loader.dataset), share)
     common = {"batch_size": loader.batch_size, "collate_fn": loader.collate_fn}
     rest = DataLoader(
-        Subset(loader.dataset, trained.tolist()),
+        Subset(loader.dataset, sorted(trained.tolist())),
         **common,
         shuffle=isinstance(loader.sampler, RandomSampler),
         drop_last=loader.drop_last,
         num_workers=loader.num_workers,
+        pin_memory=loader.pin_memory,
+        worker_init_fn=loader.worker_init_fn,
         generator=loader.generator,
     )
     if not len(held) or not len(rest):

@@ -6,7 +6,6 @@ For real sites let your own authority sign; Flower only needs PEM files of the s
 import datetime
 import ipaddress
 import os
-import ssl
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -111,10 +110,6 @@ def node_key(path: Path) -> Path:
     _write(path, private, secret=True)
     _write(path.with_suffix(".pub"), public + b"\n")
     return path
-
-
-def trust(ca: Path) -> ssl.SSLContext:
-    return ssl.create_default_context(cafile=str(ca))
 
 
 def _host(host: str) -> Any:

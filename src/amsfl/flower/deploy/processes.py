@@ -13,8 +13,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +22,8 @@ import tomli_w
 
 from amsfl.core import UserError
 from amsfl.flower.deploy import leftovers
-from amsfl.flower.deploy.certificates import Keys, trust
+from amsfl.flower.deploy.certificates import Keys
+from amsfl.flower.node import health
 from amsfl.flower.node.supernode import free_port
 
 SUPERNODE = [Path(sys.executable).name, "-m", "amsfl.flower.node.supernode"]  # ours keeps clients warm
@@ -214,12 +213,9 @@ def wait(
 
 
 def answers(address: str, keys: Keys | None) -> bool:
-    scheme, context = ("https", trust(keys.ca)) if keys else ("http", None)
-    try:
-        with urllib.request.urlopen(f"{scheme}://{address}/health", timeout=2, context=context) as reply:
-            return bool(reply.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False
+    """Whether the SuperLink there is up."""
+    scheme = "https" if keys else "http"
+    return health.answers(f"{scheme}://{address}/health", str(keys.ca) if keys else None)
 
 
 def executable(name: str) -> str:

@@ -129,11 +129,12 @@ class FlowerServer:
         self.not_finite = self.not_finite + 1 if model is None else 0
         if model is None:
             return None
-        reading = update.learn(state, self.method, self.planner, results, model, self.config.poll)
+        weighed, results, model = model.weighed, update.move(state, results, model), None
+        reading = update.learn(state, self.method, self.planner, results, self.config.poll)
         self.privacy.count(state, results.replies)
         totals = RoundTotals.add(state, self.spending, results, started)
         metrics = self.scorer.score(state, began, self._early_dispatch(state))
-        return round_record(self, state, FinishedRound(results, reading, model.weighed, metrics, totals))
+        return round_record(self, state, FinishedRound(results, reading, weighed, metrics, totals))
 
     def _early_dispatch(self, state: ServerState) -> Callable[[], None]:
         """Sends the next round's orders while this one's model is scored: plans do not go by scores.

@@ -123,13 +123,18 @@ def _buffer(method: Method, parts: list[Vector], weights: Any) -> Vector:
     return np.asarray(np.average(stacked, axis=0, weights=weights), stacked.dtype)
 
 
-def learn(
-    state: ServerState, method: Method, planner: Planner, results: RoundResults, model: NextModel, poll: float
-) -> Reading:
-    """The state after the server's move; the readings that the planner learnt from."""
+def move(state: ServerState, results: RoundResults, model: NextModel) -> RoundResults:
+    """The state with the new model. The results let go of the old one: a server's state is larger still."""
     state.anchor, state.server, state.buffers = model.anchor, model.server, model.buffers
     if state.step.size:
         state.step = state.anchor - results.model.anchor
+    return results._replace(model=state.model)
+
+
+def learn(
+    state: ServerState, method: Method, planner: Planner, results: RoundResults, poll: float
+) -> Reading:
+    """The state after what a round says of the plan; the readings that the planner learnt from."""
     replies = results.replies
     reading = _readings(replies, float)
     if replies:
