@@ -82,8 +82,9 @@ def test_costs_take_out_luck_and_one_bad_round(
     for wait in waits:
         for who, rest in ((0, own), (1, 2 * own)):
             elapsed = steps * step + rest + wait + 0.1
-            measured = costs.observe(measured, who, steps, step, elapsed, poll=0.2)
-    measured = costs.observe(measured, 0, steps, 1000 * step, 1000 * (step * steps + own), poll=0.2)
+            measured = costs.observe(measured, who, costs.ReplyTimes(steps, step, elapsed), poll=0.2)
+    odd = costs.ReplyTimes(steps, 1000 * step, 1000 * (step * steps + own))
+    measured = costs.observe(measured, 0, odd, poll=0.2)
     found = costs.costs(measured)
     np.testing.assert_allclose(found.step_seconds[:2], step)
     # the same waits for both: what is left of the difference is the clients' own

@@ -359,7 +359,8 @@ def test_deploy_with_tls_turns_a_wrong_key_away_and_leaves_nothing(tmp_path: Pat
 
     settings = {"method": "fedavg", "data": "digits", "model": "softmax", "clients": 2, "rounds": 1}
     out = tmp_path / "run"
-    summary = deploying.deploy(settings, out, (1, 2), 0.01, tls=True, say=say, started=started)
+    recipe = deploying.DeploySettings(settings, [1, 2], 0.01, True)
+    summary = deploying.launch(recipe, out, say, started)
     assert summary.status == "finished" and summary.rounds == 1
     (record,) = records(out)
     assert record.cohort == [0, 1] and record.plan["step_seconds"][1] >= 0.02 > 0.01

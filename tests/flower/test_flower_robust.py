@@ -92,8 +92,9 @@ def test_seconds_that_nobody_sees_are_steps_where_clients_are_doubted() -> None:
     after 25 s, has 5 s for the rest and 2 s a step; where nobody doubts, it is believed."""
     seen = costs.start(3)
     for who in (0, 1):
-        seen = costs.observe(seen, who, 10, 0.5, 6.0, 0.0)
-    believed, doubted = (costs.observe(seen, 2, 10, 0.0, 25.0, 0.0, wary) for wary in (False, True))
+        seen = costs.observe(seen, who, costs.ReplyTimes(10, 0.5, 6.0), 0.0)
+    times = costs.ReplyTimes(10, 0.0, 25.0)
+    believed, doubted = (costs.observe(seen, 2, times, 0.0, wary) for wary in (False, True))
     assert (believed.step[2], believed.rest[2]) == ([0.0], [25.0])
     np.testing.assert_allclose([doubted.step[2], doubted.rest[2]], [[2.0], [5.0]])
 

@@ -142,7 +142,7 @@ def work(
     task = LocalTask(order, pace_of(context), context.node_config)
     known = model._replace(direction=client_state.last_step(context, order, model))
     with private_steps.silent(terms is not None):
-        done = local_round.run(trainer, order, known, method, client, memory, task, look)
+        done = local_round.run(trainer, task, known, method, (client, memory), look)
     client_state.keep_anchor(context, order, model.anchor)
     after = driver.saved_state() if driver else None
     lost |= after is not None and not own_state.size and order.accepted != client_state.NEVER

@@ -106,21 +106,19 @@ class LocalResult(NamedTuple):
 
 def run(
     trainer: Trainer,
-    order: Order,
+    task: LocalTask,
     model: GlobalModel,
     method: Method,
-    client: Vector,
-    memory: Vector,
-    task: LocalTask | None = None,
+    own: tuple[Vector, Vector],
     gradient: Look | None = None,
 ) -> LocalResult:
     """All of the local work: the protocol's lines, timed.
 
-    `client` is the method's client state and `memory` that of its transmissions; empty where it has none.
+    `own` is the method's client state and that of its transmissions; empty where it has none.
     `gradient` stands in for the trainer's own, and then nothing else is asked of its rows: no reading, and no
     numbers of its own.
     """
-    task = task or LocalTask(order)
+    order, (client, memory) = task.order, own
     trainer.begin(order, model, method)
     anchor, server, mine, direction = (
         trainer.from_numpy(part) for part in (model.anchor, model.server, client, model.direction)

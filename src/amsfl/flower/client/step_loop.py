@@ -38,6 +38,7 @@ class LocalTask:
     """What is asked of a client this round, and what came of it."""
 
     def __init__(self, order: Order, pace: Slowdown | None = None, node: Mapping[str, Any] | None = None):
+        self.order = order
         self.steps, self.seconds, self.lr = order.steps, order.time_limit, order.lr
         self.round, self.client, self.seed, self.batch = order.round, order.client, order.seed, order.batch
         self.node = dict(node or {})  # Flower's node-config

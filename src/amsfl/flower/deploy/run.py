@@ -47,10 +47,9 @@ def deploy(
     step_seconds: float = 0.0,
     tls: bool = False,
     say: Callable[[str], None] = print,
-    started: Callable[[Federation], None] | None = None,
 ) -> Summary:
     """Deal `settings`' data to SuperNodes on loopback, train our models there; the summary. See `launch`."""
-    summary = launch(DeploySettings(settings, list(slowdowns), step_seconds, tls), out, say, started)
+    summary = launch(DeploySettings(settings, list(slowdowns), step_seconds, tls), out, say)
     assert summary is not None  # else the run has failed, and said so
     return summary
 

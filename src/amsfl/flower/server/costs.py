@@ -56,16 +56,19 @@ def start(clients: int, speeds: Sequence[float] = (), empty: Sequence[float] = (
     return MeasuredCosts([[each] if each else [] for each in speeds] or step, rest, score, list(empty))
 
 
+class ReplyTimes(NamedTuple):
+    """What one reply took."""
+
+    steps: int
+    step_seconds: float  # of one, as the client says
+    elapsed: float  # from push to pull
+
+
 def observe(
-    old: MeasuredCosts,
-    client: int,
-    steps: int,
-    step_seconds: float,
-    elapsed: float,
-    poll: float,
-    doubted: bool = False,
+    old: MeasuredCosts, client: int, times: ReplyTimes, poll: float, doubted: bool = False
 ) -> MeasuredCosts:
-    """One reply, `elapsed` from push to pull; it waited half a `poll` for the server on average."""
+    """One reply; it waited half a `poll` for the server on average."""
+    steps, step_seconds, elapsed = times
     others = [min(past) for who, past in enumerate(old.rest) if past and who != client]
     if doubted and len(others) > 1:
         step_seconds = max(step_seconds, (elapsed - SLOW * float(np.median(others)) - poll / 2) / steps)
@@ -101,7 +104,8 @@ def learn_late(measured: MeasuredCosts, arrival: Arrival, poll: float) -> Measur
     same = (reply.run, reply.round, reply.client) == (order.run, order.round, order.client)
     if not (same and 1 <= reply.steps <= order.steps and 0 <= reply.step_seconds < np.inf):
         return measured
-    return observe(measured, order.client, reply.steps, reply.step_seconds, arrival.seconds, poll)
+    times = ReplyTimes(reply.steps, reply.step_seconds, arrival.seconds)
+    return observe(measured, order.client, times, poll)
 
 
 def scored(old: MeasuredCosts, client: int, elapsed: float) -> MeasuredCosts:

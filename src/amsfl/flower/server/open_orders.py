@@ -241,9 +241,9 @@ class OpenOrders:
         self._drop_absent()
         if self.drops_late:
             self._drop_late()
-        dropped, self.dropped = self.dropped, []
-        bytes_down, self.bytes_down = self.bytes_down, 0.0
+        inputs = round_results.MoveInputs(taken, self.dropped, self.bytes_down)
+        self.dropped, self.bytes_down = [], 0.0
         whole, times = None, (began, now)
         if self.end.waits_for_all:
             whole = round_results.RoundOrders(self.started, self.plan_seconds, self.planned)
-        return round_results.collect(state, taken, dropped, bytes_down, whole, times, self.config.lr)
+        return round_results.collect(state, inputs, whole, times, self.config.lr)

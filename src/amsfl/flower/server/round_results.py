@@ -91,17 +91,20 @@ class RoundOrders(NamedTuple):
     planned: list[tuple[int, int]]  # clients and steps
 
 
+class MoveInputs(NamedTuple):
+    """What the server moves with, and what it does not."""
+
+    taken: Sequence[ArrivedReply]
+    dropped: list[DroppedWork]
+    bytes_down: float
+
+
 def collect(
-    state: ServerState,
-    taken: Sequence[ArrivedReply],
-    dropped: list[DroppedWork],
-    bytes_down: float,
-    whole: RoundOrders | None,
-    times: tuple[float, float],
-    lr: float,
+    state: ServerState, inputs: MoveInputs, whole: RoundOrders | None, times: tuple[float, float], lr: float
 ) -> RoundResults:
     """What the server moves with, as a round's record has it: where clients do not wait for each other (no
     `whole`) with a timeline, in seconds since the run began; `times` are that moment and now."""
+    taken, dropped, bytes_down = inputs
     jobs = [each.job for each in taken]
     replies = [each.reply._replace(age=state.round - each.job.version) for each in taken]
     explain = jobs[-1].shared | {key: [job.own[key] for job in jobs] for key in jobs[-1].own} if jobs else {}

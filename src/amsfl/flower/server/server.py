@@ -222,8 +222,9 @@ class FlowerServer:
         more = self.orders.readings + (self.method.arithmetic.opening is not None)
         empty = (self.registration.ping(registered) + more * np.array(speeds)).tolist()
         memory, measured = self._planner(registered).start(), costs.start(len(registered), speeds, empty)
-        follows = self.orders.readings or self.method.private_rows is not None
-        state = server_state.fresh(first, server, registered, memory, measured, self.config.seed, follows)
+        state = server_state.fresh(first, server, registered, memory, measured, self.config.seed)
+        if self.orders.readings or self.method.private_rows is not None:
+            state.step = 0 * state.anchor  # the last global step, which is as large as the model
         self.options = self.options._replace(start=None)  # it would stay as large as the model
         self.planner = self._private_planner(state)
         return state

@@ -69,13 +69,10 @@ def fresh(
     memory: PlannerMemory,
     measured: MeasuredCosts,
     seed: int,
-    follows_steps: bool,
 ) -> ServerState:
-    """Before the first round: the first model, and what the method's server begins with. The last global step
-    is kept where somebody reads along it (`follows_steps`): it is as large as the model."""
+    """Before the first round: the first model, and what the method's server begins with."""
     anchor = np.ascontiguousarray(first.model, np.float32)
-    step = 0 * anchor if follows_steps else anchor[:0]
-    state = ServerState(anchor, server, step, first.buffers, clients, memory, measured, seed)
+    state = ServerState(anchor, server, anchor[:0], first.buffers, clients, memory, measured, seed)
     state.steps, state.ordered_steps = [0] * len(clients), [0] * len(clients)
     state.tensors = list(first.tensors)
     return state

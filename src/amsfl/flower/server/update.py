@@ -143,15 +143,8 @@ def learn(
         _follow_verdict(state, method)
     for item in replies:
         reply, who = item.reply, item.client
-        state.measured = costs.observe(
-            state.measured,
-            who,
-            reply.steps,
-            reply.step_seconds,
-            item.seconds,
-            poll,
-            method.combine is not None,
-        )
+        times = costs.ReplyTimes(reply.steps, reply.step_seconds, item.seconds)
+        state.measured = costs.observe(state.measured, who, times, poll, method.combine is not None)
         state.clients[who] = state.clients[who]._replace(accepted=reply.round)
         state.steps[who] += reply.steps
     for part in reply_checks.PARTS:
