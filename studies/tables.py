@@ -69,6 +69,7 @@ CASES = {
 @dataclass(frozen=True, kw_only=True)
 class Settings(StudySettings):
     rounds: int = option(200, "rounds of a run")
+    engine: str = option("jax", "engine: jax, or loop where compiling takes longer than training")
     only: tuple[str, ...] = option((), "tables, by name; all by default")
     seeds: int = option(1, "seeds of the split into training rows and new ones")
     first_seed: int = option(0, "the first of them")
@@ -102,7 +103,8 @@ def judge_case(name: str, case: Case, seed: int, settings: Settings) -> Row:
     flags += ["--drop", case.drop] if case.drop else []
     run, predictions = home / "run", home / "predictions.csv"
     how = call("data", train, *flags)
-    limits = ["--rounds", settings.rounds, "--seed", seed, "--out", run, "--force"]
+    limits = ["--rounds", settings.rounds, "--seed", seed, "--engine", settings.engine]
+    limits += ["--out", run, "--force"]
     call("run", train, *flags, *limits)
     call("predict", run, new, "--out", predictions)
     scored = json.loads(call("evaluate", run, new, "--json"))
