@@ -1,4 +1,4 @@
-"""Fourteen real tables, each by the four commands that a user types: is what they print true, and is it good?
+"""Sixteen real tables, each by the four commands that a user types: is what they print true, and is it good?
 
 The tables have gaps, dates, words, sites, rare classes, and numbers to predict. A fifth of each is set aside
 as new.csv. `amsfl data`, `run`, `predict` and `evaluate` see the rest as a user's file. The score of the
@@ -53,6 +53,8 @@ CASES = {
     "stackoverflow": Case("modeldata", "stackoverflow", "Remote", "Country"),
     "taxi": Case("modeldata", "taxi", "tip", "company"),
     "hpc": Case("modeldata", "hpc_data", "class", "protocol"),
+    "titanic": Case("carData", "TitanicSurvival", "survived", "passengerClass"),
+    "chile": Case("carData", "Chile", "vote", "region"),
     "stops": Case("carData", "MplsStops", "problem", "policePrecinct", "MDC"),
     "rats": Case("ratdat", "complete", "species_id", "plot_id", "genus,species,taxa"),
     "storms": Case("dplyr", "storms", "status", "", "name,category"),
