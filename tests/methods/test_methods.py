@@ -36,6 +36,8 @@ BY_HAND = {
     # 2 + 0.9 * 7/8, shares as they are
     "fedcompass": (2.7875, {}),
     "fedsps": (2.875, {}),
+    # losses 2 and 2, then 1.62: lengths 0.1 and 0.1, then 0.081: d = (-0.2, 0.2 + 0.1458)
+    "qffl": (2 - 0.25 * 0.2 + 0.75 * 0.3458, {}),
     "delta-sgd": (2.875, {}),
     # mu = 1: client 1's second step has gradient (3-4) + (3-2) = 0, so d_1 = 1: 2 - 1/4 + 3/4
     "fedprox": (2.5, {"mu": 1.0}),

@@ -20,6 +20,7 @@ from amsfl.cli import (
     tune,
     verify,
     watch,
+    worth,
 )
 from amsfl.cli.errors import Commands
 from amsfl.core.version import VERSION
@@ -55,7 +56,7 @@ COMMANDS = {  # the first page of --help: one story from a table to real clients
     "The model of a run": (predict.evaluate, predict.explain, predict.export),
     "Runs and studies": (
         *(reproduce.reproduce, reproduce.report, run.resume, watch.watch, verify.verify, tune.tune),
-        *(check.check, bench.bench),
+        *(worth.worth, check.check, bench.bench),
     ),
     "Real clients": (plan.plan, calibrate.calibrate, forecast.forecast, site.supernode, site.doctor),
     "What there is": (lists.methods, lists.profiles),

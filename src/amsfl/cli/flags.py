@@ -28,7 +28,7 @@ PANELS = {  # of --help: the flags that most people need first, then the others 
     "Clients and rounds": "cohort clock profile availability jitter failure round_end late staleness",
     "Uploads": "transmit robust held_back attack",
     "Privacy": "privacy public_columns epsilon delta noise clip clip_quantile",
-    "Record": "readings eval_every test_every local_accuracy details checkpoint_every",
+    "Record": "worth readings eval_every test_every local_accuracy details checkpoint_every",
     "Engine": "engine precision pieces shard_model",
     "Real clients": "give_up poll norm_limit patience evaluate_clients evaluate_quorum keyed",
 }

@@ -14,6 +14,8 @@ from amsfl.portable.compute import logits
 
 Array = np.ndarray[Any, np.dtype[Any]]
 BLOCK = 4096  # rows at once
+ROWS = 1024  # of the hold-out, at most, to score coalitions of clients by
+RowScorer = Callable[[Array], Array]  # models [m, dim] -> [m, rows]
 
 
 def outputs(task: Task) -> Callable[[Array, str | None], Array]:
@@ -49,3 +51,23 @@ def outputs(task: Task) -> Callable[[Array, str | None], Array]:
         return flat_outputs.reshape(-1, flat_outputs.shape[-1])[: len(rows(split))]
 
     return plain if dense and jax.default_backend() == "cpu" else compiled
+
+
+def holdout_scorer(task: Task) -> RowScorer:
+    """Scores of every row of the hold-out, or of so many of them, by any models."""
+    x, y = task.evals["holdout"]
+    some = np.random.default_rng(0).permutation(len(y))[:ROWS]
+    return row_scorer(task, x[some], y[some])
+
+
+def row_scorer(task: Task, x: Array, y: Array) -> RowScorer:
+    """1 where the class is right, else 0; of numbers, each row's part of R². Their mean is the score."""
+    forward = outputs(task._replace(evals={"rows": (x, y)}))
+    spread = max(float(np.var(y)), 1e-12)
+
+    def score(models: Array) -> Array:
+        said = np.stack([forward(np.asarray(each, task.dtype), "rows") for each in models])
+        right = said.argmax(-1) == y if task.classes else 1 - (said[..., 0] - y) ** 2 / spread
+        return np.asarray(right, float)
+
+    return score

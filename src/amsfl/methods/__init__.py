@@ -22,6 +22,7 @@ from amsfl.methods.fednova import fednova
 from amsfl.methods.fedprox import fedprox
 from amsfl.methods.fedsps import fedsps
 from amsfl.methods.fedyogi import fedyogi
+from amsfl.methods.qffl import qffl
 from amsfl.methods.scaffold import scaffold
 from amsfl.methods.server_optimizer import SERVER_OPTIMIZERS, only_one, optimize
 
@@ -41,6 +42,7 @@ METHODS: Kind[Method] = Kind(
         "fedyogi": fedyogi,
         "feddua": feddua,
         "fedsps": fedsps,
+        "qffl": qffl,
         "delta-sgd": deltasgd,
         "fedasync": fedasync,
         "fedbuff": fedbuff,

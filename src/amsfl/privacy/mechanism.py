@@ -49,6 +49,7 @@ class PrivacySettings(NamedTuple):
     stop_at_target: bool = True
     stop_after: int = 0
     local_accuracy: bool = False
+    worth: bool = False
     rounds_planned: int = 50  # where the settings say nothing
     most_steps: int = 64  # of a planned round
 
@@ -203,6 +204,11 @@ def check_settings(settings: PrivacySettings) -> None:
         raise UserError(
             "Scores of every client's own model would leave without noise; under privacy leave "
             "--local-accuracy out."
+        )
+    if settings.worth:
+        raise UserError(
+            "A ledger of contributions says what each client's own upload does, which would leave without "
+            "noise; under privacy leave --worth out."
         )
     if settings.evaluate_clients:
         raise UserError(

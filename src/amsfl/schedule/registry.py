@@ -6,6 +6,7 @@ from functools import partial
 from amsfl.core import Kind, Plan
 from amsfl.schedule.asynchronous import plan_alone
 from amsfl.schedule.exact import exact as solve_exactly
+from amsfl.schedule.fair import fair
 from amsfl.schedule.greedy import solve as one_by_one
 from amsfl.schedule.optimise import optimise, optimise_all
 from amsfl.schedule.policy import Policy, Signals
@@ -65,6 +66,7 @@ POLICIES: Kind[Policy] = Kind(
     {
         "price": price,
         "greedy": greedy,
+        "fair": fair,
         "exact": exact,
         "printed": printed,
         "fixed": fixed,

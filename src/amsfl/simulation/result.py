@@ -78,6 +78,14 @@ class Result(NamedTuple):
         """
         return result_view.frame(self)
 
+    def worth(self) -> "pandas.DataFrame":
+        """One row a client: what it adds, with a 90% interval, and what it cost. Needs worth=True.
+
+        Returns:
+            A data frame, by client.
+        """
+        return result_view.worth(self)
+
     def plot(self, score: str | None = None, by: str = "seconds", axes: "Axes | None" = None) -> "Axes":
         """The curve of a score.
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from amsfl.core import Score, UserError, nearest, need
 from amsfl.core.records import Json
 from amsfl.record import RoundRecord, flatten
+from amsfl.worth.costs import client_costs
+from amsfl.worth.statement import WorthStatement
 
 if TYPE_CHECKING:
     import pandas
@@ -73,6 +75,28 @@ def frame(result: "Result") -> "pandas.DataFrame":
     pandas = need("pandas", "frames", "to_frame()")
     table = pandas.DataFrame([row(each, result.summary.clock, result.parts.score) for each in result.rounds])
     return table.set_index("round") if len(table) else table
+
+
+def worth(result: "Result") -> "pandas.DataFrame":
+    pandas = need("pandas", "frames", "worth()")
+    if not result.summary.worth:
+        raise UserError("This run has no ledger of contributions; run it with worth=True.")
+    clients = WorthStatement.read(result.summary.worth).clients
+    costs = client_costs(result.rounds, len(clients), result.summary.clock)
+    rows = [
+        {
+            "client": each.name,
+            "kind": each.kind,
+            **{name: part for name, part in zip(("adds", "low", "high"), each.adds, strict=True)},
+            "leaving": -each.leaving.mean,
+            "own": each.own,
+            "joining": None if each.joining is None else each.joining.mean,
+            "twin": each.twin,
+            **cost._asdict(),
+        }
+        for each, cost in zip(clients, costs, strict=True)
+    ]
+    return pandas.DataFrame(rows).set_index("client")
 
 
 def plot(result: "Result", score: str | None, by: str, axes: "Axes | None") -> "Axes":

@@ -86,6 +86,8 @@ def simulated_round(
         explained |= judged(trial.memory)
     if "joules" in own.spent:
         explained["client_joules"] = costs.accounts["joules"].of(clients, steps).tolist()
+    if setup.config.worth and "cost" in own.spent:
+        explained["client_cost"] = costs.accounts["cost"].of(clients, steps).tolist()
     reading = result.readings[index]
     epsilon = []
     if setup.mechanism is not None:
@@ -113,6 +115,7 @@ def simulated_round(
         plan=explained,
         wall={"seconds": wall},
         epsilon=epsilon,
+        worth=trial.looked,
         **timeline,
     )
 

@@ -1,10 +1,12 @@
 """Where one trial stands: all that a checkpoint keeps besides arrays."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from amsfl import clock
 from amsfl.planning.context import PlannerMemory
 from amsfl.simulation.event_queue import EventQueue
+from amsfl.worth.ledger import ContributionLedger
 
 PLANNED = ("memory", "round", "seconds", "steps", "status", "spent", "queue")  # what planning a round changes
 
@@ -27,6 +29,8 @@ class TrialState:
     stale: int = 0  # scored rounds since then
     local: dict[str, list[float | None]] | None = None  # score of each client's own model, by split
     queue: EventQueue = field(default_factory=EventQueue)
+    ledger: ContributionLedger | None = None  # whose uploads moved the model, where that is kept
+    looked: dict[str, Any] = field(default_factory=dict)  # what it says of the last round, if anything
 
     @property
     def steps_begun(self) -> list[int]:

@@ -1,0 +1,146 @@
+"""`amsfl worth`: what each client brought to a run and what it cost; what would be without it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from amsfl.cli.errors import friendly
+from amsfl.cli.output import plain, print_json, screen
+from amsfl.core import UserError
+
+if TYPE_CHECKING:
+    from amsfl.study.what_if import WhatIf
+
+HEAD = ("client", "adds", "90% interval", "leaving", "own", "joining", "seconds", "kind")
+
+
+@friendly
+def worth(
+    folder: Annotated[Path, typer.Argument(help="a run's record, made with --worth")],
+    without: Annotated[str | None, typer.Option(help="a client: what would be if it left")] = None,
+    with_speed: Annotated[
+        list[str] | None,
+        typer.Option(help="a client with another speed, as in Graz=2x", metavar="NAME=TIMES"),
+    ] = None,
+    budget: Annotated[float | None, typer.Option(min=0, help="seconds: what is reached within them")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print JSON, nothing else")] = False,
+) -> None:
+    """What each client added to the model and what it cost; with a flag, what would have been otherwise."""
+    from amsfl.record import read_run
+    from amsfl.study.what_if import what_if
+    from amsfl.worth.costs import client_costs
+    from amsfl.worth.statement import WorthStatement, losers, sentence, worst_tenth
+
+    run = read_run(folder)
+    if run.summary is None or not run.summary.worth:
+        raise UserError(f"{str(folder)!r} has no ledger of contributions; run it to its end with --worth.")
+    if without or with_speed or budget is not None:
+        answer = what_if(folder, without, dict(map(_speed, with_speed or [])))
+        if as_json:
+            print_json(_facts(answer, budget))
+        else:
+            who = f"Without {without}" if without else "With these speeds" if with_speed else "As it was"
+            typer.echo(plain(describe(answer, who, budget)))
+        return
+    statement = WorthStatement.read(run.summary.worth)
+    clock = run.summary.clock
+    costs = client_costs(run.rounds, len(statement.clients), clock)
+    pairs = list(zip(statement.clients, costs, strict=True))
+    if as_json:
+        print_json(run.summary.worth | {"costs": {each.name: cost._asdict() for each, cost in pairs}})
+        return
+    _show([_cells(each, cost) for each, cost in pairs])
+    whole = sum(each.round_seconds.get(clock, 0.0) for each in run.rounds)
+    for each, cost in pairs:
+        end = _difference(what_if(folder, each.name)) if len(run.rounds) > 2 else ""
+        typer.echo(plain(sentence(each, cost, whole, end and f"without it {end}")))
+    if (worst := worst_tenth(statement)) is not None:
+        lose = losers(statement)
+        typer.echo(
+            plain(
+                f"On the rows of the tenth of clients that are worst off the score is {worst:.3g}; "
+                + (f"joining costs {', '.join(lose)}." if lose else "nobody certainly loses by joining.")
+            )
+        )
+
+
+def _cells(each: Any, cost: Any) -> list[str]:
+    def hundredths(value: Any) -> str:
+        return "" if value is None else f"{100 * value.mean:+.1f}"
+
+    return [
+        *(each.name, hundredths(each.adds), f"{100 * each.adds.low:+.1f} to {100 * each.adds.high:+.1f}"),
+        *(f"{-100 * each.leaving.mean:+.1f}", "" if each.own is None else f"{each.own:.3f}"),
+        *(hundredths(each.joining), f"{cost.seconds:.4g}", each.kind),
+    ]
+
+
+def _show(rows: list[list[str]]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="underline")
+    for name in HEAD:
+        table.add_column(name, justify="left" if name in ("client", "kind") else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(plain(cell) for cell in row))
+    screen().print(table)
+    screen().print(
+        "adds, leaving: points of the hold-out's score; own: the score of its own rows, joining: what it gains "
+        "there; seconds: those that it alone causes. --json has steps, bytes, joules and money.",
+        soft_wrap=True,
+    )
+
+
+def _difference(answer: "WhatIf") -> str:
+    """What would be different, in half a sentence."""
+    was, would = answer.was, answer.would
+    change = 100 * (would.scores[-1] - was.scores[-1])
+    said = f"the run ends {abs(change):.1f} points {'higher' if change > 0 else 'lower'}"
+    if answer.target is not None and (before := was.reached(answer.target)) is not None:
+        after = would.reached(answer.target)
+        if after is None:
+            return f"{answer.target:g} is not reached and {said}"
+        return f"{answer.target:g} is reached {_sooner(before - after)} and {said}"
+    return f"{said} and {_sooner(was.ends[-1] - would.ends[-1])}"
+
+
+def _sooner(seconds: float) -> str:
+    return f"{abs(seconds):.3g} s {'sooner' if seconds >= 0 else 'later'}"
+
+
+def describe(answer: "WhatIf", who: str, budget: float | None) -> str:
+    """The answer in sentences, with the replay's own error."""
+    would = answer.would
+    text = f"{who} {_difference(answer)}." if who != "As it was" else ""
+    if budget is not None:
+        within = would.within(budget)
+        reached = "nothing was scored yet" if within is None else f"the score is {within:.4f}"
+        text += f" {who}, within {budget:g} s {reached}."
+    return (
+        f"{text.strip()} All rounds take {would.ends[-1]:.4g} s instead of {answer.was.ends[-1]:.4g} s. The "
+        f"replay of the run as it was is {100 * answer.error:+.1f}% off."
+    )
+
+
+def _facts(answer: "WhatIf", budget: float | None) -> dict[str, Any]:
+    facts: dict[str, Any] = {"replay_error": answer.error, "target": answer.target}
+    for name, course in (("was", answer.was), ("would", answer.would)):
+        facts[name] = {
+            "seconds": course.ends[-1],
+            "score": course.scores[-1],
+            "seconds_to_target": None if answer.target is None else course.reached(answer.target),
+            "score_within_budget": None if budget is None else course.within(budget),
+        }
+    return facts
+
+
+def _speed(text: str) -> tuple[str, float]:
+    name, _, times = text.rpartition("=")
+    try:
+        number = float(times.removesuffix("x"))
+        if not name or not 0 < number < 1e6:
+            raise ValueError
+    except ValueError:
+        raise UserError(f"--with-speed {text!r} is not NAME=TIMES, as in Graz=2x.") from None
+    return name, number

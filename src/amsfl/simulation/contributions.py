@@ -1,0 +1,100 @@
+"""The ledger of contributions in a simulation: entered after every round, looked at now and then.
+
+Rows to score by are the server's hold-out, or so many of it: nobody trains on them, so to every client they
+are rows of others.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from amsfl.core import Verdict, score
+from amsfl.engines import State
+from amsfl.engines.outputs import row_scorer
+from amsfl.simulation.components import client_names
+from amsfl.simulation.local_work import RoundResult
+from amsfl.simulation.plan_round import RoundPlan
+from amsfl.simulation.setup import RunSetup
+from amsfl.simulation.trial import TrialState
+from amsfl.worth import ledger
+from amsfl.worth.statement import OwnRows, make_statement
+
+Array = np.ndarray[Any, np.dtype[Any]]
+SPARSER = 1.2  # rounds between two looks grow by this: a curve changes most at its beginning
+
+
+def follow(
+    setup: RunSetup, state: State, trials: list[TrialState], plan: RoundPlan, result: RoundResult
+) -> None:
+    """After a round: its uploads into every trial's ledger, and where it is due, a look at it."""
+    models: Any = None
+    for trial in trials:
+        _enter(setup, state, trial, plan, result)
+        trial.looked = {}
+        if _due(trial):
+            models = setup.engine.models_to_host(setup.engine.models(state)) if models is None else models
+            trial.looked = _look(setup, trial, np.asarray(models[trial.index]))
+
+
+def state(setup: RunSetup, trial: TrialState, model: Array) -> dict[str, Any]:
+    """The statement at the end of a trial, for its summary; {} without a ledger."""
+    own = trial.ledger
+    if own is None or setup.row_scores is None or not np.isfinite(model).all():
+        return {}
+    task, row_scores = setup.task, setup.row_scores
+    first = np.asarray(task.start()[trial.index])
+    clients = len(own.weights)
+
+    def scores(members: Array) -> Array:
+        return row_scores(ledger.coalition_models(own, model, first, members))
+
+    alone = ledger.coalition_models(own, model, first, np.eye(clients, dtype=bool))
+    rows = [_own_rows(setup, trial.index, who, np.stack([mine, model])) for who, mine in enumerate(alone)]
+    names = client_names(setup.configs[trial.index], setup.data) or tuple(map(str, range(clients)))
+    title = score("", setup.data.classes).title
+    return make_statement(title, names, scores, ledger.alike(own), rows).plain()
+
+
+def _enter(setup: RunSetup, state: State, trial: TrialState, plan: RoundPlan, result: RoundResult) -> None:
+    index, own = trial.index, trial.ledger
+    verdict = trial.memory.judge.verdict if setup.method.judges else Verdict.NONE
+    if own is None or verdict == Verdict.RESTART:
+        own = ledger.open_ledger(setup.task.shards.weights[index], setup.task.dim)
+    if verdict in (Verdict.NONE, Verdict.BETTER):  # else the server took nothing of this round
+        jobs = plan[index].move.jobs
+        shares = setup.weights[index, jobs["client"]]
+        alike = setup.method.needs_all_uploads  # a rule does not say how much each counts
+        counts = shares if alike else setup.method.arithmetic.mix(shares, jobs["steps"].astype(float))
+        parts = ledger.RoundParts(jobs["client"], np.asarray(counts), result.uploads[index])
+        own = ledger.enter(own, parts, np.asarray(state.step[index]))
+    trial.ledger = own
+
+
+def _due(trial: TrialState) -> bool:
+    """After rounds 1, 2, 3, ..., then ever more rarely, and after the last one."""
+
+    def looks(number: int) -> int:
+        return int(math.log(number, SPARSER)) if number else -1
+
+    return trial.status != "running" or looks(trial.round) > looks(trial.round - 1)
+
+
+def _look(setup: RunSetup, trial: TrialState, model: Array) -> dict[str, Any]:
+    """The score, and what it would be without each client."""
+    own, row_scores = trial.ledger, setup.row_scores
+    assert own is not None and row_scores is not None
+    clients = len(own.weights)
+    members = np.concatenate([np.ones((1, clients), bool), ~np.eye(clients, dtype=bool)])
+    first, *others = row_scores(ledger.coalition_models(own, model, model, members)).mean(1).tolist()
+    return {"score": first, "without": others}
+
+
+def _own_rows(setup: RunSetup, trial: int, who: int, models: Array) -> OwnRows:
+    """A client's own rows by two models: those that it holds back, or if it does not, those it trains on."""
+    shards = setup.task.shards
+    held = int(shards.held[trial, who])
+    begin = int(shards.start[trial, who]) + (int(shards.size[trial, who]) if held else 0)
+    mine = shards.order[trial, begin : begin + (held or min(int(shards.size[trial, who]), 256))]
+    x, y = np.asarray(setup.task.x)[mine], np.asarray(setup.task.y)[mine]
+    return OwnRows(*row_scorer(setup.task, x, y)(models))

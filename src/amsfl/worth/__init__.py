@@ -1,0 +1,1 @@
+"""What each client brings and what it costs: numbers in, a statement out."""

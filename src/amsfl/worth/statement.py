@@ -1,0 +1,122 @@
+"""What a run's ledger comes to: of every client what it adds, what its leaving would take, and a sentence."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from amsfl.worth.costs import ClientCost
+from amsfl.worth.ledger import Array
+from amsfl.worth.shapley import EXACT, RowMean, RowScores, estimate, shapley
+
+TWIN = 0.8  # how far two clients' parts point the same way, at least, for one to stand for the other
+
+
+class ClientWorth(NamedTuple):
+    """What one client brings. Scores are shares of rows that are right; R² where numbers are predicted."""
+
+    name: str
+    adds: RowMean  # its Shapley value: its share of all that the clients together added to the first model
+    leaving: RowMean  # by how much the score would be lower without it
+    joining: RowMean | None  # on its own rows: everybody's model over the one it would have alone
+    own: float | None  # the score of everybody's model on its own rows
+    twin: str  # a client that sends almost the same; "" for none
+
+    @property
+    def kind(self) -> str:
+        """harmful, useless, duplicate or useful."""
+        if self.adds.high < 0:
+            return "harmful"
+        if self.adds.low <= 0:
+            return "useless"
+        return "duplicate" if self.twin else "useful"
+
+
+class WorthStatement(NamedTuple):
+    """The ledger at the end of a run, as summary.json has it."""
+
+    score: str
+    rows: int  # of the hold-out that coalitions were scored on
+    first: float  # the score of the first model
+    last: float
+    exact: bool  # all coalitions were looked at
+    clients: list[ClientWorth]
+
+    @classmethod
+    def read(cls, content: dict[str, Any]) -> "WorthStatement":
+        """From a record."""
+
+        def client(row: dict[str, Any]) -> ClientWorth:
+            figures = {key: row[key] and RowMean(*row[key]) for key in ("adds", "leaving", "joining")}
+            return ClientWorth(**row | figures)
+
+        return cls(**content | {"clients": [client(row) for row in content["clients"]]})
+
+    def plain(self) -> dict[str, Any]:
+        """For a record."""
+        rows = [
+            {key: list(part) if isinstance(part, RowMean) else part for key, part in each._asdict().items()}
+            for each in self.clients
+        ]
+        return self._asdict() | {"clients": rows}
+
+
+class OwnRows(NamedTuple):
+    """One client's own rows, scored by two models."""
+
+    alone: Array
+    together: Array
+
+
+def make_statement(
+    score: str, names: Sequence[str], scores: RowScores, alike: Array, own: Sequence[OwnRows | None]
+) -> WorthStatement:
+    """The statement of a game of these clients."""
+    players = len(names)
+    everybody = np.ones(players, bool)
+    nobody, last, *others = scores(
+        np.stack([~everybody, everybody, *(everybody ^ np.eye(players, dtype=bool))])
+    )
+    shares = shapley(players, scores).estimates
+    pairs = alike - 2 * np.eye(players)
+    clients = [
+        ClientWorth(
+            name,
+            shares[who],
+            estimate(last - others[who]),
+            None if mine is None else estimate(mine.together - mine.alone),
+            None if mine is None else float(mine.together.mean()),
+            names[int(pairs[who].argmax())] if players > 1 and pairs[who].max() > TWIN else "",
+        )
+        for who, (name, mine) in enumerate(zip(names, own, strict=True))
+    ]
+    return WorthStatement(
+        score, len(last), float(nobody.mean()), float(last.mean()), players <= EXACT, clients
+    )
+
+
+def sentence(each: ClientWorth, cost: ClientCost, whole: float, end: str = "") -> str:
+    """One client in a sentence; `whole` are all seconds of the run, `end` is what would be without it."""
+    part = f"for {cost.seconds / whole:.0%} of the time" if whole > 0 else ""
+    adds = {
+        "harmful": f"takes {-points(each.adds.mean)} points away",
+        "useless": "adds nothing that these rows can tell",
+    }.get(each.kind, f"adds {points(each.adds.mean)} points")
+    twin = f"; it sends almost the same as {each.twin}" if each.twin else ""
+    return f"{each.name} {adds} {part}{twin}{'; ' + end if end else ''}.".replace("  ", " ")
+
+
+def points(share: float) -> float:
+    """Hundredths, to a tenth."""
+    return round(100 * share, 1)
+
+
+def losers(statement: WorthStatement) -> list[str]:
+    """Clients whose own rows are worse off with everybody's model than with their own, for certain."""
+    return [each.name for each in statement.clients if each.joining is not None and each.joining.high < 0]
+
+
+def worst_tenth(statement: WorthStatement) -> float | None:
+    """The mean score on own rows over the tenth of clients that are worst off, one at least."""
+    own = sorted(each.own for each in statement.clients if each.own is not None)
+    return float(np.mean(own[: max(1, len(own) // 10)])) if own else None

@@ -1,0 +1,231 @@
+"""Is a ledger of contributions right? Against training every coalition, and against really leaving one out.
+
+    python studies/worth.py --out results/worth
+
+Five sites of a table: a large one, a small one, a copy of the small one, one whose labels are all moved to
+the next class, and one whose sensors are broken (its features are all 0). Exact Shapley values are of FedAvg
+trained by each of the 31 coalitions, scored on the whole hold-out; all coalitions are one batch, in which
+those who are not members count nothing. The ledger has one run. What leaving one out would bring is foretold
+from that run's record and held against a run without that site; those five sites are all honest.
+"""
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from amsfl.data import Dataset, load
+from amsfl.engines.contract import metrics
+from amsfl.simulation import CustomParts, Result, make_config, run
+from amsfl.simulation.components import precision
+from amsfl.simulation.rounds import begin, rounds
+from amsfl.simulation.setup import assemble
+from amsfl.study.what_if import what_if
+from amsfl.worth.shapley import all_coalitions, weights_of
+from amsfl.worth.statement import WorthStatement
+
+from common import Row, StudySettings, Table, main, option, present
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SITES = ("large", "small", "copy", "mislabelled", "broken")
+HONEST = ("Oslo", "Lyon", "Graz", "Porto", "Turku")  # the last one is slow
+TRUE_KINDS = dict(zip(SITES, ("useful", "duplicate", "duplicate", "harmful", "useless"), strict=True))
+SHARES = (0.4, 0.2, 0.2, 0.2)  # of the pool: large, small (and its copy), mislabelled, broken
+TABLES = {  # rows of the pool at most, and how FedAvg trains on them
+    "digits": (1_200, {"steps": 10, "lr": 0.1, "batch": 32, "rounds": 40}),
+    "nslkdd": (4_000, {"steps": 10, "lr": 0.1, "batch": 32, "rounds": 40}),
+    "images-synth": (2_000, {"steps": 5, "lr": 0.05, "batch": 32, "rounds": 20}),
+}
+PROFILE = "step_seconds,latency\n0.02,0.1\n0.01,0.1\n0.03,0.1\n0.01,0.2\n0.08,0.1\n"
+MEMBERS = all_coalitions(len(SITES))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(StudySettings):
+    tables: tuple[str, ...] = option(tuple(TABLES), "which of digits, nslkdd and images-synth")
+    out: Path = option(Path("results/worth"), "folder of the results")
+
+
+def study(settings: Settings) -> None:
+    values, absences = list[Row](), list[Row]()
+    for name in settings.tables:
+        rows, training = TABLES[name]
+        for seed in settings.every_seed():
+            print(f"{name}, seed {seed}", file=sys.stderr)
+            source = load(name, data_dir=settings.data_dir)
+            data = five_sites(source, rows, seed)
+            values += compare_values(name, seed, data, training)
+            if seed == settings.first_seed:
+                absences += compare_absences(name, seed, honest_sites(source, rows, seed), training)
+    present(settings.out, [value_table(values), site_table(values), absence_table(absences)], draw, values)
+
+
+def five_sites(data: Dataset, rows: int, seed: int) -> Dataset:
+    """The pool dealt to the five sites; the hold-out stays as it is."""
+    pool = np.random.default_rng(seed).permutation(len(data.y))[:rows]
+    large, small, wrong, broken = np.split(pool, (np.cumsum(SHARES[:3]) * len(pool)).astype(int))
+    classes, parts = len(data.classes), [large, small, small, wrong, broken]
+    x = np.concatenate([data.x[part] for part in parts])
+    y = np.concatenate([data.y[part] for part in parts])
+    site = np.repeat(np.arange(len(SITES)), [len(part) for part in parts]).astype(np.int32)
+    x[site == SITES.index("broken")] = 0
+    y = np.where(site == SITES.index("mislabelled"), (y + 1) % classes, y).astype(np.int32)
+    return data._replace(x=x, y=y, sites=site, site_names=SITES, evals={"holdout": data.evals["holdout"]})
+
+
+def honest_sites(data: Dataset, rows: int, seed: int) -> Dataset:
+    """The pool dealt to five sites of other sizes, all of them good."""
+    pool = np.random.default_rng(seed).permutation(len(data.y))[:rows]
+    ends = (np.cumsum((0.35, 0.25, 0.2, 0.12)) * len(pool)).astype(int)
+    site = np.searchsorted(ends, np.arange(len(pool)), side="right").astype(np.int32)
+    holdout = {"holdout": data.evals["holdout"]}
+    return data._replace(x=data.x[pool], y=data.y[pool], sites=site, site_names=HONEST, evals=holdout)
+
+
+def compare_values(name: str, seed: int, data: Dataset, training: dict[str, Any]) -> list[Row]:
+    exact = weights_of(len(SITES)) @ coalition_scores(data, seed, training)
+    result = run(
+        method="fedavg", partition="column", seed=seed, worth=True, dataset=data, progress=False, **training
+    )
+    clients = WorthStatement.read(result.summary.worth).clients
+    return [
+        {"table": name, "seed": seed, "site": each.name, "exact": float(value), "ledger": each.adds.mean}
+        | {"low": each.adds.low, "high": each.adds.high, "kind": each.kind}
+        for each, value in zip(clients, exact, strict=True)
+    ]
+
+
+def coalition_scores(data: Dataset, seed: int, training: dict[str, Any]) -> np.ndarray[Any, Any]:
+    """The accuracy of FedAvg trained by every coalition; nobody's is the first model's."""
+    config = make_config(
+        training
+        | {"method": "fedavg", "partition": "column", "seed": seed, "eval_every": 10**6, "details": False}
+    )
+    with precision(config):
+        setup = assemble([config] * (len(MEMBERS) - 1), CustomParts(dataset=data))
+        members = setup.weights * MEMBERS[1:]
+        setup = setup._replace(weights=members / members.sum(1, keepdims=True))
+        state, trials = begin(setup)
+        first = setup.engine.evaluate(setup.engine.models(state), "holdout", [0])
+        for state, _ in rounds(setup, state, trials):  # noqa: B007, B020 (the state moves on)
+            pass
+        scores = [first, setup.engine.evaluate(setup.engine.models(state), "holdout")]
+    return np.array([each["accuracy"] for some in scores for each in metrics(some)])
+
+
+def compare_absences(name: str, seed: int, data: Dataset, training: dict[str, Any]) -> list[Row]:
+    """A site left out, foretold from the record of all and really run."""
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        profile = Path(folder) / "sites.csv"
+        lines = PROFILE.splitlines()
+        for method in ("fedavg", "amsfl"):
+            own = (
+                {"rounds": training["rounds"], "batch": training["batch"]} if method == "amsfl" else training
+            )
+            same = own | {"method": method, "partition": "column", "seed": seed, "clock": "makespan"}
+            profile.write_text(PROFILE)
+            where = Path(folder) / method
+            settings = same | {"profile": str(profile), "progress": False}
+            run(**settings, dataset=data, worth=True, out=where)
+            for gone, site in enumerate(HONEST):
+                profile.write_text("\n".join(lines[: gone + 1] + lines[gone + 2 :]) + "\n")
+                real = run(**settings, dataset=without(data, gone))
+                answer = what_if(where, site)
+                found.append(_absence(name, method, site, answer, real))
+    return found
+
+
+def without(data: Dataset, gone: int) -> Dataset:
+    kept = data.sites != gone
+    assert data.sites is not None
+    sites = data.sites[kept] - (data.sites[kept] > gone)
+    names = HONEST[:gone] + HONEST[gone + 1 :]
+    return data._replace(x=data.x[kept], y=data.y[kept], sites=sites, site_names=names)
+
+
+def _absence(name: str, method: str, site: str, answer: Any, real: Result) -> Row:
+    return {
+        "table": name,
+        "method": method,
+        "site": site,
+        "seconds": answer.would.ends[-1],
+        "real_seconds": real.summary.virtual_seconds,
+        "score": answer.would.scores[-1],
+        "real_score": real.accuracy,
+    }
+
+
+def spearman(a: Sequence[float], b: Sequence[float]) -> float:
+    """Of ranks; values that are equal to three digits share theirs."""
+
+    def ranks(values: Sequence[float]) -> np.ndarray[Any, Any]:
+        rounded = np.round(values, 3)
+        return np.array([(rounded < each).sum() + ((rounded == each).sum() - 1) / 2 for each in rounded])
+
+    return float(np.corrcoef(ranks(a), ranks(b))[0, 1])
+
+
+def by_run(values: Sequence[Row]) -> list[list[Row]]:
+    keys = list(dict.fromkeys((row["table"], row["seed"]) for row in values))
+    return [[row for row in values if (row["table"], row["seed"]) == key] for key in keys]
+
+
+def value_table(values: Sequence[Row]) -> Table:
+    lines = []
+    for some in by_run(values):
+        exact, ledger = ([row[key] for row in some] for key in ("exact", "ledger"))
+        error = float(np.mean(np.abs(np.subtract(exact, ledger)))) / (max(exact) - min(exact))
+        named = sum(row["kind"] == TRUE_KINDS[row["site"]] for row in some)
+        lines.append(some[0] | {"rank": spearman(exact, ledger), "error": error, "named": named})
+    columns = {"table": "{table}", "seed": "{seed}", "rank correlation": "{rank:.2f}"}
+    columns |= {"mean error / range": "{error:.3f}", "sites named right": "{named} of 5"}
+    return Table(columns, lines, "The ledger against exact Shapley values")
+
+
+def site_table(values: Sequence[Row]) -> Table:
+    columns = {"table": "{table}", "seed": "{seed}", "site": "{site}", "exact": "{exact:+.3f}"}
+    columns |= {"ledger": "{ledger:+.3f}", "interval": "{low:+.3f} to {high:+.3f}", "named": "{kind}"}
+    return Table(columns, values, "Site by site")
+
+
+def absence_table(absences: Sequence[Row]) -> Table:
+    columns = {"table": "{table}", "method": "{method}", "left out": "{site}"}
+    columns |= {"seconds foretold": "{seconds:.2f}", "run": "{real_seconds:.2f}"}
+    columns |= {"score foretold": "{score:.4f}", "score run": "{real_score:.4f}"}
+    return Table(columns, absences, "A site left out, foretold and run")
+
+
+def draw(values: Sequence[Row]) -> "Figure":
+    from matplotlib.figure import Figure
+
+    from amsfl.report.draw import style
+
+    figure = Figure(figsize=(style.WIDTH, 3.6), layout="constrained")
+    axes = figure.subplots()
+    for place, site in enumerate(SITES):
+        mine = [row for row in values if row["site"] == site]
+        look = style.look(place)
+        axes.plot(
+            [100 * row["exact"] for row in mine],
+            [100 * row["ledger"] for row in mine],
+            look.marker.code,
+            color=look.colour,
+            label=site,
+        )
+    ends = [100 * row[key] for row in values for key in ("exact", "ledger")]
+    axes.plot([min(ends), max(ends)], [min(ends), max(ends)], color=style.INK, linewidth=0.8)
+    axes.set_xlabel("points by training all coalitions")
+    axes.set_ylabel("points by the ledger of one run")
+    figure.legend(loc="outside upper center", ncols=len(SITES))
+    return figure
+
+
+if __name__ == "__main__":
+    main(Settings, study)

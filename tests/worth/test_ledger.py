@@ -1,0 +1,155 @@
+"""The ledger against brute force, its costs by hand, and a whole run with one."""
+
+import numpy as np
+import pytest
+from federation_small import SMALL, own_data
+from test_shapley import by_definition
+from typer.testing import CliRunner
+
+import amsfl
+from amsfl.cli.app import app
+from amsfl.core import UserError
+from amsfl.record import RoundRecord
+from amsfl.study.what_if import what_if
+from amsfl.worth.costs import caused, client_costs
+from amsfl.worth.ledger import RoundParts, alike, coalition_models, enter, open_ledger
+from amsfl.worth.shapley import all_coalitions, shapley
+from amsfl.worth.statement import WorthStatement
+
+
+def test_one_round_of_fedavg_against_brute_force():
+    """After one round every coalition's model is the average of its members' own, and the values follow."""
+    rng = np.random.default_rng(1)
+    weights, deltas, first = np.array([0.5, 0.2, 0.3]), rng.normal(size=(3, 4)), rng.normal(size=4)
+    move = weights @ deltas
+    ledger = enter(open_ledger(weights, 4, float), RoundParts(np.arange(3), weights, deltas), move)
+    members = all_coalitions(3)
+    models = coalition_models(ledger, first + move, first, members)
+    for some, model in zip(members, models, strict=True):
+        share = weights * some
+        wanted = first if not some.any() else first + share @ deltas / share.sum()
+        np.testing.assert_allclose(model, wanted, atol=1e-12)
+    target = rng.normal(size=4)
+    values = -((models - target) ** 2)  # a known game: four rows, each a coordinate's closeness to a target
+    shares = shapley(3, lambda some: -((coalition_models(ledger, first + move, first, some) - target) ** 2))
+    np.testing.assert_allclose(shares.rows, by_definition(values), atol=1e-12)
+
+
+def test_what_is_not_the_uploads_is_everybodys():
+    """A server that moves twice as far and aside: parts are twice as large, and aside goes to every model."""
+    deltas = np.array([[1.0, 0.0], [3.0, 0.0]])
+    parts = RoundParts(np.arange(2), np.array([0.5, 0.5]), deltas)
+    ledger = enter(open_ledger(np.ones(2), 2, float), parts, np.array([4.0, 5.0]))
+    models = coalition_models(ledger, np.array([4.0, 5.0]), np.zeros(2), all_coalitions(2))
+    np.testing.assert_allclose(models, [[0, 0], [2, 5], [6, 5], [4, 5]], atol=1e-12)
+
+
+def test_twins_are_alike_and_a_silent_client_pulls_nothing_back():
+    rng = np.random.default_rng(0)
+    ledger = open_ledger(np.ones(4), 50, float)
+    mine, other = rng.normal(size=(2, 50))
+    for _ in range(20):
+        deltas = np.stack([mine, mine, other, 0 * other]) + 0.1 * rng.normal(size=(4, 50)) * [
+            [1],
+            [1],
+            [1],
+            [0],
+        ]
+        ledger = enter(ledger, RoundParts(np.arange(4), np.full(4, 0.25), deltas), deltas.mean(0))
+    same = alike(ledger)
+    assert same[0, 1] > 0.9 and abs(same[0, 2]) < 0.9
+    way = 20 * np.stack([mine, mine, other, 0 * other]).mean(0)
+    silent = coalition_models(ledger, way, 0 * way, np.eye(4, dtype=bool))[3]
+    assert np.linalg.norm(silent) < 0.1 * np.linalg.norm(way)  # it never left the first model
+
+
+def a_round(**changes):
+    seconds = {"sum": 9.0, "makespan": 4.0}
+    return RoundRecord(
+        1, seconds, seconds, cohort=[0, 2], steps=[3, 5], bytes_up=2e6, bytes_down=2e6, **changes
+    )
+
+
+def test_costs_by_hand():
+    """Client 2 came a second and a half after client 0; one after another each keeps the others waiting."""
+    each = a_round(plan={"client_seconds": [2.5, 4.0], "client_joules": [1.0, 2.0]})
+    assert caused(each, "makespan").tolist() == [0.0, 1.5]
+    assert caused(each, "sum").tolist() == [2.5, 4.0]
+    first, absent, last = client_costs([each, each], 3, "makespan")
+    assert (last.seconds, last.steps, last.megabytes, last.joules, last.money) == (3.0, 10, 4.0, 4.0, None)
+    assert (first.seconds, absent.steps) == (0.0, 0)
+
+
+def test_nobody_keeps_a_server_that_waits_for_a_moment():
+    each = a_round(plan={"client_seconds": [2.5, 3.0]}, arrived=[2.5, 3.0], started=[0.0, 0.0])
+    assert caused(each, "makespan").tolist() == [0.0, 0.0]
+
+
+SITES = {"sites": np.arange(60, dtype=np.int32) % 3, "site_names": ("Graz", "Lyon", "Oslo")}
+ALL = SMALL | {"worth": True, "clock": "makespan", "progress": False}
+
+
+@pytest.mark.parametrize("method", ["fedavg", "amsfl", "scaffold", "fedadam", "qffl"])
+def test_values_add_up_for_any_method(method):
+    result = amsfl.run(dataset=own_data(**SITES), **ALL | {"method": method, "policy": "fixed"})
+    statement = WorthStatement.read(result.summary.worth)
+    added = sum(each.adds.mean for each in statement.clients)
+    assert added == pytest.approx(statement.last - statement.first)
+    assert statement.last == pytest.approx(result.accuracy)  # 20 rows: the ledger takes them all
+    assert result.rounds[-1].worth["score"] == pytest.approx(result.accuracy)
+
+
+def test_engines_agree():
+    both = [
+        amsfl.run(dataset=own_data(**SITES), **ALL | {"engine": engine}).summary.worth
+        for engine in ("loop", "jax")
+    ]
+    one, two = (np.array([each["adds"] for each in worth["clients"]]) for worth in both)
+    np.testing.assert_allclose(one, two, atol=1e-9)
+
+
+def test_rounds_that_do_not_wait():
+    changes = {"method": "fedbuff", "round_end": "buffer:2", "rounds": 6, "profile": "mild", "clients": 3}
+    result = amsfl.run(dataset=own_data(**SITES), **ALL | changes)
+    assert [each["name"] for each in result.summary.worth["clients"]] == ["Graz", "Lyon", "Oslo"]
+
+
+def test_resumed_to_the_same_statement(tmp_path):
+    data = own_data(**SITES)
+    whole = amsfl.run(dataset=data, **ALL)
+    amsfl.run(dataset=data, out=tmp_path / "run", **ALL | {"rounds": 2})
+    assert amsfl.resume(tmp_path / "run", dataset=data, rounds=4).summary.worth == whole.summary.worth
+
+
+def test_the_command_and_what_if(tmp_path):
+    pytest.importorskip("pandas")
+    settings = ALL | {"profile": "mild", "rounds": 6, "target": 0.6, "stop_at_target": False}
+    result = amsfl.run(dataset=own_data(**SITES), out=tmp_path / "run", **settings)
+    assert list(result.worth().index) == ["Graz", "Lyon", "Oslo"]
+    answer = CliRunner().invoke(app, ["worth", str(tmp_path / "run")])
+    assert answer.exit_code == 0 and "Graz adds" in answer.output, answer.output
+    foretold = what_if(tmp_path / "run", "Oslo")
+    keep = np.asarray(SITES["sites"]) != 2
+    data = own_data()
+    other = own_data(x=data.x[keep], y=data.y[keep], sites=SITES["sites"][keep], site_names=("Graz", "Lyon"))
+    left = amsfl.run(dataset=other, **settings | {"worth": False})
+    assert abs(foretold.error) < 0.01
+    assert foretold.would.ends[-1] == pytest.approx(left.summary.virtual_seconds, rel=0.01)
+    quicker = what_if(tmp_path / "run", speeds={"Oslo": 2.0})
+    assert quicker.would.ends[-1] < quicker.was.ends[-1]
+    asked = CliRunner().invoke(
+        app, ["worth", str(tmp_path / "run"), "--without", "Oslo", "--budget", "1", "--json"]
+    )
+    assert asked.exit_code == 0, asked.output
+    with pytest.raises(UserError, match="Olso"):
+        what_if(tmp_path / "run", "Olso")
+
+
+def test_mistakes_are_sentences(tmp_path):
+    result = amsfl.run(dataset=own_data(**SITES), **SMALL, progress=False)
+    with pytest.raises(UserError, match="worth=True"):
+        result.worth()
+    with pytest.raises(UserError, match="under privacy"):
+        amsfl.run(dataset=own_data(**SITES), **ALL | {"epsilon": 3.0})
+    with pytest.raises(UserError, match="clients at most"):
+        amsfl.run(dataset=own_data(rows=600), **ALL | {"clients": 100, "partition": "iid"})
