@@ -22,7 +22,9 @@ def test_one_round_of_fedavg_against_brute_force():
     rng = np.random.default_rng(1)
     weights, deltas, first = np.array([0.5, 0.2, 0.3]), rng.normal(size=(3, 4)), rng.normal(size=4)
     move = weights @ deltas
-    ledger = enter(open_ledger(weights, 4, float), RoundParts(np.arange(3), weights, deltas), move)
+    ledger = enter(
+        open_ledger(weights, 4, float), RoundParts(np.arange(3), weights, deltas, np.ones(3)), move
+    )
     members = all_coalitions(3)
     models = coalition_models(ledger, first + move, first, members)
     for some, model in zip(members, models, strict=True):
@@ -38,7 +40,7 @@ def test_one_round_of_fedavg_against_brute_force():
 def test_what_is_not_the_uploads_is_everybodys():
     """A server that moves twice as far and aside: parts are twice as large, and aside goes to every model."""
     deltas = np.array([[1.0, 0.0], [3.0, 0.0]])
-    parts = RoundParts(np.arange(2), np.array([0.5, 0.5]), deltas)
+    parts = RoundParts(np.arange(2), np.array([0.5, 0.5]), deltas, np.ones(2))
     ledger = enter(open_ledger(np.ones(2), 2, float), parts, np.array([4.0, 5.0]))
     models = coalition_models(ledger, np.array([4.0, 5.0]), np.zeros(2), all_coalitions(2))
     np.testing.assert_allclose(models, [[0, 0], [2, 5], [6, 5], [4, 5]], atol=1e-12)
@@ -55,7 +57,7 @@ def test_twins_are_alike_and_a_silent_client_pulls_nothing_back():
             [1],
             [0],
         ]
-        ledger = enter(ledger, RoundParts(np.arange(4), np.full(4, 0.25), deltas), deltas.mean(0))
+        ledger = enter(ledger, RoundParts(np.arange(4), np.full(4, 0.25), deltas, np.ones(4)), deltas.mean(0))
     same = alike(ledger)
     assert same[0, 1] > 0.9 and abs(same[0, 2]) < 0.9
     way = 20 * np.stack([mine, mine, other, 0 * other]).mean(0)

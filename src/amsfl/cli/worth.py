@@ -86,8 +86,8 @@ def _show(rows: list[list[str]]) -> None:
         table.add_row(*(plain(cell) for cell in row))
     screen().print(table)
     screen().print(
-        "adds, leaving: points of the hold-out's score; own: the score of its own rows, joining: what it gains "
-        "there; seconds: those that it alone causes. --json has steps, bytes, joules and money.",
+        "adds, leaving: points of the hold-out's score; own: the score of its own rows, joining: what it "
+        "gains there; seconds: those that it alone causes. --json has steps, bytes, joules and money.",
         soft_wrap=True,
     )
 

@@ -82,6 +82,7 @@ class RunKeywords(TrainingKeywords, total=False):
     pieces: int | None
     shard_model: int
     local_accuracy: bool
+    worth: bool
     details: bool
     test_every: int
     checkpoint_every: int

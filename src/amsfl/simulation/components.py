@@ -16,6 +16,7 @@ from amsfl.schedule import Policy
 from amsfl.settings.custom import CustomParts
 from amsfl.settings.definitions import RunConfig, Training
 
+WORTH_CLIENTS = 32  # whose coalitions a ledger follows: six vectors each, and hundreds of models to score
 PRODUCTS = {"strict": "highest", "tf32": "tensorfloat32", "bf16": "BF16_BF16_F32"}  # as jax calls them
 
 
@@ -145,6 +146,16 @@ def check_judge_by(judge_by: str, numbers: bool) -> None:
             f"judge_by is {judge_by!r}, and a simulation scores the hold-out by {', '.join(known)}; take one "
             "of those, or leave it out and name a --score."
         )
+
+
+def check_ledger(config: RunConfig, clients: int) -> None:
+    if config.worth and clients > WORTH_CLIENTS:
+        raise UserError(
+            f"A ledger of contributions is for {WORTH_CLIENTS} clients at most, and there are {clients}; "
+            "leave --worth out, or let one client stand for several."
+        )
+    if config.worth and config.shard_model > 1:
+        raise UserError("A ledger of contributions needs whole models; leave --shard-model or --worth out.")
 
 
 def check_shared(

@@ -13,8 +13,8 @@ from amsfl.core import Verdict, score
 from amsfl.engines import State
 from amsfl.engines.outputs import row_scorer
 from amsfl.simulation.components import client_names
-from amsfl.simulation.local_work import RoundResult
 from amsfl.simulation.plan_round import RoundPlan
+from amsfl.simulation.round_record import RoundResult
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
 from amsfl.worth import ledger
@@ -58,7 +58,7 @@ def state(setup: RunSetup, trial: TrialState, model: Array) -> dict[str, Any]:
 
 def _enter(setup: RunSetup, state: State, trial: TrialState, plan: RoundPlan, result: RoundResult) -> None:
     index, own = trial.index, trial.ledger
-    verdict = trial.memory.judge.verdict if setup.method.judges else Verdict.NONE
+    verdict = trial.memory.judge.verdict if setup.judges else Verdict.NONE
     if own is None or verdict == Verdict.RESTART:
         own = ledger.open_ledger(setup.task.shards.weights[index], setup.task.dim)
     if verdict in (Verdict.NONE, Verdict.BETTER):  # else the server took nothing of this round
@@ -66,7 +66,8 @@ def _enter(setup: RunSetup, state: State, trial: TrialState, plan: RoundPlan, re
         shares = setup.weights[index, jobs["client"]]
         alike = setup.method.needs_all_uploads  # a rule does not say how much each counts
         counts = shares if alike else setup.method.arithmetic.mix(shares, jobs["steps"].astype(float))
-        parts = ledger.RoundParts(jobs["client"], np.asarray(counts), result.uploads[index])
+        path = jobs["lr"] * jobs["steps"]
+        parts = ledger.RoundParts(jobs["client"], np.asarray(counts), result.uploads[index], path)
         own = ledger.enter(own, parts, np.asarray(state.step[index]))
     trial.ledger = own
 

@@ -25,7 +25,8 @@ class RoundResult(NamedTuple):
 
     readings: dict[int, Reading]
     weighed: dict[int, Json]  # how much each of the cohort counts after each link of a rule
-    deltas: Array | None = None  # of clients, where they are kept
+    deltas: Array | None = None  # of clients, where their own models are scored
+    uploads: dict[int, Array] = {}  # deltas that the server moved with, [cohort, dim], where a ledger is kept  # noqa: RUF012
 
 
 class TakenResults(NamedTuple):

@@ -18,7 +18,7 @@ from amsfl.planning import decisions
 from amsfl.planning.context import RoundReadings, start
 from amsfl.planning.learning import learn
 from amsfl.record import RoundRecord
-from amsfl.simulation import dispatch, stale_work
+from amsfl.simulation import contributions, dispatch, stale_work
 from amsfl.simulation.detailed_scores import ranked
 from amsfl.simulation.plan_round import RoundPlan, allowance, plan_rounds, rounds_at_once
 from amsfl.simulation.round_record import RoundResult, simulated_round
@@ -51,6 +51,8 @@ def rounds(
                 if trial is not plan[trial.index].after:  # it was planned on a copy
                     trial.catch_up(plan[trial.index].after)
             end_trials(setup, state, working, plan, result, scored)
+            if setup.config.worth:  # whose uploads moved the model: contributions.py
+                contributions.follow(setup, state, working, plan, result)
             wall_each = wall / len(working)
             yield state, [(t, simulated_round(setup, t, plan, result, scored, wall_each)) for t in working]
             if any(trial.status != plan[trial.index].after.status for trial in working):
@@ -96,21 +98,26 @@ def _run_round(setup: RunSetup, state: State, plan: RoundPlan) -> tuple[State, R
             stale_work.remember(setup, state, index, each)
     whole = {index: each for index, each in plan.items() if each.move.whole}
     others = {index: each for index, each in plan.items() if index not in whole}
-    result = RoundResult({}, {})
+    result, uploads = RoundResult({}, {}), dict[int, Array]()
     if others:
         state = stale_work.on_host(state)
         stale_work.compute(setup, state, others)
         for index, each in others.items():
-            result.readings[index], result.weighed[index] = stale_work.settle(setup, state, index, each)
+            settled = stale_work.settle(setup, state, index, each)
+            result.readings[index], result.weighed[index], uploads[index] = settled
     if whole:
         number = next(iter(whole.values())).version
         if isinstance(state.anchor, np.ndarray):
             state = setup.engine.from_host(state)
         orders = make_orders(setup, whole, number)
-        state, outcome = setup.engine.round(state, orders, number, keep=setup.config.local_accuracy)
+        keep = setup.config.local_accuracy or setup.config.worth
+        state, outcome = setup.engine.round(state, orders, number, keep=keep)
         own = _by_trial(outcome, whole)
         result = RoundResult(result.readings | own.readings, result.weighed | own.weighed, own.deltas)
-    return state, result
+        if setup.config.worth:
+            deltas = np.asarray(outcome.deltas)
+            uploads |= {index: deltas[index, : len(each.cohort)] for index, each in whole.items()}
+    return state, result._replace(uploads=uploads)
 
 
 def _by_trial(outcome: Outcome, plan: RoundPlan) -> RoundResult:
@@ -228,7 +235,7 @@ def end_trials(
             trial.reached = {**trial.seconds, **trial.spent, "rounds": trial.round}
             if config.stop_at_target:
                 trial.status = "finished"
-        if trial.status == "finished" and result.deltas is not None:
+        if trial.status == "finished" and config.local_accuracy and result.deltas is not None:
             models = setup.engine.client_models(state, result.deltas, trial.index)
             trial.local = _score_locally(setup, models, len(plan[trial.index].cohort))
 

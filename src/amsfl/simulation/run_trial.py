@@ -7,8 +7,10 @@ import numpy as np
 
 from amsfl.core.scores import judged_by
 from amsfl.engines import State
+from amsfl.engines.task import Matrix
 from amsfl.planning.planner import PlannerMemory
 from amsfl.record import Checkpoint, RoundRecord, RunWriter
+from amsfl.simulation import contributions
 from amsfl.simulation.detailed_scores import detailed_scores
 from amsfl.simulation.event_queue import EventQueue
 from amsfl.simulation.interrupt import stoppable
@@ -18,8 +20,9 @@ from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.summary import summarise
 from amsfl.simulation.trial import TrialState
 from amsfl.track import RunCallbacks
+from amsfl.worth.ledger import ContributionLedger
 
-TABLE = "queue."  # in a checkpoint: what is under way
+TABLE, LEDGER = "queue.", "ledger."  # in a checkpoint: what is under way; whose uploads moved the model
 
 
 class TrialStart(NamedTuple):
@@ -55,7 +58,9 @@ def run_trial(setup: RunSetup, start: TrialStart, writer: RunWriter | None, hook
                     arrays, best_facts = kept(best)
                     arrays |= whole._asdict()
                     arrays |= {TABLE + name: part for name, part in trial.queue.table.items()}
-                    own = {"memory": trial.memory.dump(), "queue": trial.queue.dump()}
+                    if trial.ledger is not None:
+                        arrays |= {LEDGER + name: part for name, part in trial.ledger._asdict().items()}
+                    own = {"memory": trial.memory.dump(), "queue": trial.queue.dump(), "ledger": None}
                     host = vars(trial) | own | best_facts
                     writer.checkpoint(Checkpoint(trial.round, arrays, host))
             hooks.on_round(fresh)
@@ -64,6 +69,7 @@ def run_trial(setup: RunSetup, start: TrialStart, writer: RunWriter | None, hook
     params = models_of(setup, state)[0]
     wall = time.perf_counter() - started
     summary = summarise(setup, trial, done, wall, detailed_scores(setup, [params])[0])
+    summary = summary._replace(worth=contributions.state(setup, trial, params))
     result = Result(summary, done, params, setup, best)
     if writer:
         writer.end(summary, model_files(result))
@@ -73,10 +79,16 @@ def run_trial(setup: RunSetup, start: TrialStart, writer: RunWriter | None, hook
 
 def load_trial(point: Checkpoint) -> TrialState:
     own = {key: value for key, value in point.host.items() if key != "best"}
-    table = {
-        name.removeprefix(TABLE): np.array(part)
+    own["memory"] = PlannerMemory.load(own["memory"])
+    own["queue"] = EventQueue.load(own["queue"], _arrays(point, TABLE))
+    if ledger := _arrays(point, LEDGER):
+        own["ledger"] = ContributionLedger(**ledger)
+    return TrialState(**own)
+
+
+def _arrays(point: Checkpoint, kind: str) -> dict[str, Matrix]:
+    return {
+        name.removeprefix(kind): np.array(part)
         for name, part in point.arrays.items()
-        if name.startswith(TABLE)
+        if name.startswith(kind)
     }
-    queue = EventQueue.load(own["queue"], table)
-    return TrialState(**own | {"memory": PlannerMemory.load(own["memory"]), "queue": queue})

@@ -10,6 +10,7 @@ from amsfl.core import Score, UserError, score
 from amsfl.core.scores import UNBALANCED
 from amsfl.data import Dataset
 from amsfl.engines import task
+from amsfl.engines.outputs import RowScorer, holdout_scorer
 from amsfl.engines.private_gradients import check_rows_apart
 from amsfl.planning import planner
 from amsfl.planning.context import PlannerContext, RoundTerms, planner_context
@@ -25,6 +26,7 @@ from amsfl.simulation import attackers
 from amsfl.simulation.attackers import Attackers
 from amsfl.simulation.components import (
     check_judge_by,
+    check_ledger,
     check_shared,
     client_names,
     load_data,
@@ -74,6 +76,7 @@ class RunSetup(NamedTuple):
     judges: bool  # whether held-back rows judge every round (drift/judge.py)
     reads_direction: bool  # whether clients read along the last global step, and so have to know it
     looks_ahead: bool  # whether plans follow from the settings, and the engine gains from several at once
+    row_scores: RowScorer | None = None  # of models, where a ledger of contributions is kept
 
     @property
     def judge_by(self) -> str:
@@ -114,6 +117,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         raise UserError(
             f"A cohort of {config.cohort} does not fit {clients} clients; lower --cohort or raise --clients."
         )
+    check_ledger(config, clients)
     profiles = [clock.profile(each.profile, clients, each.seed, names) for each in configs]
     mechanism = mechanism_of(config, profiles[0], own.privacy)
     method = method_of(config, own, mechanism)
@@ -233,5 +237,6 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         [each.last_round for each in configs],
         method.judges,
         work.vector_bytes > 0,
-        engine.max_span > 1 and all(whole_rounds) and not learns and not by_chance,
+        engine.max_span > 1 and all(whole_rounds) and not (learns or by_chance or config.worth),
+        holdout_scorer(job) if config.worth else None,
     )

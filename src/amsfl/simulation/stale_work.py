@@ -140,9 +140,9 @@ def _padded(part: Array, rows: int) -> Array:
     return whole
 
 
-def settle(setup: RunSetup, state: State, trial: int, plan: TrialPlan) -> tuple[Reading, Json]:
+def settle(setup: RunSetup, state: State, trial: int, plan: TrialPlan) -> tuple[Reading, Json, Array]:
     """The server's move with what came in, each upload by its age, written into the state; the readings of
-    those who came, and what a rule made of them."""
+    those who came, what a rule made of them, and their deltas."""
     jobs, table, version = plan.move.jobs, plan.after.queue.table, plan.version
     method, dtype = setup.method, setup.task.dtype
     anchor, server = state.anchor[trial], state.server[trial]
@@ -164,4 +164,5 @@ def settle(setup: RunSetup, state: State, trial: int, plan: TrialPlan) -> tuple[
     moved, fresh, weighed = protocol.settle(method, anchor, server, cohort)
     state.step[trial] = moved - anchor
     state.anchor[trial], state.server[trial] = moved, fresh
-    return Reading(*(np.asarray(part, float) for part in reading)), weighed
+    deltas = np.stack([each.delta for each in uploads])
+    return Reading(*(np.asarray(part, float) for part in reading)), weighed, deltas

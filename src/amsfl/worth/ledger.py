@@ -7,8 +7,10 @@ else moves a server (momentum, a judge's way back) is everybody's. A coalition's
     m_S = m + D_S,    D_S <- r_S D_S + sum_{i in S} k u_i d_i / W_S - sum_i k u_i d_i
 
 W_S is its members' share of all rows. r_S says how much of a difference is left after a round: clients who
-train from a model that is off pull it back, those whose deltas are small do not. With e_i the sum of squares
-of client i's deltas over the clients' median of it, r_S = 1 - PULL sum_{i in S} w_i min(1, e_i)^2 / W_S.
+train from a model that is off pull it back, the more the further they step, and those whose deltas are small
+do not: r_S = 1 - sum_{i in S} w_i c_i min(1, e_i)^2 / W_S, with c_i the mean of 1 - exp(-lr steps) over
+client i's rounds, as if the loss had curvature 1, and e_i the sum of squares of its deltas over the clients'
+median of it.
 
 Deltas are of the models that there were, not of those that a coalition would have had. studies/worth.py
 holds this against really training all coalitions.
@@ -19,16 +21,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
-PULL = 0.8  # of a difference that a round of clients with usual deltas makes up for
-KEPT = np.array([0.2, 0.6, 0.9, 1.0])  # values of r for which sums are kept; others lie between two
+KEPT = np.array([0.0, 0.4, 0.7, 0.85, 0.95, 1.0])  # values of r with sums; others lie between two
 
 
 class ContributionLedger(NamedTuple):
-    """Every client's parts, summed with each of KEPT; the squares of its deltas; its share of all rows."""
+    """Every client's parts, and what its voice is made of; all but `parts` are [clients]."""
 
-    parts: Array  # [kept, clients, dim]
-    squares: Array  # [clients]
-    weights: Array  # [clients], their sum is 1
+    parts: Array  # [kept, clients, dim], summed with each of KEPT
+    squares: Array  # of its deltas, summed
+    pulls: Array  # c_i, summed
+    rounds: Array  # that had one
+    weights: Array  # shares of all rows, their sum is 1
 
 
 class RoundParts(NamedTuple):
@@ -37,12 +40,13 @@ class RoundParts(NamedTuple):
     cohort: Array  # client numbers; who had two results taken is in it twice
     counts: Array  # how much each delta counted
     deltas: Array
+    path: Array  # lr times steps; NaN where nobody knows
 
 
 def open_ledger(weights: Array, dim: int, dtype: Any = np.float32) -> ContributionLedger:
     shares = np.asarray(weights, float)
     parts = np.zeros((len(KEPT), len(shares), dim), dtype)
-    return ContributionLedger(parts, np.zeros(len(shares)), shares / shares.sum())
+    return ContributionLedger(parts, *np.zeros((3, len(shares))), shares / shares.sum())
 
 
 def enter(ledger: ContributionLedger, work: RoundParts, move: Array) -> ContributionLedger:
@@ -58,6 +62,9 @@ def enter(ledger: ContributionLedger, work: RoundParts, move: Array) -> Contribu
     for who, count, delta in zip(work.cohort, counts, deltas, strict=True):
         ledger.parts[:, who] += along * count * delta
         ledger.squares[who] += float(delta @ delta)
+    pull = -np.expm1(-np.asarray(work.path, float))
+    np.add.at(ledger.pulls, work.cohort, np.nan_to_num(pull))
+    np.add.at(ledger.rounds, work.cohort, np.isfinite(pull))
     return ledger
 
 
@@ -67,8 +74,8 @@ def coalition_models(ledger: ContributionLedger, model: Array, first: Array, mem
     safe = np.where(weight > 0, weight, 1)
     scale = members / safe[:, None] - 1
     usual = np.median(ledger.squares[ledger.squares > 0]) if ledger.squares.any() else 1.0
-    voice = np.minimum(ledger.squares / usual, 1) ** 2
-    left = 1 - PULL * (members @ (ledger.weights * voice)) / safe
+    voice = ledger.pulls / np.maximum(ledger.rounds, 1) * np.minimum(ledger.squares / usual, 1) ** 2
+    left = 1 - members @ (ledger.weights * voice) / safe
     spread = np.stack([np.interp(left, KEPT, row) for row in np.eye(len(KEPT))], -1)  # [coalitions, kept]
     factors = (spread[:, :, None] * scale[:, None, :]).reshape(len(members), -1)
     models = model + factors.astype(model.dtype) @ ledger.parts.reshape(-1, ledger.parts.shape[-1])
