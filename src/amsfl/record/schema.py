@@ -106,11 +106,8 @@ class Summary(NamedTuple):
     joules_to_target: float | None = None
     megabytes_to_target: float | None = None
     details: Json = {}  # of the last model: confusion, AUC, calibration; each client's own rows
-<<<<<<< HEAD
     best: Json = {}  # the best round by the hold-out: round, score, by; {}: nobody scored any
-=======
     worth: Json = {}  # what each client brought (worth/statement.py); {} without a ledger
->>>>>>> 94bc1ff (The ledger's coalitions are pulled back by how far their clients step)
     files: dict[str, str] = {}  # SHA-256 of the model's files: so they belong to this run
 
 
