@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from amsfl.data import Dataset, load
-from amsfl.engines.contract import metrics
+from amsfl.engines import metrics
 from amsfl.simulation import CustomParts, Result, make_config, run
 from amsfl.simulation.components import precision
 from amsfl.simulation.rounds import begin, rounds

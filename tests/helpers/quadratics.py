@@ -211,7 +211,7 @@ PAPER = {
     "fedyogi": lambda *args: paper_fedopt(*args, yogi=True),
     "feddua": paper_feddua,
     "fedsps": paper_fedavg,  # its server is FedAvg's; its strides are tested by hand
-    "qffl": paper_fedavg,  # with q = 0
+    "qffl": paper_fedavg,  # its server is FedAvg's; its strides are tested by hand
     "delta-sgd": paper_fedavg,  # its server is FedAvg's, too; its steps are tested by hand
     "amsfl": paper_fedavg,
     "amsfl-steps": paper_fedavg,
@@ -222,5 +222,4 @@ PLAIN = dict.fromkeys(
     ("polyak", "closing", "balance", "search", "momentum", "averaging", "judge", "cooling"), 0.0
 )
 OPTIONS = {"fedprox": {"mu": 0.3}, "feddyn": {"alpha": 0.3}, "amsfl": PLAIN}
-OPTIONS["qffl"] = {"q": 0.0, "rate": 1.0}
 OPTIONS["amsfl-steps"] = {"closing": 0.0, "balance": 0.0}

@@ -36,8 +36,7 @@ BY_HAND = {
     # 2 + 0.9 * 7/8, shares as they are
     "fedcompass": (2.7875, {}),
     "fedsps": (2.875, {}),
-    # losses 2 and 2, then 1.62: lengths 0.1 and 0.1, then 0.081: d = (-0.2, 0.2 + 0.1458)
-    "qffl": (2 - 0.25 * 0.2 + 0.75 * 0.3458, {}),
+    "qffl": (2.875, {}),
     "delta-sgd": (2.875, {}),
     # mu = 1: client 1's second step has gradient (3-4) + (3-2) = 0, so d_1 = 1: 2 - 1/4 + 3/4
     "fedprox": (2.5, {"mu": 1.0}),
@@ -202,6 +201,13 @@ def test_delta_sgd_by_hand():
     assert (
         make("delta-sgd", {"adam": 0.03}).arithmetic.aggregate is not make("delta-sgd").arithmetic.aggregate
     )
+
+
+def test_qffl_stride_grows_with_the_loss():
+    """rate loss^q: 0.05 * 2, 0.05 * 2^2; q = 0 is the rate itself; a loss below zero moves nothing."""
+    strides = [make("qffl", {"q": q}).arithmetic.stride(2.0, 9.0) for q in (1.0, 2.0, 0.0)]
+    assert strides == pytest.approx([0.1, 0.2, 0.05])
+    assert make("qffl").arithmetic.stride(-1.0, 9.0) == 0
 
 
 def test_fedsps_stride_is_the_papers():

@@ -176,3 +176,14 @@ def test_five_thousand_random_problems() -> None:
             if p.kind == "sum" and p.budget is not None and not p.resources:
                 step = max(0.0, float(worth(p, plan.steps).max()))
                 assert optimum - plan.objective <= step + 1e-12
+
+
+def test_fair_puts_a_floor_under_the_plan():
+    """A slow client that planning by worth leaves with few steps has half of the most."""
+    asked = problem([1, 1, 1], [0.01, 0.01, 0.2], 1.0, [1, 1, 1], [0.05] * 3, kind="makespan")
+    plain, fair = price(asked), named("fair", least=0.5)(asked)
+    assert plain.steps.min() < 0.5 * plain.steps.max()
+    assert fair.steps.min() >= 0.5 * plain.steps.max() and (fair.steps >= plain.steps).all()
+    tight = replace(asked, budget=plain.seconds)
+    assert within(tight, named("fair")(tight).steps)
+    assert (named("fair", least=0.0)(asked).steps == plain.steps).all()

@@ -14,7 +14,7 @@ from amsfl.engines import State
 from amsfl.engines.outputs import row_scorer
 from amsfl.simulation.components import client_names
 from amsfl.simulation.plan_round import RoundPlan
-from amsfl.simulation.round_record import RoundResult
+from amsfl.simulation.round_record import RoundResult, mix_of
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
 from amsfl.worth import ledger
@@ -64,10 +64,10 @@ def _enter(setup: RunSetup, state: State, trial: TrialState, plan: RoundPlan, re
     if verdict in (Verdict.NONE, Verdict.BETTER):  # else the server took nothing of this round
         jobs = plan[index].move.jobs
         shares = setup.weights[index, jobs["client"]]
-        alike = setup.method.needs_all_uploads  # a rule does not say how much each counts
-        counts = shares if alike else setup.method.arithmetic.mix(shares, jobs["steps"].astype(float))
+        mix = mix_of(setup.method, shares, jobs["steps"])
+        counts = np.array(mix) if mix else shares  # a rule does not say how much each counts
         path = jobs["lr"] * jobs["steps"]
-        parts = ledger.RoundParts(jobs["client"], np.asarray(counts), result.uploads[index], path)
+        parts = ledger.RoundParts(jobs["client"], counts, result.uploads[index], path)
         own = ledger.enter(own, parts, np.asarray(state.step[index]))
     trial.ledger = own
 
