@@ -46,7 +46,8 @@ class RoundParts(NamedTuple):
 def open_ledger(weights: Array, dim: int, dtype: Any = np.float32) -> ContributionLedger:
     shares = np.asarray(weights, float)
     parts = np.zeros((len(KEPT), len(shares), dim), dtype)
-    return ContributionLedger(parts, *np.zeros((3, len(shares))), shares / shares.sum())
+    squares, pulls, rounds = np.zeros((3, len(shares)))
+    return ContributionLedger(parts, squares, pulls, rounds, shares / shares.sum())
 
 
 def enter(ledger: ContributionLedger, work: RoundParts, move: Array) -> ContributionLedger:

@@ -73,7 +73,7 @@ def shapley(players: int, scores: RowScores, seed: int = 0) -> Shares:
 
 def all_coalitions(players: int) -> Members:
     """[2^players, players]; the first is nobody, the last everybody."""
-    return (np.arange(2**players)[:, None] >> np.arange(players)) & 1 == 1
+    return np.asarray((np.arange(2**players)[:, None] >> np.arange(players)) & 1 == 1)
 
 
 @cache
