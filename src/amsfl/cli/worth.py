@@ -12,7 +12,7 @@ from amsfl.core import UserError
 if TYPE_CHECKING:
     from amsfl.study.what_if import WhatIf
 
-HEAD = ("client", "adds", "90% interval", "leaving", "own", "joining", "seconds", "kind")
+HEAD = ("client", "adds", "90% interval", "missed", "own", "joining", "seconds", "kind")
 
 
 @friendly
@@ -71,7 +71,7 @@ def _cells(each: Any, cost: Any) -> list[str]:
 
     return [
         *(each.name, hundredths(each.adds), f"{100 * each.adds.low:+.1f} to {100 * each.adds.high:+.1f}"),
-        *(f"{-100 * each.leaving.mean:+.1f}", "" if each.own is None else f"{each.own:.3f}"),
+        *(hundredths(each.missed), "" if each.own is None else f"{each.own:.3f}"),
         *(hundredths(each.joining), f"{cost.seconds:.4g}", each.kind),
     ]
 
@@ -86,7 +86,7 @@ def _show(rows: list[list[str]]) -> None:
         table.add_row(*(plain(cell) for cell in row))
     screen().print(table)
     screen().print(
-        "adds, leaving: points of the hold-out's score; own: the score of its own rows, joining: what it "
+        "adds, missed: points of the hold-out's score; own: the score of its own rows, joining: what it "
         "gains there; seconds: those that it alone causes. --json has steps, bytes, joules and money.",
         soft_wrap=True,
     )

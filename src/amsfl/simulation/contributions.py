@@ -53,7 +53,7 @@ def state(setup: RunSetup, trial: TrialState, model: Array) -> dict[str, Any]:
     rows = [_own_rows(setup, trial.index, who, np.stack([mine, model])) for who, mine in enumerate(alone)]
     names = client_names(setup.configs[trial.index], setup.data) or tuple(map(str, range(clients)))
     title = score("", setup.data.classes).title
-    return make_statement(title, names, scores, ledger.alike(own), rows).plain()
+    return make_statement(title, names, scores, ledger.twins(own), rows).plain()
 
 
 def _enter(setup: RunSetup, state: State, trial: TrialState, plan: RoundPlan, result: RoundResult) -> None:

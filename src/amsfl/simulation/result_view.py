@@ -88,7 +88,7 @@ def worth(result: "Result") -> "pandas.DataFrame":
             "client": each.name,
             "kind": each.kind,
             **{name: part for name, part in zip(("adds", "low", "high"), each.adds, strict=True)},
-            "leaving": -each.leaving.mean,
+            "missed": each.missed.mean,
             "own": each.own,
             "joining": None if each.joining is None else each.joining.mean,
             "twin": each.twin,

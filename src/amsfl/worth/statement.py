@@ -9,15 +9,13 @@ from amsfl.worth.costs import ClientCost
 from amsfl.worth.ledger import Array
 from amsfl.worth.shapley import EXACT, RowMean, RowScores, estimate, shapley
 
-TWIN = 0.8  # how far two clients' parts point the same way, at least, for one to stand for the other
-
 
 class ClientWorth(NamedTuple):
     """What one client brings. Scores are shares of rows that are right; R² where numbers are predicted."""
 
     name: str
     adds: RowMean  # its Shapley value: its share of all that the clients together added to the first model
-    leaving: RowMean  # by how much the score would be lower without it
+    missed: RowMean  # by how much the score would be lower without it
     joining: RowMean | None  # on its own rows: everybody's model over the one it would have alone
     own: float | None  # the score of everybody's model on its own rows
     twin: str  # a client that sends almost the same; "" for none
@@ -47,7 +45,7 @@ class WorthStatement(NamedTuple):
         """From a record."""
 
         def client(row: dict[str, Any]) -> ClientWorth:
-            figures = {key: row[key] and RowMean(*row[key]) for key in ("adds", "leaving", "joining")}
+            figures = {key: row[key] and RowMean(*row[key]) for key in ("adds", "missed", "joining")}
             return ClientWorth(**row | figures)
 
         return cls(**content | {"clients": [client(row) for row in content["clients"]]})
@@ -69,16 +67,19 @@ class OwnRows(NamedTuple):
 
 
 def make_statement(
-    score: str, names: Sequence[str], scores: RowScores, alike: Array, own: Sequence[OwnRows | None]
+    score: str,
+    names: Sequence[str],
+    scores: RowScores,
+    twins: Sequence[int | None],
+    own: Sequence[OwnRows | None],
 ) -> WorthStatement:
-    """The statement of a game of these clients."""
+    """The statement of a game of these clients; `twins` are the places of those who send the same."""
     players = len(names)
     everybody = np.ones(players, bool)
     nobody, last, *others = scores(
         np.stack([~everybody, everybody, *(everybody ^ np.eye(players, dtype=bool))])
     )
     shares = shapley(players, scores).estimates
-    pairs = alike - 2 * np.eye(players)
     clients = [
         ClientWorth(
             name,
@@ -86,9 +87,9 @@ def make_statement(
             estimate(last - others[who]),
             None if mine is None else estimate(mine.together - mine.alone),
             None if mine is None else float(mine.together.mean()),
-            names[int(pairs[who].argmax())] if players > 1 and pairs[who].max() > TWIN else "",
+            "" if twin is None else names[twin],
         )
-        for who, (name, mine) in enumerate(zip(names, own, strict=True))
+        for who, (name, twin, mine) in enumerate(zip(names, twins, own, strict=True))
     ]
     return WorthStatement(
         score, len(last), float(nobody.mean()), float(last.mean()), players <= EXACT, clients
