@@ -87,7 +87,7 @@ def coalition_models(ledger: ContributionLedger, model: Array, first: Array, mem
 
 def twins(ledger: ContributionLedger) -> list[int | None]:
     """Of every client the one that sends the same, or None: in the sum of what they sent, each of the two is
-    nearer to the other than TWIN times the next. Of copies of the same rows it was 0.2 to 0.7 times, else 0.9."""
+    nearer to the other than TWIN times the next. Copies of the same rows had 0.2 to 0.7, others 0.9."""
     sent = ledger.parts[-1] / np.maximum(ledger.weights, 1e-12)[:, None]
     if len(sent) < 3:
         return [None] * len(sent)
