@@ -5,8 +5,8 @@
 Five sites of a table: a large one, a small one, a copy of the small one, one whose labels are all moved to
 the next class, and one whose rows are empty (features all 0, labels at random). Exact Shapley values are of
 FedAvg trained by each of the 31 coalitions, scored on the whole hold-out; all coalitions are one batch, in
-which those who are not members count nothing. The ledger has one run. What leaving one out would bring is foretold
-from that run's record and held against a run without that site; those five sites are all honest.
+which those who are not members count nothing. The ledger has one run. What leaving one out would bring is
+foretold from that run's record and held against a run without that site; those five sites are all honest.
 """
 
 import sys
