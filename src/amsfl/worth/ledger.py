@@ -22,7 +22,7 @@ import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
 KEPT = np.array([0.0, 0.4, 0.7, 0.85, 0.95, 1.0])  # values of r with sums; others lie between two
-TWIN = 0.75  # how far a client's twin is at most, over how far the next one is
+TWIN = 0.5  # how far a client's twin is at most, over how far the next one is
 
 
 class ContributionLedger(NamedTuple):
@@ -87,7 +87,7 @@ def coalition_models(ledger: ContributionLedger, model: Array, first: Array, mem
 
 def twins(ledger: ContributionLedger) -> list[int | None]:
     """Of every client the one that sends the same, or None: in the sum of what they sent, each of the two is
-    nearer to the other than TWIN times the next. Copies of the same rows had 0.2 to 0.7, others 0.9."""
+    nearer to the other than TWIN times the next. Copies had 0.2 (by AMSFL 0.7), others 0.9."""
     sent = ledger.parts[-1] / np.maximum(ledger.weights, 1e-12)[:, None]
     if len(sent) < 3:
         return [None] * len(sent)
