@@ -197,12 +197,16 @@ def central_models(data: Any, run: Path, new: Path, case: Case, seed: int) -> Ro
         answers = np.array([data.classes.index(name) for name in truth])
         boosting = ensemble.HistGradientBoostingClassifier(random_state=seed)
         linear = linear_model.LogisticRegression(max_iter=1000)
-        networks = [neural_network.MLPClassifier(HIDDEN, random_state=seed, **way) for way in ways]
+        networks = [
+            neural_network.MLPClassifier(hidden_layer_sizes=HIDDEN, random_state=seed, **way) for way in ways
+        ]
     else:
         answers = (np.array(truth, float) - data.amount.shift) / data.amount.scale
         boosting = ensemble.HistGradientBoostingRegressor(random_state=seed)
         linear = linear_model.Ridge()
-        networks = [neural_network.MLPRegressor(HIDDEN, random_state=seed, **way) for way in ways]
+        networks = [
+            neural_network.MLPRegressor(hidden_layer_sizes=HIDDEN, random_state=seed, **way) for way in ways
+        ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # thirty epochs are not meant to converge
         for model in (boosting, linear, *networks):
