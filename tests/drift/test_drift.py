@@ -149,13 +149,13 @@ def test_the_rate_cools_over_the_last_part_of_a_run():
     assert drift.cooled(2.0, 0.9, 0.0) == 2.0 and drift.cooled(None, 0.9, 0.5) is None
 
 
-def judged(*rounds, clients=3):
+def judged(*rounds, clients=3, over=0.0):
     """The judge after rounds of held-back losses."""
     judge = drift.new_judge(clients)
     for losses in rounds:
         size = len(losses)
         ones = readings(loss=[1] * size, grad_sq=[1] * size, spread=[1] * size, held_loss=losses)
-        judge = drift.judge_round(judge, np.arange(size), np.ones(size), ones)
+        judge = drift.judge_round(judge, np.arange(size), np.ones(size), ones, over)
     return judge
 
 
@@ -168,6 +168,29 @@ def test_two_bad_rounds_go_back_and_halve_the_rate():
     assert twice.reference == pytest.approx(np.full(3, 1.025))
     unsure = judged([1, 1, 1], [1.5, 0.9, 0.9], [1.5, 0.9, 0.9])  # worse by 0.1, give or take 0.16
     assert unsure.worse == 0 and judged([1, 1, 1], [1.04] * 3, [1.04] * 3).worse == 0  # not 5% worse
+
+
+def test_the_third_return_opens_a_branch_that_must_get_better():
+    """Two bad rounds each; then twenty rounds at the first model's loss give it up, a better one takes it."""
+    twice = [[2.0] * 3, [2.0] * 3]
+    opened = judged([1, 1, 1], *twice, *twice, *twice)
+    assert (opened.verdict, opened.backs, opened.passes) == (Verdict.BRANCH, (3, 5, 7), 0.1)
+    assert (opened.branched, opened.left, opened.factor) == (7, 20, 0.5)
+    waiting = judged([1, 1, 1], *twice, *twice, *twice, *[[3.0] * 3] * 19)
+    assert (waiting.verdict, waiting.left, waiting.worse) == (Verdict.NONE, 1, 0)
+    assert "was not better when the run ended" in drift.describe(waiting, 1.0, 0.1)
+    given_up = judged([1, 1, 1], *twice, *twice, *twice, *[[3.0] * 3] * 20)
+    assert (given_up.verdict, given_up.factor, given_up.passes) == (Verdict.BACK, 1.0, 1.0)
+    assert given_up.reference == pytest.approx(np.full(3, 1.025**4)) and given_up.backs[-1] == 27
+    assert "after round 7, was given up" in drift.describe(given_up, 1.0, 0.1)
+    taken = judged([1, 1, 1], *twice, *twice, *twice, [3.0] * 3, [0.9] * 3, *twice)
+    assert (taken.verdict, taken.left, taken.passes) == (Verdict.BACK, 0, 0.1), "there is one branch a run"
+    assert "was better and taken" in drift.describe(taken, 1.0, 0.1)
+
+
+def test_no_branch_opens_late_in_a_run():
+    late = judged([1, 1, 1], *[[2.0] * 3] * 6, over=0.51)
+    assert (late.verdict, late.backs, late.branched) == (Verdict.BACK, (3, 5, 7), 0)
 
 
 def test_a_round_that_is_not_finite_goes_back_at_once():

@@ -113,10 +113,11 @@ def coefficients(memory, lr):
     return np.array(gain), fade
 
 
-def limits(rows):
-    """The most steps of clients with so many rows each."""
+def limits(rows, care):
+    """The most steps of clients with so many rows each, and of those in a branch."""
     own = [int(K["passes"] * each / BATCH) for each in rows]
-    return [min(max(each, int(K["steps_fewest"])), int(K["steps_most"])) for each in own]
+    most = [min(max(each, int(K["steps_fewest"])), int(K["steps_most"])) for each in own]
+    return [max(int(K["care"] * each), int(K["steps_fewest"])) for each in most] if care else most
 
 
 def plan(w, gain, fade, c, b, clock, budget, most):
@@ -206,6 +207,7 @@ def server_start(initial):
     return {
         "a": initial, "x": initial, "z": initial, "best": initial, "first": initial, "v": 0 * initial,
         "s": 1.0, "slopes": None, "q": 0, "n": 0, "opened": False, "most": (K["lead"], K["step_most"]),
+        "frozen": False,
     }  # fmt: skip
 
 
@@ -232,6 +234,7 @@ def server_step(kept, sent, w, steps, readings):
     m = min(q / (q + K["momentum_delay"]), K["momentum"])
     following = x + m * (x - kept["x"])
     z = kept["z"] + K["averaging"] / (n + K["averaging"] - 1) * (x - kept["z"])
+    z = kept["z"] if kept["frozen"] else z
     return kept | {
         "a": following, "x": x, "z": z, "s": s, "slopes": slopes, "q": q, "n": n, "opened": True,
         "v": following - a,
@@ -245,6 +248,7 @@ def start(clients):
     return {
         "lr": None, "part": 1.0, "gain": [None] * clients, "fading": [None] * clients,
         "ref": np.full(clients, np.nan), "worse": 0, "dead": 0, "restarts": 0,
+        "backs": 0, "branched": False, "left": 0, "care": False,
     }  # fmt: skip
 
 
@@ -261,7 +265,18 @@ def learn(memory, cohort, w, readings, steps, eta):
     return memory
 
 
-def judge(kept, memory, sent_anchor, cohort, w, readings, number):
+def begun_again(kept, sent_anchor):
+    return server_start(kept["first"]) | {"most": (1.0, 1.0), "v": kept["first"] - sent_anchor}
+
+
+def went_back(kept, memory, sent_anchor, cut):
+    best = kept["best"]
+    kept = kept | {"x": best, "a": best, "z": best, "q": 0, "n": 0, "v": best - sent_anchor, "frozen": False}
+    eased = {"ref": K["eased"] * memory["ref"], "lr": cut * memory["lr"]}
+    return kept, memory | eased | {"worse": 0, "backs": memory["backs"] + 1}
+
+
+def judge(kept, memory, sent_anchor, cohort, w, readings, number, over):
     """What is kept and remembered after the judge's verdict, and that verdict."""
     losses, ref = np.array([one["held"] for one in readings]), memory["ref"].copy()
     both, better, bad = np.isfinite(ref[cohort]), True, False
@@ -276,17 +291,26 @@ def judge(kept, memory, sent_anchor, cohort, w, readings, number):
     verdict = "better" if better else "none"
     if better:
         kept = kept | {"best": sent_anchor}
-    if memory["worse"] >= K["patience"]:
-        best, verdict = kept["best"], "back"
-        kept = kept | {"x": best, "a": best, "z": best, "q": 0, "n": 0, "v": best - sent_anchor}
-        memory = memory | {"worse": 0, "ref": K["eased"] * ref, "lr": K["cut"] * memory["lr"]}
+        if kept["frozen"]:
+            kept = kept | {"frozen": False, "z": kept["x"], "n": 1}
+            memory = memory | {"left": 0}
+    elif memory["left"]:
+        memory = memory | {"left": memory["left"] - 1, "worse": 0}
+        if not memory["left"]:
+            (kept, memory), verdict = went_back(kept, memory, sent_anchor, 1.0), "back"
+            memory = memory | {"care": False}
+    elif memory["worse"] >= K["patience"]:
+        (kept, memory), verdict = went_back(kept, memory, sent_anchor, K["cut"]), "back"
+        if memory["backs"] == K["returns"] and not memory["branched"] and over <= K["early"]:
+            memory, verdict = memory | {"branched": True, "left": K["trial_rounds"], "care": True}, "branch"
+            kept = begun_again(kept, sent_anchor) | {"best": kept["best"], "z": kept["best"], "frozen": True}
     flat = number > 0 and all(one["spread"] <= K["dead"] for one in readings)
     dead = memory["dead"] + 1 if flat and verdict != "back" else int(flat)
     memory = memory | {"dead": dead}
     if dead >= K["dead_rounds"] and memory["restarts"] < K["restarts"]:
-        kept = server_start(kept["first"]) | {"most": (1.0, 1.0), "v": kept["first"] - sent_anchor}
+        kept = begun_again(kept, sent_anchor)
         ref = np.full(len(ref), np.nan)
-        fresh = {"ref": ref, "worse": 0, "dead": 0, "restarts": memory["restarts"] + 1}
+        fresh = {"ref": ref, "worse": 0, "dead": 0, "restarts": memory["restarts"] + 1, "care": False}
         memory, verdict = memory | fresh | {"lr": K["smaller"] * memory["lr"]}, "restart"
     return kept, memory, verdict
 
@@ -307,7 +331,7 @@ def as_written(data, seed, cohorts, clock, budget, rounds):
         absent = [number > 0 and i not in there for i in range(len(SIZES))]
         c, b = costs(initial.size, held, absent, memory["lr"] is None)
         gain, fade = coefficients(memory, memory["lr"] or 1.0)
-        most = limits([len(rows[i][0]) for i in cohort])
+        most = limits([len(rows[i][0]) for i in cohort], memory["care"])
         steps = plan(w[cohort], gain[cohort], fade[cohort], c[cohort], b[cohort], clock, budget, most)
         eta, a, v = cooled(memory["lr"], number / rounds), kept["a"], kept["v"]
         answers = []
@@ -327,7 +351,8 @@ def as_written(data, seed, cohorts, clock, budget, rounds):
             found = [one["eta"] for one in readings]
             memory = memory | {"lr": w[cohort] @ found / w[cohort].sum()}
         memory = learn(memory, cohort, w[cohort], readings, steps, eta or memory["lr"])
-        kept, memory, verdict = judge(kept, memory, a, cohort, w[cohort], readings, number)
+        over = (number + 1) / rounds
+        kept, memory, verdict = judge(kept, memory, a, cohort, w[cohort], readings, number, over)
         log.append((steps, eta, verdict))
     return log, kept["z"]
 
@@ -335,21 +360,21 @@ def as_written(data, seed, cohorts, clock, budget, rounds):
 # -- held against the package ---------------------------------------------------------------------------
 
 
-ROUNDS = 12
 BUDGET = (20 * 0.01 + 1.6) * (1 - 5e-10)
-CASES = {  # clock, cohort, budget, how mixed the classes are
-    "sum": ("sum", None, None, 0.6),
-    "makespan, three of five": ("makespan", 3, None, 0.6),
-    "sum, a budget": ("sum", None, 4.0, 0.6),
-    "makespan, a budget": ("makespan", 4, BUDGET, 0.6),
-    "clients that pull apart": ("sum", None, None, 0.05),
+CASES = {  # clock, cohort, budget, how mixed the classes are, rounds
+    "sum": ("sum", None, None, 0.6, 12),
+    "makespan, three of five": ("makespan", 3, None, 0.6, 12),
+    "sum, a budget": ("sum", None, 4.0, 0.6, 12),
+    "makespan, a budget": ("makespan", 4, BUDGET, 0.6, 12),
+    "clients that pull apart": ("sum", None, None, 0.05, 12),
+    "a branch": ("sum", None, 4.0, 0.6, 60),
 }
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_text_is_the_algorithm(case, tmp_path):
-    """Twelve rounds, partial cohorts among them: the same plans, rates, verdicts, and the same model."""
-    clock, cohort, budget, mixed = CASES[case]
+    """Partial cohorts among them: the same plans, rates, verdicts, and the same model."""
+    clock, cohort, budget, mixed, rounds = CASES[case]
     x, y, site, initial = data = problem(7, mixed)
     lines = [",".join(LINKS), *(",".join(map(str, row)) for row in zip(*LINKS.values(), strict=True))]
     (tmp_path / "links.csv").write_text("\n".join(lines) + "\n")
@@ -368,14 +393,15 @@ def test_the_text_is_the_algorithm(case, tmp_path):
         cohort=cohort,
         budget=budget,
         batch=BATCH,
-        rounds=ROUNDS,
+        rounds=rounds,
         seed=5,
     )
     cohorts = [np.array(r.cohort) for r in result.rounds]
-    log, model = as_written(data, 5, cohorts, clock, budget, ROUNDS)
+    log, model = as_written(data, 5, cohorts, clock, budget, rounds)
     assert [steps for steps, _, _ in log] == [r.steps for r in result.rounds]
     assert len({tuple(steps) for steps, _, _ in log}) > 3  # plans that change: agreeing means something
     assert [verdict for _, _, verdict in log] == [r.plan["verdict"] for r in result.rounds]
+    assert ("branch" in [verdict for _, _, verdict in log]) == (case == "a branch")
     assert log[0][1] is None
     rates = [eta for _, eta, _ in log[1:]]
     np.testing.assert_allclose(rates, [r.lr for r in result.rounds[1:]], rtol=1e-7)

@@ -72,6 +72,7 @@ class Verdict(IntEnum):
     BETTER = 1  # no anchor was better: it is the one to go back to
     BACK = 2  # clearly worse, or not finite: back to the best anchor
     RESTART = 3  # a network that says the same of every row: from the first model again
+    BRANCH = 4  # it went back often: with care from the first model, scored only once it is better
 
 
 class Plan(NamedTuple):

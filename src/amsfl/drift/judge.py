@@ -10,6 +10,12 @@ compared with themselves, so that partial cohorts say nothing by who is in them:
 Going back halves the learning rate and lifts references by 2.5%, or one lucky round would be out of reach for
 good. A round that is not finite goes back at once. A network whose outputs are the same for every held-back
 row in three rounds running is dead: it begins again from the first model, at most three times.
+
+Where labels are wrong or rows few, clients learn their rows by heart within a round or two, and no anchor to
+go back to is free of it. So the third return in the first half of a run opens a branch beside the best
+anchor: from the first model again, at the halved rate, with a tenth of the passes over a client's rows. The
+best anchor stays what is scored. The branch is taken once its held-back rows are better than the best
+anchor's; if they are not within twenty rounds, the server goes back to that anchor and to all passes.
 """
 
 from typing import Any, NamedTuple
@@ -27,6 +33,8 @@ EASED = 1 + WORSE / 2  # what references are multiplied by then
 CUT, BROKEN = 0.5, 0.15  # what becomes of the rate: after bad rounds, after one that is not finite
 DEAD, DEAD_ROUNDS = 1e-6, 3  # outputs that differ by less, for so many rounds
 SMALLER, RESTARTS = 0.3, 3  # what becomes of the rate then, and how often
+RETURNS, EARLY = 3, 0.5  # so many returns, in this part of a run, open a branch
+CARE, TRIAL_ROUNDS = 0.1, 20  # of the passes that are left in a branch; rounds in which it must get better
 
 
 class Judge(NamedTuple):
@@ -37,6 +45,9 @@ class Judge(NamedTuple):
     worse: int = 0
     dead: int = 0
     backs: tuple[int, ...] = ()  # the rounds, from 1, after which the server went back
+    branched: int = 0  # the round after which the branch began; 0: never
+    left: int = 0  # rounds that the branch has left to get better
+    passes: float = 1.0  # of the usual passes over a client's rows in a round
     restarts: tuple[int, ...] = ()
     verdict: int = Verdict.NONE  # on the last round
     held_loss: float | None = None  # the last round's mean over clients
@@ -53,10 +64,15 @@ def describe(judge: Judge, first: float | None, last: float | None) -> str:
         return ""
     backs, again = len(judge.backs), len(judge.restarts)
     rounds = ", ".join(map(str, (*judge.backs, *judge.restarts)[:10]))
-    return (
+    text = (
         f"The judge went back {backs} times and began again {again} times (after rounds {rounds}); the "
         f"learning rate went from {first:.3g} to {last:.3g}, cooling aside."
     )
+    if not judge.branched:
+        return text
+    ended = "was given up" if judge.passes == 1 else "was not better when the run ended"
+    fate = "was better and taken" if judge.passes < 1 and not judge.left else ended
+    return f"{text} A careful branch from the first model, after round {judge.branched}, {fate}."
 
 
 def is_whole(reading: Reading) -> bool:
@@ -65,14 +81,17 @@ def is_whole(reading: Reading) -> bool:
     return bool(all(np.isfinite(np.asarray(part, float)).all() for part in parts))
 
 
-def judge_round(old: Judge, cohort: Array, weights: Array, reading: Reading) -> Judge:
-    """The judge after one more round, of a cohort with these shares of the data."""
+def judge_round(old: Judge, cohort: Array, weights: Array, reading: Reading, over: float = 0.0) -> Judge:
+    """The judge after one more round, of a cohort with these shares of the data.
+
+    `over` is the part of the run that is over; 0 where no end is known.
+    """
     held = np.asarray(reading.held_loss, float)
     now = old._replace(
         rounds=old.rounds + 1, verdict=Verdict.NONE, factor=1.0, held_loss=_mean(held, weights)
     )
     if not is_whole(reading):
-        return _back(now, BROKEN)
+        return _back(now, BROKEN)._replace(left=0, passes=1.0 if old.left else old.passes)
     reference = old.reference.copy()
     before = reference[cohort]
     better, bad = _compared(held, before, np.asarray(weights, float))
@@ -81,8 +100,12 @@ def judge_round(old: Judge, cohort: Array, weights: Array, reading: Reading) -> 
     now = now._replace(reference=reference, worse=0 if better else old.worse + bad)
     if better:
         now = now._replace(verdict=Verdict.BETTER)
-    if now.worse >= PATIENCE:
+    if old.left:
+        now = _tried(now, better)
+    elif now.worse >= PATIENCE:
         now = _back(now, CUT)
+        if len(now.backs) == RETURNS and not now.branched and over <= EARLY:
+            now = now._replace(verdict=Verdict.BRANCH, branched=now.rounds, left=TRIAL_ROUNDS, passes=CARE)
     spread = np.asarray(reading.spread, float)
     spread = spread[np.isfinite(spread)]
     flat = old.rounds > 0 and spread.size > 0 and bool((spread <= DEAD).all())
@@ -92,6 +115,7 @@ def judge_round(old: Judge, cohort: Array, weights: Array, reading: Reading) -> 
     return new_judge(len(reference))._replace(
         rounds=now.rounds,
         backs=old.backs,
+        branched=old.branched,
         restarts=(*old.restarts, now.rounds),
         verdict=Verdict.RESTART,
         held_loss=now.held_loss,
@@ -109,6 +133,15 @@ def _compared(held: Floats, before: Floats, weights: Floats) -> tuple[bool, bool
     mean, base = float(share @ change), float(share @ before[both])
     error = float(np.sqrt((share**2 * (change - mean) ** 2).sum()))
     return mean < 0, mean > WORSE * base and mean > SURE * error
+
+
+def _tried(now: Judge, better: bool) -> Judge:
+    """After a round of the branch: taken, tried further, or given up for the best anchor."""
+    if better:
+        return now._replace(left=0)
+    if now.left > 1:
+        return now._replace(left=now.left - 1, worse=0)
+    return _back(now, 1.0)._replace(left=0, passes=1.0)
 
 
 def _back(now: Judge, factor: float) -> Judge:

@@ -12,7 +12,8 @@ through the two slopes says that the way should have been A/(A - E) times as lon
     n <- n + 1;   z <- z + p/(n + p - 1) (x+ - z),   p = `averaging`;  z is scored and delivered
 
 A round whose D is not finite leaves s and stays where it is. The judge's verdict (drift/judge.py) makes this
-round's anchor the best one, goes back to the best one, or begins again from the first model with s = 1.
+round's anchor the best one, goes back to the best one, or begins again from the first model with s = 1; in a
+branch, which also begins there, z is the best anchor until the branch is better.
 """
 
 from typing import NamedTuple
@@ -46,6 +47,7 @@ class ServerStepState(NamedTuple):
     longest: Vector
     run: Vector  # q
     count: Vector  # n
+    frozen: Vector  # whether the scored model stays, until a branch is better
 
 
 VECTORS = 5
@@ -59,7 +61,7 @@ def accelerated(
 
     def init(x: Vector) -> tuple[Vector, Vector]:
         none = 0 * x[:1]
-        scalars = none + 1, *[none] * 4, none + LONGEST, none, none
+        scalars = none + 1, *[none] * 4, none + LONGEST, *[none] * 3
         return join(*[x] * VECTORS, *scalars), join(0 * x, none) if search else inner.init(x)[1]
 
     def aggregate(
@@ -73,6 +75,7 @@ def accelerated(
         run, count = (old.run + 1) * whole, old.count + 1
         m = clip(run / (run + FADING), 0.0, momentum)
         mean = old.scored + averaging / (count + averaging - 1) * (x - old.scored) if averages else x
+        mean = where(old.frozen > 0, old.scored, mean)
         following = x + m * (x - old.x)
         return following, join(*now._replace(x=x, scored=mean, sent=anchor, run=run, count=count))
 
@@ -86,23 +89,25 @@ def accelerated(
 
 def revised(anchor: Vector, server: Vector, verdict: Number) -> tuple[Vector, Vector]:
     """The state after a verdict: a better anchor is remembered, a worse one left, a dead network begun anew
-    from the first model."""
+    from the first model; so is a branch, but what is scored is then the best anchor until it is better."""
     old = _split(server, len(anchor))
-    again, back = verdict == Verdict.RESTART, verdict == Verdict.BACK
-    best = where(again, old.first, where(verdict == Verdict.BETTER, old.sent, old.best))
+    again, back, branch = verdict == Verdict.RESTART, verdict == Verdict.BACK, verdict == Verdict.BRANCH
+    better, anew = verdict == Verdict.BETTER, again | branch
+    best = where(again, old.first, where(better, old.sent, old.best))
+    taken = better & (old.frozen > 0)
 
     def kept(value: Vector, otherwise: float = 0.0) -> Vector:
-        return where(again, 0 * value + otherwise, value)
+        return where(anew, 0 * value + otherwise, value)
 
     def chosen(value: Vector) -> Vector:
-        return where(back | again, best, value)
+        return where(anew, old.first, where(back, best, value))
 
     def counted(value: Vector) -> Vector:
-        return where(back | again, 0 * value, value)
+        return where(back | anew, 0 * value, value)
 
     now = old._replace(
         x=chosen(old.x),
-        scored=chosen(old.scored),
+        scored=where(back | anew, best, where(taken, old.x, old.scored)),
         best=best,
         s=kept(old.s, 1.0),
         begin=kept(old.begin),
@@ -111,7 +116,8 @@ def revised(anchor: Vector, server: Vector, verdict: Number) -> tuple[Vector, Ve
         moved=kept(old.moved),
         longest=kept(old.longest, 1.0),
         run=counted(old.run),
-        count=counted(old.count),
+        count=where(taken, 0 * old.count + 1, counted(old.count)),
+        frozen=where(branch, 0 * old.frozen + 1, where(back | again | better, 0 * old.frozen, old.frozen)),
     )
     return chosen(anchor), join(*now)
 

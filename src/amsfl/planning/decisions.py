@@ -13,7 +13,7 @@ from amsfl import drift, schedule
 from amsfl.clock import Costs, round_seconds
 from amsfl.core import Plan
 from amsfl.core.records import Json
-from amsfl.planning.context import Decision, Ints, PlannerContext, PlanRequest, RoundTerms, part_over
+from amsfl.planning.context import FEWEST, Decision, Ints, PlannerContext, PlanRequest, RoundTerms, part_over
 from amsfl.settings.definitions import PLANNED_STEPS_AT_MOST, STEPS_AT_MOST
 
 
@@ -58,6 +58,7 @@ def _key(context: PlannerContext, request: PlanRequest) -> Hashable:
     spends = tuple(np.asarray(part).tobytes() for account in accounts for part in account)
     return (
         request.cohort.tobytes(),
+        request.memory.judge.passes,
         costs.step_seconds.tobytes(),
         costs.comm_seconds.tobytes(),
         allows,
@@ -92,7 +93,8 @@ def _pose_anew(context: PlannerContext, request: PlanRequest) -> PosedProblem:
     if budget is None and policy.spends:
         equal = np.full(len(cohort), config.steps)
         budget = round_seconds(costs, cohort, equal)[config.clock]
-    top = context.limits[cohort] if policy.readings else np.full(len(cohort), _most(context))
+    own = np.maximum(np.floor(request.memory.judge.passes * context.limits[cohort]), FEWEST)
+    top = own if policy.readings else np.full(len(cohort), _most(context))
     if policy.readings and allowed is not None:  # noise keeps everybody from learning rows by heart
         top = np.full(len(cohort), max(PLANNED_STEPS_AT_MOST, config.steps))
     ceiling = top if allowed is None else np.minimum(allowed, top)

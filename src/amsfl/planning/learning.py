@@ -6,7 +6,7 @@ import numpy as np
 
 from amsfl import drift
 from amsfl.core import Reading
-from amsfl.planning.context import PlannerContext, PlannerMemory, RoundReadings
+from amsfl.planning.context import PlannerContext, PlannerMemory, RoundReadings, part_over
 from amsfl.planning.signals import fold_in
 
 
@@ -58,13 +58,17 @@ def _learn_together(contexts: list[PlannerContext], rounds: list[RoundReadings])
     took = [each.decision.predicted_seconds for each in rounds]
     means = fold_in(before, weights, steps, lr, took, reading)
     judges = [
-        drift.judge_round(each.memory.judge, each.cohort, share, reading)
+        drift.judge_round(each.memory.judge, each.cohort, share, reading, _over(context, each.memory))
         if context.method.judges
         else each.memory.judge
         for (context, each), share, reading in zip(pairs, weights, readings, strict=True)
     ]
     rates = [rate.cut(judge.factor) for rate, judge in zip(rates, judges, strict=True)]
     return [PlannerMemory(*parts) for parts in zip(rates, estimates, means, judges, strict=True)]
+
+
+def _over(context: PlannerContext, memory: PlannerMemory) -> float:
+    return part_over(context, memory, memory.judge.rounds + 1)
 
 
 def _number(lr: float | None) -> float:
