@@ -96,17 +96,9 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
             [deviation if deviation > 1e-12 * abs(mean) else 1.0 for mean, deviation in moments]
         )
         rows = self._scaled(X).astype(np.float32)
-        data = Dataset(
-            name="table:array",
-            x=rows,
-            y=y,
-            evals={"holdout": (rows, y)},
-            classes=classes,
-            features=tuple(f"x{column}" for column in range(X.shape[1])),
-            sites=sites,
-            site_names=_different(names),
-            amount=amount,
-        )
+        features = tuple(f"x{column}" for column in range(X.shape[1]))
+        data = Dataset("table:array", rows, y, {"holdout": (rows, y)}, classes, features)
+        data = data._replace(sites=sites, site_names=_different(names), amount=amount)
         own: Json = {"partition": "auto" if sites is not None else "iid", "eval_every": self.rounds}
         own |= {"batch": min(64, len(rows)), "clients": min(self.clients, len(rows)), "details": False}
         named = {"lr": self.lr, "steps": self.steps, "batch": self.batch}
