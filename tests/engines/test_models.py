@@ -20,7 +20,7 @@ from amsfl.portable.export import export
 from amsfl.portable.model import PortableModel
 from amsfl.portable.network import check_rows, count_operations, shapes
 
-SPECS = {"resnet:4-1-1": 3 * 6 * 6, "transformer:16-1-20": 8, "cnn:4": 3 * 6 * 6}
+SPECS = {"resnet:4-1-1": 3 * 6 * 6, "transformer:16-1-20": 8, "cnn:4": 3 * 6 * 6, "lenet": 16 * 16}
 
 
 def rows(spec: str, count: int = 60) -> Dataset:

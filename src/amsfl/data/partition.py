@@ -5,7 +5,6 @@ partition. Everything is an array operation over rows or over clients, never ove
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,47 +15,6 @@ from amsfl.data.dataset import IntArray, Labels, random_stream, strata
 Rng = np.random.Generator
 Shares = npt.NDArray[np.float64]
 ENOUGH = 2  # rows that repair gives every client where there are that many
-
-
-class Holdings(NamedTuple):
-    """Who holds what: rows of each class at each client, ready for a table or a stacked bar chart."""
-
-    classes: tuple[str, ...]
-    counts: npt.NDArray[np.int64]  # [client, class]
-
-    @property
-    def rows(self) -> npt.NDArray[np.int64]:
-        return np.asarray(self.counts.sum(axis=1), np.int64)
-
-    def table(self) -> list[dict[str, Any]]:
-        """One dict a client: client, rows, share, then the count of each class by name.
-
-        Returns:
-            The rows of the table.
-        """
-        total = max(1, int(self.counts.sum()))
-        return [
-            {"client": i, "rows": int(sum(row)), "share": sum(row) / total}
-            | {name: int(n) for name, n in zip(self.classes, row, strict=True)}
-            for i, row in enumerate(self.counts.tolist())
-        ]
-
-
-def count_classes(parts: Sequence[IntArray], y: IntArray, classes: Sequence[str]) -> Holdings:
-    """Count the classes that each client of a partition holds.
-
-    Args:
-        parts: Row indices a client.
-        y: The label of every row.
-        classes: Names of the labels.
-
-    Returns:
-        Counts a client and class.
-    """
-    owner = np.repeat(np.arange(len(parts)), [len(p) for p in parts])
-    flat = owner * len(classes) + y[np.concatenate(parts)]
-    counts = np.bincount(flat, minlength=len(parts) * len(classes))
-    return Holdings(tuple(classes), counts.reshape(len(parts), len(classes)))
 
 
 def partition(
@@ -75,6 +33,8 @@ def partition(
     - `dirichlet:ALPHA`: label skew, each class dealt by its own Dirichlet(ALPHA) draw over the clients
       (Hsu, Qi, Brown, arXiv 1909.06335, the by-class form of Yurochkin et al. 2019);
     - `shards:K`: rows sorted by label, cut into clients x K shards, K to a client (McMahan et al. 2017);
+    - `labels:K`: every client has K classes; a class is shared evenly by those who have it (Li et al. 2022,
+      arXiv 2102.02079);
     - `quantity:ALPHA`: labels as in the whole, sizes by one Dirichlet(ALPHA) draw;
     - `column` (or `site`): the data's own client column; nothing is moved.
 
@@ -142,13 +102,41 @@ def _shards(y: IntArray, shares: Shares, per_client: float, rng: Rng) -> IntArra
     return owner
 
 
+def _labels(y: IntArray, shares: Shares, per_client: float, rng: Rng) -> IntArray:
+    """Client i has class i (counted round), then those that nobody has, then any: so every class is held."""
+    count, clients, classes = int(per_client), len(shares), np.flatnonzero(np.bincount(y))
+    if not len(classes) <= count * clients or count > len(classes):
+        raise UserError(
+            f"{clients} clients of {count} classes each cannot hold {len(classes)} classes, all of them and "
+            f"none twice; use labels:K with K from {-(-len(classes) // clients)} to {len(classes)}."
+        )
+    held = np.zeros((clients, len(classes)), bool)
+    held[np.arange(clients), np.arange(clients) % len(classes)] = True
+    for label in np.flatnonzero(~held.any(0)):
+        held[rng.choice(np.flatnonzero(held.sum(1) == held.sum(1).min())), label] = True
+    for mine in held:
+        mine[rng.permutation(np.flatnonzero(~mine))[: count - mine.sum()]] = True
+    owner = np.empty(len(y), np.int64)
+    for place, label in enumerate(classes):
+        rows, owners = np.flatnonzero(y == label), np.flatnonzero(held[:, place])
+        owner[rows] = rng.permutation(owners[_deal(len(rows), shares[owners] / shares[owners].sum())])
+    return owner
+
+
 SCHEMES: dict[str, Callable[[IntArray, Shares, float, Rng], IntArray]] = {
     "iid": _iid,
     "dirichlet": _dirichlet,
     "shards": _shards,
+    "labels": _labels,
     "quantity": _quantity,
 }
-EXAMPLES = {"dirichlet": "dirichlet:0.5", "shards": "shards:2", "quantity": "quantity:1"}
+EXAMPLES = {
+    "dirichlet": "dirichlet:0.5",
+    "shards": "shards:2",
+    "labels": "labels:2",
+    "quantity": "quantity:1",
+}
+COUNTED = {"shards": "shards", "labels": "classes"}  # whose number is whole
 
 
 def _number(name: str, argument: str) -> float:
@@ -161,9 +149,9 @@ def _number(name: str, argument: str) -> float:
         value = float(argument)
     except ValueError:
         value = float("nan")
-    low, high = (1, 1e9) if name == "shards" else (1e-4, 1e6)
-    if not low <= value <= high or (name == "shards" and value != int(value)):
-        what = "whole number of shards a client" if name == "shards" else "concentration"
+    low, high = (1, 1e9) if name in COUNTED else (1e-4, 1e6)
+    if not low <= value <= high or (name in COUNTED and value != int(value)):
+        what = f"whole number of {COUNTED[name]} a client" if name in COUNTED else "concentration"
         kind = f"{what} from {low:g} to {high:g}"
         actual = f"got {argument!r}" if argument else "it has none"
         raise UserError(
@@ -228,7 +216,7 @@ def _by_site(clients: int, sites: IntArray | None, names: Sequence[str]) -> list
     if sites is None:
         raise UserError(
             "Partition 'column' needs a client column, and this data has none; pass --client-column NAME "
-            "with a CSV, or use iid, dirichlet:0.5, shards:2 or quantity:1."
+            "with a CSV, or use iid, dirichlet:0.5, shards:2, labels:2 or quantity:1."
         )
     site_count = len(names) or int(sites.max()) + 1
     if clients != site_count:

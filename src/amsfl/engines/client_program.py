@@ -69,7 +69,7 @@ def gradient(task: Task, method: Method) -> Callable[..., tuple[jax.Array, Tree]
 def teacher_of(task: Task, method: Method, job: ClientJob) -> Tree:
     if method.arithmetic.objective is None:
         return ()
-    x, y = batch_of(job.rows, job.key, sampling.PROTOTYPES, method.arithmetic.objective.rows)
+    x, y = batch_of(job.rows, job.key, sampling.PROTOTYPES, method.arithmetic.objective.rows, task.shuffled)
     return losses.teach(task.model.apply, task.unravel(job.server), x, y)
 
 
@@ -125,7 +125,7 @@ def program(
         def look(x: Array, number: Number) -> tuple[jax.Array, Tree]:
             if private is not None:  # no loss leaves
                 return jnp.zeros((), task.dtype), private(x, job.rows, job.key, number, job.word, job.noise)
-            return grad(x, *batch_of(job.rows, job.key, number, batch), teacher)
+            return grad(x, *batch_of(job.rows, job.key, number, batch, task.shuffled), teacher)
 
         def further(number: Number, now: tuple[Tree, LastStep | None]) -> Tree:
             x, past = now

@@ -5,6 +5,7 @@ images took ten times as long. On a CPU their gradients are slow for a single cl
 """
 
 from functools import partial
+from math import isqrt
 
 import jax
 import jax.numpy as jnp
@@ -15,28 +16,34 @@ from amsfl.engines.dense import Layer, product, weight_gradient
 FEW = 3  # channels of a map that are added up one by one: products of 9 to 27 columns take longer
 
 
-def kernels(inputs: int, outputs: int, key: jax.Array) -> Layer:
-    """3x3 kernels and biases, uniform within the inverse root of what a kernel sees."""
-    scale = (9 * inputs) ** -0.5
+def kernels(inputs: int, outputs: int, key: jax.Array, side: int = 3) -> Layer:
+    """Square kernels and biases, uniform within the inverse root of what a kernel sees."""
+    taps = side**2 * inputs
+    scale = taps**-0.5
     one, two = jax.random.split(key)
     return Layer(
-        jax.random.uniform(one, (9 * inputs, outputs), minval=-scale, maxval=scale),
+        jax.random.uniform(one, (taps, outputs), minval=-scale, maxval=scale),
         jax.random.uniform(two, (outputs,), minval=-scale, maxval=scale),
     )
 
 
 def convolve(layer: Layer, maps: jax.Array, stride: int) -> jax.Array:
-    """[rows, height, width, channels] -> the same with other channels, edges padded by one."""
+    """[rows, height, width, channels] -> the same with other channels; 3x3 kernels pad edges by one."""
     outputs: jax.Array = _applied(maps, layer.weight, stride) + layer.bias
     return outputs
 
 
-def patches(maps: jax.Array, stride: int) -> jax.Array:
-    """What a kernel sees at every place: [rows, height, width, 9 x channels]."""
-    _, height, width, _ = maps.shape
-    padded = jnp.pad(maps, ((0, 0), (1, 1), (1, 1), (0, 0)))
-    views = [padded[:, i : i + height : stride, j : j + width : stride] for i in range(3) for j in range(3)]
+def patches(maps: jax.Array, stride: int, side: int = 3) -> jax.Array:
+    """What a kernel sees at every place: [rows, height, width, side x side x channels]."""
+    padded = jnp.pad(maps, ((0, 0), (1, 1), (1, 1), (0, 0))) if side == 3 else maps
+    height, width = (length - side + 1 for length in padded.shape[1:3])
+    taps = [(i, j) for i in range(side) for j in range(side)]
+    views = [padded[:, i : i + height : stride, j : j + width : stride] for i, j in taps]
     return jnp.concatenate(views, axis=-1)
+
+
+def _side(maps: jax.Array, weight: jax.Array) -> int:
+    return isqrt(len(weight) // maps.shape[-1])
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
@@ -47,17 +54,18 @@ def _applied(maps: jax.Array, weight: jax.Array, stride: int) -> jax.Array:
 def _forward(maps: jax.Array, weight: jax.Array, stride: int) -> tuple[jax.Array, Tree]:
     if maps.shape[-1] <= FEW and jax.default_backend() == "cpu":
         return _one_by_one(maps, weight, stride), (maps, None, weight)
-    windows = patches(maps, stride)
+    windows = patches(maps, stride, _side(maps, weight))
     outputs: jax.Array = product(_flat(windows), weight, False)
     return outputs.reshape(*windows.shape[:3], -1), (maps, windows, weight)
 
 
 def _backward(stride: int, saved: Tree, d: jax.Array) -> tuple[jax.Array, jax.Array]:
     maps, windows, weight = saved
-    windows = patches(maps, stride) if windows is None else windows
+    side = _side(maps, weight)
+    windows = patches(maps, stride, side) if windows is None else windows
     slopes = product(_flat(d), weight, True).reshape(windows.shape)
-    collect = jax.linear_transpose(partial(patches, stride=stride), maps)
-    back = _spread(slopes, maps.shape) if stride == 2 else collect(slopes)[0]
+    collect = jax.linear_transpose(partial(patches, stride=stride, side=side), maps)
+    back = _spread(slopes, maps.shape) if stride == 2 and side == 3 else collect(slopes)[0]
     return back, weight_gradient(_flat(windows), _flat(d), False)
 
 
@@ -70,7 +78,7 @@ def _flat(maps: jax.Array) -> jax.Array:
 
 def _one_by_one(maps: jax.Array, weight: jax.Array, stride: int) -> jax.Array:
     """The same sums without patches, in one pass."""
-    windows = patches(maps, stride)
+    windows = patches(maps, stride, _side(maps, weight))
     total = windows[..., 0, None] * weight[0]
     for place in range(1, len(weight)):
         total = total + windows[..., place, None] * weight[place]

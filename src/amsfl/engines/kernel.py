@@ -113,7 +113,8 @@ def stepper(task: Task, method: Method, batch: int, looks: bool, layout: protoco
         x, y, order = rows
         key = job.key.astype(jnp.uint32), job.other.astype(jnp.uint32)
         each = jnp.arange(side(batch), dtype=jnp.uint32)
-        row = order[job.trial, job.start + sampling.draw(key, number.astype(jnp.uint32), each, job.size)]
+        picked = sampling.draw(key, number.astype(jnp.uint32), each, job.size, task.shuffled)
+        row = order[job.trial, job.start + picked]
         shape = side(batch), side(x.shape[1])
         column = places(shape, 1)
         where = jax.lax.broadcast_in_dim(row, shape, (0,)), column

@@ -227,7 +227,9 @@ class LoopEngine:
         shards = self.task.shards
         places = np.arange(size, dtype=np.uint32)
         with np.errstate(over="ignore"):
-            picked = sampling.draw(key, sampling.words(step), places, shards.size[trial, who])
+            picked = sampling.draw(
+                key, sampling.words(step), places, shards.size[trial, who], self.task.shuffled
+            )
         row = shards.order[trial, shards.start[trial, who] + picked]
         return self.task.x[row], self.task.y[row]
 

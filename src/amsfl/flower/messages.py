@@ -24,6 +24,7 @@ from amsfl.privacy import Terms
 
 OPTION = "option."  # prefix of a method's hyper-parameters in the order
 SPENT = "privacy is spent"  # how a site begins that may not take a further step
+OPTIONAL = ("momentum", "weight_decay")  # fields of an order that are left out at 0
 PRIVACY = "privacy."  # prefix of the terms of privacy in the order
 
 
@@ -46,6 +47,8 @@ class Order(NamedTuple):
     readings: bool
     own_optimizer: bool = False  # some clients move by optimizers of their own: the method's form for those
     held_back: float = 0.0  # share of its rows that the client does not train on, for the judge
+    momentum: float = 0.0  # of its steps, from rest in every round
+    weight_decay: float = 0.0
     terms: Terms | None = None  # under privacy
 
 
@@ -118,9 +121,8 @@ def pack_orders(orders: Sequence[Order], model: GlobalModel) -> list[RecordDict]
 
 
 def _fields(order: Order) -> ConfigRecord:
-    fields: dict[str, Any] = {
-        key: value for key, value in order._asdict().items() if key not in ("options", "terms")
-    }
+    absent = ("options", "terms", *(name for name in OPTIONAL if not getattr(order, name)))
+    fields: dict[str, Any] = {key: value for key, value in order._asdict().items() if key not in absent}
     fields |= {OPTION + key: float(value) for key, value in order.options.items()}
     terms = order.terms._asdict() if order.terms else {}
     return ConfigRecord(fields | {PRIVACY + key: value for key, value in terms.items()})

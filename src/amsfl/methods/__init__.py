@@ -7,6 +7,7 @@ from amsfl.core import Kind, UserError
 from amsfl.methods.amsfl import amsfl, paper, planned_steps
 from amsfl.methods.arithmetic import Arithmetic, Distillation, Number, Vector, tuned
 from amsfl.methods.base import Cost, Facts, Method, Variant
+from amsfl.methods.client_momentum import with_momentum
 from amsfl.methods.deltasgd import deltasgd
 from amsfl.methods.extrapolate import extrapolate
 from amsfl.methods.fedadam import fedadam
@@ -137,4 +138,5 @@ __all__ = [
     "options",
     "server_optimizer",
     "tuned",
+    "with_momentum",
 ]

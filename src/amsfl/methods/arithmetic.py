@@ -123,6 +123,7 @@ class Arithmetic(NamedTuple):
     opening: Opening | None = None  # how clients find the first learning rate; None: they are told one
     keeps_gradient: bool = False  # client state: the last round's first gradient and that round's number + 1
     revise: Revise | None = None
+    momentum: Number | None = None  # of clients' steps (client_momentum.py); None: they keep no velocity
     own_state: Model = whole_state  # of the server state: what is the method's, not a server optimizer's
     numbers: tuple[Number, ...] = ()
     build: "Callable[..., Arithmetic] | None" = None

@@ -10,17 +10,18 @@ import numpy as np
 from amsfl import drift
 from amsfl.clock import Costs
 from amsfl.clock.sites import Floats
-from amsfl.core import Reading
+from amsfl.core import Reading, UserError
 from amsfl.core.records import Json
 from amsfl.drift import plausibility
 from amsfl.methods import Method
 from amsfl.planning.signals import ReportedMeans
 from amsfl.schedule import Policy
-from amsfl.settings.definitions import PLANNED_STEPS_AT_MOST, ServeConfig, Training
+from amsfl.settings.definitions import PLANNED_STEPS_AT_MOST, STEPS_AT_MOST, ServeConfig, Training
 
 Ints = np.ndarray[Any, np.dtype[Any]]
 
 PASSES = 10  # over a client's training rows, in one round: more of them teach it its rows by heart
+ROUNDING = 1e-9  # 0.1 x 60 / 2 is a little above 3
 FEWEST = 2  # steps that the smallest client may take
 
 
@@ -66,6 +67,7 @@ class PlannerContext(NamedTuple):
     method: Method
     policy: Policy
     weights: Floats
+    steps: Ints  # of every client, where the policy does not choose them
     limits: Floats  # steps at most of every client, by its rows
     doubt: plausibility.Plausibility
     terms: "RoundTerms"
@@ -114,7 +116,20 @@ def planner_context(
     own = np.floor(PASSES * np.broadcast_to(np.asarray(rows, float), len(weights)) / config.batch)
     limits = np.clip(own, FEWEST, PLANNED_STEPS_AT_MOST)
     doubt = plausibility.believing(method.combine, isinstance(config, ServeConfig))
-    return PlannerContext(config, method, policy, weights, limits, doubt, terms, {})
+    steps = steps_of(config, np.broadcast_to(np.asarray(rows, float), len(weights)))
+    return PlannerContext(config, method, policy, weights, steps, limits, doubt, terms, {})
+
+
+def steps_of(config: Training, rows: Any) -> Ints:
+    """Steps of clients with so many rows: the setting, or what their epochs come to."""
+    if config.epochs is None:
+        return np.full(len(rows), config.steps)
+    if not np.isfinite(rows).all():
+        raise UserError(
+            "Epochs are passes over a client's rows, and here nobody says how many; give --steps."
+        )
+    exact = config.epochs * np.asarray(rows) / config.batch
+    return np.clip(np.ceil(exact - ROUNDING), 1, STEPS_AT_MOST).astype(np.int64)
 
 
 def start(context: PlannerContext) -> PlannerMemory:

@@ -68,7 +68,7 @@ def _key(context: PlannerContext, request: PlanRequest) -> Hashable:
 
 def _most(context: PlannerContext) -> int:
     """Steps of anybody: who asks for more gets them."""
-    asked = max(context.config.steps, *context.config.policy_options.values(), 0)
+    asked = max(int(context.steps.max()), *context.config.policy_options.values(), 0)
     return min(max(schedule.T_MAX, int(asked)), STEPS_AT_MOST)
 
 
@@ -91,8 +91,7 @@ def _pose_anew(context: PlannerContext, request: PlanRequest) -> PosedProblem:
     config, policy, (_, _, cohort, costs, allowed) = context.config, context.policy, request
     budget = config.budget
     if budget is None and policy.spends:
-        equal = np.full(len(cohort), config.steps)
-        budget = round_seconds(costs, cohort, equal)[config.clock]
+        budget = round_seconds(costs, cohort, context.steps[cohort])[config.clock]
     own = np.maximum(np.floor(request.memory.judge.passes * context.limits[cohort]), FEWEST)
     top = own if policy.readings else np.full(len(cohort), _most(context))
     if policy.readings and allowed is not None:  # noise keeps everybody from learning rows by heart
@@ -115,7 +114,8 @@ def _pose_anew(context: PlannerContext, request: PlanRequest) -> PosedProblem:
 def _signals(context: PlannerContext, request: PlanRequest) -> schedule.Signals:
     config, memory, number = context.config, request.memory, request.number
     lr = config.lr if memory.rate.lr is None else memory.rate.lr
-    signals = memory.reported.signals(number, config.steps, lr, config.seconds)
+    own = context.steps[request.cohort]
+    signals = memory.reported.signals(number, round(own.mean()), lr, config.seconds)._replace(own_steps=own)
     if context.terms.stale is None:
         return signals
     interval = memory.reported.spent / number if number else None
@@ -144,11 +144,10 @@ def _decision(context: PlannerContext, request: PlanRequest, posed: PosedProblem
 
 
 def rate_now(context: PlannerContext, request: PlanRequest) -> float | None:
-    """The learning rate of the next round: the run's, cooled towards its end."""
-    if not context.method.facts.cooling:
-        return request.memory.rate.lr
+    """The learning rate of the next round: the run's, decayed round by round, cooled towards its end."""
     over = part_over(context, request.memory, request.number)
-    return drift.cooled(request.memory.rate.lr, over, context.method.facts.cooling)
+    rate = drift.cooled(request.memory.rate.lr, over, context.method.facts.cooling)
+    return None if rate is None else rate * context.config.lr_decay**request.number
 
 
 def resources(costs: Costs, cohort: Ints, terms: RoundTerms) -> list[schedule.Resource]:

@@ -2,8 +2,8 @@
 
 Every built-in model is such a list. The engines run it (engines/models), numpy does (portable/compute.py),
 and torch and ONNX get it written out. Tensors have the names and shapes of torch's modules: dense weights
-[outputs, inputs], kernels [outputs, inputs, 3, 3], biases [outputs]; normalisations have a scale and a shift,
-tokens a vector for each and one for each place.
+[outputs, inputs], kernels [outputs, inputs, side, side], biases [outputs]; normalisations have a scale and a
+shift, tokens a vector for each and one for each place.
 """
 
 import itertools
@@ -21,7 +21,8 @@ Tensors = dict[str, Array]
 class LayerSpec(NamedTuple):
     """One layer, and what its kind makes of the numbers.
 
-    dense: of the last axis. conv: 3x3, padded by one. image: rows to [rows, outputs or 1, inputs, inputs].
+    dense: of the last axis. conv: 3x3, padded by one; or `many` x `many`, not padded. max: the largest of
+    every 2x2. image: rows to [rows, outputs or 1, inputs, inputs].
     flatten: maps to rows. pool: the mean of every map. norm: maps normalised in `many` groups of channels.
     tokens: numbers of words, `many` a row, to [rows, many, outputs]. attend: [rows, places, 3 x inputs]
     (queries, keys, values) to [rows, places, inputs], in `many` heads. level: each place normalised.
@@ -56,6 +57,22 @@ def convolutional(side: int, colours: int, channels: int, classes: int) -> tuple
         LayerSpec("relu"),
         LayerSpec("flatten", inputs=channels),
         LayerSpec("dense", "dense1", flat, classes),
+    )
+
+
+def lenet(side: int, colours: int, classes: int) -> tuple[LayerSpec, ...]:
+    """Two convolutions of 5x5, the largest of every 2x2 after each, then three dense layers."""
+    rest = ((side - 4) // 2 - 4) // 2
+    return (
+        LayerSpec("image", inputs=side, outputs=colours),
+        LayerSpec("conv", "conv1", colours, 6, many=5),
+        LayerSpec("relu"),
+        LayerSpec("max"),
+        LayerSpec("conv", "conv2", 6, 16, many=5),
+        LayerSpec("relu"),
+        LayerSpec("max"),
+        LayerSpec("flatten", inputs=16),
+        *perceptron((16 * rest**2, 120, 84, classes)),
     )
 
 
@@ -135,11 +152,16 @@ def shapes(parts: tuple[LayerSpec, ...]) -> dict[str, tuple[int, ...]]:
 
 _SHAPES: dict[str, Any] = {
     "dense": lambda part: ((part.outputs, part.inputs), (part.outputs,)),
-    "conv": lambda part: ((part.outputs, part.inputs, 3, 3), (part.outputs,)),
+    "conv": lambda part: ((part.outputs, part.inputs, *[kernel_side(part)] * 2), (part.outputs,)),
     "norm": lambda part: ((part.inputs,), (part.inputs,)),
     "level": lambda part: ((part.inputs,), (part.inputs,)),
     "tokens": lambda part: ((part.inputs, part.outputs), (part.many, part.outputs)),
 }
+
+
+def kernel_side(part: LayerSpec) -> int:
+    """Of a convolution."""
+    return part.many or 3
 
 
 def count_operations(parts: tuple[LayerSpec, ...]) -> int:
@@ -153,8 +175,10 @@ def count_operations(parts: tuple[LayerSpec, ...]) -> int:
         elif part.kind == "mean":
             places = 1
         elif part.kind == "conv":
-            side = -(-side // part.stride)
-            total += 2 * 9 * part.inputs * part.outputs * side**2
+            side = side - part.many + 1 if part.many else -(-side // part.stride)
+            total += 2 * kernel_side(part) ** 2 * part.inputs * part.outputs * side**2
+        elif part.kind == "max":
+            side //= 2
         elif part.kind == "attend":
             total += 4 * part.inputs * places**2
         elif part.kind == "dense":

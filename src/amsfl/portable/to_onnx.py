@@ -110,7 +110,7 @@ def _dense(net: Graph, part: LayerSpec, value: str) -> str:
 
 def _conv(net: Graph, part: LayerSpec, value: str) -> str:
     inputs = value, weight_name(part), bias_name(part)
-    return net.add("Conv", *inputs, strides=[part.stride] * 2, pads=[1, 1, 1, 1])
+    return net.add("Conv", *inputs, strides=[part.stride] * 2, pads=[int(not part.many)] * 4)
 
 
 def _norm(net: Graph, part: LayerSpec, value: str) -> str:
@@ -149,6 +149,7 @@ KINDS: dict[str, Callable[[Graph, LayerSpec, str], str]] = {
     "relu": lambda net, part, value: net.add("Relu", value),
     "image": lambda net, part, value: net.reshaped(value, -1, part.outputs or 1, part.inputs, part.inputs),
     "flatten": lambda net, part, value: net.add("Flatten", value),
+    "max": lambda net, part, value: net.add("MaxPool", value, kernel_shape=[2, 2], strides=[2, 2]),
     "pool": lambda net, part, value: net.mean(value, 2, 3),
     "mean": lambda net, part, value: net.mean(value, 1),
     "norm": _norm,

@@ -1,6 +1,6 @@
 """Layers as lines of Python for torch: what makes each, and what calls it."""
 
-from amsfl.portable.network import LayerSpec
+from amsfl.portable.network import LayerSpec, kernel_side
 
 TOKENS = '''
 
@@ -108,7 +108,8 @@ def helpers(parts: tuple[LayerSpec, ...]) -> str:
 def module(part: LayerSpec) -> str:
     made = {
         "dense": f"torch.nn.Linear({part.inputs}, {part.outputs})",
-        "conv": f"torch.nn.Conv2d({part.inputs}, {part.outputs}, 3, stride={part.stride}, padding=1)",
+        "conv": f"torch.nn.Conv2d({part.inputs}, {part.outputs}, {kernel_side(part)}, stride={part.stride}, "
+        f"padding={int(not part.many)})",
         "norm": f"torch.nn.GroupNorm({part.many}, {part.inputs})",
         "level": f"torch.nn.LayerNorm({part.inputs})",
         "tokens": f"Tokens({part.inputs}, {part.many}, {part.outputs})",
@@ -124,6 +125,7 @@ def called(part: LayerSpec) -> str:
         "image": f"x = x.reshape(-1, {part.outputs or 1}, {part.inputs}, {part.inputs})",
         "flatten": "x = x.flatten(1)",
         "pool": "x = x.mean((2, 3))",
+        "max": "x = torch.nn.functional.max_pool2d(x, 2)",
         "mean": "x = x.mean(1)",
         "attend": f"x = attend(x, {part.many})",
     }.get(part.kind, f"x = self.{part.name}(x)")

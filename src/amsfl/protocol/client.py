@@ -59,7 +59,7 @@ class LocalState(NamedTuple):
     grad: Vector = None  # and its gradient there
     end: Vector = None  # the model after the last step, where a reading is taken
     last: Vector = None  # the first minibatch's gradient there
-    past: LastStep | None = None  # of methods with a `pace`
+    past: LastStep | Vector | None = None  # of methods with a `pace`; with momentum, the velocity
     held: tuple[Number, Number] | None = None  # loss and spread of held-back rows at the anchor
 
 
@@ -68,6 +68,8 @@ def begin(method: Method, state: LocalState, layout: VectorLayout = FLAT) -> Loc
     if method.arithmetic.pace is not None:
         lr, zeros = state.lr, layout.each(lambda x: 0 * x, state.anchor)
         state = state._replace(past=LastStep(zeros, 0 * lr, lr, 0 * lr + 1))
+    elif method.arithmetic.momentum is not None:
+        state = state._replace(past=layout.each(lambda x: 0 * x, state.anchor))
     return state._replace(x=state.anchor)
 
 
@@ -102,13 +104,25 @@ def open_rate(method: Method, state: LocalState, grad: Vector, layout: VectorLay
 def local_step(
     method: Method, state: LocalState, loss: Number, grad: Vector, layout: VectorLayout = FLAT
 ) -> LocalState:
-    """x <- x - length correct(grad), length at most lr, or as the method's `pace` says."""
-    lr, past = state.lr, state.past
+    """x <- x - length correct(grad), length at most lr, or as the method's `pace` says.
+
+    With momentum, along the velocity in place of the gradient.
+    """
+    lr, past, momentum = state.lr, state.past, method.arithmetic.momentum
     if method.arithmetic.stride is not None:
         lr = least(method.arithmetic.stride(loss, layout.square(grad)), lr)
-    if method.arithmetic.pace is not None and past is not None:
+    if method.arithmetic.pace is not None and isinstance(past, LastStep):
         change = layout.square(layout.each(lambda now, before: now - before, grad, past.grad))
         lr, growth = method.arithmetic.pace(past.length, past.growth, past.moved, change)
+
+    if momentum is not None:
+
+        def gathered(v: Vector, g: Vector, x: Vector, *others: Vector) -> Vector:
+            return momentum * v + method.arithmetic.correct(g, x, *others)
+
+        velocity = layout.each(gathered, past, grad, state.x, state.anchor, state.server, state.client)
+        x = layout.each(lambda x, v: x - lr * v, state.x, velocity)
+        return state._replace(x=x, past=velocity)
 
     def moved(x: Vector, g: Vector, anchor: Vector, server: Vector, client: Vector) -> Vector:
         return x - lr * method.arithmetic.correct(g, x, anchor, server, client)

@@ -3,8 +3,8 @@
 Row numbers are a hash of (seed, round, client, step, place), so a batch can be drawn anywhere, in any
 order, without state: engines agree, resumed runs agree, and drawing costs a handful of integer
 operations (jax's threefry took a fifth of a client step on two cores). Sampling is i.i.d. with
-replacement, so clients with fewer rows than a batch need no special case. Under differential privacy a row
-is in a batch by a chance of its own (`chosen`), and noise comes from here, too.
+replacement, or in passes over all rows; clients with fewer rows than a batch need no special case. Under
+differential privacy a row is in a batch by a chance of its own (`gaps`), and noise comes from here, too.
 The functions use operators only: numpy and jax arrays both pass through.
 """
 
@@ -18,6 +18,7 @@ Array = Any
 U32 = np.uint32
 HELD_AT_MOST = 32  # rows of a client that it holds back
 HELD_DRAW = 0x4E1D  # the stream that these are drawn from
+TURNS = 24  # of a shuffle: two rows stay where they were, side by side, once in 2^24 times
 PROTOTYPES = 0xFFFF  # a step number that no run reaches: the stream for FedCSDA's prototype rows
 
 
@@ -34,14 +35,42 @@ def stream(seed: Array, round_: Array, client: Array) -> tuple[Array, Array]:
     return first, scramble(first ^ U32(0xB5297A4D))
 
 
-def draw(key: tuple[Array, Array], step: Array, places: Array, rows: Array) -> Array:
-    """Row numbers in [0, rows) for the given places of step's minibatch (places: arange, uint32)."""
-    bits = scramble(scramble((step << U32(16)) + places + key[0]) ^ key[1])
+def draw(key: tuple[Array, Array], step: Array, places: Array, rows: Array, batch: int = 0) -> Array:
+    """Row numbers in [0, rows) for the given places of step's minibatch (places: arange, uint32).
+
+    With `batch`, minibatches of that size are cut from passes over all rows, without replacement.
+    """
+    if batch:
+        return _in_passes(key, step * U32(batch) + places, rows)
+    return _below(scramble(scramble((step << U32(16)) + places + key[0]) ^ key[1]), rows)
+
+
+def _below(bits: Array, rows: Array) -> Array:
+    """Words as numbers in [0, rows)."""
     # 24 bits make an exact float32 in [0, 1); the product can round up to `rows` itself, hence the clip
     picked = ((bits >> U32(8)).astype(np.float32) * np.float32(2**-24) * rows.astype(np.float32)).astype(
         np.int32
     )
     return picked - (picked >= rows)
+
+
+def _in_passes(key: tuple[Array, Array], number: Array, rows: Array) -> Array:
+    """The row at place `number` of passes over all rows, each in an order of its own.
+
+    A pass is shuffled by swap-or-not (Hoang, Morris, Rogaway 2012, arXiv 1208.1176): in every turn row x and
+    its partner k - x change places or not, by a coin that both see. So no order has to be stored.
+    """
+    count = rows.astype(np.uint32)
+    one = number // count
+    x = (number - one * count).astype(np.int32)
+    first = scramble(key[0] + scramble(one ^ U32(0x51ED270B)))
+    for turn in range(TURNS):
+        word = scramble(first ^ scramble(key[1] + U32(turn)))
+        middle = _below(word, rows)
+        partner = middle - x + rows * (middle < x)
+        upper = x + (partner - x) * (partner > x)
+        x = x + (partner - x) * (scramble(upper.astype(np.uint32) ^ word) & U32(1)).astype(np.int32)
+    return x
 
 
 def uniform(key: tuple[Array, Array], places: Array) -> Array:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from amsfl.core import Plan, UserError
-from amsfl.schedule.problem import Problem
+from amsfl.schedule.problem import Ints, Problem
 
 
 class Signals(NamedTuple):
@@ -24,6 +24,7 @@ class Signals(NamedTuple):
     curvature: float | None = None  # secant smoothness, ||dg|| / ||delta||
     convexity: float | None = None  # curvature along the gradient
     interval: float | None = None  # seconds between two moves of a server that does not wait
+    own_steps: Ints | None = None  # the user's for every client, where epochs make them unequal
     stale: Callable[[float], float] | None = None  # and what work counts there by its age in moves
 
 

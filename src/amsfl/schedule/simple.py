@@ -70,7 +70,7 @@ def _constants(signals: Signals) -> tuple[float, float]:
 
 
 def fixed(steps: int | None = None) -> Policy:
-    """The same number of steps for everyone (FedAvg), whatever it costs; t_max still holds.
+    """The same number of steps, or of epochs, for everyone (FedAvg), whatever it costs; t_max still holds.
 
     Args:
         steps: How many; the setting `steps` if left out.
@@ -81,15 +81,19 @@ def fixed(steps: int | None = None) -> Policy:
     chosen = None if steps is None else whole_number("fixed", "steps", steps)
     return Policy(
         "fixed",
-        lambda problem, signals: shared(problem, chosen or signals.steps),
+        lambda problem, signals: shared(problem, chosen or _own(signals)),
         constant=True,
         limited=False,
     )
 
 
-def shared(problem: Problem, steps: int) -> Plan:
-    """A plan of equal steps, cut at t_max."""
-    t = np.minimum(np.int64(min(steps, MOST_STEPS)), problem.t_max)
+def _own(signals: Signals) -> int | Ints:
+    return signals.steps if signals.own_steps is None else signals.own_steps
+
+
+def shared(problem: Problem, steps: int | Ints) -> Plan:
+    """A plan of equal steps, or of every client's own, cut at t_max."""
+    t = np.minimum(np.minimum(np.int64(MOST_STEPS), steps), problem.t_max)
     return as_plan(problem, t, tuple(np.where(problem.t_max < steps, "cap", "fixed").tolist()))
 
 

@@ -24,7 +24,7 @@ class DataSettings(Settings):
 
     data: str = Field(
         "nslkdd",
-        description="nslkdd, nslkdd-synth, digits, a table (FILE.csv, .xlsx ...) or a folder, a table a site",
+        description="a name of `amsfl data` (nslkdd, digits ...), a table (FILE.csv) or a folder of them",
     )
     data_dir: str | None = Field(None, description="folder of the NSL-KDD files")
     label: str | None = Field(None, description="label column of a table")
@@ -47,7 +47,7 @@ class DataSettings(Settings):
     binary: bool = Field(False, description="NSL-KDD: normal against attack instead of five classes")
     partition: str = Field(
         "auto",
-        description="iid, dirichlet:0.5, shards:2, quantity:0.5, column; auto: column if there is one, else "
+        description="iid, dirichlet:0.5, shards:2, labels:2, quantity:1, column; auto: column if any, else "
         "dirichlet:0.5",
     )
 

@@ -53,7 +53,11 @@ class TrainingKeywords(TypedDict, total=False):
     stop_after: int
     judge_by: str
     steps: int
+    epochs: float | None
     lr: float
+    lr_decay: float
+    client_momentum: float
+    weight_decay: float
     batch: int
     seed: int
     readings: bool
@@ -74,6 +78,9 @@ class RunKeywords(TrainingKeywords, total=False):
     availability: str
     jitter: float
     failure: float
+    stragglers: float
+    batches: Literal["random", "shuffled"]
+    feature_skew: str
     attack: str
     loss: Literal["auto", "cross-entropy", "squared", "absolute"]
     class_weights: str

@@ -16,8 +16,19 @@ Config = TypeVar("Config", bound=Settings)
 LARGEST = 1_000_000  # bytes of a settings file
 OWN_OF_A_TRIAL = {
     *("attack", "epsilon", "delta", "noise"),
-    *("availability", "jitter", "failure"),
-    *("seed", "partition", "profile", "clock", "steps", "lr", "budget", "policy_options"),
+    *("availability", "jitter", "failure", "stragglers"),
+    *(
+        "seed",
+        "partition",
+        "profile",
+        "clock",
+        "steps",
+        "epochs",
+        "lr",
+        "lr_decay",
+        "budget",
+        "policy_options",
+    ),
     *("budget_joules", "budget_megabytes", "joules", "megabytes"),
     *("rounds", "seconds", "target", "stop_at_target"),
 }

@@ -18,8 +18,16 @@ def mechanism_of(
     config: Training, profile: Profile | None = None, own: Mechanism | None = None
 ) -> Mechanism | None:
     """The mechanism that was passed, named or implied by a budget of epsilon; None: no privacy."""
-    if own is not None:
-        return own
+    mechanism = own or _named_mechanism(config, profile)
+    if mechanism is not None and (config.epochs is not None or getattr(config, "batches", "") == "shuffled"):
+        raise UserError(
+            "Under privacy epsilon is spread over steps, and every row is in a minibatch by a chance of its "
+            "own: give --steps in place of --epochs, and leave --batches out."
+        )
+    return mechanism
+
+
+def _named_mechanism(config: Training, profile: Profile | None) -> Mechanism | None:
     if config.privacy == "none" and config.epsilon is not None:
         raise UserError("An epsilon is set, and privacy 'none': leave one of them out.")
     if config.privacy in ("none", "auto"):

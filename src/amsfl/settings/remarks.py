@@ -27,8 +27,9 @@ def remarks(
         yield f"Setting 'lr' has no effect: {config.method} sets its own learning rate."
     chosen = not policy.steps or (policy.spends and config.budget is not None)
     paced = method.private_rows and config.noise is None  # epsilon is spread by them
-    if "steps" in given and chosen and not paced:
-        yield f"Setting 'steps' has no effect: the policy {policy.name} chooses them."
+    asked = "steps" if config.epochs is None else "epochs"
+    if asked in given and chosen and not paced:
+        yield f"Setting {asked!r} has no effect: the policy {policy.name} chooses them."
     if config.budget is not None and not policy.limited:
         yield f"Setting 'budget' has no effect: the policy {policy.name} does not look at it."
     if isinstance(config, RunConfig) and not policy.limited:

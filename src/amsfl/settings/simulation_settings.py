@@ -21,6 +21,18 @@ class Simulation(Settings):
         0.0, ge=0, le=10, description="sigma of the lognormal factor on a round's steps and on its link"
     )
     failure: float = Field(0.0, ge=0, lt=1, description="chance that a client's round comes to nothing")
+    stragglers: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="share of a round's clients that do only a part of their steps, by chance",
+    )
+    batches: Literal["random", "shuffled"] = Field(
+        "random", description="minibatches: rows at random, or passes over all rows, each shuffled anew"
+    )
+    feature_skew: str = Field(
+        "", description="what clients' features differ by, more from client to client: noise:0.1, scale:2"
+    )
     attack: str = Field(
         "", description="what false clients do, and how many of them, as in signflip:2; see docs/robust.md"
     )

@@ -2,11 +2,18 @@
 
 from typing import Any, Literal
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from amsfl.clock import check_clock, staleness
 from amsfl.core.score_names import check_name, check_target
-from amsfl.data import SOURCES
+from amsfl.data import is_named
 from amsfl.methods import METHODS
 from amsfl.settings.data_settings import DataSettings
 
@@ -57,7 +64,7 @@ class Training(DataSettings):
     )
     model: str = Field(
         "mlp",
-        description="softmax, mlp (64-32), mlp:128-64, cnn, resnet, transformer; sizes: docs/models.md",
+        description="softmax, mlp (64-32), mlp:128-64, cnn, lenet, resnet, transformer; see docs/models.md",
     )
     clients: int = Field(5, ge=1, le=1_000_000, description="how many clients there are")
     cohort: int | None = Field(None, ge=1, description="clients drawn for a round; all by default")
@@ -115,7 +122,18 @@ class Training(DataSettings):
     steps: int = Field(
         20, ge=1, le=STEPS_AT_MOST, description="local steps a round, where the policy does not choose them"
     )
+    epochs: float | None = Field(
+        None,
+        gt=0,
+        le=STEPS_AT_MOST,
+        description="passes of a client over its own rows in a round, as in 10 or 0.5; in place of steps",
+    )
     lr: float = Field(0.05, gt=0, description="local learning rate, where the method does not set its own")
+    lr_decay: float = Field(1.0, gt=0, le=1, description="factor on the learning rate after every round")
+    client_momentum: float = Field(
+        0.0, ge=0, lt=1, description="momentum of clients' steps, from rest in every round, as in 0.9"
+    )
+    weight_decay: float = Field(0.0, ge=0, le=1e3, description="of clients' steps: this times the weights")
     batch: int = Field(64, ge=1, le=65_536, description="rows of a minibatch")
     seed: int = Field(0, ge=0, lt=2**32, description="of partition, initial model and sampling")
     readings: bool = Field(False, description="GDA readings on record, for any method")
@@ -163,9 +181,24 @@ class Training(DataSettings):
     def _choose_clock(cls, values: Any) -> Any:
         """Real clients work side by side; the named sources keep the paper's clock."""
         if isinstance(values, dict) and values.get("clock", cls.model_fields["clock"].default) == "auto":
-            named = values.get("data", cls.model_fields["data"].default) in SOURCES
+            named = is_named(str(values.get("data", cls.model_fields["data"].default)))
             return values | {"clock": "sum" if named else "makespan"}
         return values
+
+    @model_validator(mode="before")
+    @classmethod
+    def _steps_or_epochs(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("epochs") is not None and "steps" in values:
+            raise ValueError(
+                "a round has so many steps, or epochs of a client's own rows; leave one of them out"
+            )
+        return values
+
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without the steps that epochs stand in for: both would be refused when a record is read."""
+        values: dict[str, Any] = write(self)
+        return values if self.epochs is None else {key: values[key] for key in values if key != "steps"}
 
     @field_validator("clock")
     @classmethod

@@ -1,13 +1,13 @@
 """From settings to single parts of a run: data, clients' names, model, loss, method, what a round costs."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 
 from amsfl import clock, combine, data, methods, privacy, protocol, transmit
 from amsfl.core import Reading, UserError
-from amsfl.data import Dataset
+from amsfl.data import Dataset, IntArray
 from amsfl.data.class_weights import class_weights
 from amsfl.engines import losses, memory, models, task
 from amsfl.portable.network import check_rows, vocabulary_size
@@ -34,6 +34,18 @@ def load_data(config: Training) -> Dataset:
         missing=config.missing,
         task=config.task,
     )
+
+
+def own_features(
+    configs: Sequence[RunConfig], dataset: Dataset, partitions: list[list[IntArray]]
+) -> tuple[Dataset, list[list[IntArray]]]:
+    """Every trial's rows as its clients have them, one after another, and clients' rows among these."""
+    if not configs[0].feature_skew:
+        return dataset, partitions
+    trials = list(zip(configs, partitions, strict=True))
+    x = [data.skew_features(each.feature_skew, dataset.x, parts, each.seed) for each, parts in trials]
+    shifted = [[rows + len(dataset.y) * n for rows in parts] for n, parts in enumerate(partitions)]
+    return dataset._replace(x=np.concatenate(x), y=np.tile(dataset.y, len(trials))), shifted
 
 
 def client_names(config: Training, dataset: Dataset) -> tuple[str, ...]:
@@ -79,6 +91,7 @@ def method_of(config: Training, own: CustomParts, mechanism: Mechanism | None = 
         method = methods.make(config.method, options, config.extrapolation)
     if mechanism is not None and mechanism.client is not None:
         method = privacy.protect_rows(method, mechanism, config.clip)
+    method = methods.with_momentum(method, config.client_momentum, config.weight_decay)
     server = methods.server_optimizer(config.server_optimizer)
     if server:
         method = methods.optimize(method, server)

@@ -17,6 +17,7 @@ from amsfl.simulation.trial import TrialState
 
 TRIES = 30  # clients that are asked for a free place
 DRAWS = 0xC0  # the stream that cohorts are drawn from
+LATE = 0x1A7E  # and the one of stragglers
 
 
 def invite(
@@ -43,6 +44,7 @@ def invite(
         some["steps"], some["lr"] = decision.steps, np.nan if decision.lr is None else decision.lr
         some["part"] = decision.part
         event_queue.note_decision(queue, some, decision)
+    jobs["steps"] = _of_stragglers(setup, trial, jobs)
     if setup.end.join is not None:
         queue.predicted = None  # of those in no group: the first rounds of clients
         _assign_groups(setup, trial, jobs)
@@ -56,6 +58,18 @@ def invite(
             trial.seed, clients, jobs["number"], jobs["started"], work, link
         )
     return jobs
+
+
+def _of_stragglers(setup: RunSetup, trial: TrialState, jobs: Array) -> Array:
+    """Steps of those who begin: of a share of them, drawn by chance, only a part, drawn by chance."""
+    share = setup.configs[trial.index].stragglers
+    late = round(share * len(jobs))
+    if not late:
+        return np.asarray(jobs["steps"])
+    rng = np.random.default_rng([trial.seed, trial.round, int(jobs["number"].max()), LATE])
+    part = np.ones(len(jobs))
+    part[rng.permutation(len(jobs))[:late]] = rng.random(late)
+    return np.asarray(np.maximum(np.ceil(part * jobs["steps"]), 1), jobs["steps"].dtype)
 
 
 def _present(

@@ -33,6 +33,7 @@ from amsfl.simulation.components import (
     loss_of,
     method_of,
     named_network,
+    own_features,
     partition_scheme,
     pieces_of,
     room_of,
@@ -139,7 +140,8 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         for each, profile in zip(configs, profiles, strict=True)
     ]
     cast = attackers.draw_attackers(configs, clients)
-    rows, partitions = cast.false_rows(dataset, partitions)
+    rows, partitions = own_features(configs, dataset, partitions)
+    rows, partitions = cast.false_rows(rows, partitions)
     method = method._replace(attacks=cast.attacks)
     dtype = np.float64 if config.precision == "float64" else np.float32
     network = own.network or named_network(config.model, dataset, method.private_rows is not None)
@@ -149,7 +151,8 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     if method.private_rows:
         check_rows_apart(network, dataset.x)
     job = task.make(rows, network, partitions, [each.seed for each in configs], dtype, loss)
-    job = job._replace(pieces=pieces_of(config, job, method))
+    shuffled = config.batch if config.batches == "shuffled" else 0
+    job = job._replace(pieces=pieces_of(config, job, method), shuffled=shuffled)
     if method.judges and config.held_back:
         job = task.hold_back(job, config.held_back)
     part = (config.cohort or clients) / clients

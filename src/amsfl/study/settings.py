@@ -58,7 +58,11 @@ class Study(NamedTuple):
 def read_study(file: str | Path) -> Study:
     """A study's TOML file, or a built-in one by its bare name, every method's settings checked."""
     path = BUILT_IN.get(str(file), Path(file))
-    raw = read_toml(path)
+    return study_of(read_toml(path), path)
+
+
+def study_of(raw: Json, path: Path) -> Study:
+    """The study that a file says."""
     for key in raw:
         if key not in FIELDS:
             raise UserError(

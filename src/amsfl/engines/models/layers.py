@@ -1,7 +1,7 @@
 """A list of layers (portable/network.py) as jax runs it: how each kind begins, computes, and is stored.
 
 Parameters are one Layer for each part that has a name. Images are [rows, height, width, channels] here, and
-a convolution's weight is [9 x inputs, outputs]; a dense weight lies as `dense.py` says.
+a convolution's weight is [side x side x inputs, outputs]; a dense weight lies as `dense.py` says.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from amsfl.engines.attention import attend, embed
 from amsfl.engines.convolution import convolve, kernels
 from amsfl.engines.dense import Layer, initial_layer, product
 from amsfl.portable.compute import VARIANCE_FLOOR
-from amsfl.portable.network import LayerSpec, shapes
+from amsfl.portable.network import LayerSpec, kernel_side, shapes
 
 Params = tuple[Layer, ...]
 
@@ -61,7 +61,7 @@ def stored(parts: tuple[LayerSpec, ...], params: Params) -> Json:
                 weight = weight.reshape(-1, side, side, channels).transpose(0, 3, 1, 2)
                 weight, channels = weight.reshape(part.outputs, part.inputs), 0
         elif part.kind == "conv":
-            weight = weight.reshape(3, 3, part.inputs, part.outputs).transpose(3, 2, 0, 1)
+            weight = weight.reshape(*[kernel_side(part)] * 2, part.inputs, part.outputs).transpose(3, 2, 0, 1)
         tensors |= {f"{part.name}.weight": weight, f"{part.name}.bias": bias}
     return tensors
 
@@ -76,7 +76,7 @@ def _begun(part: LayerSpec, flip: bool, key: jax.Array) -> Layer:
         weight, bias = initial_layer(part.inputs, part.outputs, key)
         return Layer(weight.T if flip else weight, bias)
     if part.kind == "conv":
-        return kernels(part.inputs, part.outputs, key)
+        return kernels(part.inputs, part.outputs, key, kernel_side(part))
     if part.kind == "tokens":
         one, two = jax.random.split(key)
         shape = (part.inputs, part.outputs), (part.many, part.outputs)
@@ -87,6 +87,12 @@ def _begun(part: LayerSpec, flip: bool, key: jax.Array) -> Layer:
 def _image(part: LayerSpec, _: Array, x: jax.Array) -> jax.Array:
     maps = x.reshape(-1, part.outputs, part.inputs, part.inputs)
     return maps.transpose(0, 2, 3, 1)
+
+
+def _largest(part: LayerSpec, _: Array, maps: jax.Array) -> jax.Array:
+    height, width = (length // 2 * 2 for length in maps.shape[1:3])
+    quarters = [maps[:, i:height:2, j:width:2] for i in range(2) for j in range(2)]
+    return jnp.maximum(jnp.maximum(*quarters[:2]), jnp.maximum(*quarters[2:]))
 
 
 def _grouped(part: LayerSpec, layer: Layer, maps: jax.Array) -> jax.Array:
@@ -109,6 +115,7 @@ KINDS: dict[str, Callable[[LayerSpec, Tree, jax.Array], jax.Array]] = {
     "relu": lambda part, _, x: jax.nn.relu(x),
     "image": _image,
     "conv": lambda part, layer, x: convolve(layer, x, part.stride),
+    "max": _largest,
     "flatten": lambda part, _, x: x.reshape(len(x), -1),
     "pool": lambda part, _, x: x.mean((1, 2)),
     "norm": _grouped,

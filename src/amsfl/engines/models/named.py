@@ -24,14 +24,22 @@ EXAMPLES = {"mlp": "mlp:64-32", "cnn": "cnn:16", "resnet": "resnet:16-1", "trans
 def make(spec: str, features: int, classes: int) -> Model:
     """A model by name and sizes, each of which may be left out from the end.
 
-    `softmax`; `mlp:64-32`, hidden sizes; `cnn:16`, channels; `resnet:16-1-3`, channels, blocks of a stage and
-    stages; `transformer:128-2-8192`, width, blocks and how many tokens there are.
+    `softmax`; `mlp:64-32`, hidden sizes; `cnn:16`, channels; `lenet`, LeNet-5's sizes with ReLU;
+    `resnet:16-1-3`, channels, blocks of a stage and stages; `transformer:128-2-8192`, width, blocks and how
+    many tokens there are.
     """
     kind, _, sizes_text = spec.partition(":")
     if kind == "softmax" and not sizes_text:
         return mlp(spec, (features, classes))
     if kind == "mlp":
         return mlp(spec, (features, *_sizes(spec, sizes_text or "64-32"), classes))
+    if kind == "lenet" and not sizes_text:
+        side, colours = _image(kind, features)
+        if side < 16:
+            raise UserError(
+                f"The lenet model needs images of 16 x 16 at least, not {side} x {side}; use --model cnn."
+            )
+        return _of(spec, network.lenet(side, colours, classes))
     if kind == "cnn":
         (channels,) = _filled(spec, sizes_text, (CHANNELS,))
         return _of(spec, network.convolutional(*_image(kind, features), channels, classes))
@@ -44,7 +52,7 @@ def make(spec: str, features: int, classes: int) -> Model:
         width, blocks, words = _filled(spec, sizes_text, (128, 2, WORDS))
         heads = width // HEAD if width % HEAD == 0 else 1
         return _of(spec, network.transformer(features, words, width, blocks, heads, classes))
-    raise UserError(f"Unknown model {spec[:80]!r}{nearest(kind[:80], ['softmax', *EXAMPLES])}.")
+    raise UserError(f"Unknown model {spec[:80]!r}{nearest(kind[:80], ['softmax', 'lenet', *EXAMPLES])}.")
 
 
 def mlp(name: str, sizes: tuple[int, ...]) -> Model:

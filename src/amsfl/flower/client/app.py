@@ -186,6 +186,7 @@ def method_of(order: messages.Order, own: Own) -> Method:
                 "add the object to this client's `own`."
             )
     method = method or methods.make(order.method, order.options)
+    method = methods.with_momentum(method, order.momentum, order.weight_decay)
     return method._replace(transmit=way or transmit.make(order.transmit) or method.transmit)
 
 

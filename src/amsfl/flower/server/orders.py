@@ -85,13 +85,15 @@ class OrderWriter:
             self.readings and not self.method.private_rows,  # then uploads tell all that may be known
             self.own_optimizer,
             config.held_back if self.method.judges else 0.0,
+            config.client_momentum,
+            config.weight_decay,
         )
         return self.privacy.with_terms(order)
 
     def question(self, state: ServerState, who: int) -> messages.Order:
         """An order to score, not to train: no method has a part in that."""
         return self.order(state, who, 0, 0.0, self.config.lr)._replace(
-            method="fedavg", options={}, transmit="", own_optimizer=False
+            method="fedavg", options={}, transmit="", own_optimizer=False, momentum=0.0, weight_decay=0.0
         )
 
     def sent(self, model: messages.GlobalModel, direction: bool) -> messages.GlobalModel:

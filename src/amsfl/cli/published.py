@@ -1,0 +1,102 @@
+"""`amsfl reproduce TABLE`: the table of a publication, ours beside theirs."""
+
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from amsfl.cli.output import plain, screen
+from amsfl.cli.study_execution import Execution, execute
+
+if TYPE_CHECKING:
+    from amsfl.report.write.published import PublishedPage
+    from amsfl.study.published_table import ComparedCell, PublishedTable
+
+
+class TableChanges(NamedTuple):
+    """What the command line says of a table."""
+
+    cases: str | None
+    methods: str | None
+    trials: int | None
+    settings: dict[str, Any]
+
+
+def reproduce_table(name: str, changes: TableChanges, execution: Execution) -> None:
+    """Every case as a study in a folder of its own; then all of them on one page."""
+    from amsfl.report.write.published import write
+    from amsfl.simulation.components import load_data
+    from amsfl.study.published_table import read_table
+
+    cases, methods = (
+        None if text is None else [each.strip() for each in text.split(",") if each.strip()]
+        for text in (changes.cases, changes.methods)
+    )
+    table = read_table(name).changed(cases, methods, changes.trials, changes.settings)
+    for key, case in table.cases.items():
+        dataset = load_data(case.study.config(case.study.reference))
+        if not execution.quiet:
+            screen(stderr=True).print(f"{plain(table.title)}: {plain(case.title)}")
+        execute(case.study, dataset, execution._replace(out=execution.out / key))
+    if not execution.part:
+        page = write(execution.out, page_of(name, execution.out))
+        screen().print(f"Table: {plain(str(page))}", soft_wrap=True)
+
+
+def page_of(name: str, home: Path) -> "PublishedPage":
+    """What is finished in a table's folder, ours beside theirs."""
+    from amsfl.report.write.published import PublishedPage
+    from amsfl.study.published_table import compare_with_published, read_table
+
+    table = read_table(name)
+    cells = [cell for cell in compare_with_published(table, home) if cell.ours or cell.published]
+    rows = [_row(table, cell) for cell in cells]
+    return PublishedPage(table.title, table.source, HEAD, rows, _notes(table, cells))
+
+
+HEAD = (
+    "case",
+    "method",
+    "published, %",
+    "ours, %",
+    "apart",
+    "trials",
+    "rounds",
+    "virtual seconds",
+    "to FedAvg's best",
+)
+
+
+def _row(table: "PublishedTable", cell: "ComparedCell") -> list[str]:
+    case = table.cases[cell.case]
+    return [
+        case.title,
+        cell.entry,
+        _number(cell.published),
+        _number(cell.ours),
+        f"{cell.apart:.1f}" if isfinite(cell.apart) else "",
+        str(cell.trials or "not run"),
+        str(cell.rounds or ""),
+        f"{cell.seconds:,.0f}" if isfinite(cell.seconds) else "",
+        f"{cell.seconds_to_best:,.0f}" if isfinite(cell.seconds_to_best) else "",
+    ]
+
+
+def _number(number: tuple[float, float] | None) -> str:
+    return "" if number is None else f"{number[0]:.2f} ± {number[1]:.2f}"
+
+
+def _notes(table: "PublishedTable", cells: "list[ComparedCell]") -> list[str]:
+    """How ours is done otherwise, what is not the whole recipe, and why cells are far apart."""
+    from amsfl.study.published_table import APART
+
+    far = [cell for cell in cells if cell.apart > APART]
+    reasons = [
+        f"{table.cases[cell.case].title}, {cell.entry}: {cell.apart:.1f} joint deviations apart. "
+        f"{cell.why or 'Nobody has said why yet.'}"
+        for cell in far
+    ]
+    short = [cell for cell in cells if cell.ours and not cell.whole]
+    if short:
+        many = f"{len(short)} of {len(cells)} lines"
+        reasons.append(f"{many} have fewer rounds or trials than the recipe and are not held against it.")
+    return [*table.differences, *reasons]

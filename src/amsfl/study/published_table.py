@@ -1,0 +1,154 @@
+"""Tables that others published: their recipes as studies, one a case, and their numbers beside ours.
+
+A table's file is a study's file (settings.py) with a list `differences`, a `source`, and a table for each of
+its cases: its `title`, the `run` settings and `methods` that are its own, what was `published` (entry -> mean
+and deviation, in percent), and `why` ours differ (entry -> a sentence).
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from amsfl.core import UserError, nearest
+from amsfl.record import folder, read_study
+from amsfl.settings.parse import read_toml
+from amsfl.study.settings import Study, study_of, with_changes
+
+TABLES = {path.stem: path for path in sorted((Path(__file__).parent / "published").glob("*.toml"))}
+APART = 2.0  # joint deviations from which a difference needs a reason
+Number = tuple[float, float]  # a mean and its deviation, in percent
+
+
+class PublishedCase(NamedTuple):
+    """One row of a published table."""
+
+    title: str
+    study: Study
+    published: Mapping[str, Number]
+    why: Mapping[str, str]
+
+
+class PublishedTable(NamedTuple):
+    name: str
+    title: str
+    source: str
+    differences: Sequence[str]  # from how the others did it
+    cases: dict[str, PublishedCase]
+
+    def changed(
+        self, cases: Sequence[str] | None, methods: list[str] | None, trials: int | None, settings: Any
+    ) -> "PublishedTable":
+        """Some of its cases, with what the command line says."""
+        lines = next(iter(self.cases.values())).study.methods
+        for what, names, known in (("case", cases, self.cases), ("method", methods, lines)):
+            for name in names or ():
+                if name not in known:
+                    raise UserError(f"The table {self.name} has no {what} {name!r}{nearest(name, known)}.")
+        chosen = {
+            name: case._replace(study=with_changes(case.study, methods, trials, settings))
+            for name, case in self.cases.items()
+            if cases is None or name in cases
+        }
+        return self._replace(cases=chosen)
+
+
+class ComparedCell(NamedTuple):
+    """One method in one case: what others published, what we measured."""
+
+    case: str
+    entry: str
+    published: Number | None
+    ours: Number | None  # the best round of each trial; None: not run yet
+    trials: int
+    rounds: int
+    seconds: float  # virtual ones
+    whole: bool  # whether rounds and trials are the recipe's
+    seconds_to_best: float  # to the first round as good as the reference's best; NaN: there is none
+    why: str
+
+    @property
+    def apart(self) -> float:
+        """Joint deviations between the two; NaN where one is missing or shorter, or neither varies."""
+        if self.published is None or self.ours is None or not self.whole:
+            return float("nan")
+        joint = float(np.hypot(self.published[1], self.ours[1]))
+        return abs(self.published[0] - self.ours[0]) / joint if joint else float("nan")
+
+
+def read_table(name: str) -> PublishedTable:
+    """A published table by its name."""
+    if name not in TABLES:
+        raise UserError(f"There is no published table {name!r}{nearest(name, TABLES)}.")
+    raw = read_toml(TABLES[name])
+    cases, source, differences = (raw.pop(key) for key in ("cases", "source", "differences"))
+    return PublishedTable(
+        name,
+        raw["title"],
+        source,
+        differences,
+        {key: _case(raw, own, TABLES[name]) for key, own in cases.items()},
+    )
+
+
+def _case(raw: dict[str, Any], own: dict[str, Any], path: Path) -> PublishedCase:
+    changed = own.get("methods", {})
+    methods = {entry: settings | changed.get(entry, {}) for entry, settings in raw["methods"].items()}
+    whole = raw | {
+        "title": f"{raw['title']}: {own['title']}",
+        "run": raw["run"] | own.get("run", {}),
+        "methods": methods,
+    }
+    published = {entry: (mean, deviation) for entry, (mean, deviation) in own.get("published", {}).items()}
+    return PublishedCase(own["title"], study_of(whole, path), published, own.get("why", {}))
+
+
+def compare_with_published(table: PublishedTable, home: Path) -> list[ComparedCell]:
+    """Every cell of the table from the records in `home`, a folder a case."""
+    return [
+        _cell(case, name, entry, home / name)
+        for name, case in table.cases.items()
+        for entry in case.study.methods
+    ]
+
+
+def _cell(case: PublishedCase, name: str, entry: str, home: Path) -> ComparedCell:
+    reference = _trials(home, case.study.reference)
+    trials, published, why = _trials(home, entry), case.published.get(entry), case.why.get(entry, "")
+    none = float("nan")
+    if not trials:
+        return ComparedCell(name, entry, published, None, 0, 0, none, False, none, why)
+    config, rounds = case.study.config(entry), max(trial.summary.rounds for trial in trials)
+    whole = len(trials) >= case.study.trials and (config.seconds is not None or rounds >= config.last_round)
+    best = [100 * trial.summary.best["score"] for trial in trials if trial.summary.best]
+    goal = np.mean([trial.summary.best["score"] for trial in reference]) if reference else none
+    return ComparedCell(
+        name,
+        entry,
+        published,
+        (float(np.mean(best)), float(np.std(best, ddof=1)) if len(best) > 1 else 0.0) if best else None,
+        len(trials),
+        rounds,
+        float(np.mean([trial.summary.virtual_seconds for trial in trials])),
+        whole,
+        float(np.mean([_seconds_to(trial, goal) for trial in trials])),
+        why,
+    )
+
+
+def _trials(home: Path, entry: str) -> list[Any]:
+    if not folder.holds_record(home):
+        return []
+    return read_study(home).trials.get(entry, [])
+
+
+def _seconds_to(trial: Any, goal: float) -> float:
+    """Virtual seconds to the first round that scores that much; NaN where there is none."""
+    clock = trial.summary.clock
+    reached = (
+        each.seconds[clock]
+        for each in trial.rounds
+        if each.metrics.get("holdout", {}).get("accuracy", -1.0) >= goal
+    )
+    return float(next(reached, float("nan")))

@@ -1,0 +1,110 @@
+"""What published recipes ask of clients: passes without replacement, momentum, weight decay, epochs."""
+
+import numpy as np
+import pytest
+
+from amsfl import methods, sampling
+from amsfl.core import UserError
+from amsfl.data import load, partition
+from amsfl.engines import Orders, make, models, task
+from amsfl.methods.client_momentum import plain_steps
+from amsfl.planning.context import steps_of
+from amsfl.protocol import LocalState, begin, first_step, local_step
+from amsfl.settings.parse import make_config
+
+
+def drawn(seed: int, steps: int, batch: int, rows: int) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        key = sampling.stream(*map(sampling.words, (seed, 3, 5)))
+        places = np.arange(batch, dtype=np.uint32)
+        each = [sampling.draw(key, sampling.words(k), places, np.int32(rows), batch) for k in range(steps)]
+    return np.concatenate(each)
+
+
+@pytest.mark.parametrize(("rows", "batch"), [(1, 4), (2, 3), (7, 3), (100, 64), (1001, 10)])
+def test_a_pass_visits_every_row_once(rows: int, batch: int) -> None:
+    stream = drawn(0, 4 * rows // batch + 1, batch, rows)
+    for begin_ in range(0, len(stream) - rows, rows):
+        assert (np.sort(stream[begin_ : begin_ + rows]) == np.arange(rows)).all()
+
+
+def test_passes_are_shuffled_anew_and_evenly() -> None:
+    """Of 400 passes over 10 rows each row is at each place about 40 times (deviation 6)."""
+    passes = drawn(1, 400, 10, 10).reshape(400, 10)
+    counts = np.array([np.bincount(column, minlength=10) for column in passes.T])
+    assert np.abs(counts - 40).max() < 25
+    following = (np.diff(passes, axis=1) == 1).mean()
+    assert following == pytest.approx(0.1, abs=0.03)  # as of random orders: 9 pairs of 90
+    assert len({tuple(row) for row in passes}) == 400
+
+
+def test_momentum_is_the_plain_loop() -> None:
+    """v <- m v + g(y) + d y, y <- y - lr v on a quadratic, against the same lines in plain numpy."""
+    a, start, lr, m, d = np.array([1.0, 3.0, 0.5]), np.array([1.0, -2.0, 4.0]), 0.1, 0.9, 0.01
+    method = methods.with_momentum(methods.make("fedprox", {"mu": 0.3}), m, d)
+    state = begin(method, LocalState(start, start[:0], start[:0], lr))
+    y, v = start.copy(), np.zeros(3)
+    for step in range(7):
+        loss, grad = 0.5 * (a * state.x**2).sum(), a * state.x
+        state = (local_step if step else first_step)(method, state, loss, grad)
+        v = m * v + a * y + 0.3 * (y - start) + d * y
+        y = y - lr * v
+        np.testing.assert_allclose(state.x, y, rtol=1e-12)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
+def test_plain_steps_go_as_far_along_a_constant_gradient(momentum: float) -> None:
+    velocity = way = 0.0
+    for step in range(1, 20):
+        velocity = momentum * velocity + 1
+        way += velocity
+        assert plain_steps(step, momentum) == pytest.approx(way)
+
+
+def test_scaffold_counts_plain_steps_of_momentum() -> None:
+    """Along a constant gradient g the control variate of a client is g itself, whatever the momentum."""
+    method, x = methods.with_momentum(methods.make("scaffold"), 0.9, 0.0), np.zeros(2)
+    state, g = begin(method, LocalState(x, x, x, 0.1)), np.array([1.0, -2.0])
+    for step in range(5):
+        state = (local_step if step else first_step)(method, state, 1.0, g)
+    fresh = method.arithmetic.report(state.x, x, 5, 0.1, x, x)[1]
+    np.testing.assert_allclose(fresh, g)
+
+
+def test_methods_with_steps_of_their_own_length_refuse_momentum() -> None:
+    for name in ("fedsps", "delta-sgd"):
+        with pytest.raises(UserError, match="client-momentum"):
+            methods.with_momentum(methods.make(name), 0.9, 0.0)
+    assert not methods.with_momentum(methods.make("amsfl"), 0.9, 0.0).facts.own_rate
+
+
+@pytest.mark.parametrize("name", ["fedavg", "scaffold", "fednova", "feddyn"])
+def test_engines_agree_on_momentum_and_passes(name: str) -> None:
+    data = load("digits")
+    parts = [partition("labels:3", data.y, 5, seed) for seed in range(2)]
+    network = models.make("softmax", 64, 10)
+    job = task.make(data, network, parts, (0, 1), np.float64)._replace(shuffled=8)
+    method = methods.with_momentum(methods.make(name), 0.9, 0.01)
+    steps = np.array([[1, 5, 3, 2, 4], [2, 2, 7, 1, 3]])
+    cohort = np.tile(np.arange(5), (2, 1))
+    orders = Orders(cohort, steps, np.array([0.1, 0.05]), job.shards.weights)
+    states = []
+    for kind in ("loop", "jax"):
+        engine = make(kind, job, method, 8, readings=True)
+        state = engine.start()
+        for number in range(3):
+            state, _ = engine.round(state, orders, number)
+        states.append(engine.to_host(state))
+    for ours, theirs in zip(*states, strict=True):
+        np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), rtol=1e-8, atol=1e-11)
+
+
+def test_epochs_are_steps_by_rows_and_batch() -> None:
+    """Ten passes over 6,000 rows by 64 are 937.5 minibatches: 938 steps; half a pass over 60 by 10 is 3."""
+    assert steps_of(make_config({"epochs": 10, "batch": 64}), [6000, 60]).tolist() == [938, 10]
+    assert steps_of(make_config({"epochs": 0.5, "batch": 10}), [60, 1, 61]).tolist() == [3, 1, 4]
+    assert steps_of(make_config({"steps": 7}), [60, 1]).tolist() == [7, 7]
+    with pytest.raises(UserError, match="epochs"):
+        make_config({"steps": 7, "epochs": 2})
+    written = make_config({"epochs": 2}).model_dump(exclude_none=True)
+    assert make_config(written).epochs == 2

@@ -1,0 +1,56 @@
+"""Published recipes in whole runs: epochs, stragglers, learning rates that decay, the best round."""
+
+import numpy as np
+import pytest
+from federation_small import SMALL, own_data
+
+import amsfl
+from amsfl.core import UserError
+
+PLAIN = {key: value for key, value in SMALL.items() if key != "steps"}
+
+
+def test_clients_take_the_steps_of_their_epochs() -> None:
+    """30 and 15 rows of two clients; 2 epochs by 4 rows are 15 and 7.5 minibatches."""
+    data = own_data(45, sites=np.repeat([0, 1], [30, 15]), site_names=("a", "b"))
+    run = amsfl.run(dataset=data, **PLAIN | {"epochs": 2, "batch": 4})
+    assert run.rounds[0].steps == [15, 8]
+    assert run.summary.steps == {"a": 60, "b": 32}
+
+
+def test_stragglers_do_a_part_of_their_steps() -> None:
+    run = amsfl.run(
+        dataset=own_data(), **SMALL | {"clients": 10, "steps": 50, "stragglers": 0.3, "rounds": 6}
+    )
+    for each in run.rounds:
+        assert sum(steps < 50 for steps in each.steps) <= 3
+        assert sum(steps == 50 for steps in each.steps) >= 7
+    steps = np.array([each.steps for each in run.rounds])
+    assert len(np.unique(steps)) > 5
+    assert (steps < 50).sum() >= 15  # three in every round, but for those whose part is all
+    assert run.rounds[0].seconds["sum"] < 10 * (50 * 0.01 + 0.06)  # they are charged for what they did
+
+
+def test_learning_rates_decay_round_by_round() -> None:
+    run = amsfl.run(dataset=own_data(), **SMALL | {"lr": 0.5, "lr_decay": 0.5})
+    assert [each.lr for each in run.rounds] == [0.5, 0.25, 0.125, 0.0625]
+
+
+def test_the_summary_has_the_best_round() -> None:
+    run = amsfl.run(dataset=own_data(), **SMALL | {"lr": 30.0, "rounds": 8})
+    scores = [each.metrics["holdout"]["accuracy"] for each in run.rounds]
+    assert run.summary.best == {"round": 1 + int(np.argmax(scores)), "score": max(scores)}
+
+
+def test_rows_of_trials_differ_by_their_own_partitions() -> None:
+    plain, skewed = (
+        amsfl.run(dataset=own_data(), **SMALL | {"feature_skew": skew, "partition": "iid"})
+        for skew in ("", "scale:4")
+    )
+    assert not np.allclose(plain.params, skewed.params)
+
+
+def test_privacy_goes_with_steps_and_random_minibatches() -> None:
+    for wrong in ({"epochs": 1}, {"batches": "shuffled"}):
+        with pytest.raises(UserError, match="privacy"):
+            amsfl.run(dataset=own_data(), **PLAIN | {"epsilon": 5.0} | wrong)
