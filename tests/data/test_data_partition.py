@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amsfl.core import UserError
-from amsfl.data import count_classes, partition, skew_features
+from amsfl.data import count_classes, partition
+from amsfl.data.feature_skew import skew_features
 from amsfl.data.partition import ENOUGH
 
 alphas = st.floats(1e-4, 1e4).map(lambda a: f"{a:.6f}".rstrip("0") + "0")

@@ -8,7 +8,6 @@ from amsfl.data.column_options import Names, column_options
 from amsfl.data.dataset import Dataset, FloatArray, IntArray, LabelScale
 from amsfl.data.describe import describe
 from amsfl.data.digits import load_digits
-from amsfl.data.feature_skew import skew_features
 from amsfl.data.generated import IMAGES, TEXTS, load_images, load_texts
 from amsfl.data.holdings import Holdings, count_classes
 from amsfl.data.nslkdd import Unavailable, find_location, load_nslkdd
@@ -36,11 +35,9 @@ __all__ = [
     "catalogue",
     "count_classes",
     "describe",
-    "is_named",
     "load",
     "load_table",
     "partition",
-    "skew_features",
 ]
 
 GENERATED = {"images-synth": load_images, "texts-synth": load_texts}

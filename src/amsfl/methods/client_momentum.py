@@ -14,6 +14,14 @@ def with_momentum(method: Method, momentum: float, weight_decay: float) -> Metho
     2007.07481, section 4), and that is what SCAFFOLD and FedNova count:
 
     plain(t) = (t - m (1 - m^t) / (1 - m)) / (1 - m)
+
+    Args:
+        method: Any that does not choose the length of its clients' steps.
+        momentum: From 0 to below 1.
+        weight_decay: From 0 up.
+
+    Returns:
+        The method in that form; as it was where both are 0.
     """
     if not (momentum or weight_decay):
         return method

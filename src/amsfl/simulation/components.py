@@ -9,6 +9,7 @@ from amsfl import clock, combine, data, methods, privacy, protocol, transmit
 from amsfl.core import Reading, UserError
 from amsfl.data import Dataset, IntArray
 from amsfl.data.class_weights import class_weights
+from amsfl.data.feature_skew import skew_features
 from amsfl.engines import losses, memory, models, task
 from amsfl.portable.network import check_rows, vocabulary_size
 from amsfl.privacy import Mechanism
@@ -43,7 +44,7 @@ def own_features(
     if not configs[0].feature_skew:
         return dataset, partitions
     trials = list(zip(configs, partitions, strict=True))
-    x = [data.skew_features(each.feature_skew, dataset.x, parts, each.seed) for each, parts in trials]
+    x = [skew_features(each.feature_skew, dataset.x, parts, each.seed) for each, parts in trials]
     shifted = [[rows + len(dataset.y) * n for rows in parts] for n, parts in enumerate(partitions)]
     return dataset._replace(x=np.concatenate(x), y=np.tile(dataset.y, len(trials))), shifted
 
