@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from amsfl.core import UserError, nearest
-from amsfl.record import folder, read_study
+from amsfl.record import TrialRecord, folder, read_study
 from amsfl.settings.parse import read_toml
 from amsfl.study.settings import Study, study_of, with_changes
 
@@ -121,13 +121,13 @@ def _cell(case: PublishedCase, name: str, entry: str, home: Path) -> ComparedCel
         return ComparedCell(name, entry, published, None, 0, 0, none, False, none, why)
     config, rounds = case.study.config(entry), max(trial.summary.rounds for trial in trials)
     whole = len(trials) >= case.study.trials and (config.seconds is not None or rounds >= config.last_round)
-    best = [100 * trial.summary.best["score"] for trial in trials if trial.summary.best]
-    goal = np.mean([trial.summary.best["score"] for trial in reference]) if reference else none
+    best = [100 * max(_accuracies(trial)) for trial in trials]
+    goal = float(np.mean([max(_accuracies(trial)) for trial in reference])) if reference else none
     return ComparedCell(
         name,
         entry,
         published,
-        (float(np.mean(best)), float(np.std(best, ddof=1)) if len(best) > 1 else 0.0) if best else None,
+        (float(np.mean(best)), float(np.std(best, ddof=1)) if len(best) > 1 else 0.0),
         len(trials),
         rounds,
         float(np.mean([trial.summary.virtual_seconds for trial in trials])),
@@ -137,18 +137,19 @@ def _cell(case: PublishedCase, name: str, entry: str, home: Path) -> ComparedCel
     )
 
 
-def _trials(home: Path, entry: str) -> list[Any]:
+def _trials(home: Path, entry: str) -> list[TrialRecord]:
     if not folder.holds_record(home):
         return []
     return read_study(home).trials.get(entry, [])
 
 
-def _seconds_to(trial: Any, goal: float) -> float:
+def _accuracies(trial: TrialRecord) -> list[float]:
+    """Of every round, on the hold-out."""
+    return [each.metrics.get("holdout", {}).get("accuracy", 0.0) for each in trial.rounds]
+
+
+def _seconds_to(trial: TrialRecord, goal: float) -> float:
     """Virtual seconds to the first round that scores that much; NaN where there is none."""
-    clock = trial.summary.clock
-    reached = (
-        each.seconds[clock]
-        for each in trial.rounds
-        if each.metrics.get("holdout", {}).get("accuracy", -1.0) >= goal
-    )
+    rounds = zip(trial.rounds, _accuracies(trial), strict=True)
+    reached = (each.seconds[trial.summary.clock] for each, accuracy in rounds if accuracy >= goal)
     return float(next(reached, float("nan")))
