@@ -20,7 +20,7 @@ class PublishedPage(NamedTuple):
 
     def markdown(self) -> str:
         lines = [self.head, ["---"] * len(self.head), *self.rows]
-        table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        table = "\n".join(f"| {' | '.join(line)} |" for line in lines) if self.rows else "Not run yet."
         notes = "\n".join(f"- {note}" for note in self.notes)
         return f"{self.source}.\n\n{table}\n\n{notes}\n"
 
