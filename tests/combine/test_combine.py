@@ -154,7 +154,8 @@ def test_what_is_not_finite_does_not_count(spec):
 
 
 @pytest.mark.parametrize(
-    "spec", ["nnm:1,trimmed:1", "clip,krum:1", "cap:0.3,multikrum:1", "centred", "geomedian"]
+    "spec",
+    ["nnm:1,trimmed:1", "clip,krum:1", "cap:0.3,multikrum:1", "centred", "geomedian", "voices", "trust"],
 )
 def test_numpy_and_jax_are_one(spec):
     vectors = np.random.default_rng(2).normal(size=(6, 5)).astype(np.float32)
@@ -192,9 +193,9 @@ def test_many_are_bisected_to_the_same_bits(clients, kind):
 
 
 def test_engines_agree():
-    """Both engines, in float64, unequal steps by AMSFL's plan, a chain of three."""
+    """Both engines, in float64, unequal steps by AMSFL's plan, a chain of five of which two remember."""
     common = SMALL | {"dataset": own_data(), "rounds": 3, "method": "amsfl"}
-    common |= {"robust": "cap:0.4,nnm:1,trimmed:1"}
+    common |= {"robust": "cap:0.4,voices,trust,nnm:1,trimmed:1"}
     loop, jaxed = (amsfl.run(**(common | {"engine": engine})) for engine in ("loop", "jax"))
     np.testing.assert_allclose(loop.params, jaxed.params, rtol=1e-6, atol=1e-9)
 
@@ -215,6 +216,8 @@ def test_states_that_a_sum_balances_refuse_rules(name):
         ("cap:0", "above 0 and at most 1"),
         ("geomedian:0", "above 0"),
         ("centred:1/0", "from 1"),
+        ("voices:1", "below 1"),
+        ("trust:0.9/0", "up to 1"),
         ("trimed:2", "did you mean 'trimmed'"),
     ],
 )
@@ -241,6 +244,7 @@ def test_half_is_the_most_that_is_doubted():
         "centred",
         "clip,median",
         "cap:0.2,nnm:2,trimmed:2",
+        "voices,trust",
     ],
 )
 def test_what_counts_says_what_comes_out(spec):
@@ -251,7 +255,7 @@ def test_what_counts_says_what_comes_out(spec):
         vectors, weights = rng.standard_normal((7, 1)), rng.random(7)
         weights, steps = weights / weights.sum(), np.ones(7)
         rule = combine.make(spec)
-        left, shares, counts = combine.weighed(rule, rows(vectors), weights, steps)
+        left, shares, counts, _ = combine.weighed(rule, rows(vectors), weights, steps)
         assert [*counts] == [link.name for link in (rule.links or (rule,))]
         last = [*counts.values()][-1]
         np.testing.assert_allclose(last @ vectors, shares @ left.delta, rtol=1e-9, atol=1e-12)
@@ -263,6 +267,6 @@ def test_a_rule_of_ones_own_may_keep_silent():
     """Without a trace what counts is not known, from there on; a name that comes twice has its place."""
     silent = Combine("silent", lambda uploads, weights, steps: (uploads, weights))
     rule = combine.chain([combine.make("cap:1"), combine.make("cap:1"), silent, combine.make("median")])
-    *_, counts = combine.weighed(rule, rows(np.eye(3)), np.full(3, 1 / 3), np.ones(3))
+    *_, counts, _ = combine.weighed(rule, rows(np.eye(3)), np.full(3, 1 / 3), np.ones(3))
     assert [*counts] == ["cap:1", "cap:1 (2)", "silent", "median"]
     assert not np.isnan(counts["cap:1 (2)"]).any() and np.isnan([counts["silent"], counts["median"]]).all()

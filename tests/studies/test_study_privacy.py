@@ -69,3 +69,12 @@ def test_canaries_are_in_the_largest_site():
     added = len(data.y) - len(pool.y)
     assert added == planted.inside.sum() and (data.sites[-added:] == 0).all() and sizes[0] == max(sizes)
     assert data.x.shape[1] == pool.x.shape[1] + 40
+
+
+def test_many_runs_with_one_canary_catch_too_little_noise(tmp_path):
+    """300 runs: the claim of 8 stands with its noise, and falls with a third of it."""
+    settings = audit.Settings(epsilons=(8.0,), runs=300, only="many runs", out=tmp_path / "audit")
+    common.run_units(settings.out, audit.units(settings))
+    honest, false = audit.rows_of(common.read_units(settings.out))
+    assert 1 < honest["bound"] <= 8 < false["bound"]
+    assert "300 runs | 8.00 |" in audit.table([false]).markdown()

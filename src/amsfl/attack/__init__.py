@@ -1,9 +1,9 @@
 """What clients of a simulation may do to a federation: one table for all."""
 
 from amsfl.attack.backdoor import backdoor
-from amsfl.attack.false_reports import colluders, drift, gain, labelflip, loss, readings, rows, seconds
+from amsfl.attack.false_reports import alarm, colluders, drift, gain, labelflip, loss, readings, rows, seconds
 from amsfl.attack.stealthy import minmax, minsum, sleeper, turns
-from amsfl.attack.uploads import alie, broken, gaussian, idle, ipm, mimic, push, signflip
+from amsfl.attack.uploads import alie, broken, fan, gaussian, idle, ipm, mimic, push, signflip
 from amsfl.core import Attack, Kind, parse_names
 
 ATTACKS: Kind[Attack] = Kind(
@@ -18,6 +18,7 @@ ATTACKS: Kind[Attack] = Kind(
         "ipm": ipm,
         "mimic": mimic,
         "push": push,
+        "fan": fan,
         "minmax": minmax,
         "minsum": minsum,
         "sleeper": sleeper,
@@ -30,6 +31,7 @@ ATTACKS: Kind[Attack] = Kind(
         "gain": gain,
         "drift": drift,
         "loss": loss,
+        "alarm": alarm,
         "readings": readings,
         "seconds": seconds,
     },

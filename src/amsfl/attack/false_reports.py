@@ -57,6 +57,15 @@ def loss(clients: float, strength: float = 1e6) -> Attack:
     return attack("loss", clients, strength, falsify=falsify)
 
 
+def alarm(clients: float, strength: float = 1e6) -> Attack:
+    """The client says that the rows which it holds back have `strength` times their loss: go back."""
+
+    def falsify(reading: Reading) -> Reading:
+        return reading._replace(held_loss=reading.held_loss * strength)
+
+    return attack("alarm", clients, strength, falsify=falsify)
+
+
 def readings(clients: float, strength: float = 1e6) -> Attack:
     """Gain, drift and loss at once: all steps for me, and the longest ones."""
     lies = [each.falsify for each in (gain(clients, strength), drift(clients), loss(clients, strength))]

@@ -94,19 +94,19 @@ def push(clients: float, strength: float = 0.3) -> Attack:
     """
 
     def forge(rows: Array, attacking: Array, words: Array, weights: Array) -> Array:
-        space = namespace(rows)
-        places = space.arange(rows.shape[1], dtype=words.dtype)
-        side = space.astype(sampling.uniform((words[:1] * 0, words[:1] * 0), places) < 0.5, rows.dtype)
-        fixed = (1 - 2 * side) / rows.shape[1] ** 0.5  # the same signs in every round
-        mean, _ = _honest(rows, attacking, weights)
-        norm = (mean * mean).sum() ** 0.5
-        aim = fixed + strength * mean / (norm + (norm == 0))
-        lengths = (rows * rows).sum(1) ** 0.5
-        honest = space.sort(space.where(attacking == 0, lengths, lengths * 0 + float("inf")))
-        usual = space.take(honest, ((attacking == 0).sum()[None] - 1) // 2)
-        return rows * 0 + usual * aim / (aim * aim).sum() ** 0.5
+        return _pushed(rows, attacking, weights, 0 * attacking, strength)
 
     return attack("push", clients, strength, forge=forge)
+
+
+def fan(clients: float, strength: float = 0.3) -> Attack:
+    """A push by every attacker in a direction of its own: no two of them are alike."""
+
+    def forge(rows: Array, attacking: Array, words: Array, weights: Array) -> Array:
+        space = namespace(rows)
+        return _pushed(rows, attacking, weights, space.cumulative_sum(attacking), strength)
+
+    return attack("fan", clients, strength, forge=forge)
 
 
 def mimic(clients: float) -> Attack:
@@ -128,3 +128,18 @@ def _honest(rows: Array, attacking: Array, weights: Array) -> tuple[Array, Array
     share = (share / (share.sum() + (share.sum() == 0)))[:, None]
     mean = (share * rows).sum(0)
     return mean, (share * (rows - mean) ** 2).sum(0) ** 0.5
+
+
+def _pushed(rows: Array, attacking: Array, weights: Array, ways: Array, strength: float) -> Array:
+    """Fixed directions by their numbers [n], the same in every round, with some of the honest mean's."""
+    space = namespace(rows)
+    places = space.arange(rows.shape[1], dtype=sampling.words(0).dtype)[None, :]
+    way = space.astype(ways, places.dtype)[:, None]
+    side = space.astype(sampling.uniform((way, 0 * way), places) < 0.5, rows.dtype)
+    mean, _ = _honest(rows, attacking, weights)
+    norm = (mean * mean).sum() ** 0.5
+    aim = (1 - 2 * side) / rows.shape[1] ** 0.5 + strength * mean / (norm + (norm == 0))
+    lengths = (rows * rows).sum(1) ** 0.5
+    honest = space.sort(space.where(attacking == 0, lengths, lengths * 0 + float("inf")))
+    usual = space.take(honest, ((attacking == 0).sum()[None] - 1) // 2)
+    return usual * aim / (aim * aim).sum(1)[:, None] ** 0.5

@@ -9,6 +9,8 @@ from amsfl.combine.krum import krum, multikrum
 from amsfl.combine.median import median
 from amsfl.combine.nnm import nnm
 from amsfl.combine.trimmed import trimmed
+from amsfl.combine.trust import trust
+from amsfl.combine.voices import voices
 from amsfl.combine.weighted import middle
 from amsfl.core import Combine, Kind
 
@@ -24,11 +26,14 @@ COMBINES: Kind[Combine] = Kind(
         "multikrum": multikrum,
         "centred": centred,
         "nnm": nnm,
+        "voices": voices,
+        "trust": trust,
         "clip": clip,
         "cap": cap,
     },
 )
 names = COMBINES.names
+RECOMMENDED = "cap:0.1,clip,voices,trust,nnm:2,geomedian"  # among ten clients of which two may be false
 
 
 def make(given: str | Combine) -> Combine | None:
@@ -43,4 +48,4 @@ def make(given: str | Combine) -> Combine | None:
     return COMBINES.chained(given, chain)
 
 
-__all__ = ["COMBINES", "by_step", "chain", "make", "median", "middle", "names", "weighed"]
+__all__ = ["COMBINES", "RECOMMENDED", "by_step", "chain", "make", "median", "middle", "names", "weighed"]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from amsfl.combine.levels import beside
-from amsfl.core import Combine, Upload, namespace
+from amsfl.core import Combine, Upload, UserError, namespace
 from amsfl.core.records import Array
 
 
@@ -18,6 +18,7 @@ class Left(NamedTuple):
 
 
 Rule = Callable[[Upload, Array], Left]
+Recall = Callable[[Upload, Array, Array, Array], tuple[Upload, Array, Array, Array]]
 
 
 def chain(rules: Sequence[Combine]) -> Combine:
@@ -46,12 +47,13 @@ def chain(rules: Sequence[Combine]) -> Combine:
         ",".join(rule.name for rule in rules),
         max((rule.attackers for rule in rules), default=0.0),
     )
-    return Combine(name, apply, links=tuple(rules), attackers=attackers, counts=counts)
+    kept = sum(rule.remembers for rule in rules)
+    return Combine(name, apply, links=tuple(rules), attackers=attackers, counts=counts, remembers=kept)
 
 
 def weighed(
-    rule: Combine, uploads: Upload, weights: Array, steps: Array
-) -> tuple[Upload, Array, dict[str, Array]]:
+    rule: Combine, uploads: Upload, weights: Array, steps: Array, history: Array | None = None
+) -> tuple[Upload, Array, dict[str, Array], Array]:
     """What a rule leaves, and how much each client counts after each of its links; NaN where one cannot say.
 
     Args:
@@ -59,16 +61,30 @@ def weighed(
         uploads: Stacked.
         weights: Of the clients; they sum to 1.
         steps: How many mean steps each upload is.
+        history: What it remembers of these clients; None: nothing.
 
     Returns:
-        Rows and weights as `apply` has them; the counts by link, with its place where a name comes twice.
+        Rows and weights as `apply` has them; the counts by link, with its place where a name comes twice; what
+        the rule remembers from now on.
     """
     counts: dict[str, Array] = {}
-    origin = None
+    origin, clients, read, remembered = None, len(weights), 0, []
+    if history is None:
+        history = namespace(weights).zeros((clients, rule.remembers), dtype=weights.dtype)
     for place, link in enumerate(rule.links or (rule,)):
         before = weights
         name = link.name if link.name not in counts else f"{link.name} ({place + 1})"
-        if link.trace is None:
+        if link.recall is not None:
+            if len(weights) != clients:
+                raise UserError(
+                    f"The rule {link.name!r} remembers clients, and {rule.name!r} leaves it fewer rows; "
+                    "put it further to the front."
+                )
+            mine = history[:, read : read + link.remembers]
+            uploads, weights, mine, fresh = link.recall(uploads, weights, steps, mine)
+            read += link.remembers
+            remembered.append(fresh)
+        elif link.trace is None:
             uploads, weights = link.apply(uploads, weights, steps)
             mine = namespace(before).zeros((len(weights), len(before)), dtype=before.dtype) + float("nan")
         else:
@@ -76,7 +92,7 @@ def weighed(
         origin = mine if origin is None else mine @ origin
         counts[name] = weights @ origin
         steps = _lengths(steps, before, len(weights))
-    return uploads, weights, counts
+    return uploads, weights, counts, namespace(weights).concat([*remembered, history[:, :0]], axis=1)
 
 
 def by_step(name: str, rule: Rule, attackers: float = 0.0) -> Combine:
@@ -95,11 +111,8 @@ def by_step(name: str, rule: Rule, attackers: float = 0.0) -> Combine:
     """
 
     def judged(uploads: Upload, weights: Array, steps: Array) -> Left:
-        space = namespace(weights)
-        whole = space.isfinite(uploads.delta_sq) & space.all(space.isfinite(uploads.extra), axis=1)
-        counted = weights * whole
-        clean = (space.where(beside(whole, part), part, space.zeros_like(part)) for part in uploads)
-        left = rule(_scaled(Upload(*clean), 1 / steps), counted / counted.sum())
+        rows, counted = mean_steps(uploads, weights, steps)
+        left = rule(rows, counted)
         return left._replace(rows=_scaled(left.rows, _lengths(steps, counted, len(left.weights))))
 
     def apply(uploads: Upload, weights: Array, steps: Array) -> tuple[Upload, Array]:
@@ -111,6 +124,25 @@ def by_step(name: str, rule: Rule, attackers: float = 0.0) -> Combine:
         return left.rows, left.weights, left.origin()
 
     return Combine(name, apply, trace, attackers=attackers)
+
+
+def remembering(name: str, recall: Recall, numbers: int) -> Combine:
+    """A rule that keeps so many numbers of each client; alone, `apply` is its first round."""
+
+    def apply(uploads: Upload, weights: Array, steps: Array) -> tuple[Upload, Array]:
+        nothing = namespace(weights).zeros((len(weights), numbers), dtype=weights.dtype)
+        return recall(uploads, weights, steps, nothing)[:2]
+
+    return Combine(name, apply, remembers=numbers, recall=recall)
+
+
+def mean_steps(uploads: Upload, weights: Array, steps: Array) -> tuple[Upload, Array]:
+    """Rows by step, zeros for uploads that are not finite; weights without theirs, that sum to 1."""
+    space = namespace(weights)
+    whole = space.isfinite(uploads.delta_sq) & space.all(space.isfinite(uploads.extra), axis=1)
+    counted = weights * whole
+    clean = (space.where(beside(whole, part), part, space.zeros_like(part)) for part in uploads)
+    return _scaled(Upload(*clean), 1 / steps), counted / counted.sum()
 
 
 def mixed(uploads: Upload, shares: Array, weights: Array) -> Left:

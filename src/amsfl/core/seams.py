@@ -57,6 +57,11 @@ class Combine(NamedTuple):
 
     The same, and how much of each upload that came in is in each row that is left; a rule that picks by
     coordinates says it on average. A rule without it still works: what it weighed down is not on record.
+
+    recall(uploads, weights, steps, history[n, remembers]) -> uploads[m, ...], weights[m], origin[m, n], history
+
+    The same for a rule that remembers: `history` is what the server kept of each of these clients since it was
+    last here, zeros at first. Such a rule stands before any that leaves fewer rows than clients.
     """
 
     name: str
@@ -65,6 +70,8 @@ class Combine(NamedTuple):
     links: "tuple[Combine, ...]" = ()  # of a chain, its rules
     attackers: float = 0.0  # clients that it doubts, or below 1 their share; 0: it does not say
     counts: Callable[[Array], Array] | None = None  # what claimed weights (sum 1) become; None: they stay
+    remembers: int = 0  # numbers that the server keeps of each client from round to round
+    recall: Callable[[Upload, Array, Array, Array], tuple[Upload, Array, Array, Array]] | None = None
 
 
 class RowPrivacy(NamedTuple):

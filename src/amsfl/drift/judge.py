@@ -18,6 +18,7 @@ best anchor stays what is scored. The branch is taken once its held-back rows ar
 anchor's; if they are not within twenty rounds, the server goes back to that anchor and to all passes.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -81,10 +82,18 @@ def is_whole(reading: Reading) -> bool:
     return bool(all(np.isfinite(np.asarray(part, float)).all() for part in parts))
 
 
-def judge_round(old: Judge, cohort: Array, weights: Array, reading: Reading, over: float = 0.0) -> Judge:
+def judge_round(
+    old: Judge,
+    cohort: Array,
+    weights: Array,
+    reading: Reading,
+    over: float = 0.0,
+    modest: Callable[[Floats], Floats] = np.asarray,
+) -> Judge:
     """The judge after one more round, of a cohort with these shares of the data.
 
-    `over` is the part of the run that is over; 0 where no end is known.
+    `over` is the part of the run that is over; 0 where no end is known. `modest` says what of clients' changes
+    is believed.
     """
     held = np.asarray(reading.held_loss, float)
     now = old._replace(
@@ -94,7 +103,7 @@ def judge_round(old: Judge, cohort: Array, weights: Array, reading: Reading, ove
         return _back(now, BROKEN)._replace(left=0, passes=1.0 if old.left else old.passes)
     reference = old.reference.copy()
     before = reference[cohort]
-    better, bad = _compared(held, before, np.asarray(weights, float))
+    better, bad = _compared(held, before, np.asarray(weights, float), modest)
     fresh = np.isfinite(held) & (better | ~np.isfinite(before))
     reference[cohort] = np.where(fresh, held, before)
     now = now._replace(reference=reference, worse=0 if better else old.worse + bad)
@@ -123,13 +132,15 @@ def judge_round(old: Judge, cohort: Array, weights: Array, reading: Reading, ove
     )
 
 
-def _compared(held: Floats, before: Floats, weights: Floats) -> tuple[bool, bool]:
+def _compared(
+    held: Floats, before: Floats, weights: Floats, modest: Callable[[Floats], Floats]
+) -> tuple[bool, bool]:
     """Whether this anchor is better, and whether it is clearly worse, for those who can compare."""
     both = np.isfinite(held) & np.isfinite(before)
     if not both.any():
         return True, False
     share = weights[both] / weights[both].sum()
-    change = held[both] - before[both]
+    change = modest(held[both] - before[both])
     mean, base = float(share @ change), float(share @ before[both])
     error = float(np.sqrt((share**2 * (change - mean) ** 2).sum()))
     return mean < 0, mean > WORSE * base and mean > SURE * error

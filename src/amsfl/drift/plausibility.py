@@ -63,6 +63,14 @@ def plausible_worth(gain: Floats, drift: Floats, attackers: float = 0.0) -> tupl
     return modest, modest * fading
 
 
+def plausible_changes(changes: Floats, attackers: float = 0.0) -> Floats:
+    """Changes of held-back losses: as many of the highest and of the lowest as may lie say what the next does."""
+    if len(changes) < FEW:
+        return changes
+    most = honest_share(len(changes), attackers)
+    return np.asarray(np.clip(changes, *np.quantile(changes, [1 - most, most])))
+
+
 def plausible_steps(steps: Array) -> Array:
     """A plan in which nobody takes more than BETTER times the mean of all, whatever was claimed.
 
@@ -116,6 +124,7 @@ class Plausibility(NamedTuple):
     believed: Callable[[Reading], Reading]
     opening: float  # the part of the learning rate that they find themselves, which clients take first
     steps: Callable[[Any], Array] = np.asarray  # that are planned
+    changes: Callable[[Floats], Floats] = np.asarray  # of held-back losses, by which the judge goes
 
 
 TRUSTING = Plausibility(
@@ -155,6 +164,7 @@ def believing(rule: Combine | None, real: bool = False) -> Plausibility:
         plausible_readings,
         OPENING,
         plausible_steps,
+        partial(plausible_changes, attackers=attackers),
     )
 
 

@@ -21,6 +21,7 @@ class State(NamedTuple):
     client: Array  # [trials, clients, client state]
     memory: Array  # [trials, clients, what a client remembers of its transmissions]
     step: Array  # [trials, dim] the last global step: the direction that readings compare with
+    history: Array  # [trials, clients, what a robust rule remembers of each]
 
 
 class Orders(NamedTuple):

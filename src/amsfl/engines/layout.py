@@ -122,7 +122,7 @@ class ModelLayout(NamedTuple):
 
     def specs(self, lead: int = 0) -> State:
         """Of a State, behind so many axes more."""
-        return State(*(self.spec(lead + axes) for axes in (1, 1, 2, 2, 1)))
+        return State(*(self.spec(lead + axes) for axes in (1, 1, 2, 2, 1, 2)))
 
     def places(self) -> Array:
         """Where every number of a vector has its place in the plain order."""
@@ -163,7 +163,8 @@ def make(task: Task, method: Method, parts: int = 1) -> ModelLayout:
     client, memory = (
         part.size for part in jax.eval_shape(lambda x: protocol.initial_client_state(method, x), x)
     )
-    return ModelLayout(parts, structure, shapes, size, State(size, server, client, memory, size))
+    lengths = State(size, server, client, memory, size, protocol.remembers(method))
+    return ModelLayout(parts, structure, shapes, size, lengths)
 
 
 def laid_out(task: Task, layout: ModelLayout) -> Task:

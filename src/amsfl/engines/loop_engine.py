@@ -66,7 +66,8 @@ class LoopEngine:
 
         server = np.stack([self.method.arithmetic.init(x)[0] for x in anchor])
         client, memory = zip(*(protocol.initial_client_state(self.method, x) for x in anchor), strict=True)
-        return State(anchor, server, everyone(client), everyone(memory), np.zeros_like(anchor))
+        history = np.zeros((len(anchor), clients, protocol.remembers(self.method)), self.task.dtype)
+        return State(anchor, server, everyone(client), everyone(memory), np.zeros_like(anchor), history)
 
     def from_host(self, state: State) -> State:
         return State(*(np.asarray(part) for part in state))
@@ -113,7 +114,8 @@ class LoopEngine:
             uploads.append(upload)
         weights = np.asarray(orders.weights[trial], dtype)
         steps = np.asarray(orders.steps[trial]).astype(dtype)
-        cohort = CohortWork(uploads, weights, np.maximum(steps, 1))
+        mine = trial, orders.cohort[trial]
+        cohort = CohortWork(uploads, weights, np.maximum(steps, 1), history=state.history[mine])
         if self.method.attacks:
             attackers = np.asarray(orders.attackers)[trial], np.asarray(orders.words)[trial]
             cohort = cohort._replace(attackers=attackers)
@@ -122,8 +124,9 @@ class LoopEngine:
         if self.method.private_clients is not None:
             private = dtype(np.asarray(orders.largest)[trial]), partial(self._drawn, trial, number)
             cohort = cohort._replace(private=private)
-        moved, fresh, weighed = protocol.settle(self.method, anchor, server, cohort)
+        moved, fresh, weighed, history = protocol.settle(self.method, anchor, server, cohort)
         state.anchor[trial], state.server[trial], state.step[trial] = moved, fresh, moved - anchor
+        state.history[mine] = history
         return weighed
 
     def revise(self, state: State, verdicts: Array) -> State:

@@ -115,6 +115,7 @@ def room(task: Task, layout: ModelLayout, cohort: int) -> int:
     """Rounds that a span may have, by the memory that the states after each of them take."""
     trials, clients = task.shards.size.shape
     own = layout.lengths
-    numbers = 2 * layout.size + own.server + clients * (own.client + own.memory) + cohort * layout.size
+    of_clients = clients * (own.client + own.memory + own.history) + cohort * layout.size
+    numbers = 2 * layout.size + own.server + of_clients
     each = SHARE * trials * numbers * np.dtype(task.dtype).itemsize
     return max(1, room_for(each / layout.parts, ROUNDS))

@@ -41,8 +41,9 @@ def initial_state(parts: ProgramParts, clients: int) -> Program:
             server = jax.vmap(method.arithmetic.init)(anchor)[0]
             fresh = jax.vmap(partial(protocol.initial_client_state, method))(anchor)
             client, memory = (jnp.repeat(part[:, None], clients, axis=1) for part in fresh)
-            server, client, memory = map(layout.folded, (server, client, memory))
-            return State(anchor, server, client, memory, jnp.zeros_like(anchor))
+            nothing = jnp.zeros((len(anchor), clients, protocol.remembers(method)), anchor.dtype)
+            server, client, memory, history = map(layout.folded, (server, client, memory, nothing))
+            return State(anchor, server, client, memory, jnp.zeros_like(anchor), history)
 
         return begin
 
@@ -76,13 +77,16 @@ def settle_body(
         attackers = (orders.attackers, orders.words) if method.attacks else None
         weighed: dict[str, jax.Array] = {}
         before = layout.opened(state.server, layout.lengths.server)
+        mine = jnp.arange(trials)[:, None], orders.cohort
+        history = layout.opened(state.history[mine], layout.lengths.history)
         if not protocol.compares_uploads(method):
             total = Upload(*(in_order(part, slots) for part in results.total))
         else:
             stacked = Upload(*(part.reshape(trials, cohort, *part.shape[1:]) for part in results.uploads))
             each = stacked, orders.weights, counts, attackers
             if method.private_clients is None:
-                total, weighed = jax.vmap(partial(protocol.combine_uploads, method))(*each)
+                combined = jax.vmap(partial(protocol.combine_uploads, method))
+                total, weighed, history = combined(*each, history)
             else:
                 stacked = jax.vmap(partial(protocol.forge, method))(*each)
                 summed = partial(_private_sum, method, layout, number)
@@ -108,6 +112,7 @@ def settle_body(
             remembered(state.client, results.clients),
             remembered(state.memory, results.memories),
             jnp.where(active, moved - state.anchor, state.step),
+            remembered(state.history, layout.folded(history)),
         )
         return following, shaped, results.deltas.reshape(trials, cohort, -1), weighed
 

@@ -58,7 +58,14 @@ def _learn_together(contexts: list[PlannerContext], rounds: list[RoundReadings])
     took = [each.decision.predicted_seconds for each in rounds]
     means = fold_in(before, weights, steps, lr, took, reading)
     judges = [
-        drift.judge_round(each.memory.judge, each.cohort, share, reading, _over(context, each.memory))
+        drift.judge_round(
+            each.memory.judge,
+            each.cohort,
+            share,
+            reading,
+            _over(context, each.memory),
+            context.doubt.changes,
+        )
         if context.method.judges
         else each.memory.judge
         for (context, each), share, reading in zip(pairs, weights, readings, strict=True)

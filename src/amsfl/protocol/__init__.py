@@ -63,6 +63,7 @@ __all__ = [
     "mean_slopes",
     "open_rate",
     "part_bytes",
+    "remembers",
     "sent_state",
     "settle",
     "trial_step",

@@ -22,12 +22,14 @@ class CohortWork(NamedTuple):
     attackers: Attackers = None  # of a simulation
     reading: Reading | None = None  # of the cohort, where clients take readings
     private: tuple[Number, Draw] | None = None  # the largest share of all clients, and the server's noise
+    history: Vector | None = None  # [n, ...] what the method's rule remembers of them; None: nothing yet
 
 
 class Settled(NamedTuple):
     anchor: Vector
     server: Vector
     weighed: Weighed
+    history: Vector | None  # of the cohort's clients
 
 
 def sent_state(method: Method, server: Vector, anchor: Vector) -> Vector:
@@ -41,9 +43,14 @@ def compares_uploads(method: Method) -> bool:
     return method.combine is not None or method.private_clients is not None or forged
 
 
+def remembers(method: Method) -> int:
+    """Numbers that its rule over uploads keeps of every client from round to round."""
+    return 0 if method.combine is None else method.combine.remembers
+
+
 def settle(method: Method, anchor: Vector, server: Vector, cohort: CohortWork) -> Settled:
     """The next anchor and server state, and what a rule made of the uploads."""
-    uploads, weights, steps, attackers, reading, private = cohort
+    uploads, weights, steps, attackers, reading, private, history = cohort
     weighed: Weighed = {}
     if method.private_clients is not None and private is not None:
         sent = forge(method, stack_uploads(uploads, weights), weights, steps, attackers)
@@ -51,10 +58,11 @@ def settle(method: Method, anchor: Vector, server: Vector, cohort: CohortWork) -
     elif not compares_uploads(method):
         total = sum_uploads(uploads, method.arithmetic.mix(weights, steps))
     else:
-        total, weighed = combine_uploads(method, stack_uploads(uploads, weights), weights, steps, attackers)
+        stacked = stack_uploads(uploads, weights)
+        total, weighed, history = combine_uploads(method, stacked, weights, steps, attackers, history)
     slopes = (0.0, 0.0, 0.0) if reading is None else mean_slopes(method, reading, weights, attackers)
     whole = Total(*total, *slopes)
-    return Settled(*method.arithmetic.aggregate(anchor, whole, weights, steps, server), weighed)
+    return Settled(*method.arithmetic.aggregate(anchor, whole, weights, steps, server), weighed, history)
 
 
 def weigh_by_age(method: Method, sent: Upload, worth: Number, anchor: Vector, began: Vector | None) -> Upload:
@@ -89,9 +97,15 @@ def mean_slopes(
 
 
 def combine_uploads(
-    method: Method, uploads: Upload, weights: Vector, steps: Vector, attackers: Attackers = None
-) -> tuple[Upload, Weighed]:
-    """What the method's rule makes of stacked uploads [n, ...], and how much each counts after each link.
+    method: Method,
+    uploads: Upload,
+    weights: Vector,
+    steps: Vector,
+    attackers: Attackers = None,
+    history: Vector | None = None,
+) -> tuple[Upload, Weighed, Vector | None]:
+    """What the method's rule makes of stacked uploads [n, ...], how much each counts after each link, and what
+    the rule remembers of the clients.
 
     The rule sees every upload as it would enter a plain average, so that it and its weights are all it needs:
     upload_i mix_i / share_i, with shares that sum to 1 (FedNova's are mean steps, FedAvg's deltas); and how
@@ -103,10 +117,10 @@ def combine_uploads(
     rows = Upload(*(part * scale.reshape(-1, *[1] * (part.ndim - 1)) for part in uploads))
     counts, weighed = share, Weighed()
     if method.combine is not None:
-        rows, counts, weighed = combine.weighed(
-            method.combine, rows, share, scale * (steps + method.arithmetic.closing)
-        )
-    return Upload(*((part * counts.reshape(-1, *[1] * (part.ndim - 1))).sum(0) for part in rows)), weighed
+        done = scale * (steps + method.arithmetic.closing)
+        rows, counts, weighed, history = combine.weighed(method.combine, rows, share, done, history)
+    total = Upload(*((part * counts.reshape(-1, *[1] * (part.ndim - 1))).sum(0) for part in rows))
+    return total, weighed, history
 
 
 def forge(method: Method, uploads: Upload, weights: Vector, steps: Vector, attackers: Attackers) -> Upload:

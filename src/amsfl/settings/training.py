@@ -12,6 +12,7 @@ from pydantic import (
 )
 
 from amsfl.clock import check_clock, staleness
+from amsfl.combine import RECOMMENDED
 from amsfl.core.score_names import check_name, check_target
 from amsfl.data import is_named
 from amsfl.methods import METHODS
@@ -54,7 +55,7 @@ class Training(DataSettings):
         description="share of a client's rows, 2 to 32 of them, for the judge and not for training; 0: none",
     )
     robust: str = Field(
-        "", description="rules over uploads, against false clients; the advice: cap:0.1,clip,nnm:2,geomedian"
+        "", description=f"rules over uploads, against false clients; the advice: {RECOMMENDED}"
     )
     extrapolation: float = Field(
         0.0, ge=0, le=1e6, description="FedExP's largest server step, as in 4; 0: no FedExP"

@@ -6,6 +6,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Unpack
 
+import numpy as np
+
 from amsfl import clock, record
 from amsfl.core import Remark, Score
 from amsfl.data import Dataset
@@ -149,7 +151,8 @@ def resume(
         done, best = writer.rewind(point), None
         if point:
             trial, best = load_trial(point), from_kept(point)
-            state = setup.engine.from_host(State(*(point.arrays[name] for name in State._fields)))
+            arrays = {"history": np.zeros((1, len(trial.steps), 0), setup.task.dtype)} | point.arrays
+            state = setup.engine.from_host(State(*(arrays[name] for name in State._fields)))
         writer.change(config.model_dump(), machine, trial.round)
         stand(
             trial,

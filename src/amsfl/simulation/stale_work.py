@@ -23,8 +23,12 @@ FEW = 64  # jobs for which no smaller program is worth compiling
 def on_host(state: State) -> State:
     """The state as numpy arrays that may be written to. Clients' own parts are large, and nobody has a use
     for what they were: those are not copied again."""
-    client, memory = (part if _ours(part) else np.array(part) for part in (state.client, state.memory))
-    return State(np.array(state.anchor), np.array(state.server), client, memory, np.array(state.step))
+    client, memory, history = (
+        part if _ours(part) else np.array(part) for part in (state.client, state.memory, state.history)
+    )
+    return State(
+        np.array(state.anchor), np.array(state.server), client, memory, np.array(state.step), history
+    )
 
 
 def _ours(part: Array) -> bool:
@@ -160,8 +164,9 @@ def settle(setup: RunSetup, state: State, trial: int, plan: TrialPlan) -> tuple[
         attackers = setup.attackers.forging(version, trial, clients), words
     reading = Reading(*table["reading"][jobs["place"]].T)
     taken = reading if reading.grad_sq.any() else None  # where clients take them
-    cohort = protocol.CohortWork(uploads, weights, steps, attackers, taken)
-    moved, fresh, weighed = protocol.settle(method, anchor, server, cohort)
+    history = state.history[trial, clients]
+    cohort = protocol.CohortWork(uploads, weights, steps, attackers, taken, history=history)
+    moved, fresh, weighed, state.history[trial, clients] = protocol.settle(method, anchor, server, cohort)
     state.step[trial] = moved - anchor
     state.anchor[trial], state.server[trial] = moved, fresh
     deltas = np.stack([each.delta for each in uploads])

@@ -226,6 +226,7 @@ class FlowerServer:
         if self.orders.readings or self.method.private_rows is not None:
             state.step = 0 * state.anchor  # the last global step, which is as large as the model
         self.options = self.options._replace(start=None)  # it would stay as large as the model
+        state.history = np.zeros((len(registered), protocol.remembers(self.method)), np.float32)
         self.planner = self._private_planner(state)
         return state
 

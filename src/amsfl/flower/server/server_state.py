@@ -34,6 +34,7 @@ class ServerState:
     memory: PlannerMemory  # the planner's
     measured: MeasuredCosts
     seed: int
+    history: Vector = field(default_factory=lambda: np.zeros((0, 0), np.float32))  # a rule's, by client
     run: str = field(default_factory=lambda: uuid.uuid4().hex[:16])
     round: int = 0
     seconds: dict[str, float] = field(default_factory=lambda: {"sum": 0.0, "makespan": 0.0})
@@ -58,7 +59,8 @@ class ServerState:
         return GlobalModel(self.anchor, self.server, self.step, self.buffers)
 
 
-ARRAYS = ("anchor", "server", "step", "buffers", "best", "best_buffers")
+ARRAYS = ("anchor", "server", "step", "history", "buffers", "best", "best_buffers")
+LIKE_A_TRIAL = ("anchor", "server", "step", "history")  # as a simulation's one trial has them
 TRIAL = ("seed", "memory", "round", "seconds", "steps", "status", "reached")
 
 
@@ -103,7 +105,7 @@ def manifest(config: ServeConfig, state: ServerState, method: Method) -> Manifes
 
 def save(writer: RunWriter, state: ServerState) -> None:
     """A checkpoint as a simulation writes it (one trial), with Flower's own facts under `flower`."""
-    arrays = {name: getattr(state, name)[None] for name in ("anchor", "server", "step")}
+    arrays = {name: getattr(state, name)[None] for name in LIKE_A_TRIAL}
     arrays |= dict.fromkeys(("client", "memory"), np.zeros((1, 0, 0), np.float32))  # stays with the clients
     arrays |= {BUFFER + name: np.array(part, order="C") for name, part in state.buffers.items()}
     arrays |= {BEST_BUFFER + name: np.array(part, order="C") for name, part in state.best_buffers.items()}
@@ -127,7 +129,8 @@ def load(writer: RunWriter) -> tuple[ServerState | None, list[RoundRecord]]:
         return None, records
     rest = point.host["flower"]
     rest |= {key: point.host[key] for key in TRIAL}
-    rest |= {name: point.arrays[name][0] for name in ("anchor", "server", "step")}
+    nothing = np.zeros((1, len(rest["clients"]), 0), np.float32)  # in records of before rules remembered
+    rest |= {name: point.arrays.get(name, nothing)[0] for name in LIKE_A_TRIAL}
     rest["clients"] = [from_plain(RegisteredClient, client) for client in rest["clients"]]
     rest["measured"] = from_plain(MeasuredCosts, rest["measured"])
     rest["memory"] = PlannerMemory.load(rest["memory"])

@@ -25,6 +25,7 @@ class NextModel(NamedTuple):
     server: Vector
     buffers: Buffers
     weighed: dict[str, Any]  # how much each client counts after each link of a rule
+    history: Vector  # [clients, ...] what the rule remembers of every client
 
     @property
     def finite(self) -> bool:
@@ -102,14 +103,20 @@ def combine(
             nothing = np.zeros_like(model.anchor)
             yield Upload(nothing, nothing[:0], np.float32(0))
 
-    cohort = protocol.CohortWork(uploads(), shares, counts, reading=reading, private=how.noise)
+    history = None if how.noise is not None else state.history[who]
+    cohort = protocol.CohortWork(
+        uploads(), shares, counts, reading=reading, private=how.noise, history=history
+    )
     settled = protocol.settle(method, model.anchor, model.server, cohort)
     buffers = {
         name: _buffer(method, [item.reply.buffers[name] for item in replies], shares)
         for name in model.buffers
     }
     anchor, server = (np.asarray(part, np.float32) for part in (settled.anchor, settled.server))
-    return NextModel(anchor, server, buffers, settled.weighed)
+    history = state.history.copy()
+    if settled.history is not None:
+        history[who] = settled.history
+    return NextModel(anchor, server, buffers, settled.weighed, history)
 
 
 def _buffer(method: Method, parts: list[Vector], weights: Any) -> Vector:
@@ -126,6 +133,7 @@ def _buffer(method: Method, parts: list[Vector], weights: Any) -> Vector:
 def move(state: ServerState, results: RoundResults, model: NextModel) -> RoundResults:
     """The state with the new model. The results let go of the old one: a server's state is larger still."""
     state.anchor, state.server, state.buffers = model.anchor, model.server, model.buffers
+    state.history = model.history
     if state.step.size:
         state.step = state.anchor - results.model.anchor
     return results._replace(model=state.model)

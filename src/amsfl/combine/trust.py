@@ -1,0 +1,58 @@
+"""Clients that went against the others count less from then on."""
+
+from amsfl.combine.base import mean_steps, remembering
+from amsfl.combine.sketch import sketched
+from amsfl.combine.weighted import lengths, middle
+from amsfl.core import Combine, Upload, UserError, namespace
+from amsfl.core.records import Array
+
+LARGEST = 0.5  # product of two uploads that counts: a few that are the same must not pass for all
+SHARP = 3  # rounds in which clients hardly agree say next to nothing
+
+
+def trust(kept: float = 0.99, enough: float = 0.5) -> Combine:
+    """Who goes against what the others have in common, over the rounds, loses its weight.
+
+    P_ij = sqrt(w_i w_j) <x_i, x_j>, P_ii = 0;   P v = l v with the largest l, ||v|| = 1, most of v positive
+    A_i <- kept A_i + l^3 v_i / sqrt(w_i),   L_i <- kept L_i + l^3,   a_i = A_i / L_i
+    w_i <- w_i clip(a_i / (enough median_j a_j), 0, 1)
+
+    Lengths are cut to the median first. Honest clients of unlike data are almost at right angles, but while a
+    model is far from where it ends all of them have one way in common, and who turns uploads or labels round
+    goes against it: v tells them apart where distances do not. Close to the end nobody's upload goes along
+    with the others' (l is small): such rounds hardly count, and what was seen before stays.
+    """
+    if not (0 <= kept < 1 and 0 < enough <= 1):
+        raise UserError("The rule 'trust' takes a number below 1 and one up to 1, as in trust:0.99/0.5.")
+
+    def recall(
+        uploads: Upload, weights: Array, steps: Array, history: Array
+    ) -> tuple[Upload, Array, Array, Array]:
+        space = namespace(weights)
+        rows, counted = mean_steps(uploads, weights, steps)
+        largest, along = _common_way(sketched(rows.delta), counted)
+        says = largest**SHARP
+        fresh = kept * history + space.stack([says * along, says + 0 * along], axis=1)
+        now = space.where((counted > 0)[:, None], fresh, history)
+        own = now[:, 0] / (now[:, 1] + (now[:, 1] == 0))
+        usual = enough * middle(own, counted)
+        part = space.where(usual > 0, own / (usual + (usual == 0)), 0 * own + 1)
+        left = counted * space.clip(part, 0.0, 1.0)
+        return uploads, left / left.sum(), space.eye(len(weights), dtype=weights.dtype), now
+
+    return remembering(f"trust:{kept:g}/{enough:g}", recall, 2)
+
+
+def _common_way(rows: Array, weights: Array) -> tuple[Array, Array]:
+    """How much rows agree, and how far each goes along with the others: about 1, or below 0 if against them."""
+    space = namespace(rows)
+    length = lengths(rows)
+    usual = middle(length, weights)
+    rows = rows / space.maximum(length, usual + (usual == 0))[:, None]
+    root = weights**0.5
+    products = space.clip(rows @ rows.T, -LARGEST, LARGEST) * root[:, None] * root
+    products = products * (1 - space.eye(len(weights), dtype=weights.dtype))
+    values, vectors = space.linalg.eigh(products)
+    along = vectors[:, -1] / (root + (root == 0))
+    side = space.sign((weights * space.sign(along)).sum())
+    return space.maximum(values[-1], 0 * values[-1]), along * (side + (side == 0))

@@ -1,0 +1,93 @@
+"""Rules that remember: what one round does not tell, several do; and what they remember is kept."""
+
+import numpy as np
+import pytest
+from federation_small import SMALL, own_data
+
+import amsfl
+from amsfl import combine
+from amsfl.combine.sketch import SKETCH, centre, sketched
+from amsfl.core import Upload, UserError
+
+CLIENTS, SIZE = 10, 700
+CHAIN = "cap:0.2,voices,trust,median"
+
+
+def judged(spec, rounds):
+    """How much each client counts after the last of these rounds of deltas [n, d]."""
+    rule, history = combine.make(spec), None
+    weights, steps = np.full(CLIENTS, 1 / CLIENTS), np.ones(CLIENTS)
+    for vectors in rounds:
+        sent = Upload(vectors, vectors[:, :0], (vectors**2).sum(1))
+        _, _, counts, history = combine.weighed(rule, sent, weights, steps, history)
+    return [*counts.values()][-1]
+
+
+def honest(seed, rounds=6, common=0.6):
+    """Clients with a way in common, one of their own, which stays, and chance, all of length 1 at right angles."""
+    rng = np.random.default_rng(seed)
+    whole, own = rng.normal(size=SIZE), rng.normal(size=(CLIENTS, SIZE))
+    return [(common * whole + own + rng.normal(size=own.shape)) / SIZE**0.5 for _ in range(rounds)]
+
+
+@pytest.mark.parametrize("spec", ["voices", "trust"])
+@pytest.mark.parametrize("seed", range(3))
+def test_honest_clients_of_unlike_data_count_as_before(spec, seed):
+    assert (np.abs(judged(spec, honest(seed)) - 0.1) < 0.03).all()
+
+
+def test_those_who_push_together_have_one_voice():
+    """Three push the same way, each with chance of its own as long as the push: in one round they differ, and
+    over twelve they have about one client's weight together."""
+    rounds, rng = honest(1, 12), np.random.default_rng(5)
+    for vectors in rounds:
+        vectors[:3] = 1.4 * (rng.permutation(SIZE) * 0 + np.resize([1, -1, -1], SIZE)) / SIZE**0.5
+        vectors[:3] += rng.normal(size=(3, SIZE)) / SIZE**0.5
+    once, often = judged("voices", rounds[:1]), judged("voices", rounds)
+    assert once[:3].sum() > 0.2 and often[:3].sum() < 0.2 and often[3:].min() > 0.1
+
+
+def test_those_who_turn_round_lose_their_weight():
+    """Three of ten: within one round chance hides some of it; and close to the end, where nobody has anything in
+    common with the others, what was seen before stays."""
+    rounds = [np.where(np.arange(CLIENTS)[:, None] < 3, -1, 1) * each for each in honest(2)]
+    after = judged("trust", rounds)
+    assert (after[:3] < 1e-6).all() and after[3:].min() > 0.05
+    late = judged("trust", rounds + honest(2, 20, common=0.0))
+    assert late[:3].max() < 0.02 and late[3:].min() > 0.05
+
+
+def test_a_sketch_keeps_products():
+    """Of 200 pairs of vectors, to 1/sqrt(SKETCH) of their lengths; and a geometric median among three is near
+    the two that lie together."""
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(20, 5000)) + rng.normal(size=5000)
+    small = sketched(rows)
+    assert small.shape == (20, SKETCH)
+    lengths = np.linalg.norm(rows, axis=1)
+    errors = (small @ small.T - rows @ rows.T) / np.outer(lengths, lengths)
+    assert np.sqrt((errors**2).mean()) < 1.5 / SKETCH**0.5
+    middle, shares = centre(np.array([[0.0, 0.0], [0.1, 0.0], [9.0, 9.0]]), np.full(3, 1 / 3))
+    assert np.abs(middle).max() < 0.1 and shares[2] < 0.05
+
+
+def test_a_rule_that_remembers_comes_before_one_that_leaves_few():
+    with pytest.raises(UserError, match="further to the front"):
+        amsfl.run(**(SMALL | {"dataset": own_data(), "robust": "median,trust"}))
+
+
+@pytest.mark.parametrize("end", ["all", "buffer:2"])
+def test_a_resumed_run_remembers(tmp_path, end):
+    """Two rounds, then two more from the folder, are four rounds; also where the server moves with some."""
+    common = SMALL | {
+        "dataset": own_data(),
+        "clients": 5,
+        "robust": CHAIN,
+        "attack": "push:1",
+        "round_end": end,
+    }
+    whole = amsfl.run(**common)
+    amsfl.run(**(common | {"rounds": 2}), out=tmp_path / "run")
+    again = amsfl.resume(tmp_path / "run", dataset=own_data(), rounds=4)
+    np.testing.assert_array_equal(whole.params, again.params)
+    assert whole.rounds[-1].weighed == again.rounds[-1].weighed
