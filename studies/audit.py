@@ -1,11 +1,11 @@
 """Attack private models with canaries: how much of the claimed epsilon an attacker can prove.
 
 A canary is the worst row that there can be: it has a feature of its own, which no other row has, so that only
-this row and noise move that feature's weights. Two attacks, each also on runs that have too little noise, where
-the claim must fall:
+this row and noise move that feature's weights. Two attacks, each also on runs that have too little noise,
+where the claim must fall:
 
-- one run, many canaries: all belong to the largest site, each is in its rows or not by the toss of a coin, and
-  the attacker asks the last model about each. Few runs, and no more than about 3 can be proved.
+- one run, many canaries: all belong to the largest site, each is in its rows or not by the toss of a coin,
+  and the attacker asks the last model about each. Few runs, and no more than about 3 can be proved.
 - many runs, one canary: half of the runs have it. The attacker reads the weights that it moves, and every row
   is in every step, so that nothing hides it. Thousands of small runs, which catch a false claim of 8.
 

@@ -1,10 +1,10 @@
-"""The recommended chain of rules against attacks, by how many of ten clients attack. What counts is the worst.
+"""The recommended chain of rules against attacks, by how many of ten clients attack. The worst one counts.
 
-All contestants train for as many rounds. Rules are told how many clients to doubt, and doubt as many when nobody
-attacks: that is what caution costs. A cap leaves each of the ten clients one vote.
+All contestants train for as many rounds. Rules are told how many clients to doubt, and doubt as many when
+nobody attacks: that is what caution costs. A cap leaves each of the ten clients one vote.
 
     python studies/robustness.py --data digits
-    python studies/robustness.py --data made:7        # a generated table; 5 and 6 were used to choose the chain
+    python studies/robustness.py --data made:7        # a generated table; 5 and 6 were used to choose
     python studies/robustness.py --every-rule         # every rule by itself, too
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 MOST_STEPS = 50
 UNEQUAL = f"1 to {MOST_STEPS} steps"
-CHAIN = RECOMMENDED.replace("nnm:2", "nnm:{f}")  # {f} stands for the number of attackers
+CHAIN = RECOMMENDED.replace(":2", ":{f}")  # {f} stands for the number of attackers
 RULES = ("median", "trimmed:{f}", "geomedian", "krum:{f}", "multikrum:{f}", "centred", "nnm:{f},geomedian")
 ATTACKS = (
     *("push", "fan", "signflip", "turns", "late", "gaussian", "labelflip", "alie", "ipm", "ipm/0.5", "mimic"),
@@ -150,8 +150,8 @@ def keep(names: dict[str, str]) -> Callable[[RunConfig, Result], Row]:
 
 
 def summarise(unit: Row, plain: Row | None) -> Row:
-    """Means over seeds; the worst attack is the one with the lowest mean. `plain`: the same method without rules,
-    of which `cost` and `slower` say what the chain costs where nobody attacks."""
+    """Means over seeds; the worst attack is the one with the lowest mean. `plain`: the same method without
+    rules, by which `cost` and `slower` say what the chain costs where nobody attacks."""
     trials = {attack: rows for (attack,), rows in grouped(unit["trials"], "attack").items()}
     accuracy = {attack: mean(rows, "accuracy") for attack, rows in trials.items()}
     worst = min((attack for attack in accuracy if attack), key=lambda attack: accuracy[attack], default="")

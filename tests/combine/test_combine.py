@@ -155,7 +155,7 @@ def test_what_is_not_finite_does_not_count(spec):
 
 @pytest.mark.parametrize(
     "spec",
-    ["nnm:1,trimmed:1", "clip,krum:1", "cap:0.3,multikrum:1", "centred", "geomedian", "voices", "trust"],
+    ["nnm:1,trimmed:1", "clip,krum:1", "cap:0.3,multikrum:1", "centred", "geomedian", "voices", "trust:2"],
 )
 def test_numpy_and_jax_are_one(spec):
     vectors = np.random.default_rng(2).normal(size=(6, 5)).astype(np.float32)
@@ -195,7 +195,7 @@ def test_many_are_bisected_to_the_same_bits(clients, kind):
 def test_engines_agree():
     """Both engines, in float64, unequal steps by AMSFL's plan, a chain of five of which two remember."""
     common = SMALL | {"dataset": own_data(), "rounds": 3, "method": "amsfl"}
-    common |= {"robust": "cap:0.4,voices,trust,nnm:1,trimmed:1"}
+    common |= {"robust": "cap:0.4,voices,trust:1,nnm:1,trimmed:1"}
     loop, jaxed = (amsfl.run(**(common | {"engine": engine})) for engine in ("loop", "jax"))
     np.testing.assert_allclose(loop.params, jaxed.params, rtol=1e-6, atol=1e-9)
 
@@ -217,7 +217,7 @@ def test_states_that_a_sum_balances_refuse_rules(name):
         ("geomedian:0", "above 0"),
         ("centred:1/0", "from 1"),
         ("voices:1", "below 1"),
-        ("trust:0.9/0", "up to 1"),
+        ("trust:2/0.9/0", "up to 1"),
         ("trimed:2", "did you mean 'trimmed'"),
     ],
 )
@@ -244,7 +244,7 @@ def test_half_is_the_most_that_is_doubted():
         "centred",
         "clip,median",
         "cap:0.2,nnm:2,trimmed:2",
-        "voices,trust",
+        "voices,trust:2",
     ],
 )
 def test_what_counts_says_what_comes_out(spec):

@@ -10,7 +10,7 @@ from amsfl.combine.sketch import SKETCH, centre, sketched
 from amsfl.core import Upload, UserError
 
 CLIENTS, SIZE = 10, 700
-CHAIN = "cap:0.2,voices,trust,median"
+CHAIN = "cap:0.2,voices,trust:1,median"
 
 
 def judged(spec, rounds):
@@ -24,13 +24,13 @@ def judged(spec, rounds):
 
 
 def honest(seed, rounds=6, common=0.6):
-    """Clients with a way in common, one of their own, which stays, and chance, all of length 1 at right angles."""
+    """Clients with a way in common, one of their own, which stays, and chance: all about as long."""
     rng = np.random.default_rng(seed)
     whole, own = rng.normal(size=SIZE), rng.normal(size=(CLIENTS, SIZE))
     return [(common * whole + own + rng.normal(size=own.shape)) / SIZE**0.5 for _ in range(rounds)]
 
 
-@pytest.mark.parametrize("spec", ["voices", "trust"])
+@pytest.mark.parametrize("spec", ["voices", "trust:3"])
 @pytest.mark.parametrize("seed", range(3))
 def test_honest_clients_of_unlike_data_count_as_before(spec, seed):
     assert (np.abs(judged(spec, honest(seed)) - 0.1) < 0.03).all()
@@ -48,12 +48,12 @@ def test_those_who_push_together_have_one_voice():
 
 
 def test_those_who_turn_round_lose_their_weight():
-    """Three of ten: within one round chance hides some of it; and close to the end, where nobody has anything in
-    common with the others, what was seen before stays."""
+    """Three of ten: in one round chance hides some of it; and close to the end, where nobody has anything
+    in common with the others, what was seen before stays."""
     rounds = [np.where(np.arange(CLIENTS)[:, None] < 3, -1, 1) * each for each in honest(2)]
-    after = judged("trust", rounds)
+    after = judged("trust:3", rounds)
     assert (after[:3] < 1e-6).all() and after[3:].min() > 0.05
-    late = judged("trust", rounds + honest(2, 20, common=0.0))
+    late = judged("trust:3", rounds + honest(2, 20, common=0.0))
     assert late[:3].max() < 0.02 and late[3:].min() > 0.05
 
 
@@ -73,7 +73,7 @@ def test_a_sketch_keeps_products():
 
 def test_a_rule_that_remembers_comes_before_one_that_leaves_few():
     with pytest.raises(UserError, match="further to the front"):
-        amsfl.run(**(SMALL | {"dataset": own_data(), "robust": "median,trust"}))
+        amsfl.run(**(SMALL | {"dataset": own_data(), "robust": "median,trust:1"}))
 
 
 @pytest.mark.parametrize("end", ["all", "buffer:2"])

@@ -346,3 +346,27 @@ def test_the_log_is_appended_and_the_policy_is_read_with_care(tmp_path):
         (tmp_path / "site.toml").write_text(wrong)
         with pytest.raises(UserError, match=r"site\.toml"):
             site_policy(context)
+
+
+def test_seconds_do_not_tell_the_minibatch(tmp_path, monkeypatch):
+    """Minibatches of any size are looked at in as many rows; reported seconds are marks a fifth apart."""
+    from amsfl.flower.client import private_steps
+
+    looked = []
+    summed = Rows.row_sum
+
+    def row_sum(self, x, places, present, private):
+        looked.append((len(places), int(present.sum())))
+        return summed(self, x, places, present, private)
+
+    monkeypatch.setattr(Rows, "row_sum", row_sum)
+    report = messages.scalars(
+        send(site(tmp_path), ORDER._replace(steps=30, terms=TERMS._replace(epsilon=0.0))), "report"
+    )
+    sizes, present = zip(*looked, strict=True)
+    assert len({*sizes}) == 1 and len({*present}) > 3
+    for name in ("step_seconds", "compute_seconds"):
+        octave = 4 * math.log2(report[name])
+        assert octave == pytest.approx(round(octave), abs=1e-6)
+    marks = {private_steps.coarse(each) for each in np.linspace(0.5, 0.99, 200)}
+    assert len(marks) == 5 and all(private_steps.coarse(each) >= each for each in np.geomspace(1e-3, 99, 50))

@@ -39,7 +39,7 @@ def test_every_chain_is_run_with_every_attack_and_without():
     assert len(units) == 2 * 4 and len(robustness.ATTACKS) >= 15
     last = units["digits, AMSFL, chain, 4 of 10 attack"].configs
     assert len(last) == 2 * (1 + len(robustness.ATTACKS)) and "sleeper:4/6" in {each.attack for each in last}
-    assert last[0].robust == RECOMMENDED.replace("nnm:2", "nnm:4") and last[0].rounds == 8
+    assert last[0].robust == RECOMMENDED.replace(":2", ":4") and last[0].rounds == 8
     assert len(units["digits, AMSFL, 4 of 10 attack"].configs) == 2
     every = list(robustness.units(Settings(seeds=1, attackers=(1,), every_rule=True)))
     assert len(every) == 6 + len(robustness.RULES) and every[0].policy is None
@@ -59,7 +59,7 @@ def test_mistakes():
 
 def test_a_table_and_a_picture_of_real_runs(tmp_path):
     shared = {"engine": "loop", "model": "softmax", "clients": 4, "rounds": 2, "batch": 8, "steps": 1}
-    shared |= {"method": "fedavg", "robust": "voices,trust,median"}
+    shared |= {"method": "fedavg", "robust": "voices,trust:1,median"}
     specs = {"": "", "signflip:1": "signflip", "rows:1": "rows"}
     configs = [make_config(shared | {"attack": attack}) for attack in specs]
     labels, out = {"data": "own", "name": "FedAvg, chain", "attackers": 1}, tmp_path / "robustness"

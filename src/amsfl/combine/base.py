@@ -64,8 +64,8 @@ def weighed(
         history: What it remembers of these clients; None: nothing.
 
     Returns:
-        Rows and weights as `apply` has them; the counts by link, with its place where a name comes twice; what
-        the rule remembers from now on.
+        Rows and weights as `apply` has them; the counts by link, with its place where a name comes twice;
+        what the rule remembers from now on.
     """
     counts: dict[str, Array] = {}
     origin, clients, read, remembered = None, len(weights), 0, []

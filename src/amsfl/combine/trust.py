@@ -2,7 +2,7 @@
 
 from amsfl.combine.base import mean_steps, remembering
 from amsfl.combine.sketch import sketched
-from amsfl.combine.weighted import lengths, middle
+from amsfl.combine.weighted import SMALL, cut, doubted, lengths, middle
 from amsfl.core import Combine, Upload, UserError, namespace
 from amsfl.core.records import Array
 
@@ -10,12 +10,13 @@ LARGEST = 0.5  # product of two uploads that counts: a few that are the same mus
 SHARP = 3  # rounds in which clients hardly agree say next to nothing
 
 
-def trust(kept: float = 0.99, enough: float = 0.5) -> Combine:
-    """Who goes against what the others have in common, over the rounds, loses its weight.
+def trust(attackers: float, kept: float = 0.99, enough: float = 0.5) -> Combine:
+    """Of all clients those `attackers` that go most against what the others have in common, over the rounds,
+    lose their weight.
 
     P_ij = sqrt(w_i w_j) <x_i, x_j>, P_ii = 0;   P v = l v with the largest l, ||v|| = 1, most of v positive
     A_i <- kept A_i + l^3 v_i / sqrt(w_i),   L_i <- kept L_i + l^3,   a_i = A_i / L_i
-    w_i <- w_i clip(a_i / (enough median_j a_j), 0, 1)
+    w_i <- w_i clip(a_i / (enough median_j a_j), 0, 1)   for those of the lowest a_i
 
     Lengths are cut to the median first. Honest clients of unlike data are almost at right angles, but while a
     model is far from where it ends all of them have one way in common, and who turns uploads or labels round
@@ -23,7 +24,8 @@ def trust(kept: float = 0.99, enough: float = 0.5) -> Combine:
     with the others' (l is small): such rounds hardly count, and what was seen before stays.
     """
     if not (0 <= kept < 1 and 0 < enough <= 1):
-        raise UserError("The rule 'trust' takes a number below 1 and one up to 1, as in trust:0.99/0.5.")
+        raise UserError("The rule 'trust' takes a number below 1 and one up to 1, as in trust:2/0.99/0.5.")
+    share = doubted("trust", attackers)
 
     def recall(
         uploads: Upload, weights: Array, steps: Array, history: Array
@@ -37,14 +39,17 @@ def trust(kept: float = 0.99, enough: float = 0.5) -> Combine:
         own = now[:, 0] / (now[:, 1] + (now[:, 1] == 0))
         usual = enough * middle(own, counted)
         part = space.where(usual > 0, own / (usual + (usual == 0)), 0 * own + 1)
-        left = counted * space.clip(part, 0.0, 1.0)
+        order = space.argsort(own, stable=True)
+        lowest = cut(space.take(counted, order), 0.0, share(counted))[space.argsort(order, stable=True)]
+        left = counted * space.where(lowest > SMALL, space.clip(part, 0.0, 1.0), 0 * part + 1)
         return uploads, left / left.sum(), space.eye(len(weights), dtype=weights.dtype), now
 
-    return remembering(f"trust:{kept:g}/{enough:g}", recall, 2)
+    name = f"trust:{attackers:g}/{kept:g}/{enough:g}"
+    return remembering(name, recall, 2)._replace(attackers=attackers)
 
 
 def _common_way(rows: Array, weights: Array) -> tuple[Array, Array]:
-    """How much rows agree, and how far each goes along with the others: about 1, or below 0 if against them."""
+    """How much rows agree, and how far each goes along with the others: about 1; below 0: against them."""
     space = namespace(rows)
     length = lengths(rows)
     usual = middle(length, weights)

@@ -58,10 +58,10 @@ class Combine(NamedTuple):
     The same, and how much of each upload that came in is in each row that is left; a rule that picks by
     coordinates says it on average. A rule without it still works: what it weighed down is not on record.
 
-    recall(uploads, weights, steps, history[n, remembers]) -> uploads[m, ...], weights[m], origin[m, n], history
+    recall(uploads, weights, steps, history[n, remembers]) -> uploads, weights, origin, history
 
-    The same for a rule that remembers: `history` is what the server kept of each of these clients since it was
-    last here, zeros at first. Such a rule stands before any that leaves fewer rows than clients.
+    The same for a rule that remembers: `history` is what the server kept of each of these clients since it
+    was last here, zeros at first. Such a rule stands before any that leaves fewer rows than clients.
     """
 
     name: str

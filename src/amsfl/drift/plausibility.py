@@ -64,7 +64,7 @@ def plausible_worth(gain: Floats, drift: Floats, attackers: float = 0.0) -> tupl
 
 
 def plausible_changes(changes: Floats, attackers: float = 0.0) -> Floats:
-    """Changes of held-back losses: as many of the highest and of the lowest as may lie say what the next does."""
+    """Changes of held-back losses: as many of the highest and lowest as may lie say what the next does."""
     if len(changes) < FEW:
         return changes
     most = honest_share(len(changes), attackers)

@@ -23,6 +23,7 @@ from amsfl.protocol.server import (
     compares_uploads,
     forge,
     mean_slopes,
+    remembers,
     sent_state,
     settle,
     weigh_by_age,

@@ -104,8 +104,8 @@ def combine_uploads(
     attackers: Attackers = None,
     history: Vector | None = None,
 ) -> tuple[Upload, Weighed, Vector | None]:
-    """What the method's rule makes of stacked uploads [n, ...], how much each counts after each link, and what
-    the rule remembers of the clients.
+    """What the method's rule makes of stacked uploads [n, ...], how much each counts after each link, and
+    what the rule remembers of the clients.
 
     The rule sees every upload as it would enter a plain average, so that it and its weights are all it needs:
     upload_i mix_i / share_i, with shares that sum to 1 (FedNova's are mean steps, FedAvg's deltas); and how
