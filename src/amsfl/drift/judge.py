@@ -92,8 +92,8 @@ def judge_round(
 ) -> Judge:
     """The judge after one more round, of a cohort with these shares of the data.
 
-    `over` is the part of the run that is over; 0 where no end is known. `modest` says what of clients' changes
-    is believed.
+    `over` is the part of the run that is over; 0 where no end is known. `modest` says what of clients'
+    changes is believed.
     """
     held = np.asarray(reading.held_loss, float)
     now = old._replace(
