@@ -39,8 +39,6 @@ def opened(old: Rate, reading: Reading, weights: Array) -> Rate:
     return old._replace(lr=lr, first=lr)
 
 
-def cooled(lr: float | None, over: float, cooling: float) -> float | None:
-    """lr clip((1 - f)/cooling, 0.05, 1), f the part of the run that is over; 0 of `cooling` keeps it."""
-    if lr is None or not cooling:
-        return lr
+def cooled(lr: float, over: float, cooling: float) -> float:
+    """lr clip((1 - f)/cooling, 0.05, 1), f the part of the run that is over."""
     return lr * min(max((1 - over) / cooling, COLDEST), 1.0)

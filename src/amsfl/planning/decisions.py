@@ -145,9 +145,12 @@ def _decision(context: PlannerContext, request: PlanRequest, posed: PosedProblem
 
 def rate_now(context: PlannerContext, request: PlanRequest) -> float | None:
     """The learning rate of the next round: the run's, decayed round by round, cooled towards its end."""
-    over = part_over(context, request.memory, request.number)
-    rate = drift.cooled(request.memory.rate.lr, over, context.method.facts.cooling)
-    return None if rate is None else rate * context.config.lr_decay**request.number
+    rate, cooling = request.memory.rate.lr, context.method.facts.cooling
+    if rate is None:
+        return None
+    if cooling:
+        rate = drift.cooled(rate, part_over(context, request.memory, request.number), cooling)
+    return rate * context.config.lr_decay**request.number
 
 
 def resources(costs: Costs, cohort: Ints, terms: RoundTerms) -> list[schedule.Resource]:

@@ -68,6 +68,7 @@ class RunSetup(NamedTuple):
     attackers: Attackers
     end: clock.RoundEnd
     score: Score  # what targets, best rounds and comparisons go by
+    judge_by: str  # what best rounds go by, if not the score
     mechanism: Mechanism | None  # of privacy
     ledgers: list[Ledger]  # each trial's, of privacy
     conditions: list[clock.ClientConditions]
@@ -80,20 +81,20 @@ class RunSetup(NamedTuple):
     row_scores: RowScorer | None = None  # of models, where a ledger of contributions is kept
 
     @property
-    def judge_by(self) -> str:
-        """What best rounds go by, if not the score.
-
-        Where most rows are of one class, a model that says nothing else has a high accuracy, but no low loss.
-        """
-        if self.config.judge_by or self.config.score or not self.data.classes:
-            return self.config.judge_by
-        counts = np.bincount(self.data.evals["holdout"][1])
-        return "loss" if counts.max() >= UNBALANCED * counts.sum() else ""
-
-    @property
     def places(self) -> int:
         """Jobs at most that are under way or wait for the server's next move."""
         return self.cohort + (self.end.size or 1) - 1
+
+
+def best_by(config: RunConfig, dataset: Dataset) -> str:
+    """What best rounds go by, if not the score.
+
+    Where most rows are of one class, a model that says nothing else has a high accuracy, but no low loss.
+    """
+    if config.judge_by or config.score or not dataset.classes:
+        return config.judge_by
+    counts = np.bincount(dataset.evals["holdout"][1])
+    return "loss" if counts.max() >= UNBALANCED * counts.sum() else ""
 
 
 def prepare(
@@ -232,6 +233,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         cast,
         end,
         run_score,
+        best_by(config, dataset),
         mechanism,
         ledgers,
         conditions,
