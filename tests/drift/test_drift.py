@@ -208,3 +208,7 @@ def test_a_network_that_says_the_same_of_every_row_begins_again():
         verdicts.append(judge.verdict)
     assert [number for number, each in enumerate(verdicts) if each == Verdict.RESTART] == [3, 6, 9]
     assert judge.restarts == (4, 7, 10)
+    judge = drift.new_judge(2)
+    for _ in range(5):  # one row each: nobody can say
+        judge = drift.judge_round(judge, np.arange(2), np.ones(2), flat._replace(spread=np.full(2, NAN)))
+    assert judge.dead == 0 and not judge.restarts

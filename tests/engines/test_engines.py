@@ -455,3 +455,13 @@ def test_reading_by_hand():
     """g = (3, 4), g' = (1, 4), delta = (-1, 0), v = (-2, 1)."""
     got = take_reading(0.7, *map(np.array, ([3.0, 4.0], [1.0, 4.0], [-1.0, 0.0], [-2.0, 1.0])))
     assert got == Reading(0.7, 25, 4, 1, -6, -3, -2, 4, 2, 0.7, 1, 0, 0)
+
+
+def test_one_held_back_row_says_nothing_of_a_dead_network():
+    """Its outputs differ from no other's: clients of two rows, who hold back one, were begun again for it."""
+    outputs, y = jnp.array([[1.0, 2.0], [1.0, 2.0], [3.0, 0.0]]), jnp.array([0, 1, 0])
+
+    def spread(*here):
+        return float(losses.held_loss_and_spread(losses.cross_entropy, outputs, y, jnp.array(here, bool))[1])
+
+    assert spread(1, 1, 0) == 0 < spread(1, 0, 1) and np.isnan([spread(1, 0, 0), spread(0, 0, 0)]).all()

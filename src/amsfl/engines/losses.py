@@ -76,7 +76,8 @@ def held_loss_and_spread(
 ) -> tuple[jax.Array, jax.Array]:
     """The mean loss of some of these rows, and how much their outputs differ; NaN where there are none.
 
-    spread = max |o - mean o| / (1 + max |o|): 0 of a network that says the same of every row
+    spread = max |o - mean o| / (1 + max |o|): 0 of a network that says the same of every row. One row differs
+    from no other, so it says nothing: NaN.
     """
     count = here.sum().astype(outputs.dtype)
     rows = loss(outputs, y)
@@ -84,7 +85,7 @@ def held_loss_and_spread(
     mean = jnp.where(mine, outputs, 0).sum(0) / count
     apart = jnp.where(mine, jnp.abs(outputs - mean), 0).max()
     largest = jnp.where(mine, jnp.abs(outputs), 0).max()
-    return jnp.where(here, rows, 0).sum() / count, apart / (1 + largest) + 0 * count / count
+    return jnp.where(here, rows, 0).sum() / count, jnp.where(count > 1, apart / (1 + largest), jnp.nan)
 
 
 def teach(apply: Apply, params: Tree, x: jax.Array, y: jax.Array) -> Teacher:
