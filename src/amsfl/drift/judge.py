@@ -66,7 +66,7 @@ def describe(judge: Judge, first: float | None, last: float | None) -> str:
     backs, again = len(judge.backs), len(judge.restarts)
     rounds = ", ".join(map(str, (*judge.backs, *judge.restarts)[:10]))
     text = (
-        f"The judge went back {backs} times and began again {again} times (after rounds {rounds}); the "
+        f"Times that the judge went back: {backs}, began again: {again} (after rounds {rounds}); the "
         f"learning rate went from {first:.3g} to {last:.3g}, cooling aside."
     )
     if not judge.branched:
