@@ -40,17 +40,13 @@ def open_rows(rows: Any) -> RawTable:
 class PortableModel(NamedTuple):
     """A classifier, or a regression, outside of amsfl's engines: numpy is enough to use it."""
 
-    layers: tuple[
-        LayerSpec, ...
-    ]  # () for a user's own network: then tensors have names, but nobody can run them
+    layers: tuple[LayerSpec, ...]  # () for a user's own network, which only its own code can run
     tensors: Tensors
     classes: tuple[str, ...]  # () where it predicts numbers
     features: tuple[str, ...]
     recipe: Recipe | None = None
     about: dict[str, Any] = {}  # method, data, settings, scores; for the card
-    amount: LabelScale | None = (
-        None  # of numbers: outputs times its scale plus its shift are in the user's units
-    )
+    amount: LabelScale | None = None  # of numbers: outputs times its scale plus its shift are the user's
 
     def encode(self, rows: Any) -> Array:
         """Features of new rows.

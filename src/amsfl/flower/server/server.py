@@ -58,8 +58,7 @@ class FlowerServer:
     """One run over a Grid: `FlowerServer(grid, config).run()`."""
 
     def __init__(self, grid: Grid, config: ServeConfig, options: ServerOptions = ServerOptions()):  # noqa: B008
-        self.config, self.options = config, options
-        self.names: list[str] = []
+        self.config, self.options, self.names = config, options, list[str]()
         mechanism = mechanism_of(config, own=options.own.privacy)
         method = method_of(config, options.own, mechanism)
         self.policy = policy_of(config, method, options.own.policy)
