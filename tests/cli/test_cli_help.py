@@ -43,7 +43,7 @@ def test_version(call):
     ("words", "suggestion"),
     [
         (["run", "--learning-rate", "0.1"], "--lr"),
-        (["run", "--epochs", "3"], "--rounds"),
+        (["run", "--local-epochs", "3"], "--epochs"),
         (["run", "--batch-size", "3"], "--batch"),
         (["run", "--round", "3"], "--rounds"),
         (["compare", "--num-clients", "3"], "--clients"),

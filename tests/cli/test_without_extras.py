@@ -67,6 +67,7 @@ NEEDS = [  # what a user types, and the extra that it needs
     (["export", "run", "--to", "onnx"], "export"),
 ]
 REFUSED = [  # mistakes that need no extra: each command's error path
+    ["worth", "nothing-here"],
     ["run", "--method", "fedavgg"],
     ["compare", "--methods", "fedavgg"],
     ["tune", "--level", "slow", "--data", "digits"],

@@ -64,9 +64,9 @@ def test_results_are_kept_and_shown(tmp_path, capsys):
 
 
 def test_flags_are_fields():
-    flags = ["--attackers", "1,3", "--seconds", "5", "--only-report", "--out", "here"]
+    flags = ["--attackers", "1,3", "--rounds", "5", "--only-report", "--out", "here"]
     chosen = common.parse(robustness.Settings, flags)
-    assert (chosen.attackers, chosen.seconds, chosen.only_report) == ((1, 3), 5.0, True)
+    assert (chosen.attackers, chosen.rounds, chosen.only_report) == ((1, 3), 5, True)
     assert chosen.out == Path("here") and chosen.every_seed() == range(100, 103)
     with pytest.raises(SystemExit):
         common.parse(robustness.Settings, ["--attackers", "one"])
