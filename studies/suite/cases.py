@@ -2,7 +2,7 @@
 
 Sets, not cases, were dealt to two halves, by a fixed seed and before any search: AMSFL's default was chosen
 on one half, and the other was not run while choosing. FRESH are further cases, of sets that are in neither
-half: written down before the next search and run once, after it.
+half: written down before the fifth search and run once, after it. FRESH2 are those of the sixth.
 """
 
 import json
@@ -109,8 +109,22 @@ FRESH = (
     Case("bars-cnn", "bars", "cnn:4", 20, "shards:2", (NEAR, "far"), cohort=10),
     Case("bars-noise", "bars", "mlp", 10, "dirichlet:0.3", ("mild", "far"), labels="random:0.4"),
 )
+FRESH2 = (
+    Case("optdigits-noise", "optdigits", "mlp", 10, "dirichlet:0.3", (NEAR, "far"), labels="random:0.4"),
+    Case("optdigits-cnn", "optdigits", "cnn:4", 20, "shards:2", (NEAR, "far"), cohort=10),
+    Case("twonorm-noise", "twonorm", "mlp:32", 10, "dirichlet:0.5", ("mild", "wan"), labels="random:0.4"),
+    Case("chess-pair", "chess", "mlp", 8, "dirichlet:0.5", ("wild", "far"), labels="pair:0.25"),
+    Case("contraceptive", "contraceptive", "mlp", 10, "dirichlet:0.5", ("mild", "wan")),
+    Case("libras-few", "movement_libras", "mlp:32", 6, "dirichlet:1", ("mild", "far"), batch=8),
+    Case("pima-few", "pima", "mlp", 8, "dirichlet:0.5", (NEAR, "wan")),
+    Case("led7", "led7digit", "mlp:32", 5, "dirichlet:0.5", ("wild", "far")),
+    Case("shapes-cnn", "shapes", "cnn:4", 20, "shards:2", (NEAR, "far"), cohort=10),
+    Case("shapes-noise", "shapes", "mlp", 10, "dirichlet:0.3", ("mild", "wan"), labels="random:0.3"),
+    Case("arms", "arms", "mlp:32", 20, "dirichlet:0.3", (NEAR, "wan"), cohort=8),
+    Case("telephone", "telephone", "mlp", 12, "dirichlet:0.5", ("wild", "far")),
+)
 # fmt: on
-BY_NAME = {case.name: case for case in (*CASES, *FRESH)}
+BY_NAME = {case.name: case for case in (*CASES, *FRESH, *FRESH2)}
 
 
 def split_sets(seed: int) -> dict[str, Any]:
@@ -128,19 +142,20 @@ def read_split() -> dict[str, Any]:
 
 
 HALF_OF = {name: half for half, names in read_split()["cases"].items() for name in names}
-HALF_OF |= {case.name: "fresh" for case in FRESH}
+AFTERWARDS = {"fresh": FRESH, "fresh2": FRESH2}
+HALF_OF |= {case.name: name for name, some in AFTERWARDS.items() for case in some}
 
 
 def pick(names: str) -> Sequence[Case]:
-    """Cases by name, with commas between, or a half of the suite, both halves, or the fresh ones."""
-    if names in ("all", "fresh"):
-        return CASES if names == "all" else FRESH
+    """Cases by name, with commas between, or a half of the suite, both halves, or fresh ones."""
+    if names == "all" or names in AFTERWARDS:
+        return AFTERWARDS.get(names, CASES)
     half = names.replace("-", "_")
     if half in HALVES:
         return [case for case in CASES if HALF_OF[case.name] == half]
     chosen = names.split(",")
     for name in chosen:
         if name not in BY_NAME:
-            choices = [*BY_NAME, "choosing", "held-out", "all", "fresh"]
+            choices = [*BY_NAME, "choosing", "held-out", "all", *AFTERWARDS]
             raise UserError(f"Unknown case {name!r}{nearest(name, choices)}.")
     return [BY_NAME[name] for name in chosen]

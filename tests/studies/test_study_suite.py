@@ -24,18 +24,19 @@ def test_every_set_belongs_to_exactly_one_half():
     dealt = [name for some in halves.values() for name in some]
     assert sorted(dealt) == sorted({case.data for case in cases.CASES}) == sorted(sources.sources(Folders()))
     assert split == cases.split_sets(split["seed"]) and set(halves) == set(cases.HALVES)
-    assert len(cases.CASES) == 44 and len(cases.BY_NAME) == len(cases.HALF_OF) == 44 + len(cases.FRESH)
+    assert len(cases.CASES) == 44 and len(cases.BY_NAME) == len(cases.HALF_OF) == 56 + len(cases.FRESH)
     for case in cases.CASES:
         assert case.data in halves[cases.HALF_OF[case.name]]
 
 
 def test_fresh_cases_are_of_sets_in_neither_half():
-    fresh = {case.data for case in cases.FRESH}
-    assert fresh == set(FRESH_SETS) and not fresh & set(sources.sources(Folders())) and len(cases.FRESH) >= 10
-    assert {cases.HALF_OF[case.name] for case in cases.FRESH} == {"fresh"}
+    first, second = ({case.data for case in some} for some in (cases.FRESH, cases.FRESH2))
+    assert not first & second and not (first | second) & set(sources.sources(Folders()))
+    assert first | second == set(FRESH_SETS) and len(cases.FRESH) >= 10 and len(cases.FRESH2) >= 8
+    assert {cases.HALF_OF[case.name] for case in cases.FRESH2} == {"fresh2"}
 
 
-@pytest.mark.parametrize("name", ["overlap", "bars"])
+@pytest.mark.parametrize("name", ["overlap", "bars", "shapes", "arms"])
 def test_a_fresh_set_that_is_drawn_has_every_class(name):
     drawn = data.read_set(name, FRESH_SETS[name]())
     assert np.isfinite(drawn.x).all() and (np.bincount(drawn.y) > 300).all()
@@ -44,7 +45,7 @@ def test_a_fresh_set_that_is_drawn_has_every_class(name):
 def test_cases_are_picked_by_name_or_by_half():
     held, chosen = cases.pick("held-out"), cases.pick("choosing")
     assert len(held) == len(chosen) == 22 and {*held, *chosen} == {*cases.CASES} == {*cases.pick("all")}
-    assert cases.pick("fresh") == cases.FRESH
+    assert cases.pick("fresh") == cases.FRESH and cases.pick("fresh2") == cases.FRESH2
     assert [case.name for case in cases.pick("banana,digits")] == ["banana", "digits"]
     with pytest.raises(UserError, match="'digits'"):
         cases.pick("digit")
