@@ -29,10 +29,11 @@ import hypothesis
 import jax
 
 jax.config.update("jax_enable_x64", True)
-# how fast a machine is must fail nobody's test
-slow = [hypothesis.HealthCheck.too_slow]
-hypothesis.settings.register_profile("any machine", deadline=None, suppress_health_check=slow)
-hypothesis.settings.load_profile("any machine")
+# how fast a machine is must fail nobody's test, nor which examples were drawn; --torture draws fresh ones
+any_machine = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.register_profile("fresh examples", any_machine)
+hypothesis.settings.register_profile("same examples", any_machine, derandomize=True)
+hypothesis.settings.load_profile("same examples")
 
 pytest_plugins = ["browser"]
 
@@ -40,6 +41,11 @@ pytest_plugins = ["browser"]
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the tests marked slow, too")
     parser.addoption("--torture", action="store_true", help="large budgets: every crash point, many flips")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--torture"):
+        hypothesis.settings.load_profile("fresh examples")
 
 
 @pytest.fixture(scope="session")

@@ -100,5 +100,5 @@ def test_what_nobody_says_is_not_guessed(table: Path) -> None:
     with pytest.raises(UserError, match="one step of each of its 3 clients can spend"):
         served(nodes(table), method="amsfl", budget_joules=1.0, rounds=1)
     wrong = [node | {"joules-step": -1.0} for node in nodes(table)]
-    with pytest.raises(UserError, match=r"joules_step is -1\.0, which is no amount"):
-        served(wrong, method="fedavg", rounds=1, patience=0.2)
+    _, records, summary = served(wrong, method="fedavg", rounds=1)
+    assert summary.joules is None and sum("no amount" in note for note in records[0].plan["notes"]) == 3

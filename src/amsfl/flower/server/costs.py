@@ -192,11 +192,11 @@ class SpendingMeter:
         return {} if account is None else {"client_joules": account.of(who, steps).tolist()}
 
 
-def check_amounts(spends: Mapping[str, float]) -> None:
-    """A client's word on what it spends; a ValueError where it is no amount."""
-    for name, value in spends.items():
-        if not 0 <= value <= 1e12:
-            raise ValueError(f"{name} is {value!r}, which is no amount")
+def credible_amounts(client: str, spends: Mapping[str, float]) -> tuple[Mapping[str, float], list[str]]:
+    """What a client says that its work takes, and notes; nothing of it where a part is no amount."""
+    wrong = {name: value for name, value in spends.items() if not 0 <= value <= 1e12}
+    notes = [f"client {client!r}: {name} is {value!r}, which is no amount" for name, value in wrong.items()]
+    return {} if wrong else spends, notes
 
 
 def check_asked(config: ServeConfig, whole: bool) -> None:

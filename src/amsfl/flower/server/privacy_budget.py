@@ -61,14 +61,13 @@ class PrivacyBudget:
         assert self.mechanism is not None
         self.ledger = self.mechanism.open_ledger(self.settings, self.policy, clients)
 
-    def open(self, clients: Sequence[RegisteredClient], numbers: int) -> None:
-        """The ledger for these clients and a model of so many numbers."""
+    def open(self, clients: Sequence[RegisteredClient], numbers: int) -> list[str]:
+        """The ledger for these clients and a model of so many numbers; notes on clients that will refuse."""
         if self.clients:
-            return
+            return []
         own = [client.epsilon for client in clients]
         if not self.rows:
-            self._check_open(clients)
-            return
+            return refusing(clients)
         limits = [each for each in (self.config.epsilon, *own) if each is not None]
         if self.config.epsilon is None and any(each is None for each in own) and limits:
             raise UserError(
@@ -78,14 +77,7 @@ class PrivacyBudget:
         most = np.inf if self.config.epsilon is None else self.config.epsilon
         budgets = [float(most if each is None else min(each, most)) for each in own] if limits else None
         self._open(Clients(np.array([client.rows for client in clients]), budgets, self.part, numbers))
-
-    def _check_open(self, registered: Sequence[RegisteredClient]) -> None:
-        asked = next((client for client in registered if client.epsilon is not None), None)
-        if asked is not None:
-            raise UserError(
-                f"Client {asked.name!r} keeps its rows private by an epsilon of its own, and this run does "
-                "not: set epsilon, or privacy='record'."
-            )
+        return []
 
     def limit(self, planner: Planner, state: ServerState) -> Planner:
         """The planner that asks nobody for more steps than its privacy has left."""
@@ -167,3 +159,19 @@ class PrivacyBudget:
     def exhausted(self, state: ServerState) -> bool:
         """Whether nobody may take another step."""
         return self.ledger.exhausted(self.units(state))
+
+
+def refusing(clients: Sequence[RegisteredClient]) -> list[str]:
+    """Notes on clients whose own epsilon forbids them a run without privacy; most of them: not such a run.
+
+    One client's word must not keep the others from training.
+    """
+    notes = [
+        f"client {client.name!r} keeps its rows private by an epsilon of its own, and this run does not: set "
+        "epsilon, or privacy='record'"
+        for client in clients
+        if client.epsilon is not None
+    ]
+    if 2 * len(notes) > len(clients):
+        raise UserError(f"{len(notes)} of {len(clients)} clients would refuse: {notes[0]}.")
+    return notes

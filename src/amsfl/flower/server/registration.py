@@ -10,7 +10,7 @@ from amsfl.flower import messages
 from amsfl.flower.messages import Hello
 from amsfl.flower.server import best_model, clients
 from amsfl.flower.server.clients import RegisteredClient
-from amsfl.flower.server.costs import check_amounts
+from amsfl.flower.server.costs import credible_amounts
 from amsfl.flower.server.transport import Arrival, Transport, error_text, is_gone
 
 HELLO_SECONDS = 300.0  # time to live of a question
@@ -167,10 +167,11 @@ class Registration:
             hello = messages.unpack_hello(message.content)
             if hello.rows < 1:
                 raise ValueError("it has no rows")
-            check_amounts(hello.spends)
             if not hello.name or len(hello.name) > LONGEST_NAME or not hello.name.isprintable():
                 raise ValueError(f"a name has 1 to {LONGEST_NAME} printable characters")
-            return hello
+            amounts, notes = credible_amounts(hello.name, hello.spends)
+            self.notes += [note for note in notes if note not in self.notes]
+            return hello._replace(spends={**amounts})
         except Exception as error:  # a client's bytes, see reply_checks.py
             self.refuse(None, f"node {node} gave no proper hello: {error}")
             self.rejected_nodes.add(node)

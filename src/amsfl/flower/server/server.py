@@ -246,5 +246,5 @@ class FlowerServer:
 
     def _private_planner(self, state: ServerState) -> Planner:
         """One that asks nobody for more steps than its privacy has left."""
-        self.privacy.open(state.clients, state.anchor.size)
+        self.registration.notes += self.privacy.open(state.clients, state.anchor.size)
         return self.privacy.limit(self._planner(state.clients), state)
