@@ -60,6 +60,7 @@ def test_who_forges_when():
         np.testing.assert_array_equal(found[:, each] > 0, (np.arange(6) + each) % 2 == 0)
 
 
+@pytest.mark.slow
 def test_a_backdoor_is_learned_beside_the_rest_and_a_rule_keeps_it_out():
     """Marked rows of other classes: with one of eight marking them, and its upload sent tenfold, most are
     called class 0; under a rule no more than where nobody attacks, give or take a tenth."""

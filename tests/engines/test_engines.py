@@ -284,7 +284,8 @@ def test_equal_jobs_have_the_best_of_all_widths(jobs):
     assert costs[found] == min(costs.values())
 
 
-@pytest.mark.parametrize("name", ["fedavg", pytest.param("amsfl", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["fedavg", "amsfl"])
 def test_bits_do_not_depend_on_cores_or_other_trials(digits, name):
     """One worker and three; by itself and among two more trials; equal steps (lanes) and wild ones."""
     method, found = methods.make(name), {}

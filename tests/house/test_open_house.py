@@ -101,6 +101,7 @@ def command(house: Path, *words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_compared_reported_and_checked(house):
     """By names on the command line; the page names the method as its author does, escaped."""
     flags = [f"--{key}={value}" for key, value in (SETTINGS | {"engine": "loop"}).items()]

@@ -43,6 +43,7 @@ def test_who_has_more_rows_takes_more_steps():
         assert 1.7 < epsilon(site._replace(noise=noise), int(steps)) <= 2
 
 
+@pytest.mark.slow
 def test_a_run_spends_what_it_has(tmp_path):
     """Nobody says a noise: every site has its own, all of epsilon is used, and more rounds are refused."""
     given = {

@@ -157,6 +157,7 @@ def test_one_table_four_ways():
     assert latex.count(r"\begin{") == latex.count(r"\end{")
 
 
+@pytest.mark.slow
 def test_runs_and_studies_are_overlaid(study, tmp_path):
     once = {
         "data": "digits",

@@ -71,6 +71,7 @@ def test_canaries_are_in_the_largest_site():
     assert data.x.shape[1] == pool.x.shape[1] + 40
 
 
+@pytest.mark.slow
 def test_many_runs_with_one_canary_catch_too_little_noise(tmp_path):
     """300 runs: the claim of 8 stands with its noise, and falls with a third of it."""
     settings = audit.Settings(epsilons=(8.0,), runs=300, only="many runs", out=tmp_path / "audit")

@@ -172,6 +172,7 @@ def test_contestants_of_a_case():
     assert policies == ["fixed", "speed", "fill"]
 
 
+@pytest.mark.slow
 def test_one_case_in_miniature(tmp_path, monkeypatch):
     """Real runs; then the table, the picture and the JSON."""
     for name, value in {"ROUNDS": 2, "RATES": (0.5,), "STEPS": (2,), "RIVALS": ("fedavg",)}.items():

@@ -182,6 +182,7 @@ def test_times_in_the_table_are_those_of_the_curves(whole):
     assert float(rows["FedAvg"]["seconds"]) == pytest.approx(np.mean(times), abs=0.005)
 
 
+@pytest.mark.slow
 def test_compare_a_users_table(tmp_path):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(300, 3))
