@@ -104,10 +104,6 @@ class Cells:
         """Each row's place in the vocabulary, -1 for a gap."""
         return self._encoded[1]
 
-    def look_up(self, values: npt.NDArray[np.generic], missing: object) -> npt.NDArray[np.generic]:
-        """A value for every row, from one for every distinct word."""
-        return np.append(values, np.array([missing], values.dtype))[self.codes]
-
     def filter(self, mask: Mask) -> "Cells":
         read_text = self.read_text
         again = None if read_text is None else lambda: read_text().filter(pa.array(mask))
