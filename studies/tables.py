@@ -6,7 +6,7 @@ predictions is then taken by scikit-learn, and beside it stand three models that
 place, with the same features: gradient boosting, a linear model, and a network of the same size.
 
     pip install 'amsfl[suite]'
-    python studies/tables.py
+    python studies/tables.py --page docs/tables.md
 """
 
 import csv
@@ -31,6 +31,7 @@ from common import Row, StudySettings, Table, option
 from suite.tables import r_table
 
 POINT = 0.01
+BEGIN, END = "<!-- written by studies/tables.py -->", "<!-- to here -->"
 HIDDEN = (64, 32)  # of the central network, as in amsfl's default
 
 
@@ -73,9 +74,10 @@ class Settings(StudySettings):
     rounds: int = option(200, "rounds of a run")
     engine: str = option("jax", "engine: jax, or loop where compiling takes longer than training")
     only: tuple[str, ...] = option((), "tables, by name; all by default")
-    seeds: int = option(1, "seeds of the split into training rows and new ones")
+    seeds: int = option(3, "seeds of the split into training rows and new ones, and of the run")
     first_seed: int = option(0, "the first of them")
     out: Path = option(Path("results/tables"), "folder of the results; the same command continues it")
+    page: Path | None = option(None, f"a page whose part from {BEGIN} to {END} is written anew")
 
 
 def study(settings: Settings) -> None:
@@ -92,7 +94,13 @@ def study(settings: Settings) -> None:
                 path.write_text(dumps(row, indent=1), encoding="utf-8")
                 print(f"{name}: {row['score']} {row['amsfl']:.4f}, central network {row['network']:.4f}")
             rows += [json.loads(path.read_text(encoding="utf-8"))] if path.exists() else []
-    common.present(settings.out, [table(rows)])
+    made = table([over_seeds(each) for each in common.grouped(rows, "name").values()], settings)
+    common.present(settings.out, [made])
+    if settings.page:
+        before, _, rest = settings.page.read_text(encoding="utf-8").partition(BEGIN)
+        after = rest.partition(END)[2]
+        text = f"{before}{BEGIN}\n{made.markdown()}{END}{after}"
+        settings.page.write_text(text, encoding="utf-8")
 
 
 def judge_case(name: str, case: Case, seed: int, settings: Settings) -> Row:
@@ -228,13 +236,22 @@ def score_model(model: Any, x: Any, answers: Any) -> float:
     return float(np.mean([metrics.roc_auc_score(answers == k, chances[:, k]) for k in np.unique(answers)]))
 
 
-def table(rows: Sequence[Row]) -> Table:
-    level = [row for row in rows if row["amsfl"] >= row["network"] - POINT]
-    false = [
-        row["name"] for row in rows if abs(row["amsfl"] - row["printed"]) > 1e-4
-    ]  # predictions have six digits
+def over_seeds(rows: Sequence[Row]) -> Row:
+    """A table's row: means over its seeds, and how far the difference to the network may be chance."""
+    scores = ("amsfl", "network", "linear", "boosting", "base")
+    away = np.array([row["amsfl"] - row["network"] for row in rows])
+    error = float(away.std(ddof=1) / len(rows) ** 0.5) if len(rows) > 1 else float("nan")
+    false = max(abs(row["amsfl"] - row["printed"]) for row in rows)
+    means = {name: common.mean(rows, name) for name in scores}
+    return {**rows[0], **means, "away": float(away.mean()), "error": error, "false": false, "seeds": len(rows)}
+
+
+def table(rows: Sequence[Row], settings: Settings) -> Table:
+    level = [row for row in rows if row["away"] >= -POINT]
+    false = [row["name"] for row in rows if row["false"] > 1e-4]  # predictions have six digits
     note = (
-        f"AMSFL is within a point of the central network, or above it, in {len(level)} of {len(rows)}. "
+        f"AMSFL is within a point of the central network, or above it, in {len(level)} of {len(rows)} "
+        f"({settings.rounds} rounds at most, means over seeds). "
         f"Scores that `amsfl evaluate` printed otherwise: {', '.join(false) or 'none'}."
     )
     columns = {
@@ -247,7 +264,8 @@ def table(rows: Sequence[Row]) -> Table:
         "central network": "{network:.3f}",
         "linear": "{linear:.3f}",
         "boosting": "{boosting:.3f}",
-        "to the network, points": lambda row: f"{100 * (row['amsfl'] - row['network']):+.1f}",
+        "to the network, points": lambda row: f"{100 * row['away']:+.1f} ± {100 * row['error']:.1f}",
+        "seeds": "{seeds}",
     }
     return Table(columns, rows, note=note)
 

@@ -33,6 +33,7 @@ COMMANDS = {
     "tune": ["tune", "--config", "small.toml", "--methods", "fedavg", "--out", "out/tuned.toml", "--quiet"],
 }
 QUICK = ("predict", "torch")
+LONG, POINTS = ("report", "compare", "tune"), 16  # operations that are tried where each costs seconds
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +91,8 @@ def test_a_full_disk_and_a_crash_at_every_operation(name: str, home: Path, tortu
     whole = visible(home)
     emptied(home)
     count = len(operations(lambda: call(name)))
-    for number in range(0, count, 1 if torture else 5):
+    chosen = range(0, count, count // POINTS | 1 if name in LONG else 1 if torture else 5)
+    for number in chosen:
         emptied(home)
         with suppress(Refused):  # else: removing a lock may fail, which costs nothing
             fail_at(number, errno.ENOSPC, lambda: call(name))
@@ -104,7 +106,7 @@ def test_a_full_disk_and_a_crash_at_every_operation(name: str, home: Path, tortu
         assert set(visible(home)) == set(whole), f"operation {number}"
         if name not in ("compare", "tune", "report"):  # whose files have the seconds that they took
             assert visible(home) == whole, f"operation {number}"
-    print(f"{name}: {count} operations, refused and crashed at")
+    print(f"{name}: {len(chosen)} of {count} operations, refused and crashed at")
 
 
 @pytest.mark.torture
@@ -130,22 +132,49 @@ LIMITED = """
 import resource, sys
 from amsfl.cli.app import app
 import amsfl.portable, amsfl.data, amsfl.report.write.folder, matplotlib.figure, sklearn.metrics
+import amsfl.study.run, amsfl.simulation.batch
 now = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (now + int(sys.argv[1]), now + int(sys.argv[1])))
 app(sys.argv[2:])
 """
+MEGABYTES = (1, 8, 30, 60, 100, 300)
+
+
+def limited(home: Path, megabytes: int, command: list[str]) -> bool:
+    """Whether it ended well in so much memory; else with one sentence about it."""
+    done = python("-c", LIMITED, str(megabytes * 1_000_000), *command, cwd=home)
+    assert done.returncode in (0, 1, 2), (megabytes, done.stderr[-2000:])
+    if done.returncode:
+        assert "memory" in done.stderr.splitlines()[-1].lower(), (megabytes, done.stderr[-2000:])
+        assert "Traceback" not in done.stderr, (megabytes, done.stderr[-2000:])
+    return done.returncode == 0
 
 
 @pytest.mark.torture
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux")
 def test_too_little_memory_to_predict(home: Path) -> None:
-    """A table of 40 MB where 60 MB are left: one sentence, no traceback, nothing half-written."""
+    """A table of 40 MB where less than 300 MB are left: one sentence, no traceback, nothing half-written."""
     rows = TABLE.splitlines(keepends=True)
     (home / "large.csv").write_text(rows[0] + "".join(rows[1:]) * 50_000)
-    command = ["predict", "run", "large.csv", "--out", "out/p.csv"]
-    for limit in (30_000_000, 60_000_000, 100_000_000):
-        done = python("-c", LIMITED, str(limit), *command, cwd=home)
-        assert done.returncode in (1, 2), done.stderr[-2000:]
-        assert done.stderr.count("\n") == 1 and "memory" in done.stderr.lower(), done.stderr[-2000:]
+    for megabytes in (30, 60, 100):
+        assert not limited(home, megabytes, ["predict", "run", "large.csv", "--out", "out/p.csv"])
         assert not list((home / "out").iterdir())
     (home / "large.csv").unlink()
+
+
+@pytest.mark.torture
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux")
+@pytest.mark.parametrize("name", COMMANDS)
+def test_too_little_memory(name: str, home: Path) -> None:
+    """Whatever is left, a command ends well or with a sentence; the next one, with memory, makes all files."""
+    if name == "onnx":
+        pytest.importorskip("onnx")
+    call(name)
+    whole = set(visible(home))
+    ended = {}
+    for megabytes in MEGABYTES:
+        emptied(home)
+        ended[megabytes] = limited(home, megabytes, COMMANDS[name])
+        call(name)
+        assert set(visible(home)) == whole, megabytes
+    print(f"{name}: MB left, and whether it was enough: {ended}")

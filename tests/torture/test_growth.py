@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import amsfl
 from amsfl.cli.app import app
 from amsfl.data import Dataset
+from amsfl.report.live.follow import Follower
 
 pytestmark = pytest.mark.torture
 
@@ -47,4 +48,21 @@ def test_it_ends_and_is_reported(size: str, tmp_path: Path) -> None:
     reported = time.perf_counter()
     page = (tmp_path / "report" / "report.html").stat().st_size
     assert page < 20_000_000
-    print(f"{size}: run {ran - began:.0f} s, report {reported - ran:.0f} s, page {page / 1e6:.1f} MB")
+    events = watched(tmp_path / "run")
+    seen = time.perf_counter()
+    assert events == result.summary.rounds
+    print(
+        f"{size}: run {ran - began:.0f} s, report {reported - ran:.0f} s of {page / 1e6:.1f} MB, "
+        f"watch {seen - reported:.1f} s"
+    )
+
+
+def watched(where: Path) -> int:
+    """Rounds that the page of a run asks for, from its first look to its last."""
+    follower, cursor, count, more = Follower(where), "", 0, True
+    while more:
+        answer = follower.news(cursor)
+        cursor, more = answer["cursor"], answer["more"]
+        count += len(answer["events"])
+    assert not follower.problem
+    return count

@@ -71,6 +71,13 @@ def test_a_zip_that_says_less_than_it_holds(tmp_path: Path) -> None:
     refused(path, "cannot be read as CSV text")
 
 
+@pytest.mark.parametrize("claimed", [0, 100, 2**31, 2**32 - 1])
+def test_a_gzip_that_lies_about_its_size(claimed: int, tmp_path: Path) -> None:
+    path = tmp_path / "liar.csv.gz"
+    path.write_bytes(gzip.compress(zeros(1))[:-4] + struct.pack("<I", claimed))
+    refused(path, "cannot be read")
+
+
 def test_a_parquet_of_many_equal_rows(tmp_path: Path, little_memory: None) -> None:
     """A column of one value takes no room in the file, and eight bytes a row in memory."""
     rows = 1_000_000

@@ -50,7 +50,7 @@ def worth(
     if as_json:
         print_json(run.summary.worth | {"costs": {each.name: cost._asdict() for each, cost in pairs}})
         return
-    _show([_cells(each, cost) for each, cost in pairs])
+    _show([_cells(each, cost) for each, cost in pairs], clock)
     whole = sum(each.round_seconds.get(clock, 0.0) for each in run.rounds)
     for each, cost in pairs:
         end = _difference(what_if(folder, each.name)) if len(run.rounds) > 2 else ""
@@ -76,7 +76,7 @@ def _cells(each: Any, cost: Any) -> list[str]:
     ]
 
 
-def _show(rows: list[list[str]]) -> None:
+def _show(rows: list[list[str]], clock: str) -> None:
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="underline")
@@ -87,7 +87,7 @@ def _show(rows: list[list[str]]) -> None:
     screen().print(table)
     screen().print(
         "adds, missed: points of the hold-out's score; own: the score of its own rows, joining: what it "
-        "gains there; seconds: those that it alone causes. --json has steps, bytes, joules and money.",
+        f"gains there; seconds: those that it alone causes ({clock} clock). --json has steps, bytes, joules and money.",
         soft_wrap=True,
     )
 

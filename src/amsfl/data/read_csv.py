@@ -6,7 +6,6 @@ import gzip
 import io
 import re
 import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -189,7 +188,9 @@ def _utf8(path: str) -> tuple[bytes, tuple[str, ...]]:
     """The file's text in UTF-8, and a remark where its encoding is a guess."""
     try:
         content = _uncompressed(path)
-    except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+    except UserError:
+        raise
+    except Exception as error:  # of any kind: archives are damaged, encrypted and packed in many ways
         raise UserError(f"{path} cannot be read as CSV text: {error}.") from error
     encodings = ["utf-16"] if content[:2] in (b"\xff\xfe", b"\xfe\xff") else ["utf-8", FALLBACK]
     encoding = next((each for each in encodings if _decodes(content, each)), "")

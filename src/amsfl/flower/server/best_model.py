@@ -9,6 +9,7 @@ import numpy as np
 
 from amsfl import drift
 from amsfl.core import scores as core_scores
+from amsfl.core.records import Json
 from amsfl.core.scores import shown_score
 from amsfl.core.version import VERSION
 from amsfl.flower.messages import Buffers, TensorSpec, Vector
@@ -97,10 +98,8 @@ def files(
         "notes": [summary.note] if summary.note else [],
         "settings": config.model_dump(exclude_none=True, exclude={"data_dir"}),
     }
-    if state.best_score is not None:
-        name, larger = judged_by(deciding_split(summary.metrics), config)
-        worth = state.best_score if larger else -state.best_score
-        about |= {"score": name, "best": {"round": state.best_round, "score": worth}}
+    if summary.best:
+        about |= {"score": summary.best["by"], "best": {key: summary.best[key] for key in ("round", "score")}}
     models = [(method.arithmetic.model(state.anchor, state.server), state.buffers)]
     models += [(state.best, state.best_buffers)] if state.best_score is not None else []
     like = form.like if form else PortableModel((), {}, (), ())
@@ -138,6 +137,7 @@ def summary(
         metrics=last,
         local_accuracy=None,
         score=config.score or _usual(last),
+        best=_best_round(state, last, config),
         clock=config.clock,
         virtual_seconds=state.seconds[config.clock],
         virtual_seconds_by_clock=state.seconds,
@@ -159,6 +159,15 @@ def summary(
             "client_steps_per_second": sum(state.steps) / max(state.elapsed, 1e-9),
         },
     )
+
+
+def _best_round(state: ServerState, last: Metrics, config: ServeConfig) -> Json:
+    """{} where none was scored."""
+    if state.best_score is None:
+        return {}
+    name, larger = judged_by(deciding_split(last), config)
+    worth = state.best_score if larger else -state.best_score
+    return {"round": state.best_round, "score": worth, "by": name}
 
 
 def _usual(last: Metrics) -> str:

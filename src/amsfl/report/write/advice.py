@@ -22,7 +22,8 @@ def scope(subject: Subject) -> str:
     kinds = len({one.series.method for one in subject.methods})
     entries = f" in {len(subject.methods)} entries" if len(subject.methods) > kinds else ""
     each = "trial" if max(trials) == 1 else "trials"
-    return f"{_plural(kinds, 'method').capitalize()}{entries} over {counted} {each} on {subject.data}."
+    what = f"{_plural(kinds, 'method').capitalize()}{entries}"
+    return f"{what} over {counted} {each} on {subject.data}, {subject.clock} clock."
 
 
 def advice(subject: Subject) -> str:

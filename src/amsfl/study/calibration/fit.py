@@ -67,7 +67,9 @@ def fit(runs: Sequence[RunTimings], rounds: Sequence[Sequence[int]] | None = Non
     alone = [_client(trips) for trips in mine]
     step, rest, jitter = (np.array(column) for column in zip(*alone, strict=True))
     own = FittedSites(names, step, rest, jitter)
-    server = float(np.mean([_server(own, run, some) for run, some in zip(runs, places, strict=True)]))
+    taken = np.mean([_server(own, run, some) for run, some in zip(runs, places, strict=True)])
+    # rounds that were shorter than expected by chance must not make fast clients faster than they are
+    server = max(float(taken), 0.0)
     on, off = _presence(runs, places)
     return own._replace(
         latency=np.clip(rest + server, 0.0, LARGEST),

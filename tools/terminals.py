@@ -1,0 +1,69 @@
+"""Pictures of a terminal for the docs' first page: the commands that it names, run for real in a new folder.
+
+    python tools/terminals.py
+
+Each picture is an SVG of text: what was typed and what was printed, its lines cut and wrapped to fit.
+"""
+
+import html
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import textwrap
+from pathlib import Path
+
+OUT = Path(__file__).parents[1] / "docs/figures/screens"
+COLUMNS, LINES = 104, 26
+LETTER, LINE, EDGE = 7.83, 18, 14  # pixels of a monospaced font of size 13
+STORY = {  # in the order of docs/index.md
+    "example": "amsfl example",
+    "data": "amsfl data visits.csv --label readmitted",
+    "run": "amsfl run visits.csv --label readmitted",
+    "predict": "amsfl predict runs/visits-amsfl-0 new-visits.csv --keep visit_id",
+    "deploy": "amsfl deploy --data visits.csv --label readmitted --rounds 8",
+}
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for name, command in STORY.items():
+            lines = printed(command, Path(folder))
+            (OUT / f"terminal-{name}.svg").write_text(picture(command, lines), encoding="utf-8")
+            print(f"$ {command}", *lines, sep="\n")
+
+
+def printed(command: str, folder: Path) -> list[str]:
+    arguments = [sys.executable, "-W", "ignore", "-m", *shlex.split(command)]
+    env = os.environ | {"COLUMNS": str(COLUMNS), "NO_COLOR": "1"}
+    done = subprocess.run(
+        arguments, cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True
+    )
+    text = done.stdout.replace(str(folder), "~")
+    lines = [
+        part
+        for line in text.splitlines()
+        for part in textwrap.wrap(line, COLUMNS, subsequent_indent="    ", drop_whitespace=False) or [""]
+    ]
+    return lines if len(lines) <= LINES else [*lines[: LINES - 1], "..."]
+
+
+def picture(command: str, lines: list[str]) -> str:
+    rows = [f"$ {command}", *lines]
+    width = 2 * EDGE + COLUMNS * LETTER
+    height = 2 * EDGE + len(rows) * LINE
+    text = "".join(
+        f'<text x="{EDGE}" y="{EDGE + 13 + place * LINE}" fill="{"#e6e6e6" if place else "#7cc4ff"}">'
+        f"{html.escape(row)}</text>"
+        for place, row in enumerate(rows)
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" '
+        f'width="{width:.0f}" height="{height}" font-family="monospace" font-size="13" '
+        f'style="white-space:pre"><rect width="100%" height="100%" rx="6" fill="#1d2127"/>{text}</svg>\n'
+    )
+
+
+if __name__ == "__main__":
+    main()
