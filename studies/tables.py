@@ -243,7 +243,14 @@ def over_seeds(rows: Sequence[Row]) -> Row:
     error = float(away.std(ddof=1) / len(rows) ** 0.5) if len(rows) > 1 else float("nan")
     false = max(abs(row["amsfl"] - row["printed"]) for row in rows)
     means = {name: common.mean(rows, name) for name in scores}
-    return {**rows[0], **means, "away": float(away.mean()), "error": error, "false": false, "seeds": len(rows)}
+    return {
+        **rows[0],
+        **means,
+        "away": float(away.mean()),
+        "error": error,
+        "false": false,
+        "seeds": len(rows),
+    }
 
 
 def table(rows: Sequence[Row], settings: Settings) -> Table:

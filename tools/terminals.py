@@ -38,7 +38,13 @@ def printed(command: str, folder: Path) -> list[str]:
     arguments = [sys.executable, "-W", "ignore", "-m", *shlex.split(command)]
     env = os.environ | {"COLUMNS": str(COLUMNS), "NO_COLOR": "1"}
     done = subprocess.run(
-        arguments, cwd=folder, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True
+        arguments,
+        cwd=folder,
+        env=env,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=True,
     )
     text = done.stdout.replace(str(folder), "~")
     lines = [

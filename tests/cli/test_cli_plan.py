@@ -119,7 +119,11 @@ def test_spreadsheet_exports_are_read(run) -> None:
         ("client,step_seconds\n", (), "no clients"),
         ("", (), "no column 'step_seconds'; the columns there are: none"),
         ("step_seconds\n1\n", (), "no column 'client'; the columns there are: step_seconds"),
-        (SITES, ("--budget", "0.3", "--clock", "sum"), "(0.487 s); raise --budget or drop clients Graz, Faro."),
+        (
+            SITES,
+            ("--budget", "0.3", "--clock", "sum"),
+            "(0.487 s); raise --budget or drop clients Graz, Faro.",
+        ),
         (SITES, ("--kind", "sun"), "did you mean 'sum'"),
         (SITES, ("--curve", "bent"), "Unknown curve 'bent'"),
         (SITES, ("--policy", "prize"), "did you mean 'price'"),

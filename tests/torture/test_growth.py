@@ -31,7 +31,7 @@ SIZES: dict[str, tuple[tuple[int, int, int], dict[str, Any]]] = {
     "5,000 classes": ((20_000, 8, 5_000), {"clients": 5}),
     "20,000 features": ((4_000, 20_000, 3), {"clients": 5}),
     "2,000,000 rows": ((2_000_000, 30, 4), {"clients": 10}),
-    "10,000 rounds": ((2_000, 4, 2), {"clients": 3, "rounds": 10_000, "details": False}),
+    "10,000 rounds": ((2_000, 4, 2), {"clients": 3, "rounds": 10_000, "engine": "loop"}),
 }
 
 

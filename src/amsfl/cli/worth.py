@@ -87,7 +87,8 @@ def _show(rows: list[list[str]], clock: str) -> None:
     screen().print(table)
     screen().print(
         "adds, missed: points of the hold-out's score; own: the score of its own rows, joining: what it "
-        f"gains there; seconds: those that it alone causes ({clock} clock). --json has steps, bytes, joules and money.",
+        f"gains there; seconds: those that it alone causes ({clock} clock). --json has steps, bytes, joules "
+        "and money.",
         soft_wrap=True,
     )
 

@@ -51,7 +51,7 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1, spec: P = EVERYWHERE) ->
     }
 
     def block_scores(params: Tree, part: Tree) -> tuple[jax.Array, jax.Array]:
-        """Sums over a block: the loss, of numbers also absolute and squared errors; hits by class."""
+        """Sums over a block: the loss, of numbers also absolute and squared errors; every row's cell."""
         x, y, mask = part
         logits = task.model.apply(params, x)
         loss = task.scored(logits, y)
@@ -59,9 +59,7 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1, spec: P = EVERYWHERE) ->
             error = logits[:, 0] - y
             sums = jnp.stack([loss, jnp.abs(error), error**2]) * mask
             return sums.sum(1), jnp.zeros(0, jnp.float32)
-        cell = y * task.classes + logits.argmax(-1)
-        hit = jax.nn.one_hot(cell, task.classes**2, dtype=jnp.float32) * mask[:, None]
-        return (loss * mask).sum()[None], hit.sum(0)
+        return (loss * mask).sum()[None], y * task.classes + logits.argmax(-1)
 
     def count(models: jax.Array, asked: jax.Array, used: jax.Array, *share: jax.Array) -> Tree:
         """Losses by block, zero for the blocks of others, so that adding them all up rounds nothing."""
@@ -72,7 +70,10 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1, spec: P = EVERYWHERE) ->
             params = task.unravel(model)
             loss, cells = jax.lax.map(lambda part: block_scores(params, part), tuple(rows))
             blocks = len(place) * lanes(mesh) * workers
-            return jnp.zeros((blocks, *loss.shape[1:]), loss.dtype).at[place].set(loss), cells.sum(0)
+            # counted at the end: a table for every row of a block is too large where classes are many
+            none = jnp.zeros(task.classes**2, jnp.float32)
+            table = none.at[cells].add(rows[2]) if task.classes else cells[0]
+            return jnp.zeros((blocks, *loss.shape[1:]), loss.dtype).at[place].set(loss), table
 
         if wide:
             sums = jax.vmap(one)(models[asked])

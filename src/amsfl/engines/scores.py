@@ -40,12 +40,16 @@ def metrics(scores: Scores) -> list[Json]:
     if scores.errors is not None:
         return [_errors(scores.errors, index) | {"loss": loss} for index, loss in enumerate(losses)]
     table = np.asarray(scores.confusion, np.int64)
-    hits, true, guessed = np.diagonal(table, axis1=-2, axis2=-1), table.sum(-1), table.sum(-2)
+    return class_metrics(np.diagonal(table, axis1=-2, axis2=-1), table.sum(-1), table.sum(-2), losses)
+
+
+def class_metrics(hits: Array, true: Array, guessed: Array, losses: Sequence[float]) -> list[Json]:
+    """From each model's rows by class [models, classes]: predicted right, of the class, predicted as it."""
     present = true > 0
     f1 = 2 * hits / np.maximum(true + guessed, 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         columns = {
-            "accuracy": (hits.sum(-1) / table.sum((-2, -1))).tolist(),
+            "accuracy": (hits.sum(-1) / true.sum(-1)).tolist(),
             "loss": losses,
             "macro_f1": [float(row[here].mean()) for row, here in zip(f1, present, strict=True)],
             "recall": _known(hits / true, present),

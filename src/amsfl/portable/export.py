@@ -5,6 +5,7 @@ from keyword import iskeyword
 from pathlib import Path
 
 from amsfl.core import UserError, nearest
+from amsfl.core.optional import need
 from amsfl.portable.model import PortableModel, folder_files
 from amsfl.record import publish
 
@@ -95,11 +96,10 @@ def torch_files(model: PortableModel) -> dict[str, bytes]:
 
 
 def onnx_files(model: PortableModel) -> dict[str, bytes]:
-    try:
-        from amsfl.portable.raw_onnx import raw_graph
-        from amsfl.portable.to_onnx import graph
-    except ImportError:
-        raise UserError("Writing ONNX needs onnx; pip install 'amsfl[export]'.") from None
+    need("onnx", "export", "Writing ONNX")
+    from amsfl.portable.raw_onnx import raw_graph
+    from amsfl.portable.to_onnx import graph
+
     raw = {"model-raw.onnx": raw_graph(model, model.recipe)} if model.recipe else {}
     return {"model.onnx": graph(model)} | raw
 

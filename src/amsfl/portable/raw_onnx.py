@@ -35,7 +35,7 @@ def raw_graph(model: PortableModel, recipe: Recipe) -> bytes:
     for column in recipe.columns:
         if column.name in OUTPUTS:
             raise UserError(f"A column is called {column.name!r} as an output of the graph is; rename it.")
-        sites |= {site: len(sites) + nth for nth, site in enumerate(set(column.site_fill) - set(sites))}
+        sites |= {site: len(sites) + nth for nth, site in enumerate(sorted({*column.site_fill} - {*sites}))}
         kind, width, about = _input_kind(column)
         inputs.append(helper.make_tensor_value_info(column.name, kind, ["rows", width], about))
     site = ""

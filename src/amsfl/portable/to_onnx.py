@@ -27,7 +27,7 @@ def graph(model: PortableModel) -> bytes:
 
 def finish_graph(net: "Graph", model: PortableModel, value: str, inputs: list[Any]) -> bytes:
     """The layers behind a value that holds the features, and the file."""
-    for name, array in model.tensors.items():
+    for name, array in sorted(model.tensors.items()):  # the same file whatever order they were loaded in
         net.constants[INNER + name] = numpy_helper.from_array(array, INNER + name)
     kept, last = "", "logits" if model.classes else "outputs"
     for part in model.layers:

@@ -6,6 +6,7 @@ import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
 BINS = 10  # of confidence, equally wide
+LARGE = 200  # classes; a larger confusion matrix would be most of a record, and nobody reads it
 
 
 def of_classes(said: Array, y: Array) -> dict[str, Any]:
@@ -27,7 +28,8 @@ def of_classes(said: Array, y: Array) -> dict[str, Any]:
         if len(confidence)
     ]
     return {
-        "confusion": table.tolist(),
+        "confusion": table.tolist() if len(columns) <= LARGE else None,
+        "rows": np.bincount(y, minlength=len(columns)).tolist(),
         "auc": each,
         "macro_auc": float(np.mean(known)) if known else None,
         "ece": sum(rows * abs(confidence - right) for confidence, right, rows in curve) / len(y),

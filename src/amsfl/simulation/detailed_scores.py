@@ -10,6 +10,7 @@ from amsfl.core.records import Json
 from amsfl.data.describe import is_own_table
 from amsfl.engines import Errors, Scores, Task, devices, metrics
 from amsfl.engines.outputs import outputs
+from amsfl.engines.scores import class_metrics
 from amsfl.simulation.class_scores import of_classes
 from amsfl.simulation.column_importance import column_importance
 from amsfl.simulation.components import client_names, precision
@@ -77,12 +78,15 @@ def _wide(said: Array) -> Array:
 
 def _by_client(task: Task, said: Array, order: Array, sizes: list[int]) -> list[Json]:
     """Clients' few scores, as the splits have them; `order`: all rows, one client's after another's."""
-    cells = task.classes**2
-    cell = (np.asarray(task.y, np.int64) * task.classes + said.argmax(1))[order]
-    owner = np.repeat(np.arange(len(sizes)), sizes)
-    tables = np.bincount(owner * cells + cell, minlength=len(sizes) * cells)
-    scores = Scores(np.zeros(len(sizes)), tables.reshape(-1, task.classes, task.classes))
-    return [{name: each[name] for name in ("accuracy", "macro_f1")} for each in metrics(scores)]
+    y, guess = np.asarray(task.y, np.int64)[order], said.argmax(1)[order]
+    owner = np.repeat(np.arange(len(sizes)), sizes) * task.classes
+
+    def count(cells: Array) -> Array:
+        return np.bincount(cells, minlength=len(sizes) * task.classes).reshape(len(sizes), task.classes)
+
+    hits, true, guessed = count((owner + y)[y == guess]), count(owner + y), count(owner + guess)
+    each_of = class_metrics(hits, true, guessed, [0.0] * len(sizes))
+    return [{name: each[name] for name in ("accuracy", "macro_f1")} for each in each_of]
 
 
 def _errors_by_client(task: Task, said: Array, order: Array, sizes: list[int]) -> list[Json]:

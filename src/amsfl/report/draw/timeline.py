@@ -45,7 +45,7 @@ def client_timeline(subject: Subject) -> DrawnFigure | None:
     if len(timed) > len(panels):
         caption += f" {len(panels)} of {len(timed)} methods."
     if most > ROWS:
-        caption += f" {ROWS} of the clients, from the fastest to the slowest."
+        caption += f" At most {ROWS} of the clients that took part, from the fastest to the slowest."
     return DrawnFigure("timeline", "Who worked when", caption, figure)
 
 
@@ -53,7 +53,7 @@ def _panel(axes: "Axes", subject: Subject, one: MeasuredSeries) -> set[int]:
     """Draws a method's map; the kinds that it shows."""
     from matplotlib.colors import to_rgba
 
-    clients = _rows(subject, each_client.count(one.series))
+    clients = _rows(subject, one)
     kinds, end = timeline.time_map(one.series, subject.clock, clients, COLUMNS)
     tall = np.repeat(kinds, THICK + 1, axis=0)
     tall[THICK :: THICK + 1] = 0  # a gap below every row
@@ -71,11 +71,13 @@ def _panel(axes: "Axes", subject: Subject, one: MeasuredSeries) -> set[int]:
     return {*np.unique(kinds).tolist()}
 
 
-def _rows(subject: Subject, count: int) -> list[int]:
-    """Clients in their order; many of them by speed, and of too many some, evenly."""
+def _rows(subject: Subject, one: MeasuredSeries) -> list[int]:
+    """Clients in their order; many of them by speed, and of too many some that took part, evenly."""
+    count = each_client.count(one.series)
     if count <= NAMED:
         return list(range(count))
+    some = timeline.took_part(one.series) if count > ROWS else range(count)
     speeds = [*subject.step_seconds[:count], *[0.0] * (count - len(subject.step_seconds))]
-    order = sorted(range(count), key=lambda client: speeds[client])
-    picked = np.unique(np.linspace(0, count - 1, min(count, ROWS)).round().astype(int))
+    order = sorted(some, key=lambda client: speeds[client])
+    picked = np.unique(np.linspace(0, len(order) - 1, min(len(order), ROWS)).round().astype(int))
     return [order[place] for place in picked]

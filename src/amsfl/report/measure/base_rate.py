@@ -44,9 +44,9 @@ def auc_margin(counts: Sequence[int]) -> float:
 
 
 def class_counts(details: Json) -> list[int]:
-    """Rows of every class on the hold-out, from the confusion matrix of a summary's details."""
-    table = details.get("splits", {}).get("holdout", {}).get("confusion") or []
-    return [sum(row) for row in table]
+    """Rows of every class on the hold-out, by a summary's details."""
+    scores = details.get("splits", {}).get("holdout", {})
+    return list(scores.get("rows") or map(sum, scores.get("confusion") or []))
 
 
 def standings(summary: Summary) -> list[Standing]:

@@ -57,6 +57,11 @@ def shares(series: Series, clock: str) -> TimeShares:
     return TimeShares(oldest=oldest, **{name: estimate(column, 0.0) for name, column in columns.items()})
 
 
+def took_part(series: Series) -> list[int]:
+    """Clients of the rounds that a map shows."""
+    return sorted({client for each in series.trials[0].rounds[:ROUNDS] for client in each.cohort})
+
+
 def time_map(series: Series, clock: str, clients: list[int], columns: int) -> tuple[TimeMap, float]:
     """[client, column] what these did in the first trial's first rounds, and the seconds that those took."""
     trial = series.trials[0]

@@ -98,5 +98,5 @@ def _lost(one: MeasuredSeries) -> dict[str, float]:
 
 def _confusion(one: MeasuredSeries) -> np.ndarray[tuple[int, int], np.dtype[np.int64]] | None:
     details = [trial.summary.details.get("splits", {}).get("holdout") for trial in one.series.trials]
-    tables = [np.array(scores["confusion"], np.int64) for scores in details if scores]
+    tables = [np.array(each["confusion"], np.int64) for each in details if each and each["confusion"]]
     return sum(tables[1:], tables[0]) if tables else None
