@@ -12,7 +12,7 @@ from amsfl.core import UserError
 from amsfl.record import RoundRecord
 from amsfl.study.what_if import what_if
 from amsfl.worth.costs import caused, client_costs
-from amsfl.worth.ledger import RoundParts, coalition_models, enter, open_ledger, twins
+from amsfl.worth.ledger import BLOCK, RoundParts, coalition_models, enter, open_ledger, twins
 from amsfl.worth.shapley import all_coalitions, shapley
 from amsfl.worth.statement import WorthStatement
 
@@ -35,6 +35,25 @@ def test_one_round_of_fedavg_against_brute_force():
     values = -((models - target) ** 2)  # a known game: four rows, each a coordinate's closeness to a target
     shares = shapley(3, lambda some: -((coalition_models(ledger, first + move, first, some) - target) ** 2))
     np.testing.assert_allclose(shares.rows, by_definition(values), atol=1e-12)
+
+
+def test_rounds_kept_apart_are_the_same_sums():
+    """D_S <- r D_S + the round's difference, over more rounds than are kept apart, for client 0 alone.
+
+    Deltas are as long as each other and 1 - exp(-path) is 0.7: r is 0.3, three quarters of the way from 0 to
+    0.4, so three quarters of the one sum and a quarter of the other.
+    """
+    rng, weights, path = np.random.default_rng(2), np.array([0.5, 0.5]), np.full(2, -np.log(0.3))
+    ledger, model = open_ledger(weights, 3, float), np.zeros(3)
+    sums = {0.0: np.zeros(3), 0.4: np.zeros(3)}
+    for _ in range(2 * BLOCK + 3):
+        own = rng.normal(size=3)
+        deltas = np.stack([own, np.roll(own, 1)])
+        move = weights @ deltas
+        ledger, model = enter(ledger, RoundParts(np.arange(2), weights, deltas, path), move), model + move
+        sums = {keep: keep * part + deltas[0] - move for keep, part in sums.items()}
+    alone = coalition_models(ledger, model, 0 * model, np.array([[True, False]]))[0]
+    np.testing.assert_allclose(alone, model + 0.75 * sums[0.4] + 0.25 * sums[0.0], atol=1e-9)
 
 
 def test_what_is_not_the_uploads_is_everybodys():
@@ -76,7 +95,9 @@ def test_costs_by_hand():
     each = a_round(plan={"client_seconds": [2.5, 4.0], "client_joules": [1.0, 2.0]})
     assert caused(each, "makespan").tolist() == [0.0, 1.5]
     assert caused(each, "sum").tolist() == [2.5, 4.0]
-    first, absent, last = client_costs([each, each], 3, "makespan")
+    private = each._replace(epsilon=[0.5, 0.0, 0.75])
+    first, absent, last = client_costs([each, private], 3, "makespan")
+    assert (first.epsilon, last.epsilon) == (0.5, 0.75)
     assert (last.seconds, last.steps, last.megabytes, last.joules, last.money) == (3.0, 10, 4.0, 4.0, None)
     assert (first.seconds, absent.steps) == (0.0, 0)
 
@@ -144,6 +165,12 @@ def test_the_command_and_what_if(tmp_path):
     assert asked.exit_code == 0, asked.output
     with pytest.raises(UserError, match="Olso"):
         what_if(tmp_path / "run", "Olso")
+
+
+def test_costs_without_a_ledger(tmp_path):
+    amsfl.run(dataset=own_data(**SITES), out=tmp_path / "run", **SMALL, progress=False)
+    answer = CliRunner().invoke(app, ["worth", str(tmp_path / "run")])
+    assert answer.exit_code == 0 and "Graz" in answer.output and "--worth" in answer.output, answer.output
 
 
 def test_mistakes_are_sentences(tmp_path):

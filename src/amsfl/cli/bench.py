@@ -25,13 +25,14 @@ def bench(
     private: Annotated[
         bool, typer.Option("--private", help="private steps (clipped by row, noised) against plain ones")
     ] = False,
+    worth: Annotated[bool, typer.Option("--worth", help="rounds with a ledger (docs/worth.md), too")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON, nothing else")] = False,
 ) -> None:
     """Measure how many client steps a second the engine does."""
     from amsfl.study.bench import BenchOptions
     from amsfl.study.bench import bench as measure
 
-    options = BenchOptions(data_dir, repeat, _process_start(), rounds, robust, private)
+    options = BenchOptions(data_dir, repeat, _process_start(), rounds, robust, private, worth)
     outcome = measure(job.upper(), options)
     if as_json:
         print_json(outcome)
@@ -42,6 +43,12 @@ def bench(
         f"a second, accuracy {outcome['accuracy']:.3f}, {outcome['devices']} x {outcome['device']}, "
         f"{outcome['peak_mb']:.0f} MB"
         + (f"; {outcome['times']:.2f} times as long as without {without}" if without else "")
+        + (
+            f"; by processor time a round takes {outcome['ledger_times']:.3f} times as long with a ledger, "
+            f"which takes {1e3 * outcome['statement_seconds']:.0f} ms more once at the end"
+            if worth
+            else ""
+        )
     )
 
 

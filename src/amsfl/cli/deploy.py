@@ -61,6 +61,7 @@ def deploy(
     from amsfl.flower.deploy.run import describe, launch
     from amsfl.flower.server.best_model import deciding_split
     from amsfl.track import make
+    from amsfl.worth.against_fedavg import sentence
 
     asked = dict(settings) if app else {"data": Training.model_fields["data"].default, **settings}
     asked |= {"resume": True} if resume else {"force": True} if force else {}
@@ -116,6 +117,8 @@ def deploy(
         + (f", epsilon {max(summary.epsilon.values()):.3g} at most" if summary.epsilon else "")
         + f"; steps by client {summary.steps}; record in {plain(str(out))}"
     )
+    if saved := sentence(summary.verdict):
+        typer.echo(f"{saved}.")
 
 
 def _numbers(text: str | None) -> list[float]:

@@ -143,6 +143,7 @@ def spoken_spent(summary: "Summary") -> str:
 
 def _sentences(summary: "Summary", folder: Path) -> None:
     from amsfl.report.measure.base_rate import base_rates, verdict
+    from amsfl.worth.against_fedavg import sentence
 
     out = screen()
     if summary.note:
@@ -180,6 +181,8 @@ def _sentences(summary: "Summary", folder: Path) -> None:
         out.print(
             f"  epsilon  {summary.epsilon[most]:.3g} at most ({plain(most)}); of each client in the record"
         )
+    if saved := sentence(summary.verdict):
+        out.print(f"  verdict  {saved}", soft_wrap=True)
     out.print(f"  record   {plain(str(folder))}", soft_wrap=True)
     if summary.data.startswith(("csv:", "table:")) and summary.status == "finished":
         out.print(f"  predict  amsfl predict {plain(str(folder))} NEW_ROWS.csv", soft_wrap=True)

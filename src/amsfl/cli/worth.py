@@ -1,5 +1,6 @@
 """`amsfl worth`: what each client brought to a run and what it cost; what would be without it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,13 +12,25 @@ from amsfl.core import UserError
 
 if TYPE_CHECKING:
     from amsfl.study.what_if import WhatIf
+    from amsfl.worth.costs import ClientCost
 
 HEAD = ("client", "adds", "90% interval", "missed", "own", "joining", "seconds", "kind")
+EXPLAINED = (
+    "adds, missed: points of the hold-out's score; own: the score of its own rows, joining: what it "
+    "gains there; seconds: those that it alone causes ({clock} clock). --json has steps, bytes, joules, money and epsilon."
+)
+COSTS_ALONE = (
+    "seconds: those that a client alone causes ({clock} clock). There is no ledger of what clients add: a simulation has one "
+    "with --worth and without privacy. For real clients, simulate them: "
+    "amsfl calibrate RUN --out sites.csv, then amsfl run --profile sites.csv --worth."
+)
 
 
 @friendly
 def worth(
-    folder: Annotated[Path, typer.Argument(help="a run's record, made with --worth")],
+    folder: Annotated[
+        Path, typer.Argument(help="a run's record; made with --worth it says what clients add")
+    ],
     without: Annotated[str | None, typer.Option(help="a client: what would be if it left")] = None,
     with_speed: Annotated[
         list[str] | None,
@@ -29,12 +42,25 @@ def worth(
     """What each client added to the model and what it cost; with a flag, what would have been otherwise."""
     from amsfl.record import read_run
     from amsfl.study.what_if import what_if
-    from amsfl.worth.costs import client_costs
+    from amsfl.worth.costs import ClientCost, client_costs
     from amsfl.worth.statement import WorthStatement, losers, sentence, worst_tenth
 
     run = read_run(folder)
-    if run.summary is None or not run.summary.worth:
-        raise UserError(f"{str(folder)!r} has no ledger of contributions; run it to its end with --worth.")
+    if run.summary is None:
+        raise UserError(f"The run in {str(folder)!r} has not ended; go on with 'amsfl resume {folder}'.")
+    clock = run.summary.clock
+    costs = client_costs(run.rounds, len(run.summary.steps), clock)
+    if not run.summary.worth and not (without or with_speed or budget is not None):
+        named = dict(zip(run.summary.steps, costs, strict=True))
+        if as_json:
+            print_json({"costs": {name: cost._asdict() for name, cost in named.items()}})
+        else:
+            _show(
+                ("client", *ClientCost._fields),
+                [_cost_cells(*each) for each in named.items()],
+                COSTS_ALONE.format(clock=clock),
+            )
+        return
     if without or with_speed or budget is not None:
         answer = what_if(folder, without, dict(map(_speed, with_speed or [])))
         if as_json:
@@ -44,13 +70,11 @@ def worth(
             typer.echo(plain(describe(answer, who, budget)))
         return
     statement = WorthStatement.read(run.summary.worth)
-    clock = run.summary.clock
-    costs = client_costs(run.rounds, len(statement.clients), clock)
     pairs = list(zip(statement.clients, costs, strict=True))
     if as_json:
         print_json(run.summary.worth | {"costs": {each.name: cost._asdict() for each, cost in pairs}})
         return
-    _show([_cells(each, cost) for each, cost in pairs], clock)
+    _show(HEAD, [_cells(each, cost) for each, cost in pairs], EXPLAINED.format(clock=clock))
     whole = sum(each.round_seconds.get(clock, 0.0) for each in run.rounds)
     for each, cost in pairs:
         end = _difference(what_if(folder, each.name)) if len(run.rounds) > 2 else ""
@@ -76,21 +100,20 @@ def _cells(each: Any, cost: Any) -> list[str]:
     ]
 
 
-def _show(rows: list[list[str]], clock: str) -> None:
+def _cost_cells(name: str, cost: "ClientCost") -> list[str]:
+    return [name, *("" if value is None else f"{value:.4g}" for value in cost)]
+
+
+def _show(head: Sequence[str], rows: list[list[str]], explained: str) -> None:
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="underline")
-    for name in HEAD:
+    for name in head:
         table.add_column(name, justify="left" if name in ("client", "kind") else "right", no_wrap=True)
     for row in rows:
         table.add_row(*(plain(cell) for cell in row))
     screen().print(table)
-    screen().print(
-        "adds, missed: points of the hold-out's score; own: the score of its own rows, joining: what it "
-        f"gains there; seconds: those that it alone causes ({clock} clock). --json has steps, bytes, joules "
-        "and money.",
-        soft_wrap=True,
-    )
+    screen().print(explained, soft_wrap=True)
 
 
 def _difference(answer: "WhatIf") -> str:

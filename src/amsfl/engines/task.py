@@ -1,6 +1,7 @@
 """A learning task as the engines see it: a flat vector, rows in one array, who owns which rows."""
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -44,6 +45,11 @@ def flat(tree: Tree) -> jax.Array:
     return vector
 
 
+@lru_cache(maxsize=16)  # tracing takes longer than scoring a thousand rows
+def _shapes(unravel: Callable[[jax.Array], Tree], dim: int, dtype: FloatType) -> Tree:
+    return jax.eval_shape(unravel, jax.ShapeDtypeStruct((dim,), dtype))
+
+
 class Task(NamedTuple):
     model: Model
     dim: int
@@ -67,7 +73,7 @@ class Task(NamedTuple):
     @property
     def shapes(self) -> Tree:
         """The network's arrays, without their numbers."""
-        return jax.eval_shape(self.unravel, jax.ShapeDtypeStruct((self.dim,), self.dtype))
+        return _shapes(self.unravel, self.dim, self.dtype)
 
     def arrays(self, vector: Matrix) -> Tree:
         """The network's arrays of a vector on the host, numpy's: nothing is compiled for them."""

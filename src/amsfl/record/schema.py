@@ -108,6 +108,7 @@ class Summary(NamedTuple):
     details: Json = {}  # of the last model: confusion, AUC, calibration; each client's own rows
     best: Json = {}  # the best round by the hold-out: round, score, by; {}: nobody scored any
     worth: Json = {}  # what each client brought (worth/statement.py); {} without a ledger
+    verdict: Json = {}  # of planned steps: the guard, what was saved against FedAvg (worth/against_fedavg.py)
     files: dict[str, str] = {}  # SHA-256 of the model's files: so they belong to this run
 
 

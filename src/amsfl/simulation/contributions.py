@@ -5,11 +5,13 @@ are rows of others.
 """
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from amsfl.core import Verdict, score
+from amsfl.core.records import Json
 from amsfl.engines import State
 from amsfl.engines.outputs import row_scorer
 from amsfl.simulation.components import client_names
@@ -21,20 +23,27 @@ from amsfl.worth import ledger
 from amsfl.worth.statement import OwnRows, make_statement
 
 Array = np.ndarray[Any, np.dtype[Any]]
-SPARSER = 1.2  # rounds between two looks grow by this: a curve changes most at its beginning
+SPARSER = 2  # rounds between two looks grow by this: a curve changes most at its beginning
 
 
 def follow(
-    setup: RunSetup, state: State, trials: list[TrialState], plan: RoundPlan, result: RoundResult
+    setup: RunSetup,
+    state: State,
+    trials: list[TrialState],
+    plan: RoundPlan,
+    result: RoundResult,
+    scores: Mapping[int, Json],
 ) -> None:
     """After a round: its uploads into every trial's ledger, and where it is due, a look at it."""
     models: Any = None
+    moves = np.asarray(state.step)
     for trial in trials:
-        _enter(setup, state, trial, plan, result)
+        _enter(setup, moves[trial.index], trial, plan, result)
         trial.looked = {}
         if _due(trial):
             models = setup.engine.models_to_host(setup.engine.models(state)) if models is None else models
-            trial.looked = _look(setup, trial, np.asarray(models[trial.index]))
+            own = scores.get(trial.index, {}).get("holdout", {})
+            trial.looked = _look(setup, trial, np.asarray(models[trial.index]), own)
 
 
 def state(setup: RunSetup, trial: TrialState, model: Array) -> dict[str, Any]:
@@ -56,7 +65,7 @@ def state(setup: RunSetup, trial: TrialState, model: Array) -> dict[str, Any]:
     return make_statement(title, names, scores, ledger.twins(own), rows).plain()
 
 
-def _enter(setup: RunSetup, state: State, trial: TrialState, plan: RoundPlan, result: RoundResult) -> None:
+def _enter(setup: RunSetup, move: Array, trial: TrialState, plan: RoundPlan, result: RoundResult) -> None:
     index, own = trial.index, trial.ledger
     verdict = trial.memory.judge.verdict if setup.judges else Verdict.NONE
     if own is None or verdict == Verdict.RESTART:
@@ -68,7 +77,7 @@ def _enter(setup: RunSetup, state: State, trial: TrialState, plan: RoundPlan, re
         counts = np.array(mix) if mix else shares  # a rule does not say how much each counts
         path = jobs["lr"] * jobs["steps"]
         parts = ledger.RoundParts(jobs["client"], counts, result.uploads[index], path)
-        own = ledger.enter(own, parts, np.asarray(state.step[index]))
+        own = ledger.enter(own, parts, move)
     trial.ledger = own
 
 
@@ -81,14 +90,17 @@ def _due(trial: TrialState) -> bool:
     return trial.status != "running" or looks(trial.round) > looks(trial.round - 1)
 
 
-def _look(setup: RunSetup, trial: TrialState, model: Array) -> dict[str, Any]:
-    """The score, and what it would be without each client."""
+def _look(setup: RunSetup, trial: TrialState, model: Array, holdout: Json) -> Json:
+    """The score, and what it would be without each client: by few rows, until the run ends."""
     own, row_scores = trial.ledger, setup.row_scores
     assert own is not None and row_scores is not None
     clients = len(own.weights)
     members = np.concatenate([np.ones((1, clients), bool), ~np.eye(clients, dtype=bool)])
-    first, *others = row_scores(ledger.coalition_models(own, model, model, members)).mean(1).tolist()
-    return {"score": first, "without": others}
+    models = ledger.coalition_models(own, model, model, members)
+    first, *others = row_scores(models, few=trial.status == "running").mean(1).tolist()
+    whole = score("", setup.data.classes).of(holdout)  # by all rows, where somebody looked
+    whole = first if whole is None else whole
+    return {"score": whole, "without": [whole + (other - first) for other in others]}
 
 
 def _own_rows(setup: RunSetup, trial: int, who: int, models: Array) -> OwnRows:
@@ -98,4 +110,8 @@ def _own_rows(setup: RunSetup, trial: int, who: int, models: Array) -> OwnRows:
     begin = int(shards.start[trial, who]) + (int(shards.size[trial, who]) if held else 0)
     mine = shards.order[trial, begin : begin + (held or min(int(shards.size[trial, who]), 256))]
     x, y = np.asarray(setup.task.x)[mine], np.asarray(setup.task.y)[mine]
-    return OwnRows(*row_scorer(setup.task, x, y)(models))
+    alone, together = row_scorer(setup.task, x, y)(models)
+    if len(np.unique(y)) == 1:
+        return OwnRows(alone, together, None)
+    others = y[np.random.default_rng(0).permutation(len(y))]
+    return OwnRows(alone, together, row_scorer(setup.task, x, others)(models[1:])[0])

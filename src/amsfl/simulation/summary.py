@@ -10,6 +10,7 @@ from amsfl.settings.privacy import no_claim, private_settings
 from amsfl.simulation.components import client_names
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
+from amsfl.simulation.verdict import verdict
 
 
 def summarise(
@@ -53,6 +54,14 @@ def summarise(
         score=setup.score.name,
         details=details,
         best=best,
+        verdict=verdict(
+            (setup.method, setup.policy, setup.end),
+            records,
+            config.clock,
+            setup.task.dim,
+            trial.memory.judge,
+            setup.profiles[trial.index].step_seconds.tolist(),
+        ),
         clock=config.clock,
         virtual_seconds=trial.seconds[config.clock],
         virtual_seconds_by_clock=trial.seconds,

@@ -45,6 +45,7 @@ class BenchOptions(NamedTuple):
     rounds: int | None = None  # in place of the job's
     robust: str = ""  # a rule, compared with the job without it
     private: bool = False  # private steps, compared with plain ones
+    worth: bool = False  # a ledger of contributions, compared with the job without one
 
 
 def bench(name: str, options: BenchOptions) -> Json:
@@ -64,7 +65,52 @@ def bench(name: str, options: BenchOptions) -> Json:
         plain = outcome["client_steps_per_second"]
         outcome = measure(job, data, options.repeat, None, more)
         outcome |= {**more, "times": plain / outcome["client_steps_per_second"]}
+    if options.worth:
+        outcome |= measure_ledger(job, data, options.repeat)
     return outcome | {"job": name, "data": data.name, "synthetic": data.synthetic}
+
+
+def measure_ledger(job: BenchJob, data: Dataset, repeat: int) -> Json:
+    """How many times as long a round takes with a ledger of contributions, and what its statement takes.
+
+    Processor time: runs with and without take turns, the best of each counts. Nothing is scored but what the
+    ledger looks at; the last round, which always is, is left out.
+    """
+    from amsfl.settings.custom import CustomParts
+    from amsfl.simulation import contributions, make_config
+    from amsfl.simulation.rounds import begin, models_of, rounds
+    from amsfl.simulation.setup import prepare
+
+    more = {"rounds": job.rounds, "lr": LR, "eval_every": 10**6, "cohort": None}
+    configs = [make_config(_settings(job) | more | {"worth": ledger}) for ledger in (False, True)]
+    setups = [prepare(config, [0], CustomParts(data)) for config in configs]
+    took: list[list[float]] = [[], []]
+    statement = []
+    for _ in range(repeat + 1):  # the first one warms up
+        for setup, seconds in zip(setups, took, strict=True):
+            state, trials = begin(setup)
+            ends = [time.process_time()]
+            for state, _records in rounds(setup, state, trials):  # noqa: B007, B020 (the state moves on)
+                ends.append(time.process_time())
+            seconds.append(ends[-2] - ends[0])
+            ended = time.process_time()
+            contributions.state(setup, trials[0], models_of(setup, state)[0])
+            statement.append(time.process_time() - ended)
+    plain, ledger = (min(seconds[1:]) for seconds in took)
+    return {"ledger_times": ledger / plain, "statement_seconds": min(statement[3::2])}
+
+
+def _settings(job: BenchJob) -> Json:
+    return {
+        "method": "fedavg",
+        "clients": job.clients,
+        "cohort": job.cohort,
+        "partition": "dirichlet:0.5",
+        "steps": job.steps,
+        "batch": job.batch,
+        "profile": "uniform",
+        "model": job.model,
+    }
 
 
 def _further(engine: "Engine", state: "State", orders: "list[Orders]", number: int) -> "State":
@@ -89,19 +135,7 @@ def measure(
 
     import jax  # isort: skip
 
-    config = make_config(
-        {
-            "method": "fedavg",
-            "clients": job.clients,
-            "cohort": job.cohort,
-            "partition": "dirichlet:0.5",
-            "steps": job.steps,
-            "batch": job.batch,
-            "profile": "uniform",
-            "model": job.model,
-            **(more or {}),
-        }
-    )
+    config = make_config(_settings(job) | dict(more or {}))
     parts = prepare(config, [0], CustomParts(data))
     rng = np.random.default_rng(0)
     steps, lr = np.full((1, job.cohort), job.steps), np.array([LR])

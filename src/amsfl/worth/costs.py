@@ -1,4 +1,4 @@
-"""What each client's work took of a run: seconds that it alone caused, steps, bytes, joules, money."""
+"""What each client took of a run: seconds that it alone caused, steps, bytes, joules, money, epsilon."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ class ClientCost(NamedTuple):
     megabytes: float
     joules: float | None
     money: float | None
+    epsilon: float | None  # of privacy, at most
 
 
 def client_costs(rounds: Sequence[RoundRecord], clients: int, clock: str) -> list[ClientCost]:
@@ -33,9 +34,17 @@ def client_costs(rounds: Sequence[RoundRecord], clients: int, clock: str) -> lis
             if name in each.plan:
                 np.add.at(into, who, each.plan[name])
     known = [any(name in each.plan for each in rounds) for name in ("client_joules", "client_cost")]
+    lost = next((each.epsilon for each in reversed(rounds) if each.epsilon), [])
     return [
-        ClientCost(float(s), int(t), float(m), float(j) if known[0] else None, float(c) if known[1] else None)
-        for s, t, m, j, c in zip(seconds, steps, megabytes, joules, money, strict=True)
+        ClientCost(
+            float(seconds[who]),
+            int(steps[who]),
+            float(megabytes[who]),
+            float(joules[who]) if known[0] else None,
+            float(money[who]) if known[1] else None,
+            lost[who if len(lost) == clients else 0] if lost else None,  # one for all: every client's
+        )
+        for who in range(clients)
     ]
 
 

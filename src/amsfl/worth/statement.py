@@ -7,7 +7,9 @@ import numpy as np
 
 from amsfl.worth.costs import ClientCost
 from amsfl.worth.ledger import Array
-from amsfl.worth.shapley import EXACT, RowMean, RowScores, estimate, shapley
+from amsfl.worth.shapley import EXACT, RowMean, RowScores, estimate, looked_up, shapley
+
+NOISE = 0.05  # of `telling`: so little may be chance
 
 
 class ClientWorth(NamedTuple):
@@ -19,13 +21,19 @@ class ClientWorth(NamedTuple):
     joining: RowMean | None  # on its own rows: everybody's model over the one it would have alone
     own: float | None  # the score of everybody's model on its own rows
     twin: str  # a client that sends almost the same; "" for none
+    telling: RowMean | None = None  # what of its own labels everybody's model knows beyond chance; at most 1
 
     @property
     def kind(self) -> str:
-        """harmful, useless, duplicate or useful."""
+        """harmful, useless, duplicate or useful.
+
+        Whose rows have nothing to do with their labels is useless even where it adds something, since it
+        thins out what harmful clients send, if the model is no worse without it.
+        """
         if self.adds.high < 0:
             return "harmful"
-        if self.adds.low <= 0:
+        noise = self.telling is not None and self.telling.mean <= NOISE
+        if self.adds.low <= 0 or (noise and self.missed.low <= 0):
             return "useless"
         return "duplicate" if self.twin else "useful"
 
@@ -45,7 +53,7 @@ class WorthStatement(NamedTuple):
         """From a record."""
 
         def client(row: dict[str, Any]) -> ClientWorth:
-            figures = {key: row[key] and RowMean(*row[key]) for key in ("adds", "missed", "joining")}
+            figures = {key: RowMean(*part) for key, part in row.items() if isinstance(part, list)}
             return ClientWorth(**row | figures)
 
         return cls(**content | {"clients": [client(row) for row in content["clients"]]})
@@ -60,10 +68,18 @@ class WorthStatement(NamedTuple):
 
 
 class OwnRows(NamedTuple):
-    """One client's own rows, scored by two models."""
+    """One client's own rows, scored by the model it would have alone and by everybody's."""
 
     alone: Array
     together: Array
+    shuffled: Array | None  # by everybody's, with labels of other rows; None where all labels are the same
+
+    @property
+    def telling(self) -> RowMean | None:
+        """Cohen's kappa, by labels shuffled: 0 where rows have nothing to do with their labels."""
+        if self.shuffled is None or self.shuffled.mean() >= 1:
+            return None
+        return estimate((self.together - self.shuffled) / (1 - self.shuffled.mean()))
 
 
 def make_statement(
@@ -75,6 +91,7 @@ def make_statement(
 ) -> WorthStatement:
     """The statement of a game of these clients; `twins` are the places of those who send the same."""
     players = len(names)
+    scores = looked_up(players, scores) if players <= EXACT else scores
     everybody = np.ones(players, bool)
     nobody, last, *others = scores(
         np.stack([~everybody, everybody, *(everybody ^ np.eye(players, dtype=bool))])
@@ -88,6 +105,7 @@ def make_statement(
             None if mine is None else estimate(mine.together - mine.alone),
             None if mine is None else float(mine.together.mean()),
             "" if twin is None else names[twin],
+            None if mine is None else mine.telling,
         )
         for who, (name, twin, mine) in enumerate(zip(names, twins, own, strict=True))
     ]

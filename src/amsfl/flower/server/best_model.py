@@ -3,7 +3,7 @@ summary of a run."""
 
 from collections.abc import Callable, Mapping
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,10 +17,13 @@ from amsfl.flower.server.server_state import ServerState
 from amsfl.methods import Method
 from amsfl.portable import PortableModel
 from amsfl.portable.model import folder_files as model_files
-from amsfl.privacy import Ledger
 from amsfl.record import Metrics, RoundRecord, Summary
 from amsfl.settings.privacy import no_claim, private_settings
 from amsfl.simulation import ServeConfig
+from amsfl.simulation.verdict import verdict
+
+if TYPE_CHECKING:
+    from amsfl.flower.server.server import FlowerServer
 
 
 class NetworkDescription(NamedTuple):
@@ -109,10 +112,9 @@ def files(
     return model_files(like._replace(tensors=last, about=about), best[0] if best else None)
 
 
-def summary(
-    config: ServeConfig, state: ServerState, rounds: list[RoundRecord], note: str, ledger: Ledger
-) -> Summary:
+def summary(server: "FlowerServer", state: ServerState, rounds: list[RoundRecord]) -> Summary:
     """summary.json, as a simulated run's."""
+    config, ledger, how = server.config, server.privacy.ledger, (server.method, server.policy, server.end)
     taken = ledger.units(state.ordered_steps, state.round)
     spent = ledger.exhausted(taken)
     by_data = private_settings(config).stops_by_data
@@ -128,7 +130,7 @@ def summary(
         method=config.method,
         data=config.data,
         synthetic=False,
-        note=" ".join(filter(None, [note, over, no_claim(ledger, by_data), judged])),
+        note=" ".join(filter(None, [server.method.facts.note, over, no_claim(ledger, by_data), judged])),
         seed=state.seed,
         status=state.status,
         rounds=state.round,
@@ -154,6 +156,7 @@ def summary(
         cost=state.spent.get("cost"),
         joules_to_target=state.reached.get("joules") if state.reached else None,
         megabytes_to_target=state.reached.get("megabytes") if state.reached else None,
+        verdict=verdict(how, rounds, config.clock, state.anchor.size, state.memory.judge),
         wall={
             "seconds": state.elapsed,
             "client_steps_per_second": sum(state.steps) / max(state.elapsed, 1e-9),

@@ -158,7 +158,7 @@ class FlowerServer:
 
     def summary(self, state: ServerState, records: list[RoundRecord]) -> Summary:
         """The run in numbers, so far."""
-        return best_model.summary(self.config, state, records, self.method.facts.note, self.privacy.ledger)
+        return best_model.summary(self, state, records)
 
     def _all_failed(self, state: ServerState) -> bool:
         """Whether all clients raised, and none has ever taken a step: that is the app, not a client."""

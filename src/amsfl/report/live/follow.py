@@ -58,6 +58,7 @@ class Follower:
             answer["scores"] = page_text.scores(self.manifest, self.scores, self.main)
         if self.manifest and self.latest and (anew or self.latest_at > start):
             answer["sites"] = progress.site_table(self.manifest, self.latest)
+            answer["worth"] = progress.worth_table(self.manifest, self.latest)
         return answer
 
     def _update(self) -> None:
@@ -130,7 +131,9 @@ class Follower:
         before = self.trials.get((entry, trial))
         if before and record.round <= before.record.round:
             return
-        self.latest = self.trials[entry, trial] = progress.next_progress(before, entry, trial, record)
+        self.latest = self.trials[entry, trial] = progress.next_progress(
+            manifest, before, entry, trial, record
+        )
         self.main = self.main or progress.main_score(manifest, record)
         values = progress.score_values(record, self.main)
         for key, value in values.items():

@@ -86,6 +86,23 @@
     make(line, "td", value === null ? {} : { "data-unit": unit }, text);
   }
 
+  function worth(table) {
+    byId("worth").hidden = false;
+    byId("look").textContent = table.title;
+    const body = byId("added"), keys = ["points", "seconds"];
+    const most = keys.map((key) => Math.max(1e-9, ...table.rows.map((row) => Math.abs(row[key]))));
+    body.replaceChildren();
+    for (const row of table.rows) {
+      const line = make(body, "tr");
+      make(make(line, "th", { scope: "row" }), "span", {}, row.name);
+      keys.forEach((key, place) => {
+        const bar = make(make(line, "td"), "div", { class: row[key] < 0 ? "bar harm" : "bar" });
+        make(bar, "i").style.width = `${(3.5 * Math.abs(row[key])) / most[place]}rem`;
+        make(bar, "span", {}, row[key].toFixed(1));
+      });
+    }
+  }
+
   function trouble(refusal) {
     byId("troubles").hidden = false;
     const list = byId("trouble"), line = document.createElement("li");
@@ -102,7 +119,7 @@
       scores = [];
       byId("title").textContent = document.title = head.title;
       byId("facts").textContent = head.facts;
-      byId("sites").hidden = byId("troubles").hidden = true;
+      byId("sites").hidden = byId("troubles").hidden = byId("worth").hidden = true;
       byId("trouble").replaceChildren();
     }
     cursor = news.cursor;
@@ -116,6 +133,7 @@
     scores = news.scores ?? [];
     if (news.events.length || news.anew) picture(news.anew || bounds !== JSON.stringify(scores));
     if (news.sites) sites(news.sites);
+    if (news.worth) worth(news.worth);
     say(news.state.kind, news.state.say);
   }
 

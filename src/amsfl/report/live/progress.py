@@ -9,6 +9,7 @@ from amsfl.core.scores import Score, recorded_score, shown_score
 from amsfl.record import Manifest, RoundRecord
 from amsfl.report.measure.text import distinct, shown
 from amsfl.schedule import REASON_TEXTS
+from amsfl.worth.costs import caused
 
 ROWS = 500  # sites that a page has room for
 
@@ -21,14 +22,23 @@ class TrialProgress(NamedTuple):
     record: RoundRecord
     steps: dict[int, int]
     wall: float  # seconds of this machine, where they are on record
+    alone: dict[int, float]  # seconds that each client alone caused, where a ledger is kept
+    look: RoundRecord | None = None  # the last round at which the ledger was looked at
 
 
-def next_progress(before: TrialProgress | None, entry: str, trial: int, record: RoundRecord) -> TrialProgress:
+def next_progress(
+    manifest: Manifest, before: TrialProgress | None, entry: str, trial: int, record: RoundRecord
+) -> TrialProgress:
     steps = dict(before.steps) if before else {}
     for client, count in zip(record.cohort, record.steps, strict=False):
         steps[client] = steps.get(client, 0) + count
     spent = record.wall.get("seconds", 0.0) + (before.wall if before else 0.0)
-    return TrialProgress(entry, trial, record, steps, record.wall.get("elapsed", spent))
+    alone = dict(before.alone) if before else {}
+    if run_settings(manifest).get("worth"):
+        for client, seconds in zip(record.cohort, caused(record, clock(manifest)).tolist(), strict=False):
+            alone[client] = alone.get(client, 0.0) + seconds
+    look = record if record.worth else before.look if before else None
+    return TrialProgress(entry, trial, record, steps, record.wall.get("elapsed", spent), alone, look)
 
 
 def about(manifest: Manifest) -> Json:
@@ -117,6 +127,19 @@ def site_table(manifest: Manifest, progress: TrialProgress) -> Json:
     title = f"{whose if manifest.kind == 'study' else ''}round {record.round}"
     more = len(names) - len(rows)
     return {"title": title, "rows": rows, "more": f"and {more:,} more sites" if more else ""}
+
+
+def worth_table(manifest: Manifest, progress: TrialProgress) -> Json | None:
+    """Of every client what the score would be lower by without it, in points, and what it costs."""
+    if progress.look is None:
+        return None
+    score, without = progress.look.worth["score"], progress.look.worth["without"]
+    names = _client_names(manifest, progress)[: len(without)]
+    rows = [
+        {"name": name, "points": 100 * (score - other), "seconds": progress.alone.get(client, 0.0)}
+        for client, (name, other) in enumerate(zip(names, without, strict=True))
+    ]
+    return {"title": f"round {progress.look.round}", "rows": rows}
 
 
 def _item(column: Any, place: int | None) -> Any:

@@ -1,0 +1,78 @@
+"""What a planned run saved against FedAvg with equal steps, as forecast from the run's own record.
+
+FedAvg is given as many rounds and as many steps in all: everybody takes the run's mean number of steps in
+every round, and no readings. A client's seconds are split by what one of its steps takes; what is not steps
+stays as it was. Whether FedAvg would have needed more rounds or fewer, no record of another method says.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from amsfl.record import RoundRecord
+from amsfl.worth.shapley import RowMean, estimate
+
+
+class FedAvgForecast(NamedTuple):
+    """FedAvg for as many rounds, and what was saved against it; below 0: what more was spent."""
+
+    steps: float  # of everybody in every round
+    seconds: float
+    seconds_saved: RowMean  # with a 90% interval by the spread over rounds
+    megabytes: float
+    megabytes_saved: float
+
+    def plain(self) -> dict[str, Any]:
+        """For a record."""
+        return self._asdict() | {"seconds_saved": list(self.seconds_saved)}
+
+
+def forecast_fedavg(
+    rounds: Sequence[RoundRecord], clock: str, bytes_each: float, step_seconds: Sequence[float] | None = None
+) -> FedAvgForecast | None:
+    """FedAvg in place of these rounds; None where they do not say how long clients took.
+
+    Args:
+        rounds: Of a run that waits for its whole cohort.
+        clock: The run's.
+        bytes_each: That a client of FedAvg sends and receives in a round.
+        step_seconds: Of every client; where they are left out, each round's plan has them.
+    """
+    rounds = [each for each in rounds if each.cohort]
+    timed = all("client_seconds" in each.plan for each in rounds)
+    if (
+        not rounds
+        or not timed
+        or (step_seconds is None and any("step_seconds" not in r.plan for r in rounds))
+    ):
+        return None
+    clients = sum(len(each.cohort) for each in rounds)
+    steps = sum(sum(each.steps) for each in rounds) / clients
+    took = [_round(each, clock, steps, step_seconds) for each in rounds]
+    saved = estimate(np.array(took) - [each.round_seconds[clock] for each in rounds])
+    megabytes = clients * bytes_each / 1e6
+    sent = sum(each.bytes_up + each.bytes_down for each in rounds) / 1e6
+    whole = RowMean(*(len(rounds) * part for part in saved))
+    return FedAvgForecast(steps, float(sum(took)), whole, megabytes, megabytes - sent)
+
+
+def _round(each: RoundRecord, clock: str, steps: float, step_seconds: Sequence[float] | None) -> float:
+    own = each.plan["step_seconds"] if step_seconds is None else np.asarray(step_seconds)[each.cohort]
+    pace, took = np.asarray(own, float), np.asarray(each.plan["client_seconds"], float)
+    gradients = np.asarray(each.steps) + bool(each.readings)  # a reading takes one more
+    seconds = np.maximum(took - pace * gradients, 0) + pace * steps
+    return float(seconds.sum() if clock == "sum" else seconds.max())
+
+
+def sentence(verdict: dict[str, Any]) -> str:
+    """The verdict of a summary in a line; "" where there is none."""
+    if not verdict:
+        return ""
+    saved, low, high = verdict["seconds_saved"]
+    megabytes = verdict["megabytes_saved"]
+    return (
+        f"FedAvg with {verdict['steps']:.1f} steps of everybody would have taken {verdict['seconds']:.4g} s "
+        f"for as many rounds and steps: {abs(saved):.3g} s {'saved' if saved >= 0 else 'more spent'} "
+        f"({low:.3g} to {high:.3g}), {abs(megabytes):.3g} MB {'less' if megabytes >= 0 else 'more'} sent"
+    )

@@ -1,0 +1,51 @@
+"""The verdict against FedAvg: two rounds by hand, and on record after a planned run."""
+
+import numpy as np
+import pytest
+from federation_small import SMALL, own_data
+
+import amsfl
+from amsfl.record import RoundRecord, read_run
+from amsfl.worth.against_fedavg import forecast_fedavg, sentence
+
+
+def a_round(steps, took, **changes):
+    seconds = {"sum": sum(took), "makespan": max(took)}
+    plan = {"client_seconds": took}
+    return RoundRecord(
+        1, seconds, seconds, cohort=[0, 2], steps=steps, bytes_up=3e6, bytes_down=2e6, plan=plan, **changes
+    )
+
+
+def test_two_rounds_by_hand():
+    """Steps take 1 s and 3 s, the rest half a second. 7, 1 and 5, 3 steps are 4 each in the mean: FedAvg's
+    rounds take 12.5 s by its slower client, the run's took 7.5 and 9.5. It sends 4 clients' 1 MB, not 10."""
+    rounds = [a_round([7, 1], [7.5, 3.5]), a_round([5, 3], [5.5, 9.5])]
+    forecast = forecast_fedavg(rounds, "makespan", 1e6, [1.0, 9.0, 3.0])
+    assert (forecast.steps, forecast.seconds, forecast.megabytes) == (4.0, 25.0, 4.0)
+    saved = forecast.seconds_saved
+    assert saved.mean == pytest.approx(8.0) and forecast.megabytes_saved == pytest.approx(-6.0)
+    reach = 1.645 * np.std([5.0, 3.0]) / np.sqrt(2) * 2
+    assert (saved.low, saved.high) == pytest.approx((8 - reach, 8 + reach))
+    assert forecast_fedavg(rounds, "sum", 1e6, [1.0, 9.0, 3.0]).seconds == pytest.approx(2 * (4.5 + 12.5))
+    assert "8 s saved" in sentence(forecast.plain()) and "6 MB more" in sentence(forecast.plain())
+
+
+def test_a_reading_is_no_part_of_fedavg():
+    plain, read = a_round([4, 4], [4.5, 12.5]), a_round([4, 4], [5.5, 15.5], readings={"loss": [1.0, 1.0]})
+    one, two = (forecast_fedavg([each], "makespan", 1e6, [1.0, 9.0, 3.0]) for each in (plain, read))
+    assert one.seconds == two.seconds == 12.5
+
+
+def test_rounds_that_do_not_say_how_long_clients_took():
+    assert forecast_fedavg([a_round([4, 4], [4.5, 12.5])], "makespan", 1e6) is None
+    assert forecast_fedavg([], "makespan", 1e6) is None and sentence({}) == ""
+
+
+def test_planned_runs_have_a_verdict(tmp_path):
+    planned = SMALL | {"method": "amsfl", "policy": "price", "profile": "wild", "progress": False}
+    result = amsfl.run(dataset=own_data(), out=tmp_path / "run", **planned)
+    verdict = read_run(tmp_path / "run").summary.verdict
+    assert verdict == result.summary.verdict and verdict["guard"]["judge"]
+    assert verdict["seconds"] - verdict["seconds_saved"][0] == pytest.approx(result.summary.virtual_seconds)
+    assert amsfl.run(dataset=own_data(), **SMALL, progress=False).summary.verdict == {}
