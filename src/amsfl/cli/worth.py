@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 HEAD = ("client", "adds", "90% interval", "missed", "own", "joining", "seconds", "kind")
 EXPLAINED = (
     "adds, missed: points of the hold-out's score; own: the score of its own rows, joining: what it "
-    "gains there; seconds: those that it alone causes ({clock} clock). --json has steps, bytes, joules, money and epsilon."
+    "gains there; seconds: those that it alone causes ({clock} clock). --json has steps, bytes, joules, "
+    "money and epsilon."
 )
 COSTS_ALONE = (
-    "seconds: those that a client alone causes ({clock} clock). There is no ledger of what clients add: a simulation has one "
-    "with --worth and without privacy. For real clients, simulate them: "
+    "seconds: those that a client alone causes ({clock} clock). There is no ledger of what clients add: a "
+    "simulation has one with --worth and without privacy. For real clients, simulate them: "
     "amsfl calibrate RUN --out sites.csv, then amsfl run --profile sites.csv --worth."
 )
 

@@ -46,7 +46,7 @@ def flat(tree: Tree) -> jax.Array:
 
 
 @lru_cache(maxsize=16)  # tracing takes longer than scoring a thousand rows
-def _shapes(unravel: Callable[[jax.Array], Tree], dim: int, dtype: FloatType) -> Tree:
+def _shapes(unravel: Callable[[jax.Array], Tree], dim: int, dtype: np.dtype[Any]) -> Tree:
     return jax.eval_shape(unravel, jax.ShapeDtypeStruct((dim,), dtype))
 
 
@@ -73,7 +73,7 @@ class Task(NamedTuple):
     @property
     def shapes(self) -> Tree:
         """The network's arrays, without their numbers."""
-        return _shapes(self.unravel, self.dim, self.dtype)
+        return _shapes(self.unravel, self.dim, np.dtype(self.dtype))
 
     def arrays(self, vector: Matrix) -> Tree:
         """The network's arrays of a vector on the host, numpy's: nothing is compiled for them."""
