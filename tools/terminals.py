@@ -1,8 +1,9 @@
 """Pictures of a terminal for the docs' first page: the commands that it names, run for real in a new folder.
 
-    python tools/terminals.py
+    python tools/terminals.py [NAME...]
 
-Each picture is an SVG of text: what was typed and what was printed, its lines cut and wrapped to fit.
+Each picture is an SVG of text: what was typed and what was printed, wrapped to fit; the names are those of
+the steps, and by default all of them.
 """
 
 import html
@@ -21,36 +22,32 @@ STORY = {  # in the order of docs/index.md
     "example": "amsfl example",
     "data": "amsfl data visits.csv --label readmitted",
     "run": "amsfl run visits.csv --label readmitted",
-    "predict": "amsfl predict runs/visits-amsfl-0 new-visits.csv --keep visit_id",
+    "predict": "amsfl predict runs/visits-amsfl-0 new-visits.csv --keep visit_id && head -6 predictions.csv",
     "deploy": "amsfl deploy --data visits.csv --label readmitted --rounds 8",
 }
 
 
 def main() -> None:
+    names = sys.argv[1:] or list(STORY)
     with tempfile.TemporaryDirectory() as folder:
-        for name, command in STORY.items():
-            lines = printed(command, Path(folder))
-            (OUT / f"terminal-{name}.svg").write_text(picture(command, lines), encoding="utf-8")
-            print(f"$ {command}", *lines, sep="\n")
+        for name in names:
+            lines = printed(STORY[name], Path(folder))
+            (OUT / f"terminal-{name}.svg").write_text(picture(STORY[name], lines), encoding="utf-8")
+            print(f"$ {STORY[name]}", *lines, sep="\n")
 
 
 def printed(command: str, folder: Path) -> list[str]:
-    arguments = [sys.executable, "-W", "ignore", "-m", *shlex.split(command)]
+    """What it prints; how far it is (standard error) is for who waits."""
+    python = f"{shlex.quote(sys.executable)} -W ignore -m amsfl "
     env = os.environ | {"COLUMNS": str(COLUMNS), "NO_COLOR": "1"}
     done = subprocess.run(
-        arguments,
-        cwd=folder,
-        env=env,
-        text=True,
+        command.replace("amsfl ", python, 1), shell=True, cwd=folder, env=env, text=True, check=True,
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        check=True,
-    )
-    text = done.stdout.replace(str(folder), "~")
+    )  # fmt: skip
     lines = [
         part
-        for line in text.splitlines()
-        for part in textwrap.wrap(line, COLUMNS, subsequent_indent="    ", drop_whitespace=False) or [""]
+        for line in done.stdout.replace(str(folder), "~").splitlines()
+        for part in textwrap.wrap(line, COLUMNS, subsequent_indent="    ") or [""]
     ]
     return lines if len(lines) <= LINES else [*lines[: LINES - 1], "..."]
 

@@ -195,7 +195,8 @@ def test_a_run_says_when_it_is_not_better_than_the_base_rate(accuracy, auc, word
     summary = ended(accuracy, auc, [930, 70])
     text = base_rate.verdict(summary)
     assert all(word in text for word in words) and bool(text) == bool(words)
-    assert base_rate.base_rates(summary) == "accuracy 0.93, AUC 0.5: always predicting the commonest class"
+    beside = f"accuracy {accuracy:.4g} beside 0.93, AUC {auc:.4g} beside 0.5"
+    assert base_rate.base_rates(summary) == f"{beside} of always predicting the commonest class"
 
 
 def test_the_margin_of_an_auc_is_that_of_random_outputs():
@@ -209,4 +210,4 @@ def test_the_margin_of_an_auc_is_that_of_random_outputs():
 
 def test_regression_is_compared_with_the_mean():
     summary = trial([0.5]).summary._replace(metrics={"holdout": {"r2": -0.1}})
-    assert "the mean" in base_rate.verdict(summary) and "R² 0" in base_rate.base_rates(summary)
+    assert "the mean" in base_rate.verdict(summary) and "R² -0.1 beside 0" in base_rate.base_rates(summary)

@@ -111,7 +111,8 @@ def deploy(
     scores = describe_scores(deciding_split(summary.metrics))
     score = f", {scores}" if scores else ""
     typer.echo(
-        f"{summary.method}: {summary.rounds} rounds in {summary.wall['seconds']:.1f} s{score}"
+        f"{summary.method}: {summary.rounds} rounds in {summary.wall['seconds']:.1f} s of a wall clock{score}"
+        + (f", the best in round {summary.best['round']}, which predicts" if summary.best else "")
         + (f", target {summary.target:g} after {reached:.1f} s" if reached is not None else "")
         + (f", {summary.refused} replies refused" if summary.refused else "")
         + (f", epsilon {max(summary.epsilon.values()):.3g} at most" if summary.epsilon else "")

@@ -64,12 +64,13 @@ def standings(summary: Summary) -> list[Standing]:
 
 
 def base_rates(summary: Summary) -> str:
-    """The scores of a constant prediction in a few words; empty where they are not on record."""
+    """A run's scores beside those of a constant prediction; empty where they are not on record."""
     compared = standings(summary)
     if not compared:
         return ""
     what = "the mean" if compared[0].name == "R²" else "the commonest class"
-    return f"{', '.join(f'{one.name} {one.base:.4g}' for one in compared)}: always predicting {what}"
+    pairs = ", ".join(f"{one.name} {one.value:.4g} beside {one.base:.4g}" for one in compared)
+    return f"{pairs} of always predicting {what}"
 
 
 def verdict(summary: Summary) -> str:
