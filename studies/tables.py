@@ -253,12 +253,17 @@ def over_seeds(rows: Sequence[Row]) -> Row:
     }
 
 
+def _shown_difference(row: Row) -> str:
+    margin = f" ± {100 * row['error']:.1f}" if row["seeds"] > 1 else ""
+    return f"{100 * row['away']:+.1f}{margin}"
+
+
 def table(rows: Sequence[Row], settings: Settings) -> Table:
     level = [row for row in rows if row["away"] >= -POINT]
     false = [row["name"] for row in rows if row["false"] > 1e-4]  # predictions have six digits
     note = (
         f"AMSFL is within a point of the central network, or above it, in {len(level)} of {len(rows)} "
-        f"({settings.rounds} rounds at most, means over seeds). "
+        f"({settings.rounds} rounds at most; seeds: {settings.seeds}). "
         f"Scores that `amsfl evaluate` printed otherwise: {', '.join(false) or 'none'}."
     )
     columns = {
@@ -271,8 +276,7 @@ def table(rows: Sequence[Row], settings: Settings) -> Table:
         "central network": "{network:.3f}",
         "linear": "{linear:.3f}",
         "boosting": "{boosting:.3f}",
-        "to the network, points": lambda row: f"{100 * row['away']:+.1f} ± {100 * row['error']:.1f}",
-        "seeds": "{seeds}",
+        "to the network, points": _shown_difference,
     }
     return Table(columns, rows, note=note)
 

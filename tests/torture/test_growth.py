@@ -38,18 +38,18 @@ SIZES: dict[str, tuple[tuple[int, int, int], dict[str, Any]]] = {
 @pytest.mark.parametrize("size", SIZES)
 def test_it_ends_and_is_reported(size: str, tmp_path: Path) -> None:
     shape, settings = SIZES[size]
-    began = time.perf_counter()
+    began = time.process_time()
     common = {"model": "softmax", "rounds": 3, "steps": 2, "out": tmp_path / "run"}
     result = amsfl.run(dataset=made_up(*shape), method="amsfl", **common | settings)
-    ran = time.perf_counter()
+    ran = time.process_time()
     assert np.isfinite(result.params).all() and result.summary.rounds == settings.get("rounds", 3)
     done = CliRunner().invoke(app, ["report", str(tmp_path / "run"), "--out", str(tmp_path / "report")])
     assert done.exit_code == 0, done.output
-    reported = time.perf_counter()
+    reported = time.process_time()
     page = (tmp_path / "report" / "report.html").stat().st_size
     assert page < 20_000_000
     events = watched(tmp_path / "run")
-    seen = time.perf_counter()
+    seen = time.process_time()
     assert events == result.summary.rounds
     print(
         f"{size}: run {ran - began:.0f} s, report {reported - ran:.0f} s of {page / 1e6:.1f} MB, "

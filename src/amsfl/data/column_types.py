@@ -77,8 +77,8 @@ def _infer_numeric(
     limits = used.filter(pc.match_substring_regex(used, LIMIT)) if base.read == "number" else []
     if len(limits):
         notes.append(
-            f"{plural(len(limits), 'different cell')} of {base.name!r} such as {limits[0].as_py()!r} are "
-            "detection limits and read as the limit itself; --missing with such words makes them gaps."
+            f"Cells of {base.name!r} such as {limits[0].as_py()!r} ({len(limits)} different) are detection "
+            "limits and read as the limit itself; --missing with such words makes them gaps."
         )
     if spelling not in ("point", "iso"):
         notes.append(_describe_spelling(column))
