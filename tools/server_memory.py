@@ -4,19 +4,23 @@
 
 A grid without network or processes. Its clients compute nothing: every reply has the same upload, whose bytes
 are there before the first round, so that what is measured is the server's own. Each count of clients runs in
-a process of its own; memory is what it held at most beyond that before its first round.
+a process of its own; memory is what it held at most beyond that before its first round, checkpoints and the
+files of the last and the best model included.
 """
 
 import resource
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 ROUNDS = 2
 
 
-def peak(numbers: int, clients: int, method: str) -> float:
-    """Megabytes beyond what is there before the first round."""
+def federation(numbers: int, clients: int, method: str, out: Path) -> Callable[[], object]:
+    """What runs it, once the clients' bytes are there."""
     import numpy as np
     from flwr.app import Message
 
@@ -44,9 +48,22 @@ def peak(numbers: int, clients: int, method: str) -> float:
     nodes = [{"partition-id": place, "known-step-seconds": 0.01} for place in range(clients)]
     settings: dict[str, Any] = {"method": method, "clients": clients, "rounds": ROUNDS, "poll": 0.001}
     settings |= {"policy": "fixed", "steps": 1, "patience": 600.0}
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    serve(ConstantGrid(app, nodes), settings, start=lambda config: np.zeros(numbers, np.float32))
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    settings["out"] = str(out)
+    scores = {"holdout": {"accuracy": 0.5, "loss": 1.0}}
+
+    def start(config: Any) -> Any:
+        return np.zeros(numbers, np.float32)
+
+    return lambda: serve(ConstantGrid(app, nodes), settings, lambda *model: scores, start)
+
+
+def peak(numbers: int, clients: int, method: str) -> float:
+    """Megabytes beyond what is there before the first round."""
+    with tempfile.TemporaryDirectory(prefix="amsfl-memory-") as folder:
+        run = federation(numbers, clients, method, Path(folder) / "run")
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        run()
+        return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
 
 
 def main() -> None:

@@ -11,13 +11,17 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from federation_small import python
 from record_small import manifest, resume, run
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
 from torture import everything
 
 from amsfl import record
 from amsfl.core import UserError
+from amsfl.record import tensors
 from amsfl.record.lock import LOCK, Busy, Lock
 
 HERE = str(Path(__file__).parents[1] / "helpers")
@@ -121,6 +125,20 @@ def test_writers_keep_modes_and_replace_neither_devices_nor_links(tmp_path):
     assert link.is_symlink() and secret.read_bytes() == b"new"
     record.write_atomically(Path(os.devnull), b"gone")
     assert Path(os.devnull).is_char_device()
+
+
+@pytest.mark.parametrize("piece", [10, 4 << 20])
+def test_tensors_in_pieces_are_a_safetensors_file(monkeypatch, piece):
+    """What the library itself writes, where all numbers are of one kind; what it reads, whatever they are."""
+    monkeypatch.setattr(tensors, "PIECE", piece)
+    floats = {"b é": np.arange(7, dtype="f4"), "a": np.ones((2, 3), "f4").T, "none": np.zeros((1, 0), "f4")}
+    content = b"".join(tensors.tensor_bytes(floats))
+    assert content == save_tensors({name: np.ascontiguousarray(part) for name, part in floats.items()})
+    mixed = {"flag": np.array([True]), "count": np.array(7), "byte": np.uint8([1]), "x": np.float64([1.5])}
+    back = load_tensors(b"".join(tensors.tensor_bytes(mixed)))
+    assert {name: (part.dtype, part.shape, part.tolist()) for name, part in back.items()} == {
+        name: (part.dtype, part.shape, part.tolist()) for name, part in mixed.items()
+    }
 
 
 def test_of_many_that_begin_at_once_one_wins(tmp_path):

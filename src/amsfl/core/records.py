@@ -31,7 +31,8 @@ class Total(NamedTuple):
 
     `way_begin` and `way_end` are means over those clients of the cohort that were in the round before: how
     steeply their loss fell along the last global step v where it began and where it ended. `ways` is 1 where
-    anybody was, else 0; and 0 for methods that do not search along v.
+    anybody was, else 0; and 0 for methods that do not search along v. `square` is ||delta||^2 where
+    `delta` is a piece of the whole vector, else None.
     """
 
     delta: Array
@@ -40,6 +41,7 @@ class Total(NamedTuple):
     way_begin: Array = 0.0
     way_end: Array = 0.0
     ways: Array = 0.0
+    square: Array | None = None
 
 
 class Reading(NamedTuple):

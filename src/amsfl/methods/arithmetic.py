@@ -107,6 +107,9 @@ class Arithmetic(NamedTuple):
     `total` is the uploads summed over the cohort by `mix`, so no engine has to hold all uploads; with a
     `combine` rule it is that rule's result.
 
+    `pieces` says that `aggregate` and `revise` work number by number, given `total.square`: a server with a
+    large model then runs them piece by piece. Whoever puts another `aggregate` over it need not know.
+
     `numbers` and `build` are set by `tuned`.
     """
 
@@ -124,6 +127,7 @@ class Arithmetic(NamedTuple):
     keeps_gradient: bool = False  # client state: the last round's first gradient and that round's number + 1
     revise: Revise | None = None
     momentum: Number | None = None  # of clients' steps (client_momentum.py); None: they keep no velocity
+    pieces: tuple[Aggregate, int] | None = None  # for that `aggregate`: vectors at the server state's begin
     own_state: Model = whole_state  # of the server state: what is the method's, not a server optimizer's
     numbers: tuple[Number, ...] = ()
     build: "Callable[..., Arithmetic] | None" = None
@@ -138,6 +142,11 @@ class Arithmetic(NamedTuple):
             The arithmetic; itself where it has none.
         """
         return self if self.build is None else tuned(self.build, *numbers)
+
+    @property
+    def piece_vectors(self) -> int | None:
+        """Vectors that the server state begins with, single numbers behind them; None: not piece by piece."""
+        return self.pieces[1] if self.pieces is not None and self.pieces[0] is self.aggregate else None
 
 
 def tuned(build: Callable[..., Arithmetic], *numbers: Number) -> Arithmetic:

@@ -68,7 +68,8 @@ def accelerated(
         anchor: Vector, total: Total, weights: Vector, steps: Vector, server: Vector
     ) -> tuple[Vector, Vector]:
         old = _split(server, len(anchor))
-        whole = (0 * total.delta).sum() == 0  # NaN and infinity times 0 are not 0
+        # NaN and infinity times 0 are not 0
+        whole = (0 * total.delta).sum() == 0 if total.square is None else 0 * total.square == 0
         delta = where(whole, total.delta, 0 * anchor)
         now = _searched(old, total, delta, whole) if search else old
         x = anchor + now.s * delta
@@ -83,8 +84,14 @@ def accelerated(
         size = anchor.shape[-1]
         return server[..., size : 2 * size]
 
-    revise = revised if judge else None
-    return inner._replace(init=init, aggregate=aggregate, model=model, keeps_gradient=search, revise=revise)
+    return inner._replace(
+        init=init,
+        aggregate=aggregate,
+        model=model,
+        keeps_gradient=search,
+        revise=revised if judge else None,
+        pieces=(aggregate, VECTORS),
+    )
 
 
 def revised(anchor: Vector, server: Vector, verdict: Number) -> tuple[Vector, Vector]:
@@ -130,7 +137,8 @@ def _split(server: Vector, size: int) -> ServerStepState:
 
 def _searched(old: ServerStepState, total: Total, delta: Vector, whole: Number) -> ServerStepState:
     """s and the two slopes after this round; as they were where it is not whole, or nobody read a slope."""
-    ratio = 0.5 * total.delta_sq / ((delta * delta).sum() + TINY)
+    square = (delta * delta).sum() if total.square is None else total.square
+    ratio = 0.5 * total.delta_sq / (square + TINY)
     first = clip(clip(ratio, 1.0, LEAD) + 0 * old.s, 1.0, old.longest)
     readable = whole & (old.moved > 0) & (total.ways > 0)
     older = FOLDED * old.read

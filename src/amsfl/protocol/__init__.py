@@ -20,6 +20,7 @@ from amsfl.protocol.client import (
 from amsfl.protocol.server import (
     CohortWork,
     combine_uploads,
+    combine_work,
     compares_uploads,
     forge,
     mean_slopes,
@@ -50,6 +51,7 @@ __all__ = [
     "begin",
     "close",
     "combine_uploads",
+    "combine_work",
     "compares_uploads",
     "decode",
     "empty_parts",

@@ -1,6 +1,7 @@
 """What the server does with a cohort's uploads."""
 
 from collections.abc import Callable, Iterable
+from operator import iadd
 from typing import NamedTuple
 
 from amsfl import combine
@@ -23,6 +24,15 @@ class CohortWork(NamedTuple):
     reading: Reading | None = None  # of the cohort, where clients take readings
     private: tuple[Number, Draw] | None = None  # the largest share of all clients, and the server's noise
     history: Vector | None = None  # [n, ...] what the method's rule remembers of them; None: nothing yet
+
+
+class CombinedWork(NamedTuple):
+    """A cohort's uploads made one."""
+
+    total: Total
+    server: Vector  # the state, with what a private sum has changed of it
+    weighed: Weighed
+    history: Vector | None  # of the cohort's clients
 
 
 class Settled(NamedTuple):
@@ -50,6 +60,13 @@ def remembers(method: Method) -> int:
 
 def settle(method: Method, anchor: Vector, server: Vector, cohort: CohortWork) -> Settled:
     """The next anchor and server state, and what a rule made of the uploads."""
+    total, server, weighed, history = combine_work(method, server, cohort)
+    moved = method.arithmetic.aggregate(anchor, total, cohort.weights, cohort.steps, server)
+    return Settled(*moved, weighed, history)
+
+
+def combine_work(method: Method, server: Vector, cohort: CohortWork) -> CombinedWork:
+    """What the server moves by."""
     uploads, weights, steps, attackers, reading, private, history = cohort
     weighed: Weighed = {}
     if method.private_clients is not None and private is not None:
@@ -61,8 +78,7 @@ def settle(method: Method, anchor: Vector, server: Vector, cohort: CohortWork) -
         stacked = stack_uploads(uploads, weights)
         total, weighed, history = combine_uploads(method, stacked, weights, steps, attackers, history)
     slopes = (0.0, 0.0, 0.0) if reading is None else mean_slopes(method, reading, weights, attackers)
-    whole = Total(*total, *slopes)
-    return Settled(*method.arithmetic.aggregate(anchor, whole, weights, steps, server), weighed, history)
+    return CombinedWork(Total(*total, *slopes), server, weighed, history)
 
 
 def weigh_by_age(method: Method, sent: Upload, worth: Number, anchor: Vector, began: Vector | None) -> Upload:
@@ -146,11 +162,16 @@ def forge(method: Method, uploads: Upload, weights: Vector, steps: Vector, attac
 
 
 def sum_uploads(uploads: Iterable[Upload], mix: Vector) -> Upload:
-    """sum_i mix_i upload_i, always in the same order."""
+    """sum_i mix_i upload_i, always in the same order.
+
+    One at a time, and nothing is kept of the last one when the next one is read: it may come from disk.
+    """
     total: Upload | None = None
-    for share, each in zip(mix, uploads, strict=True):  # one at a time: a server may read them from disk
-        scaled = Upload(*(share * part for part in each))
-        total = scaled if total is None else Upload(*(a + b for a, b in zip(total, scaled, strict=True)))
+    following = iter(uploads)
+    for share in mix:
+        scaled = Upload(*(share * part for part in next(following)))
+        total = scaled if total is None else Upload(*map(iadd, total, scaled))  # our own arrays: in place
+        del scaled
     assert total is not None
     return total
 

@@ -55,9 +55,15 @@ def upload_bytes(method: Method, dim: int) -> float:
 
 
 def empty_parts(method: Method, dim: int) -> Parts:
-    """The arrays that a client of this method sends, all of them zero: their names, shapes and types."""
-    x = np.zeros(dim, np.float32)
-    upload, memory = empty_upload(method, x)[0], initial_client_state(method, x)[1]
+    """The arrays that a client of this method sends, all of them zero: their names, shapes and types.
+
+    A method's states are vectors of the model's length and single numbers. So the length of its second vector
+    follows from models of one and of two numbers; to try it with a large model takes many times its memory.
+    """
+    one, two = (empty_upload(method, np.zeros(few, np.float32))[0].extra.size for few in (1, 2))
+    delta, extra = np.zeros(dim, np.float32), np.zeros(one + (two - one) * (dim - 1), np.float32)
+    upload, transmit = Upload(delta, extra, np.float32(0)), method.transmit
+    memory = delta[:0] if transmit is None else transmit.init({"delta": delta, "extra": extra})
     key = np.zeros((), np.uint32), np.zeros((), np.uint32)
     with np.errstate(all="ignore"):
         return encode(method.transmit, key, upload, memory)[0]

@@ -4,13 +4,14 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 
 from amsfl.core import DiskError, UserError
 
+Content = bytes | Iterable[bytes | memoryview]  # of a file; a large one's in pieces
 LONGEST = 100  # characters of a name that becomes a folder's
 WAYS_OUT = {
     errno.ENOSPC: "free some space",
@@ -40,7 +41,7 @@ def explain_errors(what: str, path: Path, then: Callable[[], str] = str) -> Iter
         ) from error
 
 
-def write_all(file: int, content: bytes) -> None:
+def write_all(file: int, content: bytes | memoryview) -> None:
     """All of it, or an error with nothing of it left behind: a full disk takes the first half of a write."""
     before = os.fstat(file).st_size
     view = memoryview(content)
@@ -64,7 +65,7 @@ def append(path: Path, content: bytes) -> None:
         os.close(file)
 
 
-def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:
+def write_atomically(path: Path, content: Content, mode: int = 0o666) -> None:
     """To a new file beside it, to the disk, then renamed over it, and the rename to the disk, too.
 
     A file that was there keeps its mode. A device or a pipe is written into, a link to a file is refused.
@@ -87,7 +88,8 @@ def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:
             try:
                 if old is not None and hasattr(os, "fchmod"):
                     os.fchmod(file, stat.S_IMODE(old.st_mode))
-                write_all(file, content)
+                for piece in _pieces(content):
+                    write_all(file, piece)
                 os.fsync(file)
             finally:
                 os.close(file)
@@ -99,12 +101,17 @@ def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:
         sync_folder(path.parent)
 
 
-def _write_into(path: Path, content: bytes) -> None:
+def _pieces(content: Content) -> Iterable[bytes | memoryview]:
+    return [content] if isinstance(content, bytes) else content
+
+
+def _write_into(path: Path, content: Content) -> None:
     """A device or a pipe cannot be replaced, and must not be."""
     with path.open("wb", buffering=0) as file:
-        view = memoryview(content)
-        while view:
-            view = view[file.write(view) or 0 :]
+        for piece in _pieces(content):
+            view = memoryview(piece)
+            while view:
+                view = view[file.write(view) or 0 :]
 
 
 def sync_folder(folder: Path) -> None:

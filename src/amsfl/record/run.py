@@ -5,11 +5,9 @@ beside and renamed, so a file is whole or not there. At a checkpoint all of it i
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
-
-from safetensors.numpy import save as save_tensors
 
 from amsfl.core import DiskError
 from amsfl.core.records import Json
@@ -33,6 +31,7 @@ from amsfl.record.run_reader import (
     too_few,
 )
 from amsfl.record.schema import Checkpoint, Manifest, RoundRecord, Summary
+from amsfl.record.tensors import tensor_bytes
 
 
 class RunWriter:
@@ -65,17 +64,22 @@ class RunWriter:
 
     def checkpoint(self, point: Checkpoint) -> None:
         """Rounds and arrays first, then the pointer that names them with their hash; old arrays go last."""
-        content = save_tensors(point.arrays)
-        name, old = SLOTS[self.slot], SLOTS[1 - self.slot]
+        name, old, digest = SLOTS[self.slot], SLOTS[1 - self.slot], sha256()
+
+        def content() -> Iterator[bytes | memoryview]:
+            for piece in tensor_bytes(point.arrays):
+                digest.update(piece)
+                yield piece
+
+        with disk.explain_errors("written", self.where / ROUNDS, self._again):
+            os.fsync(self._rounds())  # a power cut must not leave fewer rounds than this
+        disk.write_atomically(self.where / name, content())
         names = {
             "round": point.round,
             "arrays": name,
-            "sha256": sha256(content).hexdigest(),
+            "sha256": digest.hexdigest(),
             "host": sealed_text.encode_floats(point.host),
         }
-        with disk.explain_errors("written", self.where / ROUNDS, self._again):
-            os.fsync(self._rounds())  # a power cut must not leave fewer rounds than this
-        disk.write_atomically(self.where / name, content)
         folder.write_sealed(self.where / POINTER, names, self.manifest.identity)
         disk.remove(self.where / old)
         self.slot = 1 - self.slot

@@ -5,14 +5,13 @@ from collections.abc import Callable, Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from amsfl import drift
 from amsfl.core import scores as core_scores
 from amsfl.core.records import Json
 from amsfl.core.scores import shown_score
 from amsfl.core.version import VERSION
 from amsfl.flower.messages import Buffers, TensorSpec, Vector
+from amsfl.flower.server import pieces
 from amsfl.flower.server.server_state import ServerState
 from amsfl.methods import Method
 from amsfl.portable import PortableModel
@@ -51,7 +50,7 @@ def judge(state: ServerState, scored: Vector, metrics: Mapping[str, Any], config
     """Keep the model if it is the best so far; whether there was no better one for too long."""
     enough = core_scores.judge_round(state, score(metrics, config), config.stop_after)
     if state.best_round == state.round:
-        state.best, state.best_buffers = np.array(scored), {k: v.copy() for k, v in state.buffers.items()}
+        state.best, state.best_buffers = pieces.kept(scored), {k: v.copy() for k, v in state.buffers.items()}
     return enough
 
 

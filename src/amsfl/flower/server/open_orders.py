@@ -134,8 +134,9 @@ class OpenOrders:
         ]
         model, now = state.model, self.transport.now()
         letters = []
-        for direction in (False, True):
-            some = [order for order in orders if self.orders.needs_direction(state, order) == direction]
+        needs = [self.orders.needs_direction(state, order) for order in orders]
+        for direction in sorted({*needs}):
+            some = [order for order, each in zip(orders, needs, strict=True) if each == direction]
             sent = self.orders.sent(model, direction)
             packed = zip(some, messages.pack_orders(some, sent), strict=True)
             letters += [(state.clients[order.client].node, order, content) for order, content in packed]

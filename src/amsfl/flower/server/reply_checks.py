@@ -22,6 +22,7 @@ from amsfl.drift import reading_of_upload
 from amsfl.flower import messages
 from amsfl.flower.arrays import StoredUpload
 from amsfl.flower.messages import Buffers, GlobalModel, Order, Reply, Vector
+from amsfl.flower.server import pieces
 from amsfl.flower.server.transport import Arrival, error_text, is_gone
 from amsfl.methods import Method
 
@@ -168,9 +169,7 @@ def _wrong_reading(reading: Reading) -> str | None:
 
 def size(vector: Any, lr: float | None, steps: int) -> float:
     """Without an lr (each client finds its own in the first round) it compares within the round only."""
-    # not np.linalg.norm: BLAS wakes all its threads for a vector, which takes longer than the sum
-    length = np.sqrt(np.square(vector, dtype=float).sum())
-    return float(length / ((1.0 if lr is None else lr) * np.sqrt(steps)))
+    return float(np.sqrt(pieces.square(vector)) / ((1.0 if lr is None else lr) * np.sqrt(steps)))
 
 
 def changed(ours: Buffers, theirs: Buffers, floats: bool) -> Any:

@@ -15,7 +15,7 @@ from flwr.serverapp import Grid
 from amsfl import methods, protocol
 from amsfl.core import UserError
 from amsfl.flower import messages
-from amsfl.flower.server import best_model, clients, costs, server_state, update
+from amsfl.flower.server import best_model, clients, costs, pieces, server_state, update
 from amsfl.flower.server.clients import RegisteredClient
 from amsfl.flower.server.costs import SpendingMeter, check_asked
 from amsfl.flower.server.open_orders import OpenOrders
@@ -143,7 +143,7 @@ class FlowerServer:
         """
         config = self.config
         by_scores = bool(config.stop_after) or (config.target is not None and config.stop_at_target)
-        client_state = sum(part.size for part in protocol.initial_client_state(self.method, state.anchor))
+        client_state = sum(part.size for part in protocol.initial_client_state(self.method, state.anchor[:1]))
         if not self.end.waits_for_all or by_scores or self.privacy.mechanism is not None or client_state:
             return lambda: None
         free = self.registration.admit(state.clients)  # before they are asked for scores
@@ -215,7 +215,7 @@ class FlowerServer:
         anchor = np.ascontiguousarray(first.model, np.float32)
         self.privacy.check_buffers(first.buffers)
         self._meet(registered, anchor.size)
-        server = np.asarray(self.method.arithmetic.init(anchor)[0], np.float32)
+        server = pieces.first_state(self.method, anchor)
         speeds = [self.registration.speeds.get(client.name, 0.0) for client in registered]
         # a round takes more gradients than steps: the reading's, and at first the opening's
         more = self.orders.readings + (self.method.arithmetic.opening is not None)

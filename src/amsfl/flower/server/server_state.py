@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from amsfl.flower.messages import Buffers, GlobalModel, Hello, TensorSpec, Vector
+from amsfl.flower.server import pieces
 from amsfl.flower.server.clients import RegisteredClient
 from amsfl.flower.server.costs import MeasuredCosts
 from amsfl.flower.server.reply_checks import PARTS, Sizes
@@ -131,11 +132,12 @@ def load(writer: RunWriter) -> tuple[ServerState | None, list[RoundRecord]]:
     rest |= {key: point.host[key] for key in TRIAL}
     nothing = np.zeros((1, len(rest["clients"]), 0), np.float32)  # in records of before rules remembered
     rest |= {name: point.arrays.get(name, nothing)[0] for name in LIKE_A_TRIAL}
+    rest["server"] = pieces.kept(rest["server"])
     rest["clients"] = [from_plain(RegisteredClient, client) for client in rest["clients"]]
     rest["measured"] = from_plain(MeasuredCosts, rest["measured"])
     rest["memory"] = PlannerMemory.load(rest["memory"])
     rest["tensors"] = [from_plain(TensorSpec, leaf) for leaf in rest["tensors"]]
-    rest["best"] = point.arrays["best"]
+    rest["best"] = pieces.kept(point.arrays["best"])
     for key, prefix in (("buffers", BUFFER), ("best_buffers", BEST_BUFFER)):
         held = {name: part for name, part in point.arrays.items() if name.startswith(prefix)}
         rest[key] = {name.removeprefix(prefix): part for name, part in held.items()}

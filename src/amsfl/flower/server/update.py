@@ -10,7 +10,7 @@ from amsfl.clock.staleness import Weight
 from amsfl.combine import middle
 from amsfl.core import Reading, Upload
 from amsfl.flower.messages import Buffers, GlobalModel, Vector
-from amsfl.flower.server import clients, costs, reply_checks
+from amsfl.flower.server import clients, costs, pieces, reply_checks
 from amsfl.flower.server.reply_checks import AcceptedReply
 from amsfl.flower.server.round_results import RoundResults, plain_steps
 from amsfl.flower.server.server_state import ServerState
@@ -34,7 +34,7 @@ class NextModel(NamedTuple):
             self.server,
             *(part for part in self.buffers.values() if part.dtype.kind == "f"),
         ]
-        return all(bool(np.isfinite(part).all()) for part in parts)
+        return all(pieces.finite(np.ravel(part)) for part in parts)
 
 
 class Aggregation(NamedTuple):
@@ -107,16 +107,16 @@ def combine(
     cohort = protocol.CohortWork(
         uploads(), shares, counts, reading=reading, private=how.noise, history=history
     )
-    settled = protocol.settle(method, model.anchor, model.server, cohort)
+    total, server, weighed, settled = protocol.combine_work(method, model.server, cohort)
+    anchor, server = pieces.aggregate(method, model.anchor, total, shares, counts, server)
     buffers = {
         name: _buffer(method, [item.reply.buffers[name] for item in replies], shares)
         for name in model.buffers
     }
-    anchor, server = (np.asarray(part, np.float32) for part in (settled.anchor, settled.server))
     history = state.history.copy()
-    if settled.history is not None:
-        history[who] = settled.history
-    return NextModel(anchor, server, buffers, settled.weighed, history)
+    if settled is not None:
+        history[who] = settled
+    return NextModel(anchor, server, buffers, weighed, history)
 
 
 def _buffer(method: Method, parts: list[Vector], weights: Any) -> Vector:
@@ -131,12 +131,13 @@ def _buffer(method: Method, parts: list[Vector], weights: Any) -> Vector:
 
 
 def move(state: ServerState, results: RoundResults, model: NextModel) -> RoundResults:
-    """The state with the new model. The results let go of the old one: a server's state is larger still."""
+    """The state with the new model. The results let go of the old one, which may be large."""
     state.anchor, state.server, state.buffers = model.anchor, model.server, model.buffers
     state.history = model.history
     if state.step.size:
         state.step = state.anchor - results.model.anchor
-    return results._replace(model=state.model)
+    replies = [item._replace(began=None) for item in results.replies]
+    return results._replace(model=state.model, replies=replies)
 
 
 def learn(
@@ -173,7 +174,9 @@ def _follow_verdict(state: ServerState, method: Method) -> None:
     verdict = state.memory.judge.verdict
     if method.arithmetic.revise is None or not verdict:
         return
-    anchor, server = method.arithmetic.revise(state.anchor, state.server, verdict)
+    anchor, server = pieces.revise(method, state.anchor, state.server, verdict)
     if state.step.size:
-        state.step = state.step + (anchor - state.anchor)
-    state.anchor, state.server = np.asarray(anchor, np.float32), np.asarray(server, np.float32)
+        moved = anchor - state.anchor
+        moved += state.step
+        state.step = moved
+    state.anchor, state.server = anchor, server
