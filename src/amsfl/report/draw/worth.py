@@ -19,13 +19,15 @@ def worth_and_cost(subject: Subject) -> DrawnFigure | None:
     for (axes,), (one, trial) in zip(grid, kept, strict=True):
         statement = WorthStatement.read(trial.summary.worth)
         costs = client_costs(trial.rounds, len(statement.clients), subject.clock)
-        for each, cost in zip(statement.clients, costs, strict=True):
+        for number, (each, cost) in enumerate(zip(statement.clients, costs, strict=True)):
             colour = style.PALETTE[COLOURS[each.kind]]
             reach = [[100 * (each.adds.mean - each.adds.low)], [100 * (each.adds.high - each.adds.mean)]]
             place = cost.seconds, 100 * each.adds.mean
             axes.errorbar(*place, reach, fmt=style.MARKERS[COLOURS[each.kind]].code, color=colour)
-            label = f"{short(each.name)}: {each.kind}"
-            axes.annotate(label, place, (5, 4), textcoords="offset points", fontsize=8, color=colour)
+            label = f"C{number + 1}" if each.name == str(number) else short(each.name)  # as elsewhere
+            axes.annotate(
+                f"{label}: {each.kind}", place, (5, 4), textcoords="offset points", fontsize=8, color=colour
+            )
         axes.axhline(0, color=style.INK, linewidth=0.8)
         axes.margins(x=0.25, y=0.15)
         axes.set_title(name(one))
