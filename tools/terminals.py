@@ -64,7 +64,7 @@ def picture(command: str, lines: list[str]) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" '
         f'width="{width:.0f}" height="{height}" font-family="monospace" font-size="13" '
-        f'style="white-space:pre"><rect width="100%" height="100%" rx="6" fill="#1d2127"/>{text}</svg>\n'
+        f'xml:space="preserve"><rect width="100%" height="100%" rx="6" fill="#1d2127"/>{text}</svg>\n'
     )
 
 

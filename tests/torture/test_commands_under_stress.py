@@ -131,10 +131,12 @@ def test_killed_at_any_moment(name: str, home: Path) -> None:
 
 
 LIMITED = """
-import resource, sys
+import contextlib, resource, sys
 from amsfl.cli.app import app
 import amsfl.portable, amsfl.data, amsfl.report.write.folder, matplotlib.figure, sklearn.metrics
 import amsfl.study.run, amsfl.simulation.batch
+with contextlib.suppress(ImportError):
+    import onnx
 now = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (now + int(sys.argv[1]), now + int(sys.argv[1])))
 app(sys.argv[2:])
