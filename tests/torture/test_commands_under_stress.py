@@ -144,9 +144,7 @@ app(sys.argv[2:])
 MEGABYTES = (1, 8, 30, 60, 100, 300)
 
 
-LIBRARIES = (
-    "OpenBLAS error: Memory allocation|Thread tf_XLAEigen creation|std::bad_alloc"  # they end a process
-)
+LIBRARIES = r"OpenBLAS error: Memory allocation|Thread tf_\w+ creation|std::bad_alloc"  # they end a process
 
 
 def limited(home: Path, megabytes: int, command: list[str]) -> str:
