@@ -136,7 +136,9 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
     axes = figure.subplots()
     rounds = [row["round"] for row in rows]
     for kind in rows[0]["memory"]:
-        axes.plot(rounds, [row["memory"][kind] for row in rows], label=f"largest {kind}")
+        # 0: none was alive just then
+        held = [row["memory"][kind] or float("nan") for row in rows]
+        axes.plot(rounds, held, label=f"largest {kind}")
     for row in rows:
         if row["kill"]:
             axes.axvline(row["round"], color="0.85", zorder=0)
