@@ -31,7 +31,11 @@ SIZES: dict[str, tuple[tuple[int, int, int], dict[str, Any]]] = {
     "5,000 classes": ((20_000, 8, 5_000), {"clients": 5}),
     "20,000 features": ((4_000, 20_000, 3), {"clients": 5}),
     "2,000,000 rows": ((2_000_000, 30, 4), {"clients": 10}),
-    "10,000 rounds": ((2_000, 4, 2), {"clients": 3, "rounds": 10_000, "engine": "loop"}),
+    "10,000 rounds": (
+        (2_000, 4, 2),
+        {"clients": 3, "rounds": 10_000, "engine": "loop", "method": "fedavg", "eval_every": 5}
+        | {"steps": 1, "checkpoint_every": 500, "details": False},
+    ),
 }
 
 
@@ -39,8 +43,8 @@ SIZES: dict[str, tuple[tuple[int, int, int], dict[str, Any]]] = {
 def test_it_ends_and_is_reported(size: str, tmp_path: Path) -> None:
     shape, settings = SIZES[size]
     began = time.process_time()
-    common = {"model": "softmax", "rounds": 3, "steps": 2, "out": tmp_path / "run"}
-    result = amsfl.run(dataset=made_up(*shape), method="amsfl", **common | settings)
+    common = {"method": "amsfl", "model": "softmax", "rounds": 3, "steps": 2, "out": tmp_path / "run"}
+    result = amsfl.run(dataset=made_up(*shape), **common | settings)
     ran = time.process_time()
     assert np.isfinite(result.params).all() and result.summary.rounds == settings.get("rounds", 3)
     done = CliRunner().invoke(app, ["report", str(tmp_path / "run"), "--out", str(tmp_path / "report")])
