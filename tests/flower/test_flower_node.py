@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,11 @@ for line in sys.stdin:
     if seen[-1] == "die":
         os._exit(9)
     if seen[-1] == "hang":
+        import time
+
+        time.sleep(600)
+    print("fetched", flush=True)
+    if seen[-1] == "work":
         import time
 
         time.sleep(600)
@@ -152,12 +158,39 @@ class FakeLink:
     def __init__(self) -> None:
         self.sent: list[str] = []
         self.over: set[int] = set()
+        self.wanted: Callable[[Any], set[str]] = lambda tree: set()  # parts of a reply that it asks for
 
     def send(self, message: Any, tree: Any, seconds: float) -> tuple[set[str], str]:
         if message.metadata.run_id in self.over:
             raise import_module("flwr.supercore.run").RunNotRunningException
         self.sent.append(message.metadata.reply_to_message_id)
-        return set(), "session"
+        return self.wanted(tree), "session"
+
+
+class FakePool:
+    """A worker was last busy at `busy`; `end` is called when the node waits for it."""
+
+    def __init__(self, busy: float, end: Callable[[], None] = lambda: None):
+        self.busy, self.end = busy, end
+
+    def wanted(self, seconds: float) -> None:
+        self.end()
+
+    def touch(self) -> None: ...
+
+    def end_lost(self) -> None: ...
+
+    def last_busy(self) -> float:
+        return self.busy
+
+
+def deliver(pool: FakePool, push: Any, state: Any, store: Any, link: FakeLink) -> None:
+    """A SuperNode's loop from a message to its reply."""
+    loop = supernode.MessageLoop(0.01, pool)  # type: ignore[arg-type]
+    with pytest.MonkeyPatch.context() as patch:
+        clock = type("Clock", (), {"sleep": staticmethod(loop.sleep)})
+        patch.setattr(f"{internals.SUPERNODE_LOOP}.time", clock)
+        loop.deliver(push, state=state, object_store=store, send=link.send, push_object=lambda *part: None)
 
 
 def node_state() -> tuple[Any, Any]:
@@ -190,21 +223,10 @@ def test_a_reply_to_an_older_message_does_not_leave_the_node_one_behind() -> Non
     internals.store_reply(Message(RecordDict(), reply_to=old), state, store)
     new = received(state, 2, 1)
 
-    class Pool:
-        def wanted(self, seconds: float) -> None:  # the worker ends while the node waits
-            internals.store_reply(Message(RecordDict(), reply_to=new), state, store)
-
-        def touch(self) -> None: ...
-
-        def last_busy(self) -> float:
-            return time.monotonic()
-
-    loop = supernode.MessageLoop(0.01, Pool())  # type: ignore[arg-type]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            f"{internals.SUPERNODE_LOOP}.time", type("Clock", (), {"sleep": staticmethod(loop.sleep)})
-        )
-        loop.deliver(push, state=state, object_store=store, send=link.send, push_object=lambda *part: None)
+    pool = FakePool(
+        time.monotonic(), lambda: internals.store_reply(Message(RecordDict(), reply_to=new), state, store)
+    )
+    deliver(pool, push, state, store, link)
     assert link.sent == ["2.1"] and not internals.unanswered(state) and not state.msg_store
 
 
@@ -214,21 +236,40 @@ def test_a_message_that_no_worker_has_is_given_up() -> None:
     link, push = FakeLink(), import_module(internals.SUPERNODE_LOOP)._push_messages
     received(state, 3, 1)
 
-    class Pool:
-        def wanted(self, seconds: float) -> None: ...
-
-        def touch(self) -> None: ...
-
-        def last_busy(self) -> float:
-            return -1e9
-
-    loop = supernode.MessageLoop(0.01, Pool())  # type: ignore[arg-type]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            f"{internals.SUPERNODE_LOOP}.time", type("Clock", (), {"sleep": staticmethod(loop.sleep)})
-        )
-        loop.deliver(push, state=state, object_store=store, send=link.send, push_object=lambda *part: None)
+    deliver(FakePool(-1e9), push, state, store, link)
     assert link.sent == ["3.1"]
+
+
+def test_a_reply_whose_worker_died_while_it_sent_it_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flower waits for the rest of it for good; so it does for a reply to a message that is gone."""
+    state, store = node_state()
+    link, push = FakeLink(), import_module(internals.SUPERNODE_LOOP)._push_messages
+    message = received(state, 4, 1)
+    internals.store_reply(Message(RecordDict(), reply_to=message), state, store)
+    parts = [import_module("flwr.supercore.inflatable.inflatable_object").iterate_object_tree]
+    link.wanted = lambda tree: {part.object_id for part in parts[0](tree)}
+    monkeypatch.setattr(store, "get", lambda object_id: b"")
+    deliver(FakePool(-1e9), push, state, store, link)
+    assert not state.msg_store
+    deliver(FakePool(-1e9), push, state, store, link)  # no message, and no reply will come
+
+
+def test_a_worker_that_never_has_its_message_is_ended(kept: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of it vanished at the SuperNode. A worker that has its message may take as long as it likes."""
+    stuck = kept.give(1, {"token": "hang"})
+    kept.end_lost()
+    assert time.monotonic() - kept.last_busy() < 5 and kept.workers
+    monkeypatch.setattr(worker_pool, "FETCH", -1.0)
+    kept.workers[1].used = kept.touched = -1e9
+    assert kept.last_busy() == -1e9
+    kept.end_lost()
+    stuck.join(30)
+    assert not kept.workers and not kept.made[0].alive
+    kept.give(2, {"token": "work"})
+    while kept.workers[2].fetching is not None:
+        time.sleep(0.01)
+    kept.end_lost()
+    assert kept.workers[2].alive and time.monotonic() - kept.last_busy() < 5
 
 
 @pytest.mark.parametrize("words", [["--isolation", "subprocess"], ["--ssl-keyfile=a"], ["--poll", "0"]])

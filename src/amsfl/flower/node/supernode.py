@@ -31,6 +31,10 @@ OURS = ("--isolation", "--superexec-auth-secret-file", "--ssl-certfile", "--ssl-
 PORTS = range(20_000, 32_000)  # below those that systems hand out to outgoing connections
 
 
+class NoReply(Exception):
+    """No worker is at work, and what a SuperNode waits for will not come."""
+
+
 class MessageLoop:
     """How a SuperNode waits: `sleep` and `deliver` stand in for Flower's (internals.patch_supernode).
 
@@ -57,13 +61,25 @@ class MessageLoop:
         """Send replies until no message is left without one."""
         self.state, self.objects = state, object_store
         self.pool.touch()
-        push(state=state, object_store=object_store, **connection)
-        while internals.unanswered(state):
+        try:
             push(state=state, object_store=object_store, **connection)
+            while internals.unanswered(state):
+                push(state=state, object_store=object_store, **connection)
+        except NoReply:  # there is no message any more
+            pass
 
     def _give_up(self) -> None:
-        """No worker has these messages, and none will: their task ended before it fetched them."""
-        for message in internals.unanswered(self.state):
+        """No worker has these messages, and none will: their task ended before it fetched them.
+
+        Where no message is without a reply, the worker died while it sent one: Flower would wait for the
+        rest, or for another reply, for good. An exception makes it drop that reply and go on.
+        """
+        self.pool.end_lost()
+        messages = internals.unanswered(self.state)
+        if not messages:
+            self.pool.touch()
+            raise NoReply("a reply's worker is gone")
+        for message in messages:
             error = Error(internals.ErrorCode.CLIENT_APP_CRASHED, "The message was lost at its SuperNode.")
             internals.store_reply(Message(error, reply_to=message), self.state, self.objects)
         self.pool.touch()

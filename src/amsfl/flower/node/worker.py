@@ -1,8 +1,9 @@
 """A process that runs a run's messages one after another: imports and compiled programs are paid once.
 
 It is told of each message by a line on its standard input (address and token, by which it asks the SuperNode
-for the rest) and says "done" or "failed". When that input closes, the SuperNode is gone, and so is this
-process, whatever it is doing. What an app prints goes to the SuperNode's log.
+for the rest) and says "fetched" when it has the message, then "done" or "failed". When that input closes, the
+SuperNode is gone, and so is this process, whatever it is doing. What an app prints goes to the SuperNode's
+log.
 """
 
 import json
@@ -11,7 +12,8 @@ import queue
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, TextIO
 
 
@@ -24,10 +26,11 @@ def main() -> None:
     internals.pull_task_input  # noqa: B018  (the same)
 
     apps: dict[str, Any] = {}
+    say = partial(print, file=answers, flush=True)
     try:
         for line in lines(sys.stdin):
-            fine = serve(apps, **json.loads(line))
-            print("done" if fine else "failed", file=answers, flush=True)
+            fine = serve(apps, partial(say, "fetched"), **json.loads(line))
+            say("done" if fine else "failed")
             if not fine:
                 break  # whatever the app has left half done ends with this process
     except KeyboardInterrupt:  # Flower's way to say that the run was stopped
@@ -49,7 +52,7 @@ def lines(source: TextIO) -> Iterator[str]:
         yield received.get()
 
 
-def serve(apps: dict[str, Any], address: str, token: str) -> bool:
+def serve(apps: dict[str, Any], on_fetched: Callable[[], None], address: str, token: str) -> bool:
     """One message, from the SuperNode and back to it; whether the app did not raise."""
     from flwr.app import Error, Message
 
@@ -74,6 +77,7 @@ def serve(apps: dict[str, Any], address: str, token: str) -> bool:
     status, why = status_of.COMPLETED, ""
     try:
         message, context, run, fab = internals.pull_task_input(client)
+        on_fetched()
         if fab.hash_str not in apps:
             apps[fab.hash_str] = load(run, fab)
         reply = apps[fab.hash_str](message=message, context=context)

@@ -24,6 +24,7 @@ HELP = {
     "seconds_total": "Seconds that workers were busy.",
     "workers": "Worker processes.",
 }
+FETCH = 120.0  # seconds in which a worker has its message from the SuperNode beside it, imports included
 UNPATCHED_POLL = 0.5  # seconds between two looks for a task where Flower's loop does not announce them
 
 
@@ -35,22 +36,31 @@ class Worker:
     def __init__(self, command: tuple[str, ...] = COMMAND):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.used, self.busy = time.monotonic(), False
+        self.fetching: float | None = None  # since when it asks for its message
 
     @property
     def alive(self) -> bool:
         return self.process.poll() is None
 
+    @property
+    def lost(self) -> bool:
+        """Whether it has waited too long for parts of its message: Flower's own patience is two hours."""
+        since = self.fetching
+        return since is not None and time.monotonic() - since > FETCH
+
     def do(self, task: dict[str, Any]) -> bool:
         """Hand over one message and wait until it is answered; False where the worker is gone after it."""
         assert self.process.stdin is not None and self.process.stdout is not None
+        self.fetching = time.monotonic()
         try:
             self.process.stdin.write(json.dumps(task) + "\n")
             self.process.stdin.flush()
-            answer = self.process.stdout.readline()
+            while (answer := self.process.stdout.readline().strip()) == "fetched":
+                self.fetching = None
         except OSError:
             answer = ""
-        self.used = time.monotonic()
-        return answer.strip() == "done"
+        self.used, self.fetching = time.monotonic(), None
+        return answer == "done"
 
     def end(self) -> None:
         self.process.kill()  # first: whoever waits for its answer holds the pipe until it is gone
@@ -85,9 +95,10 @@ class WorkerPool:
 
     def last_busy(self) -> float:
         """When a worker last had something to do, or a message came."""
-        busy = any(worker.busy and worker.alive for worker in list(self.workers.values()))
-        used = [worker.used for worker in list(self.workers.values())]
-        return time.monotonic() if busy else max([self.touched, *used])
+        workers = list(self.workers.values())
+        if any(worker.busy and worker.alive and not worker.lost for worker in workers):
+            return time.monotonic()
+        return max([self.touched, *(worker.used for worker in workers)])
 
     def run(self) -> None:
         """Until the SuperNode ends."""
@@ -161,6 +172,11 @@ class WorkerPool:
             worker = self.workers.pop(run, None)
         if worker:
             worker.end()
+
+    def end_lost(self) -> None:
+        """Workers that will never have their message."""
+        for run in [run for run, worker in self.workers.items() if worker.lost]:
+            self.drop(run)
 
     def tidy(self) -> None:
         now = time.monotonic()
