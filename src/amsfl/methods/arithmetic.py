@@ -1,8 +1,7 @@
 """What a method computes: a few pure functions over flat vectors.
 
-They use operators only (`+ - * / @`, `.sum()`), so
-the same functions run on numpy arrays, under jax's vmap and on torch tensors. "No state" is an empty vector,
-`x[:0]`, never None.
+They use operators only (`+ - * / @`, `.sum()`), so the same functions run on numpy arrays, under jax's vmap
+and on torch tensors. "No state" is an empty vector, `x[:0]`, never None.
 """
 
 from collections.abc import Callable, Sequence
@@ -142,11 +141,6 @@ class Arithmetic(NamedTuple):
             The arithmetic; itself where it has none.
         """
         return self if self.build is None else tuned(self.build, *numbers)
-
-    @property
-    def piece_vectors(self) -> int | None:
-        """Vectors that the server state begins with, single numbers behind them; None: not piece by piece."""
-        return self.pieces[1] if self.pieces is not None and self.pieces[0] is self.aggregate else None
 
 
 def tuned(build: Callable[..., Arithmetic], *numbers: Number) -> Arithmetic:

@@ -16,6 +16,7 @@ import numpy as np
 from amsfl.core import Total
 from amsfl.flower.arrays import IN_MEMORY, Vector
 from amsfl.methods import Method
+from amsfl.methods.arithmetic import Arithmetic
 from amsfl.record.disk import explain_errors
 from amsfl.record.tensors import release
 
@@ -100,8 +101,14 @@ def revise(method: Method, anchor: Vector, server: Vector, verdict: int) -> tupl
     return by_pieces(method, anchor, server, lambda x, state, piece: rule(x, state, verdict))
 
 
+def piece_vectors(arithmetic: Arithmetic) -> int | None:
+    """Vectors that the server state begins with, single numbers behind them; None: not piece by piece."""
+    aggregate, vectors = arithmetic.pieces or (None, None)
+    return vectors if aggregate is arithmetic.aggregate else None
+
+
 def by_pieces(method: Method, anchor: Vector, server: Vector, step: Step) -> tuple[Vector, Vector]:
-    size, vectors = anchor.size, method.arithmetic.piece_vectors
+    size, vectors = anchor.size, piece_vectors(method.arithmetic)
     if vectors is None or size <= PIECE:
         moved, fresh = step(anchor, server, slice(0, size))
         return np.asarray(moved, np.float32), np.asarray(fresh, np.float32)
