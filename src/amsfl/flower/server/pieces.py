@@ -15,8 +15,7 @@ import numpy as np
 
 from amsfl.core import Total
 from amsfl.flower.arrays import IN_MEMORY, Vector
-from amsfl.methods import Method
-from amsfl.methods.arithmetic import Arithmetic
+from amsfl.methods import Arithmetic, Method
 from amsfl.record.disk import explain_errors
 from amsfl.record.tensors import release
 
