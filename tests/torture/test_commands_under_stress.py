@@ -141,7 +141,7 @@ now = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (now + int(sys.argv[1]), now + int(sys.argv[1])))
 app(sys.argv[2:])
 """
-MEGABYTES = (1, 8, 30, 60, 100, 300)
+MEGABYTES = (8, 30, 60, 100, 300)  # with 1 Python has none for a sentence
 
 
 LIBRARIES = r"OpenBLAS error: Memory allocation|Thread tf_\w+ creation|std::bad_alloc"  # they end a process

@@ -94,7 +94,10 @@ def sentences() -> Iterator[None]:
             what = trouble.strerror or str(trouble) or type(trouble).__name__
             _say(f"{trouble.filename}: {what}." if trouble.filename else f"{what}.")
             raise typer.Exit(1) from trouble
-        except MemoryError as trouble:
+        except (MemoryError, RuntimeError) as trouble:
+            # how Python says that a thread's stack got no memory
+            if isinstance(trouble, RuntimeError) and str(trouble) != "can't start new thread":
+                raise
             _say("There is not enough memory for this; use fewer clients, a smaller model or less data.")
             raise typer.Exit(1) from trouble
 

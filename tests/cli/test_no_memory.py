@@ -1,0 +1,19 @@
+"""What a command says where the system has no memory left."""
+
+import pytest
+import typer
+
+from amsfl.cli.errors import sentences
+
+
+@pytest.mark.parametrize("trouble", [MemoryError(), RuntimeError("can't start new thread")])
+def test_no_memory_is_a_sentence(trouble: Exception, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit), sentences():
+        raise trouble
+    said = capsys.readouterr().err
+    assert said.startswith("amsfl: ") and "memory" in said and said.count("\n") == 1
+
+
+def test_other_troubles_are_ours() -> None:
+    with pytest.raises(RuntimeError, match="a bug"), sentences():
+        raise RuntimeError("a bug")
