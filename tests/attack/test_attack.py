@@ -240,6 +240,7 @@ def damage(rule):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.slow
 def test_what_lies_win_before_and_after():
     """One of eight equal clients lies. Unbounded it has all the steps that a client may take, the others few,
     and the learning rate a liar likes; bounded it is planned as the best of the others (docs/robust.md)."""

@@ -138,6 +138,7 @@ def test_memory_without_client_state_follows_the_lanes():
 
 
 @pytest.mark.parametrize(("name", "workers"), [("scaffold", 1), pytest.param("feddyn", 3, marks=SLOW)])
+@pytest.mark.slow
 def test_memory_with_client_state_is_what_the_check_says(name, workers):
     """The state is updated in place; the cohort's part is there once with every worker and once summed."""
     cohort, lanes = 64, 3

@@ -273,6 +273,7 @@ REAL = os.environ.get("AMSFL_DATA_DIR", "")
     not list(Path(REAL).glob("KDDTrain+.txt*")) if REAL else True,
     reason="needs the real NSL-KDD: set AMSFL_DATA_DIR to a folder with KDDTrain+.txt and KDDTest+.txt",
 )
+@pytest.mark.slow
 def test_fedavg_on_the_real_nslkdd():
     """dirichlet:0.5, lr 0.05, batch 64, 20 steps, 50 rounds: 0.96 held out, and 0.68 to 0.80 officially."""
     summary = amsfl.run(

@@ -41,6 +41,7 @@ def test_cells_are_apart_in_joint_deviations() -> None:
     assert not cell._replace(published=None).apart > 0
 
 
+@pytest.mark.slow
 def test_the_command_runs_a_part_and_its_page_says_so(tmp_path: Path) -> None:
     words = "reproduce fcube --cases iid --methods fedavg --trials 2 --rounds 2 --quiet --out"
     done = CliRunner().invoke(app, [*words.split(), str(tmp_path)])
