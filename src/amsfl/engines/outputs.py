@@ -60,22 +60,38 @@ def outputs(task: Task) -> Callable[[Array, str | None], Array]:
 
 
 def holdout_scorer(task: Task) -> RowScorer:
-    """Scores of every row of the hold-out, or of so many of them, by any models."""
+    """Scores of every row of the hold-out, or of so many of them, by any models: compiled, since a ledger
+    looks at it many times, and a BLAS library's threads wait busily after each product."""
     x, y = task.evals["holdout"]
     some = np.random.default_rng(0).permutation(len(y))[:ROWS]
-    return row_scorer(task, x[some], y[some])
+    y = y[some]
+    rows = {False: jnp.asarray(x[some]), True: jnp.asarray(x[some[:FEW]])}
 
-
-def row_scorer(task: Task, x: Array, y: Array) -> RowScorer:
-    """1 where the class is right, else 0; of numbers, each row's part of R². Their mean is the score."""
-    rows = {False: (x, y), True: (x[:FEW], y[:FEW])}
-    forward = outputs(task._replace(evals={str(few): some for few, some in rows.items()}))
-    spread = max(float(np.var(y)), 1e-12)
+    @jax.jit
+    def forward(models: jax.Array, x: jax.Array) -> jax.Array:
+        said: jax.Array = jax.lax.map(lambda model: task.model.apply(task.unravel(model), x), models)
+        return said
 
     def score(models: Array, few: bool = False) -> Array:
-        said = np.stack([forward(np.asarray(each, task.dtype), str(few)) for each in models])
-        wanted = rows[few][1]
-        right = said.argmax(-1) == wanted if task.classes else 1 - (said[..., 0] - wanted) ** 2 / spread
-        return np.asarray(right, float)
+        said = np.asarray(forward(np.asarray(models, task.dtype), rows[few]))
+        return _row_scores(task, said, y[: said.shape[1]], y)
 
     return score
+
+
+def row_scorer(task: Task, x: Array, y: Array) -> Callable[[Array], Array]:
+    """1 where the class is right, else 0; of numbers, each row's part of R². Their mean is the score."""
+    forward = outputs(task._replace(evals={"own": (x, y)}))
+
+    def score(models: Array) -> Array:
+        said = np.stack([forward(np.asarray(each, task.dtype), "own") for each in models])
+        return _row_scores(task, said, y, y)
+
+    return score
+
+
+def _row_scores(task: Task, said: Array, wanted: Array, every: Array) -> Array:
+    """[models, rows]; `every` are the labels by whose spread numbers are scored."""
+    if task.classes:
+        return np.asarray(said.argmax(-1) == wanted, float)
+    return np.asarray(1 - (said[..., 0] - wanted) ** 2 / max(float(np.var(every)), 1e-12), float)
