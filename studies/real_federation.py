@@ -19,14 +19,15 @@ KINDS = {"worker": "amsfl.flower.node.worker", "node": "amsfl.flower.node.supern
 
 
 class KeptFederation:
-    """A SuperLink with a database, SuperNodes in shell loops, and a run that can be resumed."""
+    """A SuperLink, SuperNodes in shell loops, and a run that can be resumed."""
 
     def __init__(self, running: Federation, record: Path):
         self.running, self.record, self.starts = running, record, 0
 
-    def keep_node(self, name: str, config: Mapping[str, Any]) -> None:
+    def keep_node(self, name: str, config: Mapping[str, Any], poll: float = 0.2) -> None:
+        """Start it, and start it again whenever it ends; its log has times."""
         command = self.running.node_command(dict(config))
-        node = shlex.join([sys.executable, *command[1:]])
+        node = shlex.join([sys.executable, *command[1:], "--log", "json", "--poll", f"{poll:g}"])
         self.running.start(name, ["bash", "-c", f"while true; do {node}; sleep 1; done"])
 
     def start_run(self, app: Path) -> None:
@@ -55,7 +56,7 @@ class KeptFederation:
             for pid in [process.pid, *leftovers.descendants(process.pid)]:
                 command = _command(pid)
                 kind = next((kind for kind, mark in KINDS.items() if mark in command), None)
-                if kind == "node" and command.startswith("bash"):
+                if kind == "node" and "while true" in command:
                     continue  # the loop around it
                 if kind is not None:
                     every[kind].append(pid)
@@ -77,7 +78,7 @@ class KeptFederation:
 
 
 @contextmanager
-def kept_federation(home: Path, record: Path, database: Path) -> Iterator[KeptFederation]:
+def kept_federation(home: Path, record: Path, database: Path | None = None) -> Iterator[KeptFederation]:
     with loopback(home, database=database) as running:
         yield KeptFederation(running, record)
 

@@ -2,13 +2,13 @@
 
 A SuperLink with a database, five `amsfl supernode`s that a shell loop starts again, AMSFL on digits. Every
 `--every` rounds, in turn: a node is killed, a node's worker, the server, the SuperLink; then the run is
-stopped by `flwr stop`. Whatever ended the run, it is resumed from its record. Linux only: memory is read
-from /proc.
+stopped by `flwr stop`. Whatever ended the run, it is resumed from its record. A node that sticks is in no
+round's cohort from then on: the report says how long each was out. Linux only: memory is read from /proc.
 
     python studies/soak.py --rounds 300 --every 10
 
-The same command goes on where it stopped. soak.json has every round's seconds and memory,
-soak.png draws them.
+The same command goes on where it stopped. soak.json has every round's seconds and memory, soak.png draws
+them, flower/ has the logs of all processes.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,20 @@ from real_federation import KeptFederation, kept_federation
 
 from amsfl.core import UserError
 from amsfl.flower.deploy.builtin_app import deal, write_app
-from amsfl.record import read_run
+from amsfl.record import RoundRecord, read_run
 from amsfl.simulation import serve_config
 
 NODES = 5
 KILLS = ("node", "worker", "server", "link", "stop")
-SETTINGS = {"method": "amsfl", "data": "digits", "model": "softmax", "clients": NODES, "give_up": 60.0}
+SETTINGS = {
+    "method": "amsfl",
+    "data": "digits",
+    "model": "softmax",
+    "clients": NODES,
+    "give_up": 30.0,
+    "poll": 0.5,
+}
+NODE_POLL = 1.0  # seconds: a SuperLink with a database spends most of its own on these questions
 STUCK = 240.0  # seconds without a round: something never came back
 
 
@@ -46,11 +54,12 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def break_something(federation: KeptFederation, what: str, again: Path) -> None:
-    """One kill; where it ended the run, the run is resumed."""
+def break_something(federation: KeptFederation, what: str, number: int, again: Path) -> None:
+    """One kill; where it ended the run, the run is resumed. Nodes and workers have their turns."""
     pids = federation.processes()
     if what in ("node", "worker"):
-        federation.kill(pids[what][:1])
+        some = pids[what]
+        federation.kill(some[number % len(some) :][:1])
         return
     if what == "server":
         federation.kill(pids["server"])
@@ -71,10 +80,11 @@ def soak(given: argparse.Namespace, rows: list[dict[str, Any]], book: Path) -> N
         shards = deal(serve_config({**SETTINGS, "rounds": given.rounds}), out / "shards")
         write_app(Path(home) / "first", settings)
         write_app(Path(home) / "again", {**settings, "resume": True})
-        with kept_federation(Path(home) / "flower", folder, Path(home) / "superlink.db") as federation:
+        with kept_federation(out / "flower", folder, Path(home) / "superlink.db") as federation:
             for place, shard in enumerate(shards):
                 state = {"state-dir": str(out / "clients")}
-                federation.keep_node(f"node-{place}", {"partition-id": place, "shard": str(shard), **state})
+                node = {"partition-id": place, "shard": str(shard), **state}
+                federation.keep_node(f"node-{place}", node, NODE_POLL)
             done, began = federation.rounds(), time.monotonic()
             federation.start_run(Path(home) / ("again" if done else "first"))
             last, broken = began, done // given.every
@@ -92,8 +102,10 @@ def soak(given: argparse.Namespace, rows: list[dict[str, Any]], book: Path) -> N
                     if done // given.every > broken and done < given.rounds:
                         broken = done // given.every
                         rows[-1]["kill"] = KILLS[(broken - 1) % len(KILLS)]
-                        print(f"round {done}: kill {rows[-1]['kill']}", flush=True)
-                        break_something(federation, rows[-1]["kill"], Path(home) / "again")
+                        print(f"round {done}: kill {rows[-1]['kill']} after {now - began:.0f} s", flush=True)
+                        break_something(
+                            federation, rows[-1]["kill"], broken // len(KILLS), Path(home) / "again"
+                        )
                 elif now - last > STUCK:
                     raise UserError(f"No round for {STUCK:g} seconds after round {done}; {_logs(federation)}")
 
@@ -118,6 +130,8 @@ def report(given: argparse.Namespace, rows: Sequence[dict[str, Any]]) -> None:
     quiet = [later["seconds"] for row, later in pairwise(rows) if not row["kill"]]
     last = record.rounds[-1]
     print(f"  other rounds: median {statistics.median(quiet):.1f} s; last cohort {last.cohort}")
+    for who, (there, rounds, seconds) in enumerate(absences(record.rounds, rows)):
+        print(f"  client {who}: in {there} rounds, out for {rounds} in a row or {seconds:.0f} s at most")
     scores = last.metrics.get("holdout", {})
     print(f"  accuracy {scores.get('accuracy', float('nan')):.3f}")
     third = max(len(rows) // 3, 1)
@@ -127,6 +141,19 @@ def report(given: argparse.Namespace, rows: Sequence[dict[str, Any]]) -> None:
         ]
         print(f"  memory of the {kind}: {ends[0]:.0f} MB in the first third, {ends[1]:.0f} MB in the last")
     draw(rows, given.out / "soak")
+
+
+def absences(rounds: Sequence[RoundRecord], rows: Sequence[dict[str, Any]]) -> list[tuple[int, int, float]]:
+    """Of each client: the rounds that it was in, and the longest time out of them, in rounds and seconds."""
+    ended = dict(zip((row["round"] for row in rows), accumulate(row["seconds"] for row in rows), strict=True))
+    every = []
+    for who in range(NODES):
+        there = [each.round for each in rounds if who in each.cohort]
+        gaps = list(pairwise([0, *there, len(rounds) + 1]))
+        at = [[max((ended[n] for n in ended if n <= number), default=0.0) for number in gap] for gap in gaps]
+        longest = max(after - before for before, after in at)
+        every.append((len(there), max(after - before - 1 for before, after in gaps), longest))
+    return every
 
 
 def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:

@@ -137,6 +137,21 @@ def test_a_killed_server_goes_on_without_what_was_under_way(method: str, tmp_pat
     assert max(accepted) >= 3 and not any(record.plan["notes"] for record in records)
 
 
+def test_a_round_that_is_begun_again_has_all_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody answers in time at first, and then all do: the second try does not end with the first reply."""
+    push = Timed.push_messages
+
+    def stalled(self: Timed, messages: Any) -> Any:
+        ids = push(self, messages)
+        if self.time < 1:
+            self.due |= {key: 10.0 for key in ids if self.due[key] > self.time}
+        return ids
+
+    monkeypatch.setattr(Timed, "push_messages", stalled)
+    _, records = served(method="fedavg", give_up=5.0, rounds=1)
+    assert records[0].cohort == [0, 1, 2] and records[0].seconds["makespan"] > 10
+
+
 def test_a_quorum_goes_on_with_those_who_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a quorum of three one leaves in the second round: the round ends with the two that are there."""
     push = Timed.push_messages

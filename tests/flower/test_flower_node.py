@@ -230,6 +230,23 @@ def test_a_reply_to_an_older_message_does_not_leave_the_node_one_behind() -> Non
     assert link.sent == ["2.1"] and not internals.unanswered(state) and not state.msg_store
 
 
+def test_a_message_that_was_never_fetched_whole_holds_up_nobody() -> None:
+    """A server is killed while it sends an order, and its run stopped: the node has a message without parts.
+
+    Flower's loop goes on to the next message and keeps it; its worker asked for the parts until it was ended.
+    """
+    state, store = node_state()
+    loop, link = import_module(internals.SUPERNODE_LOOP), FakeLink()
+    received(state, 5, 1)
+    new = received(state, 6, 1)
+
+    pool = FakePool(
+        time.monotonic(), lambda: internals.store_reply(Message(RecordDict(), reply_to=new), state, store)
+    )
+    deliver(pool, loop._push_messages, state, store, link)
+    assert link.sent == ["6.1"] and not state.msg_store
+
+
 def test_a_message_that_no_worker_has_is_given_up() -> None:
     """Its worker was killed before it had fetched it: Flower answers only for messages that were fetched."""
     state, store = node_state()

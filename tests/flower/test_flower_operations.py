@@ -21,7 +21,7 @@ from amsfl.flower.deploy.recipe import DeploySettings, protection
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.metrics import Metrics
 from amsfl.flower.node import health
-from amsfl.flower.node.supernode import JsonLines, free_port
+from amsfl.flower.node.supernode import free_port, log_as_json
 from amsfl.flower.server.telemetry import Telemetry
 
 ROOT = Path(__file__).parents[2]
@@ -84,8 +84,18 @@ def test_refusals_are_lines_too() -> None:
 
 
 def test_a_node_s_log_lines_are_json() -> None:
+    """Those of Flower's own handler, which formats by itself."""
+    import flwr.app  # noqa: F401  (its logger has handlers from then on)
+
     record = logging.LogRecord("flwr", logging.INFO, "", 0, "Received %s", ("a",), None)
-    assert json.loads(JsonLines().format(record))["text"] == "Received a"
+    handlers = logging.getLogger("flwr").handlers
+    before = [handler.format for handler in handlers]
+    try:
+        log_as_json()
+        assert handlers and all(json.loads(each.format(record))["text"] == "Received a" for each in handlers)
+    finally:
+        for handler, format_ in zip(handlers, before, strict=True):
+            setattr(handler, "format", format_)  # noqa: B010
 
 
 def test_a_dry_run_starts_nothing(tmp_path: Path) -> None:

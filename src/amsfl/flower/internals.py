@@ -105,6 +105,13 @@ def store_reply(message: Any, state: Any, objects: Any) -> None:
     import_module(SUPERNODE_LOOP)._insert_message(message, state, objects)
 
 
+def forget_messages(messages: list[Any], state: Any, objects: Any) -> None:
+    """Drop messages that a SuperNode has received, with the parts of them that it has."""
+    state.delete_messages(message_ids=[message.metadata.message_id for message in messages])
+    for message in messages:
+        objects.delete(message.metadata.message_id)
+
+
 def unanswered(state: Any) -> list[Any]:
     """Messages that a SuperNode has received and that have no reply yet."""
     held = [entry.message for entry in list(state.msg_store.values())]

@@ -61,6 +61,8 @@ class MessageLoop:
         """Send replies until no message is left without one."""
         self.state, self.objects = state, object_store
         self.pool.touch()
+        # Flower keeps a message whose run was stopped while its parts were fetched; no worker will have it
+        internals.forget_messages(internals.unanswered(state)[:-1], state, object_store)
         try:
             push(state=state, object_store=object_store, **connection)
             while internals.unanswered(state):
@@ -140,7 +142,7 @@ def log_as_json() -> None:
 
     for name in ("flwr", "uvicorn", "uvicorn.error", "uvicorn.access"):
         for handler in logging.getLogger(name).handlers:
-            handler.setFormatter(JsonLines())
+            setattr(handler, "format", JsonLines().format)  # noqa: B010  (Flower's handler asks no formatter)
 
 
 def free_port() -> int:

@@ -21,12 +21,11 @@ from amsfl.flower.server.registration import Registration
 from amsfl.flower.server.reply_checks import accept, oversized, steps_not_done
 from amsfl.flower.server.round_results import ArrivedReply, DroppedWork, OpenOrder, RoundResults
 from amsfl.flower.server.server_state import ServerState
-from amsfl.flower.server.transport import Arrival, Transport
+from amsfl.flower.server.transport import LOOK_AROUND, Arrival, Transport
 from amsfl.planning.planner import Decision, Planner
 from amsfl.simulation import ServeConfig
 
 FILL_STREAM = 0xC1  # of random numbers: who fills single places
-LOOK_AROUND = 2.0  # seconds between two looks at who is connected, while orders are under way
 
 
 class OpenOrders:
@@ -51,7 +50,8 @@ class OpenOrders:
         self.accepted: dict[int, int] = {}  # the last order of each client whose reply was good
         self.absent: set[int] = set()  # clients under way that are not connected
         self.planned: list[tuple[int, int]] = []  # clients and steps of this round's orders
-        self.started, self.invited, self.fillings, self.bytes_down = 0.0, -1, 0, 0.0
+        self.started, self.asked = 0.0, 0.0  # when the round began; when it was last begun again
+        self.invited, self.fillings, self.bytes_down = -1, 0, 0.0
         self.limit = inf  # seconds that stragglers are waited for
         self.plan_seconds = 0.0  # that the plan gives those who were invited last
         self.predicted: float | None = None  # the same; None where somebody's speed is unknown
@@ -101,8 +101,10 @@ class OpenOrders:
     def dispatch(self, state: ServerState, planner: Planner, free: set[int]) -> None:
         """Orders for those who are connected and idle, at the places that are free."""
         if self.invited != state.round:
-            self.started, self.invited = self.transport.now(), state.round
+            self.started, self.asked, self.invited = self.transport.now(), self.transport.now(), state.round
             self.predicted, self.plan_seconds, self.planned = None, 0.0, []
+        if not self.jobs and not self.arrived:  # nothing came of the orders before: these get all their time
+            self.asked = self.transport.now()
         cohort = self._draw(state, self.orders.privacy.able(state, free))
         if not len(cohort):
             return
@@ -183,7 +185,7 @@ class OpenOrders:
         """What the server moves with now: of replies out of all proportion nothing."""
         at_work = len(self.jobs) - len(self.absent)
         arrived, expected = (np.full(count, UNGROUPED) for count in (len(self.arrived), at_work))
-        waiting = Waiting(self.started, self.predicted)
+        waiting = Waiting(self.asked, self.predicted)
         flags = results_taken(self.end, waiting, arrived, expected, self.transport.now())
         count = int(np.count_nonzero(flags)) or (len(self.arrived) if self._given_up() else 0)
         some, self.arrived = self.arrived[:count], self.arrived[count:]
@@ -201,8 +203,8 @@ class OpenOrders:
 
     def _given_up(self) -> bool:
         """Whether stragglers were waited for long enough, where the round end itself has no deadline."""
-        endless = not self.end.overlap and self.end.deadline(self.started, self.predicted) is None
-        return endless and bool(self.jobs) and self.transport.now() - self.started >= self.limit
+        endless = not self.end.overlap and self.end.deadline(self.asked, self.predicted) is None
+        return endless and bool(self.jobs) and self.transport.now() - self.asked >= self.limit
 
     def _look_for_absent(self) -> None:
         """Who is not connected is not waited for; its reply still counts if it returns in time."""
@@ -220,15 +222,14 @@ class OpenOrders:
         self._give_up_on(self.jobs, "late")
 
     def _give_up_on(self, some: Iterable[int], why: str) -> None:
-        for who in [*some]:
-            job = self.jobs.pop(who)
+        for job in [self.jobs.pop(who) for who in [*some]]:
             waited = self.transport.now() - job.sent_at
-            self.registration.refuse(who, f"{why}: no reply within {waited:.1f} s")
+            self.registration.refuse(job.order.client, f"{why}: no reply within {waited:.1f} s")
             self._drop(job)
 
     def _drop(self, job: OpenOrder) -> None:
-        now = self.transport.now()
-        self.dropped.append(DroppedWork(job.order.client, job.sent_at, now, job.order.steps))
+        work = DroppedWork(job.order.client, job.sent_at, self.transport.now(), job.order.steps)
+        self.dropped.append(work)
 
     def _nothing(self, state: ServerState, began: float) -> RoundResults | None:
         """Nobody's work: no round, but where whole clients are private, since that is a secret then."""
@@ -238,13 +239,12 @@ class OpenOrders:
 
     def _results(self, state: ServerState, taken: Sequence[ArrivedReply], began: float) -> RoundResults:
         """As a round's record has it; seconds count from the run's beginning."""
-        now = self.transport.now()
+        whole, times = None, (began, self.transport.now())
         self._drop_absent()
         if self.drops_late:
             self._drop_late()
         inputs = round_results.MoveInputs(taken, self.dropped, self.bytes_down)
         self.dropped, self.bytes_down = [], 0.0
-        whole, times = None, (began, now)
         if self.end.waits_for_all:
             whole = round_results.RoundOrders(self.started, self.plan_seconds, self.planned)
         return round_results.collect(state, inputs, whole, times, self.config.lr)
