@@ -38,7 +38,7 @@ def blocks() -> list[str]:
     return [textwrap.dedent(text) for text in re.findall(r"^ *```\w*\n(.*?)^ *```$", chapter, re.M | re.S)]
 
 
-def test_the_page_has_the_fencedthat_are_followed() -> None:
+def test_the_page_has_the_blocks_that_are_followed() -> None:
     begins = ["python deal.py", "flower-superlink", "[superlink]", "for i in", "amsfl supernode", "flwr run"]
     found = blocks()
     assert len(found) == len(begins)
