@@ -226,6 +226,11 @@ def test_rows_with_answers_are_scored_and_columns_explained(tmp_path: Path) -> N
     for command in (["evaluate"], ["explain", "--json"], ["evaluate", "--json"]):
         done = CliRunner().invoke(app, [command[0], str(run), str(table), *command[1:]])
         assert done.exit_code == 0, done.output
+    alone = tmp_path / "alone"  # a table of one column says what it goes by, too
+    settings: dict[str, Any] = {"model": "softmax", "engine": "loop", "rounds": 1, "progress": False}
+    amsfl.run(data=str(table), drop="noise", out=alone, **settings)
+    done = CliRunner().invoke(app, ["explain", str(alone)])
+    assert done.exit_code == 0 and "amount" in done.stdout, done.output
     (tmp_path / "new.csv").write_text("amount,noise\n1,2\n")
     done = CliRunner().invoke(app, ["evaluate", str(run), str(tmp_path / "new.csv")])
     assert done.exit_code == 2 and "nothing can be scored" in done.stderr

@@ -141,9 +141,10 @@ def test_an_auc_within_chance_is_not_better():
 
 def test_searched_learning_rates_are_not_advised_again():
     search = {"searched": {"level": "quick", "found": {"lr": 0.1}, "tried": [{"lr": 0.1}]}}
-    both = [ranked("a", 0.93, 0.5, **search), ranked("b", 0.93, 0.51, **search)]
-    text = advice(describe([source(*both, data=UNEVEN)]))
-    assert text.startswith("No method is better") and "--lr" not in text and "more --rounds" in text
+    for second in (search, {}):  # a method that sets its own rate has no search
+        both = [ranked("a", 0.93, 0.5, **search), ranked("b", 0.93, 0.51, **second)]
+        text = advice(describe([source(*both, data=UNEVEN)]))
+        assert text.startswith("No method is better") and "--lr" not in text and "more --rounds" in text
 
 
 def test_few_rows_leave_a_wide_margin():

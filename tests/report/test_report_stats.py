@@ -199,6 +199,14 @@ def test_a_run_says_when_it_is_not_better_than_the_base_rate(accuracy, auc, word
     assert base_rate.base_rates(summary) == f"{beside} of always predicting the commonest class"
 
 
+def test_a_run_that_was_better_says_which_round_predicts():
+    summary = ended(0.93, 0.9, [930, 70])._replace(best={"round": 2, "score": 0.97, "by": "accuracy"})
+    text = base_rate.verdict(summary)
+    assert text.startswith("The last round is not better") and "0.97" in text
+    lucky = summary._replace(best={"round": 2, "score": 0.94, "by": "accuracy"})  # within the margin
+    assert base_rate.verdict(lucky).startswith("Not better")
+
+
 def test_the_margin_of_an_auc_is_that_of_random_outputs():
     """95 of 100 AUCs of random outputs lie within it."""
     rng, labels = np.random.default_rng(0), np.arange(100) < 20

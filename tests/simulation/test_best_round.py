@@ -9,6 +9,8 @@ import pytest
 import amsfl
 from amsfl.core import UserError
 from amsfl.core.scores import score, worth
+from amsfl.settings.definitions import RunConfig
+from amsfl.simulation.api import with_patience
 
 SETTINGS: dict[str, Any] = {"data": "digits", "model": "softmax", "clients": 2, "engine": "loop", "steps": 1}
 SETTINGS |= {"method": "fedavg", "lr": 3.0, "batch": 8, "rounds": 12, "details": False}  # it jumps about
@@ -37,6 +39,23 @@ def test_a_simulation_stops_for_want_of_a_better_round(by: str, key: str, sign: 
     on = amsfl.resume(tmp_path / "run", stop_after=0, rounds=12)
     assert on.summary.rounds == 12 and on.best is not None and on.best.round == whole.best.round
     np.testing.assert_array_equal(on.best.params, whole.best.params)
+
+
+@pytest.mark.parametrize(
+    "given, patience",
+    [
+        ({}, 25),  # of 50 rounds
+        ({"rounds": 20}, 0),
+        ({"rounds": 150}, 75),
+        ({"rounds": 900}, 100),
+        ({"seconds": 60.0}, 100),
+        ({"stop_after": 3}, 3),
+        ({"noise": 1.0, "epsilon": 5.0}, 0),  # where its end tells of rows, a private run could claim less
+    ],
+)
+def test_a_run_on_a_table_waits_for_half_of_its_rounds(given: dict[str, Any], patience: int) -> None:
+    assert with_patience(RunConfig(data="rows.csv", **given), given).stop_after == patience
+    assert with_patience(RunConfig(data="digits", **given), given).stop_after == given.get("stop_after", 0)
 
 
 def test_what_a_simulation_cannot_judge_by_is_said_before_it_trains() -> None:

@@ -82,3 +82,7 @@ def test_frames_with_words_and_gaps() -> None:
     assert fitted.predict(new).tolist() == ["warm", "cold"]
     with pytest.raises(ValueError, match="no weights"):
         fitted.fit(frame, y, sample_weight=np.ones(80))
+    with pytest.raises(ValueError, match="Row 2 has no answer in y"):
+        fitted.fit(frame, [None if word is None else word for word in words])
+    mixed = frame.to_numpy(object)  # words and numbers in one array
+    assert FederatedClassifier(**TINY | {"rounds": 20}).fit(mixed, y).score(mixed, y) == 1

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from amsfl.data.dataset import Dataset
+from amsfl.data.recipe import plural
 
 SHOWN = 12  # names in a line
 
@@ -28,7 +29,8 @@ def describe(data: Dataset, partition: str = "auto") -> list[str]:
         by_read.setdefault(column.read, []).append(column.name)
     lines = [
         f"{data.name}: {len(data.y) + held:,} rows, {held:,} of them held out to judge by; "
-        f"{len(recipe.columns)} columns become {len(data.features)} numbers",
+        f"{plural(len(recipe.columns), 'column')} become{'s' * (len(recipe.columns) == 1)} "
+        f"{plural(len(data.features), 'number')}",
         _describe_label(data, recipe.label),
     ]
     lines += [f"read as {read}: {_some(names)}" for read, names in by_read.items()]

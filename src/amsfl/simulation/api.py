@@ -34,7 +34,7 @@ from amsfl.simulation.trial import TrialState
 from amsfl.track import TrackerSpec
 from amsfl.track import make as track_by
 
-PATIENCE = 100  # scored rounds without a better one that end a run on a table
+LEAST_PATIENCE, MOST_PATIENCE = 25, 100  # scored rounds without a better one that end a run on a table
 
 
 def run(
@@ -97,14 +97,16 @@ def run(
 
 
 def with_patience(config: RunConfig, given: Mapping[str, Any]) -> RunConfig:
-    """A long run on a table ends for want of a better round, unless it is private or told otherwise.
+    """A run on a table ends when half of its rounds brought no better one, unless told otherwise.
 
-    Where it ends by its data, a private run could claim less.
+    A private run does not: where it ends by its data, it could claim less. Less patience would end runs
+    whose learning rate has not cooled yet (docs/tables.md).
     """
     plain = config.epsilon is None and config.noise is None
-    if "stop_after" in given or not is_table(config.data) or not plain or config.last_round <= PATIENCE:
+    patience = min(max(config.last_round // 2, LEAST_PATIENCE), MOST_PATIENCE)
+    if "stop_after" in given or not is_table(config.data) or not plain or config.last_round <= patience:
         return config
-    return config.model_copy(update={"stop_after": PATIENCE})
+    return config.model_copy(update={"stop_after": patience})
 
 
 def resume(

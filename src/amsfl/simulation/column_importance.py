@@ -18,7 +18,7 @@ ROWS, COLUMNS = 2000, 300  # at most: some seconds
 def column_importance(setup: RunSetup, params: Array) -> list[dict[str, Any]]:
     """Of every raw column; empty where the data are no table of columns, or the network is the user's own."""
     recipe, model, task = setup.data.recipe, setup.task.model, setup.task
-    if recipe is None or not model.layers or not 1 < len(recipe.columns) <= COLUMNS:
+    if recipe is None or not model.layers or not 0 < len(recipe.columns) <= COLUMNS:
         return []
     x, y = setup.data.evals["holdout"]
     some = np.linspace(0, len(y) - 1, min(len(y), ROWS)).astype(int)

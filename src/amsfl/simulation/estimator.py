@@ -70,6 +70,7 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
         self.recipe_ = None
         if _needs_recipe(X):
             rows = self._read_rows(X, groups)
+            _check_whole(y, "answer in y; every row needs one: leave such rows out.")
         else:
             numeric = isinstance(self, RegressorMixin)
             rows, y = validate_data(self, X, y, dtype=np.float64, y_numeric=numeric)
@@ -100,7 +101,8 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
         data = Dataset("table:array", rows, y, {"holdout": (rows, y)}, classes, features)
         data = data._replace(sites=sites, site_names=_different(names), amount=amount)
         own: Json = {"partition": "auto" if sites is not None else "iid", "eval_every": self.rounds}
-        own |= {"batch": min(64, len(rows)), "clients": min(self.clients, len(rows)), "details": False}
+        own |= {"batch": min(64, len(rows)), "details": False}
+        own |= {"clients": min(self.clients, len(rows))} if sites is None else {}
         named = {"lr": self.lr, "steps": self.steps, "batch": self.batch}
         own |= {name: value for name, value in named.items() if value is not None}
         result = run(
@@ -208,7 +210,8 @@ def _needs_recipe(X: Any) -> bool:
         return any(
             cells.kind != "number" or cells.gaps.any() for cells in from_frame(X, "X").columns.values()
         )
-    return getattr(X, "dtype", None) is not None and X.dtype.kind in "US"
+    kind = X.dtype.kind if isinstance(X, np.ndarray) and X.ndim == 2 else ""
+    return kind in ("U", "S") or (kind == "O" and any(isinstance(cell, str) for cell in X.flat))
 
 
 def _as_columns(X: Any) -> Any:
@@ -230,11 +233,15 @@ def _sites(X: Array, groups: Any) -> tuple[Array | None, Array]:
     if groups is None:
         return None, np.array([])
     check_consistent_length(X, groups)
-    ownerless = [row for row, group in enumerate(groups) if group is None or group != group]
-    if ownerless:
-        raise ValueError(f"Row {ownerless[0]} has no group; every row needs one, or leave groups out.")
+    _check_whole(groups, "group; every row needs one, or leave groups out.")
     names, sites = np.unique(np.asarray(groups), return_inverse=True)
     return sites.astype(np.int32), names
+
+
+def _check_whole(values: Any, what: str) -> None:
+    for row, value in enumerate(values):
+        if value is None or value != value:
+            raise ValueError(f"Row {row} has no {what}")
 
 
 def _by_site(values: Array, sites: Array | None) -> list[Array]:

@@ -80,10 +80,17 @@ def verdict(summary: Summary) -> str:
         return ""
     first = compared[0]
     what = "the mean" if first.name == "R²" else "the commonest class"
-    text = (
-        f"Not better than always predicting {what}: {first.name} {first.value:.3g}, base rate "
-        f"{first.base:.3g}{f' ± {first.margin:.2g}' if first.margin else ''}."
+    rates = (
+        f"{first.name} {first.value:.3g}, base rate "
+        f"{first.base:.3g}{f' ± {first.margin:.2g}' if first.margin else ''}"
     )
+    best = summary.best or {}
+    if best.get("by") in (first.name, "r2") and first._replace(value=best["score"]).better:
+        return (
+            f"The last round is not better than always predicting {what} ({rates}). The best round, which "
+            f"predicts, is: {best['score']:.3g}."
+        )
+    text = f"Not better than always predicting {what}: {rates}."
     if len(compared) > 1 and compared[1].better:
         return f"{text} Its AUC of {compared[1].value:.3g} is above chance: {ranking_advice(first.base)}."
     return f"{text} Train longer, or try another --lr ('amsfl tune' searches)."

@@ -68,9 +68,14 @@ def _no_method(subject: Subject) -> str:
 
 def _longer(subject: Subject) -> str:
     """Learning rates that were searched are not advised to be searched again."""
-    if all(one.series.settings.get("searched") for one in subject.methods):
+    if _were_searched(subject):
         return "more --rounds or --seconds (learning rates were searched already)"
-    return "other learning rates (--lr, ten times smaller and larger) or more --seconds"
+    return "other learning rates (--lr, ten times smaller and larger) or more --rounds"
+
+
+def _were_searched(subject: Subject) -> bool:
+    """A method without a search, beside others that had one, has nothing to search: it sets its own rate."""
+    return any(one.series.settings.get("searched") for one in subject.methods)
 
 
 def _single_method(subject: Subject, ranking: Ranking) -> str:
@@ -163,8 +168,7 @@ def _next(subject: Subject, ranking: Ranking) -> str:
     rounds = [one.value("least_rounds") for one in subject.methods] if subject.target is not None else []
     not_better = subject.not_better
     if not_better:
-        searched = all(one.series.settings.get("searched") for one in not_better)
-        what = "more --rounds or --seconds" if searched else "another --lr or --steps"
+        what = "more --rounds or --seconds" if _were_searched(subject) else "another --lr or --steps"
         who = _listed([one.label for one in not_better])
         return f"Next: {what} for {who}: a method at the base rate is not beaten yet."
     if rounds and max(rounds) <= EASY:
