@@ -4,8 +4,9 @@
 
 Five sites of a table: a large one, a small one, a copy of the small one, one whose labels are all moved to
 the next class, and one whose rows are empty (features all 0, labels at random). Exact Shapley values are of
-FedAvg trained by each of the 31 coalitions, scored on the whole hold-out; all coalitions are one batch, in
-which those who are not members count nothing. The ledger has one run. What leaving one out would bring is
+FedAvg and AMSFL trained by each of the 31 coalitions, scored on 2,000 rows of the hold-out; all coalitions
+are one batch, in which those who are not members count nothing, to the server and to the planner (a run of
+three sites alone ended with the same score). The ledger has one run. What leaving one out would bring is
 foretold from that run's record and held against a run without that site; those five sites are all honest.
 """
 
@@ -28,7 +29,7 @@ from amsfl.study.what_if import what_if
 from amsfl.worth.shapley import all_coalitions, weights_of
 from amsfl.worth.statement import WorthStatement
 
-from common import Row, StudySettings, Table, main, option, present
+from common import Row, StudySettings, Table, grouped, main, option, present
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,6 +43,8 @@ TABLES = {  # rows of the pool at most, and how FedAvg trains on them
     "nslkdd": (4_000, {"steps": 10, "lr": 0.1, "batch": 32, "rounds": 40}),
     "cancer": (380, {"steps": 5, "lr": 0.05, "batch": 16, "rounds": 30}),
 }
+METHODS = ("fedavg", "amsfl")
+HOLDOUT = 2_000  # rows at most
 PROFILE = "step_seconds,latency\n0.02,0.1\n0.01,0.1\n0.03,0.1\n0.01,0.2\n0.08,0.1\n"
 MEMBERS = all_coalitions(len(SITES))
 
@@ -49,7 +52,9 @@ MEMBERS = all_coalitions(len(SITES))
 @dataclass(frozen=True, kw_only=True)
 class Settings(StudySettings):
     tables: tuple[str, ...] = option(tuple(TABLES), "which of digits, nslkdd and cancer (scikit-learn's)")
-    leave_out: bool = option(True, "also leave every site out, foretold and run, with the first seed")
+    methods: tuple[str, ...] = option(METHODS, "which of fedavg and amsfl")
+    values: bool = option(True, "hold the ledger against exact values")
+    leave_out: bool = option(True, "leave every site out, foretold and run, with the first seed")
     out: Path = option(Path("results/worth"), "folder of the results")
 
 
@@ -57,14 +62,20 @@ def study(settings: Settings) -> None:
     values, absences = list[Row](), list[Row]()
     for name in settings.tables:
         rows, training = TABLES[name]
+        source = cancer() if name == "cancer" else load(name, data_dir=settings.data_dir)
+        holdout = tuple(part[:HOLDOUT] for part in source.evals["holdout"])
+        source = source._replace(evals={"holdout": holdout})
         for seed in settings.every_seed():
-            print(f"{name}, seed {seed}", file=sys.stderr)
-            source = cancer() if name == "cancer" else load(name, data_dir=settings.data_dir)
-            data = five_sites(source, rows, seed)
-            values += compare_values(name, seed, data, training)
-            if settings.leave_out and seed == settings.first_seed:
-                absences += compare_absences(name, seed, honest_sites(source, rows, seed), training)
-    present(settings.out, [value_table(values), site_table(values), absence_table(absences)], draw, values)
+            for method in settings.methods:
+                print(f"{name}, {method}, seed {seed}", file=sys.stderr)
+                own = {key: training[key] for key in ("rounds", "batch")} if method == "amsfl" else training
+                same = own | {"method": method, "partition": "column", "seed": seed, "clock": "makespan"}
+                if settings.values:
+                    values += compare_values(name, five_sites(source, rows, seed), same)
+                if settings.leave_out and seed == settings.first_seed:
+                    absences += compare_absences(name, honest_sites(source, rows, seed), same)
+    tables = [value_table(values), site_table(values), absence_table(absences)]
+    present(settings.out, [table for table in tables if table.rows], draw, values)
 
 
 def cancer() -> Dataset:
@@ -103,29 +114,29 @@ def honest_sites(data: Dataset, rows: int, seed: int) -> Dataset:
     return data._replace(x=data.x[pool], y=data.y[pool], sites=site, site_names=HONEST, evals=holdout)
 
 
-def compare_values(name: str, seed: int, data: Dataset, training: dict[str, Any]) -> list[Row]:
-    exact = weights_of(len(SITES)) @ coalition_scores(data, seed, training)
-    result = run(
-        method="fedavg", partition="column", seed=seed, worth=True, dataset=data, progress=False, **training
-    )
+def compare_values(name: str, data: Dataset, settings: dict[str, Any]) -> list[Row]:
+    same = settings | {"profile": "uniform"}
+    exact = weights_of(len(SITES)) @ coalition_scores(data, same)
+    result = run(worth=True, dataset=data, progress=False, **same)
     clients = WorthStatement.read(result.summary.worth).clients
+    labels = {"table": name, "method": same["method"], "seed": same["seed"]}
     return [
-        {"table": name, "seed": seed, "site": each.name, "exact": float(value), "ledger": each.adds.mean}
+        labels
+        | {"site": each.name, "exact": float(value), "ledger": each.adds.mean}
         | {"low": each.adds.low, "high": each.adds.high, "kind": each.kind}
         for each, value in zip(clients, exact, strict=True)
     ]
 
 
-def coalition_scores(data: Dataset, seed: int, training: dict[str, Any]) -> np.ndarray[Any, Any]:
-    """The accuracy of FedAvg trained by every coalition; nobody's is the first model's."""
-    config = make_config(
-        training
-        | {"method": "fedavg", "partition": "column", "seed": seed, "eval_every": 10**6, "details": False}
-    )
+def coalition_scores(data: Dataset, settings: dict[str, Any]) -> np.ndarray[Any, Any]:
+    """The accuracy of the models that coalitions train; nobody's is the first model's."""
+    config = make_config(settings | {"eval_every": 10**6, "details": False})
     with precision(config):
         setup = assemble([config] * (len(MEMBERS) - 1), CustomParts(dataset=data))
         members = setup.weights * MEMBERS[1:]
-        setup = setup._replace(weights=members / members.sum(1, keepdims=True))
+        weights = members / members.sum(1, keepdims=True)
+        contexts = [each._replace(weights=own) for each, own in zip(setup.contexts, weights, strict=True)]
+        setup = setup._replace(weights=weights, contexts=contexts)
         state, trials = begin(setup)
         first = setup.engine.evaluate(setup.engine.models(state), "holdout", [0])
         for state, _ in rounds(setup, state, trials):  # noqa: B007, B020 (the state moves on)
@@ -134,27 +145,19 @@ def coalition_scores(data: Dataset, seed: int, training: dict[str, Any]) -> np.n
     return np.array([each["accuracy"] for some in scores for each in metrics(some)])
 
 
-def compare_absences(name: str, seed: int, data: Dataset, training: dict[str, Any]) -> list[Row]:
+def compare_absences(name: str, data: Dataset, settings: dict[str, Any]) -> list[Row]:
     """A site left out, foretold from the record of all and really run."""
-    found = []
+    lines, absences = PROFILE.splitlines(), list[Row]()
     with tempfile.TemporaryDirectory() as folder:
-        profile = Path(folder) / "sites.csv"
-        lines = PROFILE.splitlines()
-        for method in ("fedavg", "amsfl"):
-            own = (
-                {"rounds": training["rounds"], "batch": training["batch"]} if method == "amsfl" else training
-            )
-            same = own | {"method": method, "partition": "column", "seed": seed, "clock": "makespan"}
-            profile.write_text(PROFILE)
-            where = Path(folder) / method
-            settings = same | {"profile": str(profile), "progress": False}
-            run(**settings, dataset=data, worth=True, out=where)
-            for gone, site in enumerate(HONEST):
-                profile.write_text("\n".join(lines[: gone + 1] + lines[gone + 2 :]) + "\n")
-                real = run(**settings, dataset=without(data, gone))
-                answer = what_if(where, site)
-                found.append(_absence(name, method, site, answer, real))
-    return found
+        profile, where = Path(folder) / "sites.csv", Path(folder) / "run"
+        profile.write_text(PROFILE)
+        same = settings | {"profile": str(profile), "progress": False}
+        run(**same, dataset=data, worth=True, out=where)
+        for gone, site in enumerate(HONEST):
+            profile.write_text("\n".join(lines[: gone + 1] + lines[gone + 2 :]) + "\n")
+            real = run(**same, dataset=without(data, gone))
+            absences.append(_absence(name, settings["method"], site, what_if(where, site), real))
+    return absences
 
 
 def without(data: Dataset, gone: int) -> Dataset:
@@ -187,26 +190,26 @@ def spearman(a: Sequence[float], b: Sequence[float]) -> float:
     return float(np.corrcoef(ranks(a), ranks(b))[0, 1])
 
 
-def by_run(values: Sequence[Row]) -> list[list[Row]]:
-    keys = list(dict.fromkeys((row["table"], row["seed"]) for row in values))
-    return [[row for row in values if (row["table"], row["seed"]) == key] for key in keys]
-
-
 def value_table(values: Sequence[Row]) -> Table:
     lines = []
-    for some in by_run(values):
+    for some in grouped(values, "table", "method", "seed").values():
         exact, ledger = ([row[key] for row in some] for key in ("exact", "ledger"))
         error = float(np.mean(np.abs(np.subtract(exact, ledger)))) / (max(exact) - min(exact))
         named = sum(row["kind"] == TRUE_KINDS[row["site"]] for row in some)
         lines.append(some[0] | {"rank": spearman(exact, ledger), "error": error, "named": named})
-    columns = {"table": "{table}", "seed": "{seed}", "rank correlation": "{rank:.2f}"}
+    columns = {"table": "{table}", "method": "{method}", "seed": "{seed}", "rank correlation": "{rank:.2f}"}
     columns |= {"mean error / range": "{error:.3f}", "sites named right": "{named} of 5"}
     return Table(columns, lines, "The ledger against exact Shapley values")
 
 
 def site_table(values: Sequence[Row]) -> Table:
-    columns = {"table": "{table}", "seed": "{seed}", "site": "{site}", "exact": "{exact:+.3f}"}
-    columns |= {"ledger": "{ledger:+.3f}", "interval": "{low:+.3f} to {high:+.3f}", "named": "{kind}"}
+    columns = {"table": "{table}", "method": "{method}", "seed": "{seed}", "site": "{site}"}
+    columns |= {
+        "exact": "{exact:+.3f}",
+        "ledger": "{ledger:+.3f}",
+        "interval": "{low:+.3f} to {high:+.3f}",
+        "named": "{kind}",
+    }
     return Table(columns, values, "Site by site")
 
 

@@ -17,7 +17,8 @@ from amsfl.core import UserError
 from amsfl.engines import Jobs, JobStarts, make, models, task
 from amsfl.flower import Shard, jax_client
 from amsfl.flower.in_process import InProcessGrid
-from amsfl.flower.server.server import FlowerServer, ServerOptions
+from amsfl.flower.server.options import ServerOptions
+from amsfl.flower.server.server import FlowerServer
 from amsfl.record import read_run
 from amsfl.record.run_reader import load_checkpoint
 from amsfl.simulation import serve_config

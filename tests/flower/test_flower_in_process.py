@@ -19,7 +19,8 @@ from amsfl.engines import Orders, models, task
 from amsfl.engines.loop_engine import LoopEngine
 from amsfl.flower import NumpyTrainer, Shard, jax_client, messages, numpy_client, serve
 from amsfl.flower.in_process import InProcessGrid
-from amsfl.flower.server.server import FlowerServer, ServerOptions
+from amsfl.flower.server.options import ServerOptions
+from amsfl.flower.server.server import FlowerServer
 from amsfl.planning.planner import Decision, Planner, PlannerMemory, planner, policy_of
 from amsfl.record import read_run
 from amsfl.simulation import serve_config

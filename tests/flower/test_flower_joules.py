@@ -16,7 +16,8 @@ from amsfl.flower import Shard, jax_client
 from amsfl.flower.deploy.recipe import DeploySettings, speeds_in_order
 from amsfl.flower.deploy.run import PreparedApp, _handicapped
 from amsfl.flower.in_process import InProcessGrid
-from amsfl.flower.server.server import FlowerServer, ServerOptions
+from amsfl.flower.server.options import ServerOptions
+from amsfl.flower.server.server import FlowerServer
 from amsfl.simulation import serve_config
 
 DIGITS = data.load("digits")

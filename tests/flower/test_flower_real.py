@@ -145,7 +145,8 @@ def main(grid, context):
     from amsfl.simulation import serve_config
     from amsfl.planning.planner import Decision, Planner, PlannerMemory
     from amsfl.flower.server.app import merged, serve
-    from amsfl.flower.server.server import FlowerServer, ServerOptions
+    from amsfl.flower.server.options import ServerOptions
+    from amsfl.flower.server.server import FlowerServer
 
     folder = Path(context.run_config["folder"])
     (folder / "server.pid").write_text(str(os.getpid()))

@@ -16,7 +16,8 @@ from amsfl.cli.app import app as commands
 from amsfl.flower import Shard, jax_client, messages
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.server import costs
-from amsfl.flower.server.server import FlowerServer, ServerOptions
+from amsfl.flower.server.options import ServerOptions
+from amsfl.flower.server.server import FlowerServer
 from amsfl.record import read_run
 from amsfl.report.measure.describe import describe
 from amsfl.report.measure.read import read

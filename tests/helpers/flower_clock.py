@@ -11,7 +11,8 @@ from amsfl.flower import NumpyTrainer, numpy_client
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.server import server as server_module
 from amsfl.flower.server import transport
-from amsfl.flower.server.server import FlowerServer, ServerOptions
+from amsfl.flower.server.options import ServerOptions
+from amsfl.flower.server.server import FlowerServer
 from amsfl.settings.custom import CustomParts
 from amsfl.simulation import serve_config
 

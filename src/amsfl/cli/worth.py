@@ -22,8 +22,7 @@ EXPLAINED = (
 )
 COSTS_ALONE = (
     "seconds: those that a client alone causes ({clock} clock). There is no ledger of what clients add: a "
-    "simulation has one with --worth and without privacy. For real clients, simulate them: "
-    "amsfl calibrate RUN --out sites.csv, then amsfl run --profile sites.csv --worth."
+    "run has one with --worth and without privacy."
 )
 
 

@@ -74,7 +74,7 @@ def holdout_scorer(task: Task) -> RowScorer:
 
     def score(models: Array, few: bool = False) -> Array:
         said = np.asarray(forward(np.asarray(models, task.dtype), rows[few]))
-        return _row_scores(task, said, y[: said.shape[1]], y)
+        return score_rows(task.classes, said, y[: said.shape[1]], y)
 
     return score
 
@@ -85,13 +85,13 @@ def row_scorer(task: Task, x: Array, y: Array) -> Callable[[Array], Array]:
 
     def score(models: Array) -> Array:
         said = np.stack([forward(np.asarray(each, task.dtype), "own") for each in models])
-        return _row_scores(task, said, y, y)
+        return score_rows(task.classes, said, y, y)
 
     return score
 
 
-def _row_scores(task: Task, said: Array, wanted: Array, every: Array) -> Array:
-    """[models, rows]; `every` are the labels by whose spread numbers are scored."""
-    if task.classes:
+def score_rows(classes: int, said: Array, wanted: Array, every: Array) -> Array:
+    """[models, rows] of their outputs; `every` are the labels by whose spread numbers are scored."""
+    if classes:
         return np.asarray(said.argmax(-1) == wanted, float)
     return np.asarray(1 - (said[..., 0] - wanted) ** 2 / max(float(np.var(every)), 1e-12), float)

@@ -61,6 +61,7 @@ class TrainingKeywords(TypedDict, total=False):
     batch: int
     seed: int
     readings: bool
+    worth: bool
     eval_every: int
     privacy: str | Mechanism
     epsilon: float | None
@@ -89,7 +90,6 @@ class RunKeywords(TrainingKeywords, total=False):
     pieces: int | None
     shard_model: int
     local_accuracy: bool
-    worth: bool
     details: bool
     test_every: int
     checkpoint_every: int

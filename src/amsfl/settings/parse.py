@@ -86,13 +86,6 @@ def _stranger(key: str, kind: type[Settings]) -> str:
             "as in torch_client(loss=...), and clients of `amsfl deploy --data` take the cross-entropy of "
             "classes, the squared error of numbers; leave it out."
         )
-    if key == "worth":
-        return (
-            "A ledger of contributions is a simulation's: it scores models without one client's uploads on "
-            "rows of others. Leave it out; 'amsfl worth RUN' says what each real client costs, and what they "
-            "add, a simulation of them: 'amsfl calibrate RUN --out sites.csv', then "
-            "'amsfl run --profile sites.csv --worth'."
-        )
     if key in Simulation.model_fields:
         return f"Setting {key!r} is about simulations, and here real clients train; leave it out."
     return f"Unknown setting {_short(key)}{nearest(key[:SHOWN], kind.model_fields)}."

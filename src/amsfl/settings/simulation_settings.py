@@ -57,9 +57,6 @@ class Simulation(Settings):
         1, ge=1, description="devices that share a model, each with a part of every layer; see docs/scale.md"
     )
     local_accuracy: bool = Field(False, description="score every client's own model at the end")
-    worth: bool = Field(
-        False, description="a ledger of what each client adds to the model and costs; see docs/worth.md"
-    )
     details: bool = Field(
         True, description="at the end: confusion, AUC, calibration, and scores of every client's own rows"
     )

@@ -16,8 +16,8 @@ from amsfl.privacy import Mechanism
 from amsfl.schedule import Policy
 from amsfl.settings.custom import CustomParts
 from amsfl.settings.definitions import RunConfig, Training
+from amsfl.worth.looks import CLIENTS_AT_MOST
 
-WORTH_CLIENTS = 32  # whose coalitions a ledger follows: six vectors each, and hundreds of models to score
 PRODUCTS = {"strict": "highest", "tf32": "tensorfloat32", "bf16": "BF16_BF16_F32"}  # as jax calls them
 
 
@@ -162,13 +162,13 @@ def check_judge_by(judge_by: str, numbers: bool) -> None:
         )
 
 
-def check_ledger(config: RunConfig, clients: int) -> None:
-    if config.worth and clients > WORTH_CLIENTS:
+def check_ledger(config: Training, clients: int) -> None:
+    if config.worth and clients > CLIENTS_AT_MOST:
         raise UserError(
-            f"A ledger of contributions is for {WORTH_CLIENTS} clients at most, and there are {clients}; "
+            f"A ledger of contributions is for {CLIENTS_AT_MOST} clients at most, and there are {clients}; "
             "leave --worth out, or let one client stand for several."
         )
-    if config.worth and config.shard_model > 1:
+    if config.worth and isinstance(config, RunConfig) and config.shard_model > 1:
         raise UserError("A ledger of contributions needs whole models; leave --shard-model or --worth out.")
 
 

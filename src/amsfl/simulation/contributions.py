@@ -4,8 +4,8 @@ Rows to score by are the server's hold-out, or so many of it: nobody trains on t
 are rows of others.
 """
 
-import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,10 @@ from amsfl.simulation.plan_round import RoundPlan
 from amsfl.simulation.round_record import RoundResult, mix_of
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
-from amsfl.worth import ledger
+from amsfl.worth import ledger, looks
 from amsfl.worth.statement import OwnRows, make_statement
 
 Array = np.ndarray[Any, np.dtype[Any]]
-SPARSER = 2  # rounds between two looks grow by this: a curve changes most at its beginning
 
 
 def follow(
@@ -40,7 +39,7 @@ def follow(
     for trial in trials:
         _enter(setup, moves[trial.index], trial, plan, result)
         trial.looked = {}
-        if _due(trial):
+        if looks.is_due(trial.round, trial.status != "running"):
             models = setup.engine.models_to_host(setup.engine.models(state)) if models is None else models
             own = scores.get(trial.index, {}).get("holdout", {})
             trial.looked = _look(setup, trial, np.asarray(models[trial.index]), own)
@@ -81,26 +80,12 @@ def _enter(setup: RunSetup, move: Array, trial: TrialState, plan: RoundPlan, res
     trial.ledger = own
 
 
-def _due(trial: TrialState) -> bool:
-    """After rounds 1, 2, 3, ..., then ever more rarely, and after the last one."""
-
-    def looks(number: int) -> int:
-        return int(math.log(number, SPARSER)) if number else -1
-
-    return trial.status != "running" or looks(trial.round) > looks(trial.round - 1)
-
-
 def _look(setup: RunSetup, trial: TrialState, model: Array, holdout: Json) -> Json:
-    """The score, and what it would be without each client: by few rows, until the run ends."""
+    """By few rows, until the run ends."""
     own, row_scores = trial.ledger, setup.row_scores
     assert own is not None and row_scores is not None
-    clients = len(own.weights)
-    members = np.concatenate([np.ones((1, clients), bool), ~np.eye(clients, dtype=bool)])
-    models = ledger.coalition_models(own, model, model, members)
-    first, *others = row_scores(models, few=trial.status == "running").mean(1).tolist()
     whole = score("", setup.data.classes).of(holdout)  # by all rows, where somebody looked
-    whole = first if whole is None else whole
-    return {"score": whole, "without": [whole + (other - first) for other in others]}
+    return looks.look(own, model, partial(row_scores, few=trial.status == "running"), whole)
 
 
 def _own_rows(setup: RunSetup, trial: int, who: int, models: Array) -> OwnRows:

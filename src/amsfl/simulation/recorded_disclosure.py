@@ -28,6 +28,8 @@ def leaves_of(folder: Path) -> list[Leaf]:
     method = method_of(config, CustomParts(), mechanism)
     reads = takes_readings(config, method, policy_of(config, method))
     table = is_table(config.data) and config.impute in ("indicator", "shared")
-    more = on_flower(reads, rows, config.evaluate_clients) if isinstance(config, ServeConfig) else []
+    more = list[Leaf]()
+    if isinstance(config, ServeConfig):
+        more = on_flower(reads, rows, config.evaluate_clients, config.worth)
     clients = mechanism is not None and mechanism.server is not None
     return leaves(method, reads, rows, table, clients, not real) + more

@@ -1,16 +1,18 @@
 """Whose uploads moved the model, and where it would be had only some of them come.
 
-The server's move v of a round is split by what it was made of: client i's part is k u_i d_i, with d_i its
-delta, u_i how much that counted, and k such that the parts together are what of v lies along their sum. What
+The server's move v of a round is split by what it was made of: client i's part is p_i = k u_i s_i d_i, with
+d_i its delta, u_i how much that counted, and k such that k sum u_i d_i is what of v lies along that sum. What
 else moves a server (momentum, a judge's way back) is everybody's. A coalition's model m_S goes its own way:
 
-    m_S = m + D_S,    D_S <- r_S D_S + sum_{i in S} k u_i d_i / W_S - sum_i k u_i d_i
+    m_S = m + D_S,    D_S <- r_S D_S + sum_{i in S} p_i / W_S - sum_i p_i
 
 W_S is its members' share of all rows. r_S says how much of a difference is left after a round: clients who
 train from a model that is off pull it back, the more the further they step, and those whose deltas are small
 do not: r_S = 1 - sum_{i in S} w_i c_i min(1, e_i)^2 / W_S, with c_i the mean of 1 - exp(-lr steps) over
 client i's rounds, as if the loss had curvature 1, and e_i the sum of squares of its deltas over the clients'
-median of it.
+median of it. s_i: who disagrees with everybody's model sends long deltas, which would be shorter in a
+coalition that follows it, the more the further its steps go; s_i = min(1, median |d| / |d_i|)^(c_i^2 / 2), by
+c_i before this round. In the first round all coalitions have the same model, and s_i is 1.
 
 Deltas are of the models that there were, not of those that a coalition would have had. studies/worth.py
 holds this against really training all coalitions.
@@ -72,14 +74,23 @@ def enter(ledger: ContributionLedger, work: RoundParts, move: Array) -> Contribu
         _add_up(ledger)
     latest = ledger.recent[ledger.used[0]]
     latest[...] = 0
-    for who, count, delta in zip(work.cohort, counts, deltas, strict=True):
-        latest[who] += (along * count) * delta
-        ledger.squares[who] += float(np.einsum("d,d", delta, delta))
+    squares = np.einsum("cd,cd->c", deltas, deltas)
+    parts = along * counts * _shorter(ledger, work.cohort, np.sqrt(squares)).astype(deltas.dtype)
+    for who, part, delta in zip(work.cohort, parts, deltas, strict=True):
+        latest[who] += part * delta
+    np.add.at(ledger.squares, work.cohort, squares)
     ledger.used[0] += 1
     pull = -np.expm1(-np.asarray(work.path, float))
     np.add.at(ledger.pulls, work.cohort, np.nan_to_num(pull))
     np.add.at(ledger.rounds, work.cohort, np.isfinite(pull))
     return ledger
+
+
+def _shorter(ledger: ContributionLedger, cohort: Array, lengths: Array) -> Array:
+    """s_i of every delta."""
+    pull = ledger.pulls[cohort] / np.maximum(ledger.rounds[cohort], 1)
+    usual = np.median(lengths) / np.maximum(lengths, 1e-30)
+    return np.asarray(np.minimum(usual, 1) ** (pull**2 / 2))
 
 
 def _add_up(ledger: ContributionLedger) -> None:

@@ -88,20 +88,28 @@ def make_statement(
     scores: RowScores,
     twins: Sequence[int | None],
     own: Sequence[OwnRows | None],
+    by_clients: bool = False,
 ) -> WorthStatement:
-    """The statement of a game of these clients; `twins` are the places of those who send the same."""
+    """The statement of a game of these clients; `twins` are the places of those who send the same.
+
+    `by_clients`: scores are one a client, not one a row; what a client is worth, the others say.
+    """
     players = len(names)
     scores = looked_up(players, scores) if players <= EXACT else scores
     everybody = np.ones(players, bool)
     nobody, last, *others = scores(
         np.stack([~everybody, everybody, *(everybody ^ np.eye(players, dtype=bool))])
     )
-    shares = shapley(players, scores).estimates
+    shares = shapley(players, scores)
+
+    def others_say(who: int, rows: Array) -> Array:
+        return np.delete(rows, who) if by_clients and len(rows) > 1 else rows
+
     clients = [
         ClientWorth(
             name,
-            shares[who],
-            estimate(last - others[who]),
+            estimate(others_say(who, shares.rows[who]), float(shares.error[who])),
+            estimate(others_say(who, last - others[who])),
             None if mine is None else estimate(mine.together - mine.alone),
             None if mine is None else float(mine.together.mean()),
             "" if twin is None else names[twin],

@@ -26,6 +26,7 @@ from amsfl.flower.client.jax_client import Shard, jax_client, program
 from amsfl.flower.messages import Buffers, Vector
 from amsfl.flower.server.app import merged, serve
 from amsfl.flower.server.best_model import NetworkDescription
+from amsfl.flower.server.contributions import RowScores
 from amsfl.portable import PortableModel
 from amsfl.record import from_plain, read_sealed, write_sealed
 from amsfl.record.disk import make_folder
@@ -153,6 +154,22 @@ def scorer(
     return evaluate
 
 
+def row_scorer(folder: Path, model: str) -> RowScores:
+    """Every row's score on the server's hold-out, or on so many of it as a simulation's ledger takes."""
+    from amsfl.engines.outputs import ROWS, score_rows
+
+    with np.load(folder / "server.npz", allow_pickle=False) as file:
+        x, y, classes = file["holdout.x"], file["holdout.y"], int(file["classes"])
+    some = np.random.default_rng(0).permutation(len(y))[:ROWS]
+    x, y = x[some], y[some]
+
+    def scores(params: Vector, buffers: Buffers) -> Vector:
+        said = np.asarray(program(model, x.shape[1], classes, None).logits(params, x), np.float64)
+        return np.asarray(score_rows(classes, said[None], y, y)[0])
+
+    return scores
+
+
 def network(folder: Path, model: str) -> NetworkDescription | None:
     """The network by its layers, and what rows it takes; None for shards that were dealt without that."""
     if not (folder / FORM).is_file():
@@ -190,6 +207,7 @@ def main(grid: Grid, context: Context) -> None:
         scorer(folder, model, score),
         lambda config: first_model(folder, model, seed),
         network=network(folder, model),
+        row_scores=row_scorer(folder, model),
     )
 
 

@@ -14,7 +14,9 @@ from amsfl.flower import internals
 from amsfl.flower import scores as flower_scores
 from amsfl.flower.messages import Buffers, Vector
 from amsfl.flower.server.best_model import NetworkDescription
-from amsfl.flower.server.server import FlowerServer, ServerOptions
+from amsfl.flower.server.contributions import RowScores
+from amsfl.flower.server.options import ServerOptions
+from amsfl.flower.server.server import FlowerServer
 from amsfl.flower.server.server_state import Evaluate, ServerState
 from amsfl.flower.server.telemetry import Telemetry
 from amsfl.record import RoundRecord, read_manifest
@@ -33,6 +35,7 @@ def server_app(
     evaluate: Evaluate | None = None,
     start: Vector | Callable[[ServeConfig], Vector] | None = None,
     plan_by: Callable[[Any], Any] | None = None,
+    row_scores: RowScores | None = None,
     **settings: Any,
 ) -> ServerApp:
     """A ServerApp that trains by any of our methods: `server_app(method="amsfl", clients=5, rounds=30)`.
@@ -42,6 +45,8 @@ def server_app(
             and without evaluate_clients=1, the run ends by rounds or seconds.
         start: The first model, or a function that makes it from the settings; asked of a client if left out.
         plan_by: `plan_by(weights)` replaces the planner.
+        row_scores: `row_scores(params, buffers)`: what every row of the server's is worth by a model (1 where
+            its class is right, else 0), for a ledger of contributions (worth=true, docs/worth.md).
         **settings: Those of ServeConfig (docs/settings.md); method, policy, combine and transmit may be
             objects, which the clients need as well (their `own`). Besides `out` (the record folder),
             `resume`, `force`, `track` (docs/trackers.md), `log` ("json") and `metrics_port`. The same
@@ -54,7 +59,7 @@ def server_app(
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        serve(grid, merged(settings, context.run_config), evaluate, start, plan_by)
+        serve(grid, merged(settings, context.run_config), evaluate, start, plan_by, row_scores=row_scores)
 
     return app
 
@@ -66,6 +71,7 @@ def serve(
     start: Any = None,
     plan_by: Callable[[Any], Any] | None = None,
     network: NetworkDescription | None = None,
+    row_scores: RowScores | None = None,
 ) -> tuple[ServerState, list[RoundRecord]]:
     """Run one federation to its end; `settings` as in server_app.
 
@@ -76,6 +82,7 @@ def serve(
         start: The first model, or what makes it.
         plan_by: Replaces the planner.
         network: What the server itself knows of it, for the model's files.
+        row_scores: Every row's score, for a ledger of contributions.
 
     Returns:
         Where the run stands at its end, and its rounds.
@@ -99,7 +106,9 @@ def serve(
     with closing(telemetry), callbacks(config, on_round, trackers, out=where) as watchers:
         watch, refused = watchers.on_round, telemetry.on_refusal
         first = start(config) if callable(start) else start
-        options = ServerOptions(evaluate, first, plan_by, where, watch, own, refused, force, network)
+        options = ServerOptions(
+            evaluate, first, plan_by, where, watch, own, refused, force, row_scores, network
+        )
         server, first, options = FlowerServer(grid, config, options), None, ServerOptions()
         state, records = server.run(again)
         watchers.on_end(server.summary(state, records))

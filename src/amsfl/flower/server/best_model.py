@@ -155,6 +155,7 @@ def summary(server: "FlowerServer", state: ServerState, rounds: list[RoundRecord
         cost=state.spent.get("cost"),
         joules_to_target=state.reached.get("joules") if state.reached else None,
         megabytes_to_target=state.reached.get("megabytes") if state.reached else None,
+        worth=state.worth,
         verdict=verdict(how, rounds, config.clock, state.anchor.size, state.memory.judge),
         wall={
             "seconds": state.elapsed,

@@ -196,6 +196,7 @@ class FinishedRound(NamedTuple):
     weighed: dict[str, Any]  # how much each client counts after each link of a rule
     metrics: dict[str, Any]
     totals: RoundTotals
+    worth: dict[str, Any]  # what the ledger says, where it was looked at
 
 
 def _judged(server: "FlowerServer", state: ServerState, replies: Sequence[AcceptedReply]) -> dict[str, Any]:
@@ -207,7 +208,7 @@ def _judged(server: "FlowerServer", state: ServerState, replies: Sequence[Accept
 
 def round_record(server: "FlowerServer", state: ServerState, finished: FinishedRound) -> RoundRecord:
     """Of the round that has just been scored; refusals and notes so far are part of it."""
-    results, reading, weighed, metrics, totals = finished
+    results, reading, weighed, metrics, totals, worth = finished
     registration, replies = server.registration, results.replies
     first = state.round == 1 and server.method.judges and server.config.held_back > 0
     registration.notes += notes(replies, held_back=first)
@@ -244,5 +245,6 @@ def round_record(server: "FlowerServer", state: ServerState, finished: FinishedR
         plan=plan,
         wall={"seconds": server.transport.now() - totals.started, "elapsed": state.elapsed},
         epsilon=server.privacy.ledger.bounds(server.privacy.units(state)),
+        worth=worth,
         **results.timeline,
     )

@@ -111,8 +111,9 @@ class ModelScorer:
             own = checked(self.evaluate(model, state.buffers))
         if asked is None:
             return own, NOTHING
-        quorum = config.evaluate_quorum
-        return own, collect(self.transport, self.registration, state, asked, quorum)
+        answers = [*collect(self.transport, self.registration, state, asked, config.evaluate_quorum).values()]
+        by_rows = mean(answers)
+        return own, ClientScores(by_rows, median(answers) if len(answers) >= MEDIAN_FROM else by_rows)
 
 
 def ask(
@@ -132,9 +133,9 @@ def ask(
 
 def collect(
     transport: Transport, registration: Registration, state: ServerState, asked: ScoreRequests, quorum: float
-) -> ClientScores:
-    """Their scores: the mean by rows, and the median."""
-    answers, empty, rows = list[Scores](), 0, believed(state.clients)
+) -> dict[int, Scores]:
+    """Their scores, by client."""
+    answers, empty, rows = dict[int, Scores](), 0, believed(state.clients)
     rows = np.maximum(rows, np.median(rows))
     for arrival in transport.collect(asked.ids, asked.deadline, quorum):
         order = arrival.sent.order
@@ -149,10 +150,10 @@ def collect(
         empty += not scores
         if scores:
             scores["rows"] = min(scores["rows"], float(rows[order.client]))
-            answers.append(recordable(scores, order.client, registration))
+            answers[order.client] = recordable(scores, order.client, registration)
     if empty and not answers:
         registration.notes.append(NO_TEST_ROWS)
-    return ClientScores(mean(answers), median(answers) if len(answers) >= MEDIAN_FROM else mean(answers))
+    return answers
 
 
 def training(replies: Sequence[AcceptedReply], state: ServerState, registration: Registration) -> Split:

@@ -6,8 +6,7 @@ client does ends the run: who is late, gone or wrong is left out of the round, w
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from flwr.serverapp import Grid
@@ -17,41 +16,28 @@ from amsfl.core import UserError
 from amsfl.flower import messages
 from amsfl.flower.server import best_model, clients, costs, pieces, server_state, update
 from amsfl.flower.server.clients import RegisteredClient
+from amsfl.flower.server.contributions import Contributions
 from amsfl.flower.server.costs import SpendingMeter, check_asked
 from amsfl.flower.server.open_orders import OpenOrders
+from amsfl.flower.server.options import ServerOptions
 from amsfl.flower.server.orders import OrderWriter, planner_for
 from amsfl.flower.server.privacy_budget import PrivacyBudget
 from amsfl.flower.server.registration import HelloTerms, Registration
 from amsfl.flower.server.reply_checks import FAILED
 from amsfl.flower.server.round_results import FinishedRound, RoundTotals, round_record
 from amsfl.flower.server.scoring import ModelScorer
-from amsfl.flower.server.server_state import Evaluate, ServerState
+from amsfl.flower.server.server_state import ServerState
 from amsfl.flower.server.transport import Transport
 from amsfl.flower.server.update import Aggregation
 from amsfl.planning.planner import Planner, policy_of
 from amsfl.privacy.mechanism import check_longer
 from amsfl.record import RoundRecord, RunWriter, Summary, check_free, create, reopen
-from amsfl.settings.custom import CustomParts
 from amsfl.settings.privacy import mechanism_of
 from amsfl.settings.round_ends import for_older_work, round_end_of, takes_older_work
 from amsfl.simulation import ServeConfig
 from amsfl.simulation.components import method_of, takes_readings, work_of
 
 TRIES = 5  # rounds in a row at which every client raises, or of which no finite model can be made
-
-
-class ServerOptions(NamedTuple):
-    """What a run has besides its settings."""
-
-    evaluate: Evaluate | None = None  # evaluate(params, buffers) scores the model on the server
-    start: messages.Vector | None = None  # the first model; None: clients are asked for it
-    plan_by: Callable[[Any], Planner] | None = None  # plan_by(weights) replaces the planner of the settings
-    out: Path | None = None  # the record folder
-    watch: Callable[[RoundRecord], None] | None = None  # called with every round's record
-    own: CustomParts = CustomParts()  # settings that are objects and no names
-    on_refusal: Callable[[int | None, str | None, str], None] | None = None  # client, its name, why; at once
-    force: bool = False  # replace a run that `out` holds
-    network: best_model.NetworkDescription | None = None  # what the server knows of it, for the model's files
 
 
 class FlowerServer:
@@ -78,6 +64,7 @@ class FlowerServer:
         self.scorer = ModelScorer(*parts, options.evaluate)
         self.spending = SpendingMeter(config, self.policy, self.end)
         check_asked(config, self.privacy.clients)
+        self.contributions = Contributions(self.scorer, options.row_scores)
         self.writer: RunWriter | None = None
         self.not_finite = 0  # rounds in a row of which no finite model could be made
 
@@ -128,12 +115,15 @@ class FlowerServer:
         self.not_finite = self.not_finite + 1 if model is None else 0
         if model is None:
             return None
+        parts = self.contributions.parts(how, state, results, model.anchor)
         weighed, results, model = model.weighed, update.move(state, results, model), None
         reading = update.learn(state, self.method, self.planner, results, self.config.poll)
+        self.contributions.enter(state, parts)
         self.privacy.count(state, results.replies)
         totals = RoundTotals.add(state, self.spending, results, started)
         metrics = self.scorer.score(state, began, self._early_dispatch(state))
-        return round_record(self, state, FinishedRound(results, reading, weighed, metrics, totals))
+        worth = self.contributions.look(state, metrics)
+        return round_record(self, state, FinishedRound(results, reading, weighed, metrics, totals, worth))
 
     def _early_dispatch(self, state: ServerState) -> Callable[[], None]:
         """Sends the next round's orders while this one's model is scored: plans do not go by scores.
@@ -143,8 +133,10 @@ class FlowerServer:
         """
         config = self.config
         by_scores = bool(config.stop_after) or (config.target is not None and config.stop_at_target)
+        asks = bool(config.worth and config.evaluate_clients)  # clients are to be free for more questions
         client_state = sum(part.size for part in protocol.initial_client_state(self.method, state.anchor[:1]))
-        if not self.end.waits_for_all or by_scores or self.privacy.mechanism is not None or client_state:
+        private = self.privacy.mechanism is not None
+        if not self.end.waits_for_all or by_scores or private or client_state or asks:
             return lambda: None
         free = self.registration.admit(state.clients)  # before they are asked for scores
         return lambda: self.open_orders.dispatch(state, self.planner, free)
@@ -225,6 +217,7 @@ class FlowerServer:
         if self.orders.readings or self.method.private_rows is not None:
             state.step = 0 * state.anchor  # the last global step, which is as large as the model
         self.options = self.options._replace(start=None)  # it would stay as large as the model
+        state.first = state.anchor.copy() if self.config.worth else state.first
         state.history = np.zeros((len(registered), protocol.remembers(self.method)), np.float32)
         self.planner = self._private_planner(state)
         return state

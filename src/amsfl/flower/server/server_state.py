@@ -18,9 +18,10 @@ from amsfl.record import Checkpoint, Manifest, RoundRecord, RunWriter, dumps, fr
 from amsfl.record.fingerprint import identity
 from amsfl.record.run_reader import TROUBLE as TROUBLE
 from amsfl.simulation import ServeConfig, provenance
+from amsfl.worth.ledger import ContributionLedger
 
 Evaluate = Callable[[Vector, Buffers], dict[str, dict[str, Any]]]  # the server's own scores
-BUFFER, BEST_BUFFER = "buffer.", "best-buffer."
+BUFFER, BEST_BUFFER, LEDGER = "buffer.", "best-buffer.", "ledger."
 
 
 @dataclass
@@ -53,6 +54,9 @@ class ServerState:
     best_round: int = 0
     best_score: float | None = None  # more is better
     stale: int = 0  # scored rounds since then
+    ledger: ContributionLedger | None = None  # whose uploads moved the model, where that is kept
+    first: Vector = field(default_factory=lambda: np.zeros(0, np.float32))  # the first model, beside a ledger
+    worth: dict[str, Any] = field(default_factory=dict)  # its statement, after the last round
 
     @property
     def model(self) -> GlobalModel:
@@ -60,7 +64,7 @@ class ServerState:
         return GlobalModel(self.anchor, self.server, self.step, self.buffers)
 
 
-ARRAYS = ("anchor", "server", "step", "history", "buffers", "best", "best_buffers")
+ARRAYS = ("anchor", "server", "step", "history", "buffers", "best", "best_buffers", "ledger", "first")
 LIKE_A_TRIAL = ("anchor", "server", "step", "history")  # as a simulation's one trial has them
 TRIAL = ("seed", "memory", "round", "seconds", "steps", "status", "reached")
 
@@ -110,7 +114,8 @@ def save(writer: RunWriter, state: ServerState) -> None:
     arrays |= dict.fromkeys(("client", "memory"), np.zeros((1, 0, 0), np.float32))  # stays with the clients
     arrays |= {BUFFER + name: np.array(part, order="C") for name, part in state.buffers.items()}
     arrays |= {BEST_BUFFER + name: np.array(part, order="C") for name, part in state.best_buffers.items()}
-    arrays["best"] = state.best
+    arrays |= {"best": state.best, "first": state.first}
+    arrays |= {LEDGER + name: part for name, part in state.ledger._asdict().items()} if state.ledger else {}
     host = {key: plain(part) for key, part in vars(state).items() if key not in (*ARRAYS, "memory")}
     host["memory"] = state.memory.dump()
     trial = {"index": 0, "local": None} | {key: host.pop(key) for key in TRIAL}
@@ -138,7 +143,9 @@ def load(writer: RunWriter) -> tuple[ServerState | None, list[RoundRecord]]:
     rest["memory"] = PlannerMemory.load(rest["memory"])
     rest["tensors"] = [from_plain(TensorSpec, leaf) for leaf in rest["tensors"]]
     rest["best"] = pieces.kept(point.arrays["best"])
-    for key, prefix in (("buffers", BUFFER), ("best_buffers", BEST_BUFFER)):
+    rest["first"] = point.arrays.get("first", rest["best"][:0])
+    for key, prefix in (("buffers", BUFFER), ("best_buffers", BEST_BUFFER), ("ledger", LEDGER)):
         held = {name: part for name, part in point.arrays.items() if name.startswith(prefix)}
         rest[key] = {name.removeprefix(prefix): part for name, part in held.items()}
+    rest["ledger"] = ContributionLedger(**rest["ledger"]) if rest["ledger"] else None
     return ServerState(**rest), records

@@ -1,0 +1,118 @@
+"""The ledger of contributions of real clients: the simulation's (worth/), by uploads that the server has.
+
+Models of coalitions are scored by the server on its own rows, and nothing more leaves a client. Where
+`evaluate_clients` is set, clients score them on their own test rows instead, one exchange a model, and answer
+with scalars; a client's worth is then what the others say.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from amsfl.core import UserError, Verdict
+from amsfl.core.scores import shown_score
+from amsfl.flower.messages import Buffers, Vector
+from amsfl.flower.server import clients, scoring
+from amsfl.flower.server.best_model import deciding_split
+from amsfl.flower.server.round_results import RoundResults, plain_steps
+from amsfl.flower.server.scoring import ModelScorer
+from amsfl.flower.server.server_state import ServerState
+from amsfl.flower.server.update import Aggregation
+from amsfl.simulation.components import check_ledger
+from amsfl.simulation.round_record import mix_of
+from amsfl.worth import ledger, looks
+from amsfl.worth.statement import make_statement
+
+RowScores = Callable[[Vector, Buffers], Vector]  # the server's own: every row's score by a model
+NOBODY = "no client scored the models of coalitions: there is no look at the ledger"
+
+
+class NoScores(Exception):
+    """No client has scored a model."""
+
+
+class Contributions:
+    """Keeps the ledger in the server's state, where one is asked for."""
+
+    def __init__(self, scorer: ModelScorer, row_scores: RowScores | None):
+        self.scorer, self.row_scores, self.on = scorer, row_scores, scorer.config.worth
+        check_ledger(scorer.config, scorer.config.clients)
+        if self.on and row_scores is None and not scorer.config.evaluate_clients:
+            raise UserError(
+                "A ledger of contributions needs rows to score models by: give the server row_scores, or "
+                "set evaluate_clients=1, and clients score them on their own test rows."
+            )
+
+    def parts(
+        self, how: Aggregation, state: ServerState, results: RoundResults, anchor: Vector
+    ) -> tuple[ledger.RoundParts, Vector] | None:
+        """What the move to this anchor is made of."""
+        if not self.on or not results.replies:
+            return None
+        shares, steps = clients.weights(state.clients)[results.cohort], plain_steps(results.replies)
+        aged = [how.weight(item.age) if item.age else 1.0 for item in results.replies]
+        counts = np.array(mix_of(how.method, shares, steps) or shares) * aged
+        path = [np.nan if item.lr is None else item.lr * item.reply.steps for item in results.replies]
+        deltas = np.stack([item.upload.load().delta for item in results.replies])
+        return ledger.RoundParts(
+            results.cohort, counts, deltas, np.array(path)
+        ), anchor - results.model.anchor
+
+    def enter(self, state: ServerState, parts: tuple[ledger.RoundParts, Vector] | None) -> None:
+        """After the judge's verdict on the round."""
+        verdict = state.memory.judge.verdict
+        if self.on and (state.ledger is None or verdict == Verdict.RESTART):
+            state.ledger = ledger.open_ledger(clients.weights(state.clients), state.anchor.size)
+        if parts is not None and state.ledger is not None and verdict in (Verdict.NONE, Verdict.BETTER):
+            state.ledger = ledger.enter(state.ledger, *parts)
+
+    def look(self, state: ServerState, metrics: dict[str, Any]) -> dict[str, Any]:
+        """For a round's record, where it is due; after the last round the state has the statement, too."""
+        over = state.status != "running"
+        if state.ledger is None or not looks.is_due(state.round, over):
+            return {}
+        model = self.scorer.orders.method.arithmetic.model(state.anchor, state.server)
+        scores = deciding_split(metrics)
+        score = shown_score("", scores)
+        try:
+            whole = score.of(scores) if score else None
+            seen = looks.look(state.ledger, model, lambda models: self._scores(state, models), whole)
+            state.worth = self._statement(state, model, score.title if score else "accuracy") if over else {}
+        except NoScores:
+            self.scorer.registration.notes.append(NOBODY)
+            return {}
+        return seen
+
+    def _statement(self, state: ServerState, model: Vector, title: str) -> dict[str, Any]:
+        own, names = state.ledger, [client.name for client in state.clients]
+        assert own is not None
+
+        def scores(members: Any) -> Any:
+            return self._scores(state, ledger.coalition_models(own, model, state.first, members))
+
+        by_clients = bool(self.scorer.config.evaluate_clients)
+        nothing = [None] * len(names)
+        return make_statement(title, names, scores, ledger.twins(own), nothing, by_clients).plain()
+
+    def _scores(self, state: ServerState, models: Any) -> Any:
+        """[models, rows of the server], or [models, clients]."""
+        if self.scorer.config.evaluate_clients:
+            return np.stack([self._by_client(state, model) for model in models])
+        assert self.row_scores is not None
+        return np.stack([self.row_scores(model, state.buffers) for model in models])
+
+    def _by_client(self, state: ServerState, model: Vector) -> Vector:
+        """Accuracy, or R², on every client's own test rows; who is silent has the others' mean."""
+        ask, config = self.scorer, self.scorer.config
+        asked = scoring.ask(ask.transport, ask.orders, state, model)
+        answers = scoring.collect(ask.transport, ask.registration, state, asked, config.evaluate_quorum)
+        values = {}
+        for who, scores in answers.items():
+            score = shown_score("", scores)
+            if score and (value := score.of(scores)) is not None:
+                values[who] = value
+        if not values:
+            raise NoScores
+        usual = float(np.mean([*values.values()]))
+        return np.array([values.get(who, usual) for who in range(len(state.clients))])
