@@ -14,6 +14,7 @@ from amsfl import record, study
 from amsfl.core import UserError
 from amsfl.data import load
 from amsfl.study import run as study_run
+from amsfl.study import store
 
 RUNNER = CliRunner()
 
@@ -270,3 +271,17 @@ def test_mistakes_in_a_file_are_sentences(tmp_path, text, says):
     path.write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=says):
         study.read_study(path)
+
+
+def test_a_round_without_finite_readings_is_kept_for_the_study():
+    """A diverging client's reading is no number: its record has None there, and the study goes on."""
+    before = record.RoundRecord(
+        round=1,
+        seconds={"sum": 1.0},
+        metrics={},
+        cohort=[0, 1],
+        steps=[1, 1],
+        readings={"grad_sq": [None, 1.234567], "diff_sq": [0.5, None]},
+    )
+    kept = store.live_round(before, "accuracy")
+    assert kept.readings == {"grad_sq": [None, 1.2346], "diff_sq": [0.5, None]}

@@ -149,7 +149,7 @@ def trimmed(record: RoundRecord, score: str = "accuracy") -> RoundRecord:
         joules=record.joules,
         cost=record.cost,
         readings={
-            name: [float(f"{value:.5g}") for value in record.readings[name]]
+            name: [None if value is None else float(f"{value:.5g}") for value in record.readings[name]]
             for name in READINGS
             if name in record.readings
         },
