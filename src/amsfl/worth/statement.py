@@ -27,13 +27,16 @@ class ClientWorth(NamedTuple):
     def kind(self) -> str:
         """harmful, useless, duplicate or useful.
 
-        Whose rows have nothing to do with their labels is useless even where it adds something, since it
-        thins out what harmful clients send, if the model is no worse without it.
+        Whose rows have nothing to do with their labels is useless, if the model is no worse without it: even
+        where it adds something, since it thins out what harmful clients send, or takes something away.
         """
+        telling = self.telling
+        noise = telling is not None and telling.low <= NOISE and telling.high >= -NOISE
+        if noise and self.missed.low <= 0:
+            return "useless"
         if self.adds.high < 0:
             return "harmful"
-        noise = self.telling is not None and self.telling.mean <= NOISE
-        if self.adds.low <= 0 or (noise and self.missed.low <= 0):
+        if self.adds.low <= 0:
             return "useless"
         return "duplicate" if self.twin else "useful"
 
@@ -125,10 +128,11 @@ def make_statement(
 def sentence(each: ClientWorth, cost: ClientCost, whole: float, end: str = "") -> str:
     """One client in a sentence; `whole` are all seconds of the run, `end` is what would be without it."""
     part = f"for {cost.seconds / whole:.0%} of the time" if whole > 0 else ""
-    adds = {
-        "harmful": f"takes {-points(each.adds.mean)} points away",
-        "useless": "adds nothing that these rows can tell",
-    }.get(each.kind, f"adds {points(each.adds.mean)} points")
+    adds = f"adds {points(each.adds.mean)} points"
+    if each.adds.high < 0:
+        adds = f"takes {-points(each.adds.mean)} points away"
+    elif each.kind == "useless":
+        adds = "adds nothing that these rows can tell"
     twin = f"; it sends almost the same as {each.twin}" if each.twin else ""
     return f"{each.name} {adds} {part}{twin}{'; ' + end if end else ''}.".replace("  ", " ")
 
