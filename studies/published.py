@@ -25,7 +25,8 @@ A study that was stopped goes on with the same command. `--cases`, `--methods`, 
 it smaller. Accuracies are in percent: the best of any round, its mean and deviation over trials. *Apart* is
 the distance between the two means in joint deviations; beyond two there is a sentence that says why. Seconds
 are virtual, by the profile `uniform` and the clock `sum`; the publications have none. *To FedAvg's best*:
-seconds until a method is as good as FedAvg's best round.
+seconds until a method is as good as FedAvg's best round in the same trial, on average over the
+trials that get there.
 """
 
 

@@ -35,7 +35,7 @@ def test_own_settings_of_a_case_are_its_methods_too() -> None:
 
 def test_cells_are_apart_in_joint_deviations() -> None:
     """90 +- 3 and 85 +- 4 are 5 apart, and their joint deviation is 5."""
-    cell = ComparedCell("iid", "fedavg", (90.0, 3.0), (85.0, 4.0), 3, 50, 1.0, True, 1.0, "")
+    cell = ComparedCell("iid", "fedavg", (90.0, 3.0), (85.0, 4.0), 3, 50, 1.0, True, [1.0], [1.0], "")
     assert cell.apart == pytest.approx(1.0)
     assert not cell._replace(whole=False).apart > 0  # a shorter run is not held against theirs
     assert not cell._replace(published=None).apart > 0

@@ -8,6 +8,8 @@ from amsfl.cli.output import plain, screen
 from amsfl.cli.study_execution import Execution, execute
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from amsfl.report.write.published import PublishedPage
     from amsfl.study.published_table import ComparedCell, PublishedTable
 
@@ -62,6 +64,7 @@ HEAD = (
     "trials",
     "rounds",
     "virtual seconds",
+    "to 95% of FedAvg's best",
     "to FedAvg's best",
 )
 
@@ -77,8 +80,18 @@ def _row(table: "PublishedTable", cell: "ComparedCell") -> list[str]:
         str(cell.trials or "not run"),
         str(cell.rounds or ""),
         f"{cell.seconds:,.0f}" if isfinite(cell.seconds) else "",
-        f"{cell.seconds_to_best:,.0f}" if isfinite(cell.seconds_to_best) else "",
+        _mean_seconds(cell.seconds_to_near),
+        _mean_seconds(cell.seconds_to_best),
     ]
+
+
+def _mean_seconds(seconds: "Sequence[float]") -> str:
+    """Their mean; of those that there are, with how many, where some are missing."""
+    reached = [each for each in seconds if isfinite(each)]
+    if not reached:
+        return ""
+    mean = f"{sum(reached) / len(reached):,.0f}"
+    return mean if len(reached) == len(seconds) else f"{mean} ({len(reached)} of {len(seconds)} trials)"
 
 
 def _number(number: tuple[float, float] | None) -> str:

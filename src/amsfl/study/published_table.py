@@ -18,6 +18,7 @@ from amsfl.study.settings import Study, study_of, with_changes
 
 TABLES = {path.stem: path for path in sorted((Path(__file__).parent / "published").glob("*.toml"))}
 APART = 2.0  # joint deviations from which a difference needs a reason
+NEAR = 0.95  # of the reference's best accuracy: a best of many rounds is partly luck
 Number = tuple[float, float]  # a mean and its deviation, in percent
 
 
@@ -65,7 +66,8 @@ class ComparedCell(NamedTuple):
     rounds: int
     seconds: float  # virtual ones
     whole: bool  # whether rounds and trials are the recipe's
-    seconds_to_best: float  # to the first round as good as the reference's best; NaN: there is none
+    seconds_to_near: Sequence[float]  # of each trial, to NEAR of the reference's best in it; NaN: never
+    seconds_to_best: Sequence[float]  # of each trial, to a round as good as that
     why: str
 
     @property
@@ -118,11 +120,11 @@ def _cell(case: PublishedCase, name: str, entry: str, home: Path) -> ComparedCel
     trials, published, why = _trials(home, entry), case.published.get(entry), case.why.get(entry, "")
     none = float("nan")
     if not trials:
-        return ComparedCell(name, entry, published, None, 0, 0, none, False, none, why)
+        return ComparedCell(name, entry, published, None, 0, 0, none, False, (), (), why)
     config, rounds = case.study.config(entry), max(trial.summary.rounds for trial in trials)
     whole = len(trials) >= case.study.trials and (config.seconds is not None or rounds >= config.last_round)
     best = [100 * max(_accuracies(trial)) for trial in trials]
-    goal = float(np.mean([max(_accuracies(trial)) for trial in reference])) if reference else none
+    goals = {trial.trial: max(_accuracies(trial)) for trial in reference}
     return ComparedCell(
         name,
         entry,
@@ -132,7 +134,8 @@ def _cell(case: PublishedCase, name: str, entry: str, home: Path) -> ComparedCel
         rounds,
         float(np.mean([trial.summary.virtual_seconds for trial in trials])),
         whole,
-        float(np.mean([_seconds_to(trial, goal) for trial in trials])),
+        [_seconds_to(each, NEAR * goals.get(each.trial, none)) for each in trials],
+        [_seconds_to(each, goals.get(each.trial, none)) for each in trials],
         why,
     )
 
