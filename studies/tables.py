@@ -254,7 +254,7 @@ def over_seeds(rows: Sequence[Row]) -> Row:
 
 
 def _shown_difference(row: Row) -> str:
-    margin = f" ± {100 * row['error']:.1f}" if row["seeds"] > 1 else ""
+    margin = f"\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{100 * row['error']:.1f}" if row["seeds"] > 1 else ""
     return f"{100 * row['away']:+.1f}{margin}"
 
 

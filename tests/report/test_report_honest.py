@@ -127,6 +127,7 @@ def test_uneven_classes_are_judged_by_auc():
     assert subject.fitting_score.name == "auc" and not subject.not_better
     text = advice(subject)
     assert "Use a" in text and "AUC of 0.754" in text and "No method" not in text
+    assert not any("the same results" in note for note in subject.notes)
     note = next(note for note in subject.notes if note.startswith("Judged by AUC"))
     assert "93% of the rows" in note and "--score auc" in note and "--class-weights" in note
     chosen = describe([source(ranked("a", 0.93, 0.754, score="accuracy"), data=UNEVEN)])

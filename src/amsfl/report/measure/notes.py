@@ -65,6 +65,8 @@ def _not_better(subject: Subject) -> list[str]:
 
 def _same_results(subject: Subject) -> list[str]:
     """Methods with the same results, as FedNova and FedAvg have with equal steps for all."""
+    if subject.fitting_score.name != subject.score.name:
+        return []  # rounds have a score that cannot tell methods apart
     groups: list[list[MeasuredSeries]] = []
     for one in subject.methods:
         same = (g for g in groups if all(_same(subject.score, one.series, other.series) for other in g))

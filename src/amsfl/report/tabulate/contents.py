@@ -81,7 +81,8 @@ def comparison(subject: Subject) -> ReportTable | None:
     note = (
         "Pairs of trials with the same partition, first model and sampling. "
         f"{speed if subject.target is not None else ''}{unit.capitalize()}: {what}{better}. p: Wilcoxon's "
-        f"signed-rank test, two-sided; Holm: corrected for {len(others)} comparisons. With {trials} "
+        f"signed-rank test, two-sided; Holm: corrected for {len(others)} "
+        f"comparison{'' if len(others) == 1 else 's'}. With {trials} "
         f"trial{'' if trials == 1 else 's'} the smallest possible p is {stats.least_p(trials):.2g}."
     )
     title = f"{ours.label} against each method"
