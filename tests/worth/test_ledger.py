@@ -14,7 +14,7 @@ from amsfl.study.what_if import what_if
 from amsfl.worth.costs import caused, client_costs
 from amsfl.worth.ledger import BLOCK, RoundParts, coalition_models, enter, open_ledger, twins
 from amsfl.worth.shapley import all_coalitions, shapley
-from amsfl.worth.statement import WorthStatement
+from amsfl.worth.statement import NOISE, OwnRows, WorthStatement, related
 
 
 def test_one_round_of_fedavg_against_brute_force():
@@ -181,3 +181,12 @@ def test_mistakes_are_sentences(tmp_path):
         amsfl.run(dataset=own_data(**SITES), **ALL | {"epsilon": 3.0})
     with pytest.raises(UserError, match="clients at most"):
         amsfl.run(dataset=own_data(rows=600), **ALL | {"clients": 100, "partition": "iid"})
+
+
+def test_labels_by_chance_are_not_related_and_wrong_ones_are():
+    rng = np.random.default_rng(0)
+    said = rng.integers(10, size=400)
+    for labels, telling in ((said, 1.0), ((said + 1) % 10, 1.0), (rng.integers(10, size=400), 0.0)):
+        shuffled = np.mean([related(said, rng.permutation(labels)) for _ in range(8)], 0)
+        rows = OwnRows(said, said, related(said, labels), shuffled)
+        assert rows.telling.mean == pytest.approx(telling, abs=NOISE)

@@ -79,19 +79,9 @@ def holdout_scorer(task: Task) -> RowScorer:
     return score
 
 
-def row_scorer(task: Task, x: Array, y: Array) -> Callable[[Array], Array]:
-    """1 where the class is right, else 0; of numbers, each row's part of R². Their mean is the score."""
-    forward = outputs(task._replace(evals={"own": (x, y)}))
-
-    def score(models: Array) -> Array:
-        said = np.stack([forward(np.asarray(each, task.dtype), "own") for each in models])
-        return score_rows(task.classes, said, y, y)
-
-    return score
-
-
 def score_rows(classes: int, said: Array, wanted: Array, every: Array) -> Array:
-    """[models, rows] of their outputs; `every` are the labels by whose spread numbers are scored."""
+    """[models, rows] of their outputs: 1 where the class is right, else 0; of numbers, each row's part of R²,
+    by the spread of `every` label. Their mean is the score."""
     if classes:
         return np.asarray(said.argmax(-1) == wanted, float)
     return np.asarray(1 - (said[..., 0] - wanted) ** 2 / max(float(np.var(every)), 1e-12), float)

@@ -13,16 +13,17 @@ import numpy as np
 from amsfl.core import Verdict, score
 from amsfl.core.records import Json
 from amsfl.engines import State
-from amsfl.engines.outputs import row_scorer
+from amsfl.engines.outputs import outputs, score_rows
 from amsfl.simulation.components import client_names
 from amsfl.simulation.plan_round import RoundPlan
 from amsfl.simulation.round_record import RoundResult, mix_of
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
 from amsfl.worth import ledger, looks
-from amsfl.worth.statement import OwnRows, make_statement
+from amsfl.worth.statement import OwnRows, make_statement, related
 
 Array = np.ndarray[Any, np.dtype[Any]]
+SHUFFLES = 8  # of a client's labels, for what chance alone would tell
 
 
 def follow(
@@ -95,8 +96,16 @@ def _own_rows(setup: RunSetup, trial: int, who: int, models: Array) -> OwnRows:
     begin = int(shards.start[trial, who]) + (int(shards.size[trial, who]) if held else 0)
     mine = shards.order[trial, begin : begin + (held or min(int(shards.size[trial, who]), 256))]
     x, y = np.asarray(setup.task.x)[mine], np.asarray(setup.task.y)[mine]
-    alone, together = row_scorer(setup.task, x, y)(models)
+    forward, classes = outputs(setup.task._replace(evals={"own": (x, y)})), setup.task.classes
+    said = np.stack([forward(np.asarray(each, setup.task.dtype), "own") for each in models])
+    alone, together = score_rows(classes, said, y, y)
     if len(np.unique(y)) == 1:
-        return OwnRows(alone, together, None)
-    others = y[np.random.default_rng(0).permutation(len(y))]
-    return OwnRows(alone, together, row_scorer(setup.task, x, others)(models[1:])[0])
+        return OwnRows(alone, together)
+    order = np.random.default_rng(0)
+    others = [y[order.permutation(len(y))] for _ in range(SHUFFLES)]
+    if not classes:
+        return OwnRows(
+            alone, together, together, np.mean([score_rows(0, said[1:], z, y)[0] for z in others], 0)
+        )
+    best = said[1].argmax(-1)
+    return OwnRows(alone, together, related(best, y), np.mean([related(best, other) for other in others], 0))

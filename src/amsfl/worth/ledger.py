@@ -29,7 +29,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 KEPT = np.array([0.0, 0.4, 0.7, 0.85, 0.95, 1.0])  # values of r with sums; others lie between two
 BLOCK = 8  # rounds that are kept apart, then added to the sums in one product: a quarter of the time of each
 LATE = 4  # of KEPT: by which twins are found; AMSFL's first rounds are long and wild
-TWIN = 0.66  # how far a client's twin is at most, over how far the next one is
+TWIN = 0.72  # how far a client's twin is at most, over how far the next one is
 
 
 class ContributionLedger(NamedTuple):
@@ -130,7 +130,7 @@ def coalition_models(ledger: ContributionLedger, model: Array, first: Array, mem
 
 def twins(ledger: ContributionLedger) -> list[int | None]:
     """Of every client the one that sends the same, or None: in what they sent, late rounds a little more,
-    each of the two is nearer to the other than TWIN times the next. Copies had 0.2 to 0.55, others 0.72."""
+    each of the two is nearer to the other than TWIN times the next. Copies had 0.2 to 0.7, others 0.8."""
     old, new = (part[LATE] for part in _fading(int(ledger.used[0])))
     recent = ledger.recent[: ledger.used[0]]
     whole = old * ledger.parts[LATE] + np.einsum("r,rcd->cd", new.astype(recent.dtype), recent)

@@ -21,7 +21,7 @@ class ClientWorth(NamedTuple):
     joining: RowMean | None  # on its own rows: everybody's model over the one it would have alone
     own: float | None  # the score of everybody's model on its own rows
     twin: str  # a client that sends almost the same; "" for none
-    telling: RowMean | None = None  # what of its own labels everybody's model knows beyond chance; at most 1
+    telling: RowMean | None = None  # what of its labels follows from what the model says; 0: chance
 
     @property
     def kind(self) -> str:
@@ -30,9 +30,7 @@ class ClientWorth(NamedTuple):
         Whose rows have nothing to do with their labels is useless, if the model is no worse without it: even
         where it adds something, since it thins out what harmful clients send, or takes something away.
         """
-        telling = self.telling
-        noise = telling is not None and telling.low <= NOISE and telling.high >= -NOISE
-        if noise and self.missed.low <= 0:
+        if self.telling is not None and self.telling.mean <= NOISE and self.missed.low <= 0:
             return "useless"
         if self.adds.high < 0:
             return "harmful"
@@ -75,14 +73,25 @@ class OwnRows(NamedTuple):
 
     alone: Array
     together: Array
-    shuffled: Array | None  # by everybody's, with labels of other rows; None where all labels are the same
+    related: Array | None = None  # by everybody's, whatever it calls the classes (`related`)
+    shuffled: Array | None = None  # the same with labels of other rows
 
     @property
     def telling(self) -> RowMean | None:
-        """Cohen's kappa, by labels shuffled: 0 where rows have nothing to do with their labels."""
-        if self.shuffled is None or self.shuffled.mean() >= 1:
+        """As Cohen's kappa, by labels shuffled: 0 where rows have nothing to do with their labels."""
+        if self.related is None or self.shuffled is None or self.shuffled.mean() >= 1:
             return None
-        return estimate((self.together - self.shuffled) / (1 - self.shuffled.mean()))
+        return estimate((self.related - self.shuffled) / (1 - self.shuffled.mean()))
+
+
+def related(said: Array, labels: Array) -> Array:
+    """1 where a row's label is the commonest among rows of which the same was said, else 0.
+
+    Labels that are all wrong in the same way are related to their rows, labels by chance are not.
+    """
+    table = np.zeros((int(said.max()) + 1, int(labels.max()) + 1), np.int64)
+    np.add.at(table, (said, labels), 1)
+    return np.asarray(table.argmax(1)[said] == labels, float)
 
 
 def make_statement(
