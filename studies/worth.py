@@ -152,8 +152,8 @@ def compare_absences(name: str, data: Dataset, settings: dict[str, Any]) -> list
     with tempfile.TemporaryDirectory() as folder:
         profile, where = Path(folder) / "sites.csv", Path(folder) / "run"
         profile.write_text(PROFILE)
-        same = settings | {"profile": str(profile), "progress": False}
-        run(**same, dataset=data, worth=True, out=where)
+        same = settings | {"profile": str(profile)}
+        run(**same, dataset=data, worth=True, out=where, progress=False)
         for gone, site in enumerate(HONEST):
             profile.write_text("\n".join(lines[: gone + 1] + lines[gone + 2 :]) + "\n")
             trials = [same | {"seed": settings["seed"] + place} for place in range(REPEATS)]

@@ -1,8 +1,9 @@
 """What a run would have come to without a client, with a faster one, or in less time: from its record alone.
 
-Seconds are replayed: speeds are fitted to the record (calibration/), and every round is gone through again
-with those who are left. Where steps were planned by worth, each round is planned again by its recorded gains
-and drifts. Scores are the ledger's, of the model without that client (worth/ledger.py).
+Where a client leaves rounds that wait for all, and no steps were planned by worth, each round is as long as
+on record, less what that client alone caused. Else seconds are replayed: speeds are fitted to the record
+(calibration/), and every round is gone through again; where steps were planned by worth, it is planned again
+by its recorded gains and drifts. Scores are the ledger's, of the model without that client (worth/ledger.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,7 @@ from amsfl.settings.definitions import PLANNED_STEPS_AT_MOST
 from amsfl.study.calibration.durations import GradientsByClient, durations
 from amsfl.study.calibration.fit import FittedSites, fit, gradients_asked
 from amsfl.study.calibration.timings import RunTimings, read
+from amsfl.worth.costs import caused
 
 DRAWS = 8  # of jitter, whose mean is told
 
@@ -98,15 +100,29 @@ def what_if(folder: Path, without: str | None = None, speeds: Mapping[str, float
     replay = Replay(timings, run, sites, clock, gone)
     was = _ends(replay, sites, None)
     would = _ends(replay, sites._replace(step_seconds=quick), gone) if gone is not None or speeds else was
+    scale = took[-1] / was[-1]
+    would = [scale * each for each in would]
+    if gone is not None and not speeds and timings.lags is None:
+        would = _shorter(run.rounds, took, clock, gone) or would
     scores = [each.worth["score"] for each in looks]
     other = scores if gone is None else [each.worth["without"][gone] for each in looks]
-    numbers, scale = [each.round for each in looks], took[-1] / was[-1]
+    numbers = [each.round for each in looks]
     return WhatIf(
         Course(list(took), numbers, scores),
-        Course([scale * each for each in would], numbers, other),
+        Course(would, numbers, other),
         float(was[-1] / took[-1] - 1),
         run.settings.get("target"),
     )
+
+
+def _shorter(
+    rounds: Sequence[RoundRecord], took: Sequence[float], clock: str, gone: int
+) -> list[float] | None:
+    """When rounds would have ended without a client whose leaving changes nobody's orders; None: it does."""
+    if any("gain" in each.plan or "client_seconds" not in each.plan for each in rounds):
+        return None
+    alone = [caused(each, clock)[[who == gone for who in each.cohort]].sum() for each in rounds]
+    return [float(end) for end in np.cumsum(np.diff(took, prepend=0.0) - alone)]
 
 
 def _place(names: Sequence[str], name: str) -> int:
