@@ -133,6 +133,15 @@ def test_coefficients_are_always_fit_for_the_scheduler(rows, steps, lr):
     assert np.isfinite(lost).all() and (lost >= 0).all()
 
 
+def test_one_client_s_endless_first_rate_counts_ten_times_the_usual_one():
+    """Empty rows have no curvature; by the mean alone, one of five made lr 8e10, and the run ended at 0.39."""
+    rates = readings(opening=[0.5, 0.4, 1e11, 0.6, 0.5], grad_sq=[1.0] * 5)
+    lr = drift.opened(drift.Rate(), rates, [0.2] * 5).lr
+    assert lr == pytest.approx(0.2 * (0.5 + 0.4 + 0.6 + 0.5) + 0.2 * 10 * 0.5)
+    two = readings(opening=[1e11, 0.5], grad_sq=[1.0, 1.0])
+    assert drift.opened(drift.Rate(), two, [0.5, 0.5]).lr == pytest.approx(0.5 * 0.5 + 0.5 * 10 * 0.5)
+
+
 def test_the_first_rate_is_the_mean_of_what_clients_find():
     """Weights 3 to 1 and openings 0.5 and 0.75; weights of a partial cohort need not sum to 1."""
     found = readings(opening=[0.5, 0.75], grad_sq=[4, 8])

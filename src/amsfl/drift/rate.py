@@ -13,6 +13,7 @@ from amsfl.core import Reading
 from amsfl.core.records import Array
 
 COLDEST = 0.05  # of the rate, at the very end
+FAR = 10.0  # times the usual first rate: a client whose features are all 0 finds one without an end
 
 
 class Rate(NamedTuple):
@@ -30,12 +31,16 @@ class Rate(NamedTuple):
 
 
 def opened(old: Rate, reading: Reading, weights: Array) -> Rate:
-    """The first lr: the mean of what clients found, by weight; as it was where nobody found any."""
+    """The first lr: the mean of what clients found, by weight, each at most FAR times the median of them (the
+    lower one, by weight); as it was where nobody found any."""
     own, share = np.asarray(reading.opening, float), np.asarray(weights, float)
     whole = np.isfinite(own) & np.isfinite(np.asarray(reading.grad_sq, float)) & (own > 0)
     if old.lr is not None or not whole.any():
         return old
-    lr = float(share[whole] @ own[whole] / share[whole].sum())
+    own, share = own[whole], share[whole] / share[whole].sum()
+    order = np.argsort(own)
+    usual = own[order][np.searchsorted(np.cumsum(share[order]), 0.5)]
+    lr = float(share @ np.minimum(own, FAR * usual))
     return old._replace(lr=lr, first=lr)
 
 
