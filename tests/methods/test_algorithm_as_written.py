@@ -348,8 +348,9 @@ def as_written(data, seed, cohorts, clock, budget, rounds):
         seen |= {int(i): (g, number) for i, g in zip(cohort, gradients, strict=True)}
         kept = server_step(kept, sent, w[cohort], steps, readings)
         if memory["lr"] is None:
-            found = [one["eta"] for one in readings]
-            memory = memory | {"lr": w[cohort] @ found / w[cohort].sum()}
+            rates, p = np.array([one["eta"] for one in readings]), w[cohort] / w[cohort].sum()
+            usual = min(rate for rate in rates if p[rates <= rate].sum() >= 0.5)
+            memory = memory | {"lr": p @ np.minimum(rates, 10 * usual)}
         memory = learn(memory, cohort, w[cohort], readings, steps, eta or memory["lr"])
         over = (number + 1) / rounds
         kept, memory, verdict = judge(kept, memory, a, cohort, w[cohort], readings, number, over)

@@ -44,10 +44,8 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
         settings: Json | None = None,
         random_state: Any = 0,
     ):
-        self.method = method
-        self.model = model
-        self.rounds = rounds
-        self.clients = clients
+        self.method, self.model = method, model
+        self.rounds, self.clients = rounds, clients
         self.lr = lr
         self.steps = steps
         self.batch = batch
@@ -93,16 +91,15 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
         parts = _by_site(X, sites)
         moments = [mean_and_deviation([part[:, column] for part in parts]) for column in range(X.shape[1])]
         self.shift_ = np.array([mean for mean, _ in moments])
-        self.scale_ = np.array(
-            [deviation if deviation > 1e-12 * abs(mean) else 1.0 for mean, deviation in moments]
-        )
+        self.scale_ = np.array([wide if wide > 1e-12 * abs(mean) else 1.0 for mean, wide in moments])
         rows = self._scaled(X).astype(np.float32)
         features = tuple(f"x{column}" for column in range(X.shape[1]))
         data = Dataset("table:array", rows, y, {"holdout": (rows, y)}, classes, features)
         data = data._replace(sites=sites, site_names=_different(names), amount=amount)
         own: Json = {"partition": "auto" if sites is not None else "iid", "eval_every": self.rounds}
         own |= {"batch": min(64, len(rows)), "details": False}
-        own |= {"clients": min(self.clients, len(rows))} if sites is None else {}
+        if sites is None:
+            own["clients"] = min(self.clients, len(rows))
         named = {"lr": self.lr, "steps": self.steps, "batch": self.batch}
         own |= {name: value for name, value in named.items() if value is not None}
         result = run(
@@ -207,9 +204,8 @@ class FederatedRegressor(RegressorMixin, _Federated):  # type: ignore[misc]
 def _needs_recipe(X: Any) -> bool:
     """Whether rows have words, gaps, booleans or dates, which arrays of numbers do not."""
     if hasattr(X, "columns"):
-        return any(
-            cells.kind != "number" or cells.gaps.any() for cells in from_frame(X, "X").columns.values()
-        )
+        columns = from_frame(X, "X").columns.values()
+        return any(cells.kind != "number" or cells.gaps.any() for cells in columns)
     kind = X.dtype.kind if isinstance(X, np.ndarray) and X.ndim == 2 else ""
     return kind in ("U", "S") or (kind == "O" and any(isinstance(cell, str) for cell in X.flat))
 
