@@ -134,7 +134,7 @@ def test_coefficients_are_always_fit_for_the_scheduler(rows, steps, lr):
 
 
 def test_one_client_s_endless_first_rate_counts_ten_times_the_usual_one():
-    """Empty rows have no curvature; by the mean alone, one of five made lr 8e10, and the run ended at 0.39."""
+    """Empty rows have no curvature: by the mean, one of five made lr 8e10 and ended the run at 0.39."""
     rates = readings(opening=[0.5, 0.4, 1e11, 0.6, 0.5], grad_sq=[1.0] * 5)
     lr = drift.opened(drift.Rate(), rates, [0.2] * 5).lr
     assert lr == pytest.approx(0.2 * (0.5 + 0.4 + 0.6 + 0.5) + 0.2 * 10 * 0.5)
