@@ -1,7 +1,12 @@
-"""Convolutions as products of patches.
+"""Convolutions as products of patches, or of whole lines where kernels are wide.
 
 XLA's own are slow where every client has kernels of its own: a client step of the built-in cnn on 28x28
 images took ten times as long. On a CPU their gradients are slow for a single client as well.
+
+Patches of 5x5 kernels are 25 times the map, and their products have few columns. A line of the map times a
+matrix that has the kernel's line at every place is more arithmetic in products of a better shape: a client
+step of `lenet` on 28x28 images takes an eighth of the time on a CPU and a half on a GPU. With 3x3 kernels it
+gains nothing.
 """
 
 from functools import partial
@@ -9,10 +14,12 @@ from math import isqrt
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from amsfl.core.records import Tree
 from amsfl.engines.dense import Layer, product, weight_gradient
 
+WIDE, LINE = 5, 6  # kernels from this side on, and maps of at most so many sides, are multiplied by lines
 FEW = 3  # channels of a map that are added up one by one: products of 9 to 27 columns take longer
 
 
@@ -29,8 +36,25 @@ def kernels(inputs: int, outputs: int, key: jax.Array, side: int = 3) -> Layer:
 
 def convolve(layer: Layer, maps: jax.Array, stride: int) -> jax.Array:
     """[rows, height, width, channels] -> the same with other channels; 3x3 kernels pad edges by one."""
-    outputs: jax.Array = _applied(maps, layer.weight, stride) + layer.bias
+    side = _side(maps, layer.weight)
+    by_lines = side >= WIDE and maps.shape[2] <= LINE * side
+    outputs: jax.Array = (_by_lines if by_lines else _applied)(maps, layer.weight, stride) + layer.bias
     return outputs
+
+
+def _by_lines(maps: jax.Array, weight: jax.Array, stride: int) -> jax.Array:
+    """The kernel's line i, laid at every place of a line of the map, times the map's lines y + i."""
+    rows, height, width, channels = maps.shape
+    side = _side(maps, weight)
+    tall, wide = ((length - side) // stride + 1 for length in (height, width))
+    tap, before, after = np.ogrid[:side, :width, :wide]
+    places = (before == stride * after + tap).astype(weight.dtype)
+    kernel = weight.reshape(side, side, channels, -1)
+    laid = jnp.einsum("jxy,ijco->ixcyo", places, kernel, precision="highest")
+    lines = maps.reshape(rows, height, width * channels)
+    seen = [lines[:, i : i + stride * (tall - 1) + 1 : stride] for i in range(side)]
+    products = _flat(jnp.concatenate(seen, axis=-1)) @ laid.reshape(side * width * channels, -1)
+    return products.reshape(rows, tall, wide, -1)
 
 
 def patches(maps: jax.Array, stride: int, side: int = 3) -> jax.Array:
