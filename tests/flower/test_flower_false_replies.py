@@ -14,7 +14,7 @@ from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 
 from amsfl import methods
 from amsfl.core import UserError
-from amsfl.flower import NumpyTrainer, arrays, messages, numpy_client, serve
+from amsfl.flower import NumpyTrainer, messages, numpy_client, serve, vector_files
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.server import reply_checks, transport
 from amsfl.flower.server.registration import LONGEST_REASON, short
@@ -154,7 +154,8 @@ def test_one_client_s_scores_end_no_run(told: float) -> None:
             content["scores"]["rows"] = 1e18
             content["scores"]["accuracy"] = told
 
-    settings = {**SETTINGS, "method": "amsfl", "rounds": 12, "evaluate_clients": 1, "stop_after": 3}
+    settings = {**SETTINGS, "method": "amsfl", "policy": "fixed", "rounds": 12, "evaluate_clients": 1}
+    settings |= {"stop_after": 3}
     honest, _ = serve(LyingGrid(lambda kind, content: None), settings)
     state, records = serve(LyingGrid(change), settings)
     assert accuracy(state.anchor) > 0.9 and state.round >= honest.round - 3
@@ -197,7 +198,8 @@ def test_clients_that_do_not_agree_on_a_form_are_told() -> None:
 def test_uploads_on_disk_make_the_same_model(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {**SETTINGS, "method": "fednova", "lr": 0.2, "rounds": 3}
     state, _ = serve(LyingGrid(lambda kind, content: None), settings)
-    monkeypatch.setattr(arrays, "IN_MEMORY", -1)
+    for name in ("MOST", "PIECE"):
+        monkeypatch.setattr(vector_files, name, 10)
     again, _ = serve(LyingGrid(lambda kind, content: None), settings)
     np.testing.assert_array_equal(state.anchor, again.anchor)
 
@@ -224,7 +226,7 @@ def test_three_thousand_false_replies_of_a_hundred_kinds() -> None:
             refused += 1
             assert 0 < len(short(verdict)) <= LONGEST_REASON
         else:
-            assert np.isfinite(verdict.upload.load().delta).all()
+            assert np.isfinite(verdict.upload.delta).all()
             reading = verdict.reply.reading._asdict().items()
             said = [value for name, value in reading if name not in reply_checks.MAY_BE_NAN or value == value]
             assert np.isfinite(np.float32(said)).all()

@@ -2,23 +2,19 @@
 
 Flower sends every record in a request of its own and every array of an ArrayRecord in two, and those add up:
 arrays that weigh little together travel within their record. Sizes are bounded before anything is parsed.
-
-An upload that waits for its round's end is in memory if it is small, else in a file: a server then holds one
-at a time, however many clients there are, unless a rule needs them together.
+A vector that is in a file (vector_files.py) is sent from there, and never in memory as a whole.
 """
 
-import tempfile
 from collections.abc import Mapping
 from io import BytesIO
 from math import prod
-from typing import IO, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
-from amsfl.core import Upload
+from amsfl.flower.vector_files import Vector, file_of
 
-Vector = np.ndarray[Any, np.dtype[Any]]
 Buffers = dict[str, Vector]
 HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
@@ -26,7 +22,7 @@ HEADERS = {
 }
 NOTHING = np.zeros(0, np.float32)
 SMALL = 1 << 20  # bytes: arrays that weigh less together travel within their record
-IN_MEMORY = 4 << 20  # bytes of an upload that stays in memory
+LONGEST_HEADER = 12_000  # bytes of numpy's format before the numbers
 Record = ArrayRecord | ConfigRecord | MetricRecord
 ARRAY_RECORDS = ("upload", "model", "buffers")  # whose values may be arrays' bytes
 MOST_RECORDS, MOST_SCALARS, MOST_ARRAYS = 16, 1_000, 100_000  # of a message; entries of a record
@@ -44,7 +40,20 @@ def pack_arrays(parts: Mapping[str, Any]) -> ArrayRecord | ConfigRecord:
     plain = {name: np.asarray(part, order="C") for name, part in parts.items()}
     if sum(part.nbytes for part in plain.values()) < SMALL:
         return ConfigRecord({name: Array(part).data for name, part in plain.items()})
-    return ArrayRecord({name: Array(part) for name, part in plain.items()})
+    record = ArrayRecord()
+    for name, part in plain.items():
+        record[name] = _array(part)  # not ArrayRecord(dict), which takes bytes alone
+    return record
+
+
+def _array(part: Vector) -> Array:
+    """Of a vector in a file: Flower sends slices of what `data` is, and the file is what it would be."""
+    file: Any = file_of(part)
+    if file is None:
+        return Array(part)
+    sent = Array(str(part.dtype), part.shape, "numpy.ndarray", b"")
+    sent.data = file
+    return sent
 
 
 def arrays(content: RecordDict, name: str) -> Buffers:
@@ -70,7 +79,7 @@ def numbers(data: bytes) -> Vector:
     np.load opens zip archives and takes the memory that a header claims, before it looks for the bytes. The
     array is those bytes themselves and cannot be written to: a large one would be there twice.
     """
-    file = BytesIO(data)
+    file = BytesIO(memoryview(data)[:LONGEST_HEADER])
     version = np.lib.format.read_magic(file)
     if version not in HEADERS:
         raise ValueError(f"an array of version {version}")
@@ -84,32 +93,6 @@ def numbers(data: bytes) -> Vector:
     return flat.reshape(shape, order="F" if fortran else "C")
 
 
-class StoredUpload(NamedTuple):
-    small: Upload | None
-    file: IO[bytes] | None = None  # has no name: it is gone when nobody holds it
-    lengths: tuple[int, int] = (0, 0)  # of delta and extra
-    delta_sq: Any = 0.0
-
-    @classmethod
-    def keep(cls, upload: Upload) -> "StoredUpload":
-        parts = [np.asarray(upload.delta), np.asarray(upload.extra)]
-        if sum(part.nbytes for part in parts) <= IN_MEMORY or any(part.dtype != np.float32 for part in parts):
-            return cls(upload)
-        file = tempfile.TemporaryFile(prefix="amsfl-upload-")  # noqa: SIM115  (it closes itself)
-        for part in parts:
-            part.tofile(file)
-        file.flush()
-        return cls(None, file, (parts[0].size, parts[1].size), upload.delta_sq)
-
-    def load(self) -> Upload:
-        if self.small is not None:
-            return self.small
-        assert self.file is not None
-        self.file.seek(0)
-        delta, extra = (np.fromfile(self.file, np.float32, count) for count in self.lengths)
-        return Upload(delta, extra, self.delta_sq)
-
-
 def scalars(content: RecordDict, name: str) -> dict[str, Any]:
     """A ConfigRecord or MetricRecord as a plain dict."""
     record = content[name]
@@ -121,6 +104,11 @@ def scalars(content: RecordDict, name: str) -> dict[str, Any]:
 def records(**parts: Record) -> RecordDict:
     """Those that hold something."""
     return RecordDict({name: part for name, part in parts.items() if len(part)})
+
+
+def drop_arrays(content: RecordDict) -> None:
+    for name in ARRAY_RECORDS:
+        content.pop(name, None)
 
 
 def check_sizes(content: RecordDict) -> None:

@@ -15,11 +15,11 @@ from amsfl.core import Parts, Reading
 from amsfl.flower.arrays import LONGEST_TEXT as LONGEST_TEXT
 from amsfl.flower.arrays import NOTHING, pack_nonempty, records
 from amsfl.flower.arrays import Buffers as Buffers
-from amsfl.flower.arrays import Vector as Vector
 from amsfl.flower.arrays import arrays as arrays
 from amsfl.flower.arrays import check_sizes as check_sizes
 from amsfl.flower.arrays import pack_arrays as pack_arrays
 from amsfl.flower.arrays import scalars as scalars
+from amsfl.flower.vector_files import Vector as Vector
 from amsfl.privacy import Terms
 
 OPTION = "option."  # prefix of a method's hyper-parameters in the order

@@ -22,4 +22,6 @@ def fednova() -> Method:
         effective = (average(weights, steps) * steps).sum()
         return anchor + effective * total.delta, server
 
-    return Method("fednova", Arithmetic(mix=mix, aggregate=aggregate), facts=Facts("FedNova"))
+    return Method(
+        "fednova", Arithmetic(mix=mix, aggregate=aggregate, pieces=(aggregate, 0)), facts=Facts("FedNova")
+    )

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
-from safetensors.numpy import save as save_tensors
 
 from amsfl.core import DiskError, Remark, UserError
 from amsfl.core.version import VERSION
@@ -23,8 +22,10 @@ from amsfl.portable.card import model_card
 from amsfl.portable.compute import KINDS, logits
 from amsfl.portable.network import Array, LayerSpec, Tensors, shapes
 from amsfl.record import Damaged, from_plain, plain
+from amsfl.record.disk import Content, digest
 from amsfl.record.run_reader import ABOUT_MODEL, BEST, CARD, MODEL, check_bound
 from amsfl.record.sealed_text import seal, unseal
+from amsfl.record.tensors import TensorFile
 
 FILES = {"last": MODEL, "best": BEST, "auto": BEST}
 BLOCK = 4096  # rows at once
@@ -170,16 +171,16 @@ class PortableModel(NamedTuple):
         }
 
 
-def folder_files(model: PortableModel, best: Tensors | None = None) -> dict[str, bytes]:
+def folder_files(model: PortableModel, best: Tensors | None = None) -> dict[str, Content]:
     """What a folder that holds a model is made of; `best` are the tensors of another round."""
-    arrays = {MODEL: _saved(model.tensors)} | ({BEST: _saved(best)} if best is not None else {})
-    sums = {name: sha256(content).hexdigest() for name, content in arrays.items()}
+    arrays = {MODEL: _file(model.tensors)} | ({BEST: _file(best)} if best is not None else {})
+    sums = {name: digest(content) for name, content in arrays.items()}
     about = seal({**model.description(), "sha256": sums})
     return {**arrays, ABOUT_MODEL: about, CARD: model_card(model).encode()}
 
 
-def _saved(tensors: Tensors) -> bytes:
-    return save_tensors({name: np.ascontiguousarray(part) for name, part in tensors.items()})
+def _file(tensors: Tensors) -> TensorFile:
+    return TensorFile({name: np.ascontiguousarray(part) for name, part in tensors.items()})
 
 
 def load(folder: str | Path, which: str = "auto") -> PortableModel:

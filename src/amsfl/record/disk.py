@@ -6,6 +6,7 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
 
@@ -88,7 +89,7 @@ def write_atomically(path: Path, content: Content, mode: int = 0o666) -> None:
             try:
                 if old is not None and hasattr(os, "fchmod"):
                     os.fchmod(file, stat.S_IMODE(old.st_mode))
-                for piece in _pieces(content):
+                for piece in pieces(content):
                     write_all(file, piece)
                 os.fsync(file)
             finally:
@@ -101,14 +102,22 @@ def write_atomically(path: Path, content: Content, mode: int = 0o666) -> None:
         sync_folder(path.parent)
 
 
-def _pieces(content: Content) -> Iterable[bytes | memoryview]:
+def pieces(content: Content) -> Iterable[bytes | memoryview]:
     return [content] if isinstance(content, bytes) else content
+
+
+def digest(content: Content) -> str:
+    """SHA-256."""
+    sum_ = sha256()
+    for piece in pieces(content):
+        sum_.update(piece)
+    return sum_.hexdigest()
 
 
 def _write_into(path: Path, content: Content) -> None:
     """A device or a pipe cannot be replaced, and must not be."""
     with path.open("wb", buffering=0) as file:
-        for piece in _pieces(content):
+        for piece in pieces(content):
             view = memoryview(piece)
             while view:
                 view = view[file.write(view) or 0 :]

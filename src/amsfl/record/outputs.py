@@ -1,6 +1,7 @@
 """Files that are made from records and can be made again: a manifest beside them says which are ours."""
 
 from collections.abc import Mapping
+from functools import reduce
 from pathlib import Path
 from zlib import crc32
 
@@ -12,7 +13,7 @@ LISTED = "report.json"
 LOCK = ".amsfl-report-lock"
 
 
-def publish(where: Path, files: Mapping[str, bytes]) -> None:
+def publish(where: Path, files: Mapping[str, disk.Content]) -> None:
     """Put the files there, in place of those of the last time; anything else that is there is left alone."""
     with locked(where, LOCK):
         old = listed(where)
@@ -31,7 +32,12 @@ def publish(where: Path, files: Mapping[str, bytes]) -> None:
             disk.write_atomically(disk.inside(where, where / name), content)
         for name in old.keys() - files.keys() - {LISTED}:
             disk.remove(disk.inside(where, where / name))
-        _list(where, {name: f"{crc32(content):08x}" for name, content in files.items()} | {LISTED: ""})
+        _list(where, {name: f"{checksum(content):08x}" for name, content in files.items()} | {LISTED: ""})
+
+
+def checksum(content: disk.Content) -> int:
+    """CRC-32."""
+    return reduce(lambda crc, piece: crc32(piece, crc), disk.pieces(content), 0)
 
 
 def listed(where: Path) -> dict[str, str]:

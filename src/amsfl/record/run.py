@@ -84,16 +84,16 @@ class RunWriter:
         disk.remove(self.where / old)
         self.slot = 1 - self.slot
 
-    def end(self, summary: Summary, models: Mapping[str, bytes] | None = None) -> None:
+    def end(self, summary: Summary, models: Mapping[str, disk.Content] | None = None) -> None:
         """The model that leaves, then the end."""
         for name, content in (models or {}).items():
             disk.write_atomically(self.where / name, content)
-        sums = {name: sha256(content).hexdigest() for name, content in (models or {}).items()}
+        sums = {name: disk.digest(content) for name, content in (models or {}).items()}
         summary = summary._replace(files=sums)
         folder.write_sealed(self.where / SUMMARY, summary._asdict(), self.manifest.identity)
 
-    def last_checkpoint(self) -> Checkpoint | None:
-        return load_checkpoint(self.where, self.manifest)
+    def last_checkpoint(self, mapped: bool = False) -> Checkpoint | None:
+        return load_checkpoint(self.where, self.manifest, mapped)
 
     def rewind(self, point: Checkpoint | None) -> list[RoundRecord]:
         """Cut the record back to a checkpoint's rounds: what came after will be run again."""

@@ -1,15 +1,15 @@
 """What a run's folder says, every line and file checked as it is read."""
 
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
 
-from safetensors import SafetensorError
-from safetensors.numpy import load as load_tensors
+import numpy as np
 
 from amsfl.core import DiskError
 from amsfl.core.records import Json
 from amsfl.record import disk, folder, sealed_text
 from amsfl.record.schema import Checkpoint, Manifest, RoundRecord, RunRecord, Summary
+from amsfl.record.tensors import mapped_tensors
 
 CONFIG, ROUNDS, POINTER, SUMMARY = "config.toml", "rounds.jsonl", "checkpoint.json", "summary.json"
 TROUBLE = "refused.jsonl"  # of real clients: what went wrong with one, a line each, written when it happens
@@ -128,8 +128,11 @@ def pointer(where: Path, manifest: Manifest) -> Json:
     return folder.read_sealed(where / POINTER, restart(where), manifest.identity)
 
 
-def load_checkpoint(where: Path, manifest: Manifest) -> Checkpoint | None:
-    """The last checkpoint, None if the run had not come to its first; a damaged one is an error."""
+def load_checkpoint(where: Path, manifest: Manifest, mapped: bool = False) -> Checkpoint | None:
+    """The last checkpoint, None if the run had not come to its first; a damaged one is an error.
+
+    `mapped`: its arrays are not in memory, but mapped from the file, and cannot be written to.
+    """
     if manifest.replaces:
         return None
     if not disk.exists(where / POINTER):
@@ -139,13 +142,14 @@ def load_checkpoint(where: Path, manifest: Manifest) -> Checkpoint | None:
     stored = pointer(where, manifest)
     path = where / SLOTS[stored["arrays"] == SLOTS[1]]
     with disk.explain_errors("read", path, lambda: restart(where).rstrip(".")):
-        content = path.read_bytes()
-    if sha256(content).hexdigest() != stored["sha256"]:
-        raise folder.damaged(path, "its checksum does not fit", restart(where))
-    try:
-        return Checkpoint(stored["round"], load_tensors(content), sealed_text.decode_floats(stored["host"]))
-    except SafetensorError as bad:
-        raise folder.damaged(path, bad, restart(where)) from None
+        with path.open("rb") as file:
+            fits = file_digest(file, "sha256").hexdigest() == stored["sha256"]
+        if not fits:
+            raise folder.damaged(path, "its checksum does not fit", restart(where))
+        arrays = mapped_tensors(path)
+        if not mapped:
+            arrays = {name: np.array(part) for name, part in arrays.items()}
+    return Checkpoint(stored["round"], arrays, sealed_text.decode_floats(stored["host"]))
 
 
 def restart(where: Path) -> str:

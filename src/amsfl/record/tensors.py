@@ -3,6 +3,7 @@
 import json
 import mmap
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,16 @@ def tensor_bytes(arrays: Mapping[str, Any]) -> Iterator[bytes | memoryview]:
     return iter([b"".join(pieces)]) if small else pieces
 
 
+class TensorFile:
+    """The same, as often as it is read."""
+
+    def __init__(self, arrays: Mapping[str, Any]) -> None:
+        self.arrays = arrays
+
+    def __iter__(self) -> Iterator[bytes | memoryview]:
+        return tensor_bytes(self.arrays)
+
+
 def _pieces(arrays: Mapping[str, Any]) -> Iterator[bytes | memoryview]:
     header, place = dict[str, Any](), 0
     ordered = sorted(arrays.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))
@@ -44,10 +55,31 @@ def _pieces(arrays: Mapping[str, Any]) -> Iterator[bytes | memoryview]:
             release(array)
 
 
-def release(array: Any) -> None:
-    """Let go of the memory that reading an array's file has taken, where it is mapped from a file."""
+def mapped_tensors(path: Path) -> dict[str, Any]:
+    """The arrays of a file that `tensor_bytes` wrote, mapped from it: they cannot be written to."""
+    with path.open("rb") as file:
+        whole = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    begin = 8 + int.from_bytes(whole[:8], "little")
+    kinds = {name: np.dtype("<" + kind) for kind, name in NAMES.items()}
+    arrays = {}
+    for name, about in json.loads(whole[8:begin]).items():
+        place, end = about["data_offsets"]
+        kind = kinds[about["dtype"]]
+        flat = np.frombuffer(whole, kind, (end - place) // kind.itemsize, begin + place)
+        arrays[name] = flat.reshape(about["shape"])
+    return arrays
+
+
+def mapping(array: Any) -> mmap.mmap | None:
+    """What an array is mapped from, where it is a file."""
     base: Any = array
     while isinstance(base, np.ndarray | memoryview):
         base = base.obj if isinstance(base, memoryview) else base.base
-    if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-        base.madvise(mmap.MADV_DONTNEED)
+    return base if isinstance(base, mmap.mmap) else None
+
+
+def release(array: Any) -> None:
+    """Let go of the memory that reading an array's file has taken, where it is mapped from a file."""
+    file = mapping(array)
+    if file is not None and hasattr(mmap, "MADV_DONTNEED"):
+        file.madvise(mmap.MADV_DONTNEED)

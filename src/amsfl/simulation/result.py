@@ -14,6 +14,7 @@ from amsfl.portable import PortableModel
 from amsfl.portable.model import folder_files
 from amsfl.portable.network import Tensors
 from amsfl.record import Checkpoint, RoundRecord, Summary
+from amsfl.record.disk import Content
 from amsfl.simulation import result_view
 from amsfl.simulation.setup import RunSetup
 
@@ -177,7 +178,7 @@ def portable(parts: RunSetup, params: Array, summary: Summary, best: Best | None
     )
 
 
-def model_files(result: Result) -> dict[str, bytes]:
+def model_files(result: Result) -> dict[str, Content]:
     """What of a run's folder leaves: both models, their description, a card."""
     best = None if result.best is None else named(result.parts, result.best.params)
     return folder_files(result.model, best)

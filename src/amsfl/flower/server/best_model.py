@@ -10,13 +10,14 @@ from amsfl.core import scores as core_scores
 from amsfl.core.records import Json
 from amsfl.core.scores import shown_score
 from amsfl.core.version import VERSION
+from amsfl.flower import vector_files
 from amsfl.flower.messages import Buffers, TensorSpec, Vector
-from amsfl.flower.server import pieces
 from amsfl.flower.server.server_state import ServerState
 from amsfl.methods import Method
 from amsfl.portable import PortableModel
 from amsfl.portable.model import folder_files as model_files
 from amsfl.record import Metrics, RoundRecord, Summary
+from amsfl.record.disk import Content
 from amsfl.settings.privacy import no_claim, private_settings
 from amsfl.simulation import ServeConfig
 from amsfl.simulation.verdict import verdict
@@ -50,7 +51,8 @@ def judge(state: ServerState, scored: Vector, metrics: Mapping[str, Any], config
     """Keep the model if it is the best so far; whether there was no better one for too long."""
     enough = core_scores.judge_round(state, score(metrics, config), config.stop_after)
     if state.best_round == state.round:
-        state.best, state.best_buffers = pieces.kept(scored), {k: v.copy() for k, v in state.buffers.items()}
+        state.best = vector_files.kept(scored)
+        state.best_buffers = {name: part.copy() for name, part in state.buffers.items()}
     return enough
 
 
@@ -87,7 +89,7 @@ def files(
     method: Method,
     summary: Summary,
     form: NetworkDescription | None = None,
-) -> dict[str, bytes]:
+) -> dict[str, Content]:
     """What of a federation's folder leaves: the last model and the best, by name, and a card."""
     about: dict[str, Any] = {
         "title": method.title,

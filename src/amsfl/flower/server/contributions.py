@@ -54,7 +54,7 @@ class Contributions:
         aged = [how.weight(item.age) if item.age else 1.0 for item in results.replies]
         counts = np.array(mix_of(how.method, shares, steps) or shares) * aged
         path = [np.nan if item.lr is None else item.lr * item.reply.steps for item in results.replies]
-        deltas = np.stack([item.upload.load().delta for item in results.replies])
+        deltas = np.stack([item.upload.delta for item in results.replies])
         return ledger.RoundParts(
             results.cohort, counts, deltas, np.array(path)
         ), anchor - results.model.anchor

@@ -19,10 +19,8 @@ import numpy as np
 from amsfl import protocol
 from amsfl.core import Parts, Reading, Upload
 from amsfl.drift import reading_of_upload
-from amsfl.flower import messages
-from amsfl.flower.arrays import StoredUpload
+from amsfl.flower import messages, vector_files
 from amsfl.flower.messages import Buffers, GlobalModel, Order, Reply, Vector
-from amsfl.flower.server import pieces
 from amsfl.flower.server.transport import Arrival, error_text, is_gone
 from amsfl.methods import Method
 
@@ -39,7 +37,7 @@ class AcceptedReply(NamedTuple):
 
     client: int
     reply: Reply  # without its arrays but the buffers
-    upload: StoredUpload
+    upload: Upload
     bytes_up: float
     sizes: dict[str, float]  # of all that would move the model, by its name in PARTS
     lr: float | None
@@ -81,7 +79,7 @@ def accept(method: Method, order: Order, model: GlobalModel, arrival: Arrival) -
     return AcceptedReply(
         order.client,
         reply._replace(parts={}),
-        StoredUpload.keep(upload),
+        upload._replace(delta=vector_files.kept(upload.delta), extra=vector_files.kept(upload.extra)),
         float(sum(protocol.part_bytes(part) for part in reply.parts.values()))
         + protocol.FLOAT * len(Reading._fields) * order.readings,
         dict(zip(PARTS, sizes, strict=True)),
@@ -142,7 +140,7 @@ def wrong_parts(wanted: Parts, parts: Parts) -> str | None:
 def not_finite(upload: Upload) -> str | None:
     for name in ("delta", "extra"):
         part = getattr(upload, name)
-        if not np.isfinite(part).all():
+        if not vector_files.finite(part):
             return f"not finite: {name} holds {int((~np.isfinite(part)).sum())} NaN or infinite numbers"
     return None
 
@@ -169,7 +167,7 @@ def _wrong_reading(reading: Reading) -> str | None:
 
 def size(vector: Any, lr: float | None, steps: int) -> float:
     """Without an lr (each client finds its own in the first round) it compares within the round only."""
-    return float(np.sqrt(pieces.square(vector)) / ((1.0 if lr is None else lr) * np.sqrt(steps)))
+    return float(np.sqrt(vector_files.square(vector)) / ((1.0 if lr is None else lr) * np.sqrt(steps)))
 
 
 def changed(ours: Buffers, theirs: Buffers, floats: bool) -> Any:

@@ -16,7 +16,7 @@ from amsfl.clock import over_limit
 from amsfl.combine import middle
 from amsfl.core import UserError
 from amsfl.core.scores import shown_score
-from amsfl.flower import messages
+from amsfl.flower import messages, vector_files
 from amsfl.flower.server import best_model, costs
 from amsfl.flower.server.clients import believed
 from amsfl.flower.server.orders import OrderWriter
@@ -121,7 +121,7 @@ def ask(
 ) -> ScoreRequests:
     """Every client that is free is to score the new model on its own test rows."""
     free = transport.nodes() - transport.busy
-    model = messages.GlobalModel(scored, state.server[:0], state.step[:0], state.buffers)
+    model = messages.GlobalModel(vector_files.kept(scored), state.server[:0], state.step[:0], state.buffers)
     who = [number for number, client in enumerate(state.clients) if client.node in free]
     requests = [orders.question(state, number) for number in who]
     packed = zip(requests, messages.pack_orders(requests, model), strict=True)

@@ -13,7 +13,7 @@ from flwr.serverapp import Grid
 
 from amsfl import methods, protocol
 from amsfl.core import UserError
-from amsfl.flower import messages
+from amsfl.flower import messages, vector_files
 from amsfl.flower.server import best_model, clients, costs, pieces, server_state, update
 from amsfl.flower.server.clients import RegisteredClient
 from amsfl.flower.server.contributions import Contributions
@@ -204,7 +204,8 @@ class FlowerServer:
         registered, start = self.registration.gather(), self.options.start
         own = messages.Hello("", 0, start, {}) if start is not None else None
         first = own or self.registration.first_model(registered)
-        anchor = np.ascontiguousarray(first.model, np.float32)
+        first = first._replace(model=vector_files.kept(np.ascontiguousarray(first.model, np.float32)))
+        anchor = first.model
         self.privacy.check_buffers(first.buffers)
         self._meet(registered, anchor.size)
         server = pieces.first_state(self.method, anchor)
@@ -215,9 +216,9 @@ class FlowerServer:
         memory, measured = self._planner(registered).start(), costs.start(len(registered), speeds, empty)
         state = server_state.fresh(first, server, registered, memory, measured, self.config.seed)
         if self.orders.readings or self.method.private_rows is not None:
-            state.step = 0 * state.anchor  # the last global step, which is as large as the model
+            state.step = vector_files.each(lambda x: 0 * x, anchor)
         self.options = self.options._replace(start=None)  # it would stay as large as the model
-        state.first = state.anchor.copy() if self.config.worth else state.first
+        state.first = vector_files.kept(anchor) if self.config.worth else state.first
         state.history = np.zeros((len(registered), protocol.remembers(self.method)), np.float32)
         self.planner = self._private_planner(state)
         return state

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from amsfl.flower import vector_files
 from amsfl.flower.messages import Buffers, GlobalModel, Hello, TensorSpec, Vector
-from amsfl.flower.server import pieces
 from amsfl.flower.server.clients import RegisteredClient
 from amsfl.flower.server.costs import MeasuredCosts
 from amsfl.flower.server.reply_checks import PARTS, Sizes
@@ -78,8 +78,7 @@ def fresh(
     seed: int,
 ) -> ServerState:
     """Before the first round: the first model, and what the method's server begins with."""
-    anchor = np.ascontiguousarray(first.model, np.float32)
-    state = ServerState(anchor, server, anchor[:0], first.buffers, clients, memory, measured, seed)
+    state = ServerState(first.model, server, first.model[:0], first.buffers, clients, memory, measured, seed)
     state.steps, state.ordered_steps = [0] * len(clients), [0] * len(clients)
     state.tensors = list(first.tensors)
     return state
@@ -129,23 +128,22 @@ def append_refusal(writer: RunWriter, item: dict[str, Any]) -> None:
 
 def load(writer: RunWriter) -> tuple[ServerState | None, list[RoundRecord]]:
     """The standing of the last finished round; the record is cut back to it."""
-    point = writer.last_checkpoint()
+    point = writer.last_checkpoint(mapped=True)
     records = writer.rewind(point)
     if point is None:
         return None, records
     rest = point.host["flower"]
     rest |= {key: point.host[key] for key in TRIAL}
     nothing = np.zeros((1, len(rest["clients"]), 0), np.float32)  # in records of before rules remembered
-    rest |= {name: point.arrays.get(name, nothing)[0] for name in LIKE_A_TRIAL}
-    rest["server"] = pieces.kept(rest["server"])
+    # copies, since this file is not there for long; large vectors are in files of their own then
+    rest |= {name: vector_files.kept(point.arrays.get(name, nothing)[0]) for name in LIKE_A_TRIAL}
     rest["clients"] = [from_plain(RegisteredClient, client) for client in rest["clients"]]
     rest["measured"] = from_plain(MeasuredCosts, rest["measured"])
     rest["memory"] = PlannerMemory.load(rest["memory"])
     rest["tensors"] = [from_plain(TensorSpec, leaf) for leaf in rest["tensors"]]
-    rest["best"] = pieces.kept(point.arrays["best"])
-    rest["first"] = point.arrays.get("first", rest["best"][:0])
+    rest |= {name: vector_files.kept(point.arrays.get(name, nothing[0, 0])) for name in ("best", "first")}
     for key, prefix in (("buffers", BUFFER), ("best_buffers", BEST_BUFFER), ("ledger", LEDGER)):
         held = {name: part for name, part in point.arrays.items() if name.startswith(prefix)}
-        rest[key] = {name.removeprefix(prefix): part for name, part in held.items()}
+        rest[key] = {name.removeprefix(prefix): np.array(part) for name, part in held.items()}
     rest["ledger"] = ContributionLedger(**rest["ledger"]) if rest["ledger"] else None
     return ServerState(**rest), records

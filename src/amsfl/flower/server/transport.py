@@ -14,6 +14,7 @@ from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
 from amsfl.flower import internals
+from amsfl.flower.arrays import drop_arrays
 from amsfl.flower.messages import LONGEST_TEXT, Order
 
 LOOK_AROUND = 2.0  # seconds between two looks at who is still connected
@@ -90,13 +91,18 @@ class Transport:
         return {key for key in ids if key}
 
     def pull(self) -> Iterator[Arrival]:
-        """All replies that are there, to whatever message; large ones are fetched a few at a time."""
+        """All replies that are there, to whatever message; large ones are fetched a few at a time.
+
+        Their arrays are there until the next one is asked for.
+        """
         keys, some = list(self.waiting), max(AT_ONCE // max(self.reply_bytes, 1), 1)
         for begin in range(0, len(keys), some):
             for message in self.grid.pull_messages(keys[begin : begin + some]):
                 sent = self.waiting.pop(message.metadata.reply_to_message_id, None)
                 if sent is not None:
                     yield Arrival(sent, message, self.now() - sent.at)
+                if message.has_content():
+                    drop_arrays(message.content)  # the next one may be as large
 
     def collect(self, ids: set[str], deadline: float, quorum: float = 1.0) -> Iterator[Arrival]:
         """Replies as they come, others too, until a `quorum` of `ids` is in, all are gone, or time is over.

@@ -9,6 +9,7 @@ from amsfl import protocol
 from amsfl.clock.staleness import Weight
 from amsfl.combine import middle
 from amsfl.core import Reading, Upload
+from amsfl.flower import vector_files
 from amsfl.flower.messages import Buffers, GlobalModel, Vector
 from amsfl.flower.server import clients, costs, pieces, reply_checks
 from amsfl.flower.server.reply_checks import AcceptedReply
@@ -16,6 +17,7 @@ from amsfl.flower.server.round_results import RoundResults, plain_steps
 from amsfl.flower.server.server_state import ServerState
 from amsfl.methods import Method
 from amsfl.planning.planner import Planner
+from amsfl.record.tensors import release
 
 Noise = tuple[Any, Any] | None  # what keeps whole clients private (protocol.settle)
 
@@ -34,7 +36,7 @@ class NextModel(NamedTuple):
             self.server,
             *(part for part in self.buffers.values() if part.dtype.kind == "f"),
         ]
-        return all(pieces.finite(np.ravel(part)) for part in parts)
+        return all(vector_files.finite(np.ravel(part)) for part in parts)
 
 
 class Aggregation(NamedTuple):
@@ -68,8 +70,7 @@ def settle(
 
 def _largest(item: AcceptedReply) -> float:
     """The largest number of a reply, as a client that wants to break sums would send it."""
-    upload = item.upload.load()
-    parts = [np.abs(part).max(initial=0.0) for part in (upload.delta, upload.extra)]
+    parts = [vector_files.largest(part) for part in (item.upload.delta, item.upload.extra)]
     floats = [np.abs(part).max(initial=0.0) for part in item.reply.buffers.values() if part.dtype.kind == "f"]
     return float(max([*parts, *floats, *map(abs, item.reply.reading), item.reply.effective]))
 
@@ -90,24 +91,26 @@ def combine(
     if how.noise is not None:
         shares, counts = (np.append(part, np.float32(0)) for part in (shares, counts))
 
-    def uploads() -> Iterator[Upload]:
+    def uploads(piece: slice) -> Iterator[Upload]:
         """One at a time: they may be on disk."""
         for item in replies:
-            weight = np.float32(how.weight(item.age))
-            if not item.age and weight == 1:
-                yield item.upload.load()
-                continue
-            began = item.began if item.age else None
-            yield protocol.weigh_by_age(method, item.upload.load(), weight, model.anchor, began)
+            weight, (delta, extra, delta_sq) = np.float32(how.weight(item.age)), item.upload
+            sent = Upload(delta[piece], extra[piece], delta_sq)
+            if item.age or weight != 1:
+                began = item.began[piece] if item.age and item.began is not None else None
+                sent = protocol.weigh_by_age(method, sent, weight, model.anchor[piece], began)
+            try:
+                yield sent
+            finally:  # also when nobody asks for another one
+                release(delta)
         if how.noise is not None:
             nothing = np.zeros_like(model.anchor)
             yield Upload(nothing, nothing[:0], np.float32(0))
 
     history = None if how.noise is not None else state.history[who]
-    cohort = protocol.CohortWork(
-        uploads(), shares, counts, reading=reading, private=how.noise, history=history
-    )
-    total, server, weighed, settled = protocol.combine_work(method, model.server, cohort)
+    cohort = protocol.CohortWork((), shares, counts, reading=reading, private=how.noise, history=history)
+    size = model.anchor.size
+    total, server, weighed, settled = pieces.combine(method, model.server, cohort, size, uploads)
     anchor, server = pieces.aggregate(method, model.anchor, total, shares, counts, server)
     buffers = {
         name: _buffer(method, [item.reply.buffers[name] for item in replies], shares)
@@ -135,7 +138,7 @@ def move(state: ServerState, results: RoundResults, model: NextModel) -> RoundRe
     state.anchor, state.server, state.buffers = model.anchor, model.server, model.buffers
     state.history = model.history
     if state.step.size:
-        state.step = state.anchor - results.model.anchor
+        state.step = vector_files.each(np.subtract, state.anchor, results.model.anchor)
     replies = [item._replace(began=None) for item in results.replies]
     return results._replace(model=state.model, replies=replies)
 
@@ -176,7 +179,5 @@ def _follow_verdict(state: ServerState, method: Method) -> None:
         return
     anchor, server = pieces.revise(method, state.anchor, state.server, verdict)
     if state.step.size:
-        moved = anchor - state.anchor
-        moved += state.step
-        state.step = moved
+        state.step = vector_files.each(lambda new, old, v: new - old + v, anchor, state.anchor, state.step)
     state.anchor, state.server = anchor, server
