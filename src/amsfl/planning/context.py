@@ -40,6 +40,12 @@ class PlannerMemory(NamedTuple):
         parts["judge"]["reference"] = _plain(parts["judge"]["reference"])
         return parts
 
+    def grown(self, larger: "PlannerMemory") -> "PlannerMemory":
+        """For more clients: those behind the ones that it knows are as in `larger`, a fresh memory."""
+        pairs = zip(self.estimates, larger.estimates, strict=True)
+        judge = self.judge._replace(reference=_longer(self.judge.reference, larger.judge.reference))
+        return self._replace(estimates=drift.Estimates(*(_longer(*pair) for pair in pairs)), judge=judge)
+
     @classmethod
     def load(cls, parts: dict[str, Json]) -> "PlannerMemory":
         columns = {key: np.array(column, float) for key, column in parts["estimates"].items()}
@@ -50,6 +56,10 @@ class PlannerMemory(NamedTuple):
         return cls(
             drift.Rate(**parts["rate"]), drift.Estimates(**columns), ReportedMeans(**parts["reported"]), judge
         )
+
+
+def _longer(old: Floats, larger: Floats) -> Floats:
+    return np.concatenate([old, larger[len(old) :]])
 
 
 class Decision(NamedTuple):

@@ -19,7 +19,7 @@ CHANGEABLE = (
     *("rounds", "seconds", "joules", "megabytes"),
     *("score", "target", "stop_at_target", "checkpoint_every", "data_dir", "shard_model"),
     *("give_up", "poll", "norm_limit", "patience", "evaluate_clients"),
-    *("evaluate_quorum", "keyed", "stop_after", "judge_by"),
+    *("evaluate_quorum", "keyed", "most_clients", "stop_after", "judge_by"),
 )
 
 

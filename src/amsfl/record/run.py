@@ -121,6 +121,11 @@ class RunWriter:
             folder.write_manifest(self.where, self.manifest)
             _write_config(self.where, self.manifest)
 
+    def describe(self, about: Json) -> None:
+        """What has come to be known of the run since it began."""
+        self.manifest = self.manifest._replace(about=self.manifest.about | about)
+        folder.write_manifest(self.where, self.manifest)
+
     def ended(self) -> Summary | None:
         """The end that is on record; a damaged one is none, and written again."""
         try:

@@ -105,3 +105,4 @@ class ServeKeywords(TrainingKeywords, total=False):
     evaluate_clients: int
     evaluate_quorum: float
     keyed: bool
+    most_clients: int

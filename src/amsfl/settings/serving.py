@@ -32,6 +32,10 @@ class Serving(Settings):
         False, description="SuperNodes have registered keys: a client's name stays with its node for good"
     )
 
+    most_clients: int = Field(
+        0, ge=0, description="clients beyond the first that may join later, up to so many in all; 0: nobody"
+    )
+
     @field_validator("give_up", mode="before")
     @classmethod
     def _give_up(cls, value: Any) -> str:

@@ -25,12 +25,15 @@ class RegisteredClient(NamedTuple):
     spends: dict[str, float] = {}  # noqa: RUF012 (nobody changes it); what it says that steps and bytes cost
 
 
+def registered_client(node: int, hello: Hello) -> RegisteredClient:
+    return RegisteredClient(
+        hello.name, hello.rows, node, -1, hello.own_optimizer, hello.epsilon, hello.spends
+    )
+
+
 def registered_clients(hellos: dict[int, Hello]) -> list[RegisteredClient]:
     """In order of names, numbers as numbers: client i of a simulation is partition-id i here."""
-    registered = [
-        RegisteredClient(hello.name, hello.rows, node, -1, hello.own_optimizer, hello.epsilon, hello.spends)
-        for node, hello in hellos.items()
-    ]
+    registered = [registered_client(node, hello) for node, hello in hellos.items()]
     digits = all(client.name.isdigit() for client in registered)
     return sorted(registered, key=lambda client: (int(client.name) if digits else 0, client.name))
 

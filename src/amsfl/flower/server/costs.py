@@ -37,6 +37,7 @@ from amsfl.settings.limits import limits_of
 from amsfl.simulation import ServeConfig
 
 LAST = 5
+LONGEST_STEP = 24 * 3600.0  # seconds; more is not believed
 SLOW = 5.0  # times the others' median, besides the steps
 GUESS = Costs(np.array([0.05]), np.array([5.0]))  # before anybody was measured: a plan needs some number
 
@@ -81,6 +82,14 @@ def missed(old: MeasuredCosts, client: int, steps: int, waited: float) -> Measur
     """No reply at all: its steps take longer than that, so far as anybody knows."""
     usual = float(np.median(old.step[client])) if old.step[client] else 0.0
     return old._replace(step=_noted(old.step, client, max(usual, waited / max(steps, 1))))
+
+
+def add_clients(old: MeasuredCosts, speeds: Sequence[float]) -> MeasuredCosts:
+    """Of clients that join, behind those who are there; `speeds` as they say, 0 for unknown."""
+    good = [each if 0 < each < LONGEST_STEP else 0.0 for each in speeds]
+    step, rest, score, empty = start(len(speeds), good, [0.0] * len(speeds))
+    before = old.empty or [0.0] * len(old.rest)  # records of long ago have none
+    return MeasuredCosts(old.step + step, old.rest + rest, old.score + score, before + empty)
 
 
 def learn_late(measured: MeasuredCosts, arrival: Arrival, poll: float) -> MeasuredCosts:

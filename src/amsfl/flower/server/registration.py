@@ -8,15 +8,14 @@ from flwr.app import ConfigRecord, MessageType, RecordDict
 from amsfl.core import UserError
 from amsfl.flower import messages
 from amsfl.flower.messages import Hello
-from amsfl.flower.server import best_model, clients
+from amsfl.flower.server import best_model, clients, newcomers
 from amsfl.flower.server.clients import RegisteredClient
-from amsfl.flower.server.costs import credible_amounts
+from amsfl.flower.server.costs import LONGEST_STEP, credible_amounts
 from amsfl.flower.server.transport import Arrival, Transport, error_text, is_gone
 
 HELLO_SECONDS = 300.0  # time to live of a question
 RETURN_SECONDS = 60.0  # how long a server that goes on waits for all of its clients
 LONGEST_REASON = 300  # characters: clients write parts of it
-LONGEST_STEP = 24 * 3600.0  # seconds; more is not believed
 LONGEST_NAME = 100  # characters of a client's name
 
 
@@ -28,6 +27,7 @@ class HelloTerms(NamedTuple):
     patience: float  # seconds
     keyed: bool = False  # nodes have registered keys, by which Flower gives them the same id each time
     batch: int = 0  # rows of the minibatches that newcomers measure a step with; 0: nobody does
+    most_clients: int = 0  # up to so many others may join while it is under way
     private: Mapping[str, Any] = {}  # a client that cannot take such a private step is not let in
 
 
@@ -47,6 +47,7 @@ class Registration:
         self.transport, self.terms, self.on_refusal = transport, terms, on_refusal
         self.speeds: dict[str, float] = {}  # seconds a step, as clients say when they register, by name
         self.rejected_nodes: set[int] = set()
+        self.newcomers: dict[int, Hello] = {}  # nodes of clients that join before the next round
         self.claims: dict[int, str] = {}  # nodes that wait for a name that another one holds
         self.refused: list[dict[str, Any]] = []
         self.steps_not_done: list[tuple[int, int]] = []  # clients and steps of orders that came to nothing
@@ -183,7 +184,7 @@ class Registration:
         `max_age`: how many seconds ago it may have been that nodes were counted.
         """
         here = self.transport.nodes(max_age)
-        self.ask(sorted(here - {client.node for client in registered}))
+        self.ask(sorted(here - {client.node for client in registered} - self.newcomers.keys()))
         for arrival in self.transport.pull():
             self.take(registered, arrival)
         for node, name in list(self.claims.items()):
@@ -204,7 +205,7 @@ class Registration:
         if sent.kind == MessageType.QUERY:
             hello = self.hello(arrival)
             if hello is not None:
-                self._welcome(registered, sent.node, hello.name)
+                self._welcome(registered, sent.node, hello)
         elif sent.order is not None and not self.take_reply(arrival):
             failed = arrival.message.has_error()
             what = f"error {error_text(arrival.message)[:LONGEST_REASON]!r}" if failed else "work"
@@ -212,14 +213,17 @@ class Registration:
             self.refuse(sent.order.client, why)
             self.late.append(arrival)
 
-    def _welcome(self, registered: list[RegisteredClient], node: int, name: str) -> None:
-        """A known name's node may take its place again; others are told why not."""
+    def _welcome(self, registered: list[RegisteredClient], node: int, hello: Hello) -> None:
+        """A known name's node may take its place again, a new one join; others are told why not."""
+        name = hello.name
         who = clients.index_of(registered, name)
         if who is None:
+            why = newcomers.refusal(registered, self.newcomers.values(), self.terms.most_clients, hello)
+            if why is None:
+                self.newcomers[node] = hello
+                return
             self.rejected_nodes.add(node)
-            self.refuse(
-                None, f"node {node} ({name!r}) is not one of the {len(registered)} registered clients"
-            )
+            self.refuse(None, f"node {node} ({name!r}) cannot join: {why}")
         elif not self._rejoin(registered, node, name):
             self.claims[node] = name
             why = "whose key it is" if self.terms.keyed else "which is still connected"

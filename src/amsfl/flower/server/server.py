@@ -14,7 +14,7 @@ from flwr.serverapp import Grid
 from amsfl import methods, protocol
 from amsfl.core import UserError
 from amsfl.flower import messages, vector_files
-from amsfl.flower.server import best_model, clients, costs, pieces, server_state, update
+from amsfl.flower.server import best_model, clients, costs, newcomers, pieces, server_state, update
 from amsfl.flower.server.clients import RegisteredClient
 from amsfl.flower.server.contributions import Contributions
 from amsfl.flower.server.costs import SpendingMeter, check_asked
@@ -57,7 +57,8 @@ class FlowerServer:
         self.orders.takes_older_work = takes_older_work(self.end)
         self.transport = Transport(grid, config.poll)
         terms = HelloTerms(config.clients, config.seed, config.patience, config.keyed, config.batch)
-        terms = terms._replace(private=self.privacy.question())
+        newcomers.check(config, self.privacy.mechanism is not None)
+        terms = terms._replace(private=self.privacy.question(), most_clients=config.most_clients)
         self.registration = Registration(self.transport, terms, self._on_refusal)
         parts = (config, self.orders, self.transport, self.registration)
         self.open_orders = OpenOrders(*parts, self.end, self.policy.readings)
@@ -106,6 +107,7 @@ class FlowerServer:
     def round(self, state: ServerState, began: float) -> RoundRecord | None:
         """One round; None when nobody was there or nobody's work could be taken: then it is tried again."""
         started = self.transport.now()
+        newcomers.join(self, state)
         results = self.open_orders.wait(state, self.planner, began)
         self._hear_of_costs(state)
         if results is None:
@@ -187,7 +189,7 @@ class FlowerServer:
                 described = server_state.manifest(self.config, state, self.method)
                 self.writer = stack.enter_context(create(out, described, self.options.force))
             return state, records
-        self._meet(state.clients, state.anchor.size)
+        self.meet(state.clients, state.anchor.size)
         self.orders.resumed_round = state.round
         state.ordered_steps = state.ordered_steps or [*state.steps]
         self.planner = self._private_planner(state)
@@ -207,13 +209,13 @@ class FlowerServer:
         first = first._replace(model=vector_files.kept(np.ascontiguousarray(first.model, np.float32)))
         anchor = first.model
         self.privacy.check_buffers(first.buffers)
-        self._meet(registered, anchor.size)
+        self.meet(registered, anchor.size)
         server = pieces.first_state(self.method, anchor)
         speeds = [self.registration.speeds.get(client.name, 0.0) for client in registered]
         # a round takes more gradients than steps: the reading's, and at first the opening's
         more = self.orders.readings + (self.method.arithmetic.opening is not None)
         empty = (self.registration.ping(registered) + more * np.array(speeds)).tolist()
-        memory, measured = self._planner(registered).start(), costs.start(len(registered), speeds, empty)
+        memory, measured = self.plan_for(registered).start(), costs.start(len(registered), speeds, empty)
         state = server_state.fresh(first, server, registered, memory, measured, self.config.seed)
         if self.orders.readings or self.method.private_rows is not None:
             state.step = vector_files.each(lambda x: 0 * x, anchor)
@@ -223,7 +225,7 @@ class FlowerServer:
         self.planner = self._private_planner(state)
         return state
 
-    def _meet(self, registered: list[RegisteredClient], size: int) -> None:
+    def meet(self, registered: list[RegisteredClient], size: int) -> None:
         """What depends on who takes part: the method's form, and what clients spend."""
         self.names = [client.name for client in registered]
         if any(client.own_optimizer for client in registered):
@@ -233,7 +235,7 @@ class FlowerServer:
         self.orders.accounts = self.spending.accounts
         self.transport.reply_bytes = 4 * size
 
-    def _planner(self, registered: list[RegisteredClient]) -> Planner:
+    def plan_for(self, registered: list[RegisteredClient]) -> Planner:
         if self.options.plan_by is not None:
             return self.options.plan_by(clients.weights(registered))
         return planner_for(registered, self.config, self.method, self.policy, self.end, self.spending.limits)
@@ -241,4 +243,4 @@ class FlowerServer:
     def _private_planner(self, state: ServerState) -> Planner:
         """One that asks nobody for more steps than its privacy has left."""
         self.registration.notes += self.privacy.open(state.clients, state.anchor.size)
-        return self.privacy.limit(self._planner(state.clients), state)
+        return self.privacy.limit(self.plan_for(state.clients), state)

@@ -58,6 +58,14 @@ class ServerState:
     first: Vector = field(default_factory=lambda: np.zeros(0, np.float32))  # the first model, beside a ledger
     worth: dict[str, Any] = field(default_factory=dict)  # its statement, after the last round
 
+    def add_clients(self, some: list[RegisteredClient]) -> None:
+        """Behind those who are there."""
+        self.clients += some
+        self.steps += [0] * len(some)
+        self.ordered_steps += [0] * len(some)
+        rows = np.zeros((len(some), *self.history.shape[1:]), np.float32)
+        self.history = np.concatenate([self.history, rows])
+
     @property
     def model(self) -> GlobalModel:
         """What a round begins from."""
