@@ -45,6 +45,7 @@ def far_sighted(monkeypatch):
     [
         {"cohort": 2, "eval_every": 3},
         {"method": "scaffold", "local_accuracy": True},
+        {"worth": True, "cohort": 2},
         {"target": 0.9, "stop_at_target": True, "eval_every": 3, "policy": "speed"},
     ],
 )

@@ -81,8 +81,8 @@ def run_rounds(setup: RunSetup, state: State, plans: list[RoundPlan]) -> tuple[S
     if setup.looks_ahead:
         first = next(iter(plans[0].values())).version
         orders = [make_orders(setup, plan, first + nth) for nth, plan in enumerate(plans)]
-        states, outcomes = setup.engine.span(state, orders, first, keep=setup.config.local_accuracy)
-        return states, [_by_trial(outcome, plan) for outcome, plan in zip(outcomes, plans, strict=True)]
+        states, outcomes = setup.engine.span(state, orders, first, keep=_keeps_uploads(setup))
+        return states, [_by_trial(setup, *each) for each in zip(outcomes, plans, strict=True)]
     state, result = _run_round(setup, state, plans[0])
     return state, [result]
 
@@ -110,24 +110,27 @@ def _run_round(setup: RunSetup, state: State, plan: RoundPlan) -> tuple[State, R
         if isinstance(state.anchor, np.ndarray):
             state = setup.engine.from_host(state)
         orders = make_orders(setup, whole, number)
-        keep = setup.config.local_accuracy or setup.config.worth
-        state, outcome = setup.engine.round(state, orders, number, keep=keep)
-        own = _by_trial(outcome, whole)
+        state, outcome = setup.engine.round(state, orders, number, keep=_keeps_uploads(setup))
+        own = _by_trial(setup, outcome, whole)
         result = RoundResult(result.readings | own.readings, result.weighed | own.weighed, own.deltas)
-        if setup.config.worth:
-            deltas = np.asarray(outcome.deltas)
-            uploads |= {index: deltas[index, : len(each.cohort)] for index, each in whole.items()}
+        uploads |= own.uploads
     return state, result._replace(uploads=uploads)
 
 
-def _by_trial(outcome: Outcome, plan: RoundPlan) -> RoundResult:
+def _keeps_uploads(setup: RunSetup) -> bool:
+    return setup.config.local_accuracy or setup.config.worth
+
+
+def _by_trial(setup: RunSetup, outcome: Outcome, plan: RoundPlan) -> RoundResult:
     """An engine's outcome, brought to the host once: a field of a trial at a time costs more than a round."""
     reading = Reading(*(np.asarray(part, float) for part in outcome.readings))
     counts = {name: np.asarray(part, float) for name, part in outcome.weighed.items()}
+    sent = np.asarray(outcome.deltas) if setup.config.worth else None
     return RoundResult(
         {index: Reading(*(part[index] for part in reading)) for index in plan},
         {index: {name: part[index] for name, part in counts.items()} for index in plan},
         outcome.deltas,
+        {} if sent is None else {index: sent[index, : len(each.cohort)] for index, each in plan.items()},
     )
 
 

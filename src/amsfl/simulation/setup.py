@@ -242,6 +242,6 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         [each.last_round for each in configs],
         method.judges,
         work.vector_bytes > 0,
-        engine.max_span > 1 and all(whole_rounds) and not (learns or by_chance or config.worth),
+        engine.max_span > 1 and all(whole_rounds) and not (learns or by_chance),
         holdout_scorer(job) if config.worth else None,
     )

@@ -73,24 +73,33 @@ def enter(ledger: ContributionLedger, work: RoundParts, move: Array) -> Contribu
         return ledger
     if ledger.used[0] == BLOCK:
         _add_up(ledger)
-    latest = ledger.recent[ledger.used[0]]
-    latest[...] = 0
     squares = np.einsum("cd,cd->c", deltas, deltas)
     parts = along * counts * _shorter(ledger, work.cohort, np.sqrt(squares)).astype(deltas.dtype)
-    for who, part, delta in zip(work.cohort, parts, deltas, strict=True):
-        latest[who] += part * delta
+    _scaled_rows(ledger.recent[ledger.used[0]], work.cohort, parts, deltas)
     np.add.at(ledger.squares, work.cohort, squares)
     ledger.used[0] += 1
     pull = -np.expm1(-np.asarray(work.path, float))
-    np.add.at(ledger.pulls, work.cohort, np.nan_to_num(pull))
-    np.add.at(ledger.rounds, work.cohort, np.isfinite(pull))
+    known = np.isfinite(pull)
+    np.add.at(ledger.pulls, work.cohort, np.where(known, pull, 0.0))
+    np.add.at(ledger.rounds, work.cohort, known)
     return ledger
+
+
+def _scaled_rows(out: Array, cohort: Array, by: Array, rows: Array) -> None:
+    """Every client's rows times their numbers, added up; zeros for who has none."""
+    if np.array_equal(cohort, np.arange(len(out))):  # all once, in order: a third of the time
+        np.multiply(rows, by[:, None], out=out)
+        return
+    out[...] = 0
+    for who, each, row in zip(cohort, by, rows, strict=True):
+        out[who] += each * row
 
 
 def _shorter(ledger: ContributionLedger, cohort: Array, lengths: Array) -> Array:
     """s_i of every delta."""
     pull = ledger.pulls[cohort] / np.maximum(ledger.rounds[cohort], 1)
-    usual = np.median(lengths) / np.maximum(lengths, 1e-30)
+    rising = np.sort(lengths)  # np.median takes fifteen times as long for so few
+    usual = (rising[(len(rising) - 1) // 2] + rising[len(rising) // 2]) / 2 / np.maximum(lengths, 1e-30)
     return np.asarray(np.minimum(usual, 1) ** (pull**2 / 2))
 
 
@@ -122,8 +131,12 @@ def coalition_models(ledger: ContributionLedger, model: Array, first: Array, mem
     models = np.tile(model, (len(members), 1))
     for left_of, rows in zip(_fading(used), (ledger.parts, ledger.recent[:used]), strict=True):
         fading = spread * left_of if left_of.ndim == 1 else spread @ left_of  # [coalitions, rows]
-        factors = (fading[:, :, None] * scale[:, None, :]).reshape(len(members), -1)
-        models += np.einsum("sr,rd->sd", factors.astype(model.dtype), rows.reshape(-1, dim))
+        some = np.flatnonzero(fading.any(0))  # of KEPT those beside a coalition's r_S
+        if not len(some) or not rows.any():
+            continue
+        part = slice(some[0], some[-1] + 1)
+        factors = (fading[:, part, None] * scale[:, None, :]).reshape(len(members), -1)
+        models += np.einsum("sr,rd->sd", factors.astype(model.dtype), rows[part].reshape(-1, dim))
     models[weight <= 0] = first
     return np.asarray(models)
 
