@@ -1,4 +1,4 @@
-"""Everything of Flower that is not its public API, in one place: names, and three patches.
+"""Everything of Flower that is not its public API, in one place: names, and four patches.
 
 Flower's internals change from one minor version to the next. `NAMES` lists each one that is used here and
 where it is; a test asks for every one of them, so that a new version either has them all or fails there.
@@ -8,6 +8,7 @@ The patches make short rounds short and keep a SuperNode from getting stuck. AMS
 Flower as it is.
 """
 
+import json
 import os
 from collections.abc import Callable
 from functools import partial
@@ -45,7 +46,9 @@ NAMES = {
 }
 SUPERNODE_LOOP = "flwr.supernode.start_client_internal"
 GRID = "flwr.superlink.grid.http_grid"
+ARRAY = "flwr.app.message.array"
 PATCHED = {
+    ARRAY: ("Array", "ArrayChunk", "get_object_body", "get_object_children_ids_from_object_content"),
     SUPERNODE_LOOP: ("time", "pull_objects", "_push_messages", "_insert_message"),
     GRID: ("pull_objects",),
 }
@@ -82,9 +85,27 @@ def retry_soon(module: ModuleType, at_most: float | None = None) -> None:
 
 
 def patch_grid(at_most: float | None) -> None:
-    """The server's side of `retry_soon`."""
+    """The server's side of `retry_soon`, and of large replies one copy less."""
     if patches_on():
         retry_soon(import_module(GRID), at_most)
+        join_once(import_module(ARRAY))
+
+
+def join_once(module: Any) -> None:
+    """Let a received array be joined from its chunks in one go: Flower joins them, then copies that."""
+    usual = module.Array.inflate.__func__
+    if usual.__module__ == __name__:
+        return
+
+    def inflate(cls: Any, content: bytes, children: dict[str, Any] | None = None) -> Any:
+        chunks = children or {}
+        array = usual(cls, content, {key: module.ArrayChunk(memoryview(b"")) for key in chunks})  # its checks
+        keys = module.get_object_children_ids_from_object_content(content)
+        places = json.loads(module.get_object_body(content, cls))["arraychunk_ids"]
+        array.data = b"".join([chunks[keys[place]].data for place in places])
+        return array
+
+    module.Array.inflate = classmethod(inflate)
 
 
 def patch_supernode(sleep: Callable[[float], None], deliver: Callable[..., None]) -> None:
