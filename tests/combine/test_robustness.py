@@ -1,6 +1,7 @@
 """A record of a run with a robust rule says whom the rule weighed down."""
 
 import numpy as np
+import pytest
 from federation_small import SMALL, own_data
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,6 +27,14 @@ def test_a_record_says_whom_a_rule_weighed_down_and_the_report_too(tmp_path):
     rows = {row.values["client"]: row.values for row in found.rows}
     assert {name for name in rows if rows[name]["low"] == 3} >= names
     assert {rows[name]["link"] for name in names} == {"multikrum:2"} and rows[min(names)]["counted"] < 1e-6
+
+
+@pytest.mark.parametrize("engine", ["loop", "jax"])
+def test_links_are_on_record_in_the_order_of_the_chain(engine):
+    """What a client counted is what the last link left it; jax sorts names."""
+    settings = SMALL | {"rounds": 1, "engine": engine, "robust": "median,cap:0.5"}
+    (record,) = amsfl.run(**settings, dataset=own_data()).rounds
+    assert [*record.weighed] == ["claimed", "median", "cap:0.5"]
 
 
 def doubted_of(folder):

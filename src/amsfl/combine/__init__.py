@@ -1,6 +1,6 @@
 """What the server makes of a cohort's uploads where a sum is not enough: one file each, one table for all."""
 
-from amsfl.combine.base import by_step, chain, weighed
+from amsfl.combine.base import by_step, chain, link_names, weighed
 from amsfl.combine.cap import cap
 from amsfl.combine.centred import centred
 from amsfl.combine.clip import clip
@@ -48,4 +48,15 @@ def make(given: str | Combine) -> Combine | None:
     return COMBINES.chained(given, chain)
 
 
-__all__ = ["COMBINES", "RECOMMENDED", "by_step", "chain", "make", "median", "middle", "names", "weighed"]
+__all__ = [
+    "COMBINES",
+    "RECOMMENDED",
+    "by_step",
+    "chain",
+    "link_names",
+    "make",
+    "median",
+    "middle",
+    "names",
+    "weighed",
+]

@@ -71,9 +71,8 @@ def weighed(
     origin, clients, read, remembered = None, len(weights), 0, []
     if history is None:
         history = namespace(weights).zeros((clients, rule.remembers), dtype=weights.dtype)
-    for place, link in enumerate(rule.links or (rule,)):
+    for name, link in zip(link_names(rule), rule.links or (rule,), strict=True):
         before = weights
-        name = link.name if link.name not in counts else f"{link.name} ({place + 1})"
         if link.recall is not None:
             if len(weights) != clients:
                 raise UserError(
@@ -93,6 +92,21 @@ def weighed(
         counts[name] = weights @ origin
         steps = _lengths(steps, before, len(weights))
     return uploads, weights, counts, namespace(weights).concat([*remembered, history[:, :0]], axis=1)
+
+
+def link_names(rule: Combine) -> list[str]:
+    """Its links in order, as records name them: with its place where a name comes twice.
+
+    Args:
+        rule: One, or a chain.
+
+    Returns:
+        One name a link.
+    """
+    names = list[str]()
+    for place, link in enumerate(rule.links or (rule,)):
+        names.append(link.name if link.name not in names else f"{link.name} ({place + 1})")
+    return names
 
 
 def by_step(name: str, rule: Rule, attackers: float = 0.0) -> Combine:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from amsfl import combine
 from amsfl.core import Reading, score
 from amsfl.core.records import Array, Json
 from amsfl.core.scores import judge_round, worth
@@ -124,7 +125,9 @@ def _keeps_uploads(setup: RunSetup) -> bool:
 def _by_trial(setup: RunSetup, outcome: Outcome, plan: RoundPlan) -> RoundResult:
     """An engine's outcome, brought to the host once: a field of a trial at a time costs more than a round."""
     reading = Reading(*(np.asarray(part, float) for part in outcome.readings))
-    counts = {name: np.asarray(part, float) for name, part in outcome.weighed.items()}
+    rule = setup.method.combine
+    links = combine.link_names(rule) if rule and outcome.weighed else ()  # jax sorts a dict by its names
+    counts = {name: np.asarray(outcome.weighed[name], float) for name in links}
     sent = np.asarray(outcome.deltas) if setup.config.worth else None
     return RoundResult(
         {index: Reading(*(part[index] for part in reading)) for index in plan},
