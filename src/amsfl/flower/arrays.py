@@ -106,11 +106,6 @@ def records(**parts: Record) -> RecordDict:
     return RecordDict({name: part for name, part in parts.items() if len(part)})
 
 
-def drop_arrays(content: RecordDict) -> None:
-    for name in ARRAY_RECORDS:
-        content.pop(name, None)
-
-
 def check_sizes(content: RecordDict) -> None:
     """A ValueError where there is more than any message holds, before it is parsed or formatted."""
     if len(content) > MOST_RECORDS:

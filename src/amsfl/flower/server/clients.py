@@ -9,6 +9,7 @@ import numpy as np
 
 from amsfl.core import UserError
 from amsfl.flower.messages import Hello
+from amsfl.flower.vector_files import finite, largest, square
 
 MODELS_ASKED = 3  # clients that are asked for the first model
 LARGEST = 1e6  # number in it
@@ -82,7 +83,7 @@ def choose_model(models: Sequence[tuple[int, Hello]]) -> tuple[Hello, list[int]]
             "give the server the first one."
         )
     agreeing = [hello for (_, hello), each in zip(models, forms, strict=True) if each == form]
-    by_length = sorted(agreeing, key=lambda hello: float(np.square(hello.model, dtype=float).sum()))
+    by_length = sorted(agreeing, key=lambda hello: square(hello.model))
     others = [who for (who, _), each in zip(models, forms, strict=True) if each != form]
     return by_length[(len(by_length) - 1) // 2], others
 
@@ -98,6 +99,6 @@ def unfit_model(hello: Hello) -> str | None:
     floats = [hello.model, *(part for part in hello.buffers.values() if part.dtype.kind == "f")]
     if not hello.model.size or hello.model.ndim != 1 or hello.model.dtype != np.float32:
         return "it is no flat vector of float32"
-    if not all(np.isfinite(part).all() and np.abs(part).max(initial=0.0) <= LARGEST for part in floats):
+    if not all(finite(flat) and largest(flat) <= LARGEST for flat in map(np.ravel, floats)):
         return f"it holds numbers that are not finite, or beyond {LARGEST:g}"
     return None

@@ -11,7 +11,8 @@ from amsfl.flower.messages import Hello
 from amsfl.flower.server import best_model, clients, newcomers
 from amsfl.flower.server.clients import RegisteredClient
 from amsfl.flower.server.costs import LONGEST_STEP, credible_amounts
-from amsfl.flower.server.transport import Arrival, Transport, error_text, is_gone
+from amsfl.flower.server.transport import Arrival, Transport, error_text, is_gone, without_arrays
+from amsfl.flower.vector_files import kept
 
 HELLO_SECONDS = 300.0  # time to live of a question
 RETURN_SECONDS = 60.0  # how long a server that goes on waits for all of its clients
@@ -69,6 +70,10 @@ class Registration:
             if self.on_refusal:
                 self.on_refusal(item)
 
+    def reject(self, node: int, why: str) -> None:
+        self.rejected_nodes.add(node)
+        self.refuse(None, why)
+
     def gather(self) -> list[RegisteredClient]:
         """Wait until as many clients are registered as the run has."""
         hellos: dict[int, Hello] = {}
@@ -88,8 +93,7 @@ class Registration:
             for arrival in self.transport.pull():
                 hello = self.hello(arrival)
                 if hello and any(hello.name == other.name for other in hellos.values()):
-                    self.rejected_nodes.add(arrival.sent.node)
-                    self.refuse(None, f"node {arrival.sent.node}: the name {hello.name!r} is taken")
+                    self.reject(node := arrival.sent.node, f"node {node}: the name {hello.name!r} is taken")
                 elif hello and hello.open:
                     raise UserError(f"Client {hello.name!r} cannot keep rows private. {short(hello.open)}")
                 elif hello and len(hellos) < terms.clients:
@@ -108,9 +112,7 @@ class Registration:
 
     def first_model(self, registered: list[RegisteredClient]) -> Hello:
         """The initial model, from several clients: of a form that most of them have, and of usual length.
-
-        All draw it from the same seed, so honest ones send the same.
-        """
+        All draw it from the same seed, so honest ones send the same."""
         models: list[tuple[int, Hello]] = []
         for who, client in enumerate(registered):
             for arrival in self.transport.collect(self.ask([client.node], model=True), HELLO_SECONDS):
@@ -119,7 +121,7 @@ class Registration:
                 if why:
                     self.refuse(who, f"first model: {why}")
                 elif hello is not None:
-                    models.append((who, hello))
+                    models.append((who, hello._replace(model=kept(hello.model))))
             if len(models) == clients.MODELS_ASKED:
                 break
         if not models:
@@ -174,19 +176,17 @@ class Registration:
             self.notes += [note for note in notes if note not in self.notes]
             return hello._replace(spends={**amounts})
         except Exception as error:  # a client's bytes, see reply_checks.py
-            self.refuse(None, f"node {node} gave no proper hello: {error}")
-            self.rejected_nodes.add(node)
+            self.reject(node, f"node {node} gave no proper hello: {error}")
             return None
 
     def admit(self, registered: list[RegisteredClient], max_age: float = 0.0) -> set[int]:
-        """Take in what has arrived. Nodes that are connected and free; newcomers are asked who they are.
-
-        `max_age`: how many seconds ago it may have been that nodes were counted.
-        """
+        """Take in what has arrived, and ask newcomers who they are. Who is free, of the nodes that were
+        connected up to `max_age` seconds ago."""
         here = self.transport.nodes(max_age)
         self.ask(sorted(here - {client.node for client in registered} - self.newcomers.keys()))
         for arrival in self.transport.pull():
             self.take(registered, arrival)
+            del arrival  # the next one may be as large
         for node, name in list(self.claims.items()):
             if node not in here or self._rejoin(registered, node, name):
                 del self.claims[node]
@@ -211,7 +211,7 @@ class Registration:
             what = f"error {error_text(arrival.message)[:LONGEST_REASON]!r}" if failed else "work"
             why = f"late reply: {what} for round {sent.order.round + 1} came after {arrival.seconds:.1f} s"
             self.refuse(sent.order.client, why)
-            self.late.append(arrival)
+            self.late.append(without_arrays(arrival))
 
     def _welcome(self, registered: list[RegisteredClient], node: int, hello: Hello) -> None:
         """A known name's node may take its place again, a new one join; others are told why not."""
@@ -222,8 +222,7 @@ class Registration:
             if why is None:
                 self.newcomers[node] = hello
                 return
-            self.rejected_nodes.add(node)
-            self.refuse(None, f"node {node} ({name!r}) cannot join: {why}")
+            self.reject(node, f"node {node} ({name!r}) cannot join: {why}")
         elif not self._rejoin(registered, node, name):
             self.claims[node] = name
             why = "whose key it is" if self.terms.keyed else "which is still connected"

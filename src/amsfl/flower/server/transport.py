@@ -14,7 +14,7 @@ from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
 from amsfl.flower import internals
-from amsfl.flower.arrays import drop_arrays
+from amsfl.flower.arrays import ARRAY_RECORDS
 from amsfl.flower.messages import LONGEST_TEXT, Order
 
 LOOK_AROUND = 2.0  # seconds between two looks at who is still connected
@@ -46,6 +46,14 @@ def is_gone(message: Message) -> bool:
 def error_text(message: Message) -> str:
     """Why a client or Flower answered with an error; cut, since a client wrote it."""
     return (message.error.reason or "")[:LONGEST_TEXT]
+
+
+def without_arrays(arrival: Arrival) -> Arrival:
+    """The same reply, when its work is not wanted any more: only its numbers are kept."""
+    if arrival.message.has_content():
+        for name in ARRAY_RECORDS:
+            arrival.message.content.pop(name, None)
+    return arrival
 
 
 class Transport:
@@ -91,18 +99,14 @@ class Transport:
         return {key for key in ids if key}
 
     def pull(self) -> Iterator[Arrival]:
-        """All replies that are there, to whatever message; large ones are fetched a few at a time.
-
-        Their arrays are there until the next one is asked for.
-        """
+        """All replies that are there, to whatever message; large ones are fetched a few at a time."""
         keys, some = list(self.waiting), max(AT_ONCE // max(self.reply_bytes, 1), 1)
         for begin in range(0, len(keys), some):
             for message in self.grid.pull_messages(keys[begin : begin + some]):
                 sent = self.waiting.pop(message.metadata.reply_to_message_id, None)
                 if sent is not None:
                     yield Arrival(sent, message, self.now() - sent.at)
-                if message.has_content():
-                    drop_arrays(message.content)  # the next one may be as large
+                del message  # the next one may be as large
 
     def collect(self, ids: set[str], deadline: float, quorum: float = 1.0) -> Iterator[Arrival]:
         """Replies as they come, others too, until a `quorum` of `ids` is in, all are gone, or time is over.
