@@ -41,7 +41,8 @@ who wins and by how much, at a spread of speeds as the papers have it. FedBuff (
 {tables}
 - Not to be had here: their data, a thousand clients training at once (FedBuff's gain in updates is one of
   large cohorts; at 50, uploads that are out of date cost more than they save, and its gain is in time),
-  and the traces of phones that Oort takes its speeds from. Here a client's speed is drawn once, not for every round.
+  and the traces of phones that Oort takes its speeds from. Here a client's speed is drawn once,
+  not for every round.
 - Oort chooses who trains. There is no such choice in this package: cohorts are random, and AMSFL gives slow
   clients fewer steps instead. Its gain stands beside Oort's and is no replay of it.
 - Learning rates of all but AMSFL are the best of four (0.1, 0.3, 1, 3) with hindsight, at one pass over a
