@@ -111,7 +111,7 @@ FRESH = (
 )
 FRESH2 = (
     Case("optdigits-noise", "optdigits", "mlp", 10, "dirichlet:0.3", (NEAR, "far"), labels="random:0.4"),
-    Case("optdigits-cnn", "optdigits", "cnn:4", 20, "shards:2", (NEAR, "far"), cohort=10),
+    Case("optdigits-shards", "optdigits", "mlp:32", 20, "shards:2", (NEAR, "far"), cohort=10),
     Case("twonorm-noise", "twonorm", "mlp:32", 10, "dirichlet:0.5", ("mild", "wan"), labels="random:0.4"),
     Case("chess-pair", "chess", "mlp", 8, "dirichlet:0.5", ("wild", "far"), labels="pair:0.25"),
     Case("contraceptive", "contraceptive", "mlp", 10, "dirichlet:0.5", ("mild", "wan")),
