@@ -126,10 +126,7 @@ class Arithmetic(NamedTuple):
     keeps_gradient: bool = False  # client state: the last round's first gradient and that round's number + 1
     revise: Revise | None = None
     momentum: Number | None = None  # of clients' steps (client_momentum.py); None: they keep no velocity
-    pieces: tuple[Aggregate, int] = (
-        add_delta,
-        0,
-    )  # for that `aggregate`: vectors that `server` begins with
+    pieces: tuple[Aggregate, int] = (add_delta, 0)  # for that one: vectors that `server` begins with
     own_state: Model = whole_state  # of the server state: what is the method's, not a server optimizer's
     numbers: tuple[Number, ...] = ()
     build: "Callable[..., Arithmetic] | None" = None
