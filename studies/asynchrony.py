@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from amsfl.simulation import Result, RunConfig, make_config
 
 import common
-from common import Row, StudySettings, Table, Unit, grouped, mean, option
+from common import Row, StudySettings, Table, Unit, grouped, option
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -99,29 +99,9 @@ def keep(config: RunConfig, result: Result) -> Row:
 
 
 def tuned_with_hindsight(units: Sequence[Row]) -> list[Row]:
-    """One row for each contestant and setting, with the pair of learning rate and steps that was best.
-
-    A pair with which all seeds reached the target is better than any other.
-    """
+    """One row for each contestant and setting, with the pair of learning rate and steps that was best."""
     trials = [{"name": unit["name"], **trial} for unit in units for trial in unit["trials"]]
-    rows = [
-        {
-            "name": name,
-            "profile": profile,
-            "availability": availability,
-            "lr": lr,
-            "steps": steps,
-            "seconds": mean(group, "seconds"),
-            "reached": all(row["reached"] for row in group),
-        }
-        for (name, profile, availability, lr, steps), group in grouped(
-            trials, "name", "profile", "availability", "lr", "steps"
-        ).items()
-    ]
-    best = [
-        min(group, key=lambda row: (not row["reached"], row["seconds"]))
-        for group in grouped(rows, "name", "profile", "availability").values()
-    ]
+    best = common.best_with_hindsight(trials, ("name", "profile", "availability"), ("lr", "steps"))
     order = list(CONTESTANTS)
     return sorted(best, key=lambda row: order.index(row["name"]))
 

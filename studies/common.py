@@ -117,6 +117,24 @@ def mean(rows: Sequence[Row], key: str) -> float:
     return float(np.mean([row[key] for row in rows]))
 
 
+def best_with_hindsight(
+    trials: Iterable[Row], names: Sequence[str], tried: Sequence[str], measured: Sequence[str] = ("seconds",)
+) -> list[Row]:
+    """Of every group by `names`, what was best there of all that was `tried`, as means over its seeds.
+
+    What reached the target with all seeds is better than anything else; then the fewest seconds.
+    """
+    keys = (*names, *tried)
+    rows = [
+        dict(zip(keys, values, strict=True))
+        | {key: mean(group, key) for key in measured}
+        | {"reached": all(row["reached"] for row in group)}
+        for values, group in grouped(trials, *keys).items()
+    ]
+    groups = grouped(rows, *names).values()
+    return [min(group, key=lambda row: (not row["reached"], row["seconds"])) for group in groups]
+
+
 # Tables and pictures
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from amsfl.simulation import Result, RunConfig, make_config
 
 import common
-from common import Row, StudySettings, Table, Unit, grouped, mean, option
+from common import Row, StudySettings, Table, Unit, option
 
 CLIENTS, COHORT, MORE = 200, 50, 65  # 1.3 times the cohort, as in Oort
 RATES = (0.1, 0.3, 1.0, 3.0)
@@ -103,24 +103,9 @@ def tuned_with_hindsight(units: Sequence[Row]) -> list[Row]:
     trials = [
         {"claim": unit["claim"], "name": unit["name"], **each} for unit in units for each in unit["trials"]
     ]
-    rows = [
-        {
-            "claim": claim,
-            "name": name,
-            "lr": lr,
-            "seconds": mean(group, "seconds"),
-            "uploads": mean(group, "uploads"),
-            "reached": all(row["reached"] for row in group),
-        }
-        for (claim, name, lr), group in grouped(trials, "claim", "name", "lr").items()
-    ]
-    best = {
-        names: min(group, key=lambda row: (not row["reached"], row["seconds"]))
-        for names, group in grouped(rows, "claim", "name").items()
-    }
-    return [
-        best[claim, name] for claim, names in CONTESTANTS.items() for name in names if (claim, name) in best
-    ]
+    best = common.best_with_hindsight(trials, ("claim", "name"), ("lr",), ("seconds", "uploads"))
+    order = [(claim, name) for claim, names in CONTESTANTS.items() for name in names]
+    return sorted(best, key=lambda row: order.index((row["claim"], row["name"])))
 
 
 def table(rows: Sequence[Row], claim: str) -> Table:
