@@ -233,6 +233,20 @@ def test_amsfl_stride_is_the_polyak_length_capped():
     assert make("amsfl", {"polyak": 0.0}).arithmetic.stride is None
 
 
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("polyak", [1.0, 2.0])
+def test_a_cut_step_never_goes_away_from_a_point_of_no_loss(polyak, seed):
+    """Least squares that some x* fits, at any distance and scale: the longest step that the cut allows."""
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(4, 6)) * 10.0 ** rng.uniform(-3, 3)
+    solution, x = rng.normal(size=6), 10.0 ** rng.uniform(-2, 2) * rng.normal(size=6)
+    miss = rows @ (x - solution)
+    grad = rows.T @ miss
+    stride = make("amsfl", {"polyak": polyak}).arithmetic.stride
+    after = x - stride(0.5 * miss @ miss, grad @ grad) * grad
+    assert np.linalg.norm(after - solution) <= np.linalg.norm(x - solution) * (1 + 1e-9)
+
+
 def test_extrapolation_does_not_depend_on_the_scale_of_the_mix():
     """FedNova with equal steps mixes by w/t; its FedExP step must still be FedAvg's."""
     rounds = [([0, 1], [3, 3])]
