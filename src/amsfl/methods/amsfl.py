@@ -37,7 +37,7 @@ def amsfl(
     back and holds no rows back, cooling=0 keeps lr. All off, this is the paper's method: FedAvg's arithmetic
     with planned steps. docs/algorithm.md has all of it.
 
-    Where clients hold few labels, polyak=4 ends higher: a shorter cut makes networks sharp (docs/adaptivity.md).
+    Where clients hold few labels, polyak=4 ends higher: a shorter cut makes networks sharp.
 
     Xu, "AMSFL: Adaptive Multi-Step Federated Learning via Gradient Difference-Based Error Modeling";
     Loizou et al. 2021, arXiv 2002.10542 (stochastic Polyak steps, capped).
