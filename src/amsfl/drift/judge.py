@@ -14,8 +14,9 @@ row in three rounds running is dead: it begins again from the first model, at mo
 Where labels are wrong or rows few, clients learn their rows by heart within a round or two, and no anchor to
 go back to is free of it. So the third return in the first half of a run opens a branch beside the best
 anchor: from the first model again, at the halved rate, with a tenth of the passes over a client's rows. The
-best anchor stays what is scored. The branch is taken once its held-back rows are better than the best
-anchor's; if they are not within twenty rounds, the server goes back to that anchor and to all passes.
+best anchor stays what is scored. The branch is taken once its held-back rows are surely better than the best
+anchor's (d < -2 se); if they are not within twenty rounds, the server goes back to that anchor and to all
+passes.
 """
 
 from collections.abc import Callable
@@ -103,7 +104,9 @@ def judge_round(
         return _back(now, BROKEN)._replace(left=0, passes=1.0 if old.left else old.passes)
     reference = old.reference.copy()
     before = reference[cohort]
-    better, bad = _compared(held, before, np.asarray(weights, float), modest)
+    better, bad, surely = _compared(held, before, np.asarray(weights, float), modest)
+    if old.left:  # one cohort's luck is no reason to leave the best anchor for a branch
+        better = surely
     fresh = np.isfinite(held) & (better | ~np.isfinite(before))
     reference[cohort] = np.where(fresh, held, before)
     now = now._replace(reference=reference, worse=0 if better else old.worse + bad)
@@ -134,16 +137,16 @@ def judge_round(
 
 def _compared(
     held: Floats, before: Floats, weights: Floats, modest: Callable[[Floats], Floats]
-) -> tuple[bool, bool]:
-    """Whether this anchor is better, and whether it is clearly worse, for those who can compare."""
+) -> tuple[bool, bool, bool]:
+    """Whether this anchor is better, clearly worse, and surely better, for those who can compare."""
     both = np.isfinite(held) & np.isfinite(before)
     if not both.any():
-        return True, False
+        return True, False, False
     share = weights[both] / weights[both].sum()
     change = modest(held[both] - before[both])
     mean, base = float(share @ change), float(share @ before[both])
     error = float(np.sqrt((share**2 * (change - mean) ** 2).sum()))
-    return mean < 0, mean > WORSE * base and mean > SURE * error
+    return mean < 0, mean > WORSE * base and mean > SURE * error, mean < -SURE * error
 
 
 def _tried(now: Judge, better: bool) -> Judge:

@@ -115,7 +115,7 @@ def program(
         # a gradient that a client remembers has no part in its steps
         own = job.client[:0] if method.arithmetic.keeps_gradient else job.client
         server, client = leaves(job.server, anchor), leaves(own, anchor)
-        return protocol.begin(method, LocalState(anchor, server, client, job.lr), LEAVES)
+        return protocol.begin(method, LocalState(anchor, server, client, job.lr, cut=job.cut), LEAVES)
 
     def steps_of(job: ClientJob, longest: Number, opens: Number) -> Tree:
         """A client after all of its steps, and after its reading where one is taken."""

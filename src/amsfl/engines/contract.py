@@ -32,6 +32,7 @@ class Orders(NamedTuple):
     lr: Array  # float [trials]
     weights: Array  # float [trials, cohort] shares of ALL clients' data
     lr_known: Array = 1.0  # float [trials] or one for all; 0: `lr` is the part of their own that clients take
+    cut: Array = 1.0  # float [trials] or one for all: of the method's longest step (`stride`), how many times
     attackers: Array = 0  # int [trials, cohort] or 0: who attacks, by which of the method's attacks from 1
     words: Array = 0  # uint32 [trials, cohort] or 0: random words that attackers make their noise of
     largest: Array = 0  # float [trials] or 0: the largest weight of all clients, where these are kept private
@@ -41,6 +42,7 @@ class Outcome(NamedTuple):
     readings: Reading  # each field [trials, cohort], on the host; zeros when not taken
     deltas: Array | None  # [trials, cohort, dim] local models minus anchor, when asked for
     weighed: dict[str, Array]  # [trials, cohort] how much each counts after each link of a rule
+    agreement: Array  # [trials] of the uploads (protocol.agreement), for methods that go by it; else zeros
 
 
 class JobStarts(NamedTuple):
@@ -61,6 +63,7 @@ class Jobs(NamedTuple):
     steps: Array  # int
     lr: Array
     lr_known: Array  # 1, or 0 where there is no lr yet
+    cut: Array
     number: Array  # int, seeds the minibatches
 
 

@@ -139,9 +139,9 @@ class JaxEngine:
             results += [self._empty[keep](*common)] * (self.workers - len(results))
         results = devices.on_mesh(results, self.mesh)  # by the same name: frees the devices' parts
         rest = orders, results, sampling.words(number), seeds
-        state, readings, deltas, weighed = self._settle(self.numbers, state, *rest)
+        state, readings, deltas, weighed, agreement = self._settle(self.numbers, state, *rest)
         fields = np.asarray(readings) if readings.size else np.zeros((len(Reading._fields), *shape))
-        return state, Outcome(Reading(*fields), deltas if keep else None, weighed)
+        return state, Outcome(Reading(*fields), deltas if keep else None, weighed, agreement)
 
     def revise(self, state: State, verdicts: Array) -> State:
         assert self._revise is not None
@@ -169,7 +169,12 @@ class JaxEngine:
         deltas = [self.at(past.deltas, nth) if keep else None for nth in range(len(rounds))]
         weighed = {name: np.asarray(part) for name, part in past.weighed.items()}
         return past.state, [
-            Outcome(Reading(*readings[nth]), deltas[nth], {name: part[nth] for name, part in weighed.items()})
+            Outcome(
+                Reading(*readings[nth]),
+                deltas[nth],
+                {name: part[nth] for name, part in weighed.items()},
+                past.agreement[nth],
+            )
             for nth in range(len(rounds))
         ]
 
@@ -186,13 +191,14 @@ class JaxEngine:
 
     def _typed(self, orders: Orders) -> Orders:
         floats = self.task.dtype
-        kinds = (np.int32, np.int32, floats, floats, floats, np.int32, np.uint32, floats)
+        kinds = (np.int32, np.int32, floats, floats, floats, floats, np.int32, np.uint32, floats)
         orders = Orders(*map(np.asarray, orders, kinds))
-        return orders._replace(lr_known=np.broadcast_to(orders.lr_known, orders.lr.shape))
+        one_each = (np.broadcast_to(part, orders.lr.shape) for part in (orders.lr_known, orders.cut))
+        return orders._replace(**dict(zip(("lr_known", "cut"), one_each, strict=True)))
 
     def _table(self, orders: Orders, number: int) -> JobTable:
-        rates = orders.lr[:, None], orders.lr_known[:, None]
-        return self._tables(orders.cohort, orders.steps, *rates, number)
+        rates = tuple(part[:, None] for part in (orders.lr, orders.lr_known, orders.cut))
+        return self._tables(orders.cohort, orders.steps, rates, number)
 
     def _share(self, orders: Orders) -> Array:
         """How much every upload counts; the last plan's is kept, as its queues are."""

@@ -4,7 +4,7 @@ The host looks all of it up, and a compiled wave takes its jobs' rows in one pie
 number by number, it made a third of a program's code.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,6 +37,7 @@ class JobFloats(NamedTuple):
 
     lr: Array
     lr_known: Array
+    cut: Array
     noise: Array  # of a private step
 
 
@@ -88,7 +89,8 @@ class Streams:
 
 
 def job_tables(task: Task, batch: int, private: bool = False) -> Callable[..., JobTable]:
-    """make(who [trials, cohort], steps, lr [trials, 1 or cohort], lr_known, number) -> JobTable.
+    """make(who [trials, cohort], steps, rates, number) -> JobTable; rates: lr, lr_known, cut, each
+    [trials, 1 or cohort].
 
     With `trial`, of jobs [jobs] of any trials.
     """
@@ -106,28 +108,28 @@ def job_tables(task: Task, batch: int, private: bool = False) -> Callable[..., J
     last: tuple[Array, Array] = None, None  # a plan, and its table but for the streams: many never change
 
     def make(
-        who: Array, steps: Array, lr: Array, lr_known: Array, number: Array, trial: Array | None = None
+        who: Array, steps: Array, rates: Sequence[Array], number: Array, trial: Array | None = None
     ) -> JobTable:
         nonlocal last
         if trial is None:
             trial = np.arange(len(who), dtype=np.int32)[:, None]
-        plan = tuple(part.tobytes() for part in (who, steps, lr, lr_known, trial))
+        plan = tuple(part.tobytes() for part in (who, steps, *rates, trial))
         if plan != last[0]:
-            last = plan, blank(who, steps, lr, lr_known, trial)
+            last = plan, blank(who, steps, rates, trial)
         table: JobTable = last[1]
         integers = table.integers.copy()  # a program may still use the last one
         integers[:, 6] = np.broadcast_to(number, who.shape).ravel()
         integers[:, 7:] = streams(who, trial, number).reshape(2, -1).T.view(np.int32)
         return table._replace(integers=integers)
 
-    def blank(who: Array, steps: Array, lr: Array, lr_known: Array, trial: Array) -> JobTable:
+    def blank(who: Array, steps: Array, rates: Sequence[Array], trial: Array) -> JobTable:
         mine = (trial * clients + who).ravel()
         integers = np.empty((len(mine), len(JobIntegers._fields)), np.int32)
         integers[:, :5], integers[:, 5] = fixed[mine], steps.ravel()
         floats = np.empty((len(mine), len(JobFloats._fields)), task.dtype)
-        for column, part in enumerate((lr, lr_known)):
+        for column, part in enumerate(rates):
             floats[:, column] = np.broadcast_to(part, who.shape).ravel()
-        floats[:, 2] = noise[mine]
+        floats[:, -1] = noise[mine]
         return JobTable(integers, floats, chances[mine])
 
     return make

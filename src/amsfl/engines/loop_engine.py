@@ -82,22 +82,25 @@ class LoopEngine:
         shape = np.shape(orders.steps)
         readings = Reading(*(np.zeros(shape, self.task.dtype) for _ in Reading._fields))
         deltas = np.zeros((*shape, self.task.dim), self.task.dtype) if keep else None
-        weighed: Json = {}
+        weighed, agreement = dict[str, Array](), np.zeros(shape[0])
         for trial in range(shape[0]):
             if np.any(orders.steps[trial] > 0):
-                counts = self._trial(trial, state, orders, number, readings, deltas)
+                counts, agreement[trial] = self._trial(trial, state, orders, number, readings, deltas)
                 for name, mine in counts.items():
                     weighed.setdefault(name, np.zeros(shape, self.task.dtype))[trial] = mine
-        return state, Outcome(readings, deltas, weighed)
+        return state, Outcome(readings, deltas, weighed, agreement)
 
     def _trial(
         self, trial: int, state: State, orders: Orders, number: int, readings: Reading, deltas: Array
-    ) -> Json:
-        """One trial's round, written into the fresh copies of `round`; what a rule made of the clients."""
+    ) -> tuple[Json, float]:
+        """One trial's round, written into the fresh copies of `round`; what a rule made of the clients, and
+        how much their uploads agree."""
         dtype, uploads = self.task.dtype, []
         anchor, server = state.anchor[trial].copy(), state.server[trial].copy()
         sent, lr = protocol.sent_state(self.method, server, anchor), orders.lr[trial]
-        lr_known = np.broadcast_to(orders.lr_known, np.shape(orders.lr))[trial]
+        known, cut = (
+            np.broadcast_to(part, np.shape(orders.lr))[trial] for part in (orders.lr_known, orders.cut)
+        )
         for place, who in enumerate(orders.cohort[trial]):
             start = JobStarts(
                 anchor, sent, state.client[trial, who], state.memory[trial, who], state.step[trial]
@@ -105,7 +108,7 @@ class LoopEngine:
             if not orders.steps[trial, place]:  # an empty place
                 uploads.append(protocol.empty_upload(self.method, anchor)[0])
                 continue
-            job = Jobs(trial, who, orders.steps[trial, place], lr, lr_known, number)
+            job = Jobs(trial, who, orders.steps[trial, place], lr, known, cut, number)
             upload, state.client[trial, who], state.memory[trial, who], taken = self._local(start, job)
             for field, value in zip(readings, taken or (), strict=taken is not None):
                 field[trial, place] = value
@@ -124,10 +127,10 @@ class LoopEngine:
         if self.method.private_clients is not None:
             private = dtype(np.asarray(orders.largest)[trial]), partial(self._drawn, trial, number)
             cohort = cohort._replace(private=private)
-        moved, fresh, weighed, history = protocol.settle(self.method, anchor, server, cohort)
+        moved, fresh, weighed, history, agreement = protocol.settle(self.method, anchor, server, cohort)
         state.anchor[trial], state.server[trial], state.step[trial] = moved, fresh, moved - anchor
         state.history[mine] = history
-        return weighed
+        return weighed, float(agreement)
 
     def revise(self, state: State, verdicts: Array) -> State:
         state, rule = State(*(np.array(part) for part in state)), self.method.arithmetic.revise
@@ -198,6 +201,7 @@ class LoopEngine:
             return loss, grad
 
         received = LocalState(start.anchor, start.server, start.client, dtype(job.lr), dtype(number))
+        received = received._replace(cut=dtype(job.cut))
         local = protocol.begin(method, received)
         if job.lr_known:
             local = protocol.first_step(method, local, *look(local.x, 0))

@@ -45,6 +45,7 @@ class SpanResults(NamedTuple):
     readings: jax.Array
     deltas: jax.Array
     weighed: dict[str, jax.Array]
+    agreement: jax.Array
 
 
 def program(parts: ProgramParts, keep: KeepFlags, longest: int | None) -> Program:

@@ -60,13 +60,11 @@ def settle(parts: ProgramParts) -> Program:
 
 def result_shardings(mesh: Mesh, layout: ModelLayout, lead: int = 0) -> Tree:
     """Where what a settlement returns lies; of several rounds, behind an axis more."""
-    specs = layout.specs(lead), P(), layout.spec(lead + 2), P()
+    specs = layout.specs(lead), P(), layout.spec(lead + 2), P(), P()
     return jax.tree.map(partial(NamedSharding, mesh), specs, is_leaf=lambda each: isinstance(each, P))
 
 
-def settle_body(
-    method: Method, layout: ModelLayout, slots: int
-) -> Callable[..., tuple[State, jax.Array, jax.Array]]:
+def settle_body(method: Method, layout: ModelLayout, slots: int) -> Callable[..., Tree]:
     """`settle` before it is compiled."""
 
     def body(state: State, orders: Orders, parts: list[Tree], number: jax.Array, seeds: jax.Array) -> Tree:
@@ -100,6 +98,9 @@ def settle_body(
         moved, server = jax.vmap(method.arithmetic.aggregate)(
             state.anchor, whole, orders.weights, counts, before
         )
+        agreement = jnp.zeros(trials)
+        if method.facts.loosest > 1:
+            agreement = jax.vmap(protocol.agreement)(whole)
         active = ran.any(1)[:, None]
         back = jnp.arange(trials)[:, None], jnp.where(ran, orders.cohort, state.client.shape[1])
 
@@ -114,7 +115,7 @@ def settle_body(
             jnp.where(active, moved - state.anchor, state.step),
             remembered(state.history, layout.folded(history)),
         )
-        return following, shaped, results.deltas.reshape(trials, cohort, -1), weighed
+        return following, shaped, results.deltas.reshape(trials, cohort, -1), weighed, agreement
 
     return body
 

@@ -24,7 +24,7 @@ from amsfl.privacy import Terms
 
 OPTION = "option."  # prefix of a method's hyper-parameters in the order
 SPENT = "privacy is spent"  # how a site begins that may not take a further step
-OPTIONAL = ("momentum", "weight_decay")  # fields of an order that are left out at 0
+OPTIONAL = {"momentum": 0.0, "weight_decay": 0.0, "cut": 1.0}  # fields of an order, left out at these values
 PRIVACY = "privacy."  # prefix of the terms of privacy in the order
 
 
@@ -49,6 +49,7 @@ class Order(NamedTuple):
     held_back: float = 0.0  # share of its rows that the client does not train on, for the judge
     momentum: float = 0.0  # of its steps, from rest in every round
     weight_decay: float = 0.0
+    cut: float = 1.0  # of the method's longest step, how many times; lr at most
     terms: Terms | None = None  # under privacy
 
 
@@ -121,7 +122,11 @@ def pack_orders(orders: Sequence[Order], model: GlobalModel) -> list[RecordDict]
 
 
 def _fields(order: Order) -> ConfigRecord:
-    absent = ("options", "terms", *(name for name in OPTIONAL if not getattr(order, name)))
+    absent = (
+        "options",
+        "terms",
+        *(name for name, usual in OPTIONAL.items() if getattr(order, name) == usual),
+    )
     fields: dict[str, Any] = {key: value for key, value in order._asdict().items() if key not in absent}
     fields |= {OPTION + key: float(value) for key, value in order.options.items()}
     terms = order.terms._asdict() if order.terms else {}

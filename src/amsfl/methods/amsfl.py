@@ -21,23 +21,26 @@ def amsfl(
     averaging: float = 20.0,
     judge: float = 1.0,
     cooling: float = 0.7,
+    loosening: float = 4.0,
 ) -> Method:
     """Every client has its own number of steps, planned by what a second is worth (planning/planner.py).
 
-    y <- y - min(lr, polyak loss/||g||^2) g;   then one step more along the reading's own gradient
+    y <- y - min(lr, p polyak loss/||g||^2) g;   then one step more along the reading's own gradient
     D = sum_i u_i (y_i - a),   u_i = w_i tau_i^-balance sum_j w_j tau_j^balance,   tau = steps + 1
     x+ = a + s D;   a+ = x+ + m (x+ - x);   what is scored: the mean of the x, weighing late ones more
     lr: opened by the curvature along a trial step, halved by the judge, cooled over the last part of a run
+    p = clip(1/(3 A), 1, loosening),   A: the running mean of ||D||^2 / sum_i u_i ||y_i - a||^2
 
     s comes from a line search along the global path, m is Nesterov's momentum, up to `momentum`
     (methods/server_step.py); the judge goes back where rows that clients hold back get worse
     (drift/judge.py). Each part has a switch: polyak=0 takes your lr as it is, closing=0 discards the
     reading's gradient, balance=0 averages plainly and balance=1 as FedNova does, search=0 leaves s at 1 and
     clients without memory, momentum=0 and averaging=0 leave a and the scored model at x, judge=0 never goes
-    back and holds no rows back, cooling=0 keeps lr. All off, this is the paper's method: FedAvg's arithmetic
-    with planned steps. docs/algorithm.md has all of it.
+    back and holds no rows back, cooling=0 keeps lr, loosening=1 leaves p at 1. All off, this is the paper's
+    method: FedAvg's arithmetic with planned steps. docs/algorithm.md has all of it.
 
-    Where clients hold few labels, polyak=4 ends higher: a shorter cut makes networks sharp.
+    Where clients disagree, steps cut at Polyak's length make a network sharp; so p is larger there
+    (drift/rate.py).
 
     Xu, "AMSFL: Adaptive Multi-Step Federated Learning via Gradient Difference-Based Error Modeling";
     Loizou et al. 2021, arXiv 2002.10542 (stochastic Polyak steps, capped).
@@ -55,10 +58,11 @@ def amsfl(
         # an optimizer of the client's own moves it: steps are still planned, and the server's work stays
         client, searched = ((0.0, 0.0), 0.0) if variant.client_optimizer else ((polyak, closing), search)
         if not (variant.stale or variant.server_optimizer):
-            return amsfl(*client, balance, searched, momentum, averaging, judge, cooling)
+            return amsfl(*client, balance, searched, momentum, averaging, judge, cooling, loosening)
         # a server that moves with a few clients at a time, some of them late, cannot search a line
-        plain = amsfl(*client, balance, 0.0, 0.0, 0.0, 0.0, cooling)
+        plain = amsfl(*client, balance, 0.0, 0.0, 0.0, 0.0, cooling, 1.0)
         off = tuple((name, 0.0) for name in ("search", "momentum", "averaging", "judge"))
+        off = (*off, ("loosening", 1.0))
         return plain._replace(facts=plain.facts._replace(adapted_options=off))
 
     # Under privacy nothing may use raw losses, momentum mistakes noise for motion, and planned steps already
@@ -69,6 +73,7 @@ def amsfl(
         policy="price",
         own_rate=bool(polyak),
         cooling=cooling,
+        loosest=max(loosening, 1.0) if polyak else 1.0,
         readings=True,
         private_options=tuple((name, 0.0) for name in off),
     )
@@ -111,7 +116,7 @@ def planned_steps(closing: float = 1.0, balance: float = 0.25) -> Method:
 
     What planning by itself is worth; docs/adaptivity.md.
     """
-    plain = amsfl(0.0, closing, balance, *[0.0] * 5)
+    plain = amsfl(0.0, closing, balance, *[0.0] * 6)
     off = (("closing", 0.0), ("balance", 0.0))
     return plain._replace(
         name="amsfl-steps",
@@ -127,6 +132,6 @@ def paper() -> Method:
 
     Xu, section 3.4; why that feeds the slowest clients: docs/theory.md.
     """
-    plain = amsfl(*[0.0] * 8)
+    plain = amsfl(*[0.0] * 9)
     facts = plain.facts._replace(title="AMSFL as printed", policy="printed", private_options=())
     return plain._replace(name="amsfl-paper", facts=facts, adapt=None)

@@ -24,6 +24,7 @@ class Facts(NamedTuple):
     policy: Any = "fixed"  # who plans its steps unless the user says: a name, or a schedule.Policy
     own_rate: bool = False  # clients find its learning rate; the user's is not used
     cooling: float = 0.0  # the last part of a run over which the learning rate falls to almost nothing
+    loosest: float = 1.0  # times its longest step that steps may be where uploads disagree (drift/rate.py)
     readings: bool = False  # takes GDA readings
     stale: str = "change"  # what work on an older model counts as: its `change`, its `model`, or `refused`
     round_end: str = "all"  # how its rounds end unless the user says

@@ -68,6 +68,7 @@ class Decision(NamedTuple):
     predicted_seconds: float
     explain: Json
     part: float = 1.0  # of the rate that clients find, where none is known
+    cut: float = 1.0  # of the method's longest step, how many times
 
 
 class PlannerContext(NamedTuple):
@@ -112,6 +113,7 @@ class RoundReadings(NamedTuple):
     cohort: Ints
     decision: Decision
     reading: Reading
+    agreement: float = 0.0  # of the uploads (protocol.agreement); 0: nobody looked
 
 
 def planner_context(

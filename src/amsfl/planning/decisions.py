@@ -26,7 +26,9 @@ def decide(contexts: Sequence[PlannerContext], requests: Sequence[PlanRequest]) 
         if kept is None:
             groups.setdefault(context.policy.together or place, []).append(place)
         else:
-            made[place] = kept._replace(lr=rate_now(context, each), part=each.memory.rate.part)
+            made[place] = kept._replace(
+                lr=rate_now(context, each), part=each.memory.rate.part, cut=_cut(context, each)
+            )
     for together, places in groups.items():
         posed = [_pose(contexts[place], requests[place]) for place in places]
         signals = [_signals(contexts[place], requests[place]) for place in places]
@@ -140,7 +142,14 @@ def _decision(context: PlannerContext, request: PlanRequest, posed: PosedProblem
         )
     reasons = explain(problem, plan, reads)
     lr, part = rate_now(context, request), request.memory.rate.part
-    return Decision(np.asarray(plan.steps), lr, plan.seconds, reasons, part)
+    cut = _cut(context, request)
+    if context.method.facts.loosest > 1:
+        reasons["cut"] = cut
+    return Decision(np.asarray(plan.steps), lr, plan.seconds, reasons, part, cut)
+
+
+def _cut(context: PlannerContext, request: PlanRequest) -> float:
+    return drift.cut(request.memory.rate, context.method.facts.loosest)
 
 
 def rate_now(context: PlannerContext, request: PlanRequest) -> float | None:

@@ -37,6 +37,10 @@ def _learn_together(contexts: list[PlannerContext], rounds: list[RoundReadings])
         drift.opened(each.memory.rate, reading, share) if finite else each.memory.rate
         for each, reading, share, finite in zip(rounds, readings, weights, whole, strict=True)
     ]
+    rates = [
+        drift.agreed(rate, each.agreement) if finite and _believes(context, each) else rate
+        for rate, (context, each), finite in zip(rates, pairs, whole, strict=True)
+    ]
     cohort = np.stack([each.cohort for each in rounds])
     steps = np.stack([each.decision.steps for each in rounds])
     lr = np.stack([np.broadcast_to(_number(each.decision.lr), len(each.cohort)) for each in rounds])
@@ -72,6 +76,11 @@ def _learn_together(contexts: list[PlannerContext], rounds: list[RoundReadings])
     ]
     rates = [rate.cut(judge.factor) for rate, judge in zip(rates, judges, strict=True)]
     return [PlannerMemory(*parts) for parts in zip(rates, estimates, means, judges, strict=True)]
+
+
+def _believes(context: PlannerContext, each: RoundReadings) -> bool:
+    """Whether a round's agreement says anything: not before clients share a rate, nor where some may lie."""
+    return context.method.facts.loosest > 1 and not context.method.combine and each.decision.lr is not None
 
 
 def _over(context: PlannerContext, memory: PlannerMemory) -> float:

@@ -12,12 +12,10 @@ import numpy as np
 
 from amsfl import schedule
 from amsfl.clock.sites import Floats
-from amsfl.core import Reading
 from amsfl.methods import Method
 from amsfl.planning.context import (
     USUAL_TERMS,
     Decision,
-    Ints,
     PlannerMemory,
     PlanRequest,
     RoundReadings,
@@ -34,11 +32,11 @@ __all__ = ["Decision", "Planner", "PlannerMemory", "RoundTerms", "planner", "pol
 
 
 class Planner(NamedTuple):
-    """start() -> memory; decide(*Asked) -> Decision; learn(*Heeded) -> memory."""
+    """start() -> memory; decide(*PlanRequest) -> Decision; learn(*RoundReadings) -> memory."""
 
     start: Callable[[], PlannerMemory]
     decide: Callable[..., Decision]
-    learn: Callable[[PlannerMemory, Ints, Decision, Reading], PlannerMemory]
+    learn: Callable[..., PlannerMemory]
 
 
 def policy_of(config: Training, method: Method, given: Policy | None = None) -> Policy:

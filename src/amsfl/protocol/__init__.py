@@ -19,6 +19,7 @@ from amsfl.protocol.client import (
 )
 from amsfl.protocol.server import (
     CohortWork,
+    agreement,
     combine_uploads,
     combine_work,
     compares_uploads,
@@ -48,6 +49,7 @@ __all__ = [
     "LastStep",
     "LocalState",
     "VectorLayout",
+    "agreement",
     "begin",
     "close",
     "combine_uploads",

@@ -60,6 +60,7 @@ class LocalState(NamedTuple):
     end: Vector = None  # the model after the last step, where a reading is taken
     last: Vector = None  # the first minibatch's gradient there
     past: LastStep | Vector | None = None  # of methods with a `pace`; with momentum, the velocity
+    cut: Number = 1.0  # of the method's longest step (`stride`), how many times; lr at most
     held: tuple[Number, Number] | None = None  # loss and spread of held-back rows at the anchor
 
 
@@ -110,7 +111,7 @@ def local_step(
     """
     lr, past, momentum = state.lr, state.past, method.arithmetic.momentum
     if method.arithmetic.stride is not None:
-        lr = least(method.arithmetic.stride(loss, layout.square(grad)), lr)
+        lr = least(state.cut * method.arithmetic.stride(loss, layout.square(grad)), lr)
     if method.arithmetic.pace is not None and isinstance(past, LastStep):
         change = layout.square(layout.each(lambda now, before: now - before, grad, past.grad))
         lr, growth = method.arithmetic.pace(past.length, past.growth, past.moved, change)

@@ -9,6 +9,8 @@ from amsfl.core import Reading, Total, Upload, namespace
 from amsfl.methods import Method, Number, Vector
 from amsfl.methods.arithmetic import average
 
+TINY = 1e-20
+
 Attackers = tuple[Vector, Vector] | None  # which attack of the method each client makes; its random word
 Weighed = dict[str, Vector]  # by link of the rule: how much each client counts after it; {} without a rule
 Draw = Callable[[int], Vector]  # so many standard normal numbers
@@ -40,6 +42,7 @@ class Settled(NamedTuple):
     server: Vector
     weighed: Weighed
     history: Vector | None  # of the cohort's clients
+    agreement: Number
 
 
 def sent_state(method: Method, server: Vector, anchor: Vector) -> Vector:
@@ -62,7 +65,14 @@ def settle(method: Method, anchor: Vector, server: Vector, cohort: CohortWork) -
     """The next anchor and server state, and what a rule made of the uploads."""
     total, server, weighed, history = combine_work(method, server, cohort)
     moved = method.arithmetic.aggregate(anchor, total, cohort.weights, cohort.steps, server)
-    return Settled(*moved, weighed, history)
+    return Settled(*moved, weighed, history, agreement(total))
+
+
+def agreement(total: Total) -> Number:
+    """||D||^2 / sum_i u_i ||d_i||^2: 1 where all uploads are alike, 1/n where n of equal weight are at right
+    angles, less where they undo each other; 0 where nobody moves."""
+    square = (total.delta * total.delta).sum() if total.square is None else total.square
+    return square / (total.delta_sq + TINY)
 
 
 def combine_work(method: Method, server: Vector, cohort: CohortWork) -> CombinedWork:

@@ -42,7 +42,7 @@ def invite(
     for some in np.split(jobs, len(clients)) if apart else [jobs]:
         decision = ready or _decide(setup, trial, some["client"], allowed)
         some["steps"], some["lr"] = decision.steps, np.nan if decision.lr is None else decision.lr
-        some["part"] = decision.part
+        some["part"], some["cut"] = decision.part, decision.cut
         event_queue.note_decision(queue, some, decision)
     jobs["steps"] = _of_stragglers(setup, trial, jobs)
     if setup.end.join is not None:

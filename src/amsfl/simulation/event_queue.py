@@ -27,6 +27,7 @@ JOB = np.dtype(
         ("steps", np.int64),
         ("lr", np.float64),  # NaN: nobody knew one yet
         ("part", np.float64),  # of the rate that it finds itself, then
+        ("cut", np.float64),  # of the method's longest step, how many times
         ("direction", np.bool_),  # it was sent the last global step beside the model
         ("started", np.float64),
         ("arrives", np.float64),

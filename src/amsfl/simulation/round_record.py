@@ -25,6 +25,7 @@ class RoundResult(NamedTuple):
 
     readings: dict[int, Reading]
     weighed: dict[int, Json]  # how much each of the cohort counts after each link of a rule
+    agreement: dict[int, float]  # of the uploads (protocol.agreement)
     deltas: Array | None = None  # of clients, where their own models are scored
     uploads: dict[int, Array] = {}  # deltas that the server moved with, [cohort, dim], where a ledger is kept  # noqa: RUF012
 

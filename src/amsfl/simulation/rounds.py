@@ -99,13 +99,13 @@ def _run_round(setup: RunSetup, state: State, plan: RoundPlan) -> tuple[State, R
             stale_work.remember(setup, state, index, each)
     whole = {index: each for index, each in plan.items() if each.move.whole}
     others = {index: each for index, each in plan.items() if index not in whole}
-    result, uploads = RoundResult({}, {}), dict[int, Array]()
+    result, uploads = RoundResult({}, {}, {}), dict[int, Array]()
     if others:
         state = stale_work.on_host(state)
         stale_work.compute(setup, state, others)
         for index, each in others.items():
             settled = stale_work.settle(setup, state, index, each)
-            result.readings[index], result.weighed[index], uploads[index] = settled
+            result.readings[index], result.weighed[index], result.agreement[index], uploads[index] = settled
     if whole:
         number = next(iter(whole.values())).version
         if isinstance(state.anchor, np.ndarray):
@@ -113,7 +113,12 @@ def _run_round(setup: RunSetup, state: State, plan: RoundPlan) -> tuple[State, R
         orders = make_orders(setup, whole, number)
         state, outcome = setup.engine.round(state, orders, number, keep=_keeps_uploads(setup))
         own = _by_trial(setup, outcome, whole)
-        result = RoundResult(result.readings | own.readings, result.weighed | own.weighed, own.deltas)
+        result = RoundResult(
+            result.readings | own.readings,
+            result.weighed | own.weighed,
+            result.agreement | own.agreement,
+            own.deltas,
+        )
         uploads |= own.uploads
     return state, result._replace(uploads=uploads)
 
@@ -129,9 +134,11 @@ def _by_trial(setup: RunSetup, outcome: Outcome, plan: RoundPlan) -> RoundResult
     links = combine.link_names(rule) if rule and outcome.weighed else ()  # jax sorts a dict by its names
     counts = {name: np.asarray(outcome.weighed[name], float) for name in links}
     sent = np.asarray(outcome.deltas) if setup.config.worth else None
+    agreement = np.asarray(outcome.agreement, float)
     return RoundResult(
         {index: Reading(*(part[index] for part in reading)) for index in plan},
         {index: {name: part[index] for name, part in counts.items()} for index in plan},
+        {index: float(agreement[index]) for index in plan},
         outcome.deltas,
         {} if sent is None else {index: sent[index, : len(each.cohort)] for index, each in plan.items()},
     )
@@ -141,13 +148,14 @@ def make_orders(setup: RunSetup, plan: RoundPlan, number: int) -> Orders:
     """Rectangular arrays over all trials; those that have ended get 0 steps and stand still."""
     shape = (len(setup.configs), setup.cohort)
     cohort, steps = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
-    lr, rate_known = np.ones(shape[0]), np.ones(shape[0])
+    lr, rate_known, cut = np.ones((3, shape[0]))
     for index, each in plan.items():
         count, rate = len(each.cohort), each.decision.lr
         cohort[index, :count], steps[index, :count] = each.cohort, each.decision.steps
         lr[index], rate_known[index] = (each.decision.part, 0.0) if rate is None else (rate, 1.0)
+        cut[index] = each.decision.cut
     weights = np.take_along_axis(setup.weights, cohort, axis=1)
-    orders = Orders(cohort, steps, lr, weights, rate_known)
+    orders = Orders(cohort, steps, lr, weights, rate_known, cut)
     if setup.method.private_clients is not None:
         drawn = [dispatch.draw_by_chance(setup, seed, number) for seed in setup.task.seeds]
         present = np.stack([np.isin(who, some) for who, some in zip(cohort, drawn, strict=True)])
@@ -170,6 +178,7 @@ def learn_from(setup: RunSetup, plan: RoundPlan, result: RoundResult) -> None:
             each.cohort,
             each.decision,
             setup.attackers.report(index, each.cohort, result.readings[index]),  # as clients report them
+            result.agreement[index],
         )
         for index, each in plan.items()
     ]

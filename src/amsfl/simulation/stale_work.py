@@ -108,7 +108,7 @@ def _compute_together(
     room = roomy(len(jobs), max(len(setup.configs) * setup.places, len(jobs)))
     unknown = np.isnan(jobs["lr"])
     lr = np.where(unknown, jobs["part"], jobs["lr"])
-    columns = (trial, jobs["client"], jobs["steps"], lr, ~unknown, jobs["number"])
+    columns = (trial, jobs["client"], jobs["steps"], lr, ~unknown, jobs["cut"], jobs["number"])
     began = [
         np.concatenate([queues[index].table[name][mine["place"]] for index, mine in turn.items()])
         for name in BEGAN
@@ -144,9 +144,9 @@ def _padded(part: Array, rows: int) -> Array:
     return whole
 
 
-def settle(setup: RunSetup, state: State, trial: int, plan: TrialPlan) -> tuple[Reading, Json, Array]:
+def settle(setup: RunSetup, state: State, trial: int, plan: TrialPlan) -> tuple[Reading, Json, float, Array]:
     """The server's move with what came in, each upload by its age, written into the state; the readings of
-    those who came, what a rule made of them, and their deltas."""
+    those who came, what a rule made of them, how much uploads agree, and their deltas."""
     jobs, table, version = plan.move.jobs, plan.after.queue.table, plan.version
     method, dtype = setup.method, setup.task.dtype
     anchor, server = state.anchor[trial], state.server[trial]
@@ -166,8 +166,9 @@ def settle(setup: RunSetup, state: State, trial: int, plan: TrialPlan) -> tuple[
     taken = reading if reading.grad_sq.any() else None  # where clients take them
     history = state.history[trial, clients]
     cohort = protocol.CohortWork(uploads, weights, steps, attackers, taken, history=history)
-    moved, fresh, weighed, state.history[trial, clients] = protocol.settle(method, anchor, server, cohort)
+    moved, fresh, weighed, history, agreement = protocol.settle(method, anchor, server, cohort)
+    state.history[trial, clients] = history
     state.step[trial] = moved - anchor
     state.anchor[trial], state.server[trial] = moved, fresh
     deltas = np.stack([each.delta for each in uploads])
-    return Reading(*(np.asarray(part, float) for part in reading)), weighed, deltas
+    return Reading(*(np.asarray(part, float) for part in reading)), weighed, float(agreement), deltas

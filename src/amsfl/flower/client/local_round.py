@@ -123,7 +123,7 @@ def run(
     anchor, server, mine, direction = (
         trainer.from_numpy(part) for part in (model.anchor, model.server, client, model.direction)
     )
-    received = protocol.LocalState(anchor, server, mine, order.lr, float(order.round))
+    received = protocol.LocalState(anchor, server, mine, order.lr, float(order.round), cut=order.cut)
     held = None
     if method.judges and order.held_back and hasattr(trainer, "held_back"):
         held = trainer.held_back(anchor)

@@ -76,6 +76,7 @@ class SitePolicy(NamedTuple):
             "batch": (order.batch, 1, self.most_rows),
             "time_limit": (order.time_limit, 0, math.inf),
             "lr": (order.lr, 0, 1e30),
+            "cut": (order.cut, 0, 1e3),
             "momentum": (order.momentum, 0, 1 - 1e-9),
             "weight_decay": (order.weight_decay, 0, 1e3),
             "seed": (order.seed, 0, 2**32 - 1),

@@ -162,7 +162,7 @@ class OpenOrders:
     ) -> messages.Order:
         """With a number that no accepted work of this client had: it seeds the minibatches."""
         accepted = max(state.clients[who].accepted, self.accepted.get(who, -1))
-        order = self.orders.order(state, who, steps, seconds, decision.lr, decision.part)
+        order = self.orders.order(state, who, steps, seconds, decision)
         return order._replace(round=max(state.round, accepted + 1), accepted=accepted)
 
     def _draw(self, state: ServerState, free: set[int]) -> Any:

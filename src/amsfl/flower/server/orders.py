@@ -63,7 +63,7 @@ class OrderWriter:
         return predicted(decision._replace(steps=steps), cohort, expected), room.tolist()
 
     def order(
-        self, state: ServerState, who: int, steps: int, within: float, lr: float | None, part: float = 1.0
+        self, state: ServerState, who: int, steps: int, within: float, decision: Decision
     ) -> messages.Order:
         """An order that is about to be sent: its steps are in the privacy ledger from here on."""
         config = self.config
@@ -75,8 +75,8 @@ class OrderWriter:
             who,
             steps,
             within,
-            part if lr is None else lr,
-            lr is not None,
+            decision.part if decision.lr is None else decision.lr,
+            decision.lr is not None,
             config.batch,
             config.seed,
             config.method,
@@ -87,12 +87,14 @@ class OrderWriter:
             config.held_back if self.method.judges else 0.0,
             config.client_momentum,
             config.weight_decay,
+            decision.cut,
         )
         return self.privacy.with_terms(order)
 
     def question(self, state: ServerState, who: int) -> messages.Order:
         """An order to score, not to train: no method has a part in that."""
-        return self.order(state, who, 0, 0.0, self.config.lr)._replace(
+        unplanned = Decision(np.zeros(1, int), self.config.lr, 0.0, {})
+        return self.order(state, who, 0, 0.0, unplanned)._replace(
             method="fedavg", options={}, transmit="", own_optimizer=False, momentum=0.0, weight_decay=0.0
         )
 

@@ -56,6 +56,7 @@ class RoundResults(NamedTuple):
     seconds: float  # from the orders to the last reply, or since the last move
     timeline: dict[str, Any]  # where clients do not wait for each other
     dropped: list[DroppedWork]
+    agreement: float = 0.0  # of the uploads that the server moved with
 
     @property
     def cohort(self) -> Any:

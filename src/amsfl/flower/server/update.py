@@ -28,6 +28,7 @@ class NextModel(NamedTuple):
     buffers: Buffers
     weighed: dict[str, Any]  # how much each client counts after each link of a rule
     history: Vector  # [clients, ...] what the rule remembers of every client
+    agreement: float  # of the uploads, for methods that go by it; else 0
 
     @property
     def finite(self) -> bool:
@@ -119,7 +120,10 @@ def combine(
     history = state.history.copy()
     if settled is not None:
         history[who] = settled
-    return NextModel(anchor, server, buffers, weighed, history)
+    agreement = 0.0
+    if method.facts.loosest > 1:
+        agreement = float(protocol.agreement(total._replace(square=vector_files.square(total.delta))))
+    return NextModel(anchor, server, buffers, weighed, history, agreement)
 
 
 def _buffer(method: Method, parts: list[Vector], weights: Any) -> Vector:
@@ -140,7 +144,7 @@ def move(state: ServerState, results: RoundResults, model: NextModel) -> RoundRe
     if state.step.size:
         state.step = vector_files.each(np.subtract, state.anchor, results.model.anchor)
     replies = [item._replace(began=None) for item in results.replies]
-    return results._replace(model=state.model, replies=replies)
+    return results._replace(model=state.model, replies=replies, agreement=model.agreement)
 
 
 def learn(
@@ -151,7 +155,7 @@ def learn(
     reading = _readings(replies, float)
     if replies:
         taken = results.decision._replace(steps=np.array([item.reply.steps for item in replies]))
-        state.memory = planner.learn(state.memory, results.cohort, taken, reading)
+        state.memory = planner.learn(state.memory, results.cohort, taken, reading, results.agreement)
         _follow_verdict(state, method)
     for item in replies:
         reply, who = item.reply, item.client
