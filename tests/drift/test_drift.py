@@ -157,6 +157,18 @@ def test_the_rate_cools_over_the_last_part_of_a_run():
     assert [drift.cooled(2.0, over, 0.5) for over in (0.0, 0.5, 0.75, 1.0)] == pytest.approx([2, 2, 1, 0.1])
 
 
+def test_the_cut_grows_where_uploads_disagree():
+    """1/agreement up to 3 leaves it at 1; from there it grows with it, to 4 at most; 0.7 of the old stays."""
+    cuts = [drift.cut(drift.agreed(drift.Rate(), alike), 4.0) for alike in (1.0, 0.4, 1 / 6, 1 / 9, 0.01)]
+    assert cuts == pytest.approx([1, 1, 2, 3, 4])
+    assert drift.cut(drift.Rate(), 4.0) == 1 == drift.cut(drift.agreed(drift.Rate(), 0.01), 1.0)
+    twice = drift.agreed(drift.agreed(drift.Rate(), 0.2), 0.1)
+    assert twice.agreement == pytest.approx(0.7 * 0.2 + 0.3 * 0.1)
+    for nothing in (0.0, NAN):  # nobody moved, or nobody looked
+        assert drift.agreed(twice, nothing) == twice
+    assert drift.agreed(drift.Rate(), 3.0).agreement == 1.0  # unequal steps: the mean can be the longer one
+
+
 def judged(*rounds, clients=3, over=0.0):
     """The judge after rounds of held-back losses."""
     judge = drift.new_judge(clients)
@@ -194,6 +206,19 @@ def test_the_third_return_opens_a_branch_that_must_get_better():
     taken = judged([1, 1, 1], *twice, *twice, *twice, [3.0] * 3, [0.9] * 3, *twice)
     assert (taken.verdict, taken.left, taken.passes) == (Verdict.BACK, 0, 0.1), "there is one branch a run"
     assert "was better and taken" in drift.describe(taken, 1.0, 0.1)
+
+
+def test_one_lucky_cohort_does_not_take_a_branch():
+    """Better by 0.1, give or take 0.34: the best anchor stays, and its references; nobody to compare: too."""
+    branch = [[1, 1, 1], *[[2.0] * 3] * 6]
+    lucky = judged(*branch, [1.5, 1.3, 0.1])
+    assert (lucky.verdict, lucky.left) == (Verdict.NONE, 19)
+    assert lucky.reference == pytest.approx(np.full(3, 1.025**3))
+    sure = judged(*branch, [0.9, 0.95, 0.92])
+    assert (sure.verdict, sure.left) == (Verdict.BETTER, 0) and sure.reference[0] == 0.9
+    newcomer = readings(loss=[1], grad_sq=[1], spread=[1], held_loss=[0.5])
+    grown = judged(*branch)._replace(reference=np.array([1.0, 1.0, NAN]))
+    assert drift.judge_round(grown, np.array([2]), np.ones(1), newcomer).verdict == Verdict.NONE
 
 
 def test_no_branch_opens_late_in_a_run():

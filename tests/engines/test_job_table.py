@@ -34,7 +34,7 @@ def test_tables_of_a_plan_that_stays_are_new_ones():
         data, models.make("softmax", data.x.shape[1], 10), [partition("iid", data.y, 4, 0)] * 2, (3, 4)
     )
     deal, who = job_tables(work, 8), COHORTS[0]
-    plan = who, np.full((2, 2), 5), np.full((2, 1), 0.1), np.ones((2, 1))
+    plan = who, np.full((2, 2), 5), (np.full((2, 1), 0.1), np.ones((2, 1)), np.ones((2, 1)))
     first = deal(*plan, 0)
     before = first.integers.copy()
     later = [deal(*plan, number) for number in range(1, 2 * ROUNDS)]

@@ -43,17 +43,17 @@ CLIENT = jax_client(shard)
 NOTHING = PlannerMemory(drift.Rate(), drift.start(0))
 
 
-def fixed_table(lr: float | None = 0.1, table: Any = STEPS) -> Any:
+def fixed_table(lr: float | None = 0.1, table: Any = STEPS, cut: float = 1.0) -> Any:
     """A planner with steps of our own, different for every client and round."""
 
     def decide(memory: Any, number: int, cohort: Any, costs: Any) -> Decision:
-        return Decision(table[number][cohort], lr, 1.0, {})
+        return Decision(table[number][cohort], lr, 1.0, {}, cut=cut)
 
     return lambda weights: Planner(lambda: NOTHING, decide, lambda memory, *_: memory)
 
 
 def loop_rounds(
-    name: str, count: int, cohorts: Any = None, lr: float | None = 0.1, optimizer: str = ""
+    name: str, count: int, cohorts: Any = None, lr: float | None = 0.1, optimizer: str = "", cut: float = 1.0
 ) -> list[Any]:
     """Anchors after each round of the reference engine, with the same steps."""
     method, server = methods.make(name), methods.server_optimizer(optimizer)
@@ -64,7 +64,12 @@ def loop_rounds(
         cohort = np.arange(3) if cohorts is None else np.array(cohorts[number])
         weights = TASK.shards.weights[:, cohort]
         orders = Orders(
-            cohort[None], STEPS[number][cohort][None], np.array([lr or 1.0]), weights, float(lr is not None)
+            cohort[None],
+            STEPS[number][cohort][None],
+            np.array([lr or 1.0]),
+            weights,
+            float(lr is not None),
+            cut,
         )
         state, _ = engine.round(state, orders, number)
         anchors.append(state.anchor[0].copy())
@@ -100,6 +105,34 @@ def test_a_first_round_without_a_learning_rate_equals_the_loop_engine() -> None:
     want = loop_rounds("amsfl", 1, lr=None)
     assert not np.array_equal(want[0], TASK.start()[0])
     np.testing.assert_allclose(state.anchor, want[0], rtol=2e-4, atol=2e-6)
+
+
+def test_a_longer_cut_equals_the_loop_engine() -> None:
+    settings = {**QUICK, "method": "amsfl", "rounds": 2}
+    grid, long = InProcessGrid(CLIENT, NODES), 50.0  # a rate that the cut decides about
+    state, _ = serve(grid, settings, start=TASK.start()[0], plan_by=fixed_table(long, cut=3.0))
+    want, usual = (loop_rounds("amsfl", 2, lr=long, cut=cut)[1] for cut in (3.0, 1.0))
+    np.testing.assert_allclose(state.anchor, want, rtol=2e-4, atol=2e-5)
+    assert not np.allclose(want, usual, atol=1e-2)
+
+
+def test_clients_that_pull_apart_are_sent_a_longer_cut() -> None:
+    """Three parabolas with lowest points far from each other: around their mean, uploads undo each other."""
+
+    def pulling(context: Any) -> NumpyTrainer:
+        lowest = 10 * np.eye(3, dtype=np.float32)[int(context.node_config["partition-id"])]
+        return NumpyTrainer(
+            10,
+            np.zeros(3, np.float32),
+            lambda x, step, order: (1 + ((x - lowest) ** 2).sum() / 2, x - lowest),
+        )
+
+    settings = {**QUICK, "method": "amsfl", "rounds": 20, "policy": "price"}
+    _, records = serve(InProcessGrid(numpy_client(pulling), NODES), settings)
+    cuts = [record.plan["cut"] for record in records]
+    assert cuts[:2] == [1.0, 1.0] and cuts[-1] > 2, "in the first round there is no rate yet"
+    _, records = serve(InProcessGrid(numpy_client(pulling), NODES), settings | {"robust": "median"})
+    assert {record.plan["cut"] for record in records} == {1.0}, "who may lie is not believed"
 
 
 def test_a_part_of_the_clients_is_drawn_as_in_simulation() -> None:

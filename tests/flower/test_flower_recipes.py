@@ -47,8 +47,10 @@ def test_clients_do_what_the_recipe_says() -> None:
     np.testing.assert_allclose(state.anchor, [anchor] * 2, rtol=1e-5)
 
 
-def test_a_site_bounds_momentum() -> None:
+@pytest.mark.parametrize(("field", "value"), [("momentum", 1.5), ("cut", 1e9), ("cut", float("nan"))])
+def test_a_site_bounds_momentum_and_the_cut(field: str, value: float) -> None:
     none = np.zeros(0, np.float32)
-    order = Order("r", 0, -1, 0, 1, 1.0, 0.1, True, 4, 0, "fedavg", {}, "", False, momentum=1.5)
-    with pytest.raises(UserError, match="momentum"):
-        SitePolicy().check(order, GlobalModel(none, none, none, {}), 1)
+    order = Order("r", 0, -1, 0, 1, 1.0, 0.1, True, 4, 0, "fedavg", {}, "", False)
+    SitePolicy().check(order, GlobalModel(none, none, none, {}), 1)
+    with pytest.raises(UserError, match=field):
+        SitePolicy().check(order._replace(**{field: value}), GlobalModel(none, none, none, {}), 1)

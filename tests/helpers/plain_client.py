@@ -107,7 +107,8 @@ class Rule:
         if self.method == "fedsps":
             return min(self.eta, max(0.0, loss / (self.option("c") * dot(g, g) + 1e-12)))
         if self.method == "amsfl":
-            return min(self.eta, max(0.0, self.option("polyak") * loss / (dot(g, g) + 1e-20)))
+            times = self.order.get("cut", 1.0) * self.option("polyak")
+            return min(self.eta, max(0.0, times * loss / (dot(g, g) + 1e-20)))
         if self.method == "qffl":
             return min(self.eta, self.option("rate") * max(0.0, loss) ** self.option("q"))
         if self.method == "delta-sgd":

@@ -163,13 +163,13 @@ def outputs(flat, x):
 
 
 def client(anchor, v, steps, rate, batch, held, seen):
-    """What it sends, its reading, its gradient; `batch(s)` is its minibatch number s, `rate` (eta, f): one is
-    None; `seen` its gradient in the round before, None if it was not there."""
+    """What it sends, its reading, its gradient; `batch(s)` is its minibatch number s, `rate` (eta, f, p): eta
+    or f is None; `seen` its gradient in the round before, None if it was not there."""
 
     def ratio(f, g):
-        return max(K["polyak"] * f / (g @ g + K["tiny"]), 0.0)
+        return max(p * K["polyak"] * f / (g @ g + K["tiny"]), 0.0)
 
-    first, (eta, part) = batch(0), rate
+    first, (eta, part, p) = batch(0), rate
     f, g = loss_and_gradient(anchor, *first)
     if eta is None:
         tau = K["trial"] * f / (g @ g + K["tiny"])
@@ -215,10 +215,10 @@ def server_step(kept, sent, w, steps, readings):
     share, tau = w / w.sum(), np.array(steps) + 1.0
     u = share * tau ** -K["balance"] * (share * tau ** K["balance"]).sum()
     mean = sum(one * d for one, d in zip(u, sent, strict=True))
+    squares = sum(one * (d @ d) for one, d in zip(u, sent, strict=True))
     a, s, slopes = kept["a"], kept["s"], kept["slopes"]
     says = [i for i, one in enumerate(readings) if one["begin"] is not None]
     if not kept["opened"]:
-        squares = sum(one * (d @ d) for one, d in zip(u, sent, strict=True))
         s = np.clip(0.5 * squares / (mean @ mean + K["tiny"]), 1, kept["most"][0])
     elif says:
         pairs = np.array([(readings[i]["begin"], -readings[i]["g_v"]) for i in says])
@@ -237,7 +237,7 @@ def server_step(kept, sent, w, steps, readings):
     z = kept["z"] if kept["frozen"] else z
     return kept | {
         "a": following, "x": x, "z": z, "s": s, "slopes": slopes, "q": q, "n": n, "opened": True,
-        "v": following - a,
+        "v": following - a, "alike": min(mean @ mean / squares, 1.0),
     }  # fmt: skip
 
 
@@ -246,7 +246,7 @@ def server_step(kept, sent, w, steps, readings):
 
 def start(clients):
     return {
-        "lr": None, "part": 1.0, "gain": [None] * clients, "fading": [None] * clients,
+        "lr": None, "part": 1.0, "agreement": None, "gain": [None] * clients, "fading": [None] * clients,
         "ref": np.full(clients, np.nan), "worse": 0, "dead": 0, "restarts": 0,
         "backs": 0, "branched": False, "left": 0, "care": False,
     }  # fmt: skip
@@ -279,13 +279,15 @@ def went_back(kept, memory, sent_anchor, cut):
 def judge(kept, memory, sent_anchor, cohort, w, readings, number, over):
     """What is kept and remembered after the judge's verdict, and that verdict."""
     losses, ref = np.array([one["held"] for one in readings]), memory["ref"].copy()
-    both, better, bad = np.isfinite(ref[cohort]), True, False
+    both, better, bad, surely = np.isfinite(ref[cohort]), True, False, False
     if both.any():
         q = w[both] / w[both].sum()
         change, before = (losses - ref[cohort])[both], ref[cohort][both]
         d = q @ change
         se = np.sqrt((q**2 * (change - d) ** 2).sum())
         better, bad = d < 0, d > K["worse"] * (q @ before) and d > K["sure"] * se
+        surely = d < -K["sure"] * se
+    better = surely if memory["left"] else better
     ref[cohort] = np.where(better | ~both, losses, ref[cohort])
     memory = memory | {"ref": ref, "worse": 0 if better else memory["worse"] + bad}
     verdict = "better" if better else "none"
@@ -315,6 +317,16 @@ def judge(kept, memory, sent_anchor, cohort, w, readings, number, over):
     return kept, memory, verdict
 
 
+def agreed(memory, alike):
+    """The running agreement after a round that had a rate."""
+    old, stays = memory["agreement"], K["agreement_memory"]
+    return memory | {"agreement": alike if old is None else stays * old + (1 - stays) * alike}
+
+
+def loosened(agreement):
+    return 1.0 if agreement is None else np.clip(1 / (K["agreeing"] * agreement), 1, K["loosening"])
+
+
 def cooled(lr, over):
     return None if lr is None else lr * np.clip((1 - over) / K["cooling"], K["coldest"], 1)
 
@@ -334,6 +346,7 @@ def as_written(data, seed, cohorts, clock, budget, rounds):
         most = limits([len(rows[i][0]) for i in cohort], memory["care"])
         steps = plan(w[cohort], gain[cohort], fade[cohort], c[cohort], b[cohort], clock, budget, most)
         eta, a, v = cooled(memory["lr"], number / rounds), kept["a"], kept["v"]
+        p = loosened(memory["agreement"])
         answers = []
         for i, t in zip(cohort, steps, strict=True):
 
@@ -343,18 +356,20 @@ def as_written(data, seed, cohorts, clock, budget, rounds):
 
             before = seen[i][0] if i in there else None
             back = x[rows[i][1]], y[rows[i][1]]
-            answers.append(client(a, v, t, (eta, memory["part"]), batch, back, before))
+            answers.append(client(a, v, t, (eta, memory["part"], p), batch, back, before))
         sent, readings, gradients = zip(*answers, strict=True)
         seen |= {int(i): (g, number) for i, g in zip(cohort, gradients, strict=True)}
         kept = server_step(kept, sent, w[cohort], steps, readings)
+        if eta is not None:
+            memory = agreed(memory, kept["alike"])
         if memory["lr"] is None:
-            rates, p = np.array([one["eta"] for one in readings]), w[cohort] / w[cohort].sum()
-            usual = min(rate for rate in rates if p[rates <= rate].sum() >= 0.5)
-            memory = memory | {"lr": p @ np.minimum(rates, 10 * usual)}
+            rates, shares = np.array([one["eta"] for one in readings]), w[cohort] / w[cohort].sum()
+            usual = min(rate for rate in rates if shares[rates <= rate].sum() >= 0.5)
+            memory = memory | {"lr": shares @ np.minimum(rates, 10 * usual)}
         memory = learn(memory, cohort, w[cohort], readings, steps, eta or memory["lr"])
         over = (number + 1) / rounds
         kept, memory, verdict = judge(kept, memory, a, cohort, w[cohort], readings, number, over)
-        log.append((steps, eta, verdict))
+        log.append((steps, eta, p, verdict))
     return log, kept["z"]
 
 
@@ -370,6 +385,7 @@ CASES = {  # clock, cohort, budget, how mixed the classes are, rounds
     "clients that pull apart": ("sum", None, None, 0.05, 12),
     "a branch": ("sum", None, 4.0, 0.6, 60),
 }
+PULLING = ("clients that pull apart",)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -399,11 +415,13 @@ def test_the_text_is_the_algorithm(case, tmp_path):
     )
     cohorts = [np.array(r.cohort) for r in result.rounds]
     log, model = as_written(data, 5, cohorts, clock, budget, rounds)
-    assert [steps for steps, _, _ in log] == [r.steps for r in result.rounds]
-    assert len({tuple(steps) for steps, _, _ in log}) > 3  # plans that change: agreeing means something
-    assert [verdict for _, _, verdict in log] == [r.plan["verdict"] for r in result.rounds]
-    assert ("branch" in [verdict for _, _, verdict in log]) == (case == "a branch")
-    assert log[0][1] is None
-    rates = [eta for _, eta, _ in log[1:]]
-    np.testing.assert_allclose(rates, [r.lr for r in result.rounds[1:]], rtol=1e-7)
+    steps, rates, cuts, verdicts = zip(*log, strict=True)
+    assert list(steps) == [r.steps for r in result.rounds]
+    assert len({*map(tuple, steps)}) > 3  # plans that change: agreeing means something
+    assert list(verdicts) == [r.plan["verdict"] for r in result.rounds]
+    assert ("branch" in verdicts) == (case == "a branch")
+    np.testing.assert_allclose(cuts, [r.plan["cut"] for r in result.rounds], rtol=1e-7)
+    assert max(cuts) > 1 or case not in PULLING, "clients pull apart, so that the cut has a part in it"
+    assert rates[0] is None
+    np.testing.assert_allclose(rates[1:], [r.lr for r in result.rounds[1:]], rtol=1e-7)
     np.testing.assert_allclose(model, np.ravel(result.params), rtol=1e-6, atol=1e-8)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import amsfl
 from amsfl import combine, methods, protocol, sampling, transmit
 from amsfl.combine.median import median
-from amsfl.core import Transmit, Upload, UserError
+from amsfl.core import Total, Transmit, Upload, UserError
 from amsfl.methods.arithmetic import upload
 
 KEY = sampling.stream(*map(sampling.words, (3, 1, 4)))
@@ -136,6 +136,19 @@ def test_a_rule_sees_what_would_be_averaged():
         np.testing.assert_allclose(ruled[0], plain[0], rtol=1e-12)
 
 
+def test_agreement_is_one_over_how_many_pull_their_own_way():
+    """Alike: 1. At right angles, four of equal weight: 1/4. Undoing each other: 0. Nobody moves: 0."""
+
+    def of(*deltas):
+        sent = [Upload(np.array(d), np.zeros(0), np.dot(d, d)) for d in np.array(deltas, float)]
+        shares = np.full(len(sent), 1 / len(sent))
+        return protocol.agreement(Total(*protocol.server.sum_uploads(sent, shares)))
+
+    assert of([1, 2], [1, 2]) == pytest.approx(1)
+    assert of(*np.eye(4)) == pytest.approx(1 / 4)
+    assert of([1, 2], [-1, -2]) == 0 == of([0, 0], [0, 0])
+
+
 @pytest.mark.parametrize(
     "settings",
     [
@@ -158,6 +171,18 @@ def test_engines_agree(settings):
         if settings["method"] == "scaffold":  # the same steps, so the clock differs by the bytes alone
             saved = (plain.summary.bytes_up - loop.summary.bytes_up) / len(loop.rounds)
             assert saved > 0 and loop.summary.virtual_seconds < plain.summary.virtual_seconds
+
+
+def test_engines_agree_where_clients_pull_apart():
+    """Clients of one class each: their steps are cut less, and by the same on both engines."""
+    common = SMALL | {"method": "amsfl", "data": "digits", "partition": "labels:1", "clients": 10}
+    loop, jax = (amsfl.run(**(common | {"engine": engine})) for engine in ("loop", "jax"))
+    cuts, same = ([r.plan["cut"] for r in each.rounds] for each in (loop, jax))
+    assert cuts[0] == 1 and max(cuts) > 1
+    np.testing.assert_allclose(cuts, same, rtol=1e-6)
+    np.testing.assert_allclose(loop.params, jax.params, rtol=1e-5, atol=1e-8)
+    strict = amsfl.run(**common, options={"loosening": 1.0})
+    assert {r.plan.get("cut", 1.0) for r in strict.rounds} == {1.0}
 
 
 def test_mistakes_raise_user_errors():
