@@ -209,16 +209,19 @@ def test_the_third_return_opens_a_branch_that_must_get_better():
 
 
 def test_one_lucky_cohort_does_not_take_a_branch():
-    """Better by 0.1, give or take 0.34: the best anchor stays, and its references; nobody to compare: too."""
-    branch = [[1, 1, 1], *[[2.0] * 3] * 6]
-    lucky = judged(*branch, [1.5, 1.3, 0.1])
+    """Better by 0.1, give or take 0.34: of three of four clients not enough, of all it is. Nobody to compare:
+    not enough either."""
+    branch = [[1] * 4, *[[2.0] * 4] * 6]
+    lucky = judged(*branch, [1.5, 1.3, 0.1], clients=4)
     assert (lucky.verdict, lucky.left) == (Verdict.NONE, 19)
-    assert lucky.reference == pytest.approx(np.full(3, 1.025**3))
-    sure = judged(*branch, [0.9, 0.95, 0.92])
+    assert lucky.reference == pytest.approx(np.full(4, 1.025**3))
+    everybody = judged(*branch, [1.5, 1.3, 0.1, 0.9], clients=4)
+    assert (everybody.verdict, everybody.left) == (Verdict.BETTER, 0)
+    sure = judged(*branch, [0.9, 0.95, 0.92], clients=4)
     assert (sure.verdict, sure.left) == (Verdict.BETTER, 0) and sure.reference[0] == 0.9
     newcomer = readings(loss=[1], grad_sq=[1], spread=[1], held_loss=[0.5])
-    grown = judged(*branch)._replace(reference=np.array([1.0, 1.0, NAN]))
-    assert drift.judge_round(grown, np.array([2]), np.ones(1), newcomer).verdict == Verdict.NONE
+    grown = judged(*branch, clients=4)._replace(reference=np.array([1.0, 1.0, 1.0, NAN]))
+    assert drift.judge_round(grown, np.array([3]), np.ones(1), newcomer).verdict == Verdict.NONE
 
 
 def test_no_branch_opens_late_in_a_run():

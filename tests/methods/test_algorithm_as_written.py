@@ -241,7 +241,7 @@ def server_step(kept, sent, w, steps, readings):
     }  # fmt: skip
 
 
-# -- 7 to 9: what the server learns ----------------------------------------------------------------------
+# -- 7 to 10: what the server learns ---------------------------------------------------------------------
 
 
 def start(clients):
@@ -287,7 +287,7 @@ def judge(kept, memory, sent_anchor, cohort, w, readings, number, over):
         se = np.sqrt((q**2 * (change - d) ** 2).sum())
         better, bad = d < 0, d > K["worse"] * (q @ before) and d > K["sure"] * se
         surely = d < -K["sure"] * se
-    better = surely if memory["left"] else better
+    better = surely if memory["left"] and len(cohort) < len(ref) else better
     ref[cohort] = np.where(better | ~both, losses, ref[cohort])
     memory = memory | {"ref": ref, "worse": 0 if better else memory["worse"] + bad}
     verdict = "better" if better else "none"

@@ -14,9 +14,9 @@ row in three rounds running is dead: it begins again from the first model, at mo
 Where labels are wrong or rows few, clients learn their rows by heart within a round or two, and no anchor to
 go back to is free of it. So the third return in the first half of a run opens a branch beside the best
 anchor: from the first model again, at the halved rate, with a tenth of the passes over a client's rows. The
-best anchor stays what is scored. The branch is taken once its held-back rows are surely better than the best
-anchor's (d < -2 se); if they are not within twenty rounds, the server goes back to that anchor and to all
-passes.
+best anchor stays what is scored. The branch is taken once its held-back rows are better than the best
+anchor's; where only a part of the clients is there, surely better (d < -2 se). If they are not within twenty
+rounds, the server goes back to that anchor and to all passes.
 """
 
 from collections.abc import Callable
@@ -105,7 +105,9 @@ def judge_round(
     reference = old.reference.copy()
     before = reference[cohort]
     better, bad, surely = _compared(held, before, np.asarray(weights, float), modest)
-    if old.left:  # one cohort's luck is no reason to leave the best anchor for a branch
+    if old.left and len(held) < len(
+        reference
+    ):  # then references are of many anchors, and a cohort may be lucky
         better = surely
     fresh = np.isfinite(held) & (better | ~np.isfinite(before))
     reference[cohort] = np.where(fresh, held, before)
