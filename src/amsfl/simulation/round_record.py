@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from amsfl import clock, protocol
+from amsfl import clock, combine, protocol
 from amsfl.clock import RoundEnd
 from amsfl.core import Reading, Verdict
 from amsfl.core.records import Json, JsonMapping
+from amsfl.engines import Outcome
 from amsfl.methods import Method
 from amsfl.planning.context import Decision, PlannerMemory
 from amsfl.record import RoundRecord
@@ -28,6 +29,23 @@ class RoundResult(NamedTuple):
     agreement: dict[int, float]  # of the uploads (protocol.agreement)
     deltas: Array | None = None  # of clients, where their own models are scored
     uploads: dict[int, Array] = {}  # deltas that the server moved with, [cohort, dim], where a ledger is kept  # noqa: RUF012
+
+
+def result_by_trial(setup: RunSetup, outcome: Outcome, plan: RoundPlan) -> RoundResult:
+    """An engine's outcome, brought to the host once: a field of a trial at a time costs more than a round."""
+    reading = Reading(*(np.asarray(part, float) for part in outcome.readings))
+    rule = setup.method.combine
+    links = combine.link_names(rule) if rule and outcome.weighed else ()  # jax sorts a dict by its names
+    counts = {name: np.asarray(outcome.weighed[name], float) for name in links}
+    sent = np.asarray(outcome.deltas) if setup.config.worth else None
+    agreement = np.asarray(outcome.agreement, float)
+    return RoundResult(
+        {index: Reading(*(part[index] for part in reading)) for index in plan},
+        {index: {name: part[index] for name, part in counts.items()} for index in plan},
+        {index: float(agreement[index]) for index in plan},
+        outcome.deltas,
+        {} if sent is None else {index: sent[index, : len(each.cohort)] for index, each in plan.items()},
+    )
 
 
 class TakenResults(NamedTuple):

@@ -9,11 +9,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from amsfl import combine
-from amsfl.core import Reading, score
+from amsfl.core import score
 from amsfl.core.records import Array, Json
 from amsfl.core.scores import judge_round, worth
-from amsfl.engines import Orders, Outcome, State, metrics
+from amsfl.engines import Orders, State, metrics
 from amsfl.engines.task import Matrix
 from amsfl.planning import decisions
 from amsfl.planning.context import RoundReadings, start
@@ -22,7 +21,7 @@ from amsfl.record import RoundRecord
 from amsfl.simulation import contributions, dispatch, stale_work
 from amsfl.simulation.detailed_scores import ranked
 from amsfl.simulation.plan_round import RoundPlan, allowance, plan_rounds, rounds_at_once
-from amsfl.simulation.round_record import RoundResult, simulated_round
+from amsfl.simulation.round_record import RoundResult, result_by_trial, simulated_round
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
 
@@ -83,7 +82,7 @@ def run_rounds(setup: RunSetup, state: State, plans: list[RoundPlan]) -> tuple[S
         first = next(iter(plans[0].values())).version
         orders = [make_orders(setup, plan, first + nth) for nth, plan in enumerate(plans)]
         states, outcomes = setup.engine.span(state, orders, first, keep=_keeps_uploads(setup))
-        return states, [_by_trial(setup, *each) for each in zip(outcomes, plans, strict=True)]
+        return states, [result_by_trial(setup, *each) for each in zip(outcomes, plans, strict=True)]
     state, result = _run_round(setup, state, plans[0])
     return state, [result]
 
@@ -112,36 +111,17 @@ def _run_round(setup: RunSetup, state: State, plan: RoundPlan) -> tuple[State, R
             state = setup.engine.from_host(state)
         orders = make_orders(setup, whole, number)
         state, outcome = setup.engine.round(state, orders, number, keep=_keeps_uploads(setup))
-        own = _by_trial(setup, outcome, whole)
-        result = RoundResult(
-            result.readings | own.readings,
-            result.weighed | own.weighed,
-            result.agreement | own.agreement,
-            own.deltas,
-        )
+        own = result_by_trial(setup, outcome, whole)
+        result.readings.update(own.readings)
+        result.weighed.update(own.weighed)
+        result.agreement.update(own.agreement)
         uploads |= own.uploads
+        result = result._replace(deltas=own.deltas)
     return state, result._replace(uploads=uploads)
 
 
 def _keeps_uploads(setup: RunSetup) -> bool:
     return setup.config.local_accuracy or setup.config.worth
-
-
-def _by_trial(setup: RunSetup, outcome: Outcome, plan: RoundPlan) -> RoundResult:
-    """An engine's outcome, brought to the host once: a field of a trial at a time costs more than a round."""
-    reading = Reading(*(np.asarray(part, float) for part in outcome.readings))
-    rule = setup.method.combine
-    links = combine.link_names(rule) if rule and outcome.weighed else ()  # jax sorts a dict by its names
-    counts = {name: np.asarray(outcome.weighed[name], float) for name in links}
-    sent = np.asarray(outcome.deltas) if setup.config.worth else None
-    agreement = np.asarray(outcome.agreement, float)
-    return RoundResult(
-        {index: Reading(*(part[index] for part in reading)) for index in plan},
-        {index: {name: part[index] for name, part in counts.items()} for index in plan},
-        {index: float(agreement[index]) for index in plan},
-        outcome.deltas,
-        {} if sent is None else {index: sent[index, : len(each.cohort)] for index, each in plan.items()},
-    )
 
 
 def make_orders(setup: RunSetup, plan: RoundPlan, number: int) -> Orders:
