@@ -192,6 +192,7 @@ def test_many_are_bisected_to_the_same_bits(clients, kind):
     assert (np.abs((kept * vectors).sum(0) / kept.sum(0) - copies[cut:-cut].mean(0)) <= near).all()
 
 
+@pytest.mark.slow
 def test_engines_agree():
     """Both engines, in float64, unequal steps by AMSFL's plan, a chain of five of which two remember."""
     common = SMALL | {"dataset": own_data(), "rounds": 3, "method": "amsfl"}

@@ -77,6 +77,7 @@ def test_engines_agree(digits, name, dtype, tolerance):
         close(ours, theirs, 1e-9 if dtype == np.float64 else 2e-3)
 
 
+@pytest.mark.slow
 def test_engines_agree_on_the_cnn_and_without_readings(digits):
     job_ = job(digits, spec="cnn", trials=1)
     method = methods.make("scaffold")

@@ -71,6 +71,7 @@ def lanes(job: ClientJob) -> ClientJob:
 
 
 @pytest.mark.parametrize("name", all_methods("scaffold", "amsfl-steps", "amsfl"))  # states; readings; none
+@pytest.mark.slow
 def test_a_kernel_does_what_the_loop_does(digits, name):
     job, method = job_of(digits), methods.make(name)
     if not kernel.fits(job, method, BATCH):

@@ -206,6 +206,7 @@ def test_compare_a_users_table(tmp_path):
     assert "holdout_yes" in head
 
 
+@pytest.mark.slow
 def test_synthetic_data_is_said_everywhere(tmp_path):
     done = invoke(
         "compare", "--data", "nslkdd-synth", "--methods", "fedavg", "--rounds", 2, "--trials", 1,
