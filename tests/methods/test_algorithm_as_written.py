@@ -302,7 +302,7 @@ def judge(kept, memory, sent_anchor, cohort, w, readings, number, over):
             (kept, memory), verdict = went_back(kept, memory, sent_anchor, 1.0), "back"
             memory = memory | {"care": False}
     elif memory["worse"] >= K["patience"]:
-        (kept, memory), verdict = went_back(kept, memory, sent_anchor, K["cut"]), "back"
+        (kept, memory), verdict = went_back(kept, memory, sent_anchor, K["halved"]), "back"
         if memory["backs"] == K["returns"] and not memory["branched"] and over <= K["early"]:
             memory, verdict = memory | {"branched": True, "left": K["trial_rounds"], "care": True}, "branch"
             kept = begun_again(kept, sent_anchor) | {"best": kept["best"], "z": kept["best"], "frozen": True}

@@ -181,6 +181,8 @@ def test_engines_agree_where_clients_pull_apart():
     assert cuts[0] == 1 and max(cuts) > 1
     np.testing.assert_allclose(cuts, same, rtol=1e-6)
     np.testing.assert_allclose(loop.params, jax.params, rtol=1e-5, atol=1e-8)
+    kept = amsfl.run(**common, policy="fixed")  # the same plan in every round, but not the same cut
+    assert len({r.plan["cut"] for r in kept.rounds}) > 1
     strict = amsfl.run(**common, options={"loosening": 1.0})
     assert {r.plan.get("cut", 1.0) for r in strict.rounds} == {1.0}
 

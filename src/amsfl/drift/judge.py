@@ -32,7 +32,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 WORSE, SURE = 0.05, 2.0  # of the reference loss, and standard errors: from there a round is bad
 PATIENCE = 2  # bad rounds until the server goes back
 EASED = 1 + WORSE / 2  # what references are multiplied by then
-CUT, BROKEN = 0.5, 0.15  # what becomes of the rate: after bad rounds, after one that is not finite
+HALVED, BROKEN = 0.5, 0.15  # what becomes of the rate: after bad rounds, after one that is not finite
 DEAD, DEAD_ROUNDS = 1e-6, 3  # outputs that differ by less, for so many rounds
 SMALLER, RESTARTS = 0.3, 3  # what becomes of the rate then, and how often
 RETURNS, EARLY = 3, 0.5  # so many returns, in this part of a run, open a branch
@@ -105,9 +105,7 @@ def judge_round(
     reference = old.reference.copy()
     before = reference[cohort]
     better, bad, surely = _compared(held, before, np.asarray(weights, float), modest)
-    if old.left and len(held) < len(
-        reference
-    ):  # then references are of many anchors, and a cohort may be lucky
+    if old.left and len(held) < len(reference):  # references are of many anchors: a cohort may be lucky
         better = surely
     fresh = np.isfinite(held) & (better | ~np.isfinite(before))
     reference[cohort] = np.where(fresh, held, before)
@@ -117,7 +115,7 @@ def judge_round(
     if old.left:
         now = _tried(now, better)
     elif now.worse >= PATIENCE:
-        now = _back(now, CUT)
+        now = _back(now, HALVED)
         if len(now.backs) == RETURNS and not now.branched and over <= EARLY:
             now = now._replace(verdict=Verdict.BRANCH, branched=now.rounds, left=TRIAL_ROUNDS, passes=CARE)
     spread = np.asarray(reading.spread, float)

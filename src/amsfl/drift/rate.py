@@ -32,7 +32,7 @@ class Rate(NamedTuple):
     first: float | None = None  # the first one, for the summary
     agreement: float | None = None  # of uploads, the running mean; None: not known yet
 
-    def cut(self, factor: float) -> "Rate":
+    def lowered(self, factor: float) -> "Rate":
         """So much less of it, known or not."""
         if self.lr is None:
             return self._replace(part=self.part * factor)

@@ -167,13 +167,13 @@ class JaxEngine:
         if not readings.size:
             readings = np.zeros((len(rounds), len(Reading._fields), *rounds[0].steps.shape))
         deltas = [self.at(past.deltas, nth) if keep else None for nth in range(len(rounds))]
-        weighed = {name: np.asarray(part) for name, part in past.weighed.items()}
+        weighed, agreement = jax.tree.map(np.asarray, (past.weighed, past.agreement))
         return past.state, [
             Outcome(
                 Reading(*readings[nth]),
                 deltas[nth],
                 {name: part[nth] for name, part in weighed.items()},
-                past.agreement[nth],
+                agreement[nth],
             )
             for nth in range(len(rounds))
         ]
@@ -193,8 +193,8 @@ class JaxEngine:
         floats = self.task.dtype
         kinds = (np.int32, np.int32, floats, floats, floats, floats, np.int32, np.uint32, floats)
         orders = Orders(*map(np.asarray, orders, kinds))
-        one_each = (np.broadcast_to(part, orders.lr.shape) for part in (orders.lr_known, orders.cut))
-        return orders._replace(**dict(zip(("lr_known", "cut"), one_each, strict=True)))
+        known, cut = (np.broadcast_to(part, orders.lr.shape) for part in (orders.lr_known, orders.cut))
+        return orders._replace(lr_known=known, cut=cut)
 
     def _table(self, orders: Orders, number: int) -> JobTable:
         rates = tuple(part[:, None] for part in (orders.lr, orders.lr_known, orders.cut))

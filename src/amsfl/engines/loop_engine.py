@@ -200,8 +200,8 @@ class LoopEngine:
                 )
             return loss, grad
 
-        received = LocalState(start.anchor, start.server, start.client, dtype(job.lr), dtype(number))
-        received = received._replace(cut=dtype(job.cut))
+        lr, cut = dtype(job.lr), dtype(job.cut)
+        received = LocalState(start.anchor, start.server, start.client, lr, dtype(number), cut=cut)
         local = protocol.begin(method, received)
         if job.lr_known:
             local = protocol.first_step(method, local, *look(local.x, 0))

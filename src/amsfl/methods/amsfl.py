@@ -61,8 +61,7 @@ def amsfl(
             return amsfl(*client, balance, searched, momentum, averaging, judge, cooling, loosening)
         # a server that moves with a few clients at a time, some of them late, cannot search a line
         plain = amsfl(*client, balance, 0.0, 0.0, 0.0, 0.0, cooling, 1.0)
-        off = tuple((name, 0.0) for name in ("search", "momentum", "averaging", "judge"))
-        off = (*off, ("loosening", 1.0))
+        off = (*((name, 0.0) for name in ("search", "momentum", "averaging", "judge")), ("loosening", 1.0))
         return plain._replace(facts=plain.facts._replace(adapted_options=off))
 
     # Under privacy nothing may use raw losses, momentum mistakes noise for motion, and planned steps already
@@ -73,7 +72,7 @@ def amsfl(
         policy="price",
         own_rate=bool(polyak),
         cooling=cooling,
-        loosest=max(loosening, 1.0) if polyak else 1.0,
+        loosest=loosening if polyak else 1.0,
         readings=True,
         private_options=tuple((name, 0.0) for name in off),
     )

@@ -8,8 +8,8 @@ from amsfl.methods.operators import clip
 
 def server_step(total: Total, scale: Number, cap: Number) -> Number:
     """clip(sum_i w_i ||d_i||^2 / (2 ||sum_i w_i d_i||^2), 1, cap) for mixing weights that sum to `scale`."""
-    agreement = 2 * (total.delta * total.delta).sum()
-    return clip(scale * total.delta_sq / (agreement + (agreement == 0)), 1.0, cap)
+    doubled = 2 * (total.delta * total.delta).sum()
+    return clip(scale * total.delta_sq / (doubled + (doubled == 0)), 1.0, cap)
 
 
 def extrapolate(method: Method, cap: float = 4.0) -> Method:

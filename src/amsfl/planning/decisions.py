@@ -26,9 +26,7 @@ def decide(contexts: Sequence[PlannerContext], requests: Sequence[PlanRequest]) 
         if kept is None:
             groups.setdefault(context.policy.together or place, []).append(place)
         else:
-            made[place] = kept._replace(
-                lr=rate_now(context, each), part=each.memory.rate.part, cut=_cut(context, each)
-            )
+            made[place] = _at_its_rate(context, each, kept)
     for together, places in groups.items():
         posed = [_pose(contexts[place], requests[place]) for place in places]
         signals = [_signals(contexts[place], requests[place]) for place in places]
@@ -38,7 +36,7 @@ def decide(contexts: Sequence[PlannerContext], requests: Sequence[PlanRequest]) 
             plans = [contexts[places[0]].policy.plan(posed[0].problem, signals[0])]
         for place, own, plan in zip(places, posed, plans, strict=True):
             context, each = contexts[place], requests[place]
-            made[place] = _decision(context, each, own, plan)
+            made[place] = _at_its_rate(context, each, _decision(context, each, own, plan))
             if context.policy.constant:
                 context.last.clear()
                 context.last["decision", _key(context, each)] = made[place]
@@ -140,16 +138,15 @@ def _decision(context: PlannerContext, request: PlanRequest, posed: PosedProblem
         plan = plan._replace(
             steps=believed, seconds=schedule.seconds(problem, believed), why=tuple(why.tolist())
         )
-    reasons = explain(problem, plan, reads)
-    lr, part = rate_now(context, request), request.memory.rate.part
-    cut = _cut(context, request)
-    if context.method.facts.loosest > 1:
-        reasons["cut"] = cut
-    return Decision(np.asarray(plan.steps), lr, plan.seconds, reasons, part, cut)
+    return Decision(np.asarray(plan.steps), None, plan.seconds, explain(problem, plan, reads))
 
 
-def _cut(context: PlannerContext, request: PlanRequest) -> float:
-    return drift.cut(request.memory.rate, context.method.facts.loosest)
+def _at_its_rate(context: PlannerContext, request: PlanRequest, decision: Decision) -> Decision:
+    """With the learning rate and the cut of this round, which a plan that is kept does not have."""
+    rate, loosest = request.memory.rate, context.method.facts.loosest
+    cut = drift.cut(rate, loosest)
+    reasons = decision.explain | {"cut": cut} if loosest > 1 else decision.explain
+    return decision._replace(lr=rate_now(context, request), part=rate.part, cut=cut, explain=reasons)
 
 
 def rate_now(context: PlannerContext, request: PlanRequest) -> float | None:

@@ -74,7 +74,7 @@ def _learn_together(contexts: list[PlannerContext], rounds: list[RoundReadings])
         else each.memory.judge
         for (context, each), share, reading in zip(pairs, weights, readings, strict=True)
     ]
-    rates = [rate.cut(judge.factor) for rate, judge in zip(rates, judges, strict=True)]
+    rates = [rate.lowered(judge.factor) for rate, judge in zip(rates, judges, strict=True)]
     return [PlannerMemory(*parts) for parts in zip(rates, estimates, means, judges, strict=True)]
 
 

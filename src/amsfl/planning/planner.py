@@ -12,10 +12,12 @@ import numpy as np
 
 from amsfl import schedule
 from amsfl.clock.sites import Floats
+from amsfl.core import Reading
 from amsfl.methods import Method
 from amsfl.planning.context import (
     USUAL_TERMS,
     Decision,
+    Ints,
     PlannerMemory,
     PlanRequest,
     RoundReadings,
@@ -36,7 +38,7 @@ class Planner(NamedTuple):
 
     start: Callable[[], PlannerMemory]
     decide: Callable[..., Decision]
-    learn: Callable[..., PlannerMemory]
+    learn: Callable[[PlannerMemory, Ints, Decision, Reading, float], PlannerMemory]
 
 
 def policy_of(config: Training, method: Method, given: Policy | None = None) -> Policy:
