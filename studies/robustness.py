@@ -5,6 +5,7 @@ nobody attacks: that is what caution costs. A cap leaves each of the ten clients
 
     python studies/robustness.py --data digits
     python studies/robustness.py --data made:7        # a generated table; 5 and 6 were used to choose
+    python studies/robustness.py --data suite:satimage  # a table of the suite (studies/suite)
     python studies/robustness.py --every-rule         # every rule by itself, too
 """
 
@@ -24,6 +25,8 @@ from amsfl.simulation import Result, RunConfig, make_config
 
 import common
 from common import Row, StudySettings, Table, Unit, grouped, mean, option
+from suite.data import read_set
+from suite.sources import Folders, sources
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,7 +45,7 @@ SHARED = {"clients": 10, "partition": "dirichlet:0.5", "profile": "wild", "lr": 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(StudySettings):
-    data: str = option("digits", "data set, one that `amsfl data` lists, or made:SEED")
+    data: str = option("digits", "data set, one that `amsfl data` lists, made:SEED or suite:TABLE")
     attackers: tuple[int, ...] = option((2, 3), "how many of the ten clients attack")
     attacks: tuple[str, ...] = option(ATTACKS, "attacks to try")
     rounds: int = option(40, "of every run; the attack `late` begins in the last quarter")
@@ -88,12 +91,22 @@ def made(seed: int, rows: int = 2600, holdout: int = 600) -> Dataset:
 
 
 def loader(settings: Settings) -> Callable[[], Dataset]:
-    name, _, seed = settings.data.partition(":")
-    if name != "made":
+    kind, _, which = settings.data.partition(":")
+    if kind == "suite":
+        return lambda: suite_table(which, settings.data_dir)
+    if kind != "made":
         return common.holdout_loader(settings.data, settings.data_dir)
-    if not seed.isdigit():
+    if not which.isdigit():
         raise UserError(f"A generated table has a number, as in made:7, not {settings.data!r}.")
-    return lambda: made(int(seed))
+    return lambda: made(int(which))
+
+
+def suite_table(name: str, data_dir: str | None) -> Dataset:
+    """A table of the suite as it is: clean labels, features brought to deviation 1, no sites of its own."""
+    known = sources(Folders(nslkdd=data_dir))
+    if name not in known:
+        raise UserError(f"The suite has no table {name!r}. Choose one of {', '.join(sorted(known))}.")
+    return read_set(name, known[name]())._replace(sites=None, site_names=())
 
 
 def spelled(attack: str, count: int, rounds: int) -> str:
@@ -112,7 +125,7 @@ def units(settings: Settings) -> Iterator[Unit]:
     for count in settings.attackers:
         for name in common.named(every, settings.contestants):
             own = {key: value.format(f=count) for key, value in every[name].items()}
-            known = {} if settings.data.startswith("made:") else {"data": settings.data}
+            known = {} if ":" in settings.data else {"data": settings.data}
             shared = SHARED | own | known | {"rounds": settings.rounds}
             attacks = settings.attacks if "robust" in own or settings.every_rule else ()
             trials = [(attack, seed) for attack in ("", *attacks) for seed in settings.every_seed()]

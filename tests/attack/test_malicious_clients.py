@@ -25,7 +25,7 @@ SETTINGS: dict[str, Any] = {
     "batch": 8,
     "poll": 0.001,
     "patience": 30.0,
-    "robust": "cap:0.125,clip,voices,trust:2,geomedian",
+    "robust": "cap:0.125,clip,voices,trust:2",
 }
 
 

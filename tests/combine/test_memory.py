@@ -57,6 +57,16 @@ def test_those_who_turn_round_lose_their_weight():
     assert late[:3].max() < 0.02 and late[3:].min() > 0.05
 
 
+def test_who_has_which_classes_does_not_hide_who_turns_round():
+    """Two camps differ by two coordinates that are five times as long as all the rest together."""
+    camps = 5 * np.resize([1, -1], CLIENTS)[:, None] * (np.arange(SIZE) < 2)
+    rounds = [each + camps for each in honest(4)]
+    turned = [np.where(np.arange(CLIENTS)[:, None] < 3, -1, 1) * each for each in rounds]
+    after = judged("trust:3", turned)
+    assert (after[:3] < 1e-6).all() and after[3:].min() > 0.05
+    assert judged("trust:3", rounds).min() > 0.05
+
+
 def test_a_sketch_keeps_products():
     """Of 200 pairs of vectors, to 1/sqrt(SKETCH) of their lengths; and a geometric median among three is near
     the two that lie together."""

@@ -68,7 +68,7 @@ def test_colluders_win_no_more_than_their_share():
         attack="colluders:2",
         engine="loop",
         batch=16,
-        robust="cap:0.1,clip,voices,trust:2,geomedian",
+        robust="cap:0.1,clip,voices,trust:2",
         partition="iid",
         progress=False,
     )

@@ -8,11 +8,22 @@ from typer.testing import CliRunner
 
 import amsfl
 from amsfl.cli.app import app
-from amsfl.core import UserError
+from amsfl.core import UserError, Verdict
 from amsfl.record import RoundRecord
 from amsfl.study.what_if import what_if
 from amsfl.worth.costs import caused, client_costs
-from amsfl.worth.ledger import BLOCK, RoundParts, coalition_models, enter, open_ledger, twins
+from amsfl.worth.ledger import (
+    BLOCK,
+    RoundParts,
+    as_arrays,
+    coalition_models,
+    enter,
+    from_arrays,
+    judged,
+    open_ledger,
+    scored,
+    twins,
+)
 from amsfl.worth.shapley import all_coalitions, shapley
 from amsfl.worth.statement import NOISE, OwnRows, WorthStatement, related
 
@@ -165,6 +176,31 @@ def test_the_command_and_what_if(tmp_path):
     assert asked.exit_code == 0, asked.output
     with pytest.raises(UserError, match="Olso"):
         what_if(tmp_path / "run", "Olso")
+
+
+def test_a_ledger_goes_where_the_judge_sends_the_server():
+    """What a round found better is the anchor that it began with: its own uploads are not that anchor's."""
+    rng, weights = np.random.default_rng(0), np.full(3, 1 / 3)
+
+    def after(ledger, rounds):
+        for _ in range(rounds):
+            deltas = rng.normal(size=(3, 4))
+            work = RoundParts(np.arange(3), weights, deltas, np.ones(3))
+            ledger = enter(ledger, work, deltas.mean(0))
+        return ledger
+
+    own, best = judged(after(open_ledger(weights, 4, float), BLOCK + 2), None, Verdict.BETTER)
+    kept = as_arrays("l.", best)
+    own, best = judged(after(own, 3), best, Verdict.NONE)
+    assert own.rounds.tolist() == [BLOCK + 5] * 3 and scored(own, best, 0) is own
+    back, best = judged(own, best, Verdict.BACK)
+    after(back, 1)  # does not touch the best one
+    again = from_arrays("l.", as_arrays("l.", best) | {"other": np.zeros(1)})
+    assert all(np.array_equal(a, b) for a, b in zip(again, kept.values(), strict=True))
+    branch, best = judged(own, best, Verdict.BRANCH)
+    assert not branch.rounds.any() and not branch.parts.any() and scored(branch, best, 20) is best
+    anew, nothing = judged(own, best, Verdict.RESTART)
+    assert not anew.parts.any() and nothing is None and from_arrays("l.", as_arrays("l.", nothing)) is None
 
 
 def test_costs_without_a_ledger(tmp_path):

@@ -33,7 +33,7 @@ COMBINES: Kind[Combine] = Kind(
     },
 )
 names = COMBINES.names
-RECOMMENDED = "cap:0.1,clip,voices,trust:2,geomedian"  # among ten clients of which two may be false
+RECOMMENDED = "cap:0.1,clip,voices,trust:2"  # among ten clients of which two may be false
 
 
 def make(given: str | Combine) -> Combine | None:

@@ -6,7 +6,7 @@ from amsfl.combine.weighted import SMALL, cut, doubted, lengths, middle
 from amsfl.core import Combine, Upload, UserError, namespace
 from amsfl.core.records import Array
 
-LARGEST = 0.5  # product of two uploads that counts: a few that are the same must not pass for all
+LARGEST = 0.1  # product of two uploads that counts: a few that are the same must not pass for all
 SHARP = 3  # rounds in which clients hardly agree say next to nothing
 
 
@@ -14,14 +14,17 @@ def trust(attackers: float, kept: float = 0.99, enough: float = 0.5) -> Combine:
     """Of all clients those `attackers` that go most against what the others have in common, over the rounds,
     lose their weight.
 
-    P_ij = sqrt(w_i w_j) <x_i, x_j>, P_ii = 0;   P v = l v with the largest l, ||v|| = 1, most of v positive
+    z_i = x_i / s,   s_k^2 = sum_i w_i x_ik^2, coordinate by coordinate
+    P_ij = sqrt(w_i w_j) clip(<z_i, z_j>, -0.1, 0.1), P_ii = 0;   P v = l v, the largest l, most of v positive
     A_i <- kept A_i + l^3 v_i / sqrt(w_i),   L_i <- kept L_i + l^3,   a_i = A_i / L_i
     w_i <- w_i clip(a_i / (enough median_j a_j), 0, 1)   for those of the lowest a_i
 
-    Lengths are cut to the median first. Honest clients of unlike data are almost at right angles, but while a
-    model is far from where it ends all of them have one way in common, and who turns uploads or labels round
-    goes against it: v tells them apart where distances do not. Close to the end nobody's upload goes along
-    with the others' (l is small): such rounds hardly count, and what was seen before stays.
+    Which classes a client has is in few, large coordinates. Over their size they count as the others do, and
+    what is left tells who learns from who works against it. Lengths of z are cut to the median. Honest
+    clients of unlike data are almost at right angles, but while a model is far from where it ends all of
+    them have one way in common, and who turns uploads or labels round goes against it: v tells them apart
+    where distances do not. Close to the end nobody's upload goes along with the others' (l is small): such
+    rounds hardly count, and what was seen before stays.
     """
     if not (0 <= kept < 1 and 0 < enough <= 1):
         raise UserError("The rule 'trust' takes a number below 1 and one up to 1, as in trust:2/0.99/0.5.")
@@ -32,7 +35,7 @@ def trust(attackers: float, kept: float = 0.99, enough: float = 0.5) -> Combine:
     ) -> tuple[Upload, Array, Array, Array]:
         space = namespace(weights)
         rows, counted = mean_steps(uploads, weights, steps)
-        largest, along = _common_way(sketched(rows.delta), counted)
+        largest, along = _common_way(sketched(_evened(rows.delta, counted)), counted)
         says = largest**SHARP
         fresh = kept * history + space.stack([says * along, says + 0 * along], axis=1)
         now = space.where((counted > 0)[:, None], fresh, history)
@@ -46,6 +49,12 @@ def trust(attackers: float, kept: float = 0.99, enough: float = 0.5) -> Combine:
 
     name = f"trust:{attackers:g}/{kept:g}/{enough:g}"
     return remembering(name, recall, 2)._replace(attackers=attackers)
+
+
+def _evened(rows: Array, weights: Array) -> Array:
+    """Every coordinate over its root mean square of all clients."""
+    size = (rows * rows * weights[:, None]).sum(0) ** 0.5
+    return rows / (size + (size == 0))
 
 
 def _common_way(rows: Array, weights: Array) -> tuple[Array, Array]:

@@ -23,10 +23,6 @@ FAR = 10.0  # times the median: as far as losses and norms are believed
 FAR_SQ = FAR**2  # squares of norms
 MOST = 0.75  # of a cohort, whose best sets what the rest may claim: a fifth may lie, or whom a rule doubts
 BETTER, LARGER = 1.5, 2.0  # than that: steps and speed, rows
-# A first model is flat, so the first steps are the longest of a run. Honest clients outrun that; those who
-# always push one way use it to drive a network in a round or two to where its units are off and no gradient
-# leads back (docs/robust.md). With this a first step is a tenth of Polyak's length at most.
-OPENING = 0.4
 
 
 def honest_share(clients: int, attackers: float) -> float:
@@ -122,14 +118,11 @@ class Plausibility(NamedTuple):
     seconds: Callable[[Any], Floats]
     worth: Callable[[Floats, Floats], tuple[Floats, Floats]]
     believed: Callable[[Reading], Reading]
-    opening: float  # the part of the learning rate that they find themselves, which clients take first
     steps: Callable[[Any], Array] = np.asarray  # that are planned
     changes: Callable[[Floats], Floats] = np.asarray  # of held-back losses, by which the judge goes
 
 
-TRUSTING = Plausibility(
-    np.asarray, np.asarray, lambda gain, drift: (gain, drift), lambda reading: reading, 1.0
-)
+TRUSTING = Plausibility(np.asarray, np.asarray, lambda gain, drift: (gain, drift), lambda reading: reading)
 
 
 def _within_far(values: Array) -> Floats:
@@ -162,7 +155,6 @@ def believing(rule: Combine | None, real: bool = False) -> Plausibility:
         partial(plausible_seconds, attackers=attackers),
         partial(plausible_worth, attackers=attackers),
         plausible_readings,
-        OPENING,
         plausible_steps,
         partial(plausible_changes, attackers=attackers),
     )

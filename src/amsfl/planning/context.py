@@ -148,7 +148,7 @@ def start(context: PlannerContext) -> PlannerMemory:
     lr = None if context.method.facts.own_rate else context.config.lr
     clients = len(context.weights)
     return PlannerMemory(
-        drift.Rate(lr, context.doubt.opening, lr),
+        drift.Rate(lr, first=lr),
         drift.start(clients if context.policy.readings else 0),
         judge=drift.new_judge(clients if context.method.judges else 0),
     )

@@ -48,7 +48,7 @@ def follow(
 
 def state(setup: RunSetup, trial: TrialState, model: Array) -> dict[str, Any]:
     """The statement at the end of a trial, for its summary; {} without a ledger."""
-    own = trial.ledger
+    own = ledger.scored(trial.ledger, trial.best_ledger, trial.memory.judge.left)
     if own is None or setup.row_scores is None or not np.isfinite(model).all():
         return {}
     task, row_scores = setup.task, setup.row_scores
@@ -68,8 +68,9 @@ def state(setup: RunSetup, trial: TrialState, model: Array) -> dict[str, Any]:
 def _enter(setup: RunSetup, move: Array, trial: TrialState, plan: RoundPlan, result: RoundResult) -> None:
     index, own = trial.index, trial.ledger
     verdict = trial.memory.judge.verdict if setup.judges else Verdict.NONE
-    if own is None or verdict == Verdict.RESTART:
+    if own is None:
         own = ledger.open_ledger(setup.task.shards.weights[index], setup.task.dim)
+    own, trial.best_ledger = ledger.judged(own, trial.best_ledger, verdict)
     if verdict in (Verdict.NONE, Verdict.BETTER):  # else the server took nothing of this round
         jobs = plan[index].move.jobs
         shares = setup.weights[index, jobs["client"]]
@@ -83,7 +84,8 @@ def _enter(setup: RunSetup, move: Array, trial: TrialState, plan: RoundPlan, res
 
 def _look(setup: RunSetup, trial: TrialState, model: Array, holdout: Json) -> Json:
     """By few rows, until the run ends."""
-    own, row_scores = trial.ledger, setup.row_scores
+    own = ledger.scored(trial.ledger, trial.best_ledger, trial.memory.judge.left)
+    row_scores = setup.row_scores
     assert own is not None and row_scores is not None
     whole = score("", setup.data.classes).of(holdout)  # by all rows, where somebody looked
     return looks.look(own, model, partial(row_scores, few=trial.status == "running"), whole)

@@ -20,9 +20,13 @@ from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.summary import summarise
 from amsfl.simulation.trial import TrialState
 from amsfl.track import RunCallbacks
-from amsfl.worth.ledger import ContributionLedger
+from amsfl.worth import ledger
 
-TABLE, LEDGER = "queue.", "ledger."  # in a checkpoint: what is under way; whose uploads moved the model
+TABLE = "queue."  # in a checkpoint: what is under way
+LEDGERS = {
+    "ledger": "ledger.",
+    "best_ledger": "best-ledger.",
+}  # in a checkpoint: whose uploads moved the model
 
 
 class TrialStart(NamedTuple):
@@ -58,9 +62,11 @@ def run_trial(setup: RunSetup, start: TrialStart, writer: RunWriter | None, hook
                     arrays, best_facts = kept(best)
                     arrays |= whole._asdict()
                     arrays |= {TABLE + name: part for name, part in trial.queue.table.items()}
-                    if trial.ledger is not None:
-                        arrays |= {LEDGER + name: part for name, part in trial.ledger._asdict().items()}
-                    own = {"memory": trial.memory.dump(), "queue": trial.queue.dump(), "ledger": None}
+                    for field, prefix in LEDGERS.items():
+                        arrays |= ledger.as_arrays(prefix, getattr(trial, field))
+                    own = {"memory": trial.memory.dump(), "queue": trial.queue.dump()} | dict.fromkeys(
+                        LEDGERS
+                    )
                     host = vars(trial) | own | best_facts
                     writer.checkpoint(Checkpoint(trial.round, arrays, host))
             hooks.on_round(fresh)
@@ -81,8 +87,7 @@ def load_trial(point: Checkpoint) -> TrialState:
     own = {key: value for key, value in point.host.items() if key != "best"}
     own["memory"] = PlannerMemory.load(own["memory"])
     own["queue"] = EventQueue.load(own["queue"], _arrays(point, TABLE))
-    if ledger := _arrays(point, LEDGER):
-        own["ledger"] = ContributionLedger(**ledger)
+    own |= {field: ledger.from_arrays(prefix, point.arrays) for field, prefix in LEDGERS.items()}
     return TrialState(**own)
 
 

@@ -30,6 +30,7 @@ class TrialState:
     local: dict[str, list[float | None]] | None = None  # score of each client's own model, by split
     queue: EventQueue = field(default_factory=EventQueue)
     ledger: ContributionLedger | None = None  # whose uploads moved the model, where that is kept
+    best_ledger: ContributionLedger | None = None  # the judge's best anchor
     looked: dict[str, Any] = field(default_factory=dict)  # what it says of the last round, if anything
 
     @property

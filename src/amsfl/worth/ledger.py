@@ -14,6 +14,9 @@ median of it. s_i: who disagrees with everybody's model sends long deltas, which
 coalition that follows it, the more the further its steps go; s_i = min(1, median |d| / |d_i|)^(c_i^2 / 2), by
 c_i before this round. In the first round all coalitions have the same model, and s_i is 1.
 
+Where a judge sends the server back to its best anchor, the ledger goes back with it; from the first model
+again it begins anew.
+
 Deltas are of the models that there were, not of those that a coalition would have had. studies/worth.py
 holds this against really training all coalitions.
 
@@ -21,9 +24,12 @@ Sums are einsum's, not `@`: threads of a BLAS library wait busily for more, and 
 as long.
 """
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from amsfl.core import Verdict
 
 Array = np.ndarray[Any, np.dtype[Any]]
 KEPT = np.array([0.0, 0.4, 0.7, 0.85, 0.95, 1.0])  # values of r with sums; others lie between two
@@ -60,6 +66,46 @@ def open_ledger(weights: Array, dim: int, dtype: Any = np.float32) -> Contributi
     squares, pulls, rounds = np.zeros((3, len(shares)))
     used = np.zeros(1, np.int64)
     return ContributionLedger(parts, recent, used, squares, pulls, rounds, shares / shares.sum())
+
+
+def judged(
+    own: ContributionLedger, best: ContributionLedger | None, verdict: int
+) -> tuple[ContributionLedger, ContributionLedger | None]:
+    """The ledger and that of the best anchor after the judge's verdict on a round, which is not entered yet:
+    what was found better is the anchor that the round began with."""
+    if verdict == Verdict.BETTER:
+        return own, _copied(own)
+    if verdict == Verdict.BACK and best is not None:
+        return _copied(best), best
+    if verdict in (Verdict.BRANCH, Verdict.RESTART):
+        return _emptied(own), best if verdict == Verdict.BRANCH else None
+    return own, best
+
+
+def scored(
+    own: ContributionLedger | None, best: ContributionLedger | None, trying: int
+) -> ContributionLedger | None:
+    """That of the model that is scored: while a branch is tried, the best anchor's."""
+    return best if trying else own
+
+
+def as_arrays(prefix: str, ledger: ContributionLedger | None) -> dict[str, Array]:
+    """For a checkpoint, by name; {} for none."""
+    return {} if ledger is None else {prefix + name: part for name, part in ledger._asdict().items()}
+
+
+def from_arrays(prefix: str, arrays: Mapping[str, Any]) -> ContributionLedger | None:
+    """Out of all that a checkpoint holds, as copies."""
+    mine = {name.removeprefix(prefix): np.array(arrays[name]) for name in arrays if name.startswith(prefix)}
+    return ContributionLedger(**mine) if mine else None
+
+
+def _copied(ledger: ContributionLedger) -> ContributionLedger:
+    return ContributionLedger(*(part.copy() for part in ledger))
+
+
+def _emptied(ledger: ContributionLedger) -> ContributionLedger:
+    return open_ledger(ledger.weights, ledger.parts.shape[-1], ledger.parts.dtype)
 
 
 def enter(ledger: ContributionLedger, work: RoundParts, move: Array) -> ContributionLedger:

@@ -9,6 +9,7 @@ from amsfl import record
 from amsfl.clock import read_sites
 from amsfl.clock.profile import SPENDING
 from amsfl.clock.sites import Sites
+from amsfl.combine import RECOMMENDED
 from amsfl.core import Remark, UserError
 from amsfl.flower.server.app import LENGTH
 from amsfl.simulation import serve_config
@@ -16,7 +17,7 @@ from amsfl.simulation.components import client_names, load_data
 
 RECIPE = "deploy.json"  # in the record folder: how the deployment was started, for --resume
 AGAIN = (*LENGTH, "give_up")  # what may change when it goes on
-LIARS = "--robust cap:0.1,clip,nnm:2,geomedian"  # docs/robust.md
+LIARS = f"--robust {RECOMMENDED}"  # docs/robust.md
 SPENDS = {*SPENDING, "epsilon"}
 RUN = ("resume", "force", "track", "log", "metrics_port")  # asked of one start, and no setting of the run
 

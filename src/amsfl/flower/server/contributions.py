@@ -62,31 +62,36 @@ class Contributions:
     def enter(self, state: ServerState, parts: tuple[ledger.RoundParts, Vector] | None) -> None:
         """After the judge's verdict on the round."""
         verdict = state.memory.judge.verdict
-        if self.on and (state.ledger is None or verdict == Verdict.RESTART):
-            state.ledger = ledger.open_ledger(clients.weights(state.clients), state.anchor.size)
+        if self.on:
+            own = state.ledger or ledger.open_ledger(clients.weights(state.clients), state.anchor.size)
+            state.ledger, state.best_ledger = ledger.judged(own, state.best_ledger, verdict)
         if parts is not None and state.ledger is not None and verdict in (Verdict.NONE, Verdict.BETTER):
             state.ledger = ledger.enter(state.ledger, *parts)
 
     def look(self, state: ServerState, metrics: dict[str, Any]) -> dict[str, Any]:
         """For a round's record, where it is due; after the last round the state has the statement, too."""
         over = state.status != "running"
-        if state.ledger is None or not looks.is_due(state.round, over):
+        own = ledger.scored(state.ledger, state.best_ledger, state.memory.judge.left)
+        if own is None or not looks.is_due(state.round, over):
             return {}
         model = self.scorer.orders.method.arithmetic.model(state.anchor, state.server)
         scores = deciding_split(metrics)
         score = shown_score("", scores)
         try:
             whole = score.of(scores) if score else None
-            seen = looks.look(state.ledger, model, lambda models: self._scores(state, models), whole)
-            state.worth = self._statement(state, model, score.title if score else "accuracy") if over else {}
+            seen = looks.look(own, model, lambda models: self._scores(state, models), whole)
+            state.worth = (
+                self._statement(state, own, model, score.title if score else "accuracy") if over else {}
+            )
         except NoScores:
             self.scorer.registration.notes.append(NOBODY)
             return {}
         return seen
 
-    def _statement(self, state: ServerState, model: Vector, title: str) -> dict[str, Any]:
-        own, names = state.ledger, [client.name for client in state.clients]
-        assert own is not None
+    def _statement(
+        self, state: ServerState, own: ledger.ContributionLedger, model: Vector, title: str
+    ) -> dict[str, Any]:
+        names = [client.name for client in state.clients]
 
         def scores(members: Any) -> Any:
             return self._scores(state, ledger.coalition_models(own, model, state.first, members))

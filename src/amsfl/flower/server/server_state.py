@@ -18,10 +18,12 @@ from amsfl.record import Checkpoint, Manifest, RoundRecord, RunWriter, dumps, fr
 from amsfl.record.fingerprint import identity
 from amsfl.record.run_reader import TROUBLE as TROUBLE
 from amsfl.simulation import ServeConfig, provenance
+from amsfl.worth import ledger as contributions
 from amsfl.worth.ledger import ContributionLedger
 
 Evaluate = Callable[[Vector, Buffers], dict[str, dict[str, Any]]]  # the server's own scores
-BUFFER, BEST_BUFFER, LEDGER = "buffer.", "best-buffer.", "ledger."
+BUFFER, BEST_BUFFER = "buffer.", "best-buffer."
+LEDGERS = {"ledger": "ledger.", "best_ledger": "best-ledger."}
 
 
 @dataclass
@@ -55,6 +57,7 @@ class ServerState:
     best_score: float | None = None  # more is better
     stale: int = 0  # scored rounds since then
     ledger: ContributionLedger | None = None  # whose uploads moved the model, where that is kept
+    best_ledger: ContributionLedger | None = None  # the judge's best anchor
     first: Vector = field(default_factory=lambda: np.zeros(0, np.float32))  # the first model, beside a ledger
     worth: dict[str, Any] = field(default_factory=dict)  # its statement, after the last round
 
@@ -72,7 +75,7 @@ class ServerState:
         return GlobalModel(self.anchor, self.server, self.step, self.buffers)
 
 
-ARRAYS = ("anchor", "server", "step", "history", "buffers", "best", "best_buffers", "ledger", "first")
+ARRAYS = ("anchor", "server", "step", "history", "buffers", "best", "best_buffers", "first", *LEDGERS)
 LIKE_A_TRIAL = ("anchor", "server", "step", "history")  # as a simulation's one trial has them
 TRIAL = ("seed", "memory", "round", "seconds", "steps", "status", "reached")
 
@@ -122,7 +125,8 @@ def save(writer: RunWriter, state: ServerState) -> None:
     arrays |= {BUFFER + name: np.array(part, order="C") for name, part in state.buffers.items()}
     arrays |= {BEST_BUFFER + name: np.array(part, order="C") for name, part in state.best_buffers.items()}
     arrays |= {"best": state.best, "first": state.first}
-    arrays |= {LEDGER + name: part for name, part in state.ledger._asdict().items()} if state.ledger else {}
+    for key, prefix in LEDGERS.items():
+        arrays |= contributions.as_arrays(prefix, getattr(state, key))
     host = {key: plain(part) for key, part in vars(state).items() if key not in (*ARRAYS, "memory")}
     host["memory"] = state.memory.dump()
     trial = {"index": 0, "local": None} | {key: host.pop(key) for key in TRIAL}
@@ -150,8 +154,8 @@ def load(writer: RunWriter) -> tuple[ServerState | None, list[RoundRecord]]:
     rest["memory"] = PlannerMemory.load(rest["memory"])
     rest["tensors"] = [from_plain(TensorSpec, leaf) for leaf in rest["tensors"]]
     rest |= {name: vector_files.kept(point.arrays.get(name, nothing[0, 0])) for name in ("best", "first")}
-    for key, prefix in (("buffers", BUFFER), ("best_buffers", BEST_BUFFER), ("ledger", LEDGER)):
+    for key, prefix in (("buffers", BUFFER), ("best_buffers", BEST_BUFFER)):
         held = {name: part for name, part in point.arrays.items() if name.startswith(prefix)}
         rest[key] = {name.removeprefix(prefix): np.array(part) for name, part in held.items()}
-    rest["ledger"] = ContributionLedger(**rest["ledger"]) if rest["ledger"] else None
+    rest |= {key: contributions.from_arrays(prefix, point.arrays) for key, prefix in LEDGERS.items()}
     return ServerState(**rest), records
