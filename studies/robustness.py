@@ -93,7 +93,7 @@ def made(seed: int, rows: int = 2600, holdout: int = 600) -> Dataset:
 def loader(settings: Settings) -> Callable[[], Dataset]:
     kind, _, which = settings.data.partition(":")
     if kind == "suite":
-        return lambda: suite_table(which, settings.data_dir)
+        return suite_table(which, settings.data_dir)
     if kind != "made":
         return common.holdout_loader(settings.data, settings.data_dir)
     if not which.isdigit():
@@ -101,12 +101,12 @@ def loader(settings: Settings) -> Callable[[], Dataset]:
     return lambda: made(int(which))
 
 
-def suite_table(name: str, data_dir: str | None) -> Dataset:
+def suite_table(name: str, data_dir: str | None) -> Callable[[], Dataset]:
     """A table of the suite as it is: clean labels, features brought to deviation 1, no sites of its own."""
     known = sources(Folders(nslkdd=data_dir))
     if name not in known:
         raise UserError(f"The suite has no table {name!r}. Choose one of {', '.join(sorted(known))}.")
-    return read_set(name, known[name]())._replace(sites=None, site_names=())
+    return lambda: read_set(name, known[name]())._replace(sites=None, site_names=())
 
 
 def spelled(attack: str, count: int, rounds: int) -> str:

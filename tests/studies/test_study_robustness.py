@@ -53,6 +53,8 @@ def test_mistakes():
         list(robustness.units(Settings(attackers=(0,))))
     with pytest.raises(UserError, match="No contestant"):
         list(robustness.units(Settings(contestants="nobody")))
+    with pytest.raises(UserError, match="no table 'nothing'"):
+        list(robustness.units(Settings(data="suite:nothing")))
     with pytest.raises(UserError, match="made:7"):
         list(robustness.units(Settings(data="made:x")))
 

@@ -132,7 +132,7 @@ def on_flower(readings: bool, private: bool, scores: int, worth: bool = False) -
         what = "scores of the model on its own test rows"
         leaves.append(Leaf("scores", what, f"every {scores} rounds", OPEN, ("scores.*",)))
     if scores and worth:
-        when = "after rounds 1, 2, 4, 8, ... and the last"
+        when = "after rounds 1, 4, 16, ... and the last"
         what = "scores, on its own test rows, of models that some clients' uploads alone would have led to"
         leaves.append(Leaf("worth", what, when, OPEN, ("scores.*",)))
         what = "its uploads, added up over rounds: from those models the other clients can work them out"

@@ -9,14 +9,15 @@ import numpy as np
 from amsfl.worth.ledger import Array, ContributionLedger, coalition_models
 
 CLIENTS_AT_MOST = 32  # whose coalitions are followed: fourteen vectors each, and hundreds of models to score
-SPARSER = 2  # rounds between two looks grow by this: a curve changes most at its beginning
+SPARSER = 4  # rounds between two looks grow by this: a curve changes most at its beginning
+ROUNDING = 1e-9  # of logarithms
 
 
 def is_due(number: int, over: bool) -> bool:
-    """After rounds 1, 2, 4, 8 and so on, and after the last one."""
+    """After rounds 1, 4, 16 and so on, and after the last one."""
 
     def looks(number: int) -> int:
-        return int(math.log(number, SPARSER)) if number else -1
+        return int(math.log(number, SPARSER) + ROUNDING) if number else -1
 
     return over or looks(number) > looks(number - 1)
 
