@@ -99,7 +99,7 @@ def test_failures_are_left_out(tmp_path: Path):
     found = run(profile=str(path))
     assert all(each.cohort == [0, 1, 2] for each in found.rounds)
     assert all(sorted(who for who, *_ in each.dropped) == [3, 4] for each in found.rounds)
-    with pytest.raises(UserError, match="came to nothing"):
+    with pytest.raises(UserError, match="clients failed"):
         path.write_text("step_seconds,failure\n" + "0.1,1\n" * 5)
         run(profile=str(path))
 

@@ -23,15 +23,7 @@ from amsfl.engines import (
     worker_threads,
 )
 from amsfl.engines.async_work import AsyncInputs, AsyncWork
-from amsfl.engines.contract import (
-    JobResults,
-    Jobs,
-    JobStarts,
-    Orders,
-    Outcome,
-    State,
-    own_models,
-)
+from amsfl.engines.contract import JobResults, Jobs, JobStarts, Orders, Outcome, State, own_models
 from amsfl.engines.devices import Program
 from amsfl.engines.evaluate import evaluator
 from amsfl.engines.job_table import JobTable, job_tables

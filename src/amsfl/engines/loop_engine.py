@@ -12,15 +12,7 @@ from amsfl.core import Reading, Upload, UserError
 from amsfl.core.records import Array, Json, Tree
 from amsfl.engines import losses
 from amsfl.engines.client_program import gradient
-from amsfl.engines.contract import (
-    JobResults,
-    Jobs,
-    JobStarts,
-    Orders,
-    Outcome,
-    State,
-    own_models,
-)
+from amsfl.engines.contract import JobResults, Jobs, JobStarts, Orders, Outcome, State, own_models
 from amsfl.engines.loop_privacy import PrivateStep, private_gradient
 from amsfl.engines.scores import Scores, rows, score_logits
 from amsfl.engines.task import Task

@@ -246,6 +246,5 @@ def _written_by(about: dict[str, Any]) -> str:
     """Which amsfl wrote it, where that was another one."""
     facts = about.get("about")
     version = facts.get("version") if isinstance(facts, dict) else None
-    return (
-        "" if version in (None, VERSION) else f", or too new: amsfl {version} wrote it, and this is {VERSION}"
-    )
+    same = version in (None, VERSION)
+    return "" if same else f", or too new: amsfl {version} wrote it, and this is {VERSION}"

@@ -107,8 +107,7 @@ def next_move(queue: EventQueue, now: float, version: int, end: RoundEnd, invite
         now = _next_instant(queue, now, end)
         if len(queue.dropped) > HOPELESS and not len(queue.arrived):
             raise UserError(
-                f"Round {version + 1}: {HOPELESS:,} clients in a row came to nothing; lower --failure, or "
-                "the profile's."
+                f"Round {version + 1}: {HOPELESS:,} clients failed; lower --failure, or the profile's."
             )
     taken = _select(queue.arrived, chosen)
     late = (queue.jobs if end.late == "drop" else NOBODY).copy()

@@ -1,5 +1,4 @@
-"""What a round of real clients brings: open orders, replies that have arrived, what the server moves with,
-and the round's record."""
+"""What a round of real clients brings: orders, replies, what the server moves with, the round's record."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
