@@ -73,7 +73,7 @@ counts = st.lists(st.integers(1, 4), min_size=1, max_size=7)
 
 
 @pytest.mark.parametrize("spec", SHARED)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(counts, st.integers(0, 10_000))
 def test_weight_two_is_two_clients(spec, counts, seed):
     vectors = np.random.default_rng(seed).normal(size=(len(counts), 4))
@@ -82,7 +82,7 @@ def test_weight_two_is_two_clients(spec, counts, seed):
 
 
 @pytest.mark.parametrize("spec", ["krum:0.25", "multikrum:0.25"])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(1, 3), min_size=3, max_size=7), st.integers(0, 10_000))
 def test_weight_two_is_two_clients_where_one_chooses(spec, counts, seed):
     """Two clients that are each other's nearest may tie, and then either is right: such cases stay out."""
@@ -96,7 +96,7 @@ def test_weight_two_is_two_clients_where_one_chooses(spec, counts, seed):
     np.testing.assert_allclose(ruled(spec, vectors, counts), ruled(spec, copies), atol=1e-6)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(1e-3, 1e12), min_size=1, max_size=12), st.floats(0.01, 1.0))
 def test_a_cap_holds_and_keeps_the_order(weights, share):
     """No share above the cap, or all equal where that cannot be; who weighed less than another still does."""

@@ -421,7 +421,7 @@ def test_an_equinox_module_is_a_model(digits):
     close(a.anchor, b.anchor, 1e-10)
 
 
-@pytest.mark.parametrize("sizes", [(6, 4), (6, 5, 4), (6, 5, 3, 4)])
+@pytest.mark.parametrize("sizes", [(6, 4), (6, 5, 3, 4)])
 def test_dense_gradients_against_plain_products(sizes):
     """Layers as they are stored, against x @ W + b differentiated by jax, several networks at once too."""
     network, rng = models.mlp("mlp", sizes), np.random.default_rng(0)

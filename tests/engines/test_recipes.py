@@ -12,6 +12,8 @@ from amsfl.planning.context import steps_of
 from amsfl.protocol import LocalState, begin, first_step, local_step
 from amsfl.settings.parse import make_config
 
+OTHERS = ("fedavg", "fednova", "feddyn")  # that have the same momentum
+
 
 def drawn(seed: int, steps: int, batch: int, rows: int) -> np.ndarray:
     with np.errstate(over="ignore"):
@@ -78,7 +80,9 @@ def test_methods_with_steps_of_their_own_length_refuse_momentum() -> None:
     assert not methods.with_momentum(methods.make("amsfl"), 0.9, 0.0).facts.own_rate
 
 
-@pytest.mark.parametrize("name", ["fedavg", "scaffold", "fednova", "feddyn"])
+@pytest.mark.parametrize(
+    "name", ["scaffold", *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)]
+)
 def test_engines_agree_on_momentum_and_passes(name: str) -> None:
     data = load("digits")
     parts = [partition("labels:3", data.y, 5, seed) for seed in range(2)]

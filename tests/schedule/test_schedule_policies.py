@@ -33,7 +33,7 @@ def with_budget(p: Problem, times: float) -> Problem:
 
 
 @QUICK
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(p=problems())
 def test_limits_are_kept_and_the_bound_is_one(policy, p: Problem) -> None:
     plan, optimum = policy(p), best(p)
@@ -48,7 +48,7 @@ def test_limits_are_kept_and_the_bound_is_one(policy, p: Problem) -> None:
 
 
 @QUICK
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(p=problems(kind="sum", budget=True, resources=0))
 def test_within_one_step_of_the_optimum(policy, p: Problem) -> None:
     # The relaxed optimum is the plan up to the first step that did not fit, plus a piece of that step; and
@@ -58,7 +58,7 @@ def test_within_one_step_of_the_optimum(policy, p: Problem) -> None:
 
 
 @QUICK
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(p=problems(resources=0))
 def test_optimal_without_a_budget_and_under_a_deadline(policy, p: Problem) -> None:
     p = p if p.kind == "makespan" else replace(p, budget=None)

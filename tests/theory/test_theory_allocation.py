@@ -16,7 +16,7 @@ from amsfl.theory.readings import gather, predicted_work
 positive = st.floats(0.1, 10.0)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(positive, positive), min_size=2, max_size=6), positive, st.integers(0, 2**32 - 1))
 def test_quadratic_allocation_is_the_optimum(clients, budget, seed):
     """No feasible direction improves it: convex objective, so 50 random allocations suffice as a check."""
@@ -51,7 +51,7 @@ def test_printed_allocation_is_not_optimal():
     assert np.sum(quadratic_allocation(a, c, budget) ** 2) == pytest.approx(100 / 17)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(positive, min_size=2, max_size=6), positive)
 def test_printed_exponent_belongs_to_an_error_that_falls_with_steps(seconds, budget):
     """min sum 1/t_i with sum c_i t_i = S has t ~ c^(-1/2): the formula fits a gain, not a cost."""
