@@ -1,5 +1,7 @@
 """The ledger against brute force, its costs by hand, and a whole run with one."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from federation_small import SMALL, own_data
@@ -190,17 +192,19 @@ def test_a_ledger_goes_where_the_judge_sends_the_server():
         return ledger
 
     own, best = judged(after(open_ledger(weights, 4, float), BLOCK + 2), None, Verdict.BETTER)
-    kept = as_arrays("l.", best)
+    kept = [part.copy() for part in best]
     own, best = judged(after(own, 3), best, Verdict.NONE)
     assert own.rounds.tolist() == [BLOCK + 5] * 3 and scored(own, best, 0) is own
     back, best = judged(own, best, Verdict.BACK)
     after(back, 1)  # does not touch the best one
-    again = from_arrays("l.", as_arrays("l.", best) | {"other": np.zeros(1)})
-    assert all(np.array_equal(a, b) for a, b in zip(again, kept.values(), strict=True))
+    states = SimpleNamespace(ledger=None, best_ledger=best)
+    again = from_arrays(as_arrays(states) | {"other": np.zeros(1)})
+    assert again["ledger"] is None
+    assert all(np.array_equal(a, b) for a, b in zip(again["best_ledger"], kept, strict=True))
     branch, best = judged(own, best, Verdict.BRANCH)
     assert not branch.rounds.any() and not branch.parts.any() and scored(branch, best, 20) is best
     anew, nothing = judged(own, best, Verdict.RESTART)
-    assert not anew.parts.any() and nothing is None and from_arrays("l.", as_arrays("l.", nothing)) is None
+    assert not anew.parts.any() and nothing is None
 
 
 def test_costs_without_a_ledger(tmp_path):

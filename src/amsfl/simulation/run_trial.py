@@ -23,10 +23,6 @@ from amsfl.track import RunCallbacks
 from amsfl.worth import ledger
 
 TABLE = "queue."  # in a checkpoint: what is under way
-LEDGERS = {
-    "ledger": "ledger.",
-    "best_ledger": "best-ledger.",
-}  # in a checkpoint: whose uploads moved the model
 
 
 class TrialStart(NamedTuple):
@@ -62,12 +58,9 @@ def run_trial(setup: RunSetup, start: TrialStart, writer: RunWriter | None, hook
                     arrays, best_facts = kept(best)
                     arrays |= whole._asdict()
                     arrays |= {TABLE + name: part for name, part in trial.queue.table.items()}
-                    for field, prefix in LEDGERS.items():
-                        arrays |= ledger.as_arrays(prefix, getattr(trial, field))
-                    own = {"memory": trial.memory.dump(), "queue": trial.queue.dump()} | dict.fromkeys(
-                        LEDGERS
-                    )
-                    host = vars(trial) | own | best_facts
+                    arrays |= ledger.as_arrays(trial)
+                    own = {"memory": trial.memory.dump(), "queue": trial.queue.dump()}
+                    host = vars(trial) | own | dict.fromkeys(ledger.FIELDS) | best_facts
                     writer.checkpoint(Checkpoint(trial.round, arrays, host))
             hooks.on_round(fresh)
             if stop:
@@ -87,8 +80,7 @@ def load_trial(point: Checkpoint) -> TrialState:
     own = {key: value for key, value in point.host.items() if key != "best"}
     own["memory"] = PlannerMemory.load(own["memory"])
     own["queue"] = EventQueue.load(own["queue"], _arrays(point, TABLE))
-    own |= {field: ledger.from_arrays(prefix, point.arrays) for field, prefix in LEDGERS.items()}
-    return TrialState(**own)
+    return TrialState(**own | ledger.from_arrays(point.arrays))
 
 
 def _arrays(point: Checkpoint, kind: str) -> dict[str, Matrix]:

@@ -35,6 +35,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 KEPT = np.array([0.0, 0.4, 0.7, 0.85, 0.95, 1.0])  # values of r with sums; others lie between two
 BLOCK = 8  # rounds that are kept apart, then added to the sums in one product: a quarter of the time of each
 LATE = 4  # of KEPT: by which twins are found; AMSFL's first rounds are long and wild
+FIELDS = {"ledger": "ledger.", "best_ledger": "best-ledger."}  # of a state, and their names in a checkpoint
 TWIN = 0.72  # how far a client's twin is at most, over how far the next one is
 
 
@@ -89,15 +90,25 @@ def scored(
     return best if trying else own
 
 
-def as_arrays(prefix: str, ledger: ContributionLedger | None) -> dict[str, Array]:
-    """For a checkpoint, by name; {} for none."""
-    return {} if ledger is None else {prefix + name: part for name, part in ledger._asdict().items()}
+def as_arrays(holder: Any) -> dict[str, Array]:
+    """For a checkpoint: the ledgers of a trial's or a server's state, by name."""
+    held = {prefix: getattr(holder, field) for field, prefix in FIELDS.items()}
+    some = {prefix: part._asdict() for prefix, part in held.items() if part is not None}
+    return {prefix + name: part for prefix, parts in some.items() for name, part in parts.items()}
 
 
-def from_arrays(prefix: str, arrays: Mapping[str, Any]) -> ContributionLedger | None:
-    """Out of all that a checkpoint holds, as copies."""
-    mine = {name.removeprefix(prefix): np.array(arrays[name]) for name in arrays if name.startswith(prefix)}
-    return ContributionLedger(**mine) if mine else None
+def from_arrays(arrays: Mapping[str, Any]) -> dict[str, ContributionLedger | None]:
+    """Out of all that a checkpoint holds, as copies, by field."""
+
+    def read(prefix: str) -> ContributionLedger | None:
+        mine = {
+            name.removeprefix(prefix): np.array(part)
+            for name, part in arrays.items()
+            if name.startswith(prefix)
+        }
+        return ContributionLedger(**mine) if mine else None
+
+    return {field: read(prefix) for field, prefix in FIELDS.items()}
 
 
 def _copied(ledger: ContributionLedger) -> ContributionLedger:

@@ -23,7 +23,6 @@ from amsfl.worth.ledger import ContributionLedger
 
 Evaluate = Callable[[Vector, Buffers], dict[str, dict[str, Any]]]  # the server's own scores
 BUFFER, BEST_BUFFER = "buffer.", "best-buffer."
-LEDGERS = {"ledger": "ledger.", "best_ledger": "best-ledger."}
 
 
 @dataclass
@@ -75,7 +74,17 @@ class ServerState:
         return GlobalModel(self.anchor, self.server, self.step, self.buffers)
 
 
-ARRAYS = ("anchor", "server", "step", "history", "buffers", "best", "best_buffers", "first", *LEDGERS)
+ARRAYS = (
+    "anchor",
+    "server",
+    "step",
+    "history",
+    "buffers",
+    "best",
+    "best_buffers",
+    "first",
+    *contributions.FIELDS,
+)
 LIKE_A_TRIAL = ("anchor", "server", "step", "history")  # as a simulation's one trial has them
 TRIAL = ("seed", "memory", "round", "seconds", "steps", "status", "reached")
 
@@ -125,8 +134,7 @@ def save(writer: RunWriter, state: ServerState) -> None:
     arrays |= {BUFFER + name: np.array(part, order="C") for name, part in state.buffers.items()}
     arrays |= {BEST_BUFFER + name: np.array(part, order="C") for name, part in state.best_buffers.items()}
     arrays |= {"best": state.best, "first": state.first}
-    for key, prefix in LEDGERS.items():
-        arrays |= contributions.as_arrays(prefix, getattr(state, key))
+    arrays |= contributions.as_arrays(state)
     host = {key: plain(part) for key, part in vars(state).items() if key not in (*ARRAYS, "memory")}
     host["memory"] = state.memory.dump()
     trial = {"index": 0, "local": None} | {key: host.pop(key) for key in TRIAL}
@@ -157,5 +165,4 @@ def load(writer: RunWriter) -> tuple[ServerState | None, list[RoundRecord]]:
     for key, prefix in (("buffers", BUFFER), ("best_buffers", BEST_BUFFER)):
         held = {name: part for name, part in point.arrays.items() if name.startswith(prefix)}
         rest[key] = {name.removeprefix(prefix): np.array(part) for name, part in held.items()}
-    rest |= {key: contributions.from_arrays(prefix, point.arrays) for key, prefix in LEDGERS.items()}
-    return ServerState(**rest), records
+    return ServerState(**rest | contributions.from_arrays(point.arrays)), records
