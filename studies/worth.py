@@ -45,7 +45,7 @@ TABLES = {  # rows of the pool at most, and how FedAvg trains on them
 }
 METHODS = ("fedavg", "amsfl")
 HOLDOUT = 2_000  # rows at most
-REPEATS = 4  # runs without a site: AMSFL's seconds and scores differ from seed to seed
+REPEATS = 4  # records of all and runs without a site: seconds and scores differ from seed to seed
 PROFILE = "step_seconds,latency\n0.02,0.1\n0.01,0.1\n0.03,0.1\n0.01,0.2\n0.08,0.1\n"
 MEMBERS = all_coalitions(len(SITES))
 
@@ -147,18 +147,21 @@ def coalition_scores(data: Dataset, settings: dict[str, Any]) -> np.ndarray[Any,
 
 
 def compare_absences(name: str, data: Dataset, settings: dict[str, Any]) -> list[Row]:
-    """A site left out, foretold from the record of all and really run."""
+    """A site left out: foretold from REPEATS records of all, and run as often without it."""
     lines, absences = PROFILE.splitlines(), list[Row]()
     with tempfile.TemporaryDirectory() as folder:
-        profile, where = Path(folder) / "sites.csv", Path(folder) / "run"
+        profile = Path(folder) / "sites.csv"
         profile.write_text(PROFILE)
         same = settings | {"profile": str(profile)}
-        run(**same, dataset=data, worth=True, out=where, progress=False)
+        trials = [same | {"seed": settings["seed"] + place} for place in range(REPEATS)]
+        records = [Path(folder) / f"run-{place}" for place in range(REPEATS)]
+        for each, where in zip(trials, records, strict=True):
+            run(**each, dataset=data, worth=True, out=where, progress=False)
         for gone, site in enumerate(HONEST):
             profile.write_text("\n".join(lines[: gone + 1] + lines[gone + 2 :]) + "\n")
-            trials = [same | {"seed": settings["seed"] + place} for place in range(REPEATS)]
             real = run_batch([make_config(each) for each in trials], CustomParts(without(data, gone)))
-            absences.append(_absence(name, settings["method"], site, what_if(where, site), real))
+            answers = [what_if(where, site) for where in records]
+            absences.append(_absence(name, settings["method"], site, answers, real))
     return absences
 
 
@@ -170,12 +173,14 @@ def without(data: Dataset, gone: int) -> Dataset:
     return data._replace(x=data.x[kept], y=data.y[kept], sites=sites, site_names=names)
 
 
-def _absence(name: str, method: str, site: str, answer: Any, real: Sequence[Result]) -> Row:
+def _absence(name: str, method: str, site: str, answers: Sequence[Any], real: Sequence[Result]) -> Row:
+    foretold = np.array([(each.would.ends[-1], each.would.scores[-1]) for each in answers])
     seconds = np.array([each.summary.virtual_seconds for each in real])
     scores = np.array([each.accuracy for each in real])
     return {
         **{"table": name, "method": method, "site": site},
-        **{"seconds": answer.would.ends[-1], "score": answer.would.scores[-1]},
+        **dict(zip(("seconds", "score"), foretold.mean(0), strict=True)),
+        **dict(zip(("told_seconds_apart", "told_scores_apart"), foretold.std(0), strict=True)),
         **{"real_seconds": seconds.mean(), "seconds_apart": seconds.std()},
         **{"real_score": scores.mean(), "scores_apart": scores.std()},
     }
@@ -216,8 +221,14 @@ def site_table(values: Sequence[Row]) -> Table:
 
 def absence_table(absences: Sequence[Row]) -> Table:
     columns = {"table": "{table}", "method": "{method}", "left out": "{site}"}
-    columns |= {"seconds foretold": "{seconds:.2f}", "run": "{real_seconds:.2f} ± {seconds_apart:.2f}"}
-    columns |= {"score foretold": "{score:.4f}", "score run": "{real_score:.4f} ± {scores_apart:.4f}"}
+    columns |= {
+        "seconds foretold": "{seconds:.2f} ± {told_seconds_apart:.2f}",
+        "run": "{real_seconds:.2f} ± {seconds_apart:.2f}",
+    }
+    columns |= {
+        "score foretold": "{score:.4f} ± {told_scores_apart:.4f}",
+        "score run": "{real_score:.4f} ± {scores_apart:.4f}",
+    }
     return Table(columns, absences, "A site left out, foretold and run")
 
 
