@@ -25,8 +25,7 @@ from amsfl.simulation import Result, RunConfig, make_config
 
 import common
 from common import Row, StudySettings, Table, Unit, grouped, mean, option
-from suite.data import read_set
-from suite.sources import Folders, sources
+from suite.data import plain_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -93,20 +92,12 @@ def made(seed: int, rows: int = 2600, holdout: int = 600) -> Dataset:
 def loader(settings: Settings) -> Callable[[], Dataset]:
     kind, _, which = settings.data.partition(":")
     if kind == "suite":
-        return suite_table(which, settings.data_dir)
+        return plain_table(which, settings.data_dir)
     if kind != "made":
         return common.holdout_loader(settings.data, settings.data_dir)
     if not which.isdigit():
         raise UserError(f"A generated table has a number, as in made:7, not {settings.data!r}.")
     return lambda: made(int(which))
-
-
-def suite_table(name: str, data_dir: str | None) -> Callable[[], Dataset]:
-    """A table of the suite as it is: clean labels, features brought to deviation 1, no sites of its own."""
-    known = sources(Folders(nslkdd=data_dir))
-    if name not in known:
-        raise UserError(f"The suite has no table {name!r}. Choose one of {', '.join(sorted(known))}.")
-    return lambda: read_set(name, known[name]())._replace(sites=None, site_names=())
 
 
 def spelled(attack: str, count: int, rounds: int) -> str:

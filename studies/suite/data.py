@@ -1,9 +1,11 @@
 """From a table to a case's Dataset: a random hold-out, scaled features, labels as the case says."""
 
 import zlib
+from collections.abc import Callable
 
 import numpy as np
 
+from amsfl.core import UserError
 from amsfl.data import Dataset, partition
 
 from .cases import ROWS, Case
@@ -20,6 +22,14 @@ def case_data(case: Case, folders: Folders) -> Dataset:
     """What the case runs on."""
     every = {**sources(folders), **FRESH_SETS}
     return apply_case(read_set(case.data, every[case.data]()), case)
+
+
+def plain_table(name: str, data_dir: str | None) -> Callable[[], Dataset]:
+    """A table of the suite as it is: clean labels, features brought to deviation 1, no sites of its own."""
+    known = sources(Folders(nslkdd=data_dir))
+    if name not in known:
+        raise UserError(f"The suite has no table {name!r}. Choose one of {', '.join(sorted(known))}.")
+    return lambda: read_set(name, known[name]())._replace(sites=None, site_names=())
 
 
 def read_set(name: str, table: Table) -> Dataset:

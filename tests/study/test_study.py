@@ -55,6 +55,7 @@ def test_built_in_studies_are_sound():
     assert list(same.methods) == list(paper.methods) and paper.run.items() < same.run.items()
 
 
+@pytest.mark.slow
 def test_interrupted_and_continued_equals_uninterrupted(whole, tmp_path, monkeypatch):
     monkeypatch.setattr(study_run, "CHUNK", 1)
     real, calls = study_run.run_trials, []
