@@ -42,9 +42,7 @@ class Outcome(NamedTuple):
     readings: Reading  # each field [trials, cohort], on the host; zeros when not taken
     deltas: Array | None  # [trials, cohort, dim] local models minus anchor, when asked for
     weighed: dict[str, Array]  # [trials, cohort] how much each counts after each link of a rule
-    agreement: (
-        Array  # [trials] of the uploads (protocol.agreement), for methods that go by it (Facts.loosest)
-    )
+    agreement: Array  # [trials] of the uploads (protocol.agreement), for who goes by it (Facts.loosest)
 
 
 class JobStarts(NamedTuple):

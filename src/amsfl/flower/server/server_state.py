@@ -74,18 +74,8 @@ class ServerState:
         return GlobalModel(self.anchor, self.server, self.step, self.buffers)
 
 
-ARRAYS = (
-    "anchor",
-    "server",
-    "step",
-    "history",
-    "buffers",
-    "best",
-    "best_buffers",
-    "first",
-    *contributions.FIELDS,
-)
 LIKE_A_TRIAL = ("anchor", "server", "step", "history")  # as a simulation's one trial has them
+ARRAYS = (*LIKE_A_TRIAL, "buffers", "best", "best_buffers", "first", *contributions.FIELDS)
 TRIAL = ("seed", "memory", "round", "seconds", "steps", "status", "reached")
 
 
