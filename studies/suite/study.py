@@ -38,7 +38,7 @@ OTHER_STEPS = {  # AMSFL with other ways of choosing steps: policy, and steps to
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(StudySettings):
-    cases: str = option("all", "names with commas, or choosing, held-out, all, fresh, fresh2, fresh3")
+    cases: str = option("all", "names with commas, or choosing, held-out, all, fresh to fresh4")
     fashion_dir: str | None = option(None, "folder of the Fashion-MNIST files")
     peers: bool = option(False, "also FedAvgM, FedAdam and others that adapt")
     ablations: bool = option(False, "also AMSFL with one part off, and with other ways of choosing steps")
