@@ -209,19 +209,32 @@ def test_the_third_return_opens_a_branch_that_must_get_better():
 
 
 def test_one_lucky_cohort_does_not_take_a_branch():
-    """Better by 0.1, give or take 0.34: of three of four clients not enough, of all it is. Nobody to compare:
+    """Better by 0.1, give or take 0.34: of three of five clients not enough, of all it is. Nobody to compare:
     not enough either."""
-    branch = [[1] * 4, *[[2.0] * 4] * 6]
-    lucky = judged(*branch, [1.5, 1.3, 0.1], clients=4)
+    branch = [[1] * 5, *[[2.0] * 5] * 6]
+    lucky = judged(*branch, [1.5, 1.3, 0.1], clients=5)
     assert (lucky.verdict, lucky.left) == (Verdict.NONE, 19)
-    assert lucky.reference == pytest.approx(np.full(4, 1.025**3))
-    everybody = judged(*branch, [1.5, 1.3, 0.1, 0.9], clients=4)
-    assert (everybody.verdict, everybody.left) == (Verdict.BETTER, 0)
-    sure = judged(*branch, [0.9, 0.95, 0.92], clients=4)
+    assert lucky.reference == pytest.approx(np.full(5, 1.025**3))
+    for most in ([1.5, 1.3, 0.1, 0.9], [1.5, 1.3, 0.1, 0.9, 1.0]):  # one that is missing makes no part round
+        everybody = judged(*branch, most, clients=5)
+        assert (everybody.verdict, everybody.left) == (Verdict.BETTER, 0)
+    sure = judged(*branch, [0.9, 0.95, 0.92], clients=5)
     assert (sure.verdict, sure.left) == (Verdict.BETTER, 0) and sure.reference[0] == 0.9
     newcomer = readings(loss=[1], grad_sq=[1], spread=[1], held_loss=[0.5])
-    grown = judged(*branch, clients=4)._replace(reference=np.array([1.0, 1.0, 1.0, NAN]))
-    assert drift.judge_round(grown, np.array([3]), np.ones(1), newcomer).verdict == Verdict.NONE
+    grown = judged(*branch, clients=5)._replace(reference=np.array([1.0, 1.0, 1.0, 1.0, NAN]))
+    assert drift.judge_round(grown, np.array([4]), np.ones(1), newcomer).verdict == Verdict.NONE
+
+
+def test_a_part_of_the_clients_learns_less_at_once_and_opens_no_branch():
+    """Two of four: passes are halved after a round that is not better, doubled after one that is, and whole
+    where everybody is there."""
+    everybody, worse = [1.0] * 4, [1.2] * 2
+    back = judged(everybody, worse, worse, clients=4)
+    assert (back.verdict, back.factor, back.backs, back.passes) == (Verdict.BACK, 0.5, (3,), 0.25)
+    assert judged(everybody, worse, worse, [0.9] * 2, clients=4).passes == 0.5
+    assert judged(everybody, worse, worse, everybody, clients=4).passes == 1.0
+    often = judged(everybody, *[[2.0] * 2] * 8, clients=4)
+    assert (len(often.backs), often.branched, often.passes) == (4, 0, 0.1)
 
 
 def test_no_branch_opens_late_in_a_run():

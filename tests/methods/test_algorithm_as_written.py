@@ -113,11 +113,11 @@ def coefficients(memory, lr):
     return np.array(gain), fade
 
 
-def limits(rows, care):
+def limits(rows, part):
     """The most steps of clients with so many rows each, and of those in a branch."""
     own = [int(K["passes"] * each / BATCH) for each in rows]
     most = [min(max(each, int(K["steps_fewest"])), int(K["steps_most"])) for each in own]
-    return [max(int(K["care"] * each), int(K["steps_fewest"])) for each in most] if care else most
+    return [max(int(part * each), int(K["steps_fewest"])) for each in most]
 
 
 def plan(w, gain, fade, c, b, clock, budget, most):
@@ -220,7 +220,9 @@ def server_step(kept, sent, w, steps, readings):
     says = [i for i, one in enumerate(readings) if one["begin"] is not None]
     if not kept["opened"]:
         s = np.clip(0.5 * squares / (mean @ mean + K["tiny"]), 1, kept["most"][0])
-    elif says:
+    elif share[says].sum() < K["enough"]:
+        s = max(s / K["step_limit"], K["step_least"])
+    else:
         pairs = np.array([(readings[i]["begin"], -readings[i]["g_v"]) for i in says])
         fresh = w[says] @ pairs / w[says].sum()
         stays = K["slopes_memory"]
@@ -248,7 +250,7 @@ def start(clients):
     return {
         "lr": None, "part": 1.0, "agreement": None, "gain": [None] * clients, "fading": [None] * clients,
         "ref": np.full(clients, np.nan), "worse": 0, "dead": 0, "restarts": 0,
-        "backs": 0, "branched": False, "left": 0, "care": False,
+        "backs": 0, "branched": False, "left": 0, "passes": 1.0,
     }  # fmt: skip
 
 
@@ -279,6 +281,7 @@ def went_back(kept, memory, sent_anchor, cut):
 def judge(kept, memory, sent_anchor, cohort, w, readings, number, over):
     """What is kept and remembered after the judge's verdict, and that verdict."""
     losses, ref = np.array([one["held"] for one in readings]), memory["ref"].copy()
+    part = len(cohort) < K["present"] * len(ref)
     both, better, bad, surely = np.isfinite(ref[cohort]), True, False, False
     if both.any():
         q = w[both] / w[both].sum()
@@ -287,9 +290,14 @@ def judge(kept, memory, sent_anchor, cohort, w, readings, number, over):
         se = np.sqrt((q**2 * (change - d) ** 2).sum())
         better, bad = d < 0, d > K["worse"] * (q @ before) and d > K["sure"] * se
         surely = d < -K["sure"] * se
-    better = surely if memory["left"] and len(cohort) < len(ref) else better
+    better = surely if memory["left"] and part else better
     ref[cohort] = np.where(better | ~both, losses, ref[cohort])
     memory = memory | {"ref": ref, "worse": 0 if better else memory["worse"] + bad}
+    if not memory["branched"]:
+        walked = (
+            min(K["more"] * memory["passes"], 1) if better else max(K["less"] * memory["passes"], K["care"])
+        )
+        memory = memory | {"passes": walked if part else 1.0}
     verdict = "better" if better else "none"
     if better:
         kept = kept | {"best": sent_anchor}
@@ -300,11 +308,12 @@ def judge(kept, memory, sent_anchor, cohort, w, readings, number, over):
         memory = memory | {"left": memory["left"] - 1, "worse": 0}
         if not memory["left"]:
             (kept, memory), verdict = went_back(kept, memory, sent_anchor, 1.0), "back"
-            memory = memory | {"care": False}
+            memory = memory | {"passes": 1.0}
     elif memory["worse"] >= K["patience"]:
         (kept, memory), verdict = went_back(kept, memory, sent_anchor, K["halved"]), "back"
-        if memory["backs"] == K["returns"] and not memory["branched"] and over <= K["early"]:
-            memory, verdict = memory | {"branched": True, "left": K["trial_rounds"], "care": True}, "branch"
+        if memory["backs"] == K["returns"] and not (part or memory["branched"]) and over <= K["early"]:
+            begun = {"branched": True, "left": K["trial_rounds"], "passes": K["care"]}
+            memory, verdict = memory | begun, "branch"
             kept = begun_again(kept, sent_anchor) | {"best": kept["best"], "z": kept["best"], "frozen": True}
     flat = number > 0 and all(one["spread"] <= K["dead"] for one in readings)
     dead = memory["dead"] + 1 if flat and verdict != "back" else int(flat)
@@ -312,7 +321,7 @@ def judge(kept, memory, sent_anchor, cohort, w, readings, number, over):
     if dead >= K["dead_rounds"] and memory["restarts"] < K["restarts"]:
         kept = begun_again(kept, sent_anchor)
         ref = np.full(len(ref), np.nan)
-        fresh = {"ref": ref, "worse": 0, "dead": 0, "restarts": memory["restarts"] + 1, "care": False}
+        fresh = {"ref": ref, "worse": 0, "dead": 0, "restarts": memory["restarts"] + 1, "passes": 1.0}
         memory, verdict = memory | fresh | {"lr": K["smaller"] * memory["lr"]}, "restart"
     return kept, memory, verdict
 
@@ -343,7 +352,7 @@ def as_written(data, seed, cohorts, clock, budget, rounds):
         absent = [number > 0 and i not in there for i in range(len(SIZES))]
         c, b = costs(initial.size, held, absent, memory["lr"] is None)
         gain, fade = coefficients(memory, memory["lr"] or 1.0)
-        most = limits([len(rows[i][0]) for i in cohort], memory["care"])
+        most = limits([len(rows[i][0]) for i in cohort], memory["passes"])
         steps = plan(w[cohort], gain[cohort], fade[cohort], c[cohort], b[cohort], clock, budget, most)
         eta, a, v = cooled(memory["lr"], number / rounds), kept["a"], kept["v"]
         p = loosened(memory["agreement"])

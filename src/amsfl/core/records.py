@@ -30,8 +30,8 @@ class Total(NamedTuple):
     """What the server aggregates: the cohort's uploads, mixed and summed, and means of their readings.
 
     `way_begin` and `way_end` are means over those clients of the cohort that were in the round before: how
-    steeply their loss fell along the last global step v where it began and where it ended. `ways` is 1 where
-    anybody was, else 0; and 0 for methods that do not search along v. `square` is ||delta||^2 where
+    steeply their loss fell along the last global step v where it began and where it ended. `ways` is their
+    share of the cohort's weight; 0 for methods that do not search along v. `square` is ||delta||^2 where
     `delta` is a piece of the whole vector, else None.
     """
 

@@ -15,8 +15,12 @@ Where labels are wrong or rows few, clients learn their rows by heart within a r
 go back to is free of it. So the third return in the first half of a run opens a branch beside the best
 anchor: from the first model again, at the halved rate, with a tenth of the passes over a client's rows. The
 best anchor stays what is scored. The branch is taken once its held-back rows are better than the best
-anchor's; where only a part of the clients is there, surely better (d < -2 se). If they are not within twenty
-rounds, the server goes back to that anchor and to all passes.
+anchor's. If they are not within twenty rounds, the server goes back to that anchor and to all passes.
+
+Where a round has less than three quarters of the clients, references are of many anchors, and a cohort can be
+lucky: there no branch opens, and one that is open must be surely better (d < -2 se). What keeps clients from
+learning their rows by heart is their passes: halved after every round that is not better, doubled after one
+that is.
 """
 
 from collections.abc import Callable
@@ -37,6 +41,8 @@ DEAD, DEAD_ROUNDS = 1e-6, 3  # outputs that differ by less, for so many rounds
 SMALLER, RESTARTS = 0.3, 3  # what becomes of the rate then, and how often
 RETURNS, EARLY = 3, 0.5  # so many returns, in this part of a run, open a branch
 CARE, TRIAL_ROUNDS = 0.1, 20  # of the passes that are left in a branch; rounds in which it must get better
+PRESENT = 0.75  # of the clients: a round that has fewer is one of a part of them
+MORE, LESS = 2.0, 0.5  # what becomes of the passes after such a round: better, not better
 
 
 class Judge(NamedTuple):
@@ -104,19 +110,22 @@ def judge_round(
         return _back(now, BROKEN)._replace(left=0, passes=1.0 if old.left else old.passes)
     reference = old.reference.copy()
     before = reference[cohort]
+    part = len(held) < PRESENT * len(reference)
     better, bad, surely = _compared(held, before, np.asarray(weights, float), modest)
-    if old.left and len(held) < len(reference):  # references are of many anchors: a cohort may be lucky
+    if old.left and part:
         better = surely
     fresh = np.isfinite(held) & (better | ~np.isfinite(before))
     reference[cohort] = np.where(fresh, held, before)
     now = now._replace(reference=reference, worse=0 if better else old.worse + bad)
     if better:
         now = now._replace(verdict=Verdict.BETTER)
+    if not old.branched:
+        now = now._replace(passes=_walked(old.passes, better) if part else 1.0)
     if old.left:
         now = _tried(now, better)
     elif now.worse >= PATIENCE:
         now = _back(now, HALVED)
-        if len(now.backs) == RETURNS and not now.branched and over <= EARLY:
+        if len(now.backs) == RETURNS and not (part or now.branched) and over <= EARLY:
             now = now._replace(verdict=Verdict.BRANCH, branched=now.rounds, left=TRIAL_ROUNDS, passes=CARE)
     spread = np.asarray(reading.spread, float)
     spread = spread[np.isfinite(spread)]
@@ -147,6 +156,10 @@ def _compared(
     mean, base = float(share @ change), float(share @ before[both])
     error = float(np.sqrt((share**2 * (change - mean) ** 2).sum()))
     return mean < 0, mean > WORSE * base and mean > SURE * error, mean < -SURE * error
+
+
+def _walked(passes: float, better: bool) -> float:
+    return min(MORE * passes, 1.0) if better else max(LESS * passes, CARE)
 
 
 def _tried(now: Judge, better: bool) -> Judge:

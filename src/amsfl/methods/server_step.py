@@ -8,6 +8,8 @@ through the two slopes says that the way should have been A/(A - E) times as lon
     then:         A <- (A + sum_i p_i way_begin_i)/2,  E <- (E + sum_i p_i way_end_i)/2
                   alpha = 0 if A <= 0;  9 if A <= E;  else A/(A - E)
                   s <- clip(s clip(sqrt(alpha/0.7), 1/1.4, 1.4), 1, 8)
+                  s <- max(s/1.4, 1) where less than half of the round, by weight, was in the one before:
+                  a few clients' slopes are noise, and s would wander by it
     x+ = a + s D;   q <- q + 1;   m = min(q/(q + 3), `momentum`);   a+ = x+ + m (x+ - x)       (Nesterov's)
     n <- n + 1;   z <- z + p/(n + p - 1) (x+ - z),   p = `averaging`;  z is scored and delivered
 
@@ -28,6 +30,7 @@ SHORTEST, LONGEST = 1.0, 8.0
 FOLDED = 0.5  # of the old slopes that stays
 FADING = 3.0  # momentum q/(q + 3)
 STRAIGHT = 9.0  # alpha where the slope has not fallen at all
+ENOUGH = 0.5  # of the round's weight: less that tells slopes tells nothing
 TINY = 1e-20
 
 
@@ -136,11 +139,11 @@ def _split(server: Vector, size: int) -> ServerStepState:
 
 
 def _searched(old: ServerStepState, total: Total, delta: Vector, whole: Number) -> ServerStepState:
-    """s and the two slopes after this round; as they were where it is not whole, or nobody read a slope."""
+    """s and the two slopes after this round; as they were where it is not whole."""
     square = (delta * delta).sum() if total.square is None else total.square
     ratio = 0.5 * total.delta_sq / (square + TINY)
     first = clip(clip(ratio, 1.0, LEAD) + 0 * old.s, 1.0, old.longest)
-    readable = whole & (old.moved > 0) & (total.ways > 0)
+    readable = whole & (old.moved > 0) & (total.ways >= ENOUGH)
     older = FOLDED * old.read
     begin = older * old.begin + (1 - older) * total.way_begin
     end = older * old.end + (1 - older) * total.way_end
@@ -150,7 +153,9 @@ def _searched(old: ServerStepState, total: Total, delta: Vector, whole: Number) 
     alpha = where(falls, begin / where(falls, begin - end, 0 * begin + 1), 0 * begin + STRAIGHT)
     alpha = where(begin > 0, alpha, 0 * alpha)
     further = clip(old.s * clip((alpha / AIM) ** 0.5, 1 / LIMIT, LIMIT), SHORTEST, old.longest)
-    s = where(whole & (old.moved == 0), first, where(readable, further, old.s))
+    shorter = clip(old.s / LIMIT, SHORTEST, old.longest)
+    s = where(readable, further, where(whole & (old.moved > 0), shorter, old.s))
+    s = where(whole & (old.moved == 0), first, s)
     one = 0 * old.s + 1
     return old._replace(
         s=s, begin=begin, end=end, read=where(readable, one, old.read), moved=where(whole, one, old.moved)

@@ -113,13 +113,13 @@ def mean_slopes(
     says = space.isfinite(reading.way_begin) & space.isfinite(reading.grad_dir) & (weights > 0)
     counts = space.where(says, weights, 0 * weights)
     slopes = [space.where(says, part, 0 * weights) for part in (reading.way_begin, -reading.grad_dir)]
-    ways = space.astype(says.any(), weights.dtype)
+    anybody = space.astype(says.any(), weights.dtype)
     if method.combine is None:
-        begin, end = ((part * counts).sum() / (counts.sum() + (1 - ways)) for part in slopes)
+        begin, end = ((part * counts).sum() / (counts.sum() + (1 - anybody)) for part in slopes)
     else:
-        votes = space.astype(says, weights.dtype) + (1 - ways)
+        votes = space.astype(says, weights.dtype) + (1 - anybody)
         begin, end = (combine.middle(part, votes) for part in slopes)
-    return begin, end, ways
+    return begin, end, counts.sum() / weights.sum()
 
 
 def combine_uploads(
