@@ -24,19 +24,23 @@ def test_every_set_belongs_to_exactly_one_half():
     dealt = [name for some in halves.values() for name in some]
     assert sorted(dealt) == sorted({case.data for case in cases.CASES}) == sorted(sources.sources(Folders()))
     assert split == cases.split_sets(split["seed"]) and set(halves) == set(cases.HALVES)
-    assert len(cases.CASES) == 44 and len(cases.BY_NAME) == len(cases.HALF_OF) == 56 + len(cases.FRESH)
+    every = [*cases.CASES, *(case for some in cases.AFTERWARDS.values() for case in some)]
+    assert len(cases.CASES) == 44 and len(cases.BY_NAME) == len(cases.HALF_OF) == len(every)
     for case in cases.CASES:
         assert case.data in halves[cases.HALF_OF[case.name]]
 
 
 def test_fresh_cases_are_of_sets_in_neither_half():
-    first, second = ({case.data for case in some} for some in (cases.FRESH, cases.FRESH2))
-    assert not first & second and not (first | second) & set(sources.sources(Folders()))
-    assert first | second == set(FRESH_SETS) and len(cases.FRESH) >= 10 and len(cases.FRESH2) >= 8
-    assert {cases.HALF_OF[case.name] for case in cases.FRESH2} == {"fresh2"}
+    """And no set is in two of the four."""
+    sets = {name: {case.data for case in some} for name, some in cases.AFTERWARDS.items()}
+    dealt = [name for some in sets.values() for name in some]
+    assert sorted(dealt) == sorted(FRESH_SETS) and not set(dealt) & set(sources.sources(Folders()))
+    for name, some in cases.AFTERWARDS.items():
+        assert len(some) >= 9 and {cases.HALF_OF[case.name] for case in some} == {name}
+    assert all(case.cohort for case in (*cases.FRESH3, *cases.FRESH4)), "a part of the clients in each"
 
 
-@pytest.mark.parametrize("name", ["overlap", "bars", "shapes", "arms"])
+@pytest.mark.parametrize("name", ["overlap", "bars", "shapes", "arms", "waves", "heaps", "patches", "shells"])
 def test_a_fresh_set_that_is_drawn_has_every_class(name):
     drawn = data.read_set(name, FRESH_SETS[name]())
     assert np.isfinite(drawn.x).all() and (np.bincount(drawn.y) > 300).all()
