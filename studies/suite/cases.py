@@ -3,7 +3,8 @@
 Sets, not cases, were dealt to two halves, by a fixed seed and before any search: AMSFL's default was chosen
 on one half, and the other was not run while choosing. FRESH are further cases, of sets that are in neither
 half: written down before the fifth search and run once, after it. FRESH2 are those of the sixth. FRESH3 and
-FRESH4, in which a part of the clients is there in a round, are those of the tenth.
+FRESH4, in which a part of the clients is there in a round, are those of the tenth; once FRESH3 was run, it
+had a part in choosing.
 """
 
 import json
@@ -150,7 +151,8 @@ FRESH4 = (
     Case("shells-pair", "shells", "mlp", 16, "dirichlet:0.5", ("mild", "wan"), cohort=8, labels="pair:0.25"),
 )
 # fmt: on
-BY_NAME = {case.name: case for case in (*CASES, *FRESH, *FRESH2, *FRESH3, *FRESH4)}
+AFTERWARDS = {"fresh": FRESH, "fresh2": FRESH2, "fresh3": FRESH3, "fresh4": FRESH4}
+BY_NAME = {case.name: case for some in (CASES, *AFTERWARDS.values()) for case in some}
 
 
 def split_sets(seed: int) -> dict[str, Any]:
@@ -168,7 +170,6 @@ def read_split() -> dict[str, Any]:
 
 
 HALF_OF = {name: half for half, names in read_split()["cases"].items() for name in names}
-AFTERWARDS = {"fresh": FRESH, "fresh2": FRESH2, "fresh3": FRESH3, "fresh4": FRESH4}
 HALF_OF |= {case.name: name for name, some in AFTERWARDS.items() for case in some}
 
 

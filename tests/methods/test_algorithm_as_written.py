@@ -113,11 +113,11 @@ def coefficients(memory, lr):
     return np.array(gain), fade
 
 
-def limits(rows, part):
-    """The most steps of clients with so many rows each, and of those in a branch."""
+def limits(rows, passes):
+    """The most steps of clients with so many rows each, which may take this part of the usual passes."""
     own = [int(K["passes"] * each / BATCH) for each in rows]
     most = [min(max(each, int(K["steps_fewest"])), int(K["steps_most"])) for each in own]
-    return [max(int(part * each), int(K["steps_fewest"])) for each in most]
+    return [max(int(passes * each), int(K["steps_fewest"])) for each in most]
 
 
 def plan(w, gain, fade, c, b, clock, budget, most):
@@ -294,10 +294,9 @@ def judge(kept, memory, sent_anchor, cohort, w, readings, number, over):
     ref[cohort] = np.where(better | ~both, losses, ref[cohort])
     memory = memory | {"ref": ref, "worse": 0 if better else memory["worse"] + bad}
     if not memory["branched"]:
-        walked = (
-            min(K["more"] * memory["passes"], 1) if better else max(K["less"] * memory["passes"], K["care"])
-        )
-        memory = memory | {"passes": walked if part else 1.0}
+        old = memory["passes"]
+        fresh = min(K["more"] * old, 1) if better else max(K["less"] * old, K["care"])
+        memory = memory | {"passes": fresh if part else 1.0}
     verdict = "better" if better else "none"
     if better:
         kept = kept | {"best": sent_anchor}

@@ -35,8 +35,9 @@ def test_fresh_cases_are_of_sets_in_neither_half():
     sets = {name: {case.data for case in some} for name, some in cases.AFTERWARDS.items()}
     dealt = [name for some in sets.values() for name in some]
     assert sorted(dealt) == sorted(FRESH_SETS) and not set(dealt) & set(sources.sources(Folders()))
+    assert [len(some) for some in cases.AFTERWARDS.values()] == [15, 12, 12, 9]
     for name, some in cases.AFTERWARDS.items():
-        assert len(some) >= 9 and {cases.HALF_OF[case.name] for case in some} == {name}
+        assert {cases.HALF_OF[case.name] for case in some} == {name}
     assert all(case.cohort for case in (*cases.FRESH3, *cases.FRESH4)), "a part of the clients in each"
 
 

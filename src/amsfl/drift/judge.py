@@ -120,7 +120,7 @@ def judge_round(
     if better:
         now = now._replace(verdict=Verdict.BETTER)
     if not old.branched:
-        now = now._replace(passes=_walked(old.passes, better) if part else 1.0)
+        now = now._replace(passes=_next_passes(old.passes, better) if part else 1.0)
     if old.left:
         now = _tried(now, better)
     elif now.worse >= PATIENCE:
@@ -158,7 +158,8 @@ def _compared(
     return mean < 0, mean > WORSE * base and mean > SURE * error, mean < -SURE * error
 
 
-def _walked(passes: float, better: bool) -> float:
+def _next_passes(passes: float, better: bool) -> float:
+    """Of the usual ones, after a round of a part of the clients."""
     return min(MORE * passes, 1.0) if better else max(LESS * passes, CARE)
 
 

@@ -154,9 +154,12 @@ def _searched(old: ServerStepState, total: Total, delta: Vector, whole: Number) 
     alpha = where(begin > 0, alpha, 0 * alpha)
     further = clip(old.s * clip((alpha / AIM) ** 0.5, 1 / LIMIT, LIMIT), SHORTEST, old.longest)
     shorter = clip(old.s / LIMIT, SHORTEST, old.longest)
-    s = where(readable, further, where(whole & (old.moved > 0), shorter, old.s))
-    s = where(whole & (old.moved == 0), first, s)
+    s = where(old.moved > 0, where(readable, further, shorter), first)
     one = 0 * old.s + 1
     return old._replace(
-        s=s, begin=begin, end=end, read=where(readable, one, old.read), moved=where(whole, one, old.moved)
+        s=where(whole, s, old.s),
+        begin=begin,
+        end=end,
+        read=where(readable, one, old.read),
+        moved=where(whole, one, old.moved),
     )
