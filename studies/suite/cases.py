@@ -4,7 +4,7 @@ Sets, not cases, were dealt to two halves, by a fixed seed and before any search
 on one half, and the other was not run while choosing. FRESH are further cases, of sets that are in neither
 half: written down before the fifth search and run once, after it. FRESH2 are those of the sixth. FRESH3 and
 FRESH4, in which a part of the clients is there in a round, are those of the tenth; once FRESH3 was run, it
-had a part in choosing.
+had a part in choosing. FRESH5, with all clients in every round, are those of the eleventh.
 """
 
 import json
@@ -150,8 +150,23 @@ FRESH4 = (
     Case("shells", "shells", "mlp:32", 50, "shards:2", (NEAR, "far"), cohort=10),
     Case("shells-pair", "shells", "mlp", 16, "dirichlet:0.5", ("mild", "wan"), cohort=8, labels="pair:0.25"),
 )
+FRESH5 = (
+    Case("mushroom", "mushroom", "mlp:32", 10, "dirichlet:0.3", ("mild", "far")),
+    Case("mushroom-noise", "mushroom", "mlp", 12, "dirichlet:0.5", (NEAR, "wan"), labels="random:0.4"),
+    Case("crx", "crx", "mlp:32", 6, "dirichlet:0.5", ("wild", "far")),
+    Case("mammographic-few", "mammographic", "mlp:32", 8, "dirichlet:1", (NEAR, "far"), batch=10),
+    Case("ionosphere-noise", "ionosphere", "mlp:32", 5, "dirichlet:1", ("mild", "wan"), labels="random:0.2"),
+    Case("votes", "votes", "mlp", 5, "column", ("wild", "far")),
+    Case("values", "values", "mlp:32", 4, "column", ("mild", "wan")),
+    Case("parties-pair", "parties", "mlp", 8, "dirichlet:0.5", (NEAR, "far"), labels="pair:0.25"),
+    Case("insured", "insured", "mlp", 4, "column", (NEAR, "wan"), batch=64),
+    Case("livers", "livers", "mlp", 10, "dirichlet:0.5", ("wild", "wan")),
+    Case("checks", "checks", "mlp", 12, "shards:2", ("mild", "far")),
+    Case("checks-noise", "checks", "mlp", 10, "dirichlet:0.5", (NEAR, "wan"), labels="random:0.3"),
+    Case("strokes-cnn", "strokes", "cnn:4", 10, "shards:3", ("mild", "far")),
+)
 # fmt: on
-AFTERWARDS = {"fresh": FRESH, "fresh2": FRESH2, "fresh3": FRESH3, "fresh4": FRESH4}
+AFTERWARDS = {"fresh": FRESH, "fresh2": FRESH2, "fresh3": FRESH3, "fresh4": FRESH4, "fresh5": FRESH5}
 BY_NAME = {case.name: case for some in (CASES, *AFTERWARDS.values()) for case in some}
 
 

@@ -9,6 +9,7 @@ from amsfl.core import UserError
 
 from speedups import Track, candidates
 from suite import cases, data, scores, sources, study, tables
+from suite.drawn_sources import DRAWN
 from suite.fresh_sources import FRESH_SETS
 from suite.scores import CaseTracks
 from suite.sources import Folders
@@ -31,17 +32,18 @@ def test_every_set_belongs_to_exactly_one_half():
 
 
 def test_fresh_cases_are_of_sets_in_neither_half():
-    """And no set is in two of the four."""
+    """And no set is in two of the five."""
     sets = {name: {case.data for case in some} for name, some in cases.AFTERWARDS.items()}
     dealt = [name for some in sets.values() for name in some]
     assert sorted(dealt) == sorted(FRESH_SETS) and not set(dealt) & set(sources.sources(Folders()))
-    assert [len(some) for some in cases.AFTERWARDS.values()] == [15, 12, 12, 9]
+    assert [len(some) for some in cases.AFTERWARDS.values()] == [15, 12, 12, 9, 13]
     for name, some in cases.AFTERWARDS.items():
         assert {cases.HALF_OF[case.name] for case in some} == {name}
     assert all(case.cohort for case in (*cases.FRESH3, *cases.FRESH4)), "a part of the clients in each"
+    assert not any(case.cohort for case in cases.FRESH5), "all of them in each"
 
 
-@pytest.mark.parametrize("name", ["overlap", "bars", "shapes", "arms", "waves", "heaps", "patches", "shells"])
+@pytest.mark.parametrize("name", [function.__name__ for function in DRAWN])
 def test_a_fresh_set_that_is_drawn_has_every_class(name):
     drawn = data.read_set(name, FRESH_SETS[name]())
     assert np.isfinite(drawn.x).all() and (np.bincount(drawn.y) > 300).all()
