@@ -225,14 +225,22 @@ def test_one_lucky_cohort_does_not_take_a_branch():
     assert drift.judge_round(grown, np.array([4]), np.ones(1), newcomer).verdict == Verdict.NONE
 
 
-def test_a_part_of_the_clients_learns_less_at_once_and_opens_no_branch():
-    """Two of four: passes are halved after a round that is not better, doubled after one that is, and whole
-    where everybody is there."""
+def test_passes_follow_the_judge():
+    """Halved after a round that is not better, down to a tenth, doubled after one that is, up to all of them;
+    going back changes nothing of it."""
+    first, same, better = [1.0] * 3, [1.0] * 3, [0.9] * 3
+    assert judged(first).passes == judged(first, better).passes == 1.0
+    assert [judged(first, *[same] * count).passes for count in range(1, 6)] == [0.5, 0.25, 0.125, 0.1, 0.1]
+    assert judged(first, same, same, better).passes == 0.5
+    back = judged(first, [1.2] * 3, [1.2] * 3)
+    assert (back.verdict, back.passes) == (Verdict.BACK, 0.25)
+
+
+def test_a_part_of_the_clients_opens_no_branch():
+    """Two of four, however often it goes back; their passes follow as everybody's do."""
     everybody, worse = [1.0] * 4, [1.2] * 2
     back = judged(everybody, worse, worse, clients=4)
     assert (back.verdict, back.factor, back.backs, back.passes) == (Verdict.BACK, 0.5, (3,), 0.25)
-    assert judged(everybody, worse, worse, [0.9] * 2, clients=4).passes == 0.5
-    assert judged(everybody, worse, worse, everybody, clients=4).passes == 1.0
     often = judged(everybody, *[[2.0] * 2] * 8, clients=4)
     assert (len(often.backs), often.branched, often.passes) == (4, 0, 0.1)
 
@@ -243,10 +251,10 @@ def test_no_branch_opens_late_in_a_run():
 
 
 def test_a_round_that_is_not_finite_goes_back_at_once():
-    whole = judged([1, 1, 1])
+    whole = judged([1, 1, 1], [1, 1, 1])
     broken = readings(loss=[1, NAN, 1], grad_sq=[1] * 3, held_loss=[1] * 3, spread=[1] * 3)
     after = drift.judge_round(whole, np.arange(3), np.ones(3), broken)
-    assert (after.verdict, after.factor) == (Verdict.BACK, 0.15)
+    assert (after.verdict, after.factor, after.passes) == (Verdict.BACK, 0.15, whole.passes)
 
 
 def test_a_network_that_says_the_same_of_every_row_begins_again():

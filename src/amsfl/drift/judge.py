@@ -11,16 +11,16 @@ Going back halves the learning rate and lifts references by 2.5%, or one lucky r
 good. A round that is not finite goes back at once. A network whose outputs are the same for every held-back
 row in three rounds running is dead: it begins again from the first model, at most three times.
 
-Where labels are wrong or rows few, clients learn their rows by heart within a round or two, and no anchor to
-go back to is free of it. So the third return in the first half of a run opens a branch beside the best
-anchor: from the first model again, at the halved rate, with a tenth of the passes over a client's rows. The
-best anchor stays what is scored. The branch is taken once its held-back rows are better than the best
-anchor's. If they are not within twenty rounds, the server goes back to that anchor and to all passes.
+Where labels are wrong or rows few, clients learn their rows by heart within a round or two. So the passes
+over their rows that they may make are halved after every round that is not better, down to a tenth, and
+doubled after one that is. Where that is not enough, no anchor to go back to is free of it: the third return
+in the first half of a run opens a branch beside the best anchor, from the first model again, at the halved
+rate, with a tenth of the passes. The best anchor stays what is scored. The branch is taken once its held-back
+rows are better than the best anchor's. If they are not within twenty rounds, the server goes back to that
+anchor and to all passes.
 
 Where a round has less than three quarters of the clients, references are of many anchors, and a cohort can be
-lucky: there no branch opens, and one that is open must be surely better (d < -2 se). What keeps clients from
-learning their rows by heart is their passes: halved after every round that is not better, doubled after one
-that is.
+lucky: there no branch opens, and one that is open must be surely better (d < -2 se).
 """
 
 from collections.abc import Callable
@@ -40,9 +40,12 @@ HALVED, BROKEN = 0.5, 0.15  # what becomes of the rate: after bad rounds, after 
 DEAD, DEAD_ROUNDS = 1e-6, 3  # outputs that differ by less, for so many rounds
 SMALLER, RESTARTS = 0.3, 3  # what becomes of the rate then, and how often
 RETURNS, EARLY = 3, 0.5  # so many returns, in this part of a run, open a branch
-CARE, TRIAL_ROUNDS = 0.1, 20  # of the passes that are left in a branch; rounds in which it must get better
+CARE, TRIAL_ROUNDS = (
+    0.1,
+    20,
+)  # the least part of the passes, and a branch's; rounds in which it must get better
 PRESENT = 0.75  # of the clients: a round that has fewer is one of a part of them
-MORE, LESS = 2.0, 0.5  # what becomes of the passes after such a round: better, not better
+MORE, LESS = 2.0, 0.5  # what becomes of the passes after a round: better, not better
 
 
 class Judge(NamedTuple):
@@ -120,7 +123,7 @@ def judge_round(
     if better:
         now = now._replace(verdict=Verdict.BETTER)
     if not old.branched:
-        now = now._replace(passes=_next_passes(old.passes, better) if part else 1.0)
+        now = now._replace(passes=_next_passes(old.passes, better))
     if old.left:
         now = _tried(now, better)
     elif now.worse >= PATIENCE:
@@ -159,7 +162,7 @@ def _compared(
 
 
 def _next_passes(passes: float, better: bool) -> float:
-    """Of the usual ones, after a round of a part of the clients."""
+    """Of the usual ones, after a round."""
     return min(MORE * passes, 1.0) if better else max(LESS * passes, CARE)
 
 
