@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from amsfl import clock, drift, methods, schedule
+from amsfl import clock, combine, drift, methods, schedule
 from amsfl.core import Reading, UserError
 from amsfl.planning.planner import PlannerMemory, planner, policy_of
 from amsfl.settings.definitions import PLANNED_STEPS_AT_MOST
@@ -159,3 +159,15 @@ def test_nobody_passes_over_its_rows_more_than_ten_times():
         method = methods.make("amsfl")
         made = planner(config, method, policy_of(config, method), weights, rows)
         assert made.decide(made.start(), 0, cohort, dear).steps.tolist() == most
+
+
+@pytest.mark.parametrize(("rule", "branched", "steps"), [("", 0, 3), ("median", 0, 31), ("median", 7, 3)])
+def test_a_rule_does_not_let_clients_cut_passes_by_lies(rule, branched, steps):
+    """A tenth of 31 steps where the judge says so. Under a rule some may lie to it: in a branch alone."""
+    config = make_config({"method": "amsfl", "batch": 32})
+    method = methods.make("amsfl")._replace(combine=combine.make(rule))
+    made = planner(config, method, policy_of(config, method), np.full(3, 1 / 3), np.full(3, 100))
+    memory = made.start()
+    memory = memory._replace(judge=memory.judge._replace(passes=0.1, branched=branched))
+    dear = clock.Costs(np.full(3, 0.001), np.full(3, 10.0))
+    assert made.decide(memory, 0, np.arange(3), dear).steps.tolist() == [steps] * 3

@@ -58,12 +58,19 @@ def _key(context: PlannerContext, request: PlanRequest) -> Hashable:
     spends = tuple(np.asarray(part).tobytes() for account in accounts for part in account)
     return (
         request.cohort.tobytes(),
-        request.memory.judge.passes,
+        _passes(context, request),
         costs.step_seconds.tobytes(),
         costs.comm_seconds.tobytes(),
         allows,
         spends,
     )
+
+
+def _passes(context: PlannerContext, request: PlanRequest) -> float:
+    """The part of the usual passes that clients may make: what the judge says, and all of them outside of a
+    branch where some may lie about the losses that it goes by."""
+    judge = request.memory.judge
+    return judge.passes if judge.branched or not context.method.combine else 1.0
 
 
 def _most(context: PlannerContext) -> int:
@@ -92,7 +99,7 @@ def _pose_anew(context: PlannerContext, request: PlanRequest) -> PosedProblem:
     budget = config.budget
     if budget is None and policy.spends:
         budget = round_seconds(costs, cohort, context.steps[cohort])[config.clock]
-    own = np.maximum(np.floor(request.memory.judge.passes * context.limits[cohort]), FEWEST)
+    own = np.maximum(np.floor(_passes(context, request) * context.limits[cohort]), FEWEST)
     top = own if policy.readings else np.full(len(cohort), _most(context))
     if policy.readings and allowed is not None:  # noise keeps everybody from learning rows by heart
         top = np.full(len(cohort), max(PLANNED_STEPS_AT_MOST, config.steps))
