@@ -4,7 +4,7 @@ Targets lie 70, 85 and 95% of the way from the share of the largest class to the
 reaches (mean over seeds). The rival is the best of all, chosen for every setting and target with hindsight.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -126,3 +126,38 @@ def ablation_table(rows: Sequence[Row]) -> Table:
     """A line for each contestant, over all cases that it was run in."""
     lines = [summarise(some, str(who)) for (who,), some in grouped(rows, "who").items()]
     return Table({"who": "{who}", "cases": "{cases}"} | SPEEDUPS, lines)
+
+
+def against_fedavg(case: CaseTracks, defaults: str) -> Row:
+    """The last tenth of AMSFL, of FedAvg at the best of its settings with hindsight, and at our defaults."""
+    ours, usual = case.contestants["amsfl"], case.contestants[defaults]
+    lasts = {label: float(np.mean([last_tenth(t) for t in some])) for label, some in case.rivals.items()}
+    which = max(lasts, key=lasts.__getitem__)
+    return {
+        "case": case.name,
+        "last": float(np.mean([last_tenth(track) for track in ours])),
+        "best": lasts[which],
+        "which": f"{case.rivals[which][0].lr:g} x {case.rivals[which][0].steps}",
+        "usual": float(np.mean([last_tenth(track) for track in usual])),
+        "majority": case.majority,
+        "fell": max(max(t.accuracy[len(t.accuracy) // 2 :]) - last_tenth(t) for t in ours),
+    }
+
+
+def fedavg_table(rows: Sequence[Row]) -> Table:
+    """A line for each case, and how far AMSFL is above FedAvg on average and at worst, in points."""
+    over = {name: [100 * (row["last"] - row[name]) for row in rows] for name in ("best", "usual")}
+    above = {name: f"{np.mean(some):+.1f}, {min(some):+.1f} at worst" for name, some in over.items()}
+    last = {"case": f"**AMSFL above it, {len(rows)} cases**", "above": above}
+
+    def shown(column: str, text: str) -> Callable[[Row], str]:
+        return lambda row: row["above"].get(column, "") if "above" in row else text.format(**row)
+
+    columns = {
+        "AMSFL": shown("last", "{last:.3f}"),
+        "FedAvg, best of 7": shown("best", "{best:.3f} ({which})"),
+        "FedAvg, our defaults": shown("usual", "{usual:.3f}"),
+        "largest class": shown("majority", "{majority:.3f}"),
+        "fell": lambda row: "" if "above" in row else f"{100 * row['fell']:.1f}",
+    }
+    return Table({"case": "{case}"} | columns, [*rows, last])

@@ -3,9 +3,10 @@
 Hours on two cores; `--cases` runs a part.
 
     python studies/suite --cases choosing --data-dir DIR --fashion-dir DIR
+    python studies/suite --cases fresh5 --fedavg --out results/fedavg    # minutes a case
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -28,6 +29,8 @@ ROUNDS = 150
 Keep = Callable[[RunConfig, Result], Row]
 RIVALS = ("fedavg", "fedavg+exp", "fedprox", "feddyn", "scaffold")
 PEERS = ("fedavgm", "fedadam", "fedyogi", "feddua", "fedsps", "delta-sgd")  # they adapt in their own ways
+SEVEN = ((0.05, 5), (0.05, 20), (0.2, 5), (0.2, 20), (0.8, 5), (0.8, 20), (1.0, 2))  # lr, steps
+TUNED, DEFAULTS = "fedavg, seven settings", "fedavg, our defaults"
 HELD_BACK = {"nothing held back": {"held_back": 0.0}}  # a setting, not an option of the method
 OTHER_STEPS = {  # AMSFL with other ways of choosing steps: policy, and steps to try
     "amsfl, fixed steps": ("fixed", STEPS),
@@ -38,8 +41,9 @@ OTHER_STEPS = {  # AMSFL with other ways of choosing steps: policy, and steps to
 
 @dataclass(frozen=True, kw_only=True)
 class Settings(StudySettings):
-    cases: str = option("all", "names with commas, or choosing, held-out, all, fresh to fresh4")
+    cases: str = option("all", "names with commas, or choosing, held-out, all, fresh to fresh5")
     fashion_dir: str | None = option(None, "folder of the Fashion-MNIST files")
+    fedavg: bool = option(False, "against FedAvg alone, at seven settings and at our defaults: accuracies")
     peers: bool = option(False, "also FedAvgM, FedAdam and others that adapt")
     ablations: bool = option(False, "also AMSFL with one part off, and with other ways of choosing steps")
     seeds: int = option(2, "seeds of every setting")
@@ -66,6 +70,10 @@ def _contestants(case: Case, settings: Settings) -> Iterator[tuple[str, list[Run
     """Name, runs, and whether the steps are the same in every setting. AMSFL comes first."""
     seeds = settings.every_seed()
     yield "amsfl", _planned(case, seeds, method="amsfl"), False
+    if settings.fedavg:
+        yield TUNED, _fixed(case, seeds, SEVEN, method="fedavg"), True
+        yield DEFAULTS, [_config(case, case.profiles[0], seed, method="fedavg") for seed in seeds], True
+        return
     for name in (*RIVALS, *(PEERS if settings.peers else ())):
         own = {"extrapolation": 4.0} if name.endswith("+exp") else {}
         grid = [(lr, steps) for lr in RATES for steps in STEPS]
@@ -90,7 +98,7 @@ def _planned(case: Case, seeds: range, **own: Any) -> list[RunConfig]:
     ]
 
 
-def _fixed(case: Case, seeds: range, grid: list[tuple[float, int]], **own: Any) -> list[RunConfig]:
+def _fixed(case: Case, seeds: range, grid: Sequence[tuple[float, int]], **own: Any) -> list[RunConfig]:
     return [
         _config(case, case.profiles[0], seed, lr=lr, steps=steps, rounds=min(ROUNDS, WORK // steps), **own)
         for lr, steps in grid
@@ -107,7 +115,11 @@ def _config(case: Case, profile: str, seed: int, **own: Any) -> RunConfig:
 def study(settings: Settings) -> None:
     if not settings.only_report:
         common.run_units(settings.out, units(settings))
-    cases = scores.by_case(common.read_units(settings.out), RIVALS)
+    read = common.read_units(settings.out)
+    if settings.fedavg:
+        every = [scores.against_fedavg(case, DEFAULTS) for case in scores.by_case(read, [TUNED])]
+        return common.present(settings.out, [scores.fedavg_table(every)])
+    cases = scores.by_case(read, RIVALS)
     rows = [row for case in cases for row in scores.rows_of(case)]
     shown = [scores.table(rows)]
     if any(row["who"] != "amsfl" for row in rows):

@@ -179,6 +179,22 @@ def test_contestants_of_a_case():
     assert policies == ["fixed", "speed", "fill"]
 
 
+def test_against_fedavg_by_hand():
+    """Ours ends at 0.9 and was at 1.0; the better setting at 0.8, with hindsight; our defaults at 0.7."""
+    flat = [0.5] * 10
+    rivals = [track(1, [*flat, 0.6]), track(1, [*flat, 0.8], lr=0.05, steps=20)]
+    usual = {study.DEFAULTS: [track(1, [*flat, 0.7])]}
+    case = tracks_of([track(1, [*flat, 1.0, *[0.9] * 9])], rivals)
+    row = scores.against_fedavg(case._replace(contestants=case.contestants | usual), study.DEFAULTS)
+    assert (row["last"], row["best"], row["usual"]) == pytest.approx((0.9, 0.8, 0.7))
+    assert row["which"] == "0.05 x 20" and row["fell"] == pytest.approx(0.1)
+    text = scores.fedavg_table([row, row | {"last": 0.6}]).markdown()
+    assert "| digits | 0.900 | 0.800 (0.05 x 20) | 0.700 | 0.200 | 10.0 |" in text
+    assert "| **AMSFL above it, 2 cases** |  | -5.0, -20.0 at worst | +5.0, -10.0 at worst |  |  |" in text
+    runs = study.units(study.Settings(cases="digits", fedavg=True))
+    assert [len(unit.configs) for unit in runs] == [2 * 2 * 2, 7 * 2, 2]
+
+
 @pytest.mark.slow
 def test_one_case_in_miniature(tmp_path, monkeypatch):
     """Real runs; then the table, the picture and the JSON."""
