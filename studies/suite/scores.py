@@ -4,7 +4,7 @@ Targets lie 70, 85 and 95% of the way from the share of the largest class to the
 reaches (mean over seeds). The rival is the best of all, chosen for every setting and target with hindsight.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,7 +59,7 @@ def targets(case: CaseTracks) -> list[float]:
 def rows_of(case: CaseTracks) -> Iterator[Row]:
     """One row for each contestant, against the best rival."""
     goals = targets(case)
-    rival_last = max(float(np.mean([last_tenth(t) for t in some])) for some in case.rivals.values())
+    rival_last = max(map(mean_last_tenth, case.rivals.values()))
     group = HALF_OF[case.name].replace("_", " ")
     for who, tracks in case.contestants.items():
         every = compare(who, candidates(who, tracks), "the best rival", case.rivals, goals)
@@ -73,7 +73,7 @@ def rows_of(case: CaseTracks) -> Iterator[Row]:
             "speedups": [row["mean"] for row in dots],
             "worst": min(row["worst"] for row in dots),
             "missed": float(np.mean([row["missed"] for row in dots])),
-            "last": float(np.mean([last_tenth(track) for track in tracks])),
+            "last": mean_last_tenth(tracks),
             "rival_last": rival_last,
             "fell": max(fall(track) for track in tracks),
         }
@@ -82,6 +82,10 @@ def rows_of(case: CaseTracks) -> Iterator[Row]:
 def last_tenth(track: Track) -> float:
     """Mean accuracy over the last tenth of the rounds."""
     return float(np.mean(track.accuracy[-max(1, len(track.accuracy) // 10) :]))
+
+
+def mean_last_tenth(tracks: Sequence[Track]) -> float:
+    return float(np.mean([last_tenth(track) for track in tracks]))
 
 
 def fall(track: Track) -> float:
@@ -130,15 +134,14 @@ def ablation_table(rows: Sequence[Row]) -> Table:
 
 def against_fedavg(case: CaseTracks, defaults: str) -> Row:
     """The last tenth of AMSFL, of FedAvg at the best of its settings with hindsight, and at our defaults."""
-    ours, usual = case.contestants["amsfl"], case.contestants[defaults]
-    lasts = {label: float(np.mean([last_tenth(t) for t in some])) for label, some in case.rivals.items()}
-    which = max(lasts, key=lasts.__getitem__)
+    ours = case.contestants["amsfl"]
+    best = max(case.rivals.values(), key=mean_last_tenth)
     return {
         "case": case.name,
-        "last": float(np.mean([last_tenth(track) for track in ours])),
-        "best": lasts[which],
-        "which": f"{case.rivals[which][0].lr:g} x {case.rivals[which][0].steps}",
-        "usual": float(np.mean([last_tenth(track) for track in usual])),
+        "last": mean_last_tenth(ours),
+        "best": mean_last_tenth(best),
+        "which": f"{best[0].lr:g} x {best[0].steps}",
+        "usual": mean_last_tenth(case.contestants[defaults]),
         "majority": case.majority,
         "fell": max(max(t.accuracy[len(t.accuracy) // 2 :]) - last_tenth(t) for t in ours),
     }
@@ -146,18 +149,23 @@ def against_fedavg(case: CaseTracks, defaults: str) -> Row:
 
 def fedavg_table(rows: Sequence[Row]) -> Table:
     """A line for each case, and how far AMSFL is above FedAvg on average and at worst, in points."""
-    over = {name: [100 * (row["last"] - row[name]) for row in rows] for name in ("best", "usual")}
-    above = {name: f"{np.mean(some):+.1f}, {min(some):+.1f} at worst" for name, some in over.items()}
-    last = {"case": f"**AMSFL above it, {len(rows)} cases**", "above": above}
 
-    def shown(column: str, text: str) -> Callable[[Row], str]:
-        return lambda row: row["above"].get(column, "") if "above" in row else text.format(**row)
+    def above(name: str) -> str:
+        points = [100 * (row["last"] - row[name]) for row in rows]
+        return f"{np.mean(points):+.1f}, {min(points):+.1f} at worst"
 
-    columns = {
-        "AMSFL": shown("last", "{last:.3f}"),
-        "FedAvg, best of 7": shown("best", "{best:.3f} ({which})"),
-        "FedAvg, our defaults": shown("usual", "{usual:.3f}"),
-        "largest class": shown("majority", "{majority:.3f}"),
-        "fell": lambda row: "" if "above" in row else f"{100 * row['fell']:.1f}",
+    shown = {
+        "AMSFL": "{last:.3f}",
+        "FedAvg, best of 7": "{best:.3f} ({which})",
+        "FedAvg, our defaults": "{usual:.3f}",
+        "largest class": "{majority:.3f}",
+        "fell": "{points:.1f}",
     }
-    return Table({"case": "{case}"} | columns, [*rows, last])
+    lines: list[Row] = [
+        {"case": row["case"]}
+        | {name: text.format(**row, points=100 * row["fell"]) for name, text in shown.items()}
+        for row in rows
+    ]
+    whole = dict.fromkeys(shown, "") | {"case": f"**AMSFL above it, {len(rows)} cases**"}
+    whole |= {"FedAvg, best of 7": above("best"), "FedAvg, our defaults": above("usual")}
+    return Table({name: f"{{{name}}}" for name in ("case", *shown)}, [*lines, whole])

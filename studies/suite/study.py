@@ -118,7 +118,7 @@ def study(settings: Settings) -> None:
     read = common.read_units(settings.out)
     if settings.fedavg:
         every = [scores.against_fedavg(case, DEFAULTS) for case in scores.by_case(read, [TUNED])]
-        return common.present(settings.out, [scores.fedavg_table(every)])
+        return common.present(settings.out, [scores.fedavg_table(every)], rows=every)
     cases = scores.by_case(read, RIVALS)
     rows = [row for case in cases for row in scores.rows_of(case)]
     shown = [scores.table(rows)]

@@ -241,6 +241,7 @@ def test_a_part_of_the_clients_opens_no_branch():
     everybody, worse = [1.0] * 4, [1.2] * 2
     back = judged(everybody, worse, worse, clients=4)
     assert (back.verdict, back.factor, back.backs, back.passes) == (Verdict.BACK, 0.5, (3,), 0.25)
+    assert judged(everybody, worse, worse, [0.9] * 2, clients=4).passes == 0.5
     often = judged(everybody, *[[2.0] * 2] * 8, clients=4)
     assert (len(often.backs), often.branched, often.passes) == (4, 0, 0.1)
 

@@ -40,10 +40,8 @@ HALVED, BROKEN = 0.5, 0.15  # what becomes of the rate: after bad rounds, after 
 DEAD, DEAD_ROUNDS = 1e-6, 3  # outputs that differ by less, for so many rounds
 SMALLER, RESTARTS = 0.3, 3  # what becomes of the rate then, and how often
 RETURNS, EARLY = 3, 0.5  # so many returns, in this part of a run, open a branch
-CARE, TRIAL_ROUNDS = (
-    0.1,
-    20,
-)  # the least part of the passes, and a branch's; rounds in which it must get better
+CARE = 0.1  # of the passes: the least, and a branch's
+TRIAL_ROUNDS = 20  # in which a branch must get better
 PRESENT = 0.75  # of the clients: a round that has fewer is one of a part of them
 MORE, LESS = 2.0, 0.5  # what becomes of the passes after a round: better, not better
 
