@@ -166,8 +166,23 @@ FRESH5 = (
     Case("checks-noise", "checks", "mlp", 10, "dirichlet:0.5", (NEAR, "wan"), labels="random:0.3"),
     Case("strokes-cnn", "strokes", "cnn:4", 10, "shards:3", ("mild", "far")),
 )
+FRESH6 = (
+    Case("australian", "australian", "mlp:32", 6, "dirichlet:0.5", ("mild", "far")),
+    Case("wisconsin-noise", "wisconsin", "mlp", 5, "dirichlet:1", (NEAR, "wan"), labels="random:0.3"),
+    Case("tic-tac-toe", "tic-tac-toe", "mlp:32", 8, "dirichlet:0.5", ("wild", "far")),
+    Case("saheart-few", "saheart", "mlp", 6, "dirichlet:1", (NEAR, "wan"), batch=8),
+    Case("continents", "continents", "mlp:32", 10, "dirichlet:0.3", ("mild", "far")),
+    Case("continents-noise", "continents", "mlp", 8, "dirichlet:0.5", (NEAR, "wan"), labels="random:0.4"),
+    Case("yogurt", "yogurt", "mlp", 10, "dirichlet:0.5", ("wild", "wan")),
+    Case("relapses", "relapses", "mlp:32", 8, "dirichlet:0.5", ("mild", "wan")),
+    Case("traits-pair", "traits", "mlp:32", 8, "dirichlet:1", (NEAR, "far"), labels="pair:0.25"),
+    Case("hawks-noise", "hawks", "mlp:16", 5, "dirichlet:0.5", ("mild", "far"), labels="random:0.2"),
+    Case("corners", "corners", "mlp", 12, "shards:2", ("wild", "far")),
+    Case("corners-noise", "corners", "mlp:32", 10, "dirichlet:0.5", (NEAR, "wan"), labels="random:0.3"),
+)
 # fmt: on
 AFTERWARDS = {"fresh": FRESH, "fresh2": FRESH2, "fresh3": FRESH3, "fresh4": FRESH4, "fresh5": FRESH5}
+AFTERWARDS |= {"fresh6": FRESH6}
 BY_NAME = {case.name: case for some in (CASES, *AFTERWARDS.values()) for case in some}
 
 

@@ -17,6 +17,7 @@ KEEL = (
     *("vowel", "phoneme", "ring", "marketing", "vehicle", "german", "wine", "splice"),
     *("twonorm", "chess", "contraceptive", "movement_libras", "pima", "led7digit"),
     *("mushroom", "crx", "mammographic", "ionosphere"),
+    *("australian", "wisconsin", "tic-tac-toe", "saheart"),
 )
 
 
@@ -151,11 +152,45 @@ def livers() -> Table:
     return Table(mixed(d, ["id", "futime", "status", "trt", "stage"]), d.stage)
 
 
+def continents() -> Table:
+    """Countries in the years from 1960 on: the continent."""
+    d = r_table("dslabs", "gapminder")
+    size = np.log(numbers(d, ["population", "gdp"]))
+    plain = numbers(d, ["year", "infant_mortality", "life_expectancy", "fertility"])
+    return Table(np.hstack([plain, size]), d.continent)
+
+
+def yogurt() -> Table:
+    """Cartons of yoghurt that were bought, by prices and by what was advertised: the brand."""
+    d = r_table("Ecdat", "Yogurt")
+    return Table(mixed(d, ["id", "choice"]), d.choice)
+
+
+def relapses() -> Table:
+    """Women treated for breast cancer in Rotterdam: whether it came back."""
+    d = r_table("survival", "rotterdam")
+    return Table(mixed(d, ["pid", "rtime", "recur", "dtime", "death"]), d.recur)
+
+
+def traits() -> Table:
+    """Answers to 25 questions about one's personality: the sex."""
+    d = r_table("psych", "bfi")
+    return Table(mixed(d, ["gender", "education", "age"]), d.gender)
+
+
+def hawks() -> Table:
+    """Hawks caught at one lake: the species by four measures and the age."""
+    d = r_table("Stat2Data", "Hawks")
+    measures = numbers(d, ["Weight", "Culmen", "Hallux", "Tail"])
+    return Table(np.hstack([measures, one_hot(d, ["Age"])]), d.Species)
+
+
 FUNCTIONS = (
     *(remote, staff, penguins, telephone, optdigits),
     *(months, pitches, flight, proteins, wages, taxis, words),
     *(crashes, pupils, chemistry, guests),
     *(votes, values, parties, insured, livers),
+    *(continents, yogurt, relapses, traits, hawks),
 )
 FRESH_SETS: dict[str, Callable[[], Table]] = {
     **{name: partial(keel, name) for name in KEEL},
