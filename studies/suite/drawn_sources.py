@@ -115,8 +115,8 @@ def strokes() -> Table:
 def corners() -> Table:
     """Points in six dimensions: on which side of three planes they are, near a plane often on the other."""
     rng = np.random.default_rng(41)
-    x, planes = rng.normal(size=(4000, 6)), rng.normal(size=(6, 3))
-    sides = x @ planes / np.linalg.norm(planes, axis=0) + rng.normal(0, 0.15, (len(x), 3)) > 0
+    x, planes = rng.normal(size=(4000, 6)), np.linalg.qr(rng.normal(size=(6, 3)))[0]
+    sides = x @ planes + rng.normal(0, 0.15, (len(x), 3)) > 0
     return Table(x, sides @ np.array([1, 2, 4]))
 
 
