@@ -4,8 +4,8 @@ Sets, not cases, were dealt to two halves, by a fixed seed and before any search
 on one half, and the other was not run while choosing, until the tenth search. FRESH are further cases, of
 sets that are in neither half: written down before the fifth search and run once, after it. FRESH2 are those
 of the sixth. FRESH3 and FRESH4, in which a part of the clients is there in a round, are those of the tenth;
-once FRESH3 was run, it had a part in choosing. FRESH5 and FRESH6, with all clients in every round, are those of
-the eleventh and the twelfth.
+once FRESH3 was run, it had a part in choosing. FRESH5 and FRESH6, with all clients in every round, are those
+of the eleventh and the twelfth.
 """
 
 import json

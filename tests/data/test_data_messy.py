@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from amsfl.core import UserError
 from amsfl.data import describe, load, load_table
-from amsfl.data.cells import parse_date
+from amsfl.data.cells import format_date, parse_date
 from amsfl.data.column_options import column_options
 from amsfl.data.federated_statistics import mean_and_deviation, median
 from amsfl.data.preprocessing import encode
@@ -117,6 +117,44 @@ def test_days_since_1970() -> None:
     assert parse_date("1970-01-02", "iso") == 1 and parse_date("02.01.1970 12:00", "%d.%m.%Y") == 1.5
     assert parse_date("1970-01-01T01:00:00+01:00", "iso") == 0
     assert np.isnan([parse_date("31/12/1969", "%m/%d/%Y"), parse_date("20240131", "iso")]).all()
+
+
+@pytest.mark.parametrize(
+    ("word", "spelling", "days"),
+    [
+        ("01/02/1970 6:00 PM", "%m/%d/%Y", 1.75),
+        ("01/02/1970 12:00am", "%m/%d/%Y", 1.0),
+        ("02-JAN-1970", "%d-%b-%Y", 1.0),
+        ("2 January 1970", "%d %B %Y", 1.0),
+        ("Jan 2, 1970 06:00", "%b %d, %Y", 1.25),
+        ("13:30", "time", 13.5 / 24),
+        ("9:00:36", "time", 9.01 / 24),
+        ("1:30 PM", "time", 13.5 / 24),
+        ("3:1", "time", np.nan),
+        ("25:10", "time", np.nan),
+        ("02.01.1970 12:00", "time", np.nan),
+        ("noon", "time", np.nan),
+    ],
+)
+def test_spellings_of_dates_and_times(word: str, spelling: str, days: float) -> None:
+    assert parse_date(word, spelling) == pytest.approx(days, nan_ok=True)
+    if np.isfinite(days):
+        assert parse_date(format_date(days, spelling), spelling) == pytest.approx(days, abs=1e-5)
+
+
+def test_columns_of_times_scores_and_dates_with_names(tmp_path: Path) -> None:
+    """A score is words, whatever it looks like; gaps get the median time."""
+    rows = [
+        f"{i % 24}:{i % 60:02},{i % 4}:{i % 3},{1 + i % 28:02}-Mar-2024,{'ab'[i % 2]}" for i in range(200)
+    ]
+    path = tmp_path / "t.csv"
+    path.write_text("at,score,seen,label\n" + "\n".join(rows) + "\n,1:1,,a\n")
+    data = load(str(path))
+    found = columns_of(data)
+    assert (found["at"].read, found["at"].spelling, found["score"].read) == ("date", "time", "words")
+    assert (found["seen"].read, found["seen"].spelling) == ("date", "%d-%b-%Y")
+    said = "\n".join(describe(data))
+    assert "Times in 'at'" in said and "hour:minute" in said and "Mar-2024" in said
 
 
 def test_encodings_separators_and_capitals(tmp_path: Path) -> None:

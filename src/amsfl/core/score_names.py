@@ -65,7 +65,10 @@ def split_target(settings: JsonMapping) -> Json:
     try:
         result["target"] = float(number)
     except ValueError:
-        raise UserError(f"The target {text!r} is not a number or SCORE=NUMBER, as in f1=0.8.") from None
+        raise UserError(
+            f"The target {text!r} is not a number or SCORE=NUMBER, as in f1=0.8. The column to predict is "
+            "named by --label."
+        ) from None
     if not sign:
         return result
     if result.get("score") not in (None, "", name):

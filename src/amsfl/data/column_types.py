@@ -108,7 +108,8 @@ def _ask_codes(table: RawTable, column: ColumnRecipe, values: Floats, rows: Trai
 
 def _describe_spelling(column: ColumnRecipe) -> str:
     if column.read == "date":
-        return f"Dates in {column.name!r} are read as {DATES[column.spelling]}, and become days."
+        what = "Times" if column.spelling == "time" else "Dates"
+        return f"{what} in {column.name!r} are read as {DATES[column.spelling]}, and become days."
     what = "decimal commas (1,5 is one and a half)"
     what = "commas between thousands (1,500 is fifteen hundred)" if column.spelling == "grouped" else what
     return f"Numbers in {column.name!r} are read with {what}."
@@ -123,7 +124,7 @@ def _refuse_typos(
         odd = np.isnan(parse(cells.vocabulary)) & (counts > 0)
         if odd.any() and (counts[odd].sum() <= ODD * counts.sum() or asked):
             row = int(np.argmax(np.append(odd, False)[cells.codes]))
-            what = "dates" if column.read == "date" else "numbers"
+            what = "dates or times" if column.read == "date" else "numbers"
             raise UserError(
                 f"Line {table.lines[row]}, column {column.name!r} is {table.cell(column.name, row)!r}, but "
                 f"the rest are {what}; mend the cell, or read all of it as words: --columns "

@@ -83,7 +83,8 @@ def _texts(words: list[str | None]) -> Array:
 
 def _input_kind(column: ColumnRecipe) -> tuple[int, int, str]:
     if column.read in NUMERIC:
-        what = "days since 1970-01-01" if column.read == "date" else "a number"
+        days = "days since 1970-01-01" if column.spelling != "time" else "the part of a day, 0.5 at noon"
+        what = days if column.read == "date" else "a number"
         return TensorProto.DOUBLE, 1, f"{what}; NaN for a gap"
     if column.read == "hash":
         return TensorProto.INT64, 1, f"crc32 of the word, modulo {column.buckets}"
