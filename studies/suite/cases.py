@@ -5,7 +5,7 @@ on one half, and the other was not run while choosing, until the tenth search. F
 sets that are in neither half: written down before the fifth search and run once, after it. FRESH2 are those
 of the sixth. FRESH3 and FRESH4, in which a part of the clients is there in a round, are those of the tenth;
 once FRESH3 was run, it had a part in choosing. FRESH5 and FRESH6, with all clients in every round, are those
-of the eleventh and the twelfth.
+of the eleventh and the twelfth. FEW_LABELS are sets of both halves, with two or three labels a client.
 """
 
 import json
@@ -180,10 +180,22 @@ FRESH6 = (
     Case("corners", "corners", "mlp", 12, "shards:2", ("wild", "far")),
     Case("corners-noise", "corners", "mlp:32", 10, "dirichlet:0.5", (NEAR, "wan"), labels="random:0.3"),
 )
+FEW_LABELS = (
+    Case("digits-labels2", "digits", "mlp:32", 10, "labels:2", (NEAR, "far")),
+    Case("digits-labels3", "digits", "mlp:32", 10, "labels:3", (NEAR, "far")),
+    Case("penbased-labels2", "penbased", "mlp:32", 10, "labels:2", (NEAR, "far")),
+    Case("penbased-labels3", "penbased", "mlp:32", 10, "labels:3", (NEAR, "far")),
+    Case("satimage-labels2", "satimage", "mlp:32", 10, "labels:2", (NEAR, "far")),
+    Case("satimage-labels3", "satimage", "mlp:32", 10, "labels:3", (NEAR, "far")),
+    Case("texture-labels2", "texture", "mlp:32", 10, "labels:2", (NEAR, "far")),
+    Case("texture-labels3", "texture", "mlp:32", 10, "labels:3", (NEAR, "far")),
+    Case("letter-labels3", "letter", "mlp:32", 10, "labels:3", (NEAR, "far")),
+)
 # fmt: on
 AFTERWARDS = {"fresh": FRESH, "fresh2": FRESH2, "fresh3": FRESH3, "fresh4": FRESH4, "fresh5": FRESH5}
 AFTERWARDS |= {"fresh6": FRESH6}
-BY_NAME = {case.name: case for some in (CASES, *AFTERWARDS.values()) for case in some}
+BESIDE = AFTERWARDS | {"few-labels": FEW_LABELS}  # all that is in neither half
+BY_NAME = {case.name: case for some in (CASES, *BESIDE.values()) for case in some}
 
 
 def split_sets(seed: int) -> dict[str, Any]:
@@ -201,19 +213,19 @@ def read_split() -> dict[str, Any]:
 
 
 HALF_OF = {name: half for half, names in read_split()["cases"].items() for name in names}
-HALF_OF |= {case.name: name for name, some in AFTERWARDS.items() for case in some}
+HALF_OF |= {case.name: name for name, some in BESIDE.items() for case in some}
 
 
 def pick(names: str) -> Sequence[Case]:
-    """Cases by name, with commas between, or a half of the suite, both halves, or fresh ones."""
-    if names == "all" or names in AFTERWARDS:
-        return AFTERWARDS.get(names, CASES)
+    """Cases by name, with commas between, or a half of the suite, both halves, or others by their set."""
+    if names == "all" or names in BESIDE:
+        return BESIDE.get(names, CASES)
     half = names.replace("-", "_")
     if half in HALVES:
         return [case for case in CASES if HALF_OF[case.name] == half]
     chosen = names.split(",")
     for name in chosen:
         if name not in BY_NAME:
-            choices = [*BY_NAME, "choosing", "held-out", "all", *AFTERWARDS]
+            choices = [*BY_NAME, "choosing", "held-out", "all", *BESIDE]
             raise UserError(f"Unknown case {name!r}{nearest(name, choices)}.")
     return [BY_NAME[name] for name in chosen]

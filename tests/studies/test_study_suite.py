@@ -25,7 +25,7 @@ def test_every_set_belongs_to_exactly_one_half():
     dealt = [name for some in halves.values() for name in some]
     assert sorted(dealt) == sorted({case.data for case in cases.CASES}) == sorted(sources.sources(Folders()))
     assert split == cases.split_sets(split["seed"]) and set(halves) == set(cases.HALVES)
-    every = [*cases.CASES, *(case for some in cases.AFTERWARDS.values() for case in some)]
+    every = [*cases.CASES, *(case for some in cases.BESIDE.values() for case in some)]
     assert len(cases.CASES) == 44 and len(cases.BY_NAME) == len(cases.HALF_OF) == len(every)
     for case in cases.CASES:
         assert case.data in halves[cases.HALF_OF[case.name]]
@@ -53,6 +53,7 @@ def test_cases_are_picked_by_name_or_by_half():
     held, chosen = cases.pick("held-out"), cases.pick("choosing")
     assert len(held) == len(chosen) == 22 and {*held, *chosen} == {*cases.CASES} == {*cases.pick("all")}
     assert cases.pick("fresh") == cases.FRESH and cases.pick("fresh2") == cases.FRESH2
+    assert {case.partition for case in cases.pick("few-labels")} == {"labels:2", "labels:3"}
     assert [case.name for case in cases.pick("banana,digits")] == ["banana", "digits"]
     with pytest.raises(UserError, match="'digits'"):
         cases.pick("digit")
