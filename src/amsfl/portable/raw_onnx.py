@@ -2,7 +2,7 @@
 
 | column | input, [rows, 1] | a gap |
 | number | double | NaN |
-| date | double: days since 1970-01-01 | NaN |
+| date | double: days since 1970-01-01; of a column of times the part of a day | NaN |
 | words, frequency | string | "" |
 | hash | int64: crc32 of the word's UTF-8, modulo the buckets (ONNX cannot hash) | the bucket of its fill |
 | text | float [rows, buckets]: hashed tokens | zeros |

@@ -36,7 +36,7 @@ GAPS = {"", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "?"}
 
 
 def encode(rows):
-    """Raw columns to features: numbers, dates as days since 1970-01-01, all else as text.
+    """Raw columns to features: numbers, dates as days since 1970-01-01, times as parts of a day, else text.
 
     A gap is None, NaN or an empty text.
     """
