@@ -221,9 +221,9 @@ def parse_date(word: str, spelling: str) -> float:
 
 def _with_hours(word: str, spelling: str) -> tuple[str, str]:
     """A date as strptime takes it, and its spelling with that of the hours behind it, if there are some."""
-    plain = re.sub(r"(?i)(?<=\d) ?(?=[ap]m$)", " ", word)
-    hours = HALVES if plain != word or word[-2:].lower() in ("am", "pm") else HOURS
-    return plain, spelling + hours[plain.count(":")]
+    half = word[-2:].lower() in ("am", "pm")
+    plain = f"{word[:-2].rstrip()} {word[-2:]}" if half else word
+    return plain, spelling + (HALVES if half else HOURS)[word.count(":")]
 
 
 def format_date(days: float, spelling: str = "iso") -> str:
