@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from amsfl.core import UserError
 from amsfl.data import describe, load, load_table
-from amsfl.data.cells import format_date, parse_date
 from amsfl.data.column_options import column_options
+from amsfl.data.dates import format_date, parse_date
 from amsfl.data.federated_statistics import mean_and_deviation, median
 from amsfl.data.preprocessing import encode
 from amsfl.data.raw_table import from_frame

@@ -1,16 +1,32 @@
-"""How each column of a table is to be read: inferred from the training rows, or as the user says."""
+"""How each column of a table is to be read: inferred from its cells, or as the user says.
+
+A spelling is no statistic, so it is chosen by all rows; what depends on how often cells occur is counted in
+the training rows.
+"""
 
 import re
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from amsfl.core import UserError
-from amsfl.data.cells import DATES, LIMIT, Codes, Floats, Parse, date_parsers, find_unit, number_parsers
+from amsfl.data.cells import Floats
 from amsfl.data.column_options import ColumnOptions
+from amsfl.data.dataset import IntArray
+from amsfl.data.dates import DATES
 from amsfl.data.raw_table import RawTable
-from amsfl.data.read_column import is_gap, read_words
+from amsfl.data.read_column import code_numbers, is_gap, read_words
 from amsfl.data.recipe import NUMERIC, ColumnRecipe, plural
+from amsfl.data.spelling import (
+    LIMIT,
+    Parse,
+    date_parsers,
+    find_unit,
+    may_group_thousands,
+    number_parsers,
+    parse_numbers,
+)
 from amsfl.data.training_rows import TrainingRows
 
 MOST_WORDS = 64  # distinct words that get a column each; more are hashed
@@ -26,14 +42,14 @@ def infer_column(
     """How the column is read, before gaps and scales, and remarks on it."""
     cells, base = table.columns[name], ColumnRecipe(name, how, codes=options.missing)
     if cells.kind in ("number", "flag") and how in ("", "number"):
-        return base._replace(read="number", spelling="point"), _ask_codes(table, base, cells.numbers, rows)
+        return base._replace(read="number", spelling="point"), ask_codes(base, cells.numbers[rows.all])
     if cells.kind == "date" and how in ("", "date"):
         return base._replace(read="date", spelling="iso"), []
-    if cells.point is not None and cells.kind == "text" and how in ("", "number"):
-        return base._replace(read="number", spelling="point"), _ask_codes(table, base, cells.point, rows)
+    if cells.point is not None and how in ("", "number") and not table.groups_by_points(name):
+        return base._replace(read="number", spelling="point"), ask_codes(base, cells.point[rows.all])
     for read in NUMERIC:
         if how in ("", read):
-            column, notes = _infer_numeric(table, base._replace(read=read), rows, how == read)
+            column, notes = _infer_numeric(table, base._replace(read=read), how == read)
             if column is not None:
                 return column, notes
     words = read_words(base, table)
@@ -48,53 +64,65 @@ def infer_column(
     return base._replace(read=how or "words"), []
 
 
-def _infer_numeric(
-    table: RawTable, base: ColumnRecipe, rows: TrainingRows, asked: bool
-) -> tuple[ColumnRecipe | None, list[str]]:
-    """As numbers or dates, if every training cell fits one spelling; a few that do not are an error."""
+def _infer_numeric(table: RawTable, base: ColumnRecipe, asked: bool) -> tuple[ColumnRecipe | None, list[str]]:
+    """As numbers or dates, if every cell fits one spelling; a few that do not are an error."""
     cells = table.columns[base.name]
     vocabulary, notes = cells.vocabulary, []
-    counts = np.asarray(sum(rows.count_words(cells.codes, len(vocabulary))))
-    marks = is_gap(base, vocabulary) & (counts > 0)
-    used = vocabulary.filter(pc.and_(counts > 0, ~marks)) if len(vocabulary) else vocabulary
-    if not len(used):
+    marks = is_gap(base, vocabulary)
+    used = vocabulary.filter(pa.array(~marks))
+    if not len(used) or (base.read == "number" and not asked and _are_ranges(used)):
         return None, []
     unit = find_unit(used) if base.read == "number" else ""
-    parsers = number_parsers(table.commas, unit) if base.read == "number" else date_parsers()
+    thousands = table.groups_by_points(base.name)
+    parsers = date_parsers() if base.read == "date" else number_parsers(table.commas, unit, thousands)
     some = used[:SAMPLE]  # most columns of words are known for such by a few of them
     parsers = {name: parse for name, parse in parsers.items() if np.isnan(parse(some)).mean() <= 0.5 or asked}
     fits = (name for name, parse in parsers.items() if not np.isnan(parse(used)).any())
     spelling = next(fits, None)
     if spelling is None:
+        counts = np.bincount(cells.codes[cells.codes >= 0], minlength=len(vocabulary))
         _refuse_typos(table, base, parsers, counts * ~marks, asked)
         return None, []
     if marks.any():
         some = " and ".join(repr(word) for word in sorted(vocabulary.filter(marks).to_pylist()))
         notes.append(f"In {base.name!r}, {some} among numbers or dates is a gap.")
     column = base._replace(spelling=spelling, unit=unit)
-    if unit:
-        notes.append(f"Numbers in {base.name!r} are read without their {unit!r}.")
-    limits = used.filter(pc.match_substring_regex(used, LIMIT)) if base.read == "number" else []
+    return column, notes + describe_reading(column, used)
+
+
+def _are_ranges(words: pa.Array) -> bool:
+    """Whether signs are what cells say (<65, >=65), not marks of a few detection limits among numbers."""
+    below, above = (words.filter(pc.starts_with(words, sign)) for sign in "<>")
+    if len(below) + len(above) == len(words):
+        return True
+    return bool(np.isin(parse_numbers(below, "point"), parse_numbers(above, "point")).any())
+
+
+def describe_reading(column: ColumnRecipe, words: pa.Array) -> list[str]:
+    """Remarks on how these cells of a column of numbers or dates are read."""
+    notes = []
+    if column.unit:
+        notes.append(f"Numbers in {column.name!r} are read without their {column.unit!r}.")
+    limits = words.filter(pc.match_substring_regex(words, LIMIT)) if column.read == "number" else []
     if len(limits):
         notes.append(
-            f"Cells of {base.name!r} such as {limits[0].as_py()!r} ({len(limits)} different) are detection "
+            f"Cells of {column.name!r} such as {limits[0].as_py()!r} ({len(limits)} different) are detection "
             "limits and read as the limit itself; --missing with such words makes them gaps."
         )
-    if spelling not in ("point", "iso"):
-        notes.append(_describe_spelling(column))
-    return column, notes
+    if column.spelling not in ("point", "iso"):
+        notes.append(_describe_spelling(column, may_group_thousands(words)))
+    return notes
 
 
-def _ask_codes(table: RawTable, column: ColumnRecipe, values: Floats, rows: TrainingRows) -> list[str]:
+def ask_codes(column: ColumnRecipe, values: Floats) -> list[str]:
     """Numbers such as -999 that lie outside all others are often a code for a gap: the user knows."""
-    present = values[rows.all]
-    present = present[~np.isnan(present)]
+    present = values[~np.isnan(values)]
     if not len(present):
         return []
     notes = []
     for end in (present.min(), present.max()):
         text, rest = f"{end:g}", present[present != end]
-        if not CODE.match(text) or text in column.codes or len(rest) in (0, len(present)):
+        if not CODE.match(text) or end in code_numbers(column) or len(rest) in (0, len(present)):
             continue
         low, high = rest.min(), rest.max()
         gap = min(abs(end - low), abs(end - high))
@@ -106,17 +134,17 @@ def _ask_codes(table: RawTable, column: ColumnRecipe, values: Floats, rows: Trai
     return notes
 
 
-def _describe_spelling(column: ColumnRecipe) -> str:
+def _describe_spelling(column: ColumnRecipe, thousands: bool) -> str:
     if column.read == "date":
         what = "Times" if column.spelling == "time" else "Dates"
         return f"{what} in {column.name!r} are read as {DATES[column.spelling]}, and become days."
-    what = "decimal commas (1,5 is one and a half)"
+    what = "decimal commas (1,5 is one and a half" + (", 1.200 twelve hundred)" if thousands else ")")
     what = "commas between thousands (1,500 is fifteen hundred)" if column.spelling == "grouped" else what
     return f"Numbers in {column.name!r} are read with {what}."
 
 
 def _refuse_typos(
-    table: RawTable, column: ColumnRecipe, parsers: dict[str, Parse], counts: Codes, asked: bool
+    table: RawTable, column: ColumnRecipe, parsers: dict[str, Parse], counts: IntArray, asked: bool
 ) -> None:
     """Where all but a few cells fit a spelling, those few are mistakes, and the first is named."""
     cells = table.columns[column.name]

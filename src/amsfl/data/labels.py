@@ -1,5 +1,6 @@
 """What is predicted: classes, or a number. Decided from the label column, or as the user says."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -10,9 +11,12 @@ import numpy.typing as npt
 
 from amsfl.core import UserError, nearest
 from amsfl.data import federated_statistics
-from amsfl.data.cells import Cells, Floats, find_unit, number_parsers
+from amsfl.data.cells import Cells, Floats
+from amsfl.data.column_types import ask_codes, describe_reading
 from amsfl.data.dataset import IntArray, Labels, LabelScale
 from amsfl.data.raw_table import RawTable
+from amsfl.data.recipe import ColumnRecipe
+from amsfl.data.spelling import find_unit, number_parsers
 
 TASKS = ("auto", "classification", "regression")
 MOST_CLASSES = 20  # different whole numbers that are classes unless somebody says otherwise
@@ -36,35 +40,54 @@ def read_labels(table: RawTable, label: str, task: str = "auto") -> LabelColumn:
     if task not in TASKS:
         raise UserError(f"Unknown task {task!r}{nearest(task, TASKS)}.")
     cells = table.columns[label]
-    numbers, unit = parse_label_numbers(cells, table.commas)
+    numbers, column = parse_label_numbers(table, label)
     readable = ~np.isnan(numbers)
     if task == "regression" or (task == "auto" and _is_amount(numbers, readable, len(cells.words))):
-        return _read_amounts(table, label, task, numbers, unit)
+        return _read_amounts(table, column, task, numbers)
     y, classes = category_codes(cells)
     _check_classes(table.name, label, y, classes)
     return LabelColumn(y, classes, (*_similar_classes(label, classes), *_rare_classes(label, y, classes)))
 
 
-def parse_label_numbers(cells: Cells, commas: bool) -> tuple[Floats, str]:
-    """Every row's number by the spelling that reads most rows, and the unit that was taken off."""
+def parse_label_numbers(table: RawTable, label: str) -> tuple[Floats, ColumnRecipe]:
+    """Every row's number by the spelling that reads most rows, and how it was read."""
+    cells, column = table.columns[label], ColumnRecipe(label, "number", "point")
     if cells.kind != "text":
-        return cells.numbers, ""
-    if cells.point is not None:
-        return cells.point, ""
+        return cells.numbers, column
+    thousands = table.groups_by_points(label)
+    if cells.point is not None and not thousands:
+        return cells.point, column
     unit = find_unit(cells.vocabulary)
-    readings = [parse(cells.vocabulary) for parse in number_parsers(commas, unit).values()]
-    best = max(readings, key=lambda numbers: int((~np.isnan(numbers)).sum()))
-    return np.append(best, np.nan)[cells.codes], unit
+    parsers = number_parsers(table.commas, unit, thousands)
+    readings = {spelling: parse(cells.vocabulary) for spelling, parse in parsers.items()}
+    best = max(readings, key=lambda spelling: int((~np.isnan(readings[spelling])).sum()))
+    return np.append(readings[best], np.nan)[cells.codes], column._replace(spelling=best, unit=unit)
 
 
 def category_codes(cells: Cells) -> tuple[IntArray, tuple[str, ...]]:
     """Each cell's index among the distinct ones, in order: as numbers if all are, else as words."""
-    words = cells.words
     numbers = number_parsers(False)["point"](cells.vocabulary).tolist()
     numeric = not np.isnan(numbers).any()
-    order = sorted(range(len(words)), key=lambda nth: (numbers[nth] if numeric else 0.0, words[nth]))
-    place = np.argsort(order)
-    return place[cells.codes].astype(np.int32), tuple(words[nth] for nth in order)
+    names = [class_name(word) if numeric else word for word in cells.words]
+    key = dict(zip(names, numbers if numeric else [0.0] * len(names), strict=True))
+    order = sorted(key, key=lambda name: (key[name], name))
+    place = {name: nth for nth, name in enumerate(order)}
+    return np.array([place[name] for name in names], np.int32)[cells.codes], tuple(order)
+
+
+def class_places(classes: Sequence[str], words: Sequence[str]) -> dict[str, int]:
+    """Which class each word is, where it is one: as it is written, as a number, or in other capitals."""
+    places: dict[str, int] = {}
+    for form in (str, class_name, str.casefold):
+        known = {form(name): nth for nth, name in enumerate(classes)}
+        if len(known) == len(classes):  # what two classes share tells nothing
+            places = {word: known[form(word)] for word in words if form(word) in known} | places
+    return places
+
+
+def class_name(word: str) -> str:
+    """1.0 is 1: a column of whole numbers with a gap is written so by many programs."""
+    return re.sub(r"^([+-]?\d+)\.0+$", r"\1", word)
 
 
 def label_scale(parts: Sequence[npt.NDArray[np.float64]]) -> LabelScale:
@@ -92,8 +115,8 @@ def _is_amount(numbers: Floats, readable: npt.NDArray[np.bool_], different: int)
     return len(distinct) > (2 if fractions else MOST_CLASSES)
 
 
-def _read_amounts(table: RawTable, label: str, task: str, numbers: Floats, unit: str) -> LabelColumn:
-    bad = ~np.isfinite(numbers)
+def _read_amounts(table: RawTable, column: ColumnRecipe, task: str, numbers: Floats) -> LabelColumn:
+    label, bad = column.name, ~np.isfinite(numbers)
     if bad.any():
         row = int(np.argmax(bad))
         raise UserError(
@@ -106,8 +129,8 @@ def _read_amounts(table: RawTable, label: str, task: str, numbers: Floats, unit:
     different = len(np.unique(numbers))
     why = "as you said" if task == "regression" else f"{different:,} different numbers"
     note = f"{label!r} is predicted as a number ({why}); --task classification makes each value a class."
-    units = (f"Numbers in {label!r} are read without their {unit!r}.",) if unit else ()
-    return LabelColumn(numbers, (), (note, *units))
+    read = describe_reading(column, table.columns[label].vocabulary)
+    return LabelColumn(numbers, (), (note, *read, *ask_codes(column, numbers)))
 
 
 def _similar_classes(label: str, classes: Sequence[str]) -> list[str]:

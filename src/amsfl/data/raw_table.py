@@ -10,7 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from amsfl.core import UserError
-from amsfl.data.cells import DAY, MISSING, Cells, Mask
+from amsfl.data.cells import MISSING, Cells, Mask
+from amsfl.data.dates import DAY
+from amsfl.data.spelling import may_group_thousands
 
 
 class DataFrame(Protocol):
@@ -50,6 +52,7 @@ class RawTable(NamedTuple):
     lines: Sequence[int]
     remarks: tuple[str, ...] = ()  # what was decided while reading
     commas: bool = False  # whether 1,234 is more likely 1.234 than 1234: commas do not separate its cells
+    decimal_commas: bool = False  # whether some column is numbers with decimal commas beyond doubt
 
     @property
     def rows(self) -> int:
@@ -61,6 +64,10 @@ class RawTable(NamedTuple):
         kept = LazyLines(len(rows), lambda: [lines[row] for row in rows.tolist()])
         columns = {name: cells.filter(mask) for name, cells in self.columns.items()}
         return self._replace(columns=columns, lines=kept)
+
+    def groups_by_points(self, column: str) -> bool:
+        """Whether 1.200 in this column is twelve hundred: a file has one kind of decimal mark."""
+        return self.decimal_commas and may_group_thousands(self.columns[column].vocabulary)
 
     def cell(self, column: str, row: int) -> str:
         return self.columns[column].text[row].as_py() or ""

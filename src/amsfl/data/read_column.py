@@ -5,10 +5,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from amsfl.core import UserError
-from amsfl.data.cells import Cells, Floats, Mask, is_mark, parse_dates, parse_numbers
+from amsfl.data.cells import Cells, Floats, Mask
 from amsfl.data.dataset import IntArray
 from amsfl.data.raw_table import RawTable
 from amsfl.data.recipe import ColumnRecipe
+from amsfl.data.spelling import is_mark, parse_dates, parse_numbers
 
 
 def read_numbers(column: ColumnRecipe, table: RawTable) -> Floats:
@@ -18,19 +19,27 @@ def read_numbers(column: ColumnRecipe, table: RawTable) -> Floats:
         return _drop_codes(column, _finite(column, table, cells.numbers))
     if cells.kind == "date" and column.read == "date":
         return cells.numbers
-    if cells.point is not None and (column.read, column.spelling) == ("number", "point"):
+    spelling = _spelling_in(table, column)
+    if cells.point is not None and (column.read, spelling) == ("number", "point"):
         return _drop_codes(column, cells.point)
     words = cells.vocabulary
     if column.read == "date":
         numbers = parse_dates(words, column.spelling)
     else:
         _check_commas(column, table)
-        numbers = parse_numbers(words, column.spelling, column.unit)
+        numbers = parse_numbers(words, spelling, column.unit)
     numbers[is_gap(column, words)] = np.nan
     bad = np.isnan(numbers) & ~is_gap(column, words)
     if bad.any():
         _refuse(column, table, int(np.flatnonzero(cells.codes == np.flatnonzero(bad)[0])[0]))
     return _drop_codes(column, np.append(numbers, np.nan)[cells.codes])
+
+
+def _spelling_in(table: RawTable, column: ColumnRecipe) -> str:
+    """The recipe's; decimal commas where training had points and this file has commas beyond doubt."""
+    cells = table.columns[column.name]
+    other = cells.point is None or table.groups_by_points(column.name)
+    return "comma" if column.spelling == "point" and table.decimal_commas and other else column.spelling
 
 
 def is_gap(column: ColumnRecipe, words: pa.Array) -> Mask:
@@ -74,7 +83,7 @@ def _refuse(column: ColumnRecipe, table: RawTable, row: int) -> None:
 
 def _check_commas(column: ColumnRecipe, table: RawTable) -> None:
     """A point where training had decimal commas may be a decimal or a thousands point: nobody can tell."""
-    if column.spelling != "comma":
+    if column.spelling != "comma" or table.groups_by_points(column.name):
         return
     words = table.columns[column.name].vocabulary
     pointed = np.asarray(pc.match_substring(words, "."))
@@ -109,6 +118,17 @@ def _gap_error(column: ColumnRecipe, table: RawTable, row: int) -> UserError:
         f"{table.name}, line {table.lines[row]}, column {column.name!r} is empty; fill it in, or let "
         "--impute indicator say that it is missing."
     )
+
+
+def means_gap(column: ColumnRecipe, table: RawTable) -> Mask:
+    """Which rows have no cell here, or one that the user calls a gap: by its word or by its number."""
+    cells = table.columns[column.name]
+    if not column.codes:
+        return cells.gaps
+    words = cells.vocabulary
+    coded = np.isin(parse_numbers(words, "point"), code_numbers(column))
+    coded |= np.asarray(pc.is_in(words, pa.array(column.codes, pa.string())))
+    return np.append(coded, True)[cells.codes]
 
 
 def read_words(column: ColumnRecipe, table: RawTable) -> Cells:

@@ -19,6 +19,7 @@ from amsfl.core import UserError
 from amsfl.data.cells import MISSING, Cells
 from amsfl.data.raw_table import LazyLines, RawTable, mark_gaps
 from amsfl.data.sizes import check_size
+from amsfl.data.spelling import has_decimal_commas
 
 SEPARATORS = ",;\t|"
 FALLBACK = "cp1252"  # what Windows wrote before UTF-8; it reads nearly anything, so it is said
@@ -30,6 +31,7 @@ GAPS = sorted({form for word in MISSING for form in (word, word.upper(), word.ti
 def read_csv(path: str) -> RawTable:
     """Columns by pyarrow, a block of the file at a time; text is kept as text where a column is no number."""
     content, remarks = _utf8(path)
+    content = content if b"\n" in content else content.replace(b"\r", b"\n")  # as old Macs end lines
     start = content[: content.find(b"\n", 1 << 16)] if len(content) > 1 << 16 else content
     separator, skip = _separator(path, start.decode("utf-8"))
     content = content[len(start.decode("utf-8")[:skip].encode()) :] if skip else content
@@ -58,7 +60,8 @@ def read_csv(path: str) -> RawTable:
     lines: Sequence[int] = range(first, first + rows)
     if content.count(b"\n", 0, len(content) - len(tail) + len(tail.rstrip())) != rows:
         lines = LazyLines(rows, partial(_count_lines, source, first))  # blank lines, cells of several lines
-    return RawTable(path, columns, lines, remarks, commas=separator != ",")
+    commas = separator != ","
+    return RawTable(path, columns, lines, remarks, commas, commas and has_decimal_commas(columns.values()))
 
 
 def _count_lines(source: "CsvSource", first: int) -> list[int]:
@@ -180,7 +183,7 @@ def _separator(path: str, text: str) -> tuple[str, int]:
     announced = re.match(r"\s*sep=(.)\r?\n", text)
     if announced:
         return announced[1], announced.end()
-    first = text.lstrip().partition("\n")[0]
+    first = re.sub('"[^"]*"', "", text.lstrip()).partition("\n")[0]  # names may hold commas
     return "\t" if ".tsv" in path.lower()[-8:] else max(SEPARATORS, key=first.count), 0
 
 

@@ -6,10 +6,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from amsfl.core import UserError
-from amsfl.data.cells import Cells, join_cells
+from amsfl.data.cells import Cells
 from amsfl.data.raw_table import LazyLines, RawTable
 from amsfl.data.read_csv import read_csv
 from amsfl.data.read_typed import READERS, read_typed
+from amsfl.data.site_spelling import join_column
 
 TEXT_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zip", ".tsv.zip")
 ENDINGS = (*TEXT_ENDINGS, *READERS)
@@ -66,12 +67,15 @@ def _join_sites(name: str, tables: list[RawTable]) -> RawTable:
                 f"{first.name} and {other.name} do not have the same columns: only one of them has "
                 f"{sorted(differ)[0]!r}. Every file of a federation needs the same header."
             )
-    columns = {key: join_cells([each.columns[key] for each in tables]) for key in first.columns}
+    joined = {key: join_column(key, tables) for key in first.columns}
+    columns = {key: cells for key, (cells, _) in joined.items()}
+    own = [line for _, lines in joined.values() for line in lines]
     if SITE not in columns:
         stems = [Path(each.name).name.partition(".")[0] for each in tables]
         codes = [stem for stem, each in zip(stems, tables, strict=True) for _ in range(each.rows)]
         columns[SITE] = Cells(pa.array(codes, pa.string()))
     counted = [each.lines for each in tables]
     lines = LazyLines(sum(map(len, counted)), lambda: list(itertools.chain.from_iterable(counted)))
-    remarks = dict.fromkeys(line for each in tables for line in each.remarks)
-    return RawTable(name, columns, lines, tuple(remarks), any(each.commas for each in tables))
+    remarks = dict.fromkeys([*(line for each in tables for line in each.remarks), *own])
+    decimal_commas = all(each.decimal_commas for each in tables)
+    return RawTable(name, columns, lines, tuple(remarks), any(each.commas for each in tables), decimal_commas)

@@ -3,7 +3,7 @@
 
 from typing import NamedTuple
 
-from amsfl.data.cells import format_date
+from amsfl.data.dates import format_date
 
 NUMERIC = ("number", "date")
 GAP = "(missing)"  # the category of a gap

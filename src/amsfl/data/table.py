@@ -14,7 +14,7 @@ from amsfl.data.fit_recipe import fit
 from amsfl.data.labels import category_codes, label_scale, read_labels, standardise
 from amsfl.data.preprocessing import encode
 from amsfl.data.raw_table import RawTable, from_frame
-from amsfl.data.read_column import read_numbers, read_words
+from amsfl.data.read_column import means_gap, read_numbers, read_words
 from amsfl.data.read_table import read_file
 from amsfl.data.recipe import NUMERIC, ColumnRecipe, Recipe, plural
 from amsfl.data.training_rows import TrainingRows
@@ -67,7 +67,7 @@ def load_table(
         raise UserError(
             "--impute site fills gaps by site, and no column names one; pass --client-column NAME."
         )
-    table = _drop_unowned(table, [label, client] if client else [label])
+    table = _drop_unowned(table, [label, client] if client else [label], options)
     y, classes, remarks = read_labels(table, label, task)
     table = table._replace(remarks=(*table.remarks, *remarks))
     sites, site_names = category_codes(table.columns[client]) if client else (None, ())
@@ -121,9 +121,10 @@ def _training_rows(train: Mask, sites: IntArray | None, names: Sequence[str]) ->
     return TrainingRows({name: np.flatnonzero(train & (sites == place)) for place, name in enumerate(names)})
 
 
-def _drop_unowned(table: RawTable, needed: Sequence[str]) -> RawTable:
+def _drop_unowned(table: RawTable, needed: Sequence[str], options: ColumnOptions) -> RawTable:
     """Without the rows that have no label or no client: nobody could learn from them."""
-    bad = np.any([table.columns[name].gaps for name in needed], axis=0)
+    columns = [ColumnRecipe(name, "words", codes=options.missing) for name in needed]
+    bad = np.any([means_gap(column, table) for column in columns], axis=0)
     if not bad.any():
         return table
     if bad.all():

@@ -10,7 +10,7 @@ import numpy as np
 
 from amsfl.core import UserError
 from amsfl.core.scores import UNBALANCED
-from amsfl.data.labels import parse_label_numbers
+from amsfl.data.labels import class_places, parse_label_numbers
 from amsfl.data.raw_table import RawTable
 from amsfl.portable.importance import REPEATS, Importance, column_spans, permutation_importance
 from amsfl.portable.model import PortableModel, open_rows
@@ -101,14 +101,14 @@ def _labelled(model: PortableModel, rows: Any) -> tuple[RawTable, Array]:
     table = table.filter(~table.columns[label].gaps)
     cells = table.columns[label]
     if not model.classes:
-        numbers = parse_label_numbers(cells, table.commas)[0]
+        numbers = parse_label_numbers(table, label)[0]
         if np.isnan(numbers).any():
             row = int(np.argmax(np.isnan(numbers)))
             raise UserError(
                 f"{table.name}, line {table.lines[row]}: {table.cell(label, row)!r} is no number."
             )
         return table, numbers
-    place = {name: nth for nth, name in enumerate(model.classes)}
+    place = class_places(model.classes, cells.words)
     unknown = [word for word in cells.words if word not in place]
     if unknown:
         choices = ", ".join(model.classes)

@@ -1,0 +1,128 @@
+"""How numbers, dates and classes are written: thousands, decimal marks, units, limits, several files."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from amsfl.data import describe, load
+from amsfl.data.dataset import Dataset
+from amsfl.data.labels import class_places
+from amsfl.data.recipe import ColumnRecipe
+from amsfl.data.spelling import parse_numbers
+
+RNG = np.random.default_rng(0)
+
+
+def write(path: Path, header: str, lines: list[str], ends: str = "\n") -> str:
+    path.write_bytes(ends.join([header, *lines]).encode())
+    return str(path)
+
+
+def column(data: Dataset, name: str) -> ColumnRecipe:
+    assert data.recipe is not None
+    return next(each for each in data.recipe.columns if each.name == name)
+
+
+@pytest.mark.parametrize(
+    ("word", "spelling", "number"),
+    [
+        ("1.200", "comma", 1200.0),
+        ("0.125", "comma", np.nan),  # no thousands begin with 0
+        ("1.234.567,8", "comma", 1234567.8),
+        ("12 345", "point", 12345.0),
+        ("12\u202f345\u202f678", "point", 12345678.0),
+        ("12'345.5", "point", 12345.5),
+        ("1 2", "point", np.nan),
+        ("(5.50)", "point", -5.5),
+        ("\u22125.5", "point", -5.5),
+        ("<0.5", "point", 0.5),
+        ("1,234", "grouped", 1234.0),
+    ],
+)
+def test_numbers_as_people_write_them(word: str, spelling: str, number: float) -> None:
+    np.testing.assert_equal(parse_numbers(pa.array([word]), spelling)[0], number)
+
+
+def test_a_unit_stands_behind_spaced_thousands() -> None:
+    assert parse_numbers(pa.array(["12\u00a0345,50 €"]), "comma", "€")[0] == 12345.5
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_points_between_thousands_beside_decimal_commas(tmp_path: Path, task: str) -> None:
+    """A file has one kind of decimal mark: 1.200 beside 0,5 is twelve hundred; beside no comma it is 1.2."""
+    price = [int(value) for value in RNG.integers(200, 3200, 120)]
+    text = [f"{value // 1000}.{value % 1000:03}" if value > 999 else str(value) for value in price]
+    for mark, shift in ((",", np.mean(price)), (".", None)):
+        lines = [f"0{mark}{i % 90 + 10};{word};{i % 2}" for i, word in enumerate(text)]
+        path = write(tmp_path / "t.csv", "v;price;y", lines)
+        if task == "regression":
+            amount = load(path, label="price", task=task).amount
+            assert amount is not None
+            mean = amount.shift
+        else:
+            mean = column(load(path, label="y"), "price").shift
+        assert (mean == pytest.approx(shift, rel=0.1)) if shift else mean < 700
+
+
+def test_files_of_other_spellings_are_read_each_by_its_own(tmp_path: Path) -> None:
+    rows = [(f"{value:.3f}", 1 + i % 28, 1 + i % 12, i % 2) for i, value in enumerate(RNG.uniform(0, 2, 80))]
+    lines = [f"{v.replace('.', ',')};{d:02}/{m:02}/2024;{y}" for v, d, m, y in rows]
+    write(tmp_path / "a.csv", "v;day;y", lines)
+    write(tmp_path / "b.csv", "v,day,y", [f"{v},{m:02}/{d:02}/2024,{y}" for v, d, m, y in rows])
+    data = load(str(tmp_path), label="y")
+    assert column(data, "v").shift == pytest.approx(1, abs=0.2) and column(data, "day").read == "date"
+    assert column(data, "day").shift == pytest.approx(19723 + 180, abs=20)
+    assert sum("own spelling" in line for line in describe(data)) == 2
+
+
+def test_the_spelling_is_chosen_by_all_rows(tmp_path: Path) -> None:
+    """One cell with a comma or a day above 12 may be in the hold-out alone: that is no mistake."""
+    for place in range(0, 60, 4):
+        lines = [f'"{100 + i}",{1 + i % 12:02}/{1 + i % 12:02}/2024,{i % 2}' for i in range(60)]
+        lines[place] = f'"1,250",01/25/2024,{place % 2}'
+        data = load(write(tmp_path / "t.csv", "charge,day,label", lines), keep="charge")
+        assert column(data, "charge").spelling == "grouped" and column(data, "day").spelling == "%m/%d/%Y"
+
+
+def test_ranges_are_words_and_limits_numbers(tmp_path: Path) -> None:
+    ages, levels = ("<65", ">=65"), ("<0.5", "0.7", "1.5", ">9")
+    lines = [f"{ages[i % 2]},{levels[i % 4]},{i % 2}" for i in range(80)]
+    data = load(write(tmp_path / "t.csv", "age,level,label", lines))
+    assert column(data, "age").read == "words" and column(data, "level").read == "number"
+
+
+def test_missing_holds_for_the_label(tmp_path: Path) -> None:
+    lines = [f"{i % 7},{-999 if i % 10 == 0 else i / 10}" for i in range(100)]
+    path = write(tmp_path / "t.csv", "v,label", lines)
+    assert any("--missing=-999" in line for line in describe(load(path)))
+    data = load(path, missing="-999.0")
+    assert data.amount is not None and data.amount.shift == pytest.approx(5, abs=0.5)
+    lines = [f"{i % 7},{('yes', 'no', 'unclear')[i % 3]}" for i in range(90)]
+    assert load(write(tmp_path / "c.csv", "v,label", lines), missing="unclear").classes == ("no", "yes")
+
+
+def test_what_the_label_is_read_by_is_said(tmp_path: Path) -> None:
+    lines = [f'{i % 7},"{1 + i % 3},{i:03}"' for i in range(100)]
+    said = describe(load(write(tmp_path / "t.csv", "v,label", lines)))
+    assert any("between thousands" in line for line in said)
+    lines = [f"{i % 7},{'<0.5' if i % 5 == 0 else i / 10}" for i in range(100)]
+    assert any("limits" in line for line in describe(load(write(tmp_path / "l.csv", "v,label", lines))))
+
+
+def test_one_and_one_point_nought_are_a_class(tmp_path: Path) -> None:
+    for site, form in (("a", "{}"), ("b", "{}.0")):
+        write(tmp_path / f"{site}.csv", "v,label", [f"{i % 7},{form.format(i % 2)}" for i in range(40)])
+    assert load(str(tmp_path)).classes == ("0", "1")
+    assert class_places(("0.0", "1.0"), ["1", "0"]) == {"1": 1, "0": 0}
+    assert class_places(("FALSE", "TRUE"), ["True", "maybe"]) == {"True": 1}
+    assert class_places(("a", "A"), ["a", "A"]) == {"a": 0, "A": 1}
+
+
+def test_old_line_ends_and_commas_in_names(tmp_path: Path) -> None:
+    lines = [f"{i % 7},{i},{'yn'[i % 2]}" for i in range(40)]
+    assert load(write(tmp_path / "mac.csv", "v,x,label", lines, "\r"), keep="x").x.shape[1] == 2
+    lines = [f"{i % 7};{i % 9};{i % 5};{'yn'[i % 2]}" for i in range(40)]
+    data = load(write(tmp_path / "n.csv", '"Height, cm";"Weight, kg";"Age, years";label', lines))
+    assert data.features == ("Height, cm", "Weight, kg", "Age, years")
