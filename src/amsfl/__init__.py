@@ -60,7 +60,7 @@ _HOMES = {
 _ROOMS = (
     *("attack", "clock", "combine", "core", "data", "drift", "engines", "flower", "methods", "planning"),
     *("portable", "privacy", "protocol", "record", "report", "sampling", "schedule", "settings"),
-    *("simulation", "study", "theory", "track", "transmit"),
+    *("simulation", "study", "theory", "track", "transmit", "worth"),
 )
 
 

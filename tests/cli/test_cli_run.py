@@ -235,3 +235,7 @@ def test_the_command_as_installed(tmp_path):
     wrong = python(*start, "run", "--method", "fedavgg", cwd=tmp_path)
     assert wrong.returncode == 2 and wrong.stdout == ""
     assert "did you mean 'fedavg'?" in wrong.stderr and "Traceback" not in wrong.stderr
+
+
+def test_force_names_the_folder(call):
+    refused(call("run", *QUICK, "--force"), "--out")

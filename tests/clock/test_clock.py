@@ -81,6 +81,9 @@ def test_fedcsda_pays_for_its_teacher():
     plain, taught = (clock.costs(profile, work_of(name)) for name in ("fedavg", "fedcsda"))
     np.testing.assert_allclose(taught.step_seconds, plain.step_seconds * 4 / 3)
     np.testing.assert_allclose(taught.comm_seconds, 1.25 * plain.comm_seconds + 8 / 3 * profile.step_seconds)
+    job = components.work_of(methods.make("fedcsda"), schedule.policy("fixed"), DIM, batch=256)
+    small = clock.costs(profile, job).comm_seconds
+    np.testing.assert_allclose(small, 1.25 * plain.comm_seconds + 2 / 3 * profile.step_seconds)
 
 
 def test_both_clocks_by_hand():

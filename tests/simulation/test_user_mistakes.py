@@ -1,13 +1,16 @@
 """Ordinary mistakes in Python and what is said of them; numpy's warnings stay away."""
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import amsfl
-from amsfl.core import UserError
+from amsfl.core import Remark, UserError
 from amsfl.data import describe, load_table
+from amsfl.record import read_run, verify
+from amsfl.schedule import as_plan
 
 SMALL = {"rounds": 1, "progress": False, "engine": "loop", "model": "softmax", "method": "fedavg"}
 
@@ -45,3 +48,44 @@ def test_a_partition_beside_a_site_column_is_said() -> None:
     assert "--partition iid deals all rows anew" in " ".join(describe(data, "iid"))
     with pytest.raises(UserError, match="did you mean 'site'"):
         load_table(table, client_column="Site")
+
+
+@pytest.mark.parametrize("steps", [[3, -200, 3], [0, 0, 0], [1.5, 2, 2], [np.nan] * 3, [1, 1]])
+def test_a_policy_of_your_own_plans_whole_steps_of_everybody(steps: list[float]) -> None:
+    policy = amsfl.Policy(
+        "mine", lambda problem, _: as_plan(problem, np.ones(3, int))._replace(steps=np.array(steps))
+    )
+    with pytest.raises(UserError, match="'mine' planned"):
+        amsfl.run(data="digits", clients=3, policy=policy, **SMALL)
+
+
+def test_a_round_end_that_never_comes_is_said() -> None:
+    never = amsfl.RoundEnd("never", ready=lambda *_: False)
+    with pytest.raises(UserError, match="'never' takes none"):
+        amsfl.run(data="digits", clients=3, round_end=never, clock="makespan", **SMALL)
+
+
+def test_a_frame_is_a_table(tmp_path: Path) -> None:
+    """What a file's run does and says a frame's does, too: patience, and remarks on what was left out."""
+    rng = np.random.default_rng(0)
+    table = {"a": rng.normal(size=60), "row": np.arange(60), "label": [None, *["x", "y"] * 29, "x"]}
+    settings = SMALL | {"rounds": 60, "details": False}
+    with pytest.warns(Remark) as said:
+        result = amsfl.run(dataset=table, out=tmp_path / "run", **settings)
+    assert result.parts.config.stop_after == 30
+    lines = [str(each.message) for each in said]
+    assert any("without label" in line for line in lines) and any("'row'" in line for line in lines)
+    assert (
+        len(read_run(str(tmp_path / "run")).rounds) == len(result.rounds)
+        and verify(str(tmp_path / "run")).good
+    )
+
+
+def test_a_sweep_says_what_has_no_effect() -> None:
+    with pytest.warns(Remark, match="'lr' has no effect"):
+        amsfl.sweep({"lr": [0.1, 0.5]}, data="digits", **SMALL | {"method": "amsfl"})
+
+
+def test_settings_that_exclude_each_other() -> None:
+    with pytest.raises(UserError, match=r"^A round has so many steps, or epochs"):
+        amsfl.run(data="digits", steps=3, epochs=1, **SMALL)

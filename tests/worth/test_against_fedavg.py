@@ -49,3 +49,25 @@ def test_planned_runs_have_a_verdict(tmp_path):
     assert verdict == result.summary.verdict and verdict["guard"]["judge"]
     assert verdict["seconds"] - verdict["seconds_saved"][0] == pytest.approx(result.summary.virtual_seconds)
     assert amsfl.run(dataset=own_data(), **SMALL, progress=False).summary.verdict == {}
+
+
+@pytest.mark.parametrize(("clock", "cohort"), [("sum", 0), ("makespan", 2)])
+def test_fedavg_pays_for_nothing_of_amsfl(clock, cohort):
+    """What the verdict says of FedAvg is what FedAvg takes: its steps, its latency, a vector each way."""
+    settings = SMALL | {"profile": "wild", "clock": clock, "cohort": cohort or None, "batch": 16}
+    planned = amsfl.run(dataset=own_data(), progress=False, **settings | {"method": "amsfl"})
+    verdict = planned.summary.verdict
+    low, high = (
+        amsfl.run(dataset=own_data(), progress=False, **settings | {"method": "fedavg", "steps": steps})
+        for steps in (10, 20)
+    )
+    seconds = [each.summary.virtual_seconds for each in (low, high)]
+    share = (verdict["steps"] - 10) / 10
+    assert verdict["seconds"] == pytest.approx(seconds[0] + share * (seconds[1] - seconds[0]), rel=1e-6)
+
+
+def test_more_spent_has_an_interval_above_zero():
+    said = sentence(
+        {"steps": 1.0, "seconds": 2.0, "seconds_saved": [-6.8, -8.7, -4.8], "megabytes_saved": 0.0}
+    )
+    assert "6.8 s more spent (4.8 to 8.7)" in said

@@ -12,6 +12,7 @@ from amsfl.cli import flags
 from amsfl.cli.errors import friendly
 from amsfl.cli.output import describe_data, plain, print_json, screen
 from amsfl.cli.progress import watching
+from amsfl.core import UserError
 from amsfl.core.records import Json
 from amsfl.core.scores import describe_scores
 from amsfl.data.read_table import source_name
@@ -53,6 +54,8 @@ def run(
     settings = flags.with_tables(settings, tables)
     settings = flags.merged(simulation.read_toml(config) if config else {}, settings)
     checked = simulation.make_config(settings)
+    if force and out is None:
+        raise UserError("--force overwrites the run that --out names; name its folder: --out runs/NAME.")
     where = out or new_folder(checked)
     with watching(checked, as_json) as watch:
         result = _interruptible(

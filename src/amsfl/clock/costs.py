@@ -23,6 +23,7 @@ class Work(NamedTuple):
     extra_gradients: float | Floats = 0.0  # of everybody, or of each client
     extra_per_step: float = 0.0
     vector_bytes: float = 0.0  # of a vector more down, for clients that need one
+    fedavg_bytes: tuple[float, float] = (0.0, 0.0)  # down and up, of FedAvg in its place
 
 
 class Account(NamedTuple):
@@ -51,17 +52,22 @@ class Costs(NamedTuple):
     comm_seconds: Floats  # everything that does not depend on the steps
     accounts: Mapping[str, Account] = {}  # what else it spends, by name
     vector_seconds: Floats | float = 0.0  # of a vector more down
+    fedavg_seconds: Floats | None = None  # comm_seconds of FedAvg in its place, where that is known
 
 
 def costs(profile: Profile, job: Work) -> Costs:
     """What each client's steps and rounds take."""
-    transfer = 8e-6 * (job.bytes_down / profile.down_mbps + job.bytes_up / profile.up_mbps)
     return Costs(
         profile.step_seconds * (1 + job.extra_per_step),
-        profile.latency + transfer + profile.step_seconds * job.extra_gradients,
+        _link_seconds(profile, job.bytes_down, job.bytes_up) + profile.step_seconds * job.extra_gradients,
         accounts(profile.clients, profile.spends, job),
         8e-6 * job.vector_bytes / profile.down_mbps,
+        _link_seconds(profile, *job.fedavg_bytes),
     )
+
+
+def _link_seconds(profile: Profile, down: float, up: float) -> Floats:
+    return profile.latency + 8e-6 * (down / profile.down_mbps + up / profile.up_mbps)
 
 
 def with_extras(cost: Costs, clients: Ints, vectors: ArrayLike, gradients: ArrayLike) -> Costs:

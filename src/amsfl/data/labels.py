@@ -68,7 +68,8 @@ def category_codes(cells: Cells) -> tuple[IntArray, tuple[str, ...]]:
     """Each cell's index among the distinct ones, in order: as numbers if all are, else as words."""
     numbers = number_parsers(False)["point"](cells.vocabulary).tolist()
     numeric = not np.isnan(numbers).any()
-    names = [class_name(word) if numeric else word for word in cells.words]
+    names = [class_name(word) for word in cells.words] if numeric else cells.words
+    names = names if len({*names}) < len(names) else cells.words  # as they are written, unless two are one
     key = dict(zip(names, numbers if numeric else [0.0] * len(names), strict=True))
     order = sorted(key, key=lambda name: (key[name], name))
     place = {name: nth for nth, name in enumerate(order)}

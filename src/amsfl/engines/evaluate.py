@@ -72,7 +72,7 @@ def evaluator(task: Task, mesh: Mesh, workers: int = 1, spec: P = EVERYWHERE) ->
             blocks = len(place) * lanes(mesh) * workers
             # counted at the end: a table for every row of a block is too large where classes are many
             none = jnp.zeros(task.classes**2, jnp.float32)
-            table = none.at[cells].add(rows[2]) if task.classes else cells[0]
+            table = none.at[cells].add(rows[2].astype(none.dtype)) if task.classes else cells[0]
             return jnp.zeros((blocks, *loss.shape[1:]), loss.dtype).at[place].set(loss), table
 
         if wide:

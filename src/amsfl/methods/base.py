@@ -14,6 +14,7 @@ class Cost(NamedTuple):
     vectors_up: int = 1
     extra_gradients: float = 0.0  # gradient-equivalents a round beyond the steps
     extra_per_step: float = 0.0  # gradient-equivalents a step beyond its own gradient
+    extra_rows: int = 0  # of a forward pass a round: a third of a gradient for every minibatch of them
 
 
 class Facts(NamedTuple):

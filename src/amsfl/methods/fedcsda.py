@@ -31,8 +31,8 @@ def fedcsda(mu: float = 0.1, temperature: float = 4.0, memory: float = 0.9, rows
     return Method(
         "fedcsda",
         tuned(partial(arithmetic, rows), mu, temperature, memory),
-        # a forward pass is about a third of a gradient; a gradient is taken on 64 rows by default
-        Cost(vectors_down=2, extra_gradients=rows / 64 / 3, extra_per_step=1 / 3),
+        # a forward pass is about a third of a gradient
+        Cost(vectors_down=2, extra_per_step=1 / 3, extra_rows=rows),
         Facts("FedCSDA", NOTE),
     )
 

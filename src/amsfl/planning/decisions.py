@@ -11,7 +11,7 @@ import numpy as np
 
 from amsfl import drift, schedule
 from amsfl.clock import Costs, round_seconds
-from amsfl.core import Plan
+from amsfl.core import Plan, UserError
 from amsfl.core.records import Json
 from amsfl.planning.context import FEWEST, Decision, Ints, PlannerContext, PlanRequest, RoundTerms, part_over
 from amsfl.settings.definitions import PLANNED_STEPS_AT_MOST, STEPS_AT_MOST
@@ -33,7 +33,7 @@ def decide(contexts: Sequence[PlannerContext], requests: Sequence[PlanRequest]) 
         if callable(together):
             plans = together([each.problem for each in posed], signals)
         else:
-            plans = [contexts[places[0]].policy.plan(posed[0].problem, signals[0])]
+            plans = [_checked(contexts[places[0]].policy, posed[0].problem, signals[0])]
         for place, own, plan in zip(places, posed, plans, strict=True):
             context, each = contexts[place], requests[place]
             made[place] = _at_its_rate(context, each, _decision(context, each, own, plan))
@@ -41,6 +41,18 @@ def decide(contexts: Sequence[PlannerContext], requests: Sequence[PlanRequest]) 
                 context.last.clear()
                 context.last["decision", _key(context, each)] = made[place]
     return [made[place] for place in range(len(requests))]
+
+
+def _checked(policy: schedule.Policy, problem: schedule.Problem, signals: schedule.Signals) -> Plan:
+    """What a policy plans, which may be anybody's: a whole step or more of everybody."""
+    plan = policy.plan(problem, signals)
+    steps = np.asarray(plan.steps)
+    if steps.shape != problem.gain.shape or not ((steps >= 1) & (steps == np.floor(steps))).all():
+        raise UserError(
+            f"Policy {policy.name!r} planned {steps.tolist()} for {len(problem.gain)} clients; a plan has a "
+            "whole number of steps for each, 1 at least."
+        )
+    return plan
 
 
 class PosedProblem(NamedTuple):

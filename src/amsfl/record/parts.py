@@ -51,7 +51,7 @@ def check_part_count(where: Path, of: int | None) -> None:
         )
 
 
-def read_study(where: Path) -> StudyRecord:
+def read_study(where: str | Path) -> StudyRecord:
     """Everything of a study, every line and file checked; parts are read as the one study that they are.
 
     Args:
@@ -60,6 +60,7 @@ def read_study(where: Path) -> StudyRecord:
     Returns:
         Manifest and trials by entry.
     """
+    where = Path(where)
     if not holds_parts(where):
         return study.read_study(where)
     begun = parts(where)

@@ -20,7 +20,7 @@ FILES = (CONFIG, ROUNDS, POINTER, SUMMARY, *SLOTS, *MODELS)
 KINDS = ("run", "flower")
 
 
-def read_run(where: Path) -> RunRecord:
+def read_run(where: str | Path) -> RunRecord:
     """Everything of a run but its arrays, every line and file checked.
 
     Args:
@@ -29,6 +29,7 @@ def read_run(where: Path) -> RunRecord:
     Returns:
         Manifest, rounds and summary.
     """
+    where = Path(where)
     manifest = folder.read_manifest(where, *KINDS)
     if manifest.replaces:  # a run that has only just begun, beside the files of the one before
         return RunRecord(manifest, [], None)

@@ -27,7 +27,7 @@ class Verification(NamedTuple):
         return all(check.good for check in self.findings)
 
 
-def verify(where: Path) -> Verification:
+def verify(where: str | Path) -> Verification:
     """Every file that is ours; a damaged one does not keep the next from being looked at.
 
     Args:
@@ -36,6 +36,7 @@ def verify(where: Path) -> Verification:
     Returns:
         What is whole, what is damaged, what can be saved.
     """
+    where = Path(where)
     if not where.is_dir():
         raise UserError(f"There is no folder {str(where)!r}.")
     kind, findings = "report", []

@@ -56,6 +56,8 @@ def checked(kind: type[Config], settings: JsonMapping) -> Config:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         why = first["msg"].removeprefix("Value error, ").rstrip(".")
+        if not where:  # of several settings together
+            raise UserError(f"{why[:1].upper()}{why[1:]}.") from None
         raise UserError(f"Setting {where!r} is {_short(first['input'])}: {why}.") from None
 
 

@@ -29,7 +29,7 @@ from amsfl.simulation.observers import Watch, callbacks
 from amsfl.simulation.result import Result, from_kept, model_files
 from amsfl.simulation.rounds import begin, models_of, rehearse
 from amsfl.simulation.run_trial import TrialStart, load_trial, run_trial
-from amsfl.simulation.setup import prepare
+from amsfl.simulation.setup import RunSetup, prepare
 from amsfl.simulation.trial import TrialState
 from amsfl.track import TrackerSpec
 from amsfl.track import make as track_by
@@ -60,15 +60,15 @@ def run(
         progress: False keeps a notebook quiet, where a line says how far it has come.
         dataset: Your own data, in place of what `data` names: a data frame (with label=), or a Dataset.
         network: Your own model, in place of what `model` names.
-        **settings: Those of docs/settings.md; method, policy, combine and transmit may also be objects of
-            your own.
+        **settings: Those of docs/settings.md; method, policy, robust, transmit, round_end and privacy may
+            also be objects of your own.
 
     Returns:
         What the run leaves. A mistake raises a UserError; what has no effect is a warning.
     """
     trackers = track_by(track)
     own, given = split_custom(settings, dataset, network)
-    config = with_patience(make_config(given | own.names()), given)
+    config = with_patience(make_config(given | own.names()), given, own.dataset)
     where = Path(out) if out else None
     if where:
         record.check_free(where, force)  # before the work, and once more when the folder is ours
@@ -76,8 +76,10 @@ def run(
         setup = prepare(config, [config.seed], own)
         if before:
             before(setup.data)
-        clients = setup.task.shards.size.shape[1]
-        for line in remarks(config, setup.method, setup.policy, clients, setup.end, setup.profiles[0]):
+        elif setup.data.recipe is not None:
+            for line in setup.data.recipe.remarks:
+                warnings.warn(line, Remark, stacklevel=2)
+        for line in setting_remarks(setup):
             warnings.warn(line, Remark, stacklevel=2)
         for line in privacy_remarks(
             config, setup.mechanism, setup.method, setup.ledgers[0], setup.task.shards.size[0]
@@ -96,7 +98,14 @@ def run(
             return run_trial(setup, TrialStart(state, trials[0], []), writer, hooks)
 
 
-def with_patience(config: RunConfig, given: Mapping[str, Any]) -> RunConfig:
+def setting_remarks(setup: RunSetup, place: int = 0) -> list[str]:
+    """On the settings of one of its trials that have no effect, or not the one that is expected."""
+    clients = setup.task.shards.size.shape[1]
+    parts = setup.method, setup.policy, clients, setup.end, setup.profiles[place]
+    return list(remarks(setup.configs[place], *parts))
+
+
+def with_patience(config: RunConfig, given: Mapping[str, Any], dataset: Dataset | None = None) -> RunConfig:
     """A run on a table ends when half of its rounds brought no better one, unless told otherwise.
 
     A private run does not: where it ends by its data, it could claim less. Less patience would end runs
@@ -104,7 +113,8 @@ def with_patience(config: RunConfig, given: Mapping[str, Any]) -> RunConfig:
     """
     plain = config.epsilon is None and config.noise is None
     patience = min(max(config.last_round // 2, LEAST_PATIENCE), MOST_PATIENCE)
-    if "stop_after" in given or not is_table(config.data) or not plain or config.last_round <= patience:
+    table = is_table(config.data) if dataset is None else dataset.recipe is not None
+    if "stop_after" in given or not table or not plain or config.last_round <= patience:
         return config
     return config.model_copy(update={"stop_after": patience})
 
@@ -133,7 +143,7 @@ def resume(
         track: As in `run`.
         progress: As in `run`.
         **changes: Make it longer or shorter (rounds, seconds, target, stop_at_target), and go on record;
-            method, policy, combine and transmit of your own are needed again.
+            a method, policy, rule or other part of your own is needed again.
 
     Returns:
         What the run leaves.

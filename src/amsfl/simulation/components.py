@@ -18,6 +18,7 @@ from amsfl.settings.custom import CustomParts
 from amsfl.settings.definitions import RunConfig, Training
 from amsfl.worth.looks import CLIENTS_AT_MOST
 
+BATCH = 64  # of a minibatch, where clients choose it themselves
 PRODUCTS = {"strict": "highest", "tf32": "tensorfloat32", "bf16": "BF16_BF16_F32"}  # as jax calls them
 
 
@@ -113,7 +114,7 @@ def takes_readings(config: Training, method: methods.Method, policy: Policy) -> 
     )
 
 
-def work_of(method: methods.Method, policy: Policy, dim: int) -> clock.Work:
+def work_of(method: methods.Method, policy: Policy, dim: int, batch: int = BATCH) -> clock.Work:
     """What a round costs a client besides its steps.
 
     Who plans by the change of a gradient pays for it; as a mere diagnostic it is free, and so is a loss.
@@ -124,9 +125,10 @@ def work_of(method: methods.Method, policy: Policy, dim: int) -> clock.Work:
     return clock.Work(
         4.0 * dim * method.cost.vectors_down,
         protocol.upload_bytes(method, dim) + 4.0 * (len(Reading._fields) if reads else 0),
-        max(method.cost.extra_gradients, float(reads)),
+        max(method.cost.extra_gradients, float(reads)) + method.cost.extra_rows / (3 * batch),
         method.cost.extra_per_step,
         4.0 * dim if reads else 0.0,
+        (4.0 * dim, protocol.upload_bytes(methods.make("fedavg")._replace(transmit=method.transmit), dim)),
     )
 
 

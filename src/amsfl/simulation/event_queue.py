@@ -98,12 +98,19 @@ Invite = Callable[[float], Array]
 
 def next_move(queue: EventQueue, now: float, version: int, end: RoundEnd, invite: Invite) -> ServerMove:
     """Let time go on until the server moves; `invite(now)` makes jobs of those who start at free places."""
+    moments, most = 0, 1
     while not (chosen := _taken_now(queue, now, end)).any():
         fresh = queue.invited != version
         if fresh:
             queue.started, queue.invited = now, version
         if fresh or end.overlap or not len(queue.jobs):
             queue.jobs = join_jobs(queue.jobs, invite(now))
+        moments, most = moments + 1, max(most, len(queue.jobs))
+        if moments > HOPELESS * most:
+            raise UserError(
+                f"Round {version + 1} does not end: {len(queue.arrived):,} results are in, and the round end "
+                f"{end.name!r} takes none of them; its `ready` has to be true of some."
+            )
         now = _next_instant(queue, now, end)
         if len(queue.dropped) > HOPELESS and not len(queue.arrived):
             raise UserError(

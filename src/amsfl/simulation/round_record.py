@@ -100,8 +100,12 @@ def simulated_round(
     costs = dispatch.costs_of(setup, index, jobs)
     clients, steps, ages = jobs["client"], jobs["steps"], (trial.round - 1 - jobs["version"]).tolist()
     timeline = {} if setup.whole_rounds[index] else _timeline(own.move, ages)
-    each = jobs["arrives"] - jobs["started"] if timeline else clock.client_seconds(costs, clients, steps)
+    planned = clock.client_seconds(costs, clients, steps)
+    each = jobs["arrives"] - jobs["started"] if timeline else planned
     explained = own.decision.explain | {"client_seconds": each.tolist()}
+    if costs.fedavg_seconds is not None and not setup.policy.constant:
+        fedavg = costs.fedavg_seconds[clients] + setup.profiles[index].step_seconds[clients] * steps
+        explained["extra_seconds"] = (planned - fedavg).tolist()
     if setup.judges:
         explained |= judged(trial.memory)
     if "joules" in own.spent:

@@ -195,7 +195,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         reads,
         engines.EngineSizes(room, together, config.shard_model),
     )
-    work = work_of(method, policy, job.dim)
+    work = work_of(method, policy, job.dim, config.batch)
     claimed = cast.claimed(job.shards.weights)
     cohort = config.cohort or clients
     costs = [

@@ -1,5 +1,6 @@
 """`amsfl.sweep`: every combination of some settings, runs that can share a batch in one, back as a table."""
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from hashlib import sha256
@@ -7,7 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from amsfl.core import UserError, need
+from amsfl.core import Remark, UserError, need
 from amsfl.core.records import Json, JsonMapping
 from amsfl.data import Dataset
 from amsfl.data.raw_table import Frame
@@ -16,6 +17,7 @@ from amsfl.record import dumps, flatten, locked, read_sealed, write_sealed
 from amsfl.settings.custom import split_custom, table_of
 from amsfl.settings.parse import OWN_OF_A_TRIAL
 from amsfl.simulation import CustomParts, Result, RunConfig, make_config, provenance, run_batch
+from amsfl.simulation.api import setting_remarks
 from amsfl.simulation.components import load_data
 from amsfl.simulation.progress import line
 
@@ -77,6 +79,8 @@ def sweep(
         for batch in batches(left):
             own = batch[0].own._replace(dataset=data[_of_data(batch[0])])
             results = run_batch([run.config for run in batch], own)
+            for text in dict.fromkeys(text for r in results for text in setting_remarks(r.parts, r.place)):
+                warnings.warn(text, Remark, stacklevel=2)
             fresh = {names[run.place]: measured(r) for run, r in zip(batch, results, strict=True)}
             if where:
                 write_sealed(where / FILES.replace("*", next(iter(fresh))), {"runs": fresh})

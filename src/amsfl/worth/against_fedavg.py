@@ -1,8 +1,9 @@
 """What a planned run saved against FedAvg with equal steps, as forecast from the run's own record.
 
 FedAvg is given as many rounds and as many steps in all: everybody takes the run's mean number of steps in
-every round, and no readings. A client's seconds are split by what one of its steps takes; what is not steps
-stays as it was. Whether FedAvg would have needed more rounds or fewer, no record of another method says.
+every round, and nothing of what the run's own method asks for besides (`extra_seconds` of a round's plan; of
+real clients only a reading's gradient is known). What is neither steps nor that stays as it was. Whether
+FedAvg would have needed more rounds or fewer, no record of another method says.
 """
 
 from collections.abc import Sequence
@@ -60,8 +61,8 @@ def forecast_fedavg(
 def _round(each: RoundRecord, clock: str, steps: float, step_seconds: Sequence[float] | None) -> float:
     own = each.plan["step_seconds"] if step_seconds is None else np.asarray(step_seconds)[each.cohort]
     pace, took = np.asarray(own, float), np.asarray(each.plan["client_seconds"], float)
-    gradients = np.asarray(each.steps) + bool(each.readings)  # a reading takes one more
-    seconds = np.maximum(took - pace * gradients, 0) + pace * steps
+    extra = np.asarray(each.plan.get("extra_seconds", pace * bool(each.readings)), float)
+    seconds = np.maximum(took - extra - pace * np.asarray(each.steps), 0) + pace * steps
     return float(seconds.sum() if clock == "sum" else seconds.max())
 
 
@@ -69,7 +70,8 @@ def sentence(verdict: dict[str, Any]) -> str:
     """The verdict of a summary in a line; "" where there is none."""
     if not verdict:
         return ""
-    saved, low, high = verdict["seconds_saved"]
+    saved = verdict["seconds_saved"][0]
+    low, high = sorted(part if saved >= 0 else -part for part in verdict["seconds_saved"][1:])
     megabytes = verdict["megabytes_saved"]
     return (
         f"FedAvg with {verdict['steps']:.1f} steps of everybody would have taken {verdict['seconds']:.4g} s "
