@@ -148,6 +148,14 @@ def test_searched_learning_rates_are_not_advised_again():
         assert text.startswith("No method is better") and "--lr" not in text and "more --rounds" in text
 
 
+def test_an_accuracy_within_chance_is_not_called_below():
+    """Half of 1,000 rows: chance reaches 0.5 + 1.96 * 0.0158, and 0.52 is above the base rate."""
+    even = {"base_rate": {"holdout": 0.5}, "eval_rows": {"holdout": 1000}}
+    notes = " ".join(describe([source(ranked("a", 0.52, 0.5), data=even)]).notes)
+    assert "chance" in notes and "± 0.031" in notes and "beats" not in notes
+    assert "an AUC" in notes and "a AUC" not in notes
+
+
 def test_few_rows_leave_a_wide_margin():
     """At a base rate of 0.5 on 25 rows chance reaches 0.5 + 1.96 * 0.1."""
     for score, better in ((0.69, False), (0.7, True)):

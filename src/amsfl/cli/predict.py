@@ -10,6 +10,7 @@ from amsfl.cli.output import plain, print_json
 from amsfl.core import UserError, nearest
 
 if TYPE_CHECKING:
+    from amsfl.data.raw_table import RawTable
     from amsfl.portable import Evaluation, Importance, PortableModel
 
 Run = Annotated[Path, typer.Argument(help="the folder of a run, or of an export")]
@@ -32,12 +33,13 @@ def predict(
     """Predict new rows: their class with a probability for every class, or their number in its own units."""
     from amsfl import portable
     from amsfl.portable.evaluation import has_labels
-    from amsfl.portable.model import open_rows
+    from amsfl.portable.new_rows import open_rows
     from amsfl.portable.predictions import as_csv
     from amsfl.record import write_atomically
 
     model, table = portable.load(run, which), open_rows(rows)
-    text, count = as_csv(model, table, _columns_to_repeat(rows, keep))
+    _check_apart(rows, out)
+    text, count = as_csv(model, table, _columns_to_repeat(table, keep))
     write_atomically(out, text)
     typer.echo(f"{count:,} predictions{_round_of(model)}: {out}")
     if has_labels(model, table):
@@ -125,15 +127,24 @@ def _print_scores(evaluation: "Evaluation") -> None:
         typer.echo(f"On these {evaluation.rows:,} rows the model is not better than always saying the same.")
 
 
-def _columns_to_repeat(rows: Path, keep: str) -> dict[str, list[str]]:
-    """The columns asked for, as the file has them."""
-    from amsfl.data.read_table import read_file
+def _check_apart(rows: Path, out: Path) -> None:
+    """Predictions never take the place of the rows that they are of."""
+    from amsfl.data.read_table import site_files
 
-    names = [name.strip() for name in keep.split(",") if name.strip()]
-    columns = read_file(str(rows)).columns if names else {}
+    for file in site_files(str(rows)) or [rows]:
+        if out.exists() and out.samefile(file):
+            raise UserError(
+                f"Predictions would overwrite the new rows in {file}; write them to another file: "
+                f"--out {file.stem}-predictions.csv."
+            )
+
+
+def _columns_to_repeat(table: "RawTable", keep: str) -> dict[str, list[str]]:
+    """The columns asked for, as the file has them."""
+    names, columns = [name.strip() for name in keep.split(",") if name.strip()], table.columns
     for name in names:
         if name not in columns:
-            raise UserError(f"{rows} has no column {name!r} to keep{nearest(name, list(columns))}.")
+            raise UserError(f"{table.name} has no column {name!r} to keep{nearest(name, list(columns))}.")
     return {name: [cell or "" for cell in columns[name].text.to_pylist()] for name in names}
 
 

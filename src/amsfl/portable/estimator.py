@@ -1,5 +1,6 @@
 """A model from a folder as a scikit-learn estimator: `clone`, pipelines and scorers take it."""
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,17 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from amsfl.portable.model import load
 from amsfl.portable.network import Array
+
+
+def as_values(names: tuple[str, ...]) -> Array:
+    """Classes as a data frame holds them: whole numbers, numbers, True and False where all are, else text."""
+    for read in (int, float, {"False": False, "True": True}.__getitem__):
+        with suppress(ValueError, KeyError, OverflowError):
+            values = [read(name) for name in names]
+            alike = all(name in (str(each), f"{each:g}") for name, each in zip(names, values, strict=True))
+            if alike and len(set(values)) == len(names):
+                return np.array(values)
+    return np.array(names)
 
 
 class PortableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -18,11 +30,11 @@ class PortableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any = None, y: Any = None) -> "PortableClassifier":
         self.model_ = load(self.folder, self.which)
-        self.classes_ = np.array(self.model_.classes)
+        self.classes_ = as_values(self.model_.classes)
         return self
 
     def predict(self, X: Any) -> Array:
-        return self.model_.predict(X)
+        return np.asarray(self.classes_[self.decision_function(X).argmax(axis=1)])
 
     def predict_proba(self, X: Any) -> Array:
         return self.model_.predict_proba(X)

@@ -14,13 +14,12 @@ from amsfl.core import DiskError, Remark, UserError
 from amsfl.core.version import VERSION
 from amsfl.data.dataset import LabelScale
 from amsfl.data.preprocessing import encode
-from amsfl.data.raw_table import RawTable, from_frame
-from amsfl.data.read_table import read_file
 from amsfl.data.recipe import Recipe
 from amsfl.data.unfamiliar import unfamiliar_cells
 from amsfl.portable.card import model_card
 from amsfl.portable.compute import KINDS, logits
 from amsfl.portable.network import Array, LayerSpec, Tensors, shapes
+from amsfl.portable.new_rows import open_rows
 from amsfl.record import Damaged, from_plain, plain
 from amsfl.record.disk import Content, digest
 from amsfl.record.run_reader import ABOUT_MODEL, BEST, CARD, MODEL, check_bound
@@ -29,13 +28,6 @@ from amsfl.record.tensors import TensorFile
 
 FILES = {"last": MODEL, "best": BEST, "auto": BEST}
 BLOCK = 4096  # rows at once
-
-
-def open_rows(rows: Any) -> RawTable:
-    """A table of new rows: a file, a data frame, a dict of columns, or one that is read already."""
-    if isinstance(rows, RawTable):
-        return rows
-    return read_file(str(rows)) if isinstance(rows, str | Path) else from_frame(rows, "the table of new rows")
 
 
 class PortableModel(NamedTuple):

@@ -5,7 +5,7 @@
 | date | double: days since 1970-01-01; of a column of times the part of a day | NaN |
 | words, frequency | string | "" |
 | hash | int64: crc32 of the word's UTF-8, modulo the buckets (ONNX cannot hash) | the bucket of its fill |
-| text | float [rows, buckets]: hashed tokens | zeros |
+| text | float [rows, buckets]: hashed tokens, divided by their norm | the tokens of its fill |
 
 Where sites fill their own gaps, the client's column is a string input, too. `raw_inputs` makes all of them.
 """
@@ -16,12 +16,13 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from amsfl.core import UserError
-from amsfl.data.preprocessing import encode, scaled
+from amsfl.data.preprocessing import encode, scaled, sites_of
 from amsfl.data.read_column import code_numbers, read_numbers, read_words
 from amsfl.data.read_csv import GAPS
 from amsfl.data.recipe import NUMERIC, ColumnRecipe, Recipe
-from amsfl.portable.model import PortableModel, open_rows
+from amsfl.portable.model import PortableModel
 from amsfl.portable.network import Array
+from amsfl.portable.new_rows import open_rows
 from amsfl.portable.to_onnx import Graph, finish_graph
 
 OUTPUTS = ("logits", "probabilities", "outputs", "prediction")
@@ -73,7 +74,8 @@ def raw_inputs(model: PortableModel, rows: Any) -> dict[str, Array]:
         else:
             inputs[column.name] = _texts(read_words(column, table).text.to_pylist())
     if any(column.site_fill for column in recipe.columns):
-        inputs[recipe.client] = _texts(table.columns[recipe.client].text.to_pylist())
+        sites = sites_of(recipe, table)  # without them every row has the shared fills
+        inputs[recipe.client] = _texts(sites.text.to_pylist() if sites else [None] * table.rows)
     return inputs
 
 
@@ -86,10 +88,11 @@ def _input_kind(column: ColumnRecipe) -> tuple[int, int, str]:
         days = "days since 1970-01-01" if column.spelling != "time" else "the part of a day, 0.5 at noon"
         what = days if column.read == "date" else "a number"
         return TensorProto.DOUBLE, 1, f"{what}; NaN for a gap"
+    gap = f"a gap is {column.fill!r}"
     if column.read == "hash":
-        return TensorProto.INT64, 1, f"crc32 of the word, modulo {column.buckets}"
+        return TensorProto.INT64, 1, f"crc32 of the word, modulo {column.buckets}; {gap}"
     if column.read == "text":
-        return TensorProto.FLOAT, column.buckets, "hashed tokens"
+        return TensorProto.FLOAT, column.buckets, f"hashed tokens, divided by their norm; {gap}"
     return TensorProto.STRING, 1, "a word; empty for a gap"
 
 

@@ -25,7 +25,6 @@ def attend(x, heads):
 """
 
 IMPORTS = """import json
-import math
 import re
 from zlib import crc32
 """
@@ -38,19 +37,24 @@ GAPS = {"", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "?"}
 def encode(rows):
     """Raw columns to features: numbers, dates as days since 1970-01-01, times as parts of a day, else text.
 
-    A gap is None, NaN or an empty text.
+    A gap is None, NaN, pandas' NA or an empty text.
     """
     client = RECIPE["client"]
-    sites = [str(site) for site in rows[client]] if client and client in rows else None
-    parts = [encode_column(column, list(rows[column["name"]]), sites) for column in RECIPE["columns"]]
+    sites = [spell(site) for site in read(rows[client])] if client and client in rows else None
+    parts = [encode_column(column, read(rows[column["name"]]), sites) for column in RECIPE["columns"]]
     return torch.cat(parts, 1).float()
+
+
+def read(cells):
+    """Plain values of a list, an array, a tensor or a data frame's column."""
+    return [cell.item() if hasattr(cell, "item") else cell for cell in cells]
 
 
 def encode_column(column, cells, sites):
     fills = [column["fill"]] * len(cells)
     if sites and column["site_fill"]:
         fills = [column["site_fill"].get(site, column["fill"]) for site in sites]
-    gaps = [is_gap(cell, column["codes"]) for cell in cells]
+    gaps = [is_gap(cell, column) for cell in cells]
     cells = [fill if gap else cell for cell, gap, fill in zip(cells, gaps, fills)]
     if column["read"] in ("number", "date"):
         numbers = scale(column, torch.tensor([float(cell) for cell in cells], dtype=torch.float64))
@@ -75,12 +79,19 @@ def encode_column(column, cells, sites):
     return x if column["read"] != "text" else x / x.norm(dim=1, keepdim=True).clamp(min=1)
 
 
-def is_gap(cell, codes):
-    if cell is None or (isinstance(cell, float) and math.isnan(cell)):
+def is_gap(cell, column):
+    """Codes are compared by their spelling; those of numbers by their values, too: -999 is -999.0."""
+    word = spell(cell)
+    if cell is None or word.lower() in GAPS or word in column["codes"]:
         return True
-    if isinstance(cell, str):
-        return cell.strip().lower() in GAPS or cell in codes
-    return any(spell(cell) == code for code in codes)
+    return column["read"] in ("number", "date") and any(number(c) == float(cell) for c in column["codes"])
+
+
+def number(word):
+    try:
+        return float(word)
+    except ValueError:
+        return None
 
 
 def spell(cell):

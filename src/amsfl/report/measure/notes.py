@@ -6,7 +6,7 @@ from amsfl.report.measure.base_rate import ranking_advice
 from amsfl.report.measure.measures import MeasuredSeries
 from amsfl.report.measure.read import FinishedTrial, Series, judged
 from amsfl.report.measure.subject import Subject
-from amsfl.report.measure.text import differing
+from amsfl.report.measure.text import differing, with_article
 
 ROUNDING = 0.005  # of an accuracy: one row of two hundred
 EXACT = 1e-4  # of a number's error or R², its share
@@ -38,10 +38,11 @@ def _fitting_score(subject: Subject) -> list[str]:
     score, base = subject.fitting_score, subject.base.get("holdout", 0.0)
     if score == subject.score:
         return []
+    margin = subject.margin(subject.score)
     why = (
         f"{base:.0%} of the rows are of one class"
         if base >= UNBALANCED
-        else "no accuracy beats the base rate"
+        else f"no accuracy is further above the base rate than chance allows (± {margin:.2g})"
     )
     values = ", ".join(
         f"{o.label} {subject.number(o.value(score.measure('holdout')))}" for o in subject.methods
@@ -58,8 +59,8 @@ def _not_better(subject: Subject) -> list[str]:
     ends = ", ".join(f"{one.label} ends at {subject.number(one.value(name))}" for one in methods)
     margin = f" ± {subject.margin(score):.2g}" if score.most == 1 else ""
     return [
-        f"Not better than the base rate: {ends}. Always predicting {subject.base_name} scores a "
-        f"{score.title} of {subject.number(base)}{margin}."
+        f"Not better than the base rate: {ends}. Always predicting {subject.base_name} scores "
+        f"{with_article(score.title)} of {subject.number(base)}{margin}."
     ]
 
 

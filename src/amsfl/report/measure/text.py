@@ -17,6 +17,11 @@ def shown(text: str) -> str:
     return " ".join("".join(map(_letter, text)).split())
 
 
+def with_article(title: str) -> str:
+    """As in `an AUC` and `a macro-F1`."""
+    return f"{'an' if title[0] in 'aeiouARF' else 'a'} {title}"
+
+
 def block(text: str) -> str:
     """The same for text of several lines, each as wide as it is."""
     return "\n".join("".join(map(_letter, line)) for line in text.split("\n"))

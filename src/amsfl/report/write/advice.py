@@ -9,6 +9,7 @@ from amsfl.report.measure.measures import MeasuredSeries, pairs
 from amsfl.report.measure.ranking import Ranking, is_sure, rank, score_margin
 from amsfl.report.measure.stats import Estimate
 from amsfl.report.measure.subject import Subject
+from amsfl.report.measure.text import with_article
 
 LEVEL = 0.005  # of a margin: below what is printed
 EASY = 2  # rounds: a target that all methods reach so soon does not separate them
@@ -58,8 +59,8 @@ def _no_method(subject: Subject) -> str:
     margin = f" ± {subject.margin(score):.2g}" if score.most == 1 else ""
     text = (
         f"No method is better than always predicting {subject.base_name}: the best, {best.label}, ends at "
-        f"{_a(score.title)} of {value}, where that scores {subject.number(base)}{margin}. Nothing follows "
-        f"about the methods. Next: {_longer(subject)}"
+        f"{with_article(score.title)} of {value}, where that scores {subject.number(base)}{margin}. "
+        f"Nothing follows about the methods. Next: {_longer(subject)}"
     )
     if not subject.is_regression and subject.base.get("holdout", 0.0) >= UNBALANCED:
         return f"{text}, and --class-weights balanced with --score auc: most rows are of one class."
@@ -96,7 +97,7 @@ def _choice(subject: Subject, ranking: Ranking) -> str:
         fact = f"it is first to {subject.goal}, after {level}"
     else:
         value = f"{best.value(score.measure('holdout')):.4g}"
-        level = f"{_a(score.title)} of {value} on the {subject.judged_on}"
+        level = f"{with_article(score.title)} of {value} on the {subject.judged_on}"
         fact = f"it ends {'highest' if score.larger else 'lowest'}, at {level}"
     fact += f" on average over {trials} trials" if trials > 1 else ""
     missed = ""
@@ -181,10 +182,6 @@ def _next(subject: Subject, ranking: Ranking) -> str:
     if subject.target is not None and not ranking.by_time:
         return "Next: more --seconds or an easier --target, so that times can be compared."
     return "Next: another --partition and --profile, to see whether it holds where you will use it."
-
-
-def _a(title: str) -> str:
-    return f"{'an' if title[0] in 'aeiouAR' else 'a'} {title}"
 
 
 def _count(number: int) -> str:
