@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 from amsfl.core import UserError
 from amsfl.data.cells import DAY, MISSING, Cells, Mask
 
+EXACT = 2.0**53  # from here on float64 does not hold every whole number
+
 
 class DataFrame(Protocol):
     """What pandas' and polars' data frames have in common."""
@@ -108,7 +110,11 @@ def from_values(values: Any) -> Cells:
         return Cells(array.cast(pa.float64()), "flag")
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         numbers = array.cast(pa.float64(), safe=False)
-        return Cells(pc.if_else(pc.is_nan(numbers), None, numbers), "number")
+        numbers = pc.if_else(pc.is_nan(numbers), None, numbers)
+        large = pc.any(pc.greater_equal(pc.abs(numbers), EXACT)).as_py()
+        if large and not pa.types.is_floating(kind):  # float64 would give two identifiers one text
+            return Cells(numbers, "number", lambda: array.cast(pa.string()))
+        return Cells(numbers, "number", lambda: _format_numbers(numbers))
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         seconds = array.cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.float64(), safe=False)
         return Cells(pc.divide(seconds, DAY * 1e6), "date")
@@ -119,6 +125,13 @@ def from_values(values: Any) -> Cells:
         as_text = [None if value is None else str(value) for value in array.to_pylist()]
         array = pa.array(as_text, pa.string())
     return Cells(mark_gaps(array))
+
+
+def _format_numbers(numbers: pa.Array) -> pa.Array:
+    """Numbers as a CSV file has them: whole ones without a point or an exponent."""
+    whole = pc.and_(pc.equal(pc.floor(numbers), numbers), pc.less(pc.abs(numbers), EXACT))
+    digits = pc.if_else(whole, numbers, None).cast(pa.int64()).cast(pa.string())
+    return pc.coalesce(digits, numbers.cast(pa.string()))
 
 
 def mark_gaps(array: pa.Array) -> pa.Array:

@@ -66,7 +66,7 @@ def _join_sites(name: str, tables: list[RawTable]) -> RawTable:
                 f"{first.name} and {other.name} do not have the same columns: only one of them has "
                 f"{sorted(differ)[0]!r}. Every file of a federation needs the same header."
             )
-    columns = {key: join_cells([each.columns[key] for each in tables]) for key in first.columns}
+    columns = {key: _join_column([each.columns[key] for each in tables]) for key in first.columns}
     if SITE not in columns:
         stems = [Path(each.name).name.partition(".")[0] for each in tables]
         codes = [stem for stem, each in zip(stems, tables, strict=True) for _ in range(each.rows)]
@@ -75,3 +75,15 @@ def _join_sites(name: str, tables: list[RawTable]) -> RawTable:
     lines = LazyLines(sum(map(len, counted)), lambda: list(itertools.chain.from_iterable(counted)))
     remarks = dict.fromkeys(line for each in tables for line in each.remarks)
     return RawTable(name, columns, lines, tuple(remarks), any(each.commas for each in tables))
+
+
+def _join_column(parts: list[Cells]) -> Cells:
+    """Numbers keep the text that each file has for them: long identifiers have no other."""
+    joined = join_cells(parts)
+    if joined.kind != "number":
+        return joined
+
+    def text() -> pa.Array:
+        return pa.chunked_array([part.text.cast(pa.string()) for part in parts]).combine_chunks()
+
+    return Cells(joined.array, "number", text)

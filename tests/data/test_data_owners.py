@@ -1,0 +1,66 @@
+"""Whose row it is and which row it is: files as clients, client columns, identifiers, names with commas."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from amsfl.data import load
+from amsfl.data.raw_table import from_frame
+from amsfl.data.read_table import read_file
+
+LARGE = 2**53 + 1  # the first whole number that float64 does not hold
+
+
+def write(path: Path, columns: dict[str, list[Any]]) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = [",".join(map(str, row)) for row in zip(*columns.values(), strict=True)]
+    path.write_text("\n".join([",".join(columns), *rows]))
+    return str(path)
+
+
+def visits(**more: list[Any]) -> dict[str, list[Any]]:
+    return {"v": [i % 7 + 0.5 for i in range(60)], **more, "label": ["x", "y", "x"] * 20}
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([20_240_000_000, 5, None], ["20240000000", "5", None]),
+        ([20_240_000_000.0, 1.5, float("nan")], ["20240000000", "1.5", None]),  # as Excel has them
+        ([LARGE, LARGE + 1, -LARGE], [str(LARGE), str(LARGE + 1), str(-LARGE)]),
+        (pa.array([2**64 - 1], pa.uint64()), [str(2**64 - 1)]),
+    ],
+)
+def test_whole_numbers_have_the_text_that_a_csv_has(values: Any, words: list[str | None]) -> None:
+    cells = from_frame({"id": values}).columns["id"]
+    assert cells.text.to_pylist() == words
+    np.testing.assert_array_equal(cells.numbers, [np.nan if word is None else float(word) for word in words])
+
+
+def test_long_numbers_in_parquet_are_as_in_csv(tmp_path: Path) -> None:
+    """Four hospitals stay four, hashed codes fall into the same buckets, and sites' files are joined so."""
+    table = visits(
+        ean=[4_006_381_333_931 + i % 9 for i in range(60)], hospital=[LARGE + i % 4 for i in range(60)]
+    )
+    text = write(tmp_path / "t.csv", table)
+    for name in ("one", "two"):
+        parquet.write_table(pa.table(table), tmp_path / f"{name}.parquet")
+    expected = load(text, columns="ean=hash")
+    data = load(str(tmp_path / "one.parquet"), columns="ean=hash")
+    assert data.site_names == expected.site_names == tuple(str(LARGE + i) for i in range(4))
+    np.testing.assert_array_equal(data.x, expected.x)
+    joined = read_file(str(tmp_path / "*.parquet")).columns["hospital"]
+    assert joined.kind == "number" and joined.text.to_pylist() == list(map(str, table["hospital"] * 2))
+
+
+def test_lines_of_excel_are_rows_of_the_sheet(tmp_path: Path) -> None:
+    """The header is row 1, and an empty row counts, though it is left out."""
+    book = pytest.importorskip("openpyxl").Workbook()
+    for row in [("a", "label"), (1, "x"), (None, None), (2, "y")]:
+        book.active.append(row)
+    book.save(tmp_path / "t.xlsx")
+    assert list(read_file(str(tmp_path / "t.xlsx")).lines) == [2, 4]
