@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from amsfl.data import load
+from amsfl.data import describe, load, load_table
 from amsfl.data.raw_table import from_frame
 from amsfl.data.read_table import read_file
 
@@ -55,6 +55,26 @@ def test_long_numbers_in_parquet_are_as_in_csv(tmp_path: Path) -> None:
     np.testing.assert_array_equal(data.x, expected.x)
     joined = read_file(str(tmp_path / "*.parquet")).columns["hospital"]
     assert joined.kind == "number" and joined.text.to_pylist() == list(map(str, table["hospital"] * 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "out"),
+    [
+        ("patient_id", [5000 + i // 2 for i in range(200)], True),
+        ("patientId", [5000 + i // 3 for i in range(200)], True),
+        ("patient_id", [f"P{i // 2:04}" for i in range(200)], True),
+        ("visit_id", [7 * i % 120 for i in range(200)], True),
+        ("store_id", [i // 20 for i in range(200)], False),
+        ("store_id", [f"S{i % 20}" for i in range(200)], False),
+        ("paid", [7 * i % 120 for i in range(200)], False),
+        ("heat_index", [7 * i % 120 for i in range(200)], False),
+    ],
+)
+def test_identifiers_that_several_rows_share(name: str, values: list[Any], out: bool) -> None:
+    data = load_table(
+        {name: values, "v": [i % 7 + 0.5 for i in range(200)], "label": ["x"] * 100 + ["y"] * 100}
+    )
+    assert (name in data.recipe.left_out) == out == (f"--keep {name}" in " ".join(describe(data)))
 
 
 def test_lines_of_excel_are_rows_of_the_sheet(tmp_path: Path) -> None:
