@@ -77,6 +77,17 @@ def test_identifiers_that_several_rows_share(name: str, values: list[Any], out: 
     assert (name in data.recipe.left_out) == out == (f"--keep {name}" in " ".join(describe(data)))
 
 
+def test_numbers_that_are_close_for_their_size_are_not_the_same() -> None:
+    """Article numbers differ in their last digit; float64 tells them apart, and 0.3 from 0.1 + 0.2 hardly."""
+    table = visits(
+        ean=[4_006_381_333_931 + i % 5 for i in range(60)], same=[0.3, 0.1 + 0.2] * 30, one=[0.1] * 60
+    )
+    data = load_table(table)
+    constant = {column.name: column.constant for column in data.recipe.columns}
+    assert constant == {"v": False, "ean": False, "same": True, "one": True}
+    np.testing.assert_allclose(np.ptp(data.x[:, 1]), 4 / np.sqrt(2), rtol=0.1)
+
+
 def test_lines_of_excel_are_rows_of_the_sheet(tmp_path: Path) -> None:
     """The header is row 1, and an empty row counts, though it is left out."""
     book = pytest.importorskip("openpyxl").Workbook()

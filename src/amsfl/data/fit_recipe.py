@@ -13,6 +13,7 @@ from amsfl.data.read_column import fill_numbers, fill_words, read_numbers, read_
 from amsfl.data.recipe import GAP, NUMERIC, ColumnRecipe, Recipe, format_fill, plural
 from amsfl.data.training_rows import TrainingRows
 
+ROUNDING = 16 * np.finfo(np.float64).eps  # of the largest value: sums of equal values may differ by it
 FAR = 10.0  # standard deviations beyond which a value is cut off: one typo must not own the gradient
 GAP_REMARKS = {
     "indicator": "Gaps are a category of their own, of numbers a feature beside the median",
@@ -129,5 +130,5 @@ def _with_scale(
     parts = rows.split_numbers(np.log1p(values) if column.log else values)
     mean, deviation = statistics.mean_and_deviation(parts)
     largest = max(float(np.abs(part).max(initial=1e-300)) for part in parts)
-    constant = deviation <= 1e-12 * largest
+    constant = deviation <= ROUNDING * largest
     return column._replace(shift=mean, scale=0.0 if constant else deviation, low=-FAR, high=FAR)
