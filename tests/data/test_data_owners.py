@@ -9,6 +9,7 @@ import pytest
 from pyarrow import parquet
 
 from amsfl.data import describe, load, load_table
+from amsfl.data.column_options import column_options, split_names
 from amsfl.data.raw_table import from_frame
 from amsfl.data.read_table import read_file
 
@@ -75,6 +76,15 @@ def test_identifiers_that_several_rows_share(name: str, values: list[Any], out: 
         {name: values, "v": [i % 7 + 0.5 for i in range(200)], "label": ["x"] * 100 + ["y"] * 100}
     )
     assert (name in data.recipe.left_out) == out == (f"--keep {name}" in " ".join(describe(data)))
+
+
+def test_names_of_columns_may_hold_commas() -> None:
+    known = ("a,b", "Height, cm", "c")
+    assert split_names("a,b", known) == ("a,b",) and split_names("a, b") == ("a", "b")
+    assert split_names(" c,Height, cm,a,b ,d", known) == ("c", "Height, cm", "a,b", "d")
+    table = visits(**{"a,b": [i % 5 for i in range(60)], "Height, cm": [i % 9 for i in range(60)]})
+    data = load_table(table, options=column_options(drop="a,b", columns="Height, cm=hash,v=number"))
+    assert list(data.recipe.left_out) == ["a,b"] and data.features[1] == "Height, cm#0"
 
 
 def test_numbers_that_are_close_for_their_size_are_not_the_same() -> None:

@@ -127,10 +127,11 @@ def _print_scores(evaluation: "Evaluation") -> None:
 
 def _columns_to_repeat(rows: Path, keep: str) -> dict[str, list[str]]:
     """The columns asked for, as the file has them."""
+    from amsfl.data.column_options import split_names
     from amsfl.data.read_table import read_file
 
-    names = [name.strip() for name in keep.split(",") if name.strip()]
-    columns = read_file(str(rows)).columns if names else {}
+    columns = read_file(str(rows)).columns if keep.strip() else {}
+    names = split_names(keep, columns)
     for name in names:
         if name not in columns:
             raise UserError(f"{rows} has no column {name!r} to keep{nearest(name, list(columns))}.")

@@ -5,7 +5,7 @@ import numpy as np
 from amsfl.core import UserError, nearest
 from amsfl.data import federated_statistics as statistics
 from amsfl.data.cells import Cells
-from amsfl.data.column_options import ColumnOptions
+from amsfl.data.column_options import ColumnOptions, columns_asked
 from amsfl.data.column_types import BUCKETS, infer_column
 from amsfl.data.left_out import why_left_out
 from amsfl.data.raw_table import RawTable
@@ -27,7 +27,7 @@ def fit(
 ) -> Recipe:
     """The recipe of all columns but label and client."""
     names = [name for name in table.columns if name not in (label, client)]
-    asked = dict.fromkeys(options.keep, "") | dict(options.columns) | dict.fromkeys(options.drop, "drop")
+    asked = columns_asked(options, names)
     for name in asked:
         if name not in names:
             raise UserError(f"There is no column {name!r} to read, keep or drop{nearest(name, names)}.")
