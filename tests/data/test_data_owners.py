@@ -8,10 +8,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from amsfl.data import describe, load, load_table
+from amsfl.core import UserError
+from amsfl.data import describe, load, load_table, partition
 from amsfl.data.column_options import column_options, split_names
+from amsfl.data.preprocessing import encode
 from amsfl.data.raw_table import from_frame
-from amsfl.data.read_table import read_file
+from amsfl.data.read_table import name_files, read_file
 
 LARGE = 2**53 + 1  # the first whole number that float64 does not hold
 
@@ -58,6 +60,37 @@ def test_long_numbers_in_parquet_are_as_in_csv(tmp_path: Path) -> None:
     assert joined.kind == "number" and joined.text.to_pylist() == list(map(str, table["hospital"] * 2))
 
 
+def test_files_are_clients_by_names_of_their_own(tmp_path: Path) -> None:
+    for name in ("a/data.csv", "b/data.csv", "ward.1.csv", "ward.2.csv"):
+        write(tmp_path / name, visits())
+    one, two = tmp_path / "a/data.csv", tmp_path / "b/data.csv"
+    data = load(f"{one},{two}")
+    assert data.site_names == ("a/data", "b/data") and "a/data, b/data" in " ".join(describe(data))
+    assert load(str(tmp_path / "*.csv")).site_names == ("ward.1", "ward.2")
+    assert name_files([Path("x/t.csv.gz"), Path("x/t.parquet")]) == ["t.csv.gz", "t.parquet"]
+    with pytest.raises(UserError, match="given twice"):
+        load(f"{one},{one}")
+
+
+def test_files_are_clients_whatever_their_columns_are_called(tmp_path: Path) -> None:
+    """Two sites with customers of the same names; another column is gone by if somebody says so."""
+    for name in ("north", "south"):
+        write(tmp_path / f"{name}.csv", visits(client=["ann", "bob"] * 30, site=["ward 1", "ward 2"] * 30))
+    data = load(str(tmp_path))
+    assert data.site_names == ("north", "south") and "--client-column client" in " ".join(describe(data))
+    asked = load(str(tmp_path), client_column="client")
+    assert asked.site_names == ("ann", "bob") and "which file" in " ".join(describe(asked))
+    for each in (data, asked):  # one file alone does not say which one it is
+        assert len(encode(each.recipe, read_file(str(tmp_path / "north.csv")))) == 60
+    assert load(str(tmp_path / "north.csv")).site_names == ("ann", "bob")
+
+
+def test_a_column_that_names_every_file_is_the_client(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        write(tmp_path / f"{name}.csv", visits(site=[f"ward {name}"] * 60, client=["ann", "bob"] * 30))
+    assert load(str(tmp_path)).site_names == ("ward one", "ward two")
+
+
 @pytest.mark.parametrize(
     ("name", "values", "out"),
     [
@@ -76,6 +109,18 @@ def test_identifiers_that_several_rows_share(name: str, values: list[Any], out: 
         {name: values, "v": [i % 7 + 0.5 for i in range(200)], "label": ["x"] * 100 + ["y"] * 100}
     )
     assert (name in data.recipe.left_out) == out == (f"--keep {name}" in " ".join(describe(data)))
+
+
+def test_a_client_column_that_names_no_clients_can_be_dropped() -> None:
+    """Customers: as many clients as rows. Without the column the next usual name counts, or none."""
+    table = visits(client=[f"C{i:04}" for i in range(60)])
+    data = load_table(table)
+    with pytest.raises(UserError, match=r"no training rows.*--drop.*--partition iid"):
+        partition("column", data.y, 60, 0, sites=data.sites, site_names=data.site_names)
+    data = load_table(table, options=column_options(drop="client"))
+    assert data.sites is None and data.features == ("v",)
+    table = visits(client=["ann", "bob"] * 30, site=["n", "s", "s"] * 20)
+    assert load_table(table, options=column_options(drop="client")).site_names == ("n", "s")
 
 
 def test_names_of_columns_may_hold_commas() -> None:

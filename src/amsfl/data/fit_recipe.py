@@ -39,6 +39,8 @@ def fit(
             continue
         column, notes = infer_column(table, name, rows, asked.get(name, ""), options)
         why = "" if name in asked else why_left_out(table, column, rows)
+        if name == table.client and name not in asked:  # new rows in a file of their own do not have it
+            why = "it says which file a row came from"
         if why:
             left_out[name] = why
             back = (

@@ -52,6 +52,7 @@ class RawTable(NamedTuple):
     lines: Sequence[int]
     remarks: tuple[str, ...] = ()  # what was decided while reading
     commas: bool = False  # whether 1,234 is more likely 1.234 than 1234: commas do not separate its cells
+    client: str = ""  # of several files: the column that says which one a row came from
 
     @property
     def rows(self) -> int:
