@@ -141,7 +141,10 @@ def _check_apart(rows: Path, out: Path) -> None:
 
 def _columns_to_repeat(table: "RawTable", keep: str) -> dict[str, list[str]]:
     """The columns asked for, as the file has them."""
-    names, columns = [name.strip() for name in keep.split(",") if name.strip()], table.columns
+    from amsfl.data.column_options import split_names
+
+    columns = table.columns
+    names = split_names(keep, columns)
     for name in names:
         if name not in columns:
             raise UserError(f"{table.name} has no column {name!r} to keep{nearest(name, list(columns))}.")

@@ -102,16 +102,15 @@ class Cells:
 
 
 def join_cells(parts: list[Cells]) -> Cells:
-    """Columns one below the other; typed where all of them are."""
+    """Columns one below the other; typed where all of them are. Numbers keep the text that each part has."""
     kinds = {part.kind for part in parts if part.array.null_count < len(part)}
-    if len(kinds) == 1 and kinds != {"text"}:
-        arrays = [part.array.cast(pa.float64()) for part in parts]
-        return Cells(pa.chunked_array(arrays).combine_chunks(), kinds.pop())
 
     def text() -> pa.Array:
         return pa.chunked_array([part.text.cast(pa.string()) for part in parts]).combine_chunks()
 
-    if kinds == {"text"} and all(part.point is not None for part in parts):
-        arrays = [part.array.cast(pa.float64()) for part in parts]
-        return Cells(pa.chunked_array(arrays).combine_chunks(), "text", text)
-    return Cells(text())
+    points = kinds == {"text"} and all(part.point is not None for part in parts)
+    if len(kinds) != 1 or (kinds == {"text"} and not points):
+        return Cells(text())
+    kind = kinds.pop()
+    numbers = pa.chunked_array([part.array.cast(pa.float64()) for part in parts]).combine_chunks()
+    return Cells(numbers, kind, text if kind in ("text", "number") else None)

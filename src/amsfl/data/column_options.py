@@ -1,6 +1,6 @@
 """What a user says about the columns of a table: to drop, keep or read in some way, and what a gap is."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from amsfl.core import UserError, nearest
@@ -10,18 +10,18 @@ IMPUTE = ("indicator", "shared", "site", "refuse")
 SCALES = ("standard", "none")
 
 
-class ColumnOptions(NamedTuple):
-    """What the user says about the columns of a table."""
+Names = str | Sequence[str]
 
-    drop: tuple[str, ...] = ()
-    columns: tuple[tuple[str, str], ...] = ()  # name, how to read it
+
+class ColumnOptions(NamedTuple):
+    """What the user says about the columns of a table; names as 'a,b' or as a list."""
+
+    drop: Names = ()
+    columns: Names = ()  # how to read some, as in 'zip=words,code=hash'
     impute: str = "indicator"  # what becomes of gaps
     scale: str = "standard"
-    keep: tuple[str, ...] = ()  # columns that look like identifiers and are none
+    keep: Names = ()  # columns that look like identifiers and are none
     missing: tuple[str, ...] = ()  # words and numbers that mean a gap
-
-
-Names = str | Sequence[str]
 
 
 def column_options(
@@ -32,20 +32,32 @@ def column_options(
     keep: Names = "",
     missing: Names = "",
 ) -> ColumnOptions:
-    """From settings: names as 'a,b' or as a list, `columns` as 'zip=words,code=hash'."""
+    """From settings, checked; which columns are meant, only a table can say."""
     for what, value, choices in (("impute", impute, IMPUTE), ("scale", scale, SCALES)):
         if value not in choices:
             raise UserError(f"Unknown {what} {value!r}{nearest(value, choices)}.")
-    pairs = []
-    for pair in split_names(columns):
+    return ColumnOptions(drop, columns, impute, scale, keep, split_names(missing))
+
+
+def columns_asked(options: ColumnOptions, known: Collection[str]) -> dict[str, str]:
+    """By the name of a column, how the user wants it read: '' as it looks, `drop` not at all."""
+    asked = dict.fromkeys(split_names(options.keep, known), "")
+    for pair in split_names(options.columns, {f"{name}={how}" for name in known for how in READS}):
         name, sign, how = (part.strip() for part in pair.rpartition("="))
         if not sign or how not in READS:
             raise UserError(f"--columns {pair!r} is not NAME=HOW with HOW one of {', '.join(READS)}.")
-        pairs.append((name, how))
-    lists = split_names(drop), tuple(pairs), impute, scale, split_names(keep), split_names(missing)
-    return ColumnOptions(*lists)
+        asked[name] = how
+    return asked | dict.fromkeys(split_names(options.drop, known), "drop")
 
 
-def split_names(names: Names) -> tuple[str, ...]:
-    parts = names.split(",") if isinstance(names, str) else map(str, names)
-    return tuple(part.strip() for part in parts if part.strip())
+def split_names(names: Names, known: Collection[str] = ()) -> tuple[str, ...]:
+    """Names between commas; a known one may hold commas, and the longest that fits is meant."""
+    if not isinstance(names, str):
+        return tuple(name if name in known else name.strip() for name in map(str, names) if name.strip())
+    parts, meant = names.split(","), []
+    while parts:
+        lengths = range(len(parts), 0, -1)
+        length = next((size for size in lengths if ",".join(parts[:size]).strip() in known), 1)
+        meant.append(",".join(parts[:length]).strip())
+        parts = parts[length:]
+    return tuple(filter(None, meant))

@@ -5,7 +5,7 @@ import numpy as np
 from amsfl.core import UserError, nearest
 from amsfl.data import federated_statistics as statistics
 from amsfl.data.cells import Cells
-from amsfl.data.column_options import ColumnOptions
+from amsfl.data.column_options import ColumnOptions, columns_asked
 from amsfl.data.column_types import BUCKETS, infer_column
 from amsfl.data.left_out import why_left_out
 from amsfl.data.raw_table import RawTable
@@ -13,6 +13,7 @@ from amsfl.data.read_column import fill_numbers, fill_words, read_numbers, read_
 from amsfl.data.recipe import GAP, NUMERIC, ColumnRecipe, Recipe, format_fill, plural
 from amsfl.data.training_rows import TrainingRows
 
+ROUNDING = 16 * np.finfo(np.float64).eps  # of the largest value: sums of equal values may differ by it
 FAR = 10.0  # standard deviations beyond which a value is cut off: one typo must not own the gradient
 GAP_REMARKS = {
     "indicator": "Gaps are a category of their own, of numbers a feature beside the median",
@@ -26,7 +27,7 @@ def fit(
 ) -> Recipe:
     """The recipe of all columns but label and client."""
     names = [name for name in table.columns if name not in (label, client)]
-    asked = dict.fromkeys(options.keep, "") | dict(options.columns) | dict.fromkeys(options.drop, "drop")
+    asked = columns_asked(options, names)
     for name in asked:
         if name not in names:
             raise UserError(f"There is no column {name!r} to read, keep or drop{nearest(name, names)}.")
@@ -38,6 +39,8 @@ def fit(
             continue
         column, notes = infer_column(table, name, rows, asked.get(name, ""), options)
         why = "" if name in asked else why_left_out(table, column, rows)
+        if name == table.client and name not in asked:  # new rows in a file of their own do not have it
+            why = "it says which file a row came from"
         if why:
             left_out[name] = why
             back = (
@@ -129,5 +132,5 @@ def _with_scale(
     parts = rows.split_numbers(np.log1p(values) if column.log else values)
     mean, deviation = statistics.mean_and_deviation(parts)
     largest = max(float(np.abs(part).max(initial=1e-300)) for part in parts)
-    constant = deviation <= 1e-12 * largest
+    constant = deviation <= ROUNDING * largest
     return column._replace(shift=mean, scale=0.0 if constant else deviation, low=-FAR, high=FAR)

@@ -228,6 +228,7 @@ def _by_site(clients: int, sites: IntArray | None, names: Sequence[str]) -> list
         site = names[empty[0]] if names else str(empty[0])
         raise UserError(
             f"Client {site!r} has no training rows: what it has is held out to judge by. Give it more rows, "
-            "join it with another client, or drop it from the file."
+            "join it with another client, or leave its rows out. If that column names no clients, pass "
+            "--drop with its name, or --partition iid."
         )
     return _groups(sites, site_count)

@@ -14,6 +14,8 @@ from amsfl.data.cells import MISSING, Cells, Mask
 from amsfl.data.dates import DAY
 from amsfl.data.spelling import may_group_thousands
 
+EXACT = 2.0**53  # from here on float64 does not hold every whole number
+
 
 class DataFrame(Protocol):
     """What pandas' and polars' data frames have in common."""
@@ -53,6 +55,7 @@ class RawTable(NamedTuple):
     remarks: tuple[str, ...] = ()  # what was decided while reading
     commas: bool = False  # whether 1,234 is more likely 1.234 than 1234: commas do not separate its cells
     decimal_commas: bool = False  # whether some column is numbers with decimal commas beyond doubt
+    client: str = ""  # of several files: the column that says which one a row came from
 
     @property
     def rows(self) -> int:
@@ -115,7 +118,11 @@ def from_values(values: Any) -> Cells:
         return Cells(array.cast(pa.float64()), "flag")
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         numbers = array.cast(pa.float64(), safe=False)
-        return Cells(pc.if_else(pc.is_nan(numbers), None, numbers), "number")
+        numbers = pc.if_else(pc.is_nan(numbers), None, numbers)
+        large = pc.any(pc.greater_equal(pc.abs(numbers), EXACT)).as_py()
+        if large and not pa.types.is_floating(kind):  # float64 would give two identifiers one text
+            return Cells(numbers, "number", lambda: array.cast(pa.string()))
+        return Cells(numbers, "number", lambda: _format_numbers(numbers))
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         seconds = array.cast(pa.timestamp("us")).cast(pa.int64()).cast(pa.float64(), safe=False)
         return Cells(pc.divide(seconds, DAY * 1e6), "date")
@@ -126,6 +133,13 @@ def from_values(values: Any) -> Cells:
         as_text = [None if value is None else str(value) for value in array.to_pylist()]
         array = pa.array(as_text, pa.string())
     return Cells(mark_gaps(array))
+
+
+def _format_numbers(numbers: pa.Array) -> pa.Array:
+    """Numbers as a CSV file has them: whole ones without a point or an exponent."""
+    whole = pc.and_(pc.equal(pc.floor(numbers), numbers), pc.less(pc.abs(numbers), EXACT))
+    digits = pc.if_else(whole, numbers, None).cast(pa.int64()).cast(pa.string())
+    return pc.coalesce(digits, numbers.cast(pa.string()))
 
 
 def mark_gaps(array: pa.Array) -> pa.Array:

@@ -14,6 +14,7 @@ from amsfl.data.site_spelling import join_column
 
 TEXT_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zip", ".tsv.zip")
 ENDINGS = (*TEXT_ENDINGS, *READERS)
+CLIENTS = ("client", "site", "hospital")  # usual names of the column that says whose row it is
 SITE = "site"  # the column that says which file a row came from
 
 
@@ -26,7 +27,8 @@ def read_file(path: str) -> RawTable:
     """A file by its ending; of several, every file as one site."""
     files = site_files(path)
     if files:
-        return _join_sites(source_name(path), [read_file(str(file)) for file in files])
+        tables = [read_file(str(file)) for file in files]
+        return _with_owners(_join_sites(source_name(path), tables), tables)
     if not Path(path).is_file():
         raise UserError(f"There is no file {path}.")
     return read_csv(path) if path.lower().endswith(TEXT_ENDINGS) else read_typed(path)
@@ -70,12 +72,44 @@ def _join_sites(name: str, tables: list[RawTable]) -> RawTable:
     joined = {key: join_column(key, tables) for key in first.columns}
     columns = {key: cells for key, (cells, _) in joined.items()}
     own = [line for _, lines in joined.values() for line in lines]
-    if SITE not in columns:
-        stems = [Path(each.name).name.partition(".")[0] for each in tables]
-        codes = [stem for stem, each in zip(stems, tables, strict=True) for _ in range(each.rows)]
-        columns[SITE] = Cells(pa.array(codes, pa.string()))
     counted = [each.lines for each in tables]
     lines = LazyLines(sum(map(len, counted)), lambda: list(itertools.chain.from_iterable(counted)))
     remarks = dict.fromkeys([*(line for each in tables for line in each.remarks), *own])
     decimal_commas = all(each.decimal_commas for each in tables)
     return RawTable(name, columns, lines, tuple(remarks), any(each.commas for each in tables), decimal_commas)
+
+
+def _with_owners(joined: RawTable, tables: list[RawTable]) -> RawTable:
+    """With a column that says which file a row came from; one that the files have may say the same."""
+    usual = [name for name in joined.columns if name.lower() in CLIENTS]
+    for name in usual:
+        words = [each.columns[name].words for each in tables]
+        if all(len(own) == 1 for own in words) and len({own[0] for own in words}) == len(tables):
+            return joined._replace(client=name)
+    files, remarks, client = name_files([Path(each.name) for each in tables]), list(joined.remarks), SITE
+    if any("/" in name for name in files):
+        remarks.append(f"Files of one name are told apart by their folders: {', '.join(files)}.")
+    if usual:
+        remarks.append(f"Every file is a client; --client-column {usual[0]} goes by that column instead.")
+    while client in joined.columns:
+        client += " file"
+    codes = [name for name, each in zip(files, tables, strict=True) for _ in range(each.rows)]
+    columns = joined.columns | {client: Cells(pa.array(codes, pa.string()))}
+    return joined._replace(columns=columns, remarks=tuple(remarks), client=client)
+
+
+def name_files(files: list[Path]) -> list[str]:
+    """Each file's name without its ending, with as many of its folders as tell all of them apart."""
+    whole = [file.absolute() for file in files]
+    bare = [file.with_name(_without_ending(file.name) or file.name) for file in whole]
+    for paths in (bare, whole):
+        for depth in range(1, 1 + max(len(path.parts) for path in paths)):
+            names = ["/".join(path.parts[-depth:]) for path in paths]
+            if len(set(names)) == len(names):
+                return names
+    twice = next(file for place, file in enumerate(whole) if file in whole[:place])
+    raise UserError(f"{twice} is given twice; give every site's file once.")
+
+
+def _without_ending(name: str) -> str:
+    return name[: -max(len(end) for end in ENDINGS if name.lower().endswith(end))]

@@ -31,7 +31,7 @@ def read_typed(path: str) -> RawTable:
     except Exception as error:  # of any kind: these parsers meet damaged files in their own ways
         what = str(error).partition("\n")[0][:200] or type(error).__name__
         raise UserError(f"{path} cannot be read as {ending[1:]}: {what}.") from None
-    return from_frame(frame, path)
+    return frame if isinstance(frame, RawTable) else from_frame(frame, path)
 
 
 def _read_parquet(path: str) -> Any:
@@ -69,8 +69,8 @@ def _check_depth(path: str) -> None:
             depth = int(levels[-1]) if len(levels) else depth
 
 
-def _read_excel(path: str) -> dict[str, list[Any]]:
-    """The first sheet, by its cells: what it says of its own dimensions is not asked."""
+def _read_excel(path: str) -> RawTable:
+    """The first sheet, by its cells: what it says of its own dimensions is not asked. Lines are its rows."""
     try:
         from openpyxl import load_workbook
     except ImportError:
@@ -81,15 +81,18 @@ def _read_excel(path: str) -> dict[str, list[Any]]:
     try:
         sheet = book.worksheets[0]
         sheet.reset_dimensions()
-        rows = [row for row in sheet.iter_rows(values_only=True) if any(cell is not None for cell in row)]
+        numbered = enumerate(sheet.iter_rows(values_only=True), 1)
+        filled = {line: row for line, row in numbered if any(cell is not None for cell in row)}
     finally:
         book.close()
+    rows = list(filled.values())
     if len(rows) < 2:
         raise UserError(f"{path} needs a header and rows in its first sheet.")
     width = max(map(len, rows))
     names = [str(name).strip() if name is not None else "" for name in rows[0]]
     header = check_header(path, names + [""] * (width - len(names)))
-    return {name: [row[at] if at < len(row) else None for row in rows[1:]] for at, name in enumerate(header)}
+    cells = {name: [row[at] if at < len(row) else None for row in rows[1:]] for at, name in enumerate(header)}
+    return from_frame(cells, path)._replace(lines=list(filled)[1:])
 
 
 READERS = {

@@ -8,19 +8,18 @@ import numpy as np
 
 from amsfl.core import UserError, nearest
 from amsfl.data.cells import Mask
-from amsfl.data.column_options import ColumnOptions
+from amsfl.data.column_options import ColumnOptions, split_names
 from amsfl.data.dataset import Dataset, IntArray, split
 from amsfl.data.fit_recipe import fit
 from amsfl.data.labels import category_codes, label_scale, read_labels, standardise
 from amsfl.data.preprocessing import encode
 from amsfl.data.raw_table import RawTable, from_frame
 from amsfl.data.read_column import means_gap, read_numbers, read_words
-from amsfl.data.read_table import read_file
+from amsfl.data.read_table import CLIENTS, read_file
 from amsfl.data.recipe import NUMERIC, ColumnRecipe, Recipe, plural
 from amsfl.data.training_rows import TrainingRows
 
 LABELS = ("label", "target", "class", "y")
-CLIENTS = ("client", "site", "hospital")
 CLEAR = 20  # rows for each word of a column, so that telling the class by it is no accident
 
 
@@ -53,16 +52,18 @@ def load_table(
         Training pool, hold-out, and the recipe that encodes new rows alike.
     """
     table = read_file(str(source)) if isinstance(source, str | Path) else from_frame(source)
-    label = _find_column(table, label, LABELS, "label")
+    options = options or ColumnOptions()
+    dropped = split_names(options.drop, table.columns)
+    usual = (table.client.lower(), *CLIENTS) if table.client else CLIENTS
+    label = _find_column(table, label, LABELS, "label", dropped)
     if label is None:
         raise UserError(
             f"{table.name} has no label column; its columns are {', '.join(table.columns)}. "
             "Say which one holds the class, or the number to predict: --label NAME."
         )
-    client = _find_column(table, client_column, CLIENTS, "client-column")
+    client = _find_column(table, client_column, usual, "client-column", dropped)
     if client == label:
         raise UserError(f"Column {label!r} cannot be both the label and the client; pass another --label.")
-    options = options or ColumnOptions()
     if options.impute == "site" and client is None:
         raise UserError(
             "--impute site fills gaps by site, and no column names one; pass --client-column NAME."
@@ -169,8 +170,10 @@ def _separates(values: np.ndarray[Any, np.dtype[np.float64]], labels: IntArray) 
     return bool((low[order][1:] > high[order][:-1]).all())
 
 
-def _find_column(table: RawTable, asked: str | None, usual: Sequence[str], flag: str) -> str | None:
-    """The column asked for (it must exist), else the first with a usual name, else None."""
+def _find_column(
+    table: RawTable, asked: str | None, usual: Sequence[str], flag: str, dropped: Sequence[str]
+) -> str | None:
+    """The column asked for (it must exist), else the first with a usual name that is not dropped, or None."""
     if asked is not None:
         asked = str(asked)  # data frames number their columns
         if asked not in table.columns:
@@ -179,5 +182,5 @@ def _find_column(table: RawTable, asked: str | None, usual: Sequence[str], flag:
                 f"{', '.join(table.columns)}. Pass --{flag} with one of them."
             )
         return asked
-    by_name = {name.lower(): name for name in table.columns}
+    by_name = {name.lower(): name for name in table.columns if name not in dropped}
     return next((by_name[name] for name in usual if name in by_name), None)
