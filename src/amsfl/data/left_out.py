@@ -17,11 +17,11 @@ SENTENCE = 3.0  # words of a cell on average from which a column is free text
 NUMBERED = 30  # different whole numbers from which a column that has no number twice names its rows
 REPEATED = 10  # rows of one identifier, on average, up to which a sorted column of them names its rows
 NAMED_ID = re.compile(
-    r"(^|[_\W])(id|uuid|guid|key|nr|no|index)$|^(id|uuid|guid|unnamed)([_\W]|$)|(?-i:[a-z]I[dD])$", re.I
+    r"(^|[_\W])(id|uuid|guid|key|nr|no|index)$|^(id|uuid|guid|unnamed)([_\W]|$)|(?-i:[a-z]I[dD])$|"
+    r"^(account|case|customer|employee|encounter|order|patient|person|record|sample|student|subject|user)id$",
+    re.I,
 )
-MEASURE = re.compile(
-    r"index$|^(key|no)$", re.I
-)  # names of measurements, too: heat index, NO, the key of a song
+MEASURE = re.compile(r"index$|^(key|no)$", re.I)  # names of measurements: heat index, NO, a song's key
 
 
 def why_left_out(table: RawTable, column: ColumnRecipe, rows: TrainingRows) -> str:
