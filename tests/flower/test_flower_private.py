@@ -335,6 +335,26 @@ def test_a_failure_under_privacy_tells_nothing_of_rows(capsys: Any) -> None:
     assert "Miller" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("place", [0, 7])
+def test_a_torch_row_that_cannot_be_read_is_not_told(place: int, capsys: Any) -> None:
+    """The first row is read by the check before training, the others by steps."""
+    torch = pytest.importorskip("torch")
+    from torch.utils.data import DataLoader, Dataset
+
+    class Rows(Dataset):  # type: ignore[type-arg]
+        def __len__(self) -> int:
+            return 20
+
+        def __getitem__(self, item: int) -> Any:
+            return torch.ones(3), int("Miller" if item == place else 1)
+
+    grid = Tapped(torch_client(lambda: torch.nn.Linear(3, 2), lambda _: DataLoader(Rows(), batch_size=4)))
+    with pytest.raises(UserError):
+        serve(grid, {**QUICK, "epsilon": 2.0, "patience": 0.1})
+    told = [message.error.reason if message.has_error() else str(message.content) for message in grid.heard]
+    assert told and "Miller" not in "".join(told) and "Miller" in capsys.readouterr().err
+
+
 def test_whole_clients_are_cut_and_the_sum_is_noised(tmp_path: Path) -> None:
     """One round by hand: what clients sent, cut to C, by their shares, over q; the rest is noise, as large
     as C max w z over q says. A round of nobody moves the model by noise alone."""
