@@ -86,14 +86,14 @@ def why_open(trainer: Trainer) -> str:
 
 
 @contextmanager
-def silent(private: bool, *told: type[Exception]) -> Iterator[None]:
+def silent(private: bool, *passed: type[Exception]) -> Iterator[None]:
     """Errors travel to the server with what they say; under privacy that stays here: it may be of rows.
 
-    Those of the kinds in `told` are sentences of ours, and travel.
+    Those of the kinds in `passed` are sentences of ours, and travel.
     """
     try:
         yield
-    except told:
+    except passed:
         raise
     except Exception:
         if not private:
