@@ -277,6 +277,27 @@ def test_a_client_that_cannot_clip_rows_says_so_before_training(case: str) -> No
         serve(InProcessGrid(app(), NODES), {**QUICK, "epsilon": 2.0})
 
 
+@pytest.mark.parametrize("count", [3, 4])
+def test_one_client_that_cannot_clip_rows_has_no_seat(count: int) -> None:
+    """Another node gets it; if there is none, the run ends, and says why."""
+
+    class Unable(InProcessGrid):
+        def answer(self, message: Message) -> Message:
+            answer = super().answer(message)
+            if message.metadata.message_type == "query" and message.metadata.dst_node_id == 1001:
+                answer.content["hello"]["open"] = "it has no GroupNorm"
+            return answer
+
+    nodes = [{"partition-id": place % 3, "client": f"site {place}"} for place in range(count)]
+    asked = {**QUICK, "epsilon": 2.0, "rounds": 1, "patience": 0.05 if count == 3 else 5.0}
+    if count == 3:
+        with pytest.raises(UserError, match="GroupNorm"):
+            serve(Unable(CLIENT, nodes), asked)
+    else:
+        state, _ = serve(Unable(CLIENT, nodes), asked)
+        assert [client.node for client in state.clients] == [1000, 1002, 1003]
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "scores": ({"epsilon": 2.0, "evaluate_clients": 1}, "without noise"),
     "scores of whole clients": ({"privacy": "client", "noise": 1.0, "evaluate_clients": 1}, "without noise"),

@@ -35,7 +35,7 @@ def registered_client(node: int, hello: Hello) -> RegisteredClient:
 def registered_clients(hellos: dict[int, Hello]) -> list[RegisteredClient]:
     """In order of names, numbers as numbers: client i of a simulation is partition-id i here."""
     registered = [registered_client(node, hello) for node, hello in hellos.items()]
-    digits = all(client.name.isdigit() for client in registered)
+    digits = all(client.name.isascii() and client.name.isdecimal() for client in registered)
     return sorted(registered, key=lambda client: (int(client.name) if digits else 0, client.name))
 
 

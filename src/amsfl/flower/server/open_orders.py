@@ -105,7 +105,7 @@ class OpenOrders:
             self.predicted, self.plan_seconds, self.planned = None, 0.0, []
         if not self.jobs and not self.arrived:  # nothing came of the orders before: these get all their time
             self.asked = self.transport.now()
-        cohort = self._draw(state, self.orders.privacy.able(state, free))
+        cohort = self._draw(state, self.orders.able(state, free))
         if not len(cohort):
             return
         expected, limits = self.orders.expected(state), list[float]()

@@ -41,7 +41,20 @@ class OrderWriter:
         self.takes_older_work = False  # whether results of older models are taken
         self.resumed_round: int | None = None  # contexts, and the last anchors in them, end with a Flower run
         self.own_optimizer = False  # whether clients move by optimizers of their own
+        self.own_steps = False  # whether they do the method's own: then those that cannot are not asked
         self.accounts: Mapping[str, Account] = {}  # what else clients spend (meter.py)
+
+    def odd_optimizers(self, registered: Sequence[RegisteredClient]) -> list[int]:
+        """Clients whose optimizers cannot do the method's own steps, unless most are such: a few clients'
+        word does not change the method of the others."""
+        own = [who for who, client in enumerate(registered) if client.own_optimizer]
+        self.own_steps = self.method.needs_own_steps and 2 * len(own) <= len(registered)
+        return own if self.own_steps else []
+
+    def able(self, state: ServerState, nodes: set[int]) -> set[int]:
+        """Of these nodes those whose clients may be asked for steps."""
+        odd = {client.node for client in state.clients if self.own_steps and client.own_optimizer}
+        return self.privacy.able(state, nodes) - odd
 
     def expected(self, state: ServerState) -> Costs:
         """What clients' steps and rounds cost, as far as it was measured or said."""

@@ -1,0 +1,158 @@
+"""One client's word does not keep the others from training: its name, its hello, what it says it costs."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
+
+from amsfl.core import UserError
+from amsfl.flower import NumpyTrainer, numpy_client, serve
+from amsfl.flower.in_process import InProcessGrid
+from amsfl.flower.server import server as server_module
+from amsfl.flower.server import transport
+
+RNG = np.random.default_rng(0)
+ROWS = RNG.normal(size=(6, 20, 4)).astype(np.float32)
+TARGETS = ROWS @ np.array([1, -2, 3, 0.5], np.float32)
+SETTINGS: dict[str, Any] = {"method": "fedavg", "clients": 5, "rounds": 3, "steps": 2, "lr": 0.1}
+SETTINGS |= {"poll": 0.001, "patience": 20.0}
+LIAR = 4
+
+
+def trainer(context: Any) -> NumpyTrainer:
+    a, b = (part[int(context.node_config["partition-id"])] for part in (ROWS, TARGETS))
+
+    def gradient(x: Any, step: int, order: Any) -> Any:
+        left = a @ x - b
+        return float((left**2).mean() / 2), a.T @ left / len(b)
+
+    return NumpyTrainer(len(b), np.zeros(4, np.float32), gradient)
+
+
+class Told(InProcessGrid):
+    """Node LIAR's answers are changed by `change(kind, content)`."""
+
+    def __init__(self, change: Any, count: int = 5, **more: Any):
+        nodes = [{"partition-id": place, **more} for place in range(count)]
+        super().__init__(numpy_client(trainer), nodes)
+        self.change = change
+
+    def answer(self, message: Any) -> Any:
+        answer = super().answer(message)
+        if message.metadata.dst_node_id == 1000 + LIAR and not answer.has_error():
+            self.change(message.metadata.message_type, answer.content)
+        return answer
+
+
+def hello(**fields: Any) -> Any:
+    def change(kind: str, content: Any) -> None:
+        if kind == "query":
+            for name, value in fields.items():
+                content["hello"][name] = value
+
+    return change
+
+
+def reasons(records: Any) -> list[str]:
+    return [item["reason"] for record in records for item in record.plan["refused"]]
+
+
+@pytest.mark.parametrize("name", ["²", "①", "४"])
+def test_digits_that_are_no_numbers_are_names(name: str) -> None:
+    state, records = serve(Told(hello(name=name)), SETTINGS)
+    assert len(records) == 3 and name in [client.name for client in state.clients]
+
+
+def test_nobody_minds_a_client_that_could_not_be_private_if_asked() -> None:
+    assert len(serve(Told(hello(open="no")), SETTINGS)[1]) == 3
+
+
+@pytest.mark.parametrize("method", ["scaffold", "fedprox", "amsfl"])
+def test_one_optimizer_changes_nobody_else_s_method(method: str) -> None:
+    asked = {**SETTINGS, "method": method}
+    state, records = serve(Told(hello(own_optimizer=True)), asked)
+    assert [record.cohort for record in records] == [[0, 1, 2, 3]] * 3
+    assert any("optimizer" in reason for reason in reasons(records))
+    assert np.linalg.norm(state.anchor - [1, -2, 3, 0.5]) < 3  # from 3.8: the others have moved it
+
+
+def test_most_clients_optimizers_end_a_run_whose_method_has_its_own_steps() -> None:
+    class All(Told):
+        def answer(self, message: Any) -> Any:
+            answer = super().answer(message)
+            if message.metadata.message_type == "query" and message.metadata.dst_node_id > 1001:
+                answer.content["hello"]["own_optimizer"] = True
+            return answer
+
+    with pytest.raises(UserError, match="optimizer"):
+        serve(All(lambda *_: None), {**SETTINGS, "method": "scaffold"})
+
+
+# -- names and hellos that fail ------------------------------------------------------------------------
+
+
+class Clocked(Told):
+    """On a clock of our own; nodes of which `away(grid)` says so are not connected."""
+
+    def __init__(self, monkeypatch: Any, *args: Any, **more: Any):
+        super().__init__(*args, **more)
+        self.time, self.rounds, self.away = 0.0, 0, lambda grid: set[int]()
+        ours = partial(transport.Transport, now=lambda: self.time, sleep=self.sleep)
+        monkeypatch.setattr(server_module, "Transport", ours)
+
+    def sleep(self, seconds: float) -> None:
+        self.time += max(seconds, 0.2)
+
+    def get_node_ids(self) -> Any:
+        return [node for node in self.contexts if node not in self.away(self)]
+
+    def push_messages(self, messages: Any) -> Any:
+        todo = list(messages)
+        self.rounds += any("order" in message.content for message in todo)
+        return super().push_messages(todo)
+
+
+def test_a_name_is_free_when_its_squatter_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Node 1004 says that it is x before node 1005 can, takes part in two rounds, and leaves."""
+    grid = Clocked(monkeypatch, hello(name="x"), count=6)
+    grid.contexts[1005].node_config["client"] = "x"
+    grid.away = lambda grid: {1000 + LIAR} if grid.rounds > 2 else set()
+    state, records = serve(grid, {**SETTINGS, "rounds": 6, "patience": 600.0})
+    assert any("'x'" in reason for reason in reasons(records))
+    assert [client.node for client in state.clients if client.name == "x"] == [1005]
+    assert len(records[-1].cohort) == 5
+
+
+def test_a_squatter_that_leaves_before_the_run_has_no_seat(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Node 1004 is there at once and says that it is 0, 1000 comes, 1004 goes, 1005 comes."""
+    grid = Clocked(monkeypatch, hello(name="0"), count=6)
+    away = [(2, {1000, 1005}), (4, {1005}), (6, {1005, 1004}), (1e9, {1004})]
+    grid.away = lambda grid: next(nodes for until, nodes in away if grid.time < until)
+    state, _ = serve(grid, {**SETTINGS, "patience": 600.0})
+    assert [(client.name, client.node) for client in state.clients] == [
+        (str(place), 1000 + place) for place in (0, 1, 2, 3, 5)
+    ]
+
+
+@pytest.mark.parametrize("fails, comes", [(2, True), (99, False)])
+def test_a_hello_that_failed_is_asked_for_again(
+    fails: int, comes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grid, left = Clocked(monkeypatch, lambda *_: None), [fails]
+
+    def flaky(context: Any) -> NumpyTrainer:
+        if int(context.node_config["partition-id"]) == LIAR and left[0]:
+            left[0] -= 1
+            raise OSError("the disk is not mounted yet")
+        return trainer(context)
+
+    grid.app = numpy_client(flaky)
+    if comes:
+        assert len(serve(grid, SETTINGS)[1]) == 3 and grid.time < 20
+        return
+    with pytest.raises(UserError, match="not mounted"):
+        serve(grid, {**SETTINGS, "patience": 5000.0})
+    assert 80 <= left[0] < 95  # a few times, not at every look
