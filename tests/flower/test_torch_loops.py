@@ -301,7 +301,7 @@ def test_tuples_of_any_length_tied_frozen_and_normalised() -> None:
     app = torch_client(Two, triples, test_loader=triples, optimizer=adam)
     state, records = served(app, evaluate_clients=1)
     assert state.anchor.size == sum(p.numel() for p in Two().parameters() if p.requires_grad) == 8 + 16 + 10
-    assert int(state.buffers["norm.num_batches_tracked"]) == 5 + 4
+    assert int(state.buffers["norm.num_batches_tracked"]) == 3 + 2  # the middle client's
     assert 0 <= records[-1].metrics["clients"]["accuracy"] <= 1
     plain, _ = served(torch_client(Two, triples))
     assert plain.anchor.size == state.anchor.size
