@@ -9,10 +9,10 @@ import pytest
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
 
 from amsfl.core import UserError
-from amsfl.flower import NumpyTrainer, numpy_client, serve
+from amsfl.flower import NumpyTrainer, messages, numpy_client, serve
 from amsfl.flower.in_process import InProcessGrid
+from amsfl.flower.server import costs, transport
 from amsfl.flower.server import server as server_module
-from amsfl.flower.server import transport
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(6, 20, 4)).astype(np.float32)
@@ -33,16 +33,16 @@ def trainer(context: Any) -> NumpyTrainer:
 
 
 class Told(InProcessGrid):
-    """Node LIAR's answers are changed by `change(kind, content)`."""
+    """The liar's answers are changed by `change(kind, content)`."""
 
-    def __init__(self, change: Any, count: int = 5, **more: Any):
+    def __init__(self, change: Any, count: int = 5, liar: int = LIAR, **more: Any):
         nodes = [{"partition-id": place, **more} for place in range(count)]
         super().__init__(numpy_client(trainer), nodes)
-        self.change = change
+        self.change, self.liar = change, 1000 + liar
 
     def answer(self, message: Any) -> Any:
         answer = super().answer(message)
-        if message.metadata.dst_node_id == 1000 + LIAR and not answer.has_error():
+        if message.metadata.dst_node_id == self.liar and not answer.has_error():
             self.change(message.metadata.message_type, answer.content)
         return answer
 
@@ -103,6 +103,52 @@ def test_one_client_does_not_spend_the_others_joules(
     assert [record.joules for record in records] == [pytest.approx(2 * (4 + counts))] * 6
     notes = " ".join(note for record in records for note in record.plan["notes"])
     assert "'4'" in notes and "joules_step" in notes
+
+
+class Placed(NumpyTrainer):
+    """A buffer of positions, which stays as it is."""
+
+    def start(self, seed: int) -> Any:
+        return np.zeros(4, np.float32), {"positions": np.arange(3)}
+
+    def begin(self, order: Any, model: Any, method: Any) -> None:
+        super().begin(order, model, method)
+        assert model.buffers["positions"].tolist() == [0, 1, 2]  # else this client can do nothing any more
+
+    def buffers(self) -> Any:
+        return {"positions": np.arange(3)}
+
+
+def placed(wild: int, count: int, since: int = 0) -> Told:
+    """The last of so many clients moves its positions from round `since` on."""
+
+    def change(kind: str, content: Any) -> None:
+        if kind == "train" and content["echo"]["round"] >= since:
+            held = messages.arrays(content, "buffers")
+            content["buffers"] = messages.pack_arrays({"positions": held["positions"] + wild})
+
+    def make(context: Any) -> NumpyTrainer:
+        plain = trainer(context)
+        return Placed(plain.rows, np.zeros(4, np.float32), plain._gradient)
+
+    grid = Told(change, count=count, liar=count - 1)
+    grid.app = numpy_client(make)
+    return grid
+
+
+@pytest.mark.parametrize("robust", [{}, {"robust": "cap:0.2,clip,median"}])
+@pytest.mark.parametrize("wild", [2**40, -(2**40)])
+@pytest.mark.parametrize("count", [2, 4, 5])
+def test_integers_that_the_others_leave_stay_as_they_are(robust: Any, wild: int, count: int) -> None:
+    state, records = serve(placed(wild, count), {**SETTINGS, "clients": count, **robust})
+    assert all({*range(count - 1)} <= {*record.cohort} for record in records)
+    assert state.buffers["positions"].tolist() == [0, 1, 2]
+
+
+def test_integers_that_nobody_changed_stay_where_replies_come_alone() -> None:
+    state, records = serve(placed(2**40, 5, since=2), {**SETTINGS, "method": "fedasync", "rounds": 30})
+    assert {who for record in records[-10:] for who in record.cohort} == {0, 1, 2, 3}
+    assert state.buffers["positions"].tolist() == [0, 1, 2]
 
 
 # -- names and hellos that fail ------------------------------------------------------------------------
@@ -170,3 +216,35 @@ def test_a_hello_that_failed_is_asked_for_again(
     with pytest.raises(UserError, match="not mounted"):
         serve(grid, {**SETTINGS, "patience": 5000.0})
     assert 80 <= left[0] < 95  # a few times, not at every look
+
+
+# -- seconds -------------------------------------------------------------------------------------------
+
+
+def test_seconds_that_nobody_measured_do_not_hold_up_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that says that a step takes it six hours, sends what is refused, and then nothing at all."""
+
+    class Silent(Clocked):
+        def pull_messages(self, message_ids: Any) -> Any:
+            some = [key for key in message_ids if key in self.posted]
+            mine = [key for key in some if self.posted[key].metadata.dst_node_id == self.liar]
+            late = [key for key in mine if self.rounds > 1 and "order" in self.posted[key].content]
+            return super().pull_messages([key for key in some if key not in late])
+
+    def change(kind: str, content: Any) -> None:
+        if kind == "query":
+            content["hello"]["step_seconds"] = 20_000.0
+        else:
+            content["report"]["steps"] = 10**6
+
+    grid = Silent(monkeypatch, change)
+    _, records = serve(grid, {**SETTINGS, "rounds": 4, "patience": 1e6})
+    assert len(records) == 4 and max(record.round_seconds["makespan"] for record in records) <= 301
+
+
+def test_what_a_client_says_of_its_seconds_is_held_against_its_first_reply() -> None:
+    said = costs.start(2, [20_000.0, 0.5])
+    seen = costs.observe(said, 0, costs.ReplyTimes(4, 0.1, 2.0), 0.0)
+    assert max(seen.step[0]) <= 0.5 and costs.costs(seen).step_seconds[0] <= 0.5
+    again = costs.observe(seen, 0, costs.ReplyTimes(4, 0.1, 0.8), 0.0)
+    assert again.step[0] == [*seen.step[0], 0.1]

@@ -76,6 +76,8 @@ def observe(
     if doubted and len(others) > 1:
         step_seconds = max(step_seconds, (elapsed - SLOW * float(np.median(others)) - poll / 2) / steps)
     step_seconds = min(step_seconds, elapsed / steps)
+    if not old.rest[client]:  # what it said of itself before is no measurement
+        old = old._replace(step=_bounded(old.step, client, elapsed / steps))
     rest = max(0.0, elapsed - steps * step_seconds - poll / 2)
     return old._replace(step=_noted(old.step, client, step_seconds), rest=_noted(old.rest, client, rest))
 
@@ -149,6 +151,10 @@ def wait(measured: MeasuredCosts) -> float:
 
 def _noted(columns: list[list[float]], client: int, value: float) -> list[list[float]]:
     return [[*past, value][-LAST:] if who == client else past for who, past in enumerate(columns)]
+
+
+def _bounded(columns: list[list[float]], client: int, most: float) -> list[list[float]]:
+    return [[min(each, most) for each in past] if who == client else past for who, past in enumerate(columns)]
 
 
 def _filled(values: Any, guess: float) -> Any:
