@@ -16,7 +16,14 @@ from amsfl.clock.costs import (
     with_extras,
 )
 from amsfl.clock.profile import BUILT_IN, Profile, profile, read_profile
-from amsfl.clock.round_end import ROUND_ENDS, RoundEnd, Waiting, results_taken, round_end
+from amsfl.clock.round_end import (
+    ROUND_ENDS,
+    RoundEnd,
+    Waiting,
+    check_progress,
+    results_taken,
+    round_end,
+)
 from amsfl.clock.sites import COLUMNS, Sites, read_sites
 from amsfl.clock.staleness import staleness
 
@@ -35,6 +42,7 @@ __all__ = [
     "Waiting",
     "Work",
     "check_clock",
+    "check_progress",
     "client_conditions",
     "client_seconds",
     "costs",

@@ -19,6 +19,7 @@ Ints = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 MANY = 10**9  # a cohort's size where nobody knows it yet
+HOPELESS = 1_000  # failures, or moments for each client, after which a round does not end
 UNGROUPED = 0  # the group of all who have no arrival group of their own
 
 
@@ -189,3 +190,14 @@ def results_taken(end: RoundEnd, waiting: Waiting, arrived: Ints, expected: Ints
             return late
     enough = late.any() and np.count_nonzero(late) >= max((end.size or 1) - 1, 1)
     return late if enough else np.zeros(len(arrived), bool)
+
+
+def check_progress(end: RoundEnd, number: int, waits: float, arrived: int, dropped: int) -> None:
+    """A UserError where a round will never end: `waits` for every client of the largest cohort so far."""
+    if dropped > HOPELESS and not arrived:
+        raise UserError(f"Round {number}: {HOPELESS:,} clients failed; lower --failure, or the profile's.")
+    if waits > HOPELESS:
+        raise UserError(
+            f"Round {number} does not end: {arrived:,} results are in, and the round end {end.name!r} takes "
+            "none of them; its `ready` has to be true of some."
+        )

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from amsfl.clock import ArrivalGroup, RoundEnd, Waiting, results_taken
-from amsfl.core import UserError
+from amsfl.clock import ArrivalGroup, RoundEnd, Waiting, check_progress, results_taken
 from amsfl.core.records import Json
 from amsfl.planning.context import Decision
 
@@ -40,7 +39,6 @@ JOB = np.dtype(
 )
 NOBODY: Array = np.zeros(0, JOB)
 PAIRS = ("numbers", "reasons", "begun", "taken", "open_groups")  # dicts whose keys are numbers
-HOPELESS = 1_000  # clients in a row that came with nothing
 
 
 @dataclass
@@ -106,16 +104,8 @@ def next_move(queue: EventQueue, now: float, version: int, end: RoundEnd, invite
         if fresh or end.overlap or not len(queue.jobs):
             queue.jobs = join_jobs(queue.jobs, invite(now))
         moments, most = moments + 1, max(most, len(queue.jobs))
-        if moments > HOPELESS * most:
-            raise UserError(
-                f"Round {version + 1} does not end: {len(queue.arrived):,} results are in, and the round end "
-                f"{end.name!r} takes none of them; its `ready` has to be true of some."
-            )
+        check_progress(end, version + 1, moments / most, len(queue.arrived), len(queue.dropped))
         now = _next_instant(queue, now, end)
-        if len(queue.dropped) > HOPELESS and not len(queue.arrived):
-            raise UserError(
-                f"Round {version + 1}: {HOPELESS:,} clients failed; lower --failure, or the profile's."
-            )
     taken = _select(queue.arrived, chosen)
     late = (queue.jobs if end.late == "drop" else NOBODY).copy()
     late["arrives"] = now
