@@ -77,6 +77,15 @@ def test_files_of_other_spellings_are_read_each_by_its_own(tmp_path: Path) -> No
     assert sum("own spelling" in line for line in describe(data)) == 2
 
 
+def test_a_site_may_have_no_cell_of_a_column(tmp_path: Path) -> None:
+    """What is empty at one site says nothing of how the others write it."""
+    for site, words in (("a", ["0,5", "1,25"]), ("b", ["", ""])):
+        write(tmp_path / f"{site}.csv", "v;x;label", [f"{words[i % 2]};0,{i % 9};{i % 2}" for i in range(40)])
+    write(tmp_path / "c.csv", "v,x,label", [f"{('0.5', '1.25')[i % 2]},0.{i % 9},{i % 2}" for i in range(40)])
+    data = load(str(tmp_path))
+    assert column(data, "v").read == "number" and 0.5 <= column(data, "v").shift <= 1.25
+
+
 def test_the_spelling_is_chosen_by_all_rows(tmp_path: Path) -> None:
     """One cell with a comma or a day above 12 may be in the hold-out alone: that is no mistake."""
     for place in range(0, 60, 4):

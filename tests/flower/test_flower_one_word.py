@@ -8,28 +8,18 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
 
+from least_squares import least_squares
+
 from amsfl.core import UserError
 from amsfl.flower import NumpyTrainer, messages, numpy_client, serve
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.server import costs, transport
 from amsfl.flower.server import server as server_module
 
-RNG = np.random.default_rng(0)
-ROWS = RNG.normal(size=(6, 20, 4)).astype(np.float32)
-TARGETS = ROWS @ np.array([1, -2, 3, 0.5], np.float32)
+trainer = least_squares(6)
 SETTINGS: dict[str, Any] = {"method": "fedavg", "clients": 5, "rounds": 3, "steps": 2, "lr": 0.1}
 SETTINGS |= {"poll": 0.001, "patience": 20.0}
 LIAR = 4
-
-
-def trainer(context: Any) -> NumpyTrainer:
-    a, b = (part[int(context.node_config["partition-id"])] for part in (ROWS, TARGETS))
-
-    def gradient(x: Any, step: int, order: Any) -> Any:
-        left = a @ x - b
-        return float((left**2).mean() / 2), a.T @ left / len(b)
-
-    return NumpyTrainer(len(b), np.zeros(4, np.float32), gradient)
 
 
 class Told(InProcessGrid):

@@ -20,12 +20,14 @@ from amsfl.data.read_column import code_numbers, is_gap, read_words
 from amsfl.data.recipe import NUMERIC, ColumnRecipe, plural
 from amsfl.data.spelling import (
     LIMIT,
+    SAMPLE,
     Parse,
+    are_ranges,
     date_parsers,
     find_unit,
     may_group_thousands,
     number_parsers,
-    parse_numbers,
+    reads_all,
 )
 from amsfl.data.training_rows import TrainingRows
 
@@ -33,7 +35,6 @@ MOST_WORDS = 64  # distinct words that get a column each; more are hashed
 BUCKETS = {"hash": 64, "text": 256}
 ODD = 0.1  # share of cells that do not fit the others: below it they are typos, above it all are words
 CODE = re.compile(r"-(9{2,}|1)(\.0)?$|9{3,}(\.0)?$")  # -999 and the like, which mean a gap in many files
-SAMPLE = 200  # words by which a column is tried first
 
 
 def infer_column(
@@ -70,14 +71,14 @@ def _infer_numeric(table: RawTable, base: ColumnRecipe, asked: bool) -> tuple[Co
     vocabulary, notes = cells.vocabulary, []
     marks = is_gap(base, vocabulary)
     used = vocabulary.filter(pa.array(~marks))
-    if not len(used) or (base.read == "number" and not asked and _are_ranges(used)):
+    if not len(used) or (base.read == "number" and not asked and are_ranges(used)):
         return None, []
     unit = find_unit(used) if base.read == "number" else ""
     thousands = table.groups_by_points(base.name)
     parsers = date_parsers() if base.read == "date" else number_parsers(table.commas, unit, thousands)
     some = used[:SAMPLE]  # most columns of words are known for such by a few of them
     parsers = {name: parse for name, parse in parsers.items() if np.isnan(parse(some)).mean() <= 0.5 or asked}
-    fits = (name for name, parse in parsers.items() if not np.isnan(parse(used)).any())
+    fits = (name for name, parse in parsers.items() if reads_all(parse, used))
     spelling = next(fits, None)
     if spelling is None:
         counts = np.bincount(cells.codes[cells.codes >= 0], minlength=len(vocabulary))
@@ -88,14 +89,6 @@ def _infer_numeric(table: RawTable, base: ColumnRecipe, asked: bool) -> tuple[Co
         notes.append(f"In {base.name!r}, {some} among numbers or dates is a gap.")
     column = base._replace(spelling=spelling, unit=unit)
     return column, notes + describe_reading(column, used)
-
-
-def _are_ranges(words: pa.Array) -> bool:
-    """Whether signs are what cells say (<65, >=65), not marks of a few detection limits among numbers."""
-    below, above = (words.filter(pc.starts_with(words, sign)) for sign in "<>")
-    if len(below) + len(above) == len(words):
-        return True
-    return bool(np.isin(parse_numbers(below, "point"), parse_numbers(above, "point")).any())
 
 
 def describe_reading(column: ColumnRecipe, words: pa.Array) -> list[str]:

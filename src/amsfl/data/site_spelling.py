@@ -8,7 +8,7 @@ import pyarrow as pa
 from amsfl.data.cells import Cells, Floats, join_cells
 from amsfl.data.raw_table import RawTable
 from amsfl.data.recipe import NUMERIC
-from amsfl.data.spelling import Parse, date_parsers, find_unit, is_mark, number_parsers
+from amsfl.data.spelling import are_ranges, date_parsers, find_unit, is_mark, number_parsers, reads_all
 
 NONE = np.zeros(0)
 
@@ -34,10 +34,12 @@ def join_column(name: str, tables: list[RawTable]) -> tuple[Cells, list[str]]:
     if len(marks) == 1 and _have_common_spelling(parts, readings):
         return join_cells(parts), []
     typed = [_typed(part, each) for part, each in zip(parts, readings, strict=True)]
-    pairs = zip(tables, readings, strict=True)
-    other = next((table.name for table, each in pairs if each.spelling != first.spelling), "")
-    remark = f"{name!r} is written differently in {tables[0].name} and {other}: each by its own spelling."
-    return join_cells(typed), [remark] if other else []
+    by_spelling = {
+        each.spelling: table.name for table, each in zip(tables, readings, strict=True) if each.values.size
+    }
+    files = " and ".join([*by_spelling.values()][:2])
+    remark = f"{name!r} is written differently in {files}: each by its own spelling."
+    return join_cells(typed), [remark] if len(by_spelling) > 1 else []
 
 
 def _are_points(name: str, tables: list[RawTable]) -> bool:
@@ -48,17 +50,14 @@ def _are_points(name: str, tables: list[RawTable]) -> bool:
 def _read_alone(table: RawTable, name: str) -> OwnReading:
     cells = table.columns[name]
     words = cells.vocabulary
-    used = ~is_mark(words)
-    unit = find_unit(words.filter(pa.array(used)))
-    readers: dict[str, dict[str, Parse]] = {
-        "number": number_parsers(table.commas, unit, table.groups_by_points(name)),
-        "date": date_parsers(),
-    }
+    used = words.filter(pa.array(~is_mark(words)))
+    unit = find_unit(used)
+    numbers = number_parsers(table.commas, unit, table.groups_by_points(name))
+    readers = {"number": {} if are_ranges(used) else numbers, "date": date_parsers()}
     for read, parsers in readers.items():
         for spelling, parse in parsers.items():
-            values = parse(words)
-            if not np.isnan(values[used]).any():
-                return OwnReading(read, spelling, unit if read == "number" else "", values)
+            if reads_all(parse, used):
+                return OwnReading(read, spelling, unit if read == "number" else "", parse(words))
     return OwnReading("words")
 
 

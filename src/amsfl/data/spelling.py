@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from amsfl.data.cells import Cells, Floats, Mask
 from amsfl.data.dates import DATES, parse_date
 
+SAMPLE = 200  # words by which a column is tried first
 ENOUGH = 1000  # rows by which a file's decimal commas are known
 MARKS = ("-", "--", ".", "none", "missing", "unknown", "n.a.", "nd", "nil", "k.a.")  # gaps, among numbers
 LIMIT = r"^[<>]=?\s*"  # <0.5: below a detection limit
@@ -124,6 +125,20 @@ def number_parsers(commas: bool, unit: str = "", thousands: bool = False) -> dic
     order = ("point", "comma", "grouped") if commas else ("point", "grouped", "comma")
     order = ("comma", "point", "grouped") if thousands else order
     return {name: partial(parse_numbers, spelling=name, unit=unit) for name in order}
+
+
+def reads_all(parse: Parse, words: pa.Array) -> bool:
+    """Whether it reads every word; by a few of them first, which tell of most columns that it does not."""
+    return not (np.isnan(parse(words[:SAMPLE])).any() or np.isnan(parse(words)).any())
+
+
+def are_ranges(words: pa.Array) -> bool:
+    """Whether signs are what cells say (<65, >=65), not marks of a few detection limits among numbers."""
+    below, above = (words.filter(pc.starts_with(words, sign)) for sign in "<>")
+    signed = len(below) + len(above)
+    if signed == len(words):
+        return signed > 0
+    return bool(np.isin(parse_numbers(below, "point"), parse_numbers(above, "point")).any())
 
 
 def date_parsers() -> dict[str, Parse]:
