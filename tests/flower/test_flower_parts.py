@@ -21,7 +21,7 @@ from amsfl.flower import messages, serve
 from amsfl.flower.client import client_state
 from amsfl.flower.client.app import method_of
 from amsfl.flower.deploy import certificates
-from amsfl.flower.deploy.recipe import DeploySettings, forget_clients, recall, remember
+from amsfl.flower.deploy.recipe import DeploySettings, recall, remember
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.server import clients, costs, reply_checks
 from amsfl.flower.server.app import merged
@@ -296,19 +296,3 @@ def test_a_resumed_deployment_is_the_one_that_began(tmp_path: Path) -> None:
     assert found == begun._replace(settings=settings)
     with pytest.raises(UserError, match="no deployment to go on with"):
         recall(tmp_path / "nothing", asked)
-
-
-@pytest.mark.parametrize("deployed, policy", [(True, []), (False, []), (True, ["site.toml"])])
-def test_a_deployment_that_is_replaced_takes_its_clients_state_along(
-    deployed: bool, policy: list[str], tmp_path: Path
-) -> None:
-    """Not where no deployment was, nor where somebody has a policy for the sites; other files stay."""
-    if deployed:
-        remember(tmp_path, DeploySettings({"clients": 1}, [], 0.0, False))
-    (tmp_path / "clients").mkdir()
-    names = ["privacy-0.json", "privacy-0.lock", "run-0.safetensors", "orders-0.jsonl", "mine.csv"]
-    for name in names + policy:
-        (tmp_path / "clients" / name).write_text("")
-    forget_clients(tmp_path)
-    left = {path.name for path in (tmp_path / "clients").iterdir()}
-    assert left == ({"mine.csv"} if deployed and not policy else {*names, *policy})

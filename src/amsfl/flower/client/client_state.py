@@ -23,7 +23,7 @@ from safetensors.numpy import save as save_tensors
 
 from amsfl.flower.arrays import scalars
 from amsfl.flower.messages import GlobalModel, Order, Vector, arrays, pack_arrays
-from amsfl.record.disk import make_folder, remove, safe_name, write_atomically
+from amsfl.record.disk import make_folder, safe_name, write_atomically
 from amsfl.record.fingerprint import checksum_arrays
 
 NEVER = -1
@@ -58,14 +58,10 @@ def load(context: Context, order: Order) -> StoredState | None:
 def save(context: Context, order: Order, before: Vector, after: Vector) -> None:
     """`before` belongs to the accepted round, `after` to this one."""
     fields: dict[str, Any] = {"run": order.run, "settled": order.accepted, "pending": order.round}
-    path, held = _path(context, order), context.state.get("amsfl", ConfigRecord())
-    name = path.name if path and after.size else str(held.get("file", ""))
-    context.state["amsfl"] = ConfigRecord(fields | {"file": name})
+    context.state["amsfl"] = ConfigRecord(fields)
     context.state["amsfl-state"] = pack_arrays({"accepted": before, "latest": after})
+    path = _path(context, order)
     if path and after.size:
-        old = held.get("file")
-        if old and old != name:  # one file a Flower run, however often the server names itself anew
-            remove(path.with_name(str(old)))
         make_folder(path.parent, private=True)
         parts = {"accepted": np.ascontiguousarray(before), "latest": np.ascontiguousarray(after)}
         notes = {key: str(value) for key, value in fields.items()} | {"crc": checksum_arrays(*parts.values())}
