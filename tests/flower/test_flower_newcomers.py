@@ -4,35 +4,23 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
 
+from least_squares import least_squares
 from real_federation import kept_federation
 
 from amsfl.core import UserError
-from amsfl.flower import NumpyTrainer, numpy_client, serve
+from amsfl.flower import numpy_client, serve
 from amsfl.flower.deploy import builtin_app
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.record import read_run
 from amsfl.simulation import serve_config
 
-RNG = np.random.default_rng(0)
-ROWS = RNG.normal(size=(5, 20, 4)).astype(np.float32)
-TARGETS = ROWS @ np.array([1, -2, 3, 0.5], np.float32)
+trainer = least_squares(5)
 SETTINGS: dict[str, Any] = {"clients": 3, "rounds": 7, "lr": 0.1, "poll": 0.001, "patience": 20.0, "steps": 2}
 LATE = 3  # rounds that are over when the others come
-
-
-def trainer(context: Any) -> NumpyTrainer:
-    a, b = (part[int(context.node_config["partition-id"])] for part in (ROWS, TARGETS))
-
-    def gradient(x: Any, step: int, order: Any) -> Any:
-        left = a @ x - b
-        return float((left**2).mean() / 2), a.T @ left / len(b)
-
-    return NumpyTrainer(len(b), np.zeros(4, np.float32), gradient)
 
 
 class GrowingGrid(InProcessGrid):

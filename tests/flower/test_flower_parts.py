@@ -21,7 +21,7 @@ from amsfl.flower import messages, serve
 from amsfl.flower.client import client_state
 from amsfl.flower.client.app import method_of
 from amsfl.flower.deploy import certificates
-from amsfl.flower.deploy.recipe import DeploySettings, recall, remember
+from amsfl.flower.deploy.recipe import DeploySettings, forget_clients, recall, remember
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.server import clients, costs, reply_checks
 from amsfl.flower.server.app import merged
@@ -142,6 +142,17 @@ def test_client_state_settles_on_what_the_server_accepted(keep: str, tmp_path: P
     elsewhere = ORDER._replace(accepted=0, round=2, run="another")
     mine, lost = client_state.settle(client_state.load(here, elsewhere), elsewhere, fresh)
     assert lost and (mine == fresh).all()
+
+
+def test_client_states_of_servers_that_take_turns_in_a_flower_run_are_kept(tmp_path: Path) -> None:
+    here = Context(1, 1, {"state-dir": str(tmp_path)}, RecordDict(), {})
+    state = {"one": np.ones(3, np.float32), "two": np.full(3, 2, np.float32)}
+    for run, after in state.items():
+        client_state.save(here, ORDER._replace(run=run, accepted=-1, round=0), after[:0], after)
+    for run, after in state.items():
+        next_order = ORDER._replace(run=run, accepted=0, round=1)
+        mine, lost = client_state.settle(client_state.load(here, next_order), next_order, after * 0)
+        assert not lost and (mine == after).all()
 
 
 def test_run_config_wins_and_strange_keys_are_left_alone() -> None:
@@ -296,3 +307,19 @@ def test_a_resumed_deployment_is_the_one_that_began(tmp_path: Path) -> None:
     assert found == begun._replace(settings=settings)
     with pytest.raises(UserError, match="no deployment to go on with"):
         recall(tmp_path / "nothing", asked)
+
+
+@pytest.mark.parametrize("deployed, policy", [(True, []), (False, []), (True, ["site.toml"])])
+def test_a_deployment_that_is_replaced_takes_its_clients_state_along(
+    deployed: bool, policy: list[str], tmp_path: Path
+) -> None:
+    """Not where no deployment was, nor where somebody has a policy for the sites; other files stay."""
+    if deployed:
+        remember(tmp_path, DeploySettings({"clients": 1}, [], 0.0, False))
+    (tmp_path / "clients").mkdir()
+    names = ["privacy-0.json", "privacy-0.lock", "run-0.safetensors", "orders-0.jsonl", "mine.csv"]
+    for name in names + policy:
+        (tmp_path / "clients" / name).write_text("")
+    forget_clients(tmp_path)
+    left = {path.name for path in (tmp_path / "clients").iterdir()}
+    assert left == ({"mine.csv"} if deployed and not policy else {*names, *policy})

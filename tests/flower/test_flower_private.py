@@ -32,6 +32,9 @@ from amsfl.flower.client.jax_client import JaxTrainer
 from amsfl.flower.client.site_policy import site_policy
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.messages import GlobalModel, Order
+from amsfl.flower.server.clients import RegisteredClient
+from amsfl.flower.server.privacy_budget import PrivacyBudget
+from amsfl.planning.planner import policy_of
 from amsfl.privacy import (
     Event,
     Exposure,
@@ -43,6 +46,7 @@ from amsfl.privacy import (
     system_random,
 )
 from amsfl.record import read_run, read_sealed
+from amsfl.simulation import serve_config
 from amsfl.simulation.recorded_disclosure import leaves_of
 
 DIGITS = data.load("digits")
@@ -277,6 +281,38 @@ def test_a_client_that_cannot_clip_rows_says_so_before_training(case: str) -> No
         serve(InProcessGrid(app(), NODES), {**QUICK, "epsilon": 2.0})
 
 
+@pytest.mark.parametrize("count", [3, 4])
+def test_one_client_that_cannot_clip_rows_has_no_seat(count: int) -> None:
+    """Another node gets it; if there is none, the run ends, and says why."""
+
+    class Unable(InProcessGrid):
+        def answer(self, message: Message) -> Message:
+            answer = super().answer(message)
+            if message.metadata.message_type == "query" and message.metadata.dst_node_id == 1001:
+                answer.content["hello"]["open"] = "it has no GroupNorm"
+            return answer
+
+    nodes = [{"partition-id": place % 3, "client": f"site {place}"} for place in range(count)]
+    asked = {**QUICK, "epsilon": 2.0, "rounds": 1, "patience": 0.05 if count == 3 else 5.0}
+    if count == 3:
+        with pytest.raises(UserError, match="GroupNorm"):
+            serve(Unable(CLIENT, nodes), asked)
+    else:
+        state, _ = serve(Unable(CLIENT, nodes), asked)
+        assert [client.node for client in state.clients] == [1000, 1002, 1003]
+
+
+def test_noise_and_steps_are_planned_for_rows_that_are_believed() -> None:
+    """A hundred times the others' are: what is claimed beyond that changes no client's part."""
+    config = serve_config({**QUICK, "method": "amsfl", "epsilon": 2.0})
+    ledgers = []
+    for claim in (10**5, 10**15):
+        budget = PrivacyBudget(config, policy_of(config, methods.make("amsfl")), record_level())
+        budget.open([RegisteredClient(str(n), rows, n) for n, rows in enumerate((10**3, 10**3, claim))], 650)
+        ledgers.append(budget.ledger)
+    assert ledgers[0].exposures == ledgers[1].exposures and (ledgers[0].limits == ledgers[1].limits).all()
+
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "scores": ({"epsilon": 2.0, "evaluate_clients": 1}, "without noise"),
     "scores of whole clients": ({"privacy": "client", "noise": 1.0, "evaluate_clients": 1}, "without noise"),
@@ -333,6 +369,26 @@ def test_a_failure_under_privacy_tells_nothing_of_rows(capsys: Any) -> None:
         serve(grid, {**QUICK, "epsilon": 2.0, "patience": 0.1})
     assert grid.heard and all("Miller" not in message.error.reason for message in grid.heard)
     assert "Miller" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("place", [0, 7])
+def test_a_torch_row_that_cannot_be_read_is_not_told(place: int, capsys: Any) -> None:
+    """The first row is read by the check before training, the others by steps."""
+    torch = pytest.importorskip("torch")
+    from torch.utils.data import DataLoader, Dataset
+
+    class Rows(Dataset):  # type: ignore[type-arg]
+        def __len__(self) -> int:
+            return 20
+
+        def __getitem__(self, item: int) -> Any:
+            return torch.ones(3), int("Miller" if item == place else 1)
+
+    grid = Tapped(torch_client(lambda: torch.nn.Linear(3, 2), lambda _: DataLoader(Rows(), batch_size=4)))
+    with pytest.raises(UserError):
+        serve(grid, {**QUICK, "epsilon": 2.0, "patience": 0.1})
+    told = [message.error.reason if message.has_error() else str(message.content) for message in grid.heard]
+    assert told and "Miller" not in "".join(told) and "Miller" in capsys.readouterr().err
 
 
 def test_whole_clients_are_cut_and_the_sum_is_noised(tmp_path: Path) -> None:

@@ -83,9 +83,10 @@ def test_running_statistics_are_a_middle_where_clients_are_doubted() -> None:
     from amsfl.flower.server.update import _buffer
 
     parts, equal = [np.full(2, value, np.float32) for value in (1, 2, 9e9)], np.full(3, 1 / 3, np.float32)
-    method = methods.make("fedavg")
-    assert _buffer(method, parts, equal)[0] > 1e9
-    np.testing.assert_array_equal(_buffer(method._replace(combine=combine.median()), parts, equal), [2, 2])
+    method, ours = methods.make("fedavg"), parts[0]
+    assert _buffer(method, ours, parts, equal)[0] > 1e9
+    doubting = method._replace(combine=combine.median())
+    np.testing.assert_array_equal(_buffer(doubting, ours, parts, equal), [2, 2])
 
 
 def test_seconds_that_nobody_sees_are_steps_where_clients_are_doubted() -> None:

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
 
-from flwr.app import Context, Message, RecordDict
+from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from amsfl import sampling
 from amsfl.core import UserError
 from amsfl.flower import messages
+from amsfl.flower.client import client_state
 from amsfl.flower.client.app import client_app, ledger_of
 from amsfl.flower.client.site_policy import SitePolicy, read_policy, site_policy
 from amsfl.flower.in_process import InProcessGrid
@@ -78,14 +79,29 @@ class Rows:
 APP = client_app(lambda context: Rows())
 
 
-def site(folder: Path, **node: Any) -> Context:
+def site(folder: Path | None, run: int = 7, **node: Any) -> Context:
     InProcessGrid(APP, [{}])  # Flower's messages ask which task is speaking
-    return Context(7, 1000, {"partition-id": 0, "state-dir": str(folder), **node}, RecordDict(), {})
+    kept = {"state-dir": str(folder)} if folder else {}
+    return Context(run, 1000, {"partition-id": 0, **kept, **node}, RecordDict(), {})
 
 
 def send(context: Context, order: Order, anchor: Any = ZERO, kind: str = "train") -> RecordDict:
     model = GlobalModel(anchor, anchor[:0], anchor[:0], {"counter": np.ones(1)})
     return APP(Message(messages.pack_order(order, model), 1000, kind), context).content
+
+
+def hello(context: Context, **ask: Any) -> dict[str, Any]:
+    question = {"model": False, "seed": 0, "probe": True, "batch": 8, **ask}
+    content = RecordDict({"ask": ConfigRecord(question)})
+    return messages.scalars(APP(Message(content, 1000, "query"), context).content, "hello")
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(text) for text in (folder / "orders-0.jsonl").read_text().splitlines()]
+
+
+def counted(context: Context) -> int:
+    return sum(entry.steps for entry in ledger(context).read().values())
 
 
 def ledger(context: Context) -> Any:
@@ -151,8 +167,7 @@ def test_mutated_orders_are_refused_or_covered(changes, anchor):
             assert cost(context) <= 3.0
             return
         upload, report = messages.arrays(content, "upload"), messages.scalars(content, "report")
-        entries = ledger(context).read()
-        assert entries[order.run].steps == report["steps"] > 0 and cost(context) <= 3.0
+        assert counted(context) == report["steps"] > 0 and cost(context) <= 3.0
         terms = order.terms
         assert 1e-4 <= terms.clip <= 1e4 and terms.noise >= 0.05 and 0 < terms.delta <= 1e-3
         assert all(np.isfinite(part).all() for part in upload.values())
@@ -193,8 +208,7 @@ def test_two_orders_at_once_are_both_counted(tmp_path):
         thread.start()
     for thread in threads:
         thread.join()
-    entries = ledger(context).read()
-    assert sum(entry.steps for entry in entries.values()) == sum(got) > 0 and cost(context) <= 1.0
+    assert counted(context) == sum(got) > 0 and cost(context) <= 1.0
 
 
 def test_a_killed_order_stays_counted(tmp_path, monkeypatch):
@@ -208,7 +222,7 @@ def test_a_killed_order_stays_counted(tmp_path, monkeypatch):
     with pytest.raises(SystemExit):
         send(context, order)
     monkeypatch.undo()
-    assert ledger(context).read()["run"].steps == 2
+    assert counted(context) == 2
     reply = messages.scalars(send(site(tmp_path), order), "report")
     assert reply["taken"] == 4
 
@@ -221,7 +235,7 @@ def test_replays_are_other_noise_and_are_counted(tmp_path):
         for _ in range(100):
             send(context, order)
     exposure = Exposure(sampling.share(sampling.chance(8, ROWS)), 2.0, 1e-5)
-    steps = ledger(context).read()["run"].steps
+    steps = counted(context)
     assert epsilon(exposure, steps) <= 1.0 < epsilon(exposure, steps + 1)
 
 
@@ -318,7 +332,7 @@ def test_the_site_policy_refuses_what_lies_outside(tmp_path, line):
     context, order = site(tmp_path), ORDER._replace(**OUTSIDE[line])
     with pytest.raises(UserError, match="policy"):
         send(context, order)
-    (entry,) = [json.loads(text) for text in (tmp_path / "orders-0.jsonl").read_text().splitlines()]
+    (entry,) = lines(tmp_path)
     assert "policy" in entry["refused"] and "sent" not in entry and entry["order"]["terms"]["clip"] == 1.0
     assert stat.S_IMODE((tmp_path / "orders-0.jsonl").stat().st_mode) == 0o600
 
@@ -329,9 +343,9 @@ def test_the_log_is_appended_and_the_policy_is_read_with_care(tmp_path):
     content = send(context, ORDER._replace(terms=None))
     with pytest.raises(UserError, match="private"):
         send(context, ORDER._replace(terms=None), kind="evaluate")
-    lines = [json.loads(text) for text in (tmp_path / "orders-0.jsonl").read_text().splitlines()]
+    trained, scored = lines(tmp_path)
     sent = messages.arrays(content, "upload")["delta"].nbytes
-    assert [line["what"] for line in lines] == ["train", "evaluate"] and lines[0]["sent"]["bytes"] == sent
+    assert trained["what"] == "train" and scored["what"] == "evaluate" and trained["sent"]["bytes"] == sent
     assert read_policy(tmp_path / "site.toml") == SitePolicy(
         mechanisms=("none",), most_steps=5.0, scores=False
     )
@@ -370,3 +384,147 @@ def test_seconds_do_not_tell_the_minibatch(tmp_path, monkeypatch):
         assert octave == pytest.approx(round(octave), abs=1e-6)
     marks = {private_steps.coarse(each) for each in np.linspace(0.5, 0.99, 200)}
     assert len(marks) == 5 and all(private_steps.coarse(each) >= each for each in np.geomspace(1e-3, 99, 50))
+
+
+WRONG = [
+    ("run", 5),
+    ("run", "../x"),
+    ("run", "x" * 400),
+    ("method", 7),
+    ("steps", 0.5),
+    ("steps", True),
+    ("steps", 0),
+    ("lr", 0.0),
+    ("lr", math.nan),
+    ("readings", 1),
+    ("accepted", 1.0),
+    ("accepted", -2),
+    ("held_back", 2.0),
+    ("options", {"mu": math.inf}),
+    ("mechanism", 1),
+    ("clip", "1"),
+]
+
+
+@pytest.mark.parametrize(("field", "value"), WRONG)
+def test_a_field_of_the_wrong_kind_is_refused_before_anything_is_spent(tmp_path, field, value):
+    context, reads = site(tmp_path, epsilon=3.0), Rows.reads
+    with pytest.raises(UserError):
+        send(context, mutated(ORDER, field, value))
+    assert Rows.reads == reads and not counted(context)
+    assert lines(tmp_path)[0]["refused"] and {path.name for path in tmp_path.iterdir()} == {"orders-0.jsonl"}
+
+
+def test_a_number_for_a_runs_name_wipes_no_ledger(tmp_path):
+    """JSON writes 5 and "5" as one key and reads the last one: the steps of "5" would be forgotten."""
+    context, order = site(tmp_path, epsilon=3.0), ORDER._replace(run="5")
+    send(context, order)
+    with pytest.raises(UserError, match="run"):
+        send(context, order._replace(run=5))
+    with pytest.raises(UserError, match="text"):
+        ledger(context).spend(order._replace(run=5), ROWS)
+    with pytest.raises(UserError, match="forget"):
+        ledger(context)._write({})
+    assert counted(context) == 2
+    assert ledger(context).give_back("5", 2) == counted(context) == 2  # it spent none itself
+
+
+def test_epsilon_run_is_of_a_flower_run_whatever_the_server_calls_it(tmp_path):
+    (tmp_path / "site.toml").write_text("epsilon_run = 1.0\n")
+    context, order = site(tmp_path), ORDER._replace(steps=200)
+    send(context, order)
+    exposure = Exposure(sampling.share(sampling.chance(8, ROWS)), 2.0, 1e-5)
+    assert epsilon(exposure, counted(context)) <= 1.0
+    for run in ("run", "b", "c"):
+        with pytest.raises(UserError, match="spent"):
+            send(context, order._replace(run=run))
+    send(site(tmp_path, run=8), order._replace(run="b"))  # another Flower run is another one
+    (tmp_path / "site.toml").write_text("epsilon_run = 0\n")
+    with pytest.raises(UserError, match="epsilon_run"):
+        send(site(tmp_path, run=9), ORDER._replace(terms=TERMS._replace(epsilon=0.0)))
+
+
+def test_a_resumed_run_counts_on_in_another_flower_run(tmp_path):
+    """The server's name is the same: what its order allows goes by the steps of both."""
+    send(site(tmp_path), ORDER)
+    report = messages.scalars(send(site(tmp_path, run=8), ORDER._replace(accepted=0, round=1)), "report")
+    exposure = Exposure(sampling.share(sampling.chance(8, ROWS)), 2.0, 1e-5)
+    assert report["taken"] == 3 and epsilon(exposure, 3) <= 1.0 < epsilon(exposure, 4)
+    with pytest.raises(UserError, match="settled"):
+        send(site(tmp_path, run=9), mutated(ORDER, "noise", 9.0))
+    with pytest.raises(UserError, match="lost its ledger"):
+        send(site(tmp_path, run=9), ORDER._replace(accepted=0, run="other"))
+
+
+@pytest.mark.parametrize("kind", ["train", "evaluate"])
+def test_without_a_folder_a_flower_run_stays_private_under_any_name(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    context = site(None)
+    send(context, ORDER)
+    reads = Rows.reads
+    for gone in (False, True):
+        for path in tmp_path.rglob("privacy-*.json") if gone else ():
+            path.unlink()  # Flower's context remembers, too
+        with pytest.raises(UserError, match="private"):
+            send(context, ORDER._replace(terms=None, run="other"), kind=kind)
+    assert Rows.reads == reads
+
+
+def test_a_hello_gives_no_more_than_an_order(tmp_path):
+    """Runs are checked, seconds under privacy are measured once, and after a private step never as they are;
+    the log has every question."""
+    asked = {"privacy": "record", "clip": 1.0}
+    context = site(tmp_path)
+    reads = Rows.reads
+    first = hello(context, **asked)["step_seconds"]
+    assert Rows.reads > reads
+    reads = Rows.reads
+    assert {hello(context, **asked)["step_seconds"] for _ in range(5)} == {first} and Rows.reads == reads
+    assert "step_seconds" in hello(context)
+    send(context, ORDER)
+    reads = Rows.reads
+    assert "step_seconds" not in hello(context) and Rows.reads == reads
+    assert lines(tmp_path)[0]["ask"]["clip"] == 1.0 and lines(tmp_path)[0]["sent"]["step_seconds"] == first
+    (tmp_path / "site.toml").write_text("runs = ['8']\nmechanisms = ['other']\n")
+    for run, words in ((7, "Flower run"), (8, "mechanism")):
+        with pytest.raises(UserError, match=words):
+            hello(site(tmp_path, run=run), **asked)
+    with pytest.raises(UserError, match="seed"):
+        hello(site(tmp_path, run=8), seed="0")
+    assert len(lines(tmp_path)) == 12 and Rows.reads == reads
+
+
+def test_what_cannot_be_unpacked_is_a_short_line_of_the_log(tmp_path):
+    context, model = site(tmp_path), GlobalModel(ZERO, ZERO[:0], ZERO[:0], {})
+    unknown, long = (messages.pack_order(ORDER, model) for _ in range(2))
+    unknown["order"]["privacy.extra"] = 1.0
+    long["order"]["method"] = "x" * 3_000_000
+    for content in (unknown, long, RecordDict()):
+        with pytest.raises((ValueError, KeyError)):
+            APP(Message(content, 1000, "train"), context)
+    assert len(lines(tmp_path)) == 3 and (tmp_path / "orders-0.jsonl").stat().st_size < 3_000
+
+
+def test_a_flower_run_fills_no_disk_with_state_files(tmp_path):
+    context = site(tmp_path)
+    for number in range(client_state.KEPT + 3):
+        model = GlobalModel(ZERO, ZERO, ZERO[:0], {})
+        order = ORDER._replace(run=f"run-{number}", method="scaffold", client=number)
+        APP(Message(messages.pack_order(order, model), 1000, "train"), context)
+    held = {path.name for path in tmp_path.glob("*.safetensors")}
+    assert held == {f"run-{number}-{number}.safetensors" for number in range(3, client_state.KEPT + 3)}
+
+
+@pytest.mark.parametrize("part", ["check_rows", "row_sum", "rows", "to_numpy"])
+def test_no_error_under_privacy_tells_of_rows(tmp_path, monkeypatch, capsys, part):
+    def fails(self, *_):
+        raise ValueError("patient Miller")
+
+    monkeypatch.setattr(Rows, part, property(fails) if part == "rows" else fails)
+    context, told = site(tmp_path), []
+    for ask in (lambda: hello(context, privacy="record", clip=1.0), lambda: send(context, ORDER)):
+        try:
+            told.append(str(ask()))
+        except Exception as error:
+            told.append(str(error))
+    assert "Miller" not in "".join(told) and "log" in told[1] and "Miller" in capsys.readouterr().err

@@ -7,12 +7,13 @@ A vector that is in a file (vector_files.py) is sent from there, and never in me
 
 from collections.abc import Mapping
 from io import BytesIO
-from math import prod
+from math import isfinite, prod
 from typing import Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
+from amsfl.core import UserError
 from amsfl.flower.vector_files import Vector, file_of
 
 Buffers = dict[str, Vector]
@@ -99,6 +100,24 @@ def scalars(content: RecordDict, name: str) -> dict[str, Any]:
     if isinstance(record, ArrayRecord):
         raise TypeError(f"{name} is an ArrayRecord, not numbers")
     return dict(record.items())
+
+
+def typed(kinds: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a server's message, each of its kind to the letter; a UserError where one is not.
+
+    A 5 in place of "5", or half a step, would be taken for something else further on.
+    """
+    return {name: _typed(name, kinds.get(name), value) for name, value in fields.items()}
+
+
+def _typed(name: str, kind: Any, value: Any) -> Any:
+    if kind is float and type(value) is not bool and isinstance(value, int | float) and isfinite(value):
+        return float(value)
+    if kind in (bool, int, str) and type(value) is kind and (kind is not str or len(value) <= LONGEST_NAME):
+        return value
+    what = {float: "a finite number", int: "a whole number", str: "a short text", bool: "true or false"}
+    good = what.get(kind, "left out")
+    raise UserError(f"The server's {name[:60]!r} should be {good}, and is {str(value)[:60]!r}.")
 
 
 def records(**parts: Record) -> RecordDict:

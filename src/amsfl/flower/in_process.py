@@ -9,6 +9,7 @@ replies, one after another; contexts live as long as the grid, as they do on a S
 
 import traceback
 from collections.abc import Iterable, Sequence
+from secrets import randbits
 from typing import Any
 
 from flwr.app import Context, Error, Message, RecordDict
@@ -25,10 +26,12 @@ class InProcessGrid(Grid):
         self, app: ClientApp, nodes: Sequence[dict[str, Any]], run_config: dict[str, Any] | None = None
     ):
         task = internals.TaskIdentity  # a Message asks which task of which run is speaking
-        task.run_id, task.node_id, task.task_id = 1, 1, 1
+        task.run_id, task.node_id, task.task_id = randbits(63), 1, 1  # a rehearsal is a Flower run of its own
         self.app = app
         self.contexts = {
-            1000 + place: Context(1, 1000 + place, dict(config), RecordDict(), dict(run_config or {}))
+            1000 + place: Context(
+                task.run_id, 1000 + place, dict(config), RecordDict(), dict(run_config or {})
+            )
             for place, config in enumerate(nodes)
         }
         self.posted: dict[str, Message] = {}

@@ -19,6 +19,7 @@ from amsfl.flower.arrays import arrays as arrays
 from amsfl.flower.arrays import check_sizes as check_sizes
 from amsfl.flower.arrays import pack_arrays as pack_arrays
 from amsfl.flower.arrays import scalars as scalars
+from amsfl.flower.arrays import typed as typed
 from amsfl.flower.vector_files import Vector as Vector
 from amsfl.privacy import Terms
 
@@ -122,11 +123,8 @@ def pack_orders(orders: Sequence[Order], model: GlobalModel) -> list[RecordDict]
 
 
 def _fields(order: Order) -> ConfigRecord:
-    absent = (
-        "options",
-        "terms",
-        *(name for name, usual in OPTIONAL.items() if getattr(order, name) == usual),
-    )
+    usual = [name for name, value in OPTIONAL.items() if getattr(order, name) == value]
+    absent = ("options", "terms", *usual)
     fields: dict[str, Any] = {key: value for key, value in order._asdict().items() if key not in absent}
     fields |= {OPTION + key: float(value) for key, value in order.options.items()}
     terms = order.terms._asdict() if order.terms else {}
@@ -134,13 +132,17 @@ def _fields(order: Order) -> ConfigRecord:
 
 
 def unpack_order(content: RecordDict) -> tuple[Order, GlobalModel]:
+    """Raises for anything that is not an order; what is one may still be refused, see site_policy.py."""
+    check_sizes(content)
     fields = scalars(content, "order")
     options, terms = _popped(fields, OPTION), _popped(fields, PRIVACY)
     parts = arrays(content, "model")
     anchor, server, direction = (parts.get(name, NOTHING) for name in ("anchor", "server", "direction"))
     model = GlobalModel(anchor, server, direction, arrays(content, "buffers"))
     known = {key: value for key, value in fields.items() if key in Order._fields}  # a newer server's are not
-    return Order(**known, options=options, terms=Terms(**terms) if terms else None), model
+    agreed = Terms(**typed(Terms.__annotations__, terms)) if terms else None
+    numbers = typed(dict.fromkeys(options, float), options)
+    return Order(**typed(Order.__annotations__, known), options=numbers, terms=agreed), model
 
 
 def _popped(fields: dict[str, Any], prefix: str) -> dict[str, Any]:
@@ -191,11 +193,8 @@ def unpack_reply(content: RecordDict) -> Reply:
 
 
 def pack_hello(hello: Hello) -> RecordDict:
-    fields: dict[str, Any] = {
-        "name": hello.name,
-        "rows": int(hello.rows),
-        "own_optimizer": hello.own_optimizer,
-    }
+    fields: dict[str, Any] = {"name": hello.name, "rows": int(hello.rows)}
+    fields |= {"own_optimizer": hello.own_optimizer}
     fields |= {"step_seconds": float(hello.step_seconds)} if hello.step_seconds else {}
     fields |= {} if hello.epsilon is None else {"epsilon": float(hello.epsilon)}
     fields |= {"open": hello.open} if hello.open else {}

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from amsfl.privacy import MECHANISMS, Mechanism, protect_rows
 
 SPENDS = {name: name.replace("_", "-") for name in SPENDING}  # as node-configs spell it
 MakeTrainer = Callable[[Context], Trainer]
+ASK = {"model": bool, "seed": int, "probe": bool, "batch": int, "privacy": str, "clip": float}  # a hello
 Own = Sequence[Method | Transmit | Mechanism]  # of the user's own, found by their names
 
 
@@ -39,15 +41,21 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
 
     @app.query()
     def hello(message: Message, context: Context) -> Message:
-        ask = messages.scalars(message.content, "ask")
-        with logged(context, "hello"):
-            return Message(messages.pack_hello(introduce(ask, context, make, own)), reply_to=message)
+        with logged(context, "hello") as entry:
+            messages.check_sizes(message.content)
+            given = messages.scalars(message.content, "ask")
+            ask = messages.typed(ASK, {key: value for key, value in given.items() if key in ASK})
+            entry["ask"] = ask
+            content = messages.pack_hello(introduce(ask, context, make, own))
+            entry["sent"] = dict(messages.scalars(content, "hello"))
+            return Message(content, reply_to=message)
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
-        order, model = messages.unpack_order(message.content)
-        with logged(context, "train", order) as entry:
-            content = messages.pack_reply(work(order, model, context, make, own))
+        with logged(context, "train") as entry:
+            order, model = received(message, entry)
+            with private_steps.silent(order.terms is not None, UserError):
+                content = messages.pack_reply(work(order, model, context, make, own))
             size = sum(part.nbytes for part in messages.arrays(content, "upload").values())
             site_policy(context).check_size(size)
             entry["sent"] = {"bytes": size, "report": dict(messages.scalars(content, "report"))}
@@ -55,10 +63,10 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
 
     @app.evaluate()
     def evaluate(message: Message, context: Context) -> Message:
-        order, model = messages.unpack_order(message.content)
-        with logged(context, "evaluate", order) as entry:
+        with logged(context, "evaluate") as entry:
+            order, model = received(message, entry)
             policy = site_policy(context)
-            policy.check(order, model, context.run_id)
+            policy.check(order, model, context.run_id, train=False)
             if not policy.scores or policy.private or order.terms is not None:
                 raise UserError("This site keeps its rows private: scores of them do not leave.")
             ledger_of(context, policy, own).check_open(order.run)
@@ -73,38 +81,46 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
     return app
 
 
+def received(message: Message, entry: dict[str, Any]) -> tuple[messages.Order, messages.GlobalModel]:
+    """What a message orders; the line of the site's log has it, too."""
+    order, model = messages.unpack_order(message.content)
+    entry["order"] = order._asdict() | {"terms": order.terms._asdict() if order.terms else None}
+    return order, model
+
+
 def ledger_of(context: Context, policy: SitePolicy, own: Own) -> SiteLedger:
     return SiteLedger(context, policy, lambda name: mechanism_of(name, own))
 
 
 def introduce(ask: Mapping[str, Any], context: Context, make: MakeTrainer, own: Own) -> messages.Hello:
     """Who this client is, and how long a step takes it."""
-    policy, private = site_policy(context), None
+    policy, private, why = site_policy(context), None, ""
+    policy.check_hello(context.run_id, ask.get("privacy", ""), ask.get("clip", 0.0))
     if ask.get("privacy"):
-        clip = float(ask["clip"])
-        if not policy.clip[0] <= clip <= policy.clip[1]:
-            raise UserError(f"This site's policy: clip is from {policy.clip[0]:g} to {policy.clip[1]:g}.")
-        private = mechanism_of(str(ask["privacy"]), own).client._replace(clip=clip)
-    with private_steps.silent(private is not None or policy.private):
-        trainer = make(context)
-        nothing: tuple[messages.Vector, messages.Buffers] = (np.zeros(0, np.float32), {})
-        model = trainer.start(int(ask["seed"])) if ask["model"] else nothing
-        tensors = trainer.tensors() if ask["model"] and hasattr(trainer, "tensors") else ()
-    why = private_steps.why_open(trainer) if private else ""
+        private = mechanism_of(ask["privacy"], own).client._replace(clip=ask["clip"])
+    ledger = ledger_of(context, policy, own)
+    closed = policy.private or ledger.closed()
     node: Any = context.node_config
     speed: Any = node.get("known-step-seconds", 0.0)
-    batch = min(int(ask["batch"]), int(policy.most_rows))
-    if not speed and ask.get("probe") and not why and (private or not policy.private):
-        speed = step_timing.step_seconds(trainer, int(ask["seed"]), batch, pace_of(context), private)
-        speed = private_steps.coarse(speed) if private and speed else speed
+    batch = min(ask["batch"], int(policy.most_rows))
+    with private_steps.silent(closed or private is not None):
+        trainer = make(context)
+        nothing: tuple[messages.Vector, messages.Buffers] = (np.zeros(0, np.float32), {})
+        model = trainer.start(ask["seed"]) if ask["model"] else nothing
+        tensors = trainer.tensors() if ask["model"] and hasattr(trainer, "tensors") else ()
+        rows, moves_itself = trainer.rows, has_own_optimizer(trainer)
+        why = private_steps.why_open(trainer) if private else ""
+        measure = partial(step_timing.step_seconds, trainer, ask["seed"], batch, pace_of(context), private)
+        if not speed and ask.get("probe") and not why and (private or not closed):
+            speed = step_timing.coarse_once(context, measure) if private else measure()
     return messages.Hello(
         site_name(context),
-        trainer.rows,
+        rows,
         *model,
-        has_own_optimizer(trainer),
+        moves_itself,
         tensors,
         float(speed),
-        ledger_of(context, policy, own).left(),
+        ledger.left(),
         why,
         {name: float(node[key]) for name, key in SPENDS.items() if key in node},
     )

@@ -23,10 +23,11 @@ from safetensors.numpy import save as save_tensors
 
 from amsfl.flower.arrays import scalars
 from amsfl.flower.messages import GlobalModel, Order, Vector, arrays, pack_arrays
-from amsfl.record.disk import make_folder, safe_name, write_atomically
+from amsfl.record.disk import make_folder, remove, safe_name, write_atomically
 from amsfl.record.fingerprint import checksum_arrays
 
 NEVER = -1
+KEPT = 20  # state files of a Flower run; several servers may take turns in one
 
 
 class StoredState(NamedTuple):
@@ -58,14 +59,28 @@ def load(context: Context, order: Order) -> StoredState | None:
 def save(context: Context, order: Order, before: Vector, after: Vector) -> None:
     """`before` belongs to the accepted round, `after` to this one."""
     fields: dict[str, Any] = {"run": order.run, "settled": order.accepted, "pending": order.round}
-    context.state["amsfl"] = ConfigRecord(fields)
+    path = _path(context, order) if after.size else None
+    files = _remembered(context, path) if path else _files(context)
+    context.state["amsfl"] = ConfigRecord(fields | {"files": files})
     context.state["amsfl-state"] = pack_arrays({"accepted": before, "latest": after})
-    path = _path(context, order)
-    if path and after.size:
+    if path:
         make_folder(path.parent, private=True)
         parts = {"accepted": np.ascontiguousarray(before), "latest": np.ascontiguousarray(after)}
         notes = {key: str(value) for key, value in fields.items()} | {"crc": checksum_arrays(*parts.values())}
         write_atomically(path, save_tensors(parts, notes), 0o600)  # as near to the rows as a gradient is
+
+
+def _files(context: Context) -> list[str]:
+    """The names of this Flower run's state files, the latest last."""
+    return list(scalars(context.state, "amsfl").get("files", [])) if "amsfl" in context.state else []
+
+
+def _remembered(context: Context, path: Path) -> list[str]:
+    """With this one; the oldest beyond KEPT are removed: a server that names itself anew fills no disk."""
+    names = [*(name for name in _files(context) if name != path.name), path.name]
+    for name in names[:-KEPT]:
+        remove(path.with_name(name))
+    return names[-KEPT:]
 
 
 def _path(context: Context, order: Order) -> Path | None:

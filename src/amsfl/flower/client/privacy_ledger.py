@@ -4,12 +4,16 @@ The server plans and orders; the site counts for itself, by the chance and the n
 takes no step beyond
 
     epsilon of the order    what this run may cost, as its first order said
+    epsilon_run of the site of its policy: what a Flower run may cost, whatever names the server gives it
     epsilon of the site     of its policy: what all runs together may cost
+
+An entry is of a Flower run, whose id the server does not choose, and of the server's own name for the run, by
+which a resumed run, a Flower run of its own, finds what it has spent.
 
 Steps are spent before any row is read, under a lock: two orders at once, or a process that is killed, cannot
 take a step that is not counted. What was spent and not taken is given back when the work is over. The ledger
-is a file in `state-dir`; without one in a folder of this user's for temporary files. An unreadable ledger is
-not an empty one.
+is a file in `state-dir`; without one in a folder of this user's for temporary files. That a step was taken is
+in Flower's context, too. An unreadable ledger is not an empty one.
 """
 
 from bisect import bisect_left
@@ -18,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from filelock import FileLock
-from flwr.app import Context
+from flwr.app import ConfigRecord, Context
 
 from amsfl import sampling
 from amsfl.core import UserError
@@ -29,6 +33,7 @@ from amsfl.privacy import Event, Mechanism
 from amsfl.record import read_sealed, write_sealed
 from amsfl.record.disk import make_folder, safe_name
 
+MARK = "amsfl-private"  # in Flower's context: a private step was taken
 PATIENCE = 60.0  # seconds that an order waits for another one's entry
 
 
@@ -47,7 +52,7 @@ class LedgerEntry(NamedTuple):
         return Event(self.chance, self.noise, self.steps)
 
 
-Entries = Mapping[str, LedgerEntry]  # by run
+Entries = Mapping[str, LedgerEntry]  # by Flower's run and the server's name; of older versions by that alone
 
 
 class SiteLedger:
@@ -56,6 +61,7 @@ class SiteLedger:
     def __init__(self, context: Context, policy: SitePolicy, find: Callable[[str], Mechanism]):
         self.policy, self.find, self.path = policy, find, _path(context)
         self.kept = bool(context.node_config.get("state-dir"))
+        self.flower, self.state, self.spending = str(context.run_id), context.state, 0
 
     def spend(self, order: Order, rows: int) -> int:
         """Steps that this order may take, spent: as many as it asks for, fewer where privacy ends before."""
@@ -63,33 +69,39 @@ class SiteLedger:
         assert terms is not None
         chance = sampling.share(sampling.chance(order.batch, rows))
         agreed = LedgerEntry(terms.epsilon, terms.delta, chance, terms.noise, 0, terms.mechanism)
+        key = self._key(order.run)
         with self._locked():
             entries = dict(self.read())
-            if order.run not in entries and order.accepted != client_state.NEVER:
+            before = of_name(entries, order.run).values()
+            if not before and order.accepted != client_state.NEVER:
                 raise UserError(
                     "This site has lost its ledger of this run's privacy and does not know what is left: "
                     'begin a new run, and give its --node-config a state-dir="/folder" that is kept.'
                 )
-            entry = entries.setdefault(order.run, agreed)
-            if entry._replace(steps=0) != agreed:
+            if any(entry._replace(steps=0) != agreed for entry in before):
                 raise UserError(
                     "What this run tells of each row was settled by its first order, and this one has "
                     "another mechanism, epsilon, delta, noise, batch or number of rows: begin a new run."
                 )
-            steps = most(order.steps, lambda count: self._fits(add(entries, order.run, count), order.run))
+            entries.setdefault(key, agreed)
+            steps = most(order.steps, lambda count: self._fits(add(entries, key, count), order.run))
             if not steps:
                 raise UserError(f"{SPENT}: no further step of this site fits its epsilon.")
-            self._write(add(entries, order.run, steps))
+            self._write(add(entries, key, steps))
+            self.state[MARK] = ConfigRecord({"private": True})
+        self.spending = steps
         return steps
 
     def give_back(self, run: str, steps: int) -> int:
-        """Steps that were spent and not taken; the steps of this run so far."""
+        """Steps that were spent here and not taken; the steps of this run so far."""
+        back = min(max(steps, 0), self.spending)
         with self._locked():
             entries = self.read()
-            if steps:
-                entries = add(entries, run, -steps)
-                self._write(entries)
-        return entries[run].steps
+            if back:
+                entries = add(entries, self._key(run), -back)
+                self._write(entries, back)
+                self.spending -= back
+        return sum(entry.steps for entry in of_name(entries, run).values())
 
     def left(self) -> float | None:
         """What is left of the site's own epsilon; None where it has none."""
@@ -110,11 +122,19 @@ class SiteLedger:
             for name in names
         )
 
-    def check_open(self, run: str) -> None:
-        """Nothing raw leaves a site that has ever taken a private step, unless its policy says so; without a
-        folder of its own, none in a run that is private."""
+    def closed(self, run: str = "") -> bool:
+        """Whether nothing raw may leave: a private step was taken, and the policy does not allow both.
+
+        Without a folder of its own it knows of this Flower run, and of the server's `run`.
+        """
+        if self.policy.mechanisms is not None:
+            return False
         entries = self.read()
-        if self.policy.mechanisms is None and (run in entries or (entries and self.kept)):
+        known = of_flower(entries, self.flower) or of_name(entries, run) or (self.kept and entries)
+        return bool(known) or MARK in self.state
+
+    def check_open(self, run: str) -> None:
+        if self.closed(run):
             raise UserError(
                 "This site has kept its rows private before, and this order is without privacy, or asks for "
                 "scores: train with epsilon, or write mechanisms = ['none', 'record'] into its site.toml."
@@ -129,13 +149,24 @@ class SiteLedger:
         return {run: LedgerEntry(**entry) for run, entry in entries.items()}
 
     def _fits(self, entries: Entries, run: str) -> bool:
-        entry, own = entries[run], self.policy.epsilon
-        account = self.find(entry.mechanism).account
-        if entry.epsilon and account((entry.event,), entry.delta) > entry.epsilon:
+        same = [*of_name(entries, run).values()]  # but for their steps, see spend()
+        entry = same[0]._replace(steps=sum(each.steps for each in same))
+        if entry.epsilon and self.find(entry.mechanism).account((entry.event,), entry.delta) > entry.epsilon:
             return False
-        return own is None or self.spent(entries) <= own
+        now, ever = self.policy.epsilon_run, self.policy.epsilon
+        if now is not None and self.spent(of_flower(entries, self.flower)) > now:
+            return False
+        return ever is None or self.spent(entries) <= ever
 
-    def _write(self, entries: Entries) -> None:
+    def _key(self, run: str) -> str:
+        if not isinstance(run, str):  # JSON writes 5 and "5" as one key, and reads the last of them
+            raise UserError(f"A run's name is a text, not {run!r}.")
+        return f"{self.flower}:{safe_name(run, 'The run')}"
+
+    def _write(self, entries: Entries, back: int = 0) -> None:
+        for key, held in self.read().items():
+            if key not in entries or entries[key].steps < held.steps - back:
+                raise UserError("This site's ledger of privacy would forget steps: nothing is written.")
         write_sealed(self.path, {run: entry._asdict() for run, entry in entries.items()}, private=True)
 
     def _locked(self) -> FileLock:
@@ -143,9 +174,19 @@ class SiteLedger:
         return FileLock(self.path.with_suffix(".lock"), timeout=PATIENCE)
 
 
-def add(entries: Entries, run: str, steps: int) -> dict[str, LedgerEntry]:
-    entry = entries[run]
-    return {**entries, run: entry._replace(steps=entry.steps + steps)}
+def add(entries: Entries, key: str, steps: int) -> dict[str, LedgerEntry]:
+    entry = entries[key]
+    return {**entries, key: entry._replace(steps=entry.steps + steps)}
+
+
+def of_name(entries: Entries, run: str) -> Entries:
+    """Those of one run by the server's name, which has no colon."""
+    return {key: entry for key, entry in entries.items() if key.rpartition(":")[2] == run}
+
+
+def of_flower(entries: Entries, flower: str) -> Entries:
+    """Those of one Flower run."""
+    return {key: entry for key, entry in entries.items() if key.rpartition(":")[0] == flower}
 
 
 def most(asked: int, fits: Callable[[int], bool]) -> int:

@@ -72,7 +72,8 @@ def check(trainer: Trainer) -> None:
             f"A {type(trainer).__name__} has no gradients row by row, and each must be cut by itself: under "
             "privacy use torch_client or jax_client, or give it check_rows() and row_sum()."
         )
-    trainer.check_rows()  # type: ignore[attr-defined]  # whoever has row_sum() has it
+    with silent(True, UserError):  # whoever has row_sum() has it, and it may look at a row
+        trainer.check_rows()  # type: ignore[attr-defined]
 
 
 def why_open(trainer: Trainer) -> str:
@@ -85,10 +86,15 @@ def why_open(trainer: Trainer) -> str:
 
 
 @contextmanager
-def silent(private: bool) -> Iterator[None]:
-    """Errors travel to the server with what they say; under privacy that stays here: it may be of rows."""
+def silent(private: bool, *passed: type[Exception]) -> Iterator[None]:
+    """Errors travel to the server with what they say; under privacy that stays here: it may be of rows.
+
+    Those of the kinds in `passed` are sentences of ours, and travel.
+    """
     try:
         yield
+    except passed:
+        raise
     except Exception:
         if not private:
             raise

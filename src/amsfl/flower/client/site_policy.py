@@ -8,10 +8,10 @@
     most_seconds = 600               # that its steps of a round may take: then it stops by itself
     least_noise = 0.5
     clip = [0.1, 10.0]
-    epsilon_run = 2.0
+    epsilon_run = 2.0                # of a Flower run, at `delta`
     epsilon = 8.0                    # of all time, at `delta`
     delta = 1e-5
-    scores = false                   # whether scores of its own rows may leave
+    scores = false                   # no answer to `evaluate`; readings of orders without privacy hold losses
 
 It is `site.toml` in the `state-dir` of the node-config, or what `policy` in the node-config names. An order
 outside of it is refused before any row is read. Without a file there are the bounds below.
@@ -26,7 +26,7 @@ import os
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -68,19 +68,23 @@ class SitePolicy(NamedTuple):
         listed = self.mechanisms is not None and NONE not in self.mechanisms
         return listed or self.epsilon is not None or self.epsilon_run is not None
 
-    def check(self, order: Order, model: GlobalModel, flower_run: int) -> None:
+    def check(self, order: Order, model: GlobalModel, flower_run: int, train: bool = True) -> None:
         """A UserError where the order or its model lies outside."""
-        self._check_names(order, flower_run)
+        disk.safe_name(order.run, "The run")
+        self._check_run(flower_run)
+        self._check_names(order)
         bounds: dict[str, tuple[float, float, float]] = {
-            "steps": (order.steps, 0, self.most_steps),
+            "steps": (order.steps, int(train), self.most_steps),
             "batch": (order.batch, 1, self.most_rows),
             "time_limit": (order.time_limit, 0, math.inf),
-            "lr": (order.lr, 0, 1e30),
+            "held_back": (order.held_back, 0, 1),
+            "lr": (order.lr, 1e-30 * train, 1e30),
             "cut": (order.cut, 0, 1e3),
             "momentum": (order.momentum, 0, 1 - 1e-9),
             "weight_decay": (order.weight_decay, 0, 1e3),
             "seed": (order.seed, 0, 2**32 - 1),
             "round": (order.round, 0, 2**31 - 1),
+            "accepted": (order.accepted, -1, 2**31 - 1),
             "client": (order.client, 0, 2**31 - 1),
         }
         terms = order.terms
@@ -90,29 +94,27 @@ class SitePolicy(NamedTuple):
                 "clip": (terms.clip, *self.clip),
                 "noise": (terms.noise, self.least_noise, 1e6),
                 "delta": (terms.delta, 1e-300, self.most_delta),
-                "epsilon": (terms.epsilon or math.inf if self.epsilon_run else terms.epsilon, 0, most),
+                "epsilon": (terms.epsilon or math.inf, 0, most),  # 0: no bound
             }
-        for name, (value, low, high) in bounds.items():
-            if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-                raise UserError(
-                    f"This site's policy: {name} of an order is from {low:g} to {high:g}, not {value!r}."
-                )
+        _check_bounds(bounds)
         for name, part in (*zip(model._fields, model[:3], strict=False), *model.buffers.items()):
             if part.dtype.kind == "f" and not np.isfinite(part).all():
                 raise UserError(f"This site's policy: the {name} that came with an order is not finite.")
 
-    def _check_names(self, order: Order, flower_run: int) -> None:
-        mechanism = NONE if order.terms is None else order.terms.mechanism
-        lists: dict[str, tuple[Names, list[str]]] = {
-            "method": (self.methods, [order.method]),
-            "transmit": (self.transmits, [name for name, _ in parse_names(order.transmit)]),
-            "privacy mechanism": (self.mechanisms, [mechanism]),
-            "Flower run": (self.runs, [str(flower_run)]),
-        }
-        for what, (allowed, asked) in lists.items():
-            outside = [name for name in asked if allowed is not None and name not in allowed]
-            if outside:
-                raise UserError(f"This site's policy: the {what} {outside[0]!r} is not one that it accepts.")
+    def check_hello(self, flower_run: int, mechanism: str, clip: float) -> None:
+        """The same of a question; mechanism "": it is not about privacy."""
+        self._check_run(flower_run)
+        if mechanism:
+            _check_listed("privacy mechanism", self.mechanisms, mechanism)
+            _check_bounds({"clip": (clip, *self.clip)})
+
+    def _check_run(self, flower_run: int) -> None:
+        _check_listed("Flower run", self.runs, str(flower_run))
+
+    def _check_names(self, order: Order) -> None:
+        _check_listed("method", self.methods, order.method)
+        _check_listed("transmit", self.transmits, *(name for name, _ in parse_names(order.transmit)))
+        _check_listed("privacy mechanism", self.mechanisms, order.terms.mechanism if order.terms else NONE)
         if order.terms is None and self.private:
             raise UserError(
                 "This site keeps its rows private, and this order is without privacy: train with epsilon, or "
@@ -125,6 +127,18 @@ class SitePolicy(NamedTuple):
                 f"This site's policy: a reply has at most {self.most_megabytes:g} MB, and this one "
                 f"{size / 1e6:g} MB."
             )
+
+
+def _check_listed(what: str, allowed: Names, *asked: str) -> None:
+    for name in asked:
+        if allowed is not None and name not in allowed:
+            raise UserError(f"This site's policy: the {what} {name!r} is not one that it accepts.")
+
+
+def _check_bounds(bounds: Mapping[str, tuple[float, float, float]]) -> None:
+    for name, (value, low, high) in bounds.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+            raise UserError(f"This site's policy: {name} is from {low:g} to {high:g}, not {value!r}.")
 
 
 def read_policy(path: Path) -> SitePolicy:
@@ -171,11 +185,10 @@ def site_policy(context: Context) -> SitePolicy:
             epsilon=own if policy.epsilon is None else min(own, policy.epsilon),
             delta=float(node.get("delta", policy.delta)),
         )
-    if policy.epsilon is None:
-        return policy
-    if not (0 < policy.epsilon < math.inf and 0 < policy.delta < 1):
-        raise UserError("A site's epsilon is above 0 and its delta between 0 and 1.")
-    if not folder:
+    own_budgets = [each for each in (policy.epsilon, policy.epsilon_run) if each is not None]
+    if own_budgets and not (all(0 < each < math.inf for each in own_budgets) and 0 < policy.delta < 1):
+        raise UserError("A site's epsilon and epsilon_run are above 0 and its delta between 0 and 1.")
+    if policy.epsilon is not None and not folder:
         raise UserError(
             "This site's epsilon is for all runs together, and it has no folder for its ledger: add "
             'state-dir="/folder" to its --node-config.'
@@ -205,14 +218,10 @@ def site_folder(context: Context) -> Path:
 
 
 @contextmanager
-def logged(context: Context, what: str, order: Order | None = None) -> Iterator[dict[str, Any]]:
-    """`with logged(context, "train", order) as entry:`; whatever is put into `entry` is on the line."""
+def logged(context: Context, what: str) -> Iterator[dict[str, Any]]:
+    """`with logged(context, "train") as entry:`; whatever is put into `entry` is on the line."""
     entry: dict[str, Any] = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "what": what}
     entry |= {"flower_run": context.run_id}
-    if order is not None:
-        entry["order"] = order._replace(terms=None)._asdict() | {
-            "terms": order.terms._asdict() if order.terms else None
-        }
     try:
         yield entry
     except UserError as error:

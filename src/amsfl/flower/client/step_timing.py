@@ -1,15 +1,19 @@
 """How long one step takes, by a step that leads nowhere: so that the first plan need not guess."""
 
+from collections.abc import Callable
 from math import inf
 from typing import Any
+
+from flwr.app import ConfigRecord, Context
 
 from amsfl import methods
 from amsfl.core import RowPrivacy, UserError
 from amsfl.flower.client import private_steps
 from amsfl.flower.client.local_round import Trainer, has_own_optimizer
 from amsfl.flower.client.step_loop import LocalTask, Slowdown
-from amsfl.flower.messages import GlobalModel, Order
+from amsfl.flower.messages import GlobalModel, Order, scalars
 
+SPEED = "amsfl-speed"  # in Flower's context
 LONG = 5.0  # seconds; after a first step of that length, in which some compile, there is no second
 
 
@@ -45,3 +49,11 @@ def step_seconds(
     except Exception:  # whatever users' code raises
         return 0.0
     return task.step_seconds
+
+
+def coarse_once(context: Context, measure: Callable[[], float]) -> float:
+    """Under privacy: rounded, and one measurement a Flower run. Many would tell more than one does."""
+    if SPEED not in context.state:
+        seconds = measure()
+        context.state[SPEED] = ConfigRecord({"seconds": private_steps.coarse(seconds) if seconds else 0.0})
+    return float(scalars(context.state, SPEED)["seconds"])

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, RandomSampler, SequentialSampler, Subse
 
 from amsfl import sampling
 from amsfl.core import RowPrivacy, UserError
+from amsfl.flower.client.private_steps import silent
 from amsfl.privacy import safe_sum
 
 AT_ONCE = 2**26  # numbers of rows' gradients that are kept at a time
@@ -124,7 +125,8 @@ def private_sum(
 
     turn = max(AT_ONCE // numbers, 1)
     for begin in range(0, len(places), turn):
-        batch = draw(places[begin : begin + turn])
+        with silent(True):  # rows are read by a user's own code
+            batch = draw(places[begin : begin + turn])
         try:
             each = torch.func.vmap(torch.func.grad(lost), (None, 0), randomness="different")(trained, batch)
         except Exception as error:  # whatever users' modules raise; what it says may be of rows

@@ -11,11 +11,14 @@ from amsfl.clock.profile import SPENDING
 from amsfl.clock.sites import Sites
 from amsfl.combine import RECOMMENDED
 from amsfl.core import Remark, UserError
+from amsfl.flower.client import site_policy
 from amsfl.flower.server.app import LENGTH
 from amsfl.simulation import serve_config
 from amsfl.simulation.components import client_names, load_data
 
 RECIPE = "deploy.json"  # in the record folder: how the deployment was started, for --resume
+CLIENTS = "clients"  # beside it: what the clients keep
+KEPT = ("*.safetensors", "privacy-*.json", "privacy-*.lock", "orders-*.jsonl")  # there
 AGAIN = (*LENGTH, "give_up")  # what may change when it goes on
 LIARS = f"--robust {RECOMMENDED}"  # docs/robust.md
 SPENDS = {*SPENDING, "epsilon"}
@@ -56,6 +59,16 @@ def remember(out: Path, recipe: DeploySettings) -> None:
             _recipe(out)  # ours, or it stays as it is
         out.mkdir(parents=True, exist_ok=True)
         record.write_sealed(out / RECIPE, recipe._asdict())
+
+
+def forget_clients(out: Path) -> None:
+    """Remove what a deployment's clients kept in its folder: their ledgers are of the run that is replaced,
+    and their rows are dealt anew. Where there is a site policy it is somebody's own, and all of it stays."""
+    folder = out / CLIENTS
+    if (out / RECIPE).exists() and not (folder / site_policy.FILE).exists():
+        _recipe(out)  # ours, or it stays as it is
+        for path in [path for kind in KEPT for path in folder.glob(kind)]:
+            path.unlink()
 
 
 def recall(out: Path, asked: DeploySettings) -> DeploySettings:

@@ -15,7 +15,15 @@ from amsfl.core import Remark, UserError
 from amsfl.flower.deploy import certificates, leftovers, user_app
 from amsfl.flower.deploy.builtin_app import checksum, deal, flat, rows_of, write_app
 from amsfl.flower.deploy.processes import Federation, loopback
-from amsfl.flower.deploy.recipe import RUN, DeploySettings, protection, recall, remember
+from amsfl.flower.deploy.recipe import (
+    CLIENTS,
+    RUN,
+    DeploySettings,
+    forget_clients,
+    protection,
+    recall,
+    remember,
+)
 from amsfl.flower.server.registration import LONGEST_NAME
 from amsfl.planning.planner import policy_of
 from amsfl.privacy.ledger import NOTHING
@@ -89,6 +97,8 @@ def _launch(
         prepared = (_own if recipe.app else _ready_made)(recipe, home, out.resolve())
         if recipe.dealt not in ("", prepared.dealt):
             raise UserError("The deployment began with other data or another partition; go on with those.")
+        if recipe.settings.get("force"):
+            forget_clients(out)
         remember(out, recipe._replace(dealt=prepared.dealt))
         clients = len(prepared.nodes)
         keys = certificates.make(home / "keys", clients) if recipe.tls else None
@@ -174,7 +184,7 @@ def _own(recipe: DeploySettings, home: Path, out: Path) -> PreparedApp:
 
 
 def _node(place: int, clients: int, out: Path) -> dict[str, Any]:
-    return {"partition-id": place, "num-partitions": clients, "state-dir": str(out / "clients")}
+    return {"partition-id": place, "num-partitions": clients, "state-dir": str(out / CLIENTS)}
 
 
 def _handicapped(nodes: Sequence[dict[str, Any]], recipe: DeploySettings) -> list[dict[str, Any]]:

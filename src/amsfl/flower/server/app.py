@@ -47,7 +47,7 @@ def server_app(
         plan_by: `plan_by(weights)` replaces the planner.
         row_scores: `row_scores(params, buffers)`: what every row of the server's is worth by a model (1 where
             its class is right, else 0), for a ledger of contributions (worth=true, docs/worth.md).
-        **settings: Those of ServeConfig (docs/settings.md); method, policy, combine and transmit may be
+        **settings: Those of ServeConfig (docs/settings.md); method, policy, robust and transmit may be
             objects, which the clients need as well (their `own`). Besides `out` (the record folder),
             `resume`, `force`, `track` (docs/trackers.md), `log` ("json") and `metrics_port`. The same
             keys in Flower's run-config win.

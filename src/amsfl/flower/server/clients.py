@@ -35,7 +35,7 @@ def registered_client(node: int, hello: Hello) -> RegisteredClient:
 def registered_clients(hellos: dict[int, Hello]) -> list[RegisteredClient]:
     """In order of names, numbers as numbers: client i of a simulation is partition-id i here."""
     registered = [registered_client(node, hello) for node, hello in hellos.items()]
-    digits = all(client.name.isdigit() for client in registered)
+    digits = all(client.name.isascii() and client.name.isdecimal() for client in registered)
     return sorted(registered, key=lambda client: (int(client.name) if digits else 0, client.name))
 
 
@@ -47,11 +47,16 @@ def weights(registered: Sequence[RegisteredClient]) -> Any:
 
 def believed(registered: Sequence[RegisteredClient]) -> Any:
     """Rows as clients say, at most MOST times the median of the others': that many, one could own alone."""
-    rows = np.array([client.rows for client in registered], float)
-    if len(rows) < 2:
-        return rows
-    others = [np.median(np.delete(rows, place)) for place in range(len(rows))]
-    return np.minimum(rows, MOST * np.array(others))
+    return bounded(np.array([client.rows for client in registered], float), MOST)
+
+
+def bounded(claims: Any, times: float) -> Any:
+    """Each at most so many times the median of the others', of those above zero; a single one as it is."""
+    if len(claims) < 2:
+        return claims
+    others = (np.delete(claims, place) for place in range(len(claims)))
+    middles = [np.median(some[some > 0]) if (some > 0).any() else 0.0 for some in others]
+    return np.minimum(claims, times * np.array(middles))
 
 
 def index_of(registered: Sequence[RegisteredClient], name: str) -> int | None:

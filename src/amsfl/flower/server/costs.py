@@ -16,7 +16,8 @@ was waited for it. Scoring a model is an exchange of its own, and its whole time
 
 Besides seconds, clients spend joules, megabytes and money. Bytes are counted as they travel. Joules and money
 are known where every client has said what a step or a megabyte costs it; where some have not, nothing is
-guessed, and a note says who.
+guessed, and a note says who. What one says is believed up to FAR times the others' median, and what is no
+amount counts as theirs: nobody spends the others' budget by its word, nor keeps them from having one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,8 +30,9 @@ from amsfl import clock
 from amsfl.clock import Costs, RoundEnd, Work
 from amsfl.clock.costs import MEGABYTE, Account, accounts
 from amsfl.core import UserError
+from amsfl.drift.plausibility import FAR
 from amsfl.flower import internals, messages
-from amsfl.flower.server.clients import RegisteredClient
+from amsfl.flower.server.clients import RegisteredClient, bounded
 from amsfl.flower.server.transport import Arrival
 from amsfl.schedule import Policy
 from amsfl.settings.limits import limits_of
@@ -74,6 +76,8 @@ def observe(
     if doubted and len(others) > 1:
         step_seconds = max(step_seconds, (elapsed - SLOW * float(np.median(others)) - poll / 2) / steps)
     step_seconds = min(step_seconds, elapsed / steps)
+    if not old.rest[client]:  # what it said of itself before is no measurement
+        old = old._replace(step=_bounded(old.step, client, elapsed / steps))
     rest = max(0.0, elapsed - steps * step_seconds - poll / 2)
     return old._replace(step=_noted(old.step, client, step_seconds), rest=_noted(old.rest, client, rest))
 
@@ -149,6 +153,10 @@ def _noted(columns: list[list[float]], client: int, value: float) -> list[list[f
     return [[*past, value][-LAST:] if who == client else past for who, past in enumerate(columns)]
 
 
+def _bounded(columns: list[list[float]], client: int, most: float) -> list[list[float]]:
+    return [[min(each, most) for each in past] if who == client else past for who, past in enumerate(columns)]
+
+
 def _filled(values: Any, guess: float) -> Any:
     usable = np.isfinite(values)
     return np.where(usable, values, np.median(values[usable]) if usable.any() else guess)
@@ -156,6 +164,7 @@ def _filled(values: Any, guess: float) -> Any:
 
 KINDS = {"joules": ("joules_step", "joules_mb"), "cost": ("cost_mb",)}  # what there is to say of each
 Lost = Sequence[tuple[int, int]]  # client, steps: work that came to nothing
+NO_AMOUNT = -1.0  # in place of what a client says that is none
 
 
 class SpendingMeter:
@@ -170,13 +179,18 @@ class SpendingMeter:
         """When everybody has a seat; notes on what cannot be known."""
         amounts, notes = dict[str, Any](), list[str]()
         for kind, names in KINDS.items():
-            silent = [
-                client.name for client in registered if not any(name in client.spends for name in names)
-            ]
-            if not silent:
-                columns = {name: [client.spends.get(name, 0.0) for client in registered] for name in names}
-                amounts |= {name: np.array(column) for name, column in columns.items()}
-            elif len(silent) < len(registered):
+            silent = [client.name for client in registered if not {*names} & {*client.spends}]
+            claims = {name: [client.spends.get(name, 0.0) for client in registered] for name in names}
+            if not silent and min(map(max, claims.values())) > NO_AMOUNT:
+                amounts |= {name: believed_amounts(np.array(column)) for name, column in claims.items()}
+                notes += [
+                    f"client {client.name!r} says that its {name} is {claim:g}, far more than the others; it "
+                    f"counts as {amount:g}"
+                    for name in names
+                    for client, claim, amount in zip(registered, claims[name], amounts[name], strict=True)
+                    if amount < claim
+                ]
+            elif 0 < len(silent) < len(registered):
                 notes.append(
                     f"{kind} are not counted: {len(silent)} of {len(registered)} clients do not say theirs"
                 )
@@ -202,10 +216,16 @@ class SpendingMeter:
 
 
 def credible_amounts(client: str, spends: Mapping[str, float]) -> tuple[Mapping[str, float], list[str]]:
-    """What a client says that its work takes, and notes; nothing of it where a part is no amount."""
+    """What a client says that its work takes, and notes on what is no amount."""
     wrong = {name: value for name, value in spends.items() if not 0 <= value <= 1e12}
     notes = [f"client {client!r}: {name} is {value!r}, which is no amount" for name, value in wrong.items()]
-    return {} if wrong else spends, notes
+    return {**spends, **dict.fromkeys(wrong, NO_AMOUNT)}, notes
+
+
+def believed_amounts(claims: Any) -> Any:
+    """Of all clients; what is no amount is the median of the others', or zero where none is one."""
+    good = claims[claims > NO_AMOUNT]
+    return bounded(np.where(claims > NO_AMOUNT, claims, np.median(good) if len(good) else 0.0), FAR)
 
 
 def check_asked(config: ServeConfig, whole: bool) -> None:

@@ -1,6 +1,6 @@
 """Clients that join a run under way, where `most_clients` lets them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from amsfl.core import UserError
@@ -20,18 +20,13 @@ def check(config: ServeConfig, private: bool) -> None:
         raise UserError(f"Clients cannot join later: {why} for those who begin. Leave most_clients out.")
 
 
-def refusal(
-    registered: Sequence[RegisteredClient], waiting: Iterable[Hello], most: int, hello: Hello
-) -> str | None:
-    """Why a client cannot join those who are there; None where it can."""
-    names = [other.name for other in waiting]
-    if len(registered) + len(names) >= most:
+def refusal(registered: Sequence[RegisteredClient], waiting: int, most: int, hello: Hello) -> str | None:
+    """Why a client cannot join those who are there, and `waiting` others; None where it can."""
+    if len(registered) + waiting >= most:
         return f"it is not one of the {len(registered)} registered clients"
-    if hello.name in names:
-        return "another node has just joined under that name"
-    if hello.own_optimizer != registered[0].own_optimizer:
+    if hello.own_optimizer != (2 * sum(client.own_optimizer for client in registered) > len(registered)):
         return "it moves by an optimizer of its own, or the others do, and all must do the same"
-    if not {*registered[0].spends} <= {*hello.spends}:
+    if not set.intersection(*({*client.spends} for client in registered)) <= {*hello.spends}:
         return "it does not say what its work spends, and the others do"
     return None
 

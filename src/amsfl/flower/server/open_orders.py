@@ -16,7 +16,7 @@ from amsfl.clock import RoundEnd, Waiting, results_taken
 from amsfl.clock.round_end import UNGROUPED
 from amsfl.flower import messages
 from amsfl.flower.server import clients, round_results
-from amsfl.flower.server.orders import OrderWriter, predicted
+from amsfl.flower.server.orders import OrderWriter
 from amsfl.flower.server.registration import Registration
 from amsfl.flower.server.reply_checks import accept, oversized, steps_not_done
 from amsfl.flower.server.round_results import ArrivedReply, DroppedWork, OpenOrder, RoundResults
@@ -105,18 +105,15 @@ class OpenOrders:
             self.predicted, self.plan_seconds, self.planned = None, 0.0, []
         if not self.jobs and not self.arrived:  # nothing came of the orders before: these get all their time
             self.asked = self.transport.now()
-        cohort = self._draw(state, self.orders.privacy.able(state, free))
+        cohort = self._draw(state, self.orders.able(state, free))
         if not len(cohort):
             return
         expected, limits = self.orders.expected(state), list[float]()
         for some in [[each] for each in cohort] if self.apart else [cohort]:
             group = np.array(some, int)
             decision = planner.decide(state.memory, state.round, group, expected)
-            decision = predicted(decision, group, expected)
-            measured_before = any(state.measured.rest)  # before, some may compile in their first round
-            limit = self.orders.deadline(
-                float(decision.predicted_seconds) if measured_before else None, state.round
-            )
+            foreseen = self.orders.foreseen(state, decision, group, expected)
+            limit = self.orders.deadline(foreseen, state.round)
             decision, seconds = self.orders.fitted(state, decision, group, expected, limit)
             alone = expected.step_seconds[group] * decision.steps + expected.comm_seconds[group]
             more = {"predicted_client_seconds": alone.tolist()}
@@ -124,7 +121,7 @@ class OpenOrders:
             limits.append(limit)
             self.plan_seconds = max(self.plan_seconds, float(decision.predicted_seconds))
             if all(state.measured.step[who] for who in group):
-                self.predicted = self.plan_seconds
+                self.predicted = min(self.plan_seconds, limit)  # a client's word may be part of the plan
         self.limit = max(limits)
 
     def _send(

@@ -7,7 +7,7 @@ import numpy as np
 
 from amsfl import methods, protocol
 from amsfl.clock import Costs, RoundEnd, round_seconds
-from amsfl.clock.costs import Account
+from amsfl.clock.costs import Account, client_seconds
 from amsfl.flower import messages
 from amsfl.flower.server import clients, costs
 from amsfl.flower.server.clients import RegisteredClient
@@ -19,8 +19,9 @@ from amsfl.sampling import held_count
 from amsfl.schedule import Policy
 from amsfl.simulation import ServeConfig
 
-UNMEASURED = 300.0  # deadline of a round nobody can predict yet
-AT_LEAST = 30.0  # an automatic deadline: starting a client's process alone takes seconds
+UNMEASURED = 300.0  # deadline of a round nobody can predict yet; who was never measured sets none beyond it
+TIMES = 3.0  # what is predicted: an automatic deadline
+AT_LEAST = 30.0  # such a one: starting a client's process alone takes seconds
 AT_MOST = 24 * 3600.0  # whatever was planned
 SHARE = 0.8  # of a deadline is planned with; the rest is for what nobody foresaw
 STEPS = 0.2  # of a deadline is for steps, however long the rest is said to take
@@ -41,7 +42,20 @@ class OrderWriter:
         self.takes_older_work = False  # whether results of older models are taken
         self.resumed_round: int | None = None  # contexts, and the last anchors in them, end with a Flower run
         self.own_optimizer = False  # whether clients move by optimizers of their own
+        self.own_steps = False  # whether they do the method's own: then those that cannot are not asked
         self.accounts: Mapping[str, Account] = {}  # what else clients spend (meter.py)
+
+    def odd_optimizers(self, registered: Sequence[RegisteredClient]) -> list[int]:
+        """Clients whose optimizers cannot do the method's own steps, unless most are such: a few clients'
+        word does not change the method of the others."""
+        own = [who for who, client in enumerate(registered) if client.own_optimizer]
+        self.own_steps = self.method.needs_own_steps and 2 * len(own) <= len(registered)
+        return own if self.own_steps else []
+
+    def able(self, state: ServerState, nodes: set[int]) -> set[int]:
+        """Of these nodes those whose clients may be asked for steps."""
+        odd = {client.node for client in state.clients if self.own_steps and client.own_optimizer}
+        return self.privacy.able(state, nodes) - odd
 
     def expected(self, state: ServerState) -> Costs:
         """What clients' steps and rounds cost, as far as it was measured or said."""
@@ -114,12 +128,23 @@ class OrderWriter:
         forgotten = self.takes_older_work or state.round == self.resumed_round
         return forgotten or not order.accepted == order.round - 1 == state.round - 1
 
+    def foreseen(self, state: ServerState, decision: Decision, cohort: Any, expected: Costs) -> float | None:
+        """Seconds that deadlines go by; None before anybody was measured, since some may compile at first.
+
+        How slow a client is that was never measured is its own word, and does not hold up the others.
+        """
+        if not any(state.measured.rest):
+            return None
+        seen = np.array([bool(state.measured.rest[who]) for who in cohort])
+        most = np.where(seen, np.inf, UNMEASURED / TIMES)
+        return float(np.minimum(client_seconds(expected, cohort, decision.steps), most).max())
+
     def deadline(self, predicted: float | None, number: int = 0) -> float:
         """How long to wait, in round `number`, for what is predicted to take so long; None: nobody knows."""
         chosen = self.config.straggler_seconds(number)
         if chosen is not None:
             return chosen
-        return UNMEASURED if predicted is None else min(max(AT_LEAST, 3 * predicted), AT_MOST)
+        return UNMEASURED if predicted is None else min(max(AT_LEAST, TIMES * predicted), AT_MOST)
 
     def lifetime(self, deadline: float) -> float:
         """Seconds after which Flower gives a message up: late replies should still come."""

@@ -13,7 +13,7 @@ from amsfl import privacy
 from amsfl.clock import RoundEnd
 from amsfl.core import UserError
 from amsfl.flower import messages
-from amsfl.flower.server.clients import RegisteredClient, weights
+from amsfl.flower.server.clients import RegisteredClient, believed, weights
 from amsfl.flower.server.reply_checks import AcceptedReply
 from amsfl.flower.server.server_state import ServerState
 from amsfl.methods import Method
@@ -76,7 +76,7 @@ class PrivacyBudget:
             )
         most = np.inf if self.config.epsilon is None else self.config.epsilon
         budgets = [float(most if each is None else min(each, most)) for each in own] if limits else None
-        self._open(Clients(np.array([client.rows for client in clients]), budgets, self.part, numbers))
+        self._open(Clients(believed(clients).astype(np.int64), budgets, self.part, numbers))
         return []
 
     def limit(self, planner: Planner, state: ServerState) -> Planner:

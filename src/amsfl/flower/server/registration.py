@@ -1,6 +1,8 @@
 """Registration: which clients take part, under which names, and why somebody was refused."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Any, NamedTuple
 
 from flwr.app import ConfigRecord, MessageType, RecordDict
@@ -8,16 +10,17 @@ from flwr.app import ConfigRecord, MessageType, RecordDict
 from amsfl.core import UserError
 from amsfl.flower import messages
 from amsfl.flower.messages import Hello
-from amsfl.flower.server import best_model, clients, newcomers
+from amsfl.flower.server import clients, newcomers
 from amsfl.flower.server.clients import RegisteredClient
 from amsfl.flower.server.costs import LONGEST_STEP, credible_amounts
 from amsfl.flower.server.transport import Arrival, Transport, error_text, is_gone, without_arrays
-from amsfl.flower.vector_files import kept
 
 HELLO_SECONDS = 300.0  # time to live of a question
 RETURN_SECONDS = 60.0  # how long a server that goes on waits for all of its clients
 LONGEST_REASON = 300  # characters: clients write parts of it
 LONGEST_NAME = 100  # characters of a client's name
+AGAIN = 1.0  # seconds until a node whose hello failed is asked again; twice as many each time
+TRIES = 10  # failed hellos of a node
 
 
 class HelloTerms(NamedTuple):
@@ -47,7 +50,8 @@ class Registration:
     ):
         self.transport, self.terms, self.on_refusal = transport, terms, on_refusal
         self.speeds: dict[str, float] = {}  # seconds a step, as clients say when they register, by name
-        self.rejected_nodes: set[int] = set()
+        self.rejected_nodes: dict[int, float] = {}  # and when each is asked again
+        self.failed_hellos = Counter[int]()  # by node
         self.newcomers: dict[int, Hello] = {}  # nodes of clients that join before the next round
         self.claims: dict[int, str] = {}  # nodes that wait for a name that another one holds
         self.refused: list[dict[str, Any]] = []
@@ -70,8 +74,12 @@ class Registration:
             if self.on_refusal:
                 self.on_refusal(item)
 
-    def reject(self, node: int, why: str) -> None:
-        self.rejected_nodes.add(node)
+    def reject(self, node: int, why: str, failed: bool = False) -> None:
+        """A node is not asked while it is connected; one that `failed` is, now and then."""
+        self.failed_hellos[node] += failed
+        count = self.failed_hellos[node]
+        wait = AGAIN * 2 ** (count - 1) if failed and count < TRIES else inf
+        self.rejected_nodes[node] = self.transport.now() + wait
         self.refuse(None, why)
 
     def gather(self) -> list[RegisteredClient]:
@@ -79,25 +87,25 @@ class Registration:
         hellos: dict[int, Hello] = {}
         terms, until = self.terms, self.transport.now() + self.terms.patience
         while len(hellos) < terms.clients:
-            if not hellos and len(self.rejected_nodes) >= terms.clients:
+            here = self.transport.nodes()
+            if not hellos and len(here) >= terms.clients and here <= self.rejected_nodes.keys():
                 raise UserError(
-                    f"None of {len(self.rejected_nodes)} clients could register{self.first_reason()}; mend "
-                    "the ClientApp, and try it in an InProcessGrid first."
+                    f"None of {len(here)} clients could register{self.first_reason()}; mend the ClientApp, "
+                    "and try it in an InProcessGrid first."
                 )
             if self.transport.now() > until:
                 raise UserError(
                     f"{len(hellos)} of {terms.clients} clients came within {terms.patience:g} seconds"
                     f"{self.first_reason()}; start the other SuperNodes, or lower clients."
                 )
-            self.ask([node for node in self.transport.nodes() if node not in hellos], probe=bool(terms.batch))
+            self.ask([node for node in here if node not in hellos], probe=bool(terms.batch))
             for arrival in self.transport.pull():
-                hello = self.hello(arrival)
+                hello, node = self.hello(arrival), arrival.sent.node
                 if hello and any(hello.name == other.name for other in hellos.values()):
-                    self.reject(node := arrival.sent.node, f"node {node}: the name {hello.name!r} is taken")
-                elif hello and hello.open:
-                    raise UserError(f"Client {hello.name!r} cannot keep rows private. {short(hello.open)}")
+                    self._wait_for(hello.name, node, "is taken")
                 elif hello and len(hellos) < terms.clients:
-                    hellos[arrival.sent.node] = hello
+                    hellos[node] = hello
+            hellos = self._held(hellos)
             self.transport.sleep(self.transport.poll)
         speeds = {hello.name: hello.step_seconds for hello in hellos.values()}
         self.speeds = {name: each for name, each in speeds.items() if 0 < each < LONGEST_STEP}
@@ -110,51 +118,26 @@ class Registration:
                 )
         return registered
 
-    def first_model(self, registered: list[RegisteredClient]) -> Hello:
-        """The initial model, from several clients: of a form that most of them have, and of usual length.
-        All draw it from the same seed, so honest ones send the same."""
-        models: list[tuple[int, Hello]] = []
-        for who, client in enumerate(registered):
-            for arrival in self.transport.collect(self.ask([client.node], model=True), HELLO_SECONDS):
-                hello = self.hello(arrival) if arrival.sent.node == client.node else None
-                why = None if hello is None else clients.unfit_model(hello)
-                if why:
-                    self.refuse(who, f"first model: {why}")
-                elif hello is not None:
-                    models.append((who, hello._replace(model=kept(hello.model))))
-            if len(models) == clients.MODELS_ASKED:
-                break
-        if not models:
-            raise UserError(
-                f"No client could give the first model{self.first_reason()}; look into the SuperNodes' logs."
-            )
-        hello, others = clients.choose_model(models)
-        for who in others:
-            self.refuse(who, "first model: its form is not the others'")
-        wrong = best_model.check(hello.tensors, hello.model.size) if hello.tensors else None
-        if wrong is None:
-            return hello
-        self.notes.append(f"the names of the model's tensors are not kept: {wrong}")
-        return hello._replace(tensors=())
-
-    def ping(self, registered: list[RegisteredClient]) -> list[float]:
-        """Seconds of an exchange in which nothing is done, so that the first plan need not guess them.
-
-        Everybody has just measured a step, so processes are up, and answers come soon. 0 for who sends none.
-        """
-        seconds = dict[int, float]()
-        ids = self.ask([client.node for client in registered])
-        for arrival in self.transport.collect(ids, HELLO_SECONDS):
-            if self.hello(arrival) is not None:
-                seconds[arrival.sent.node] = arrival.seconds
-        return [seconds.get(client.node, 0.0) for client in registered]
+    def _held(self, hellos: dict[int, Hello]) -> dict[int, Hello]:
+        """Without those who are gone and whose name another node waits for: that one is asked again."""
+        here, wanted = self.transport.nodes(), {*self.claims.values()}
+        kept = {
+            node: hello
+            for node, hello in hellos.items()
+            if node in here or self.terms.keyed or hello.name not in wanted
+        }
+        names = {hello.name for hello in kept.values()}
+        self.claims = {node: name for node, name in self.claims.items() if node in here and name in names}
+        return kept
 
     def ask(self, nodes: list[int], model: bool = False, probe: bool = False) -> set[str]:
         """Who they are; with `probe` how long a step takes them, for which they have more time."""
         terms = self.terms
         question: dict[str, Any] = {"model": model, "seed": terms.seed, "probe": probe, "batch": terms.batch}
         question |= terms.private
-        skipped = self.rejected_nodes | self.transport.busy | self.claims.keys()
+        now = self.transport.now()
+        rejected = {node for node, again in self.rejected_nodes.items() if now < again}
+        skipped = rejected | self.transport.busy | self.claims.keys()
         fresh = [node for node in nodes if node not in skipped]
         letters = [(node, None, RecordDict({"ask": ConfigRecord(question)})) for node in fresh]
         longest = max(HELLO_SECONDS, terms.patience) if probe else HELLO_SECONDS
@@ -172,17 +155,21 @@ class Registration:
                 raise ValueError("it has no rows")
             if not hello.name or len(hello.name) > LONGEST_NAME or not hello.name.isprintable():
                 raise ValueError(f"a name has 1 to {LONGEST_NAME} printable characters")
+            if self.terms.private and hello.open:
+                raise ValueError(f"client {hello.name!r} cannot keep rows private. {hello.open}")
             amounts, notes = credible_amounts(hello.name, hello.spends)
             self.notes += [note for note in notes if note not in self.notes]
+            self.rejected_nodes.pop(node, None)
             return hello._replace(spends={**amounts})
         except Exception as error:  # a client's bytes, see reply_checks.py
-            self.reject(node, f"node {node} gave no proper hello: {error}")
+            self.reject(node, f"node {node} gave no proper hello: {error}", failed=True)
             return None
 
     def admit(self, registered: list[RegisteredClient], max_age: float = 0.0) -> set[int]:
         """Take in what has arrived, and ask newcomers who they are. Who is free, of the nodes that were
         connected up to `max_age` seconds ago."""
         here = self.transport.nodes(max_age)
+        self.rejected_nodes = {node: again for node, again in self.rejected_nodes.items() if node in here}
         self.ask(sorted(here - {client.node for client in registered} - self.newcomers.keys()))
         for arrival in self.transport.pull():
             self.take(registered, arrival)
@@ -217,16 +204,21 @@ class Registration:
         """A known name's node may take its place again, a new one join; others are told why not."""
         name = hello.name
         who = clients.index_of(registered, name)
-        if who is None:
-            why = newcomers.refusal(registered, self.newcomers.values(), self.terms.most_clients, hello)
+        if who is None and any(name == other.name for other in self.newcomers.values()):
+            self._wait_for(name, node, "is that of a node that has just joined")
+        elif who is None:
+            why = newcomers.refusal(registered, len(self.newcomers), self.terms.most_clients, hello)
             if why is None:
                 self.newcomers[node] = hello
-                return
-            self.reject(node, f"node {node} ({name!r}) cannot join: {why}")
+            else:
+                self.reject(node, f"node {node} ({name!r}) cannot join: {why}")
         elif not self._rejoin(registered, node, name):
-            self.claims[node] = name
             why = "whose key it is" if self.terms.keyed else "which is still connected"
-            self.refuse(None, f"node {node}: the name {name!r} is node {registered[who].node}'s, {why}")
+            self._wait_for(name, node, f"is node {registered[who].node}'s, {why}")
+
+    def _wait_for(self, name: str, node: int, why: str) -> None:
+        self.claims[node] = name
+        self.refuse(None, f"node {node}: the name {name!r} {why}")
 
     def _rejoin(self, registered: list[RegisteredClient], node: int, name: str) -> bool:
         """Let a node have that name, if whoever has it is gone and need not come back."""

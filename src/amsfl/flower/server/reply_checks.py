@@ -195,6 +195,8 @@ def oversized(
             steps = 1 if part == "loss" else item.reply.steps
             floor = size(least[part], None, steps) if part in least else 0.0
             why = too_large(each, max(common, floor), limit)
+            if part == "counters" and len(replies) == 1 and any(history) and each > common == 0:
+                why = "norm: integers that nobody changes"  # alone, no other reply outvotes it
             if why:
                 reasons[item.client] = f"{why} ({part})"
     return reasons

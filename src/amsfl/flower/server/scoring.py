@@ -168,16 +168,19 @@ def training(replies: Sequence[AcceptedReply], state: ServerState, registration:
 
 
 def recordable(metrics: Scores, who: int, registration: Registration) -> Scores:
-    """Of a user's own metrics those that a record can bear: finite, few, with names that can be printed."""
-    own = sorted((name, value) for name, value in metrics.items() if name not in OURS)
-    fit = [(name, value) for name, value in own if 0 < len(name) <= LONGEST and name.isprintable()]
-    good = dict([(name, value) for name, value in fit if abs(value) <= LARGEST_SCORE][:MOST])
-    if len(good) < len(own):
+    """Those that a record can bear: finite, shares from 0 to 1, of a user's own few, with names that can be
+    printed."""
+    sound = {name: value for name, value in metrics.items() if abs(value) <= LARGEST_SCORE}
+    fit = [name for name in sorted(sound) if 0 < len(name) <= LONGEST and name.isprintable()]
+    own = [name for name in fit if name not in OURS][:MOST]
+    good = {name: sound[name] for name in fit if name in OURS and not out_of_range({name: sound[name]})}
+    good |= {name: sound[name] for name in own}
+    if len(good) < len(metrics):
         registration.notes.append(
-            f"of client {who}'s own metrics {len(own) - len(good)} were left out: they are not finite, more "
-            f"than {MOST}, or their names are no {LONGEST} printable characters"
+            f"of client {who}'s own metrics {len(metrics) - len(good)} were left out: they are not finite, "
+            f"more than {MOST}, or their names are no {LONGEST} printable characters"
         )
-    return {name: value for name, value in metrics.items() if name in OURS} | good
+    return good
 
 
 def read(arrival: Arrival, order: messages.Order) -> Scores | str:

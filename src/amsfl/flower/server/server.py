@@ -18,6 +18,7 @@ from amsfl.flower.server import best_model, clients, costs, newcomers, pieces, s
 from amsfl.flower.server.clients import RegisteredClient
 from amsfl.flower.server.contributions import Contributions
 from amsfl.flower.server.costs import SpendingMeter, check_asked
+from amsfl.flower.server.first_model import first_model, ping
 from amsfl.flower.server.open_orders import OpenOrders
 from amsfl.flower.server.options import ServerOptions
 from amsfl.flower.server.orders import OrderWriter, planner_for
@@ -205,7 +206,7 @@ class FlowerServer:
     def _fresh(self) -> ServerState:
         registered, start = self.registration.gather(), self.options.start
         own = messages.Hello("", 0, start, {}) if start is not None else None
-        first = own or self.registration.first_model(registered)
+        first = own or first_model(self.registration, registered)
         first = first._replace(model=vector_files.kept(np.ascontiguousarray(first.model, np.float32)))
         anchor = first.model
         self.privacy.check_buffers(first.buffers)
@@ -214,7 +215,7 @@ class FlowerServer:
         speeds = [self.registration.speeds.get(client.name, 0.0) for client in registered]
         # a round takes more gradients than steps: the reading's, and at first the opening's
         more = self.orders.readings + (self.method.arithmetic.opening is not None)
-        empty = (self.registration.ping(registered) + more * np.array(speeds)).tolist()
+        empty = (ping(self.registration, registered) + more * np.array(speeds)).tolist()
         memory, measured = self.plan_for(registered).start(), costs.start(len(registered), speeds, empty)
         state = server_state.fresh(first, server, registered, memory, measured, self.config.seed)
         if self.orders.readings or self.method.private_rows is not None:
@@ -228,7 +229,9 @@ class FlowerServer:
     def meet(self, registered: list[RegisteredClient], size: int) -> None:
         """What depends on who takes part: the method's form, and what clients spend."""
         self.names = [client.name for client in registered]
-        if any(client.own_optimizer for client in registered):
+        for who in self.orders.odd_optimizers(registered):
+            self.registration.refuse(who, f"optimizer: its own cannot do {self.method.title}'s steps")
+        if not self.orders.own_steps and any(client.own_optimizer for client in registered):
             self.method = for_older_work(self.config, methods.for_own_optimizers(self.method), self.end)
             self.orders.method, self.orders.own_optimizer = self.method, True
         self.registration.notes += self.spending.open(registered, work_of(self.method, self.policy, size))

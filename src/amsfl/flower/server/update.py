@@ -114,8 +114,8 @@ def combine(
     total, server, weighed, settled = pieces.combine(method, model.server, cohort, size, uploads)
     anchor, server = pieces.aggregate(method, model.anchor, total, shares, counts, server)
     buffers = {
-        name: _buffer(method, [item.reply.buffers[name] for item in replies], shares)
-        for name in model.buffers
+        name: _buffer(method, ours, [item.reply.buffers[name] for item in replies], shares)
+        for name, ours in model.buffers.items()
     }
     history = state.history.copy()
     if settled is not None:
@@ -126,12 +126,14 @@ def combine(
     return NextModel(anchor, server, buffers, weighed, history, agreement)
 
 
-def _buffer(method: Method, parts: list[Vector], weights: Any) -> Vector:
+def _buffer(method: Method, ours: Vector, parts: list[Vector], weights: Any) -> Vector:
     """Running statistics are averaged by weight, or their middle is taken where a rule doubts clients;
-    counters (BatchNorm's batches) take the largest."""
+    of integers (BatchNorm's batches, positions) the middle client's, of two middles what is nearer to ours:
+    what most leave as it is stays so."""
     stacked = np.stack(parts)
     if stacked.dtype.kind != "f":
-        return np.asarray(stacked.max(0), stacked.dtype)
+        low, *_, high = np.sort(stacked, axis=0)[[(len(parts) - 1) // 2, len(parts) // 2]]
+        return np.asarray(np.maximum(low, np.minimum(ours, high)), stacked.dtype)
     if method.combine is not None:
         return np.asarray(middle(stacked, weights), stacked.dtype)
     return np.asarray(np.average(stacked, axis=0, weights=weights), stacked.dtype)
