@@ -5,7 +5,8 @@ on one half, and the other was not run while choosing, until the tenth search. F
 sets that are in neither half: written down before the fifth search and run once, after it. FRESH2 are those
 of the sixth. FRESH3 and FRESH4, in which a part of the clients is there in a round, are those of the tenth;
 once FRESH3 was run, it had a part in choosing. FRESH5 and FRESH6, with all clients in every round, are those
-of the eleventh and the twelfth. FEW_LABELS are sets of both halves, with two or three labels a client.
+of the eleventh and the twelfth; FRESH7, with a part of the clients in a round, those of the fourteenth.
+FEW_LABELS are sets of both halves, with two or three labels a client.
 """
 
 import json
@@ -180,6 +181,20 @@ FRESH6 = (
     Case("corners", "corners", "mlp", 12, "shards:2", ("wild", "far")),
     Case("corners-noise", "corners", "mlp:32", 10, "dirichlet:0.5", (NEAR, "wan"), labels="random:0.3"),
 )
+FRESH7 = (
+    Case("knots-cnn", "knots", "cnn:4", 20, "shards:2", (NEAR, "far"), cohort=10),
+    Case("knots-noise", "knots", "mlp", 20, "dirichlet:0.3", ("mild", "wan"), cohort=5, labels="random:0.3"),
+    Case("signs-cnn", "signs", "cnn:4", 40, "shards:2", (NEAR, "wan"), cohort=10),
+    Case("petals", "petals", "mlp:32", 40, "shards:2", (NEAR, "far"), cohort=8),
+    Case("petals-pair", "petals", "mlp", 16, "dirichlet:0.5", ("mild", "wan"), cohort=6, labels="pair:0.25"),
+    Case("films", "films", "mlp", 30, "dirichlet:0.3", (NEAR, "far"), cohort=10),
+    Case("jobs", "jobs", "mlp", 20, "shards:2", ("wild", "far"), cohort=8),
+    Case("jobs-noise", "jobs", "mlp:32", 24, "dirichlet:0.5", (NEAR, "wan"), cohort=6, labels="random:0.3"),
+    Case("tuna", "tuna", "mlp", 40, "dirichlet:0.3", ("mild", "far"), cohort=10),
+    Case("branches", "branches", "mlp:32", 30, "shards:2", (NEAR, "wan"), cohort=10),
+    Case("schooling", "schooling", "mlp", 20, "dirichlet:0.5", ("wild", "far"), cohort=6),
+    Case("cars", "cars", "mlp:32", 15, "dirichlet:0.5", (NEAR, "wan"), cohort=5),
+)
 FEW_LABELS = (
     Case("digits-labels2", "digits", "mlp:32", 10, "labels:2", (NEAR, "far")),
     Case("digits-labels3", "digits", "mlp:32", 10, "labels:3", (NEAR, "far")),
@@ -193,7 +208,7 @@ FEW_LABELS = (
 )
 # fmt: on
 AFTERWARDS = {"fresh": FRESH, "fresh2": FRESH2, "fresh3": FRESH3, "fresh4": FRESH4, "fresh5": FRESH5}
-AFTERWARDS |= {"fresh6": FRESH6}
+AFTERWARDS |= {"fresh6": FRESH6, "fresh7": FRESH7}
 BESIDE = AFTERWARDS | {"few-labels": FEW_LABELS}  # all that is in neither half
 BY_NAME = {case.name: case for some in (CASES, *BESIDE.values()) for case in some}
 

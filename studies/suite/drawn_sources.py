@@ -120,4 +120,51 @@ def corners() -> Table:
     return Table(x, sides @ np.array([1, 2, 4]))
 
 
-DRAWN = overlap, bars, shapes, arms, waves, heaps, patches, shells, checks, strokes, corners
+def knots() -> Table:
+    """Images of 10 x 10: two dots under noise; the class is how far apart, and in which direction."""
+    rng, side = np.random.default_rng(51), 10
+    y = rng.integers(8, size=4000)
+    angle, apart = y % 4 * np.pi / 4 + rng.normal(0, 0.1, len(y)), np.where(y < 4, 1.5, 2.8)
+    centre, way = rng.uniform(3.5, 5.5, (2, len(y))), apart * np.stack([np.sin(angle), np.cos(angle)])
+    down, across = np.mgrid[:side, :side][:, None]
+    images = rng.normal(0, 0.3, (len(y), side, side))
+    for top, left in (centre + way, centre - way):
+        images += np.exp(-((down - top[:, None, None]) ** 2) - (across - left[:, None, None]) ** 2)
+    return Table(images.reshape(len(y), -1), y, scaled=False)
+
+
+def signs() -> Table:
+    """Images of 12 x 12: one of ten random signs of 6 x 6 somewhere, under noise."""
+    rng, side = np.random.default_rng(52), 12
+    y, corner = rng.integers(10, size=5000), rng.integers(side - 5, size=(2, 5000))
+    signs, images = rng.random((10, 6, 6)) < 0.5, rng.normal(0, 0.6, (5000, side, side))
+    for image, sign, top, left in zip(images, signs[y], *corner, strict=True):
+        image[top : top + 6, left : left + 6] += sign
+    return Table(images.reshape(len(y), -1), y, scaled=False)
+
+
+def petals() -> Table:
+    """Points in five dimensions: seven heaps, drawn out along ways of their own from one middle."""
+    rng = np.random.default_rng(53)
+    y, along = rng.integers(7, size=5000), rng.uniform(0.3, 2, 5000)
+    ways = rng.normal(size=(7, 5))
+    ways = ways / np.linalg.norm(ways, axis=1, keepdims=True)
+    return Table(ways[y] * along[:, None] + rng.normal(0, 0.25, (len(y), 5)), y)
+
+
+DRAWN = (
+    overlap,
+    bars,
+    shapes,
+    arms,
+    waves,
+    heaps,
+    patches,
+    shells,
+    checks,
+    strokes,
+    corners,
+    knots,
+    signs,
+    petals,
+)

@@ -185,12 +185,50 @@ def hawks() -> Table:
     return Table(np.hstack([measures, one_hot(d, ["Age"])]), d.Species)
 
 
+def films() -> Table:
+    """Films by length, votes and kind: for which age they are rated."""
+    d = common_only(r_table("ggplot2movies", "movies").dropna(subset=["mpaa"]), "mpaa", 300)
+    return Table(mixed(d, ["mpaa", "title", "budget"]), d.mpaa)
+
+
+def jobs() -> Table:
+    """Young men in the United States from 1980 to 1987: the occupation."""
+    d = common_only(r_table("Ecdat", "Males"), "occupation", 200)
+    return Table(mixed(d, ["nr", "occupation"]), d.occupation)
+
+
+def tuna() -> Table:
+    """Cans of tuna that were bought, by all brands' prices: the brand."""
+    d = r_table("Ecdat", "Tuna")
+    prices = [name for name in d.columns if name.startswith("price")]
+    return Table(numbers(d, prices), d["Tuna.choice"])
+
+
+def branches() -> Table:
+    """People in the armed forces of the United States: the branch."""
+    d = r_table("openintro", "military").sample(40_000, random_state=0)
+    return Table(mixed(d, ["branch"]), d.branch)
+
+
+def schooling() -> Table:
+    """Wages from 1976 to 1982: the years of school."""
+    d = common_only(r_table("Ecdat", "Wages"), "ed", 150)
+    return Table(mixed(d, ["ed"]), d.ed)
+
+
+def cars() -> Table:
+    """Which of six cars Californians would buy, by what was said of each."""
+    d = r_table("Ecdat", "Car")
+    return Table(mixed(d, ["choice"]), d.choice)
+
+
 FUNCTIONS = (
     *(remote, staff, penguins, telephone, optdigits),
     *(months, pitches, flight, proteins, wages, taxis, words),
     *(crashes, pupils, chemistry, guests),
     *(votes, values, parties, insured, livers),
     *(continents, yogurt, relapses, traits, hawks),
+    *(films, jobs, tuna, branches, schooling, cars),
 )
 FRESH_SETS: dict[str, Callable[[], Table]] = {
     **{name: partial(keel, name) for name in KEEL},
