@@ -169,13 +169,13 @@ def test_the_cut_grows_where_uploads_disagree():
     assert drift.agreed(drift.Rate(), 3.0).agreement == 1.0  # unequal steps: the mean can be the longer one
 
 
-def judged(*rounds, clients=3, over=0.0):
+def judged(*rounds, clients=3, over=0.0, cut=1.0):
     """The judge after rounds of held-back losses."""
     judge = drift.new_judge(clients)
     for losses in rounds:
         size = len(losses)
         ones = readings(loss=[1] * size, grad_sq=[1] * size, spread=[1] * size, held_loss=losses)
-        judge = drift.judge_round(judge, np.arange(size), np.ones(size), ones, over)
+        judge = drift.judge_round(judge, np.arange(size), np.ones(size), ones, over, cut=cut)
     return judge
 
 
@@ -242,8 +242,25 @@ def test_a_part_of_the_clients_opens_no_branch():
     back = judged(everybody, worse, worse, clients=4)
     assert (back.verdict, back.factor, back.backs, back.passes) == (Verdict.BACK, 0.5, (3,), 0.25)
     assert judged(everybody, worse, worse, [0.9] * 2, clients=4).passes == 0.5
-    often = judged(everybody, *[[2.0] * 2] * 8, clients=4)
-    assert (len(often.backs), often.branched, often.passes) == (4, 0, 0.1)
+    often = judged(everybody, *[worse, worse, [0.9] * 2, [0.9] * 2] * 4, clients=4)
+    assert (len(often.backs), often.branched) == (4, 0)
+
+
+def test_a_part_round_may_be_worse_where_clients_pull_apart():
+    """By 0.05 p^4: with p = 1.5 by a quarter. A round of all clients may not."""
+    worse = [1.2] * 2
+    assert judged([1.0] * 4, worse, worse, clients=4, cut=1.5).worse == 0
+    assert judged([1.0] * 4, [1.3] * 2, [1.3] * 2, clients=4, cut=1.5).verdict == Verdict.BACK
+    assert judged([1.0] * 4, [1.2] * 4, [1.2] * 4, clients=4, cut=1.5).verdict == Verdict.BACK
+
+
+def test_a_return_straight_after_a_return_forgets_what_one_cohort_had():
+    """Of a part of the clients; everybody goes back again. A round between, and it is an ordinary return."""
+    part = judged([1.0] * 4, *[[1.2] * 2] * 4, clients=4)
+    assert (part.verdict, part.backs, part.factor, part.worse) == (Verdict.BETTER, (3,), 1.0, 0)
+    assert np.isnan(part.reference).all()
+    assert judged([1.0] * 4, *[[1.2] * 4] * 4, clients=4).backs == (3, 5)
+    assert judged([1.0] * 4, *[[1.2] * 2] * 2, [1.03] * 2, *[[1.2] * 2] * 2, clients=4).backs == (3, 6)
 
 
 def test_no_branch_opens_late_in_a_run():

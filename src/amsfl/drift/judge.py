@@ -20,7 +20,11 @@ rows are better than the best anchor's. If they are not within twenty rounds, th
 anchor and to all passes.
 
 Where a round has less than three quarters of the clients, references are of many anchors, and a cohort can be
-lucky: there no branch opens, and one that is open must be surely better (d < -2 se).
+lucky: there no branch opens, and one that is open must be surely better (d < -2 se). Where clients pull apart
+besides, a round leans to the classes of its cohort, and the next one, which has others, finds it worse though
+nothing is wrong: there bad is d > 0.05 p^4 base, p how many times Polyak's length steps may be (rate.py). If
+both rounds after a return are bad, too, the anchor that it went back to was one cohort's luck: references are
+forgotten, and this round's anchor is the best one.
 """
 
 from collections.abc import Callable
@@ -43,6 +47,7 @@ RETURNS, EARLY = 3, 0.5  # so many returns, in this part of a run, open a branch
 CARE = 0.1  # of the passes: the least, and a branch's
 TRIAL_ROUNDS = 20  # in which a branch must get better
 PRESENT = 0.75  # of the clients: a round that has fewer is one of a part of them
+LEAN = 4  # power of the cut by which such a round may be worse
 MORE, LESS = 2.0, 0.5  # what becomes of the passes after a round: better, not better
 
 
@@ -97,11 +102,12 @@ def judge_round(
     reading: Reading,
     over: float = 0.0,
     modest: Callable[[Floats], Floats] = np.asarray,
+    cut: float = 1.0,
 ) -> Judge:
     """The judge after one more round, of a cohort with these shares of the data.
 
     `over` is the part of the run that is over; 0 where no end is known. `modest` says what of clients'
-    changes is believed.
+    changes is believed; `cut` is how many times Polyak's length this round's steps could be.
     """
     held = np.asarray(reading.held_loss, float)
     now = old._replace(
@@ -112,7 +118,8 @@ def judge_round(
     reference = old.reference.copy()
     before = reference[cohort]
     part = len(held) < PRESENT * len(reference)
-    better, bad, surely = _compared(held, before, np.asarray(weights, float), modest)
+    worse = WORSE * cut**LEAN if part else WORSE
+    better, bad, surely = _compared(held, before, np.asarray(weights, float), modest, worse)
     if old.left and part:
         better = surely
     fresh = np.isfinite(held) & (better | ~np.isfinite(before))
@@ -124,6 +131,9 @@ def judge_round(
         now = now._replace(passes=_next_passes(old.passes, better))
     if old.left:
         now = _tried(now, better)
+    elif part and now.worse >= PATIENCE and old.backs and now.rounds - old.backs[-1] == PATIENCE:
+        unknown = np.full_like(reference, np.nan)
+        now = now._replace(reference=unknown, worse=0, verdict=Verdict.BETTER)
     elif now.worse >= PATIENCE:
         now = _back(now, HALVED)
         if len(now.backs) == RETURNS and not (part or now.branched) and over <= EARLY:
@@ -146,7 +156,7 @@ def judge_round(
 
 
 def _compared(
-    held: Floats, before: Floats, weights: Floats, modest: Callable[[Floats], Floats]
+    held: Floats, before: Floats, weights: Floats, modest: Callable[[Floats], Floats], worse: float
 ) -> tuple[bool, bool, bool]:
     """Whether this anchor is better, clearly worse, and surely better, for those who can compare."""
     both = np.isfinite(held) & np.isfinite(before)
@@ -156,7 +166,7 @@ def _compared(
     change = modest(held[both] - before[both])
     mean, base = float(share @ change), float(share @ before[both])
     error = float(np.sqrt((share**2 * (change - mean) ** 2).sum()))
-    return mean < 0, mean > WORSE * base and mean > SURE * error, mean < -SURE * error
+    return mean < 0, mean > worse * base and mean > SURE * error, mean < -SURE * error
 
 
 def _next_passes(passes: float, better: bool) -> float:

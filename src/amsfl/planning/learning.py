@@ -69,6 +69,7 @@ def _learn_together(contexts: list[PlannerContext], rounds: list[RoundReadings])
             reading,
             _over(context, each.memory),
             context.doubt.changes,
+            each.decision.cut,
         )
         if context.method.judges
         else each.memory.judge
