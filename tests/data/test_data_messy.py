@@ -296,6 +296,24 @@ def test_new_rows_may_lack_what_training_rows_had() -> None:
     ]
 
 
+def test_new_rows_spell_booleans_and_whole_numbers_otherwise() -> None:
+    """Trained on a frame's booleans, asked about a CSV file's words; and the other way round."""
+    flags = {"a": [True, False, None] * 20, "label": ["x", "y", "x"] * 20}
+    recipe = load_table(flags).recipe
+    new = from_frame({"a": ["True", "FALSE", "", "1", "0"]})
+    same = from_frame({"a": [True, False, None, True, False]})
+    np.testing.assert_array_equal(encode(recipe, new), encode(recipe, same))
+    with pytest.raises(UserError, match="finite number"):
+        encode(load_table({"a": [1, 5, 9] * 20, "label": ["x", "y", "x"] * 20}).recipe, new)
+    words = {"a": ["true", "false"] * 20, "b": ["1.0", "2.0", "", "7"] * 10, "label": ["x", "y"] * 20}
+    recipe = load_table(words, options=column_options(columns="b=words")).recipe
+    new = from_frame({"a": [True, False, "no"], "b": [1, 7.0, None]})
+    np.testing.assert_array_equal(
+        encode(recipe, new), [[0, 1, 0, 1, 0, 0], [1, 0, 0, 0, 0, 1], [0, 0, 1, 0, 0, 0]]
+    )
+    assert len(unfamiliar_cells(recipe, new)) == 1
+
+
 def comma_table(tmp_path: Path) -> str:
     lines = [f"{i % 7},{i % 10};{'yes' if i % 3 else 'no'}" for i in range(90)]
     return sheet(tmp_path / "comma.csv", "\n".join(["weight;label", *lines]))

@@ -65,6 +65,7 @@ def test_two_columns_of_one_name_are_refused(name: str) -> None:
         (("0.0", "1.0"), [0.0, 1.0]),
         (("0.5", "1"), [0.5, 1.0]),
         (("False", "True"), [False, True]),
+        (("FALSE", "TRUE"), [False, True]),  # as R and Excel write them
         (("01", "02"), ["01", "02"]),  # codes, whose zeros count
         (("1", "1.0"), ["1", "1.0"]),  # two classes, one number
         (("1", "one"), ["1", "one"]),

@@ -1,6 +1,5 @@
 """What is predicted: classes, or a number. Decided from the label column, or as the user says."""
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -16,7 +15,7 @@ from amsfl.data.column_types import ask_codes, describe_reading
 from amsfl.data.dataset import IntArray, Labels, LabelScale
 from amsfl.data.raw_table import RawTable
 from amsfl.data.recipe import ColumnRecipe
-from amsfl.data.spelling import find_unit, number_parsers
+from amsfl.data.spelling import class_name, find_unit, number_parsers
 
 TASKS = ("auto", "classification", "regression")
 MOST_CLASSES = 20  # different whole numbers that are classes unless somebody says otherwise
@@ -84,11 +83,6 @@ def class_places(classes: Sequence[str], words: Sequence[str]) -> dict[str, int]
         if len(known) == len(classes):  # what two classes share tells nothing
             places = {word: known[form(word)] for word in words if form(word) in known} | places
     return places
-
-
-def class_name(word: str) -> str:
-    """1.0 is 1: a column of whole numbers with a gap is written so by many programs."""
-    return re.sub(r"^([+-]?\d+)\.0+$", r"\1", word)
 
 
 def label_scale(parts: Sequence[npt.NDArray[np.float64]]) -> LabelScale:
