@@ -59,6 +59,7 @@ def test_gaps_are_filled_by_sums_or_by_site() -> None:
     new = from_frame({"age": [None, None, None], "word": ["", "", ""], "site": ["a", "b", "new"]})
     low, high, unknown = encode(by_site.recipe, new)
     assert low[0] < high[0] and (unknown == high).all()  # a site never met is filled by the sums
+    assert all("each site's own" in line for line in unfamiliar_cells(by_site.recipe, new))
     assert any("16 gaps in 'age'" in line for line in describe(shared))
 
 
