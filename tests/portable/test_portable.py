@@ -3,6 +3,7 @@
 import csv
 import importlib.util
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -247,6 +248,10 @@ def test_codes_for_gaps_are_no_answers(task: str) -> None:
     assert portable.evaluate(result.model, coded) == portable.evaluate(result.model, {"x": x, "y": label})
     with pytest.raises(UserError, match="nothing can be scored"):
         portable.evaluate(result.model, {"x": [0.5], "y": [-999]})
+    with warnings.catch_warnings():  # scikit-learn's, on rows of one class
+        warnings.simplefilter("error")
+        one = portable.evaluate(result.model, {"x": x[:5], "y": [3] * 5}).scores
+    assert one.get("balanced accuracy") == one.get("accuracy")
 
 
 def test_own_tables_have_the_clock_of_real_clients(tmp_path: Path) -> None:

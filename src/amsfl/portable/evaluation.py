@@ -4,6 +4,7 @@ Metrics are scikit-learn's.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -142,10 +143,11 @@ def _score_classes(chances: Array, answers: Array) -> Evaluation:
     from sklearn import metrics
 
     predicted, present = chances.argmax(axis=1), np.unique(answers)
+    over_present: dict[str, Any] = {"labels": present, "average": "macro", "zero_division": 0}
     measures: dict[str, Callable[[Array, Array], float]] = {
         "accuracy": metrics.accuracy_score,
-        "balanced accuracy": metrics.balanced_accuracy_score,
-        "macro-F1": lambda y, p: metrics.f1_score(y, p, labels=present, average="macro", zero_division=0),
+        "balanced accuracy": partial(metrics.recall_score, **over_present),
+        "macro-F1": partial(metrics.f1_score, **over_present),
     }
     scores = {name: float(measure(answers, predicted)) for name, measure in measures.items()}
     commonest = np.full(len(answers), np.bincount(answers).argmax())
