@@ -114,9 +114,10 @@ def _read_amounts(table: RawTable, column: ColumnRecipe, task: str, numbers: Flo
     label, bad = column.name, ~np.isfinite(numbers)
     if bad.any():
         row = int(np.argmax(bad))
+        cell = table.cell(label, row)
         raise UserError(
-            f"Line {table.lines[row]}, column {label!r} is {table.cell(label, row)!r}, and numbers are "
-            "predicted; mend the cell, or make each value a class: --task classification."
+            f"Line {table.lines[row]}, column {label!r} is {cell!r}, and numbers are predicted; mend the "
+            f"cell, leave its rows out (--missing={cell}), or make each value a class: --task classification."
         )
     if np.ptp(numbers / max(1.0, float(np.abs(numbers).max()))) <= FLAT:
         value = table.cell(label, 0)
