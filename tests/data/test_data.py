@@ -36,6 +36,11 @@ def test_split_leaves_every_site_a_row_while_its_class_has_others(sites: list[in
     assert set(where[train]) == set(where)
 
 
+def test_few_numbers_are_held_out_by_the_share_that_is_asked() -> None:
+    held = [split(np.arange(rows) / 7, 0.2, 0)[1].sum() for rows in (5, 10, 20, 30, 100)]
+    assert held == [1, 2, 4, 6, 20]
+
+
 def test_split_depends_on_the_seed_alone() -> None:
     y = np.arange(100) % 3
     assert (split(y, 0.2, 1)[0] == split(y, 0.2, 1)[0]).all()

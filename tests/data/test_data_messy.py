@@ -59,6 +59,7 @@ def test_gaps_are_filled_by_sums_or_by_site() -> None:
     new = from_frame({"age": [None, None, None], "word": ["", "", ""], "site": ["a", "b", "new"]})
     low, high, unknown = encode(by_site.recipe, new)
     assert low[0] < high[0] and (unknown == high).all()  # a site never met is filled by the sums
+    assert all("each site's own" in line for line in unfamiliar_cells(by_site.recipe, new))
     assert any("16 gaps in 'age'" in line for line in describe(shared))
 
 
@@ -294,6 +295,24 @@ def test_new_rows_may_lack_what_training_rows_had() -> None:
         "1 value of 'age' far from the training rows', cut.",
         "2 cells of 'ward' with words that no training row had ((missing), Z): nothing is known of them.",
     ]
+
+
+def test_new_rows_spell_booleans_and_whole_numbers_otherwise() -> None:
+    """Trained on a frame's booleans, asked about a CSV file's words; and the other way round."""
+    flags = {"a": [True, False, None] * 20, "label": ["x", "y", "x"] * 20}
+    recipe = load_table(flags).recipe
+    new = from_frame({"a": ["True", "FALSE", "", "1", "0"]})
+    same = from_frame({"a": [True, False, None, True, False]})
+    np.testing.assert_array_equal(encode(recipe, new), encode(recipe, same))
+    with pytest.raises(UserError, match="finite number"):
+        encode(load_table({"a": [1, 5, 9] * 20, "label": ["x", "y", "x"] * 20}).recipe, new)
+    words = {"a": ["true", "false"] * 20, "b": ["1.0", "2.0", "", "7"] * 10, "label": ["x", "y"] * 20}
+    recipe = load_table(words, options=column_options(columns="b=words")).recipe
+    new = from_frame({"a": [True, False, "no"], "b": [1, 7.0, None]})
+    np.testing.assert_array_equal(
+        encode(recipe, new), [[0, 1, 0, 1, 0, 0], [1, 0, 0, 0, 0, 1], [0, 0, 1, 0, 0, 0]]
+    )
+    assert len(unfamiliar_cells(recipe, new)) == 1
 
 
 def comma_table(tmp_path: Path) -> str:

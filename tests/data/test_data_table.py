@@ -130,6 +130,11 @@ CASES = {
     "no header": (["1,2", "3,4", "5,6"], {}, "must name the columns"),
     "same name twice": (["a,a,y", "1,2,0"], {}, "each differently; it reads a,a,y"),
     "nothing to learn from": (["y", *["0", "1"] * 4], {}, "no columns besides 'y'"),
+    "a feature's name": (
+        ["g,g=a,y", *[f"{'ab'[i % 2]},{i % 7 + 0.5},{i % 2}" for i in range(20)]],
+        {},
+        "has a column 'g=a'.*rename it",
+    ),
     "header only": ([HEADER], {}, "no rows below its first line"),
 }
 

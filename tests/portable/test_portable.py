@@ -3,6 +3,7 @@
 import csv
 import importlib.util
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -234,6 +235,23 @@ def test_rows_with_answers_are_scored_and_columns_explained(tmp_path: Path) -> N
     (tmp_path / "new.csv").write_text("amount,noise\n1,2\n")
     done = CliRunner().invoke(app, ["evaluate", str(run), str(tmp_path / "new.csv")])
     assert done.exit_code == 2 and "nothing can be scored" in done.stderr
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_codes_for_gaps_are_no_answers(task: str) -> None:
+    """Rows whose label `missing` calls a gap are left out of scores, as they are of training."""
+    rng = np.random.default_rng(0)
+    x, label = rng.normal(size=80), list(range(1, 9)) * 10
+    settings: dict[str, Any] = {"model": "softmax", "engine": "loop", "rounds": 1, "progress": False}
+    result = amsfl.run(dataset={"x": x, "y": label}, label="y", missing="-999", task=task, **settings)
+    coded = {"x": [*x, 0.5, 0.1], "y": [*label, -999, None]}
+    assert portable.evaluate(result.model, coded) == portable.evaluate(result.model, {"x": x, "y": label})
+    with pytest.raises(UserError, match="nothing can be scored"):
+        portable.evaluate(result.model, {"x": [0.5], "y": [-999]})
+    with warnings.catch_warnings():  # scikit-learn's, on rows of one class
+        warnings.simplefilter("error")
+        one = portable.evaluate(result.model, {"x": x[:5], "y": [3] * 5}).scores
+    assert one.get("balanced accuracy") == one.get("accuracy")
 
 
 def test_own_tables_have_the_clock_of_real_clients(tmp_path: Path) -> None:

@@ -65,6 +65,7 @@ def test_two_columns_of_one_name_are_refused(name: str) -> None:
         (("0.0", "1.0"), [0.0, 1.0]),
         (("0.5", "1"), [0.5, 1.0]),
         (("False", "True"), [False, True]),
+        (("FALSE", "TRUE"), [False, True]),  # as R and Excel write them
         (("01", "02"), ["01", "02"]),  # codes, whose zeros count
         (("1", "1.0"), ["1", "1.0"]),  # two classes, one number
         (("1", "one"), ["1", "one"]),
@@ -88,3 +89,12 @@ def test_new_rows_are_never_overwritten(tmp_path: Path) -> None:
     other.write_text("[]")
     done = CliRunner().invoke(app, ["predict", str(run), str(other)])
     assert done.exit_code == 2 and ".jsonl" in done.stderr
+
+
+def test_what_is_new_in_rows_is_said_once(tmp_path: Path) -> None:
+    rows, run, out = tmp_path / "t.csv", tmp_path / "run", tmp_path / "p.csv"
+    rows.write_text("x,label\n" + "".join(f"{n % 7},{n % 2}\n" for n in range(60)))
+    amsfl.run(data=str(rows), model="softmax", engine="loop", clients=2, rounds=1, out=run, progress=False)
+    rows.write_text("x,label\n1e9,0\n1,1\n")  # scored, too
+    done = CliRunner().invoke(app, ["predict", str(run), str(rows), "--out", str(out)])
+    assert "accuracy" in done.stdout and done.stderr.count("far from") == 1

@@ -124,3 +124,28 @@ def test_torch_takes_raw_columns(trained: Any, tmp_path: Path) -> None:
     with torch.no_grad():
         logits = module.load()(module.encode(new | {"seen": days, "size": nullable})).numpy()
     np.testing.assert_allclose(logits, expected, atol=1e-5)
+
+
+def test_torch_takes_other_spellings(tmp_path: Path) -> None:
+    """Of words that R wrote as TRUE and pandas as 1.0, a data frame has booleans and numbers."""
+    torch = pytest.importorskip("torch")
+    table = {
+        "smoker": ["TRUE", "FALSE"] * 30,
+        "grade": ["1.0", "2.0", "3.0"] * 20,
+        "rank": ["1.0", "2.0", "2.0"] * 20,
+        "label": ["yes", "no"] * 30,
+    }
+    how = {"columns": "grade=words,rank=frequency", "model": "softmax", "engine": "loop"}
+    result = amsfl.run(
+        dataset=table, label="label", rounds=2, method="fedavg", partition="iid", progress=False, **how
+    )
+    export(result.model, "torch", tmp_path)
+    module = loaded(tmp_path / "model.py")
+    typed = {"smoker": [True, False] * 3, "grade": [1.0, 2.0, 3.0] * 2, "rank": [1, 2, 2] * 2}
+    written = {name: cells[:6] for name, cells in table.items()}
+    expected = result.model.logits(written)
+    assert np.abs(expected).max() > 0.01
+    np.testing.assert_allclose(result.model.logits(typed), expected, atol=1e-6)
+    for rows in (typed, written):
+        with torch.no_grad():
+            np.testing.assert_allclose(module.load()(module.encode(rows)).numpy(), expected, atol=1e-5)

@@ -82,6 +82,10 @@ def test_frames_with_words_and_gaps() -> None:
     assert fitted.predict(new).tolist() == ["warm", "cold"]
     with pytest.raises(ValueError, match="no weights"):
         fitted.fit(frame, y, sample_weight=np.ones(80))
+    with pytest.raises(ValueError, match="1d array"):
+        fitted.fit(frame, np.c_[y, y])
+    with pytest.raises(ValueError, match="Row 1 has no answer in y"):
+        fitted.fit(frame, pandas.array([1, None] * 40, dtype="Int64"))
     with pytest.raises(ValueError, match="Row 2 has no answer in y"):
         fitted.fit(frame, [None if word is None else word for word in words])
     mixed = frame.to_numpy(object)  # words and numbers in one array

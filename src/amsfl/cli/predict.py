@@ -1,5 +1,6 @@
 """`amsfl predict`, `evaluate`, `explain` and `export`: the model of a run, used, judged, taken elsewhere."""
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,7 +8,7 @@ import typer
 
 from amsfl.cli.errors import friendly
 from amsfl.cli.output import plain, print_json
-from amsfl.core import UserError, nearest
+from amsfl.core import Remark, UserError, nearest
 
 if TYPE_CHECKING:
     from amsfl.data.raw_table import RawTable
@@ -43,7 +44,9 @@ def predict(
     write_atomically(out, text)
     typer.echo(f"{count:,} predictions{_round_of(model)}: {out}")
     if has_labels(model, table):
-        _print_scores(portable.evaluate(model, table))
+        with warnings.catch_warnings():  # what is new in these rows was said for the predictions
+            warnings.simplefilter("ignore", Remark)
+            _print_scores(portable.evaluate(model, table))
 
 
 def _round_of(model: "PortableModel") -> str:

@@ -43,7 +43,8 @@ def infer_column(
     """How the column is read, before gaps and scales, and remarks on it."""
     cells, base = table.columns[name], ColumnRecipe(name, how, codes=options.missing)
     if cells.kind in ("number", "flag") and how in ("", "number"):
-        return base._replace(read="number", spelling="point"), ask_codes(base, cells.numbers[rows.all])
+        spelling = "flag" if cells.kind == "flag" else "point"
+        return base._replace(read="number", spelling=spelling), ask_codes(base, cells.numbers[rows.all])
     if cells.kind == "date" and how in ("", "date"):
         return base._replace(read="date", spelling="iso"), []
     if cells.point is not None and how in ("", "number") and not table.groups_by_points(name):

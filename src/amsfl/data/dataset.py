@@ -46,6 +46,8 @@ def split(
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Masks of the training pool and the hold-out, stratified by class; numbers by tenths of their rows.
 
+    Of few numbers parts are larger than tenths: each holds out a row, and all together no more than asked.
+
     Every class with at least two rows is in both; a class with one row is in the pool. With sites,
     one row of each is held out last, so that a small site still has something to train on.
     """
@@ -53,7 +55,7 @@ def split(
         raise UserError(
             f"The hold-out is the fraction of rows to judge by, between 0 and 1; got {holdout:g}. Try 0.2."
         )
-    y = strata(y)
+    y = strata(y, max(1, min(STRATA, int(holdout * len(y)))))
     rng = random_stream(seed, "split")
     order = rng.permutation(len(y))
     late = np.zeros(len(y), bool)
@@ -69,11 +71,11 @@ def split(
     return ~test, test
 
 
-def strata(y: Labels) -> IntArray:
+def strata(y: Labels, parts: int = STRATA) -> IntArray:
     """Classes as they are; numbers by tenths of their rows, equal numbers always together."""
     if np.issubdtype(y.dtype, np.integer):
         return y
-    edges = np.quantile(y, np.linspace(0, 1, STRATA + 1)[1:-1])
+    edges = np.quantile(y, np.linspace(0, 1, parts + 1)[1:-1])
     return np.searchsorted(edges, y, side="right").astype(np.int32)
 
 

@@ -1,6 +1,5 @@
 """What is predicted: classes, or a number. Decided from the label column, or as the user says."""
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -16,7 +15,7 @@ from amsfl.data.column_types import ask_codes, describe_reading
 from amsfl.data.dataset import IntArray, Labels, LabelScale
 from amsfl.data.raw_table import RawTable
 from amsfl.data.recipe import ColumnRecipe
-from amsfl.data.spelling import find_unit, number_parsers
+from amsfl.data.spelling import class_name, find_unit, number_parsers
 
 TASKS = ("auto", "classification", "regression")
 MOST_CLASSES = 20  # different whole numbers that are classes unless somebody says otherwise
@@ -86,11 +85,6 @@ def class_places(classes: Sequence[str], words: Sequence[str]) -> dict[str, int]
     return places
 
 
-def class_name(word: str) -> str:
-    """1.0 is 1: a column of whole numbers with a gap is written so by many programs."""
-    return re.sub(r"^([+-]?\d+)\.0+$", r"\1", word)
-
-
 def label_scale(parts: Sequence[npt.NDArray[np.float64]]) -> LabelScale:
     """Mean and deviation of all sites' values, from sums alone; a constant keeps its unit."""
     mean, deviation = federated_statistics.mean_and_deviation(parts)
@@ -120,9 +114,10 @@ def _read_amounts(table: RawTable, column: ColumnRecipe, task: str, numbers: Flo
     label, bad = column.name, ~np.isfinite(numbers)
     if bad.any():
         row = int(np.argmax(bad))
+        cell = table.cell(label, row)
         raise UserError(
-            f"Line {table.lines[row]}, column {label!r} is {table.cell(label, row)!r}, and numbers are "
-            "predicted; mend the cell, or make each value a class: --task classification."
+            f"Line {table.lines[row]}, column {label!r} is {cell!r}, and numbers are predicted; mend the "
+            f"cell, leave its rows out (--missing={cell}), or make each value a class: --task classification."
         )
     if np.ptp(numbers / max(1.0, float(np.abs(numbers).max()))) <= FLAT:
         value = table.cell(label, 0)

@@ -9,7 +9,7 @@ from amsfl.data.cells import Cells, Floats, Mask
 from amsfl.data.dataset import IntArray
 from amsfl.data.raw_table import RawTable
 from amsfl.data.recipe import ColumnRecipe
-from amsfl.data.spelling import is_mark, parse_dates, parse_numbers
+from amsfl.data.spelling import is_mark, parse_dates, parse_numbers, plain_word
 
 
 def read_numbers(column: ColumnRecipe, table: RawTable) -> Floats:
@@ -20,7 +20,7 @@ def read_numbers(column: ColumnRecipe, table: RawTable) -> Floats:
     if cells.kind == "date" and column.read == "date":
         return cells.numbers
     spelling = _spelling_in(table, column)
-    if cells.point is not None and (column.read, spelling) == ("number", "point"):
+    if cells.point is not None and column.read == "number" and spelling in ("point", "flag"):
         return _drop_codes(column, cells.point)
     words = cells.vocabulary
     if column.read == "date":
@@ -132,11 +132,17 @@ def means_gap(column: ColumnRecipe, table: RawTable) -> Mask:
 
 
 def read_words(column: ColumnRecipe, table: RawTable) -> Cells:
-    """The column as words; what the user calls a gap is one."""
+    """The column as words, spelled as in training; what the user calls a gap is one."""
     cells = table.columns[column.name]
-    if not column.codes:
+    if column.codes:
+        coded = pc.is_in(cells.text, pa.array(column.codes, pa.string()))
+        cells = Cells(pc.if_else(coded, None, cells.text))
+    known = {*column.words, *column.counts}
+    plain = {plain_word(word): word for word in sorted(known)}
+    words = [word if word in known else plain.get(plain_word(word), word) for word in cells.words]
+    if words == cells.words:
         return cells
-    return Cells(pc.if_else(pc.is_in(cells.text, pa.array(column.codes, pa.string())), None, cells.text))
+    return Cells(pa.array(words, pa.string()).take(pa.array(cells.codes, mask=cells.codes < 0)))
 
 
 def fill_words(column: ColumnRecipe, table: RawTable, sites: Cells | None) -> tuple[list[str], IntArray]:

@@ -14,7 +14,7 @@ class ColumnRecipe(NamedTuple):
 
     name: str
     read: str  # number, date, words (one column a word), hash (a bucket), text (its words), frequency
-    spelling: str = ""  # of numbers: point, comma, grouped; of dates: as strptime has it
+    spelling: str = ""  # of numbers: point, comma, grouped, flag (booleans); of dates: as strptime has it
     unit: str = ""  # that its numbers were written with
     codes: tuple[str, ...] = ()  # words and numbers that stand for a gap, as in -999
     fill: float | str | None = None  # what stands for a gap; None: a gap is refused
@@ -57,6 +57,11 @@ class Recipe(NamedTuple):
     @property
     def features(self) -> tuple[str, ...]:
         return tuple(name for column in self.columns for name in column.features)
+
+    @property
+    def label_column(self) -> ColumnRecipe:
+        """The label; what means a gap holds for every column alike, so the first one tells."""
+        return ColumnRecipe(self.label, "words", codes=self.columns[0].codes)
 
 
 def format_fill(column: ColumnRecipe) -> str:

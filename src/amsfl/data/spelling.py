@@ -36,6 +36,9 @@ UNITS = (
 
 def parse_numbers(words: pa.Array, spelling: str, unit: str = "") -> Floats:
     """The number in each word; nan where there is none by this spelling, and for what is not finite."""
+    if spelling == "flag":
+        lower, spelling = pc.utf8_lower(words), "point"
+        words = pc.if_else(pc.equal(lower, "true"), "1", pc.if_else(pc.equal(lower, "false"), "0", words))
     if unit:
         words = pc.coalesce(_without_unit(words, unit), words)
     if pc.any(pc.match_substring_regex(words, LIMIT)).as_py():
@@ -102,6 +105,16 @@ def find_unit(words: pa.Array) -> str:
         return ""
     fits = (unit for unit in UNITS if _without_unit(first, unit).null_count == 0)
     return next((unit for unit in fits if _without_unit(words, unit).null_count == 0), "")
+
+
+def class_name(word: str) -> str:
+    """1.0 is 1: a column of whole numbers with a gap is written so by many programs."""
+    return re.sub(r"^([+-]?\d+)\.0+$", r"\1", word)
+
+
+def plain_word(word: str) -> str:
+    """What a word has in common with its other spellings: 1 and 1.0; TRUE, True and true."""
+    return word.lower() if word.lower() in ("true", "false") else class_name(word)
 
 
 def is_mark(words: pa.Array) -> Mask:

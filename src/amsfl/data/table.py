@@ -1,5 +1,6 @@
 """Any table with a header and a label column becomes a Dataset; a client column becomes its partition."""
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,11 @@ def _check_columns(table: RawTable, label: str, recipe: Recipe) -> None:
         raise UserError(
             f"Every column of {table.name} besides {label!r} is the same in all training rows: there is "
             "nothing to learn from."
+        )
+    twice = [name for name, count in Counter(recipe.features).items() if count > 1]
+    if twice:
+        raise UserError(
+            f"{table.name} has a column {twice[0]!r}, as what is made of another one is called; rename it."
         )
 
 

@@ -20,7 +20,7 @@ def unfamiliar_cells(recipe: Recipe, table: RawTable) -> list[str]:
 def _unfamiliar(column: ColumnRecipe, table: RawTable, sites: Cells | None) -> list[str]:
     if column.read in NUMERIC:
         numbers, gaps = fill_numbers(column, table, sites)
-        lines = [] if column.indicator else _filled(column, int(gaps.sum()))
+        lines = [] if column.indicator else _filled(column, int(gaps.sum()), sites)
         if column.scale and column.high is not None:
             far = scaled(column._replace(low=None, high=None), numbers)
             cut = int(((far < (column.low or -np.inf)) | (far > column.high)).sum())
@@ -28,7 +28,7 @@ def _unfamiliar(column: ColumnRecipe, table: RawTable, sites: Cells | None) -> l
                 lines.append(f"{plural(cut, 'value')} of {column.name!r} far from the training rows', cut.")
         return lines
     words, codes = fill_words(column, table, sites)
-    lines = [] if column.fill == GAP else _filled(column, int(read_words(column, table).gaps.sum()))
+    lines = [] if column.fill == GAP else _filled(column, int(read_words(column, table).gaps.sum()), sites)
     familiar = {"words": column.words, "frequency": column.counts}.get(column.read)
     if familiar is not None:
         strange = np.array([word not in familiar for word in words], bool)
@@ -42,5 +42,6 @@ def _unfamiliar(column: ColumnRecipe, table: RawTable, sites: Cells | None) -> l
     return lines
 
 
-def _filled(column: ColumnRecipe, gaps: int) -> list[str]:
-    return [f"{plural(gaps, 'gap')} in {column.name!r} filled ({format_fill(column)})."] if gaps else []
+def _filled(column: ColumnRecipe, gaps: int, sites: Cells | None) -> list[str]:
+    own = "each site's own, of new sites " if column.site_fill and sites is not None else ""
+    return [f"{plural(gaps, 'gap')} in {column.name!r} filled ({own}{format_fill(column)})."] if gaps else []

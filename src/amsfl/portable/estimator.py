@@ -9,13 +9,23 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from amsfl.portable.model import load
 from amsfl.portable.network import Array
 
+FLAGS = {
+    "False": False,
+    "FALSE": False,
+    "false": False,
+    "True": True,
+    "TRUE": True,
+    "true": True,
+}  # to pandas
+
 
 def as_values(names: tuple[str, ...]) -> Array:
     """Classes as a data frame holds them: whole numbers, numbers, True and False where all are, else text."""
-    for read in (int, float, {"False": False, "True": True}.__getitem__):
+    for read in (int, float, FLAGS.__getitem__):
         with suppress(ValueError, KeyError, OverflowError):
             values = [read(name) for name in names]
-            alike = all(name in (str(each), f"{each:g}") for name, each in zip(names, values, strict=True))
+            pairs = zip(names, values, strict=True)
+            alike = all(name in FLAGS or name in (str(each), f"{each:g}") for name, each in pairs)
             if alike and len(set(values)) == len(names):
                 return np.array(values)
     return np.array(names)

@@ -4,6 +4,7 @@ Metrics are scikit-learn's.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from amsfl.core import UserError
 from amsfl.core.scores import UNBALANCED
 from amsfl.data.labels import class_places, parse_label_numbers
 from amsfl.data.raw_table import RawTable
+from amsfl.data.read_column import means_gap
 from amsfl.portable.importance import REPEATS, Importance, column_spans, permutation_importance
 from amsfl.portable.model import PortableModel
 from amsfl.portable.network import Array
@@ -39,8 +41,10 @@ class Evaluation(NamedTuple):
 
 def has_labels(model: PortableModel, table: RawTable) -> bool:
     """Whether the table has the column that the model predicts, with something in it."""
-    cells = table.columns.get(model.recipe.label) if model.recipe else None
-    return cells is not None and not cells.gaps.all()
+    recipe = model.recipe
+    if recipe is None or recipe.label not in table.columns:
+        return False
+    return not means_gap(recipe.label_column, table).all()
 
 
 def evaluate(model: PortableModel, rows: Any) -> Evaluation:
@@ -93,13 +97,13 @@ def explained_score(model: PortableModel, answers: Array) -> str:
 def _labelled(model: PortableModel, rows: Any) -> tuple[RawTable, Array]:
     """The rows that have a label, and their labels: class numbers, or numbers in their own units."""
     table = open_rows(rows)
-    label = model.recipe.label if model.recipe else ""
-    if not has_labels(model, table):
+    recipe, label = model.recipe, model.recipe.label if model.recipe else ""
+    if recipe is None or not has_labels(model, table):
         raise UserError(
             f"{table.name} has no column {label!r} with the answers, so nothing can be scored; add it, or "
             "predict alone: amsfl predict."
         )
-    table = table.filter(~table.columns[label].gaps)
+    table = table.filter(~means_gap(recipe.label_column, table))
     cells = table.columns[label]
     if not model.classes:
         numbers = parse_label_numbers(table, label)[0]
@@ -139,10 +143,11 @@ def _score_classes(chances: Array, answers: Array) -> Evaluation:
     from sklearn import metrics
 
     predicted, present = chances.argmax(axis=1), np.unique(answers)
+    over_present: dict[str, Any] = {"labels": present, "average": "macro", "zero_division": 0}
     measures: dict[str, Callable[[Array, Array], float]] = {
         "accuracy": metrics.accuracy_score,
-        "balanced accuracy": metrics.balanced_accuracy_score,
-        "macro-F1": lambda y, p: metrics.f1_score(y, p, labels=present, average="macro", zero_division=0),
+        "balanced accuracy": partial(metrics.recall_score, **over_present),
+        "macro-F1": partial(metrics.f1_score, **over_present),
     }
     scores = {name: float(measure(answers, predicted)) for name, measure in measures.items()}
     commonest = np.full(len(answers), np.bincount(answers).argmax())

@@ -60,7 +60,9 @@ def encode_column(column, cells, sites):
         numbers = scale(column, torch.tensor([float(cell) for cell in cells], dtype=torch.float64))
         both = [numbers, torch.tensor(gaps, dtype=torch.float64)]
         return torch.stack(both if column["indicator"] else both[:1], 1)
-    words = [spell(cell) for cell in cells]
+    known = {*column["words"], *column["counts"]}
+    plain = {plain_word(word): word for word in sorted(known)}
+    words = [word if word in known else plain.get(plain_word(word), word) for word in map(spell, cells)]
     if column["read"] == "frequency":
         counts = [float(column["counts"].get(word, 0)) for word in words]
         return scale(column, torch.tensor(counts, dtype=torch.float64))[:, None]
@@ -98,6 +100,12 @@ def spell(cell):
     """Whole numbers without a point."""
     whole = isinstance(cell, float) and cell.is_integer()
     return str(int(cell)) if whole else str(cell).strip()
+
+
+def plain_word(word):
+    """1.0 is 1, TRUE is True."""
+    flag = word.lower() in ("true", "false")
+    return word.lower() if flag else re.sub(r"^([+-]?\\d+)\\.0+$", r"\\1", word)
 
 
 def scale(column, values):

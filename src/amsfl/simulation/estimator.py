@@ -68,11 +68,11 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
         self.recipe_ = None
         if _needs_recipe(X):
             rows = self._read_rows(X, groups)
+            y = column_or_1d(y)
             _check_whole(y, "answer in y; every row needs one: leave such rows out.")
         else:
             numeric = isinstance(self, RegressorMixin)
             rows, y = validate_data(self, X, y, dtype=np.float64, y_numeric=numeric)
-        y = column_or_1d(y)
         check_consistent_length(rows, y)
         return self._fit_rows(rows, y, *_sites(rows, groups))
 
@@ -236,7 +236,7 @@ def _sites(X: Array, groups: Any) -> tuple[Array | None, Array]:
 
 def _check_whole(values: Any, what: str) -> None:
     for row, value in enumerate(values):
-        if value is None or value != value:
+        if value is None or str(value) == "<NA>" or value != value:  # pandas' NA equals nothing, not even NA
             raise ValueError(f"Row {row} has no {what}")
 
 
