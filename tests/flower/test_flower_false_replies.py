@@ -176,7 +176,7 @@ def test_an_error_below_zero_makes_no_round_the_best(name: str) -> None:
             content["scores"].update({"mse": 1.0, "mae": 1.0, "rmse": 1.0, name: told})
 
     settings = {**SETTINGS, "clients": 2, "method": "fedavg", "rounds": 4, "evaluate_clients": 1}
-    state, records = serve(LyingGrid(change, (1,)), {**settings, "judge_by": f"-{name}"})
+    _, records = serve(LyingGrid(change, (1,)), {**settings, "judge_by": f"-{name}"})
     found = [record.metrics["clients"].get(name) for record in records]
     assert len(records) == 4 and min(each for each in found if each is not None) >= 0
     refused = [item["reason"] for item in records[0].plan["refused"]]
