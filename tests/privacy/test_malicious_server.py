@@ -17,7 +17,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
-from amsfl import sampling
+from amsfl import methods, sampling
 from amsfl.core import UserError
 from amsfl.flower import messages
 from amsfl.flower.client import app, client_state
@@ -411,6 +411,18 @@ def test_a_field_of_the_wrong_kind_is_refused_before_anything_is_spent(tmp_path,
         send(context, mutated(ORDER, field, value))
     assert Rows.reads == reads and not counted(context)
     assert lines(tmp_path)[0]["refused"] and {path.name for path in tmp_path.iterdir()} == {"orders-0.jsonl"}
+
+
+@pytest.mark.parametrize("more", [{}, {"own_optimizer": True}, {"lr_known": False}])
+def test_a_private_order_looks_at_rows_by_private_steps_alone(tmp_path, monkeypatch, more):
+    """AMSFL whose judge was asked for: rows that it would hold back have losses, too."""
+    looked = []
+    for name in ("gradient", "probe", "held_back", "training_metrics", "evaluate"):
+        monkeypatch.setattr(Rows, name, lambda self, *_, name=name: looked.append(name), raising=False)
+    options = {**dict(methods.make("amsfl").facts.private_options), "judge": 1.0}
+    order = ORDER._replace(method="amsfl", options=options, held_back=0.5, readings=True, **more)
+    report = messages.scalars(send(site(tmp_path, epsilon=3.0), order), "report")
+    assert not looked and {key for key, value in report.items() if value} <= REPORTED
 
 
 def test_next_to_no_noise_is_refused_by_its_first_step(tmp_path, monkeypatch):
