@@ -169,16 +169,11 @@ def training(replies: Sequence[AcceptedReply], state: ServerState, registration:
 
 
 def recordable(metrics: Scores, who: int, registration: Registration) -> Scores:
-    """Those that a record can bear: finite and possible, of a user's own few, with names that can be
-    printed."""
-    sound = {
-        name: value
-        for name, value in metrics.items()
-        if abs(value) <= LARGEST_SCORE and not out_of_range({name: value})
-    }
-    fit = [name for name in sorted(sound) if 0 < len(name) <= LONGEST and name.isprintable()]
+    """Those that a record can bear: finite, possible, of a user's own few, with names that can be printed."""
+    fit = {name: metrics[name] for name in sorted(metrics) if 0 < len(name) <= LONGEST and name.isprintable()}
+    fit = {name: v for name, v in fit.items() if abs(v) <= LARGEST_SCORE and not out_of_range({name: v})}
     own = [name for name in fit if name not in OURS][:MOST]
-    good = {name: sound[name] for name in fit if name in OURS or name in own}
+    good = {name: value for name, value in fit.items() if name in OURS or name in own}
     if len(good) < len(metrics):
         registration.notes.append(
             f"of client {who}'s own metrics {len(metrics) - len(good)} were left out: they are not finite, "
