@@ -18,6 +18,7 @@ from amsfl.flower import NumpyTrainer, messages, numpy_client, serve, vector_fil
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.server import reply_checks, transport
 from amsfl.flower.server.registration import LONGEST_REASON, short
+from amsfl.flower.server.scoring import checked
 from amsfl.flower.server.server_state import load
 from amsfl.record import reopen
 
@@ -163,6 +164,30 @@ def test_one_client_s_scores_end_no_run(told: float) -> None:
     aimed = {**SETTINGS, "method": "fedavg", "lr": 1e-6, "rounds": 3, "evaluate_clients": 1, "target": 0.95}
     state, _ = serve(LyingGrid(change), aimed)
     assert state.reached is None and state.round == 3
+
+
+@pytest.mark.parametrize("name", ["mse", "mae", "rmse"])
+def test_an_error_below_zero_makes_no_round_the_best(name: str) -> None:
+    """Of two clients' scores the mean decides: -1e30 would win, and in every report be the error."""
+
+    def change(kind: str, content: Any) -> None:
+        if kind == "evaluate":
+            told = -1e30 if content["echo"]["round"] == 1 else 1.0
+            content["scores"].update({"mse": 1.0, "mae": 1.0, "rmse": 1.0, name: told})
+
+    settings = {**SETTINGS, "clients": 2, "method": "fedavg", "rounds": 4, "evaluate_clients": 1}
+    _, records = serve(LyingGrid(change, (1,)), {**settings, "judge_by": f"-{name}"})
+    found = [record.metrics["clients"].get(name) for record in records]
+    assert len(records) == 4 and min(each for each in found if each is not None) >= 0
+    refused = [item["reason"] for item in records[0].plan["refused"]]
+    assert any(f"{name} -1e+30 is below 0" in reason for reason in refused)
+
+
+def test_scores_of_a_model_that_is_lost_are_no_mistake_of_the_server_s() -> None:
+    lost = {"holdout": {"mse": float("nan"), "rmse": float("inf"), "mae": 0.0}}
+    assert checked(lost) is lost
+    with pytest.raises(UserError, match="below 0"):
+        checked({"holdout": {"mse": -1.0}})
 
 
 # -- the first model (5) -----------------------------------------------------------------------------

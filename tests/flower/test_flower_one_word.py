@@ -141,6 +141,36 @@ def test_integers_that_nobody_changed_stay_where_replies_come_alone() -> None:
     assert state.buffers["positions"].tolist() == [0, 1, 2]
 
 
+def test_a_single_client_s_integers_are_its_own() -> None:
+    class Counting(Placed):
+        def begin(self, order: Any, model: Any, method: Any) -> None:
+            NumpyTrainer.begin(self, order, model, method)
+
+    def make(context: Any) -> NumpyTrainer:
+        plain = trainer(context)
+        return Counting(plain.rows, np.zeros(4, np.float32), plain._gradient)
+
+    grid = placed(1, 1, since=2)
+    grid.app = numpy_client(make)
+    state, records = serve(grid, {**SETTINGS, "clients": 1, "rounds": 4, "patience": 2.0})
+    assert len(records) == 4 and state.buffers["positions"].tolist() == [1, 2, 3]
+
+
+def test_integers_that_the_others_left_stay_in_a_round_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last client moves its positions in every round, and in the third it is alone."""
+
+    class Alone(Clocked):
+        def get_node_ids(self) -> Any:
+            return [1002] if self.rounds == 2 else [*self.contexts]
+
+    told = placed(2**40, 3)
+    grid = Alone(monkeypatch, told.change, count=3, liar=2)
+    grid.app = told.app
+    state, records = serve(grid, {**SETTINGS, "clients": 3, "rounds": 5, "patience": 600.0})
+    assert state.buffers["positions"].tolist() == [0, 1, 2] and {0, 1} <= {*records[-1].cohort}
+    assert any("integers" in reason for reason in reasons(records))
+
+
 # -- names and hellos that fail ------------------------------------------------------------------------
 
 

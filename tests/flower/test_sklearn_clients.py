@@ -7,12 +7,13 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
 
+from flwr.app import ConfigRecord, Context, Message, RecordDict
 from scipy.sparse import csr_matrix
 from sklearn import linear_model, naive_bayes, neural_network
 from sklearn.tree import DecisionTreeClassifier
 
 from amsfl.core import UserError
-from amsfl.flower import serve, sklearn_client
+from amsfl.flower import messages, serve, sklearn_client
 from amsfl.flower.in_process import InProcessGrid
 
 RNG = np.random.default_rng(5)
@@ -86,6 +87,21 @@ def test_classifiers_learn_together(kind: str) -> None:
     assert scores["accuracy"] > 0.6 and scores["rows"] == 120 and 0 <= scores["mids"] < 1
     assert ("loss" in scores) == (kind != "perceptron")
     assert not any(record.plan["notes"] or record.plan["refused"] for record in records)
+
+
+@pytest.mark.parametrize("kind", ["mlp", "numbers"])
+def test_a_first_model_tells_nothing_of_rows(kind: str) -> None:
+    """It leaves in answer to a hello, also where rows are private, so it must not be of a step on them."""
+    regressor = sklearn_client(lambda: neural_network.MLPRegressor(hidden_layer_sizes=(8,)), numbers)
+    app = regressor if kind == "numbers" else sklearn_client(CLASSIFIERS[kind], words, ["low", "mid", "high"])
+    InProcessGrid(app, [{}])  # Flower's messages ask which task is speaking
+    models = []
+    for place in range(3):
+        ask = ConfigRecord({"model": True, "seed": 7, "probe": False, "batch": 16})
+        context = Context(1, 1000, {"partition-id": place}, RecordDict(), {})
+        hello = app(Message(RecordDict({"ask": ask}), 1000, "query"), context).content
+        models.append(messages.unpack_hello(hello).model)
+    assert models[0].any() and all(np.array_equal(each, models[0]) for each in models)
 
 
 def test_a_regression_on_sparse_rows() -> None:

@@ -17,15 +17,16 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
-from amsfl import sampling
+from amsfl import methods, sampling
 from amsfl.core import UserError
 from amsfl.flower import messages
-from amsfl.flower.client import client_state
+from amsfl.flower.client import app, client_state
 from amsfl.flower.client.app import client_app, ledger_of
 from amsfl.flower.client.site_policy import SitePolicy, read_policy, site_policy
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.messages import GlobalModel, Order
-from amsfl.privacy import Exposure, Terms, epsilon, safe_sum
+from amsfl.privacy import Event, Exposure, Terms, epsilon, record_level, safe_sum
+from amsfl.privacy.accounting import poisson_gaussian as epsilon_of
 
 ROWS, SIZE = 40, 3
 X = np.random.default_rng(0).normal(size=(ROWS, SIZE)).astype(np.float32)
@@ -241,8 +242,6 @@ def test_replays_are_other_noise_and_are_counted(tmp_path):
 
 def test_a_tiny_clip_cuts_all_the_same():
     """Gradients of 1e-25, whose squares are 0 in float32, against a clip of 1e-30: not one is longer."""
-    from amsfl.privacy import record_level
-
     private = record_level().client._replace(clip=1e-30)
     rows = np.full((5, 4), 1e-25, np.float32)
     lengths = safe_sum.norms(rows)
@@ -258,8 +257,6 @@ def test_a_tiny_clip_cuts_all_the_same():
 @pytest.mark.parametrize("framework", ["jax", "torch"])
 def test_a_server_cannot_read_a_row_by_clip_and_saturated_weights(framework):
     """Weights by which every row's gradient is about 1e-26: sums stay within rows times the clip of 1e-30."""
-    from amsfl.privacy import record_level
-
     private = record_level().client._replace(clip=1e-30)
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=(6, 5)).astype(np.float32), np.zeros(6, int)
@@ -297,7 +294,6 @@ def test_a_row_that_is_no_number_poisons_no_sum():
     import jax
 
     from amsfl.engines import losses, models, private_gradients
-    from amsfl.privacy import record_level
 
     model, private = models.make("cnn:2", 16, 3), record_level().client
     summed = private_gradients.sum_of_any(model.apply, losses.cross_entropy, private)
@@ -349,6 +345,8 @@ def test_the_log_is_appended_and_the_policy_is_read_with_care(tmp_path):
     assert read_policy(tmp_path / "site.toml") == SitePolicy(
         mechanisms=("none",), most_steps=5.0, scores=False
     )
+    (tmp_path / "site.toml").write_text("most_rows = inf\n")
+    assert hello(context)["rows"] == ROWS
     for wrong in (
         "most_step = 1",
         "clip = 1.0",
@@ -413,6 +411,36 @@ def test_a_field_of_the_wrong_kind_is_refused_before_anything_is_spent(tmp_path,
         send(context, mutated(ORDER, field, value))
     assert Rows.reads == reads and not counted(context)
     assert lines(tmp_path)[0]["refused"] and {path.name for path in tmp_path.iterdir()} == {"orders-0.jsonl"}
+
+
+@pytest.mark.parametrize("more", [{}, {"own_optimizer": True}, {"lr_known": False}])
+def test_a_private_order_looks_at_rows_by_private_steps_alone(tmp_path, monkeypatch, more):
+    """AMSFL whose judge was asked for: rows that it would hold back have losses, too."""
+    looked = []
+    for name in ("gradient", "probe", "held_back", "training_metrics", "evaluate"):
+        monkeypatch.setattr(Rows, name, lambda self, *_, name=name: looked.append(name), raising=False)
+    options = {**dict(methods.make("amsfl").facts.private_options), "judge": 1.0}
+    order = ORDER._replace(method="amsfl", options=options, held_back=0.5, readings=True, **more)
+    report = messages.scalars(send(site(tmp_path, epsilon=3.0), order), "report")
+    assert not looked and {key for key, value in report.items() if value} <= REPORTED
+
+
+def test_next_to_no_noise_is_refused_by_its_first_step(tmp_path, monkeypatch):
+    """100,000 steps of noise 0.05 after one of 1e6: on the finer one's grid that took all memory."""
+    context, counted_events = site(tmp_path, epsilon=3.0), []
+    gentle, loud = (TERMS._replace(epsilon=0.0, noise=noise) for noise in (1e6, 0.05))
+    send(context, ORDER._replace(terms=gentle))
+    mechanism = record_level()
+
+    def account(events, delta):
+        counted_events.append(events)
+        return mechanism.account(events, delta)
+
+    monkeypatch.setattr(app, "mechanism_of", lambda name, own: mechanism._replace(account=account))
+    with pytest.raises(UserError, match="spent"):
+        send(context, ORDER._replace(run="loud", steps=100_000, terms=loud))
+    assert {events[0].steps for events in counted_events} == {1} and counted(context) == 2
+    assert epsilon_of((Event(0.01, 1e6, 1), Event(1.0, 0.05, 1)), 1e-5) == pytest.approx(284.4, rel=0.01)
 
 
 def test_a_number_for_a_runs_name_wipes_no_ledger(tmp_path):

@@ -65,6 +65,7 @@ def poisson_gaussian(events: tuple[Event, ...], delta: float) -> float:
         0 where nothing was done.
     """
     fine = min((_fineness(each.chance, each.noise) for each in events), default=0.0)
+    fine = max([fine, *(_coarsest(each.noise) for each in events)])
     losses = [
         _one_step(each.chance, each.noise, fine).self_compose(each.steps) for each in events if each.steps
     ]
@@ -140,8 +141,12 @@ def _noise_for(exposure: Exposure, budget: float, steps: int, account: Account |
 
 def _fineness(chance: float, noise: float) -> float:
     deviation = chance * expm1(min(1 / noise**2, 50.0)) ** 0.5
-    # next to no noise has losses of 1/noise^2: a grid as fine as for others would take all memory
-    return float(max(min(max(FINENESS * deviation, 1e-4), 1e-2), 1e-4 / noise**2))
+    return float(max(min(max(FINENESS * deviation, 1e-4), 1e-2), _coarsest(noise)))
+
+
+def _coarsest(noise: float) -> float:
+    """Next to no noise has losses of 1/noise^2: a grid as fine as for others would take all memory."""
+    return 1e-4 / noise**2
 
 
 @lru_cache(maxsize=1_000)

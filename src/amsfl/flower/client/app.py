@@ -102,7 +102,7 @@ def introduce(ask: Mapping[str, Any], context: Context, make: MakeTrainer, own: 
     closed = policy.private or ledger.closed()
     node: Any = context.node_config
     speed: Any = node.get("known-step-seconds", 0.0)
-    batch = min(ask["batch"], int(policy.most_rows))
+    batch = int(min(ask["batch"], policy.most_rows))  # which may be infinite
     with private_steps.silent(closed or private is not None):
         trainer = make(context)
         nothing: tuple[messages.Vector, messages.Buffers] = (np.zeros(0, np.float32), {})

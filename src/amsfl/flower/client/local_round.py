@@ -125,7 +125,7 @@ def run(
     )
     received = protocol.LocalState(anchor, server, mine, order.lr, float(order.round), cut=order.cut)
     held = None
-    if method.judges and order.held_back and hasattr(trainer, "held_back"):
+    if gradient is None and method.judges and order.held_back and hasattr(trainer, "held_back"):
         held = trainer.held_back(anchor)
         received = received._replace(held=held)
     carry = protocol.begin(method, received)

@@ -84,7 +84,11 @@ class SiteLedger:
                     "another mechanism, epsilon, delta, noise, batch or number of rows: begin a new run."
                 )
             entries.setdefault(key, agreed)
-            steps = most(order.steps, lambda count: self._fits(add(entries, key, count), order.run))
+            # with next to no noise one step is too much, and to count many would take minutes
+            possible = self._fits({key: agreed._replace(steps=1)}, order.run)
+            steps = possible and most(
+                order.steps, lambda count: self._fits(add(entries, key, count), order.run)
+            )
             if not steps:
                 raise UserError(f"{SPENT}: no further step of this site fits its epsilon.")
             self._write(add(entries, key, steps))

@@ -70,8 +70,8 @@ class SklearnTrainer:
         self.state: Vector = np.zeros(0, np.float32)
 
     def start(self, seed: int) -> tuple[Vector, Buffers]:
-        """A linear model begins at 0, a network as it is after this client's first minibatch."""
-        self._allocate(seed, 64)
+        """A linear model begins at 0, a network as its seed draws it: the same at all clients."""
+        self._allocate(seed)
         flat = self.to_numpy(_flat(self.model))
         return (flat if hasattr(self.model, "coefs_") else 0 * flat), {}
 
@@ -88,7 +88,7 @@ class SklearnTrainer:
         if method.judges and order.held_back:
             self.trained, self.held = sampling.hold_back(order.seed, order.client, self.rows, order.held_back)
             self.held_rows = len(self.held)
-        self._allocate(int(self.random.integers(2**31)), order.batch)
+        self._allocate(int(self.random.integers(2**31)))
 
     def from_numpy(self, vector: Vector) -> Any:
         return np.asarray(vector, np.float32)
@@ -118,7 +118,8 @@ class SklearnTrainer:
             self.model.t_ = type(self.model.t_)(self.state[0])
         picks = self._picks(task.batch)
         for _ in task:
-            self._fit(next(picks))
+            picked = next(picks)
+            self._learn(self.x[picked], self.y[picked])
         return OwnSteps(self.to_numpy(_flat(self.model)))
 
     def held_back(self, x: Any) -> tuple[float, float] | None:
@@ -148,21 +149,23 @@ class SklearnTrainer:
             else {**self.setup.metrics(self.model, rows, targets), **scores}
         )
 
-    def _allocate(self, seed: int, batch: int) -> None:
-        """A model with coefficients: scikit-learn makes them when it first sees rows."""
+    def _allocate(self, seed: int) -> None:
+        """A model with coefficients. scikit-learn makes them when it first sees a row, and learns from that:
+        here a row of zeros, since a first model leaves without privacy."""
         self.model = self.setup.model()
         if self.model.get_params().get("random_state", 0) is None:
             self.model.set_params(random_state=seed)
-        self._fit(np.arange(min(batch, self.rows)))
+        label = np.zeros_like(self.y[:1]) if self.setup.classes is None else self.setup.classes[:1]
+        self._learn(np.zeros((1, self.x.shape[1]), self.x.dtype), label)
         if hasattr(self.model, "t_"):
             self.model.t_ = type(self.model.t_)(0 if hasattr(self.model, "coefs_") else 1)
         if hasattr(self.model, "_optimizer"):
             del self.model._optimizer  # a network's moments begin anew each round
         _check_coefficients(self.model)
 
-    def _fit(self, picked: Vector) -> None:
+    def _learn(self, rows: Any, targets: Vector) -> None:
         more = {} if self.setup.classes is None else {"classes": self.setup.classes}
-        self.model.partial_fit(self.x[picked], self.y[picked], **more)
+        self.model.partial_fit(rows, targets, **more)
 
     def _picks(self, batch: int) -> Iterator[Vector]:
         """Minibatches without an end, every row once before any comes again."""

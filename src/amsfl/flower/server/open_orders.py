@@ -188,7 +188,8 @@ class OpenOrders:
         some, self.arrived = self.arrived[:count], self.arrived[count:]
         # whether one counts must not go by the others where whole clients are private; they are cut anyway
         limit = inf if self.orders.privacy.clients else self.config.norm_limit
-        wild = oversized([each.reply for each in some], state.model, state.sizes, limit)
+        replies, others = [each.reply for each in some], len(state.clients) > 1
+        wild = oversized(replies, state.model, state.sizes, limit, others)
         for each in [each for each in some if each.reply.client in wild]:
             self.refuse(each.reply.client, wild[each.reply.client])
             self._drop(each.job)

@@ -181,9 +181,13 @@ def changed(ours: Buffers, theirs: Buffers, floats: bool) -> Any:
 
 
 def oversized(
-    replies: Sequence[AcceptedReply], model: GlobalModel, sizes: dict[str, Sizes], limit: float
+    replies: Sequence[AcceptedReply],
+    model: GlobalModel,
+    sizes: dict[str, Sizes],
+    limit: float,
+    others: bool = True,
 ) -> dict[int, str]:
-    """Clients whose update is out of all proportion, and why."""
+    """Clients whose update is out of all proportion, and why; `others`: the run has more than one."""
     reasons = {}
     zero = {name: 0 * part for name, part in model.buffers.items()}
     least = {"buffers": changed(zero, model.buffers, True), "loss": np.ones(1)}
@@ -195,8 +199,9 @@ def oversized(
             steps = 1 if part == "loss" else item.reply.steps
             floor = size(least[part], None, steps) if part in least else 0.0
             why = too_large(each, max(common, floor), limit)
-            if part == "counters" and len(replies) == 1 and any(history) and each > common == 0:
-                why = "norm: integers that nobody changes"  # alone, no other reply outvotes it
+            alone = others and part == "counters" and len(replies) == 1  # no other reply outvotes it
+            if alone and any(history) and each > common == 0:
+                why = "norm: integers that nobody changes"
             if why:
                 reasons[item.client] = f"{why} ({part})"
     return reasons

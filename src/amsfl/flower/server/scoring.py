@@ -27,6 +27,7 @@ from amsfl.flower.server.transport import Arrival, Transport, error_text
 from amsfl.simulation import ServeConfig
 
 SHARES = ("accuracy", "macro_f1")  # scores that lie between 0 and 1
+ERRORS = ("mse", "mae", "rmse")  # that are not below 0; a loss may be, where it is a user's own
 OURS = ("loss", "mse", "mae", "rows", *SHARES)  # those that mean something to us; the others are a user's own
 NO_TEST_ROWS = "no client has test rows to score by: give clients a test_loader, or set evaluate_clients=0"
 MOST, LONGEST = 32, 64  # metrics of a user's own, and characters of their names
@@ -168,17 +169,15 @@ def training(replies: Sequence[AcceptedReply], state: ServerState, registration:
 
 
 def recordable(metrics: Scores, who: int, registration: Registration) -> Scores:
-    """Those that a record can bear: finite, shares from 0 to 1, of a user's own few, with names that can be
-    printed."""
-    sound = {name: value for name, value in metrics.items() if abs(value) <= LARGEST_SCORE}
-    fit = [name for name in sorted(sound) if 0 < len(name) <= LONGEST and name.isprintable()]
+    """Those that a record can bear: finite, possible, of a user's own few, with names that can be printed."""
+    fit = {name: metrics[name] for name in sorted(metrics) if 0 < len(name) <= LONGEST and name.isprintable()}
+    fit = {name: v for name, v in fit.items() if abs(v) <= LARGEST_SCORE and not out_of_range({name: v})}
     own = [name for name in fit if name not in OURS][:MOST]
-    good = {name: sound[name] for name in fit if name in OURS and not out_of_range({name: sound[name]})}
-    good |= {name: sound[name] for name in own}
+    good = {name: value for name, value in fit.items() if name in OURS or name in own}
     if len(good) < len(metrics):
         registration.notes.append(
             f"of client {who}'s own metrics {len(metrics) - len(good)} were left out: they are not finite, "
-            f"more than {MOST}, or their names are no {LONGEST} printable characters"
+            f"impossible, more than {MOST}, or their names are no {LONGEST} printable characters"
         )
     return good
 
@@ -206,7 +205,10 @@ def read(arrival: Arrival, order: messages.Order) -> Scores | str:
 
 def out_of_range(scores: dict[str, Any]) -> str | None:
     bad = [name for name in SHARES if name in scores and not 0 <= scores[name] <= 1]
-    return f"{bad[0]} {scores[bad[0]]:g} does not lie between 0 and 1" if bad else None
+    if bad:
+        return f"{bad[0]} {scores[bad[0]]:g} does not lie between 0 and 1"
+    below = [name for name in ERRORS if (scores.get(name) or 0.0) < 0]
+    return f"{below[0]} {scores[below[0]]:g} is below 0" if below else None
 
 
 def mean(answers: Sequence[Scores], split: str = "clients") -> Split:

@@ -167,6 +167,8 @@ def learn(
         state.steps[who] += reply.steps
     for part in reply_checks.PARTS:
         sizes = [item.sizes[part] for item in replies if item.lr is not None or part == "loss"]
+        if part == "counters":  # the larger half was outvoted, and is no measure for who comes alone
+            sizes = sorted(sizes)[: (len(sizes) + 1) // 2]
         state.sizes[part] = reply_checks.remember(state.sizes.get(part, []), sizes)
     state.round += 1
     return reading
