@@ -56,7 +56,7 @@ def sweep(
     Args:
         over: Names of settings (docs/settings.md) and the values to try.
         out: A folder that keeps finished runs: the same call goes on where it was stopped, and a longer one
-            runs only what is new.
+            runs only what is new. Objects of your own are known by their names there.
         dataset: Your own data: a data frame (with label=), or a Dataset.
         network: Your own model.
         watch: `watch(done, of)` is called after every batch.
@@ -71,6 +71,7 @@ def sweep(
     runs = combinations(over, dataset, network, settings)
     data = _loaded(runs)
     names = [_name(run, data[_of_data(run)]) for run in runs]
+    _check_names(runs, names)
     where = Path(out) if out else None
     with locked(where) if where else nullcontext(), line(progress) as show:
         finished = _kept(where) if where else {}
@@ -184,9 +185,22 @@ def _name(run: SweepRun, data: Dataset) -> str:
     made = [
         run.config.model_dump(mode="json", exclude={"data_dir"}),
         provenance.of_data(data),
+        provenance.of_files(run.config),
         provenance.versions(),
     ]
     return sha256(dumps(made).encode()).hexdigest()[:24]
+
+
+def _check_names(runs: Sequence[SweepRun], names: Sequence[str]) -> None:
+    """Objects are known by their names: two of one name would be taken for one run."""
+    first: dict[str, SweepRun] = {}
+    for run, name in zip(runs, names, strict=True):
+        other = first.setdefault(name, run)
+        for key, one, two in zip(run.own._fields, run.own, other.own, strict=True):
+            if one is not two:
+                raise UserError(
+                    f"Two values of {key!r} have one name, by which runs go; use different names."
+                )
 
 
 def _kept(where: Path) -> dict[str, Row]:

@@ -1,0 +1,67 @@
+"""Results that are kept are of the files that settings name: speeds, traces, code of the user's own."""
+
+from pathlib import Path
+
+import pytest
+
+import amsfl
+from amsfl.core import UserError
+from amsfl.data import load
+from amsfl.methods import Arithmetic, Method
+from amsfl.record.fingerprint import refuse_recorded_code
+from amsfl.study import store
+from amsfl.study.settings import study_of
+
+SETTINGS = {"data": "digits", "model": "softmax", "clients": 2, "rounds": 1, "steps": 1, "details": False}
+CODE = "from amsfl.methods import Arithmetic, Method\n\nmine = Method('mine', Arithmetic())\n"
+
+
+def speeds(file: Path, seconds: float) -> str:
+    file.write_text("step_seconds,latency\n" + f"{seconds},0\n" * 2)
+    return str(file)
+
+
+def test_a_sweep_is_run_again_where_the_speeds_are_others(tmp_path: Path) -> None:
+    table = tmp_path / "speeds.csv"
+
+    def swept(seconds: float) -> float:
+        over = amsfl.sweep(
+            {"seed": [0]}, out=tmp_path / "out", method="fedavg", profile=speeds(table, seconds), **SETTINGS
+        )
+        return float(over["virtual_seconds"][0])
+
+    assert swept(1.0) + 2 * 9.0 == pytest.approx(swept(10.0))  # the sum clock: one step each
+
+
+def test_two_objects_of_one_name_are_not_one_run() -> None:
+    slow = Method("mine", Arithmetic(correct=lambda grad, *_: 0.01 * grad))
+    with pytest.raises(UserError, match="different names"):
+        amsfl.sweep({"method": [Method("mine"), slow]}, **SETTINGS)
+
+
+@pytest.mark.parametrize("changed", ["tmp_own_rule.py", "there.csv"])
+def test_a_study_does_not_go_on_with_other_files(
+    changed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    Path("tmp_own_rule.py").write_text(CODE)
+    Path("there.csv").write_text("client,from,to\n0,0,9\n1,0,9\n")
+    raw = {
+        "run": SETTINGS | {"availability": "there.csv"},
+        "methods": {"own": {"method": "tmp_own_rule:mine"}},
+    }
+    one, data = study_of(raw, Path("study.toml")), load("digits")
+    for _ in range(2):
+        with store.create(tmp_path / "out", one, data):
+            pass
+    Path(changed).write_text(Path(changed).read_text().replace("9", "8") + "\n")
+    with pytest.raises(UserError, match="other settings"):
+        store.create(tmp_path / "out", one, data)
+
+
+@pytest.mark.parametrize("value", ["mine:rule", "mine:rule:0.5", "cap:0.1,mine:rule:0.5/2", "mine:inf"])
+def test_a_record_chooses_no_code_with_numbers_behind_it(value: str) -> None:
+    with pytest.raises(UserError, match="must not"):
+        refuse_recorded_code({"robust": value})
+    refuse_recorded_code({"robust": "cap:0.1,clip"})
