@@ -33,6 +33,16 @@ def test_a_sweep_is_run_again_where_the_speeds_are_others(tmp_path: Path) -> Non
     assert swept(1.0) + 2 * 9.0 == pytest.approx(swept(10.0))  # the sum clock: one step each
 
 
+def test_every_way_to_read_a_table_is_swept(tmp_path: Path) -> None:
+    """A 9 that means a gap makes another table than a 9 that is a number."""
+    table = tmp_path / "rows.csv"
+    table.write_text("a,label\n" + "".join(f"{n % 10},{'yes' if n % 3 else 'no'}\n" for n in range(60)))
+    fixed = SETTINGS | {"data": str(table), "label": "label", "method": "fedavg", "steps": 5}
+    swept = amsfl.sweep({"missing": ["", "9"]}, **fixed)
+    alone = [amsfl.run(missing=missing, **fixed).summary.metrics["holdout"]["loss"] for missing in ("", "9")]
+    assert swept["holdout_loss"].tolist() == alone and alone[0] != alone[1]
+
+
 def test_two_objects_of_one_name_are_not_one_run() -> None:
     slow = Method("mine", Arithmetic(correct=lambda grad, *_: 0.01 * grad))
     with pytest.raises(UserError, match="different names"):

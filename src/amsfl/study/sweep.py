@@ -15,6 +15,7 @@ from amsfl.data.raw_table import Frame
 from amsfl.engines.models import Model
 from amsfl.record import dumps, flatten, locked, read_sealed, write_sealed
 from amsfl.settings.custom import split_custom, table_of
+from amsfl.settings.data_settings import DataSettings
 from amsfl.settings.parse import OWN_OF_A_TRIAL
 from amsfl.simulation import CustomParts, Result, RunConfig, make_config, provenance, run_batch
 from amsfl.simulation.api import setting_remarks
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 CHUNK = 64  # runs of one batch: what is kept at once, and what a stopped sweep may lose
 RUNS = 100_000  # of one sweep
 FILES = "sweep-*.json"  # a batch each
-OF_DATA = ("data", "data_dir", "label", "client_column", "drop", "columns", "impute", "binary", "task")
+OF_DATA = {*DataSettings.model_fields} - {"partition"}
 Row = Json
 Watch = Callable[[int, int], None]
 
@@ -168,7 +169,7 @@ def measured(result: Result) -> Row:
 
 def _of_data(run: SweepRun) -> str:
     """The settings that say which rows there are."""
-    return dumps([str(getattr(run.config, key, "")) for key in OF_DATA])
+    return dumps(run.config.model_dump(include=OF_DATA))
 
 
 def _loaded(runs: Sequence[SweepRun]) -> dict[str, Dataset]:
