@@ -9,6 +9,7 @@ from amsfl.core import UserError
 from amsfl.data import load
 from amsfl.methods import Arithmetic, Method
 from amsfl.record.fingerprint import refuse_recorded_code
+from amsfl.simulation import run_batch
 from amsfl.study import store
 from amsfl.study.settings import study_of
 
@@ -41,6 +42,16 @@ def test_every_way_to_read_a_table_is_swept(tmp_path: Path) -> None:
     swept = amsfl.sweep({"missing": ["", "9"]}, **fixed)
     alone = [amsfl.run(missing=missing, **fixed).summary.metrics["holdout"]["loss"] for missing in ("", "9")]
     assert swept["holdout_loss"].tolist() == alone and alone[0] != alone[1]
+
+
+def test_a_clock_with_another_round_end_is_a_batch_of_its_own() -> None:
+    """By the clock `sum` FedBuff waits for all, by `makespan` it does not."""
+    fixed = SETTINGS | {"clients": 4, "rounds": 3, "method": "fedbuff"}
+    swept = amsfl.sweep({"clock": ["sum", "makespan"]}, **fixed)
+    alone = [amsfl.run(clock=clock, **fixed).summary.virtual_seconds for clock in ("sum", "makespan")]
+    assert swept["virtual_seconds"].tolist() == alone
+    with pytest.raises(UserError, match="batches of their own"):
+        run_batch([fixed | {"clock": clock} for clock in ("sum", "makespan")])
 
 
 def test_two_objects_of_one_name_are_not_one_run() -> None:

@@ -17,9 +17,10 @@ from amsfl.record import dumps, flatten, locked, read_sealed, write_sealed
 from amsfl.settings.custom import split_custom, table_of
 from amsfl.settings.data_settings import DataSettings
 from amsfl.settings.parse import OWN_OF_A_TRIAL
+from amsfl.settings.round_ends import chosen_round_end
 from amsfl.simulation import CustomParts, Result, RunConfig, make_config, provenance, run_batch
 from amsfl.simulation.api import setting_remarks
-from amsfl.simulation.components import load_data
+from amsfl.simulation.components import load_data, method_of
 from amsfl.simulation.progress import line
 
 if TYPE_CHECKING:
@@ -139,7 +140,11 @@ def batches(runs: Sequence[SweepRun]) -> Iterator[list[SweepRun]]:
     alike: dict[str, list[SweepRun]] = {}
     for run in runs:
         objects = [id(part) for part in run.own]  # the data set, too, is one object for all
-        shared = dumps([run.config.model_dump(exclude=OWN_OF_A_TRIAL, mode="json"), objects])
+        config, method = run.config, method_of(run.config, run.own)
+        end = chosen_round_end(config, method, config.cohort or config.clients, run.own.round_end)
+        # by the clock a method's own round end is used or not; uploads are added up otherwise under attack
+        facts = [end.name, bool(config.attack), objects]
+        shared = dumps([config.model_dump(exclude=OWN_OF_A_TRIAL, mode="json"), facts])
         alike.setdefault(shared, []).append(run)
     for group in alike.values():
         for first in range(0, len(group), CHUNK):
