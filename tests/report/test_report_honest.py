@@ -61,6 +61,29 @@ def test_one_method_is_compared_with_nobody():
     assert "amsfl compare" in advice(study) and "0.400" in advice(study)
 
 
+def speedup(study):
+    """The row of the paired tests of a study of two."""
+    table = next(table for table in tables(study) if table.name == "tests")
+    return table.rows[0]
+
+
+def test_of_two_that_never_arrive_none_is_faster():
+    """Both miss 0.9; one ends after 4 s, one after 12 s, which says nothing about a time to the target."""
+    study = describe([source(entry("short", FAST[:2]), entry("long", [*SLOW[:5], 0.85]))], 0.9)
+    row = speedup(study)
+    assert row.values["speedup"] is None and row.values["speedup_p"] is None
+
+
+def test_who_stopped_early_is_not_faster_than_who_arrived():
+    """`quick` ends after 2 s without the target that `sure` reaches after 6 s: at least as long, no less."""
+    quick, sure = entry("quick", [0.85]), entry("sure", FAST)
+    study = describe([source(quick, sure)], 0.9)
+    assert rank(study).best.label == "sure" and rank(study).margins[0].mean == 1
+    assert speedup(study).values["speedup"].mean == 1 and not speedup(study).least
+    ours_arrived = describe([source(sure, quick)], 0.9)
+    assert speedup(ours_arrived).values["speedup"].mean == 1 and speedup(ours_arrived).least == {"speedup"}
+
+
 def test_who_did_not_always_arrive_is_behind_who_did():
     luck = series("luck", [trial([0.95], 0), *(trial([0.1] * 4, seed) for seed in range(1, 5))])
     study = describe([source(luck, entry("sure", FAST))], 0.9)

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from amsfl.core.errors import UserError, nearest
@@ -84,17 +85,38 @@ class Kind(NamedTuple, Generic[T]):
         return {entry.name: entry for entry in entry_points(group=f"amsfl.{self.group}")}
 
     def _loaded(self, name: str, entry: EntryPoint) -> Any:
-        module = entry.module
-        if "" not in sys.path:  # the command's own path does not hold the folder that it is typed in
-            sys.path.insert(0, "")
+        _search_here()
         try:
-            import_module(module)
+            import_module(entry.module)
             loaded = entry.load()
         except (ImportError, AttributeError, ValueError, SyntaxError) as error:
             raise UserError(f"The {self.word} {name!r} cannot be loaded: {error}.") from None
         if not (isinstance(loaded, self.type) or callable(loaded)):
             raise UserError(f"{name!r} is a {type(loaded).__name__}, not a {self.type.__name__}.")
         return loaded
+
+
+def _search_here() -> None:
+    """The command's own path does not hold the folder that it is typed in."""
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+
+
+def own_names(text: str) -> list[str]:
+    """Every `module:attribute` of a text like `topk:0.1,mine:mine`; nothing is loaded."""
+    spelled = [part.strip() for part in text.split(",")]  # whole, too: an attribute may be called `inf`
+    names = dict.fromkeys([*spelled, *(name for name, _ in parse_names(text))])
+    return [name for name in names if OWN_FILE.fullmatch(name)]
+
+
+def own_file(name: str) -> str | None:
+    """The file that a `module:attribute` is loaded from."""
+    _search_here()
+    try:
+        spec = find_spec(name.partition(":")[0])
+    except (ImportError, ValueError):
+        return None
+    return spec.origin if spec and spec.has_location else None
 
 
 def parse_names(text: str) -> list[tuple[str, list[float]]]:

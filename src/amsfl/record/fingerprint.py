@@ -8,7 +8,7 @@ import numpy as np
 
 from amsfl.core import UserError
 from amsfl.core.records import Json, JsonMapping
-from amsfl.core.registry import OWN_FILE
+from amsfl.core.registry import own_names
 from amsfl.core.score_names import split_target
 from amsfl.record.schema import Array, Manifest
 from amsfl.record.sealed_text import checksum, dumps
@@ -64,8 +64,7 @@ def refuse_recorded_code(settings: JsonMapping, named: Container[str] = ()) -> N
     """A record may name code, as in `method = "module:attribute"`; only its reader decides what is run."""
     for key in CODE:
         value = settings.get(key)
-        names = [name.strip() for name in value.split(",")] if isinstance(value, str) else []
-        if key not in named and any(OWN_FILE.fullmatch(name) for name in names):
+        if key not in named and isinstance(value, str) and own_names(value):
             raise UserError(
                 f"The record was made with code of somebody's own, {key} {value!r}, and a record must not "
                 f"choose what is run. Name it again: --{key.replace('_', '-')} {value}, or pass it in Python."

@@ -100,6 +100,19 @@ def round_end_of(
     return end
 
 
+def shared_round_end(
+    configs: Sequence[Training], method: methods.Method, cohort: int, own: RoundEnd | None = None
+) -> RoundEnd:
+    """How the rounds of a batch end; by their clocks its trials may not all have the same one."""
+    ends = [round_end_of(each, method, cohort, own) for each in configs]
+    if len({end.name for end in ends}) > 1:
+        raise UserError(
+            f"By the clock 'sum' {method.title} waits for all, by 'makespan' it does not: run them in "
+            "batches of their own."
+        )
+    return ends[0]
+
+
 def round_end_on_record(settings: JsonMapping) -> RoundEnd:
     """How the rounds of a record ended; where its method is not known here, they waited for all."""
     try:

@@ -9,13 +9,15 @@ import numpy as np
 
 from amsfl import clock
 from amsfl.core.records import Array, Json
+from amsfl.core.registry import own_file, own_names
 from amsfl.core.version import VERSION
 from amsfl.data import Dataset
 from amsfl.engines import Errors, Scores, devices, metrics
 from amsfl.engines.task import Matrix
 from amsfl.methods import Method
 from amsfl.record import Manifest, MethodFacts
-from amsfl.record.fingerprint import checksum_arrays, identity
+from amsfl.record.fingerprint import CODE, checksum_arrays, identity
+from amsfl.settings.definitions import RunConfig
 from amsfl.simulation.components import client_names
 from amsfl.simulation.setup import RunSetup
 
@@ -63,6 +65,22 @@ def of_data(data: Dataset) -> Json:
     }
 
 
+def of_files(config: RunConfig) -> Json:
+    """The files that settings name besides the data's: speeds, traces, code of the user's own."""
+    tables = [name for name in (config.profile, config.availability) if name.endswith(".csv")]
+    return {name: _of_file(name) for name in tables} | of_code(config)
+
+
+def of_code(config: RunConfig) -> Json:
+    """Of every `module:attribute` the file that it is in."""
+    names = [name for key in CODE for name in own_names(str(getattr(config, key, "")))]
+    return {name: _of_file(path) for name in names if (path := own_file(name))}
+
+
+def _of_file(path: str) -> str:
+    return checksum_arrays(np.frombuffer(Path(path).read_bytes(), np.uint8))
+
+
 def made_from(setup: RunSetup) -> Json:
     """All inputs of a run but its settings: a checkpoint means nothing without the same ones."""
     task, costs = setup.task, setup.costs[0]
@@ -74,11 +92,12 @@ def made_from(setup: RunSetup) -> Json:
         "costs": checksum_arrays(np.asarray(costs.step_seconds), np.asarray(costs.comm_seconds)),
         "precision": np.dtype(task.dtype).name,
     }
-    sites, trace = setup.profiles[0].sites, Path(setup.config.availability)
+    inputs |= of_code(setup.config)
+    sites, trace = setup.profiles[0].sites, setup.config.availability
     if sites is not None:
         inputs["sites"] = checksum_arrays(*(sites.columns[name] for name in sorted(sites.columns)))
-    if trace.suffix == ".csv":
-        inputs["availability"] = checksum_arrays(np.frombuffer(trace.read_bytes(), np.uint8))
+    if trace.endswith(".csv"):
+        inputs["availability"] = _of_file(trace)
     return inputs
 
 

@@ -21,7 +21,7 @@ from amsfl.settings.custom import CustomParts
 from amsfl.settings.definitions import RunConfig
 from amsfl.settings.limits import limits_of
 from amsfl.settings.privacy import budgets_of, check_public, mechanism_of, private_settings
-from amsfl.settings.round_ends import check_everyone, conditions_of, for_older_work, round_end_of
+from amsfl.settings.round_ends import check_everyone, conditions_of, for_older_work, shared_round_end
 from amsfl.simulation import attackers
 from amsfl.simulation.attackers import Attackers
 from amsfl.simulation.components import (
@@ -124,7 +124,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     mechanism = mechanism_of(config, profiles[0], own.privacy)
     method = method_of(config, own, mechanism)
     policy = planner.policy_of(config, method, own.policy)
-    end = round_end_of(config, method, config.cohort or clients, own.round_end)
+    end = shared_round_end(configs, method, config.cohort or clients, own.round_end)
     check_everyone(method, end, config.cohort or clients, clients)
     method = for_older_work(config, method, end)
     loss = loss_of(config, dataset, method)

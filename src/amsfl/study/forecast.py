@@ -19,7 +19,7 @@ from amsfl.data import Dataset
 from amsfl.planning.planner import policy_of
 from amsfl.record import dumps, read_sealed, write_sealed
 from amsfl.settings.round_ends import round_end_of
-from amsfl.simulation import CustomParts, RunConfig, make_config, run_batch
+from amsfl.simulation import CustomParts, RunConfig, make_config, provenance, run_batch
 from amsfl.simulation.components import client_names, load_data
 
 PATIENCE = 10.0
@@ -99,10 +99,11 @@ def forecast(
     units, left_out = _units(base, grid, clients)
     if not units:
         raise UserError(f"None of the methods can run with these settings: {' '.join(left_out)}")
-    made_from = sha256(dumps(base).encode() + Path(config.profile).read_bytes()).hexdigest()
+    inputs = [base, provenance.of_data(dataset), provenance.versions()]
     rows, best = list[ForecastRow](), np.inf
     for place, unit in enumerate(units):
         path = out / f"{unit.name}.json"
+        made_from = sha256(dumps([*inputs, provenance.of_files(unit.trials[0])]).encode()).hexdigest()
         key = {"made_from": made_from, "trials": [dumps(each.model_dump()) for each in unit.trials]}
         mine = _on_record(path, key)
         if mine is None:

@@ -83,6 +83,8 @@ def recorded_search(where: Path) -> Json:
 
 def manifest(study: Study, dataset: Dataset) -> Manifest:
     settings, made = described(study, dataset), provenance.of_data(dataset)
+    for entry in study.methods:
+        made |= provenance.of_files(study.config(entry))
     return Manifest(
         kind="study",
         identity=checksum([{k: v for k, v in settings.items() if k not in FREE}, made]),

@@ -15,10 +15,12 @@ from amsfl.data.raw_table import Frame
 from amsfl.engines.models import Model
 from amsfl.record import dumps, flatten, locked, read_sealed, write_sealed
 from amsfl.settings.custom import split_custom, table_of
+from amsfl.settings.data_settings import DataSettings
 from amsfl.settings.parse import OWN_OF_A_TRIAL
+from amsfl.settings.round_ends import chosen_round_end
 from amsfl.simulation import CustomParts, Result, RunConfig, make_config, provenance, run_batch
 from amsfl.simulation.api import setting_remarks
-from amsfl.simulation.components import load_data
+from amsfl.simulation.components import load_data, method_of
 from amsfl.simulation.progress import line
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 CHUNK = 64  # runs of one batch: what is kept at once, and what a stopped sweep may lose
 RUNS = 100_000  # of one sweep
 FILES = "sweep-*.json"  # a batch each
-OF_DATA = ("data", "data_dir", "label", "client_column", "drop", "columns", "impute", "binary", "task")
+OF_DATA = {*DataSettings.model_fields} - {"partition"}
 Row = Json
 Watch = Callable[[int, int], None]
 
@@ -56,7 +58,7 @@ def sweep(
     Args:
         over: Names of settings (docs/settings.md) and the values to try.
         out: A folder that keeps finished runs: the same call goes on where it was stopped, and a longer one
-            runs only what is new.
+            runs only what is new. Objects of your own are known by their names there.
         dataset: Your own data: a data frame (with label=), or a Dataset.
         network: Your own model.
         watch: `watch(done, of)` is called after every batch.
@@ -71,6 +73,7 @@ def sweep(
     runs = combinations(over, dataset, network, settings)
     data = _loaded(runs)
     names = [_name(run, data[_of_data(run)]) for run in runs]
+    _check_names(runs, names)
     where = Path(out) if out else None
     with locked(where) if where else nullcontext(), line(progress) as show:
         finished = _kept(where) if where else {}
@@ -137,7 +140,11 @@ def batches(runs: Sequence[SweepRun]) -> Iterator[list[SweepRun]]:
     alike: dict[str, list[SweepRun]] = {}
     for run in runs:
         objects = [id(part) for part in run.own]  # the data set, too, is one object for all
-        shared = dumps([run.config.model_dump(exclude=OWN_OF_A_TRIAL, mode="json"), objects])
+        config, method = run.config, method_of(run.config, run.own)
+        end = chosen_round_end(config, method, config.cohort or config.clients, run.own.round_end)
+        # by the clock a method's own round end is used or not; uploads are added up otherwise under attack
+        facts = [end.name, bool(config.attack), objects]
+        shared = dumps([config.model_dump(exclude=OWN_OF_A_TRIAL, mode="json"), facts])
         alike.setdefault(shared, []).append(run)
     for group in alike.values():
         for first in range(0, len(group), CHUNK):
@@ -167,7 +174,7 @@ def measured(result: Result) -> Row:
 
 def _of_data(run: SweepRun) -> str:
     """The settings that say which rows there are."""
-    return dumps([str(getattr(run.config, key, "")) for key in OF_DATA])
+    return dumps(run.config.model_dump(include=OF_DATA))
 
 
 def _loaded(runs: Sequence[SweepRun]) -> dict[str, Dataset]:
@@ -184,9 +191,22 @@ def _name(run: SweepRun, data: Dataset) -> str:
     made = [
         run.config.model_dump(mode="json", exclude={"data_dir"}),
         provenance.of_data(data),
+        provenance.of_files(run.config),
         provenance.versions(),
     ]
     return sha256(dumps(made).encode()).hexdigest()[:24]
+
+
+def _check_names(runs: Sequence[SweepRun], names: Sequence[str]) -> None:
+    """Objects are known by their names: two of one name would be taken for one run."""
+    first: dict[str, SweepRun] = {}
+    for run, name in zip(runs, names, strict=True):
+        other = first.setdefault(name, run)
+        for key, one, two in zip(run.own._fields, run.own, other.own, strict=True):
+            if one is not two:
+                raise UserError(
+                    f"Two values of {key!r} have one name, by which runs go; use different names."
+                )
 
 
 def _kept(where: Path) -> dict[str, Row]:

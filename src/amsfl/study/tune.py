@@ -65,7 +65,9 @@ def tune_study(
         keys = [key for key in keys_to_search(study, entry) if key not in fixed]
         if not keys:
             continue
-        sign = checksum([level, keys, study.config(entry).model_dump(exclude={"data_dir"}), rows])
+        config = study.config(entry)
+        files = provenance.of_files(config)
+        sign = checksum([level, keys, config.model_dump(exclude={"data_dir"}), rows | files])
         search = (recorded or {}).get(entry) or {}
         if search.get("of") != sign:
             if watch:

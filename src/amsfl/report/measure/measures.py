@@ -153,3 +153,16 @@ def pairs(ours: MeasuredSeries, theirs: MeasuredSeries, name: str) -> tuple[list
     )
     both = [(a, b) for seed in mine if (a := mine[seed]) is not None and (b := other.get(seed)) is not None]
     return [a for a, _ in both], [b for _, b in both]
+
+
+def paired_times(ours: MeasuredSeries, theirs: MeasuredSeries, clock: str) -> tuple[list[float], list[float]]:
+    """Times to the target, paired by seed, of pairs in which somebody reached it. Who missed it took at least
+    as long as it ran, and nothing says that it was sooner than the other: it counts with the longer time."""
+    times = zip(*pairs(ours, theirs, f"least_{clock}"), strict=True)
+    reached = zip(*pairs(ours, theirs, "reached"), strict=True)
+    both = [
+        (a if mine else max(a, b), b if other else max(a, b))
+        for (a, b), (mine, other) in zip(times, reached, strict=True)
+        if mine or other
+    ]
+    return [a for a, _ in both], [b for _, b in both]

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from amsfl.core import Score
 from amsfl.report.measure import stats
-from amsfl.report.measure.measures import MeasuredSeries, pairs
+from amsfl.report.measure.measures import MeasuredSeries, paired_times, pairs
 from amsfl.report.measure.stats import Estimate
 from amsfl.report.measure.subject import Subject
 
@@ -57,11 +57,11 @@ def rank(subject: Subject) -> Ranking | None:
     able.sort(key=lambda one: one.value(name) if lower else -one.value(name))
     if by_time:  # a method that missed the target in a trial is behind all that never did
         able.sort(key=lambda one: not one.reached_target)
-    samples = [pairs(able[0], other, name) for other in able[1:]]
     if by_time:
-        margins = [stats.ratio(theirs, mine) for mine, theirs in samples]
+        times = [paired_times(able[0], other, subject.clock) for other in able[1:]]
+        margins = [stats.ratio(theirs, mine) for mine, theirs in times]
     else:
-        margins = [score_margin(score, mine, theirs) for mine, theirs in samples]
+        margins = [score_margin(score, *pairs(able[0], other, name)) for other in able[1:]]
     return Ranking(by_time, score, able, margins)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from amsfl.report.measure import stats
-from amsfl.report.measure.measures import pairs
+from amsfl.report.measure.measures import paired_times, pairs
 from amsfl.report.measure.ranking import score_margin
 from amsfl.report.measure.subject import Subject
 from amsfl.report.tabulate.class_tables import classes, confusion, importance, recall
@@ -64,7 +64,7 @@ def comparison(subject: Subject) -> ReportTable | None:
             row |= {key: margin, f"{key}_p": raw, f"{key}_holm": corrected}
 
     if subject.target is not None:
-        times = [pairs(ours, other, f"least_{subject.clock}") for other in others]
+        times = [paired_times(ours, other, subject.clock) for other in others]
         ratios = [stats.ratio(theirs, mine) for mine, theirs in times]
         add("speedup", TableColumn("speedup", f"Speed-up to {subject.goal}", 2), times, ratios)
     for key, (split, title) in zip((score.key, "test"), subject.splits, strict=False):
@@ -76,7 +76,8 @@ def comparison(subject: Subject) -> ReportTable | None:
     speed = (
         f"Speed-up: geometric mean of the other's time over {ours.label}'s (above 1: {ours.label} is "
         "faster), its 95% interval by t on logarithms; a trial that missed the target counts with the time "
-        "it ran. "
+        "it ran or, if that is longer, with the other's, and pairs in which neither reached it say nothing. "
+        f"A lower bound, marked ≥, where only {ours.label} reached it in every trial. "
     )
     note = (
         "Pairs of trials with the same partition, first model and sampling. "
@@ -86,4 +87,7 @@ def comparison(subject: Subject) -> ReportTable | None:
         f"trial{'' if trials == 1 else 's'} the smallest possible p is {stats.least_p(trials):.2g}."
     )
     title = f"{ours.label} against each method"
-    return ReportTable("tests", title, columns, [TableRow(row) for row in rows], [note])
+    missed = [ours.reached_target and not other.reached_target for other in others]
+    bounds = [frozenset({"speedup"} if bound else ()) for bound in missed]
+    made = [TableRow(row, least=least) for row, least in zip(rows, bounds, strict=True)]
+    return ReportTable("tests", title, columns, made, [note])

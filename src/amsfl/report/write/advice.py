@@ -172,7 +172,7 @@ def _next(subject: Subject, ranking: Ranking) -> str:
         what = "more --rounds or --seconds" if _were_searched(subject) else "another --lr or --steps"
         who = _listed([one.label for one in not_better])
         return f"Next: {what} for {who}: a method at the base rate is not beaten yet."
-    if rounds and max(rounds) <= EASY:
+    if rounds and max(rounds) <= EASY and all(one.reached_target for one in subject.methods):
         harder = "higher" if subject.score.larger else "lower"
         return f"Next: a {harder} --target; all reach {subject.goal} within {_plural(EASY, 'round')}."
     if trials < FEW:
