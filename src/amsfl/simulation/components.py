@@ -56,6 +56,11 @@ def client_names(config: Training, dataset: Dataset) -> tuple[str, ...]:
     return tuple(dataset.site_names) if own else ()
 
 
+def client_labels(config: Training, dataset: Dataset, clients: int) -> tuple[str, ...]:
+    """The clients' names, or their numbers where they have none."""
+    return client_names(config, dataset) or tuple(map(str, range(clients)))
+
+
 def partition_scheme(config: Training, dataset: Dataset) -> str:
     if config.partition != "auto":
         return config.partition

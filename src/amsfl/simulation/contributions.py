@@ -14,7 +14,7 @@ from amsfl.core import Verdict, score
 from amsfl.core.records import Json
 from amsfl.engines import State
 from amsfl.engines.outputs import outputs, score_rows
-from amsfl.simulation.components import client_names
+from amsfl.simulation.components import client_labels
 from amsfl.simulation.plan_round import RoundPlan
 from amsfl.simulation.round_record import RoundResult, mix_of
 from amsfl.simulation.setup import RunSetup
@@ -60,14 +60,14 @@ def state(setup: RunSetup, trial: TrialState, model: Array) -> dict[str, Any]:
 
     alone = ledger.coalition_models(own, model, first, np.eye(clients, dtype=bool))
     rows = [_own_rows(setup, trial.index, who, np.stack([mine, model])) for who, mine in enumerate(alone)]
-    names = client_names(setup.configs[trial.index], setup.data) or tuple(map(str, range(clients)))
+    names = client_labels(setup.configs[trial.index], setup.data, clients)
     title = score("", setup.data.classes).title
     return make_statement(title, names, scores, ledger.twins(own), rows).plain()
 
 
 def _enter(setup: RunSetup, move: Array, trial: TrialState, plan: RoundPlan, result: RoundResult) -> None:
     index, own = trial.index, trial.ledger
-    verdict = trial.memory.judge.verdict if setup.judges else Verdict.NONE
+    verdict = trial.memory.judge.verdict if setup.method.judges else Verdict.NONE
     if own is None:
         own = ledger.open_ledger(setup.task.shards.weights[index], setup.task.dim)
     own, trial.best_ledger = ledger.judged(own, trial.best_ledger, verdict)

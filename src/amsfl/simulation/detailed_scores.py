@@ -13,7 +13,7 @@ from amsfl.engines.outputs import outputs
 from amsfl.engines.scores import class_metrics
 from amsfl.simulation.class_scores import of_classes
 from amsfl.simulation.column_importance import column_importance
-from amsfl.simulation.components import client_names, precision
+from amsfl.simulation.components import client_labels, precision
 from amsfl.simulation.setup import RunSetup
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -53,7 +53,7 @@ def details(
     if setup.mechanism is not None:  # scores on training rows would leave without noise
         return detailed
     order, sizes = task.shards.order[trial], task.shards.rows[trial].tolist()
-    names = client_names(setup.configs[trial], setup.data) or tuple(map(str, range(len(sizes))))
+    names = client_labels(setup.configs[trial], setup.data, len(sizes))
     own = (_by_client if task.classes else _errors_by_client)(task, forward(params, None), order, sizes)
     detailed["clients"] = {
         name: {"rows": size, **scores} for name, size, scores in zip(names, sizes, own, strict=True)

@@ -50,7 +50,7 @@ def invite(
         _assign_groups(setup, trial, jobs)
     queue.count(jobs)
     costs = costs_of(setup, index, jobs)
-    if setup.steady[index]:
+    if conditions.calm:
         jobs["arrives"] = now + clock.client_seconds(costs, clients, jobs["steps"])
     else:
         work, link = costs.step_seconds[clients] * jobs["steps"], costs.comm_seconds[clients]
@@ -131,7 +131,7 @@ def _decide(setup: RunSetup, trial: TrialState, cohort: Array, allowed: Array | 
 def _needs_direction(setup: RunSetup, trial: TrialState, clients: Array) -> Array:
     """Who has to be sent the last global step: who reads along it and has not seen the anchor that the step
     began from, since its work was not taken in the round before, or work on older models is."""
-    if not setup.reads_direction or trial.round == 0:
+    if not setup.work.vector_bytes or trial.round == 0:
         return np.zeros(len(clients), bool)
     if takes_older_work(setup.end):
         return np.ones(len(clients), bool)

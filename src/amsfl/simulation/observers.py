@@ -28,9 +28,9 @@ def callbacks(
 ) -> Iterator[RunCallbacks]:
     """One `on_round` and one `on_end` for all; the caller's own callback comes last, it may stop the run."""
     with ExitStack() as stack:
-        show, trackers = stack.enter_context(progress.line(wants_line)), make(track)
-        tracker = stack.enter_context(tracking(trackers, run_info(config, out)))
-        listeners: list[Watch] = [tracker.on_round] if trackers else []
+        show = stack.enter_context(progress.line(wants_line))
+        trackers = stack.enter_context(tracking(make(track), run_info(config, out)))
+        listeners: list[Watch] = [trackers.on_round]
         if show:
             listeners.append(
                 lambda record: show(progress.share(record, config), progress.describe(record, config))
@@ -42,4 +42,4 @@ def callbacks(
             for listener in listeners:
                 listener(record)
 
-        yield RunCallbacks(listeners[0] if len(listeners) == 1 else on_round, tracker.on_end)
+        yield RunCallbacks(on_round, trackers.on_end)

@@ -130,7 +130,7 @@ def _decision(trial: TrialState, move: ServerMove) -> Decision:
 
 def _seconds(setup: RunSetup, trial: TrialState, move: ServerMove) -> dict[str, float]:
     """This move's share of the time by both clocks; one after another, clients' own seconds add up."""
-    if move.whole and setup.steady[trial.index]:
+    if move.whole and setup.conditions[trial.index].calm:
         costs = dispatch.costs_of(setup, trial.index, move.jobs)
         return clock.round_seconds(costs, move.jobs["client"], move.jobs["steps"])
     work = event_queue.join_jobs(move.jobs, move.dropped)
@@ -159,6 +159,6 @@ def _advance(setup: RunSetup, trial: TrialState, plan: TrialPlan) -> None:
     over = config.seconds is not None and trial.seconds[config.clock] >= config.seconds
     if setup.mechanism is not None and not over:
         over = ledger.exhausted(ledger.units(trial.steps_begun, trial.round))
-    if trial.round >= setup.last_rounds[trial.index] or over or clock.over_limit(config, trial.spent):
+    if trial.round >= config.last_round or over or clock.over_limit(config, trial.spent):
         trial.status = "finished"
     event_queue.tidy(trial.queue, trial.round)

@@ -39,7 +39,7 @@ def rounds(
         states, results = run_rounds(setup, state, plans)  # local steps and the server's move: engines/
         for plan, result in zip(plans, results, strict=True):
             learn_from(setup, plan, result)  # what readings say of the next plan: planning/
-        if setup.judges:
+        if setup.method.judges:
             states = follow_verdicts(setup, states, plans[-1])  # back to a better model: drift/judge.py
         scores = evaluate(setup, states, plans)
         wall = (time.perf_counter() - started) / len(plans)
@@ -150,7 +150,7 @@ def make_orders(setup: RunSetup, plan: RoundPlan, number: int) -> Orders:
 
 def learn_from(setup: RunSetup, plan: RoundPlan, result: RoundResult) -> None:
     """Into every trial's memory what its round's readings say."""
-    if setup.policy.constant and not setup.method.facts.own_rate and not setup.judges:
+    if setup.policy.constant and not setup.method.facts.own_rate and not setup.method.judges:
         return
     readings = [
         RoundReadings(

@@ -72,11 +72,7 @@ class RunSetup(NamedTuple):
     mechanism: Mechanism | None  # of privacy
     ledgers: list[Ledger]  # each trial's, of privacy
     conditions: list[clock.ClientConditions]
-    steady: list[bool]  # of each trial: no client fails, leaves or is delayed
     whole_rounds: list[bool]  # of each trial: every round is one cohort, and all of it arrives
-    last_rounds: list[int]  # of each trial, at the latest
-    judges: bool  # whether held-back rows judge every round (drift/judge.py)
-    reads_direction: bool  # whether clients read along the last global step, and so have to know it
     looks_ahead: bool  # whether plans follow from the settings, and the engine gains from several at once
     row_scores: RowScorer | None = None  # of models, where a ledger of contributions is kept
 
@@ -95,15 +91,6 @@ def best_by(config: RunConfig, dataset: Dataset) -> str:
         return config.judge_by
     counts = np.bincount(dataset.evals["holdout"][1])
     return "loss" if counts.max() >= UNBALANCED * counts.sum() else ""
-
-
-def prepare(
-    config: RunConfig,
-    seeds: Sequence[int],
-    own: CustomParts | None = None,
-) -> RunSetup:
-    """The same settings with one or many seeds."""
-    return assemble([config.model_copy(update={"seed": seed}) for seed in seeds], own)
 
 
 def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> RunSetup:
@@ -237,11 +224,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         mechanism,
         ledgers,
         conditions,
-        [each.calm for each in conditions],
         whole_rounds,
-        [each.last_round for each in configs],
-        method.judges,
-        work.vector_bytes > 0,
         engine.max_span > 1 and all(whole_rounds) and not (learns or by_chance),
         holdout_scorer(job) if config.worth else None,
     )

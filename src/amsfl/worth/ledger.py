@@ -99,16 +99,15 @@ def as_arrays(holder: Any) -> dict[str, Array]:
 
 def from_arrays(arrays: Mapping[str, Any]) -> dict[str, ContributionLedger | None]:
     """Out of all that a checkpoint holds, as copies, by field."""
+    parts = {field: with_prefix(arrays, prefix) for field, prefix in FIELDS.items()}
+    return {field: ContributionLedger(**part) if part else None for field, part in parts.items()}
 
-    def read(prefix: str) -> ContributionLedger | None:
-        mine = {
-            name.removeprefix(prefix): np.array(part)
-            for name, part in arrays.items()
-            if name.startswith(prefix)
-        }
-        return ContributionLedger(**mine) if mine else None
 
-    return {field: read(prefix) for field, prefix in FIELDS.items()}
+def with_prefix(arrays: Mapping[str, Any], prefix: str) -> dict[str, Array]:
+    """Copies of a checkpoint's arrays whose names begin so, by the rest of their names."""
+    return {
+        name.removeprefix(prefix): np.array(part) for name, part in arrays.items() if name.startswith(prefix)
+    }
 
 
 def _copied(ledger: ContributionLedger) -> ContributionLedger:
