@@ -46,7 +46,7 @@ def check_same(manifest: Manifest, made_from: Json, machine: Json, anyway: bool)
     """A resumed run finds what it began with, or a sentence says what it does not find."""
     for what in sorted(manifest.made_from.keys() | made_from.keys()):
         was, now = manifest.made_from.get(what), made_from.get(what)
-        if _plain(was) != _plain(now):
+        if dumps(was) != dumps(now):
             raise UserError(
                 f"The run began with {what} {_short(was)} and would continue with {_short(now)}; give it the "
                 "same data, model and costs as before, or start a new run."
@@ -83,10 +83,6 @@ def merge_settings(manifest: Manifest, changes: JsonMapping) -> Json:
                 f"{changes[key]!r}; what may change is {', '.join(CHANGEABLE)}. For the rest start a new run."
             )
     return manifest.settings | dict(changes)
-
-
-def _plain(value: Any) -> str:
-    return dumps(value)
 
 
 def _short(value: Any) -> str:

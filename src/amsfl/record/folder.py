@@ -4,7 +4,8 @@ It is written first. From then on the folder holds the new record: files of the 
 `replaces`, mean nothing any more, and are removed by whoever opens the folder next, if not right now.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from amsfl.core import DiskError, UserError
@@ -33,8 +34,7 @@ def read_manifest(folder: Path, *kinds: str) -> Manifest:
             f"The folder {str(folder)!r} holds no record: it has no {MANIFEST}. Either nothing was written "
             "there, or by an amsfl too old for this one."
         )
-    with disk.explain_errors("read", path):
-        content = path.read_bytes()
+    content = disk.read(path)
     try:
         stored = sealed_text.loads(content)
         if stored.get("format") != FORMAT:
@@ -111,6 +111,14 @@ def lock_folder(folder: Path) -> Lock:
     return Lock(folder)
 
 
+@contextmanager
+def locked_until_error(folder: Path) -> Iterator[Lock]:
+    """The same; an error releases the lock, else whoever is inside keeps it."""
+    with ExitStack() as stack:
+        yield stack.enter_context(lock_folder(folder))
+        stack.pop_all()
+
+
 def damaged(path: Path, why: object, then: str) -> DiskError:
     return DiskError(f"{str(path)!r} is damaged ({why}): {then}")
 
@@ -121,8 +129,7 @@ def read_settings(
     """A sealed TOML file of settings as we wrote it, None if it is gone; `why` may know what was changed."""
     if not disk.exists(path):
         return None
-    with disk.explain_errors("read", path):
-        content = path.read_bytes()
+    content = disk.read(path)
     try:
         return sealed_text.unseal_toml(content, manifest.identity)
     except sealed_text.Damaged as bad:
@@ -131,8 +138,7 @@ def read_settings(
 
 def read_sealed(path: Path, then: str, start: int = 0) -> Json:
     """A sealed JSON file; `then` is the way out if it is not as it was written."""
-    with disk.explain_errors("read", path):
-        content = path.read_bytes()
+    content = disk.read(path)
     try:
         return sealed_text.unseal(content, start)
     except sealed_text.Damaged as bad:

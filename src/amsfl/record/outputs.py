@@ -45,8 +45,7 @@ def listed(where: Path) -> dict[str, str]:
     path = where / LISTED
     if not disk.exists(path):
         return {}
-    with disk.explain_errors("read", path):
-        content = path.read_bytes()
+    content = disk.read(path)
     try:
         return {str(name): str(crc) for name, crc in sealed_text.unseal(content)["files"].items()}
     except (sealed_text.Damaged, KeyError, AttributeError) as bad:

@@ -139,9 +139,7 @@ class RunWriter:
 
     def _rounds(self) -> int:
         if self.file < 0:
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-            extra = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-            self.file = os.open(self.where / ROUNDS, flags | extra, 0o666)
+            self.file = disk.open_to_append(self.where / ROUNDS)
         return self.file
 
     def _again(self) -> str:
@@ -156,26 +154,18 @@ def check_free(where: Path, force: bool = False) -> None:
 
 def create(where: Path, manifest: Manifest, force: bool = False) -> RunWriter:
     """Make the folder of a new run. One that holds a run already is left alone unless `force`."""
-    lock = folder.lock_folder(where)
-    try:
+    with folder.locked_until_error(where) as lock:
         files = [*FILES, *manifest.files]
         old = folder.check_free(where, files, KINDS, force)
         folder.start_record(where, manifest._replace(files=files), old.files if old else [])
         return _entered(where, lock)
-    except BaseException:
-        lock.release()
-        raise
 
 
 def reopen(where: Path, *kinds: str) -> RunWriter:
     """The folder of a run that is to go on."""
     folder.read_manifest(where, *kinds)  # before a lock is put where there is no run
-    lock = folder.lock_folder(where)
-    try:
+    with folder.locked_until_error(where) as lock:
         return _entered(where, lock)
-    except BaseException:
-        lock.release()
-        raise
 
 
 def _entered(where: Path, lock: Lock) -> RunWriter:

@@ -110,9 +110,7 @@ def lines(where: Path, manifest: Manifest, at_most: int | None = None) -> sealed
     path = where / ROUNDS
     if not disk.exists(path):
         return sealed_text.Lines([], manifest.identity, 0)
-    with disk.explain_errors("read", path):
-        content = path.read_bytes()
-    return sealed_text.unseal_lines(content, manifest.identity, at_most)
+    return sealed_text.unseal_lines(disk.read(path), manifest.identity, at_most)
 
 
 def records(where: Path, stored: sealed_text.Lines) -> list[RoundRecord]:

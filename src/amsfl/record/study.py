@@ -131,8 +131,7 @@ def read_trials(where: Path, manifest: Manifest, name: str) -> list[TrialRecord]
     entry, path = name.split("/")[1], disk.inside(where, where / name)
     if not disk.exists(path):
         return []  # listed, and then the process was killed: it is run again
-    with disk.explain_errors("read", path):
-        content = path.read_bytes()
+    content = disk.read(path)
     try:
         lines = sealed_text.unseal_lines(content, _start(manifest, name))
         trials = [_trial(row) for row in lines.rows]

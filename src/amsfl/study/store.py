@@ -6,7 +6,7 @@ from amsfl import clock
 from amsfl.core import UserError
 from amsfl.core.records import Json
 from amsfl.data import Dataset
-from amsfl.record import Manifest, RoundRecord, StudyWriter, TrialRecord, folder
+from amsfl.record import Manifest, RoundRecord, StudyWriter, TrialRecord, folder, locked
 from amsfl.record import study as on_disk
 from amsfl.record.sealed_text import checksum
 from amsfl.simulation import CustomParts, Result, provenance
@@ -23,8 +23,7 @@ READINGS = ("grad_sq", "diff_sq")  # enough for the drift of a client's gradient
 def create(where: Path, study: Study, dataset: Dataset, force: bool = False) -> StudyWriter:
     """Make or reopen a study's folder. One with other settings is left alone unless `force`."""
     fresh = manifest(study, dataset)
-    lock = folder.lock_folder(where)
-    try:
+    with folder.locked_until_error(where) as lock:
         old = folder.check_free(where, (on_disk.SETTINGS, on_disk.TRIALS, on_disk.RUNNING), ["study"], True)
         if old is None:
             return on_disk.create(where, fresh, None, lock)
@@ -37,18 +36,12 @@ def create(where: Path, study: Study, dataset: Dataset, force: bool = False) -> 
         trials = max(fresh.settings["trials"], old.settings["trials"])
         writer.change(fresh.settings | {"trials": trials}, fresh.machine)
         return writer
-    except BaseException:
-        lock.release()
-        raise
 
 
 def check_folder(where: Path, study: Study, dataset: Dataset, force: bool = False) -> None:
     """What `create` would refuse, said before a search whose outcome it does not depend on."""
-    lock = folder.lock_folder(where)
-    try:
+    with locked(where):
         old = folder.check_free(where, (on_disk.SETTINGS, on_disk.TRIALS), ["study"], True)
-    finally:
-        lock.release()
     if old is not None and not force:
         fresh = manifest(study, dataset)
         _same(where, differences(_unsearched(old.settings), _unsearched(fresh.settings)))

@@ -92,9 +92,13 @@ def scored(
 
 def as_arrays(holder: Any) -> dict[str, Array]:
     """For a checkpoint: the ledgers of a trial's or a server's state, by name."""
-    held = {prefix: getattr(holder, field) for field, prefix in FIELDS.items()}
-    some = {prefix: part._asdict() for prefix, part in held.items() if part is not None}
-    return {prefix + name: part for prefix, parts in some.items() for name, part in parts.items()}
+    ledgers = {prefix: getattr(holder, field) for field, prefix in FIELDS.items()}
+    return {
+        prefix + name: part
+        for prefix, ledger in ledgers.items()
+        if ledger is not None
+        for name, part in ledger._asdict().items()
+    }
 
 
 def from_arrays(arrays: Mapping[str, Any]) -> dict[str, ContributionLedger | None]:

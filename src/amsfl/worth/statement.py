@@ -114,14 +114,14 @@ def make_statement(
     )
     shares = shapley(players, scores)
 
-    def others_say(who: int, rows: Array) -> Array:
+    def scored_by_others(who: int, rows: Array) -> Array:
         return np.delete(rows, who) if by_clients and len(rows) > 1 else rows
 
     clients = [
         ClientWorth(
             name,
-            estimate(others_say(who, shares.rows[who]), float(shares.error[who])),
-            estimate(others_say(who, last - others[who])),
+            estimate(scored_by_others(who, shares.rows[who]), float(shares.error[who])),
+            estimate(scored_by_others(who, last - others[who])),
             None if mine is None else estimate(mine.together - mine.alone),
             None if mine is None else float(mine.together.mean()),
             "" if twin is None else names[twin],
