@@ -34,6 +34,7 @@ def describe(sources: list[ReportSource], target: float | None = None, score: st
     budgets = [one.settings.get("seconds") for one in series]
     methods = _placed([measure(one, judge, goal) for one in series], [source.reference for source in sources])
     differences = _differences(sources, series, target)
+    base = {split: value for split, row in data[0].base.items() if (value := judge.of(row)) is not None}
     subject = Subject(
         title=f"{len(sources)} records side by side" if len(sources) > 1 else shown(first.title),
         methods=methods,
@@ -50,7 +51,7 @@ def describe(sources: list[ReportSource], target: float | None = None, score: st
         paper=first.kind == "reproduce" and len(sources) == 1,
         step_seconds=() if differences else first.step_seconds,
         names=[] if differences else _client_names(first),
-        base={} if differences else _base(judge, data[0]),
+        base={} if differences else base,
         score=judge,
         own_rows=not any("holdout" in trial.summary.metrics for one in series for trial in one.trials),
         rows=data[0].eval_rows.get("holdout", 0),
@@ -63,11 +64,6 @@ def _checked(score: Score, target: float) -> float:
         return check_target(score.name, target)
     except UserError as why:
         raise UserError(f"The target is {target:g}: {why}.") from None
-
-
-def _base(score: Score, data: DataFacts) -> dict[str, float]:
-    values = {split: score.of(scores) for split, scores in data.base.items()}
-    return {split: value for split, value in values.items() if value is not None}
 
 
 def _clock(series: list[Series]) -> str:
