@@ -4,8 +4,7 @@ It is written first. From then on the folder holds the new record: files of the 
 `replaces`, mean nothing any more, and are removed by whoever opens the folder next, if not right now.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from amsfl.core import DiskError, UserError
@@ -109,14 +108,6 @@ def lock_folder(folder: Path) -> Lock:
     """The folder with us as its only writer."""
     disk.make_folder(folder)
     return Lock(folder)
-
-
-@contextmanager
-def locked_until_error(folder: Path) -> Iterator[Lock]:
-    """The same; an error releases the lock, else whoever is inside keeps it."""
-    with ExitStack() as stack:
-        yield stack.enter_context(lock_folder(folder))
-        stack.pop_all()
 
 
 def damaged(path: Path, why: object, then: str) -> DiskError:

@@ -154,18 +154,26 @@ def check_free(where: Path, force: bool = False) -> None:
 
 def create(where: Path, manifest: Manifest, force: bool = False) -> RunWriter:
     """Make the folder of a new run. One that holds a run already is left alone unless `force`."""
-    with folder.locked_until_error(where) as lock:
+    lock = folder.lock_folder(where)
+    try:
         files = [*FILES, *manifest.files]
         old = folder.check_free(where, files, KINDS, force)
         folder.start_record(where, manifest._replace(files=files), old.files if old else [])
         return _entered(where, lock)
+    except BaseException:
+        lock.release()
+        raise
 
 
 def reopen(where: Path, *kinds: str) -> RunWriter:
     """The folder of a run that is to go on."""
     folder.read_manifest(where, *kinds)  # before a lock is put where there is no run
-    with folder.locked_until_error(where) as lock:
+    lock = folder.lock_folder(where)
+    try:
         return _entered(where, lock)
+    except BaseException:
+        lock.release()
+        raise
 
 
 def _entered(where: Path, lock: Lock) -> RunWriter:

@@ -133,17 +133,9 @@ def _units(base: JsonMapping, grid: ForecastGrid, clients: int) -> tuple[list[Fo
                 left_out.append(f"{method.title or name} with {end}: {why}")
                 continue
             planned = not policy_of(one, method).steps
+            own = {**base, "method": name, "round_end": resolved.name}
             trials = [
-                make_config(
-                    {
-                        **base,
-                        "method": name,
-                        "round_end": resolved.name,
-                        "steps": count,
-                        "lr": lr,
-                        "seed": seed,
-                    }
-                )
+                make_config({**own, "steps": count, "lr": lr, "seed": seed})
                 for count in ([one.steps] if planned else grid.steps)
                 for lr in ([one.lr] if method.facts.own_rate else grid.rates)
                 for seed in range(one.seed, one.seed + grid.seeds)

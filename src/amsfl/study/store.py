@@ -20,32 +20,39 @@ SEEN = ("why", "client_seconds")  # of a plan
 READINGS = ("grad_sq", "diff_sq")  # enough for the drift of a client's gradient
 
 
-def create(where: Path, study: Study, dataset: Dataset, force: bool = False) -> StudyWriter:
-    """Make or reopen a study's folder. One with other settings is left alone unless `force`."""
+def open_folder(where: Path, study: Study, dataset: Dataset, force: bool = False) -> StudyWriter:
+    """Make or reopen a study's folder; nobody else writes there until it is closed.
+
+    One with other settings is left alone unless `force`.
+    """
     fresh = manifest(study, dataset)
-    with folder.locked_until_error(where) as lock:
+    lock = folder.lock_folder(where)
+    try:
         old = folder.check_free(where, (on_disk.SETTINGS, on_disk.TRIALS, on_disk.RUNNING), ["study"], True)
         if old is None:
             return on_disk.create(where, fresh, None, lock)
         changed = differences(old.settings, fresh.settings) + differences(old.made_from, fresh.made_from)
         if not force:
-            _same(where, changed)
+            _refuse_changes(where, changed)
         if changed:
             return on_disk.create(where, fresh, old, lock)
         writer = on_disk.enter(where, lock)
         trials = max(fresh.settings["trials"], old.settings["trials"])
         writer.change(fresh.settings | {"trials": trials}, fresh.machine)
         return writer
+    except BaseException:
+        lock.release()
+        raise
 
 
 def check_folder(where: Path, study: Study, dataset: Dataset, force: bool = False) -> None:
-    """What `create` would refuse, said before a search whose outcome it does not depend on."""
+    """What `open_folder` would refuse, said before a search whose outcome it does not depend on."""
     with locked(where):
         old = folder.check_free(where, (on_disk.SETTINGS, on_disk.TRIALS), ["study"], True)
     if old is not None and not force:
         fresh = manifest(study, dataset)
-        _same(where, differences(_unsearched(old.settings), _unsearched(fresh.settings)))
-        _same(where, differences(old.made_from, fresh.made_from))
+        _refuse_changes(where, differences(_unsearched(old.settings), _unsearched(fresh.settings)))
+        _refuse_changes(where, differences(old.made_from, fresh.made_from))
 
 
 def _unsearched(settings: Json) -> Json:
@@ -59,7 +66,7 @@ def _unsearched(settings: Json) -> Json:
     }
 
 
-def _same(where: Path, changed: list[str]) -> None:
+def _refuse_changes(where: Path, changed: list[str]) -> None:
     if changed:
         raise UserError(
             f"The folder {str(where)!r} holds a study with other settings ({'; '.join(changed[:3])}); "
@@ -146,11 +153,11 @@ def trimmed(record: RoundRecord, score: str = "accuracy") -> RoundRecord:
             for name in READINGS
             if name in record.readings
         },
-        **_apart(record),
+        **_work_times(record),
     )
 
 
-def _apart(record: RoundRecord) -> Json:
+def _work_times(record: RoundRecord) -> Json:
     """Who worked when, where clients do not all begin and end with the round: a report's timeline."""
     if not record.started:
         return {}

@@ -5,13 +5,15 @@ asks who is available) is fitted last, so that simulated rounds are as long as t
 to every client's latency: the record of a round cannot tell the two apart.
 """
 
+import csv
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from amsfl.clock.sites import LARGEST, SMALLEST, Floats
+from amsfl.clock.sites import COLUMNS, LARGEST, NAME, SMALLEST, Floats
 from amsfl.core import UserError
 from amsfl.study.calibration.durations import GradientsByClient, durations
 from amsfl.study.calibration.timings import ClientRound, RunTimings, read
@@ -79,6 +81,17 @@ def fit(runs: Sequence[RunTimings], rounds: Sequence[Sequence[int]] | None = Non
         on_seconds=on,
         off_seconds=off,
     )
+
+
+def as_csv(fitted: FittedSites) -> str:
+    """The CSV that `amsfl run --profile`, `amsfl plan` and `amsfl deploy --profile` take."""
+    columns = {name: column for name in COLUMNS if (column := getattr(fitted, name, None)) is not None}
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow([NAME, *columns])
+    for place, name in enumerate(fitted.names):
+        writer.writerow([name, *(f"{float(column[place]):.6g}" for column in columns.values())])
+    return file.getvalue()
 
 
 def _client(trips: Sequence[ClientRound]) -> tuple[float, float, float]:

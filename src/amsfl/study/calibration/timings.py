@@ -39,9 +39,7 @@ class RunTimings(NamedTuple):
     names: tuple[str, ...]
     trips: list[ClientRound]
     moves: list[float]  # when the server had made each model, and done whatever else it does in a round
-    lags: (
-        list[float] | None
-    )  # from what happened to what was sent then; None: rounds wait for all, see fit.py
+    lags: list[float] | None  # from an event to what was sent then; None: rounds wait for all (fit.py)
     tried: list[list[int]]  # of each round: clients whose work came, or came to nothing
     failed: list[list[int]]
     away: list[list[int]]  # of each round: clients that could not be asked
