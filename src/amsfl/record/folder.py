@@ -62,6 +62,18 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     disk.write_atomically(folder / MANIFEST, sealed_text.seal(plain))
 
 
+def change_settings(folder: Path, manifest: Manifest, settings: Json, machine: Json, since: Json) -> Manifest:
+    """Write what a record goes on with, where that is not what it had; both stay in the manifest."""
+    was, now = manifest.settings | manifest.machine, settings | machine
+    pairs = {key: [was.get(key), now.get(key)] for key in sorted(was.keys() | now.keys())}
+    fresh = {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+    if fresh:
+        changed = [*manifest.changed, since | fresh]
+        manifest = manifest._replace(settings=settings, machine=machine, changed=changed)
+        write_manifest(folder, manifest)
+    return manifest
+
+
 def check_free(folder: Path, files: Iterable[str], kinds: Sequence[str], force: bool) -> Manifest | None:
     """A new record may begin here: none is there, or one to be replaced (returned), and no foreign file."""
     if holds_record(folder):

@@ -74,9 +74,9 @@ def holder_text(path: Path) -> str:
     return text.removeprefix(PREFIX)[:200] or "another process"
 
 
-def holder(folder: Path, name: str = LOCK) -> str | None:
+def holder(folder: Path) -> str | None:
     """Who is writing there now, None if nobody is."""
-    path = folder / name
+    path = folder / LOCK
     if not path.exists():
         return None
     probe = FileLock(path, timeout=0)

@@ -112,13 +112,9 @@ class RunWriter:
 
     def change(self, settings: Json, machine: Json, since: int) -> None:
         """What a resumed run goes on with; what it had before stays on record."""
-        was, now = self.manifest.settings | self.manifest.machine, settings | machine
-        pairs = {key: [was.get(key), now.get(key)] for key in sorted(was.keys() | now.keys())}
-        fresh = {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
-        if fresh:
-            changed = [*self.manifest.changed, {"round": since, **fresh}]
-            self.manifest = self.manifest._replace(settings=settings, machine=machine, changed=changed)
-            folder.write_manifest(self.where, self.manifest)
+        old, since_round = self.manifest, {"round": since}
+        self.manifest = folder.change_settings(self.where, old, settings, machine, since_round)
+        if self.manifest is not old:
             _write_config(self.where, self.manifest)
 
     def describe(self, about: Json) -> None:

@@ -51,12 +51,9 @@ class StudyWriter:
 
     def change(self, settings: Json, machine: Json) -> None:
         """More trials, another title, another machine; what it had before stays on record."""
-        was, now = self.manifest.settings | self.manifest.machine, settings | machine
-        fresh = {key: [was.get(key), now[key]] for key in now if was.get(key) != now[key]}
-        if fresh:
-            changed = [*self.manifest.changed, fresh]
-            self.manifest = self.manifest._replace(settings=settings, machine=machine, changed=changed)
-            folder.write_manifest(self.where, self.manifest)
+        old = self.manifest
+        self.manifest = folder.change_settings(self.where, old, settings, machine, {})
+        if self.manifest is not old:
             write_settings(self.where, self.manifest)
 
     def finished(self, entry: str) -> list[TrialRecord]:

@@ -67,8 +67,8 @@ def run(
         What the run leaves. A mistake raises a UserError; what has no effect is a warning.
     """
     trackers = track_by(track)
-    own, given = split_custom(settings, dataset, network)
-    config = with_patience(make_config(given | own.names()), given, own.dataset)
+    own, named = split_custom(settings, dataset, network)
+    config = with_patience(make_config(named | own.names()), named, own.dataset)
     where = Path(out) if out else None
     if where:
         record.check_free(where, force)  # before the work, and once more when the folder is ours
@@ -102,8 +102,8 @@ def setting_remarks(setup: RunSetup, place: int = 0) -> list[str]:
     return list(remarks(setup.configs[place], *parts))
 
 
-def with_patience(config: RunConfig, given: Mapping[str, Any], dataset: Dataset | None = None) -> RunConfig:
-    """A run on a table ends when half of its rounds brought no better one, unless told otherwise.
+def with_patience(config: RunConfig, named: Mapping[str, Any], dataset: Dataset | None = None) -> RunConfig:
+    """A run on a table ends when half of its rounds brought no better one, unless `named` settings say when.
 
     A private run does not: where it ends by its data, it could claim less. Less patience would end runs
     whose learning rate has not cooled yet (docs/tables.md).
@@ -111,7 +111,7 @@ def with_patience(config: RunConfig, given: Mapping[str, Any], dataset: Dataset 
     plain = config.epsilon is None and config.noise is None
     patience = min(max(config.last_round // 2, LEAST_PATIENCE), MOST_PATIENCE)
     table = is_table(config.data) if dataset is None else dataset.recipe is not None
-    if "stop_after" in given or not table or not plain or config.last_round <= patience:
+    if "stop_after" in named or not table or not plain or config.last_round <= patience:
         return config
     return config.model_copy(update={"stop_after": patience})
 

@@ -9,9 +9,9 @@ BINS = 10  # of confidence, equally wide
 LARGE = 200  # classes; a larger confusion matrix would be most of a record, and nobody reads it
 
 
-def of_classes(said: Array, y: Array) -> dict[str, Any]:
+def of_classes(outputs: Array, y: Array) -> dict[str, Any]:
     """Confusion (true class by predicted one), one-against-rest AUC a class, and how sure is how right."""
-    chances = np.exp(said - said.max(1, keepdims=True))
+    chances = np.exp(outputs - outputs.max(1, keepdims=True))
     chances /= chances.sum(1, keepdims=True)
     columns = np.ascontiguousarray(chances.T)  # numpy is quicker along many rows than across few classes
     guess, sure, classes = chances.argmax(1), columns.max(0), len(columns)

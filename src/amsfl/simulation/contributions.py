@@ -99,15 +99,15 @@ def _own_rows(setup: RunSetup, trial: int, who: int, models: Array) -> OwnRows:
     mine = shards.order[trial, begin : begin + (held or min(int(shards.size[trial, who]), 256))]
     x, y = np.asarray(setup.task.x)[mine], np.asarray(setup.task.y)[mine]
     forward, classes = outputs(setup.task._replace(evals={"own": (x, y)})), setup.task.classes
-    said = np.stack([forward(np.asarray(each, setup.task.dtype), "own") for each in models])
-    alone, together = score_rows(classes, said, y, y)
+    predicted = np.stack([forward(np.asarray(each, setup.task.dtype), "own") for each in models])
+    alone, together = score_rows(classes, predicted, y, y)
     if len(np.unique(y)) == 1:
         return OwnRows(alone, together)
     order = np.random.default_rng(0)
     others = [y[order.permutation(len(y))] for _ in range(SHUFFLES)]
     if not classes:
         return OwnRows(
-            alone, together, together, np.mean([score_rows(0, said[1:], z, y)[0] for z in others], 0)
+            alone, together, together, np.mean([score_rows(0, predicted[1:], z, y)[0] for z in others], 0)
         )
-    best = said[1].argmax(-1)
+    best = predicted[1].argmax(-1)
     return OwnRows(alone, together, related(best, y), np.mean([related(best, other) for other in others], 0))

@@ -72,13 +72,13 @@ def ranked(setup: RunSetup, params: Array, split: str) -> Json:
     return {name: scores[name] for name in ("auc", "macro_auc")}
 
 
-def _wide(said: Array) -> Array:
-    return np.asarray(said, np.float64)
+def _wide(logits: Array) -> Array:
+    return np.asarray(logits, np.float64)
 
 
-def _by_client(task: Task, said: Array, order: Array, sizes: list[int]) -> list[Json]:
+def _by_client(task: Task, logits: Array, order: Array, sizes: list[int]) -> list[Json]:
     """Clients' few scores, as the splits have them; `order`: all rows, one client's after another's."""
-    y, guess = np.asarray(task.y, np.int64)[order], said.argmax(1)[order]
+    y, guess = np.asarray(task.y, np.int64)[order], logits.argmax(1)[order]
     owner = np.repeat(np.arange(len(sizes)), sizes) * task.classes
 
     def count(cells: Array) -> Array:
@@ -89,12 +89,12 @@ def _by_client(task: Task, said: Array, order: Array, sizes: list[int]) -> list[
     return [{name: each[name] for name in ("accuracy", "macro_f1")} for each in each_of]
 
 
-def _errors_by_client(task: Task, said: Array, order: Array, sizes: list[int]) -> list[Json]:
+def _errors_by_client(task: Task, logits: Array, order: Array, sizes: list[int]) -> list[Json]:
     """The same where numbers are predicted."""
     scores = []
     for mine in np.split(order, np.cumsum(sizes)[:-1]):
         y = np.asarray(task.y)[mine]
-        off, unit = _wide(said[mine])[:, 0] - y, task.unit
+        off, unit = _wide(logits[mine])[:, 0] - y, task.unit
         errors = Errors(
             np.abs(off).mean()[None] * unit, (off**2).mean()[None] * unit**2, float(y.var()) * unit**2
         )

@@ -50,7 +50,8 @@ def plan_rounds(setup: RunSetup, running: list[TrialState], at_most: int) -> lis
     foreseen = setup.looks_ahead
     trials, plans = [trial.copy() for trial in running] if foreseen else running, list[RoundPlan]()
     while trials and len(plans) < (at_most if foreseen else 1):
-        plan = _plan_round(setup, trials)
+        ready = _decide_together(setup, trials)
+        plan = {trial.index: _plan_trial(setup, trial, ready.get(trial.index)) for trial in trials}
         plans.append(
             {i: each._replace(after=each.after.copy()) for i, each in plan.items()} if foreseen else plan
         )
@@ -64,11 +65,6 @@ def rounds_at_once(setup: RunSetup, running: list[TrialState], seconds: float) -
     risky = len(running) > 1 and any(early)
     most = min(setup.engine.max_span, RISKED) if risky else setup.engine.max_span
     return max(1, min(most, int(AT_ONCE / max(seconds, 1e-6))))
-
-
-def _plan_round(setup: RunSetup, running: list[TrialState]) -> RoundPlan:
-    ready = _decide_together(setup, running)
-    return {trial.index: _plan_trial(setup, trial, ready.get(trial.index)) for trial in running}
 
 
 def _decide_together(setup: RunSetup, running: list[TrialState]) -> dict[int, Decision]:

@@ -195,7 +195,5 @@ def from_kept(point: Checkpoint) -> Best | None:
     best = point.host.get("best")
     if not best:
         return None
-    score = (
-        best["score"] if "score" in best else best["accuracy"]
-    )  # as checkpoints said before there were others
+    score = best["score"] if "score" in best else best["accuracy"]  # of checkpoints before other scores
     return Best(best["round"], score, point.arrays["best"])

@@ -98,13 +98,14 @@ def _run_round(setup: RunSetup, state: State, plan: RoundPlan) -> tuple[State, R
             stale_work.remember(setup, state, index, each)
     whole = {index: each for index, each in plan.items() if each.move.whole}
     others = {index: each for index, each in plan.items() if index not in whole}
-    result, uploads = RoundResult({}, {}, {}), dict[int, Array]()
+    result = RoundResult({}, {}, {}, uploads={})
     if others:
         state = stale_work.on_host(state)
         stale_work.compute(setup, state, others)
         for index, each in others.items():
             settled = stale_work.settle(setup, state, index, each)
-            result.readings[index], result.weighed[index], result.agreement[index], uploads[index] = settled
+            result.readings[index], result.weighed[index], result.agreement[index] = settled[:3]
+            result.uploads[index] = settled[3]
     if whole:
         number = next(iter(whole.values())).version
         if isinstance(state.anchor, np.ndarray):
@@ -112,12 +113,14 @@ def _run_round(setup: RunSetup, state: State, plan: RoundPlan) -> tuple[State, R
         orders = make_orders(setup, whole, number)
         state, outcome = setup.engine.round(state, orders, number, keep=_keeps_uploads(setup))
         own = result_by_trial(setup, outcome, whole)
-        result.readings.update(own.readings)
-        result.weighed.update(own.weighed)
-        result.agreement.update(own.agreement)
-        uploads |= own.uploads
-        result = result._replace(deltas=own.deltas)
-    return state, result._replace(uploads=uploads)
+        result = RoundResult(
+            result.readings | own.readings,
+            result.weighed | own.weighed,
+            result.agreement | own.agreement,
+            own.deltas,
+            result.uploads | own.uploads,
+        )
+    return state, result
 
 
 def _keeps_uploads(setup: RunSetup) -> bool:

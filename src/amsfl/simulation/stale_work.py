@@ -23,16 +23,13 @@ FEW = 64  # jobs for which no smaller program is worth compiling
 def on_host(state: State) -> State:
     """The state as numpy arrays that may be written to. Clients' own parts are large, and nobody has a use
     for what they were: those are not copied again."""
-    client, memory, history = (
-        part if _ours(part) else np.array(part) for part in (state.client, state.memory, state.history)
-    )
-    return State(
-        np.array(state.anchor), np.array(state.server), client, memory, np.array(state.step), history
-    )
 
+    def writable(part: Array) -> Array:
+        return part if isinstance(part, np.ndarray) and part.flags.writeable else np.array(part)
 
-def _ours(part: Array) -> bool:
-    return isinstance(part, np.ndarray) and part.flags.writeable
+    copies = {name: np.array(getattr(state, name)) for name in ("anchor", "server", "step")}
+    own = {name: writable(getattr(state, name)) for name in ("client", "memory", "history")}
+    return State(**copies, **own)
 
 
 def remember(setup: RunSetup, state: State, trial: int, plan: TrialPlan) -> None:
@@ -46,12 +43,10 @@ def _begin(setup: RunSetup, state: State, trial: int, queue: EventQueue, jobs: A
     if not len(jobs):
         return
     table = queue.table = _roomy_table(setup, queue.table, int(jobs["place"].max()) + 1)
-    rows = {"anchor": state.anchor, "server": state.server, "step": state.step}
-    for name, part in rows.items():
-        row = np.asarray(part[trial])
-        if name == "server":
-            row = protocol.sent_state(setup.method, row, np.asarray(state.anchor[trial]))
-        table[name][jobs["place"]] = row
+    anchor, server, step = (np.asarray(part[trial]) for part in (state.anchor, state.server, state.step))
+    table["anchor"][jobs["place"]] = anchor
+    table["server"][jobs["place"]] = protocol.sent_state(setup.method, server, anchor)
+    table["step"][jobs["place"]] = step
 
 
 def _roomy_table(setup: RunSetup, table: dict[str, Array], places: int) -> dict[str, Array]:

@@ -84,14 +84,14 @@ class OwnRows(NamedTuple):
         return estimate((self.related - self.shuffled) / (1 - self.shuffled.mean()))
 
 
-def related(said: Array, labels: Array) -> Array:
-    """1 where a row's label is the commonest among rows of which the same was said, else 0.
+def related(predicted: Array, labels: Array) -> Array:
+    """1 where a row's label is the commonest among rows with the same prediction, else 0.
 
     Labels that are all wrong in the same way are related to their rows, labels by chance are not.
     """
-    table = np.zeros((int(said.max()) + 1, int(labels.max()) + 1), np.int64)
-    np.add.at(table, (said, labels), 1)
-    return np.asarray(table.argmax(1)[said] == labels, float)
+    table = np.zeros((int(predicted.max()) + 1, int(labels.max()) + 1), np.int64)
+    np.add.at(table, (predicted, labels), 1)
+    return np.asarray(table.argmax(1)[predicted] == labels, float)
 
 
 def make_statement(
