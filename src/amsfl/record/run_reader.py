@@ -76,9 +76,11 @@ def check_bound(where: Path) -> None:
 
 def check_config(where: Path, manifest: Manifest) -> Json | None:
     """config.toml as we wrote it, None if it is gone: settings edited there would belie the record."""
-    return folder.read_settings(
-        where / CONFIG, manifest, _put_back(where), lambda content: _edited(content, manifest)
+    then = (
+        "a run keeps the settings it began with. Remove the file, and 'amsfl resume' writes the true one; "
+        f"for other settings start a new run: 'amsfl run --config {where / CONFIG} --out FOLDER'."
     )
+    return folder.read_settings(where / CONFIG, manifest, then, lambda content: _edited(content, manifest))
 
 
 def config_of(manifest: Manifest) -> Json:
@@ -96,13 +98,6 @@ def _edited(content: bytes, manifest: Manifest) -> str:
     changed = [key for key in sorted(stored.keys() | was.keys()) if stored.get(key) != was.get(key)]
     changes = [f"{key} is {stored.get(key)!r} there, the run has {was.get(key)!r}" for key in changed]
     return "; ".join(changes[:3])
-
-
-def _put_back(where: Path) -> str:
-    return (
-        "a run keeps the settings it began with. Remove the file, and 'amsfl resume' writes the true one; "
-        f"for other settings start a new run: 'amsfl run --config {where / CONFIG} --out FOLDER'."
-    )
 
 
 def lines(where: Path, manifest: Manifest, at_most: int | None = None) -> sealed_text.Lines:

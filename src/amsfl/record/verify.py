@@ -39,13 +39,16 @@ def verify(where: str | Path) -> Verification:
     where = Path(where)
     if not where.is_dir():
         raise UserError(f"There is no folder {str(where)!r}.")
-    kind, findings = "report", []
+    kind, findings = "report", list[FileCheck]()
     if parts.holds_parts(where):
         kind, findings = "study", list(_parts(where))
     elif folder.holds_record(where) or not disk.exists(where / outputs.LISTED):
         manifest = folder.read_manifest(where)
         kind = manifest.kind
-        findings = [FileCheck(folder.MANIFEST, True, _of(manifest)), *_busy(where)]
+        findings = [FileCheck(folder.MANIFEST, True, _of(manifest))]
+        if who := holder(where):
+            busy = f"it is being written by {who}: what follows may be between two files"
+            findings.append(FileCheck("lock", True, busy))
         findings += _study(where, manifest) if kind == "study" else _run(where, manifest)
     if disk.exists(where / outputs.LISTED):
         findings.append(_look("report", lambda: _report(where)))
@@ -57,12 +60,6 @@ def _of(manifest: Manifest) -> str:
     changes = [f"changed on the way: {manifest.changed}"] if manifest.changed else []
     said = [f"a {manifest.kind} of format {manifest.format} by amsfl {manifest.version}", *made, *changes]
     return ", ".join(said)
-
-
-def _busy(where: Path) -> Iterator[FileCheck]:
-    who = holder(where)
-    if who:
-        yield FileCheck("lock", True, f"it is being written by {who}: what follows may be between two files")
 
 
 def _look(what: str, check: Callable[[], str]) -> FileCheck:

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from amsfl.record.schema import Array
+
 BINS = 10  # of confidence, equally wide
 LARGE = 200  # classes; a larger confusion matrix would be most of a record, and nobody reads it
 

@@ -14,6 +14,7 @@ from amsfl.core import Verdict, score
 from amsfl.core.records import Json
 from amsfl.engines import State
 from amsfl.engines.outputs import outputs, score_rows
+from amsfl.record.schema import Array
 from amsfl.simulation.components import client_labels
 from amsfl.simulation.plan_round import RoundPlan
 from amsfl.simulation.round_record import RoundResult, mix_of
@@ -22,7 +23,6 @@ from amsfl.simulation.trial import TrialState
 from amsfl.worth import ledger, looks
 from amsfl.worth.statement import OwnRows, make_statement, related
 
-Array = np.ndarray[Any, np.dtype[Any]]
 SHUFFLES = 8  # of a client's labels, for what chance alone would tell
 
 

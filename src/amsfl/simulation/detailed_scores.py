@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 
@@ -11,12 +10,11 @@ from amsfl.data.describe import is_own_table
 from amsfl.engines import Errors, Scores, Task, devices, metrics
 from amsfl.engines.outputs import outputs
 from amsfl.engines.scores import class_metrics
+from amsfl.record.schema import Array
 from amsfl.simulation.class_scores import of_classes
 from amsfl.simulation.column_importance import column_importance
 from amsfl.simulation.components import client_labels, precision
 from amsfl.simulation.setup import RunSetup
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def detailed_scores(setup: RunSetup, models: Sequence[Array] | Array) -> list[Json]:

@@ -9,9 +9,10 @@ from amsfl import clock, sampling
 from amsfl.clock.arrival_groups import ArrivalGroup, Starter
 from amsfl.planning import decisions
 from amsfl.planning.context import Decision, PlanRequest
+from amsfl.record.schema import Array
 from amsfl.settings.round_ends import takes_older_work
 from amsfl.simulation import event_queue
-from amsfl.simulation.event_queue import JOB, NOBODY, Array
+from amsfl.simulation.event_queue import JOB, NOBODY
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
 

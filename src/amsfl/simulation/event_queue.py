@@ -14,8 +14,7 @@ import numpy as np
 from amsfl.clock import ArrivalGroup, RoundEnd, Waiting, check_progress, results_taken
 from amsfl.core.records import Json
 from amsfl.planning.context import Decision
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from amsfl.record.schema import Array
 
 JOB = np.dtype(
     [

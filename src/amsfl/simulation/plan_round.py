@@ -13,9 +13,10 @@ from amsfl import clock
 from amsfl.core.records import Number
 from amsfl.planning import decisions
 from amsfl.planning.context import Decision
+from amsfl.record.schema import Array
 from amsfl.settings.privacy import private_settings
 from amsfl.simulation import dispatch, event_queue
-from amsfl.simulation.event_queue import Array, ServerMove
+from amsfl.simulation.event_queue import ServerMove
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
 

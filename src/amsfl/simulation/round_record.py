@@ -14,8 +14,9 @@ from amsfl.engines import Outcome
 from amsfl.methods import Method
 from amsfl.planning.context import Decision, PlannerMemory
 from amsfl.record import RoundRecord
+from amsfl.record.schema import Array
 from amsfl.simulation import dispatch
-from amsfl.simulation.event_queue import Array, ServerMove
+from amsfl.simulation.event_queue import ServerMove
 from amsfl.simulation.plan_round import RoundPlan
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState

@@ -12,7 +12,8 @@ from amsfl import protocol
 from amsfl.core import Reading, Upload
 from amsfl.core.records import Json
 from amsfl.engines import Jobs, JobStarts, State
-from amsfl.simulation.event_queue import Array, EventQueue, join_jobs, under_way
+from amsfl.record.schema import Array
+from amsfl.simulation.event_queue import EventQueue, join_jobs, under_way
 from amsfl.simulation.plan_round import RoundPlan, TrialPlan
 from amsfl.simulation.setup import RunSetup
 

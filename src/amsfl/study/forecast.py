@@ -95,7 +95,9 @@ def forecast(
     clients = len(sites) or table.count
     base |= {"clients": clients}
     if not grid.round_ends:
-        grid = grid._replace(round_ends=_usual_ends(config.cohort or clients))
+        cohort = config.cohort or clients
+        most, few = (max(1, round(share * cohort)) for share in (0.6, 0.4))
+        grid = grid._replace(round_ends=["all", f"quorum:{most}", f"buffer:{few}"])
     units, left_out = _units(base, grid, clients)
     if not units:
         raise UserError(f"None of the methods can run with these settings: {' '.join(left_out)}")
@@ -114,11 +116,6 @@ def forecast(
         rows += mine
         best = min([best, *(row.middle for row in mine)])
     return Forecast(sorted(_best_rates(rows), key=lambda row: row.middle), clients, grid.seeds, left_out)
-
-
-def _usual_ends(cohort: int) -> list[str]:
-    """Waiting for all, for most, for few."""
-    return ["all", f"quorum:{max(1, round(0.6 * cohort))}", f"buffer:{max(1, round(0.4 * cohort))}"]
 
 
 def _units(base: JsonMapping, grid: ForecastGrid, clients: int) -> tuple[list[ForecastUnit], list[str]]:

@@ -79,7 +79,8 @@ def judged(
     if verdict == Verdict.BACK and best is not None:
         return _copied(best), best
     if verdict in (Verdict.BRANCH, Verdict.RESTART):
-        return _emptied(own), best if verdict == Verdict.BRANCH else None
+        empty = open_ledger(own.weights, own.parts.shape[-1], own.parts.dtype)
+        return empty, best if verdict == Verdict.BRANCH else None
     return own, best
 
 
@@ -116,10 +117,6 @@ def with_prefix(arrays: Mapping[str, Any], prefix: str) -> dict[str, Array]:
 
 def _copied(ledger: ContributionLedger) -> ContributionLedger:
     return ContributionLedger(*(part.copy() for part in ledger))
-
-
-def _emptied(ledger: ContributionLedger) -> ContributionLedger:
-    return open_ledger(ledger.weights, ledger.parts.shape[-1], ledger.parts.dtype)
 
 
 def enter(ledger: ContributionLedger, work: RoundParts, move: Array) -> ContributionLedger:
