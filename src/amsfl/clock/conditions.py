@@ -37,7 +37,7 @@ class ClientConditions:
     def trips(
         self, seed: int, clients: Array, numbers: Array, started: Array, work: Floats, link: Floats
     ) -> tuple[Floats, Array]:
-        """When each comes back, and whether with nothing; so many seconds of work and of the link without it.
+        """When each client is back, and whether its round failed; `work` and `link`: seconds without jitter.
 
         A client that is away stands still and goes on when it is back. One that fails does so somewhere on
         the way.

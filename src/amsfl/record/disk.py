@@ -1,4 +1,4 @@
-"""The few things that are done to a disk, each whole or not at all, and what it refuses as a sentence."""
+"""File operations that happen whole or not at all; their errors are sentences."""
 
 import errno
 import os
@@ -43,7 +43,7 @@ def explain_errors(what: str, path: Path, then: Callable[[], str] = str) -> Iter
 
 
 def write_all(file: int, content: bytes | memoryview) -> None:
-    """All of it, or an error with nothing of it left behind: a full disk takes the first half of a write."""
+    """Write all of it; on an error remove what was written, since a full disk takes a part of a write."""
     before = os.fstat(file).st_size
     view = memoryview(content)
     try:
@@ -77,7 +77,7 @@ def append(path: Path, content: bytes) -> None:
 
 
 def write_atomically(path: Path, content: Content, mode: int = 0o666) -> None:
-    """To a new file beside it, to the disk, then renamed over it, and the rename to the disk, too.
+    """Write a new file beside it, flush it to the disk, rename it over the old one, and flush the folder.
 
     A file that was there keeps its mode. A device or a pipe is written into, a link to a file is refused.
     """

@@ -43,7 +43,7 @@ def identity(settings: JsonMapping, made_from: JsonMapping) -> int:
 
 
 def check_same(manifest: Manifest, made_from: Json, machine: Json, anyway: bool) -> None:
-    """A resumed run finds what it began with, or a sentence says what it does not find."""
+    """Raise if a resumed run would not find what it began with."""
     for what in sorted(manifest.made_from.keys() | made_from.keys()):
         was, now = manifest.made_from.get(what), made_from.get(what)
         if dumps(was) != dumps(now):

@@ -14,7 +14,7 @@ LOCK = ".amsfl-report-lock"
 
 
 def publish(where: Path, files: Mapping[str, disk.Content]) -> None:
-    """Put the files there, in place of those of the last time; anything else that is there is left alone."""
+    """Write the files in place of those of the last report; other files in the folder are left alone."""
     with locked(where, LOCK):
         old = listed(where)
         taken = [name for name in (*files, LISTED) if name not in old and disk.exists(where / name)]

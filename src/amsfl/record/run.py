@@ -118,7 +118,7 @@ class RunWriter:
             _write_config(self.where, self.manifest)
 
     def describe(self, about: Json) -> None:
-        """What has come to be known of the run since it began."""
+        """Add facts about the run that were not known when it began."""
         self.manifest = self.manifest._replace(about=self.manifest.about | about)
         folder.write_manifest(self.where, self.manifest)
 
@@ -130,7 +130,7 @@ class RunWriter:
             return None
 
     def remove_summary(self) -> None:
-        """The end that is on record is none any more: the run goes further."""
+        """Remove the summary: the run goes on."""
         disk.remove(self.where / SUMMARY)
 
     def _rounds(self) -> int:

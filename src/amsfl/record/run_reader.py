@@ -63,7 +63,7 @@ def check_models(where: Path, summary: Summary) -> list[str]:
 
 
 def check_bound(where: Path) -> None:
-    """Whether the model in a run's folder is that run's; an export has no record to go by."""
+    """Check that the model in a run's folder is that run's; a folder without a record is an export."""
     if folder.holds_record(where):
         summary = read_summary(where, folder.read_manifest(where, *KINDS))
         if summary is None:
@@ -75,7 +75,7 @@ def check_bound(where: Path) -> None:
 
 
 def check_config(where: Path, manifest: Manifest) -> Json | None:
-    """config.toml as we wrote it, None if it is gone: settings edited there would belie the record."""
+    """config.toml as we wrote it, None if it is gone; edited settings are an error."""
     then = (
         "a run keeps the settings it began with. Remove the file, and 'amsfl resume' writes the true one; "
         f"for other settings start a new run: 'amsfl run --config {where / CONFIG} --out FOLDER'."
@@ -89,7 +89,7 @@ def config_of(manifest: Manifest) -> Json:
 
 
 def _edited(content: bytes, manifest: Manifest) -> str:
-    """Which settings somebody changed, where that can be told."""
+    """Which settings somebody changed; "" if the file cannot be read."""
     try:
         stored = sealed_text.toml(content)
     except sealed_text.Damaged:

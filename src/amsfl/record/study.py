@@ -30,9 +30,9 @@ class StudyWriter:
         self.lock.release()
 
     def running(self, entry: str, trial: int, record: RoundRecord) -> None:
-        """A round of a trial that is not finished: to be seen, not to be kept.
+        """Write a round of a running trial for `amsfl watch`; it is removed when the trial is saved.
 
-        A disk that refuses it is told when the trials are saved: nobody's study ends for want of a picture.
+        An error of the disk is ignored here: it will show when the trials are saved.
         """
         if RUNNING not in self.manifest.files:
             return
@@ -43,7 +43,7 @@ class StudyWriter:
             self.crc = crc
 
     def over(self) -> None:
-        """What was under way is on record, or given up."""
+        """Remove the rounds of running trials: those are saved now, or stopped."""
         self.crc = running_start(self.manifest)
         if RUNNING in self.manifest.files:
             with suppress(OSError):
@@ -152,7 +152,7 @@ def _start(manifest: Manifest, name: str) -> int:
 
 
 def _row(trial: TrialRecord) -> Json:
-    """What a round does not have is left out: a study keeps a part of each."""
+    """A trial for JSON; fields of a round that have their default are left out."""
     rounds = [_short(each) for each in trial.rounds]
     summary = {key: value for key, value in trial.summary._asdict().items() if key != "wall"}
     return trial._asdict() | {"summary": summary, "rounds": rounds}

@@ -1,4 +1,4 @@
-"""Who of a simulation's clients attacks, and what the server is told in place of the truth."""
+"""Which clients of a simulation attack, and what they send in place of the truth."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

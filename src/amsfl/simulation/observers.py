@@ -13,7 +13,7 @@ Watch = Callable[[RoundRecord], None]
 
 
 def run_info(config: Training, out: Path | None = None, among: str = "") -> RunInfo:
-    """What trackers are told; `among` is added to the title where there are several runs."""
+    """What trackers know of a run; `among` is added to the title where there are several runs."""
     words = [Path(config.data).stem[:60], config.method[:60], str(config.seed), among]
     return RunInfo("-".join(filter(None, words)), config.model_dump(), config.clock, out)
 

@@ -31,7 +31,7 @@ class TrialStart(NamedTuple):
 
 
 def run_trial(setup: RunSetup, start: TrialStart, writer: RunWriter | None, hooks: RunCallbacks) -> Result:
-    """Its rounds until the end, each recorded and told as it comes."""
+    """Run a trial to its end; every round is recorded and passed to the callbacks as it comes."""
     state, trial, done, best = start
     started = time.perf_counter() - sum(each.wall.get("seconds", 0.0) for each in done)
     with stoppable() as interrupted:

@@ -96,7 +96,7 @@ def best_by(config: RunConfig, dataset: Dataset) -> str:
 def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> RunSetup:
     """Build everything. What a user brings stands in for what the settings name."""
     config, own = configs[0], own or CustomParts()
-    method_of(config, own)  # a name that nobody knows is told before any row is read
+    method_of(config, own)  # an unknown name raises before any row is read
     dataset = own.dataset or load_data(config)
     run_score = score(config.score, dataset.classes)
     check_judge_by(config.judge_by, not dataset.classes)

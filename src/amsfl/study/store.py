@@ -46,7 +46,7 @@ def open_folder(where: Path, study: Study, dataset: Dataset, force: bool = False
 
 
 def check_folder(where: Path, study: Study, dataset: Dataset, force: bool = False) -> None:
-    """What `open_folder` would refuse, said before a search whose outcome it does not depend on."""
+    """Raise what `open_folder` would raise, before a search, on whose outcome that does not depend."""
     with locked(where):
         old = folder.check_free(where, (on_disk.SETTINGS, on_disk.TRIALS), ["study"], True)
     if old is not None and not force:
@@ -56,7 +56,7 @@ def check_folder(where: Path, study: Study, dataset: Dataset, force: bool = Fals
 
 
 def _unsearched(settings: Json) -> Json:
-    """Without what a search decides, wherever it stands."""
+    """The settings without those that a search decides."""
     entries = {
         entry: {key: value for key, value in (settings["run"] | own).items() if key not in ("lr", "steps")}
         for entry, own in settings["methods"].items()
@@ -172,7 +172,7 @@ def _work_times(record: RoundRecord) -> Json:
 
 
 def live_round(record: RoundRecord, score: str) -> RoundRecord:
-    """Of a round under way, for whoever watches: also why the plan is as it is."""
+    """A round of a running trial, for `amsfl watch`: also why the plan is as it is."""
     plan = {key: value for key, value in record.plan.items() if key in SEEN}
     return trimmed(record, score)._replace(plan=plan)
 

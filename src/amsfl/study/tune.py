@@ -1,8 +1,8 @@
 """A fair chance for every method: a small search of learning rate and steps before the trials.
 
 It never sees what the trials are judged by: candidates train on one part of the training pool, are scored on
-the rest of it, and have a seed that no trial has. Who sets its own rate or plans its own steps is left alone,
-and so is what the user has fixed.
+the rest of it, and have a seed that no trial has. A method's own learning rate or planned steps are not
+searched, and neither is what the user has fixed.
 """
 
 from collections.abc import Callable, Collection, Sequence

@@ -72,8 +72,10 @@ def open_ledger(weights: Array, dim: int, dtype: Any = np.float32) -> Contributi
 def judged(
     own: ContributionLedger, best: ContributionLedger | None, verdict: int
 ) -> tuple[ContributionLedger, ContributionLedger | None]:
-    """The ledger and that of the best anchor after the judge's verdict on a round, which is not entered yet:
-    what was found better is the anchor that the round began with."""
+    """The ledger and that of the best anchor, after the judge's verdict and before the round is entered.
+
+    BETTER is about the anchor that the round began with.
+    """
     if verdict == Verdict.BETTER:
         return own, _copied(own)
     if verdict == Verdict.BACK and best is not None:
@@ -87,7 +89,7 @@ def judged(
 def scored(
     own: ContributionLedger | None, best: ContributionLedger | None, trying: int
 ) -> ContributionLedger | None:
-    """That of the model that is scored: while a branch is tried, the best anchor's."""
+    """The ledger of the model that is scored: the best anchor's while a branch is tried."""
     return best if trying else own
 
 

@@ -104,7 +104,7 @@ def make_statement(
 ) -> WorthStatement:
     """The statement of a game of these clients; `twins` are the places of those who send the same.
 
-    `by_clients`: scores are one a client, not one a row; what a client is worth, the others say.
+    `by_clients`: there is one score a client, not one a row, and a client's worth leaves its own score out.
     """
     players = len(names)
     scores = looked_up(players, scores) if players <= EXACT else scores

@@ -101,7 +101,8 @@ def _client(trips: Sequence[ClientRound]) -> tuple[float, float, float]:
     """
     gradients = np.array([trip.gradients for trip in trips], float)
     seconds = np.array([trip.seconds for trip in trips])
-    own = np.minimum([trip.step for trip in trips], seconds / gradients)  # a word held against our clock
+    # a client's own number, at most what the server measured
+    own = np.minimum([trip.step for trip in trips], seconds / gradients)
     step = max(float(np.median(own)), SMALLEST)
     rest = max(float(np.median(seconds - gradients * own)), 0.0)
     off = (seconds - gradients * step - rest) / np.maximum(np.hypot(gradients * step, rest), SMALLEST)

@@ -71,7 +71,7 @@ def timings_of(run: RunRecord) -> RunTimings:
     diagnostic = not real and bool(settings.get("readings"))  # in a simulation those are free
     refuse_recorded_code({"round_end": settings.get("round_end")})
     end = round_end_on_record(settings)
-    if end.join is not None:  # whose plans no record has: any so many as its moves had
+    if end.join is not None:  # the groups are not on record: as a buffer of the usual number of results
         end = buffer(max(1, int(np.median([len(each.cohort) for each in run.rounds]))))
     apart = any(each.started for each in run.rounds) and not end.waits_for_all
     failed = [_failed(each, real) for each in run.rounds]
