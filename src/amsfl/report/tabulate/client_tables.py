@@ -75,9 +75,7 @@ class ClientDoubts(NamedTuple):
     rounds: int  # that used its work
     claimed: float | None  # mean share that it claims
     counted: float | None  # mean share after the robust rule
-    links: Counter[
-        str
-    ]  # the rule's link that took the most, of rounds in which it counted less than LOW of that
+    links: Counter[str]  # of rounds in which it counted less than LOW of its claim: what took the most
     refused: Counter[str]  # by reason
 
 
