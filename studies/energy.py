@@ -16,7 +16,7 @@ import numpy as np
 from amsfl.core import UserError
 from amsfl.data import Dataset
 from amsfl.simulation import CustomParts, Result, RunConfig, make_config
-from amsfl.simulation.setup import prepare
+from amsfl.simulation.setup import assemble
 
 import common
 from common import Row, StudySettings, Table, Unit, mean, option
@@ -51,7 +51,7 @@ class Settings(StudySettings):
 def limits(settings: dict[str, Any], dataset: Dataset) -> list[float]:
     """Multiples of the least that a round can spend, with three digits."""
     config = make_config({**settings, "seed": 0})
-    account = prepare(config, [0], CustomParts(dataset)).costs[0].accounts.get("joules")
+    account = assemble([config], CustomParts(dataset)).costs[0].accounts.get("joules")
     if account is None:
         raise UserError(
             f"The profile {config.profile!r} does not say what clients spend; give a table with the columns "

@@ -10,7 +10,7 @@ from amsfl.engines.numbers import numbers_of
 from amsfl.methods import Arithmetic, Method
 from amsfl.settings.custom import CustomParts
 from amsfl.simulation import make_config
-from amsfl.simulation.setup import prepare
+from amsfl.simulation.setup import assemble
 
 ORDERS = Orders(np.arange(3)[None], np.array([[2, 1, 2]]), np.array([0.1]), np.full((1, 3), 1 / 3))
 
@@ -18,7 +18,7 @@ ORDERS = Orders(np.arange(3)[None], np.array([[2, 1, 2]]), np.array([0.1]), np.f
 def engine_of(method: Method):
     settings = {key: value for key, value in SMALL.items() if key not in ("engine", "dataset")}
     settings |= {"clients": 3, "engine": "jax"}
-    return prepare(make_config(settings), [0], CustomParts(own_data(), method=method)).engine
+    return assemble([make_config(settings)], CustomParts(own_data(), method=method)).engine
 
 
 def lowered(engine) -> tuple[str, str]:

@@ -82,7 +82,7 @@ def test_ratio_of_a_constant_factor():
 def test_first_hit_is_the_first_evaluated_round_at_or_above():
     one = trial([0.1, None, 0.89, 0.5, 0.95])
     hit = first_hit(one.rounds, ACCURACY, 0.89)
-    assert (hit.rounds, hit.seconds) == (3, {"sum": 6, "makespan": 1.5})
+    assert (hit.round, hit.seconds) == (3, {"sum": 6, "makespan": 1.5})
     assert first_hit(one.rounds, ACCURACY, 0.96) is None
 
 

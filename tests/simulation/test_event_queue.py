@@ -20,7 +20,7 @@ from amsfl.simulation import make_config, stale_work
 from amsfl.simulation.components import precision
 from amsfl.simulation.event_queue import JOB, EventQueue, ServerMove, next_move
 from amsfl.simulation.plan_round import TrialPlan
-from amsfl.simulation.setup import prepare
+from amsfl.simulation.setup import assemble
 from amsfl.simulation.trial import TrialState
 
 DATA = own_data(120)
@@ -138,7 +138,7 @@ def test_asynchronous_runs_against_a_heap(tmp_path: Path, count, staleness):
     changes = {"profile": str(path), "round_end": f"buffer:{count}", "staleness": staleness, "rounds": 15}
     config = make_config(COMMON | changes)
     with precision(config):
-        parts = prepare(config, [0], CustomParts(dataset=DATA))
+        parts = assemble([config], CustomParts(dataset=DATA))
         x, now = buffered(parts, config.steps, count, 15, clock.staleness(staleness))
     found = run(**changes)
     np.testing.assert_allclose(found.params, x, rtol=1e-12, atol=1e-13)
@@ -188,7 +188,8 @@ def starts_and_jobs(parts, places=11, seed=3):
 
 
 def test_work_is_the_same_for_any_threads_and_for_both_engines():
-    parts = prepare(make_config(COMMON | {"precision": "float32"}), [0, 1], CustomParts(dataset=DATA))
+    configs = [make_config(COMMON | {"precision": "float32", "seed": seed}) for seed in (0, 1)]
+    parts = assemble(configs, CustomParts(dataset=DATA))
     starts, jobs = starts_and_jobs(parts)
     args = (parts.task, parts.method, 16, True)
     found = [JaxEngine(*args, workers=count, together=4).work(starts, jobs) for count in (1, 2, 4)]
@@ -240,7 +241,7 @@ def test_methods_say_what_they_do_with_stale_work():
 
 def settled(method, deltas, ages, starts, anchor, weights):
     """The anchor after one move, by stale_work.settle's own path."""
-    parts = prepare(make_config(COMMON | {"method": method}), [0], CustomParts(dataset=DATA))
+    parts = assemble([make_config(COMMON | {"method": method})], CustomParts(dataset=DATA))
     state = parts.engine.start()._replace(anchor=anchor[None])
     parts = parts._replace(weights=np.array([weights]))
     jobs = np.zeros(len(deltas), JOB)

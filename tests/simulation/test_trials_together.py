@@ -53,7 +53,7 @@ def test_plans_together_are_the_plans_alone_and_those_of_the_general_search(clie
     for alone, plan in zip([*some, limited], optimise_all([*some, limited]), strict=True):
         assert bits(plan) == bits(optimise(alone))
     for problem, plan in zip(some, optimise_all(some), strict=True):
-        steps, best = one_by_one(problem, solve, False)
+        steps, best = one_by_one(problem, solve)
         whole = explain_steps(problem, steps, best * seconds(problem, steps), rate(problem, steps))
         assert bits(plan) == bits(whole)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from amsfl import sampling
-from amsfl.clock.csv_lines import Lines, cells
+from amsfl.clock.csv_lines import cells
 from amsfl.clock.sites import Floats
 from amsfl.core import UserError, nearest
 
@@ -96,7 +96,10 @@ def trace(path: Path, clients: int, names: Sequence[str]) -> Window:
     """Lines client, from, to in seconds; the whole trace repeats after its last `to`."""
     known = {name: place for place, name in enumerate(names)} or {str(n): n for n in range(clients)}
     rows: dict[int, list[Stretch]] = {}
-    for line, row in _lines(path):
+    header, lines = cells(path, "a CSV with client, from, to")
+    if sorted(header) != ["client", "from", "to"] or not lines:
+        raise UserError(f"{path} needs the columns client, from, to and a line a stretch of presence.")
+    for line, row in lines:
         name = (row["client"] or "").strip()
         if name not in known:
             raise UserError(f"{path}, line {line}: no client is called {name!r}{nearest(name, known)}.")
@@ -136,13 +139,6 @@ def _merged(parts: list[Stretch]) -> list[Stretch]:
         else:
             merged.append((begin, end))
     return merged
-
-
-def _lines(path: Path) -> Lines:
-    header, lines = cells(path, "a CSV with client, from, to")
-    if sorted(header) != ["client", "from", "to"] or not lines:
-        raise UserError(f"{path} needs the columns client, from, to and a line a stretch of presence.")
-    return lines
 
 
 def _draws(seed: int, stream: int, client: int, block: int) -> "np.ndarray[tuple[int], np.dtype[np.float32]]":

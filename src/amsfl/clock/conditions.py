@@ -37,7 +37,7 @@ class ClientConditions:
     def trips(
         self, seed: int, clients: Array, numbers: Array, started: Array, work: Floats, link: Floats
     ) -> tuple[Floats, Array]:
-        """When each comes back, and whether with nothing; so many seconds of work and of the link without it.
+        """When each client is back, and whether its round failed; `work` and `link`: seconds without jitter.
 
         A client that is away stands still and goes on when it is back. One that fails does so somewhere on
         the way.
@@ -79,9 +79,10 @@ def client_conditions(
     profile: Profile, seed: int, availability: str, jitter: float, failure: float, names: Sequence[str] = ()
 ) -> ClientConditions:
     """What the settings say for all clients, or the profile's table for each."""
+    table = {} if profile.sites is None else profile.sites.columns
 
     def column(name: str, everyone: float) -> Floats | None:
-        own = None if profile.sites is None else profile.sites.get(name)
+        own = table.get(name)
         if own is not None and everyone:
             raise UserError(
                 f"Setting {name!r} is {everyone:g}, and {profile.name} has a column for it; leave one out."
@@ -89,9 +90,7 @@ def client_conditions(
         values = np.full(profile.clients, everyone) if own is None else own
         return values if values.any() else None
 
-    on, off = (
-        None if profile.sites is None else profile.sites.get(f"{name}_seconds") for name in ("on", "off")
-    )
+    on, off = table.get("on_seconds"), table.get("off_seconds")
     if (on is None) != (off is None):
         raise UserError(f"{profile.name} has one of the columns 'on_seconds' and 'off_seconds'; give both.")
     if on is not None and off is not None:

@@ -12,7 +12,7 @@ from amsfl.core import UserError, nearest
 
 CLOCKS = ("sum", "makespan")
 MEGABYTE = 1e6
-LIMITED = ("joules", "megabytes")  # what a round or a run may have so much of
+LIMITED = ("joules", "megabytes")  # what a round or a run may have a limit on
 
 
 class Work(NamedTuple):
@@ -119,7 +119,7 @@ def accounts(clients: int, known: Mapping[str, Floats], job: Work) -> dict[str, 
 def spent(
     by_name: Mapping[str, Account], used: tuple[Ints, Ints], lost: tuple[Ints, Ints]
 ) -> dict[str, float]:
-    """What a round came to, by name: of work that came in, and of work that came to nothing."""
+    """What a round spent, by name: of clients whose work arrived, and of those whose work was lost."""
     wasted = {
         name: each.of(*lost, came=False).sum() if len(lost[0]) else 0.0 for name, each in by_name.items()
     }
@@ -136,7 +136,7 @@ class RunLimits(Protocol):
 
 
 def over_limit(limits: RunLimits, totals: Mapping[str, float]) -> str | None:
-    """What a run had so much of and has used up."""
+    """The limit that a run has reached, None if it has reached none."""
     for name in LIMITED:
         limit = getattr(limits, name)
         if limit is not None and totals.get(name, 0.0) >= limit:

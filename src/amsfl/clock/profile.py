@@ -66,7 +66,7 @@ class Profile:
         return len(self.step_seconds)
 
     def unused(self, *also: str) -> str:
-        """A sentence on columns of its table that neither this nor whoever else is named looks at."""
+        """A sentence on columns of its table that neither the profile nor `also` uses."""
         return "" if self.sites is None else self.sites.unused({*self.used, *also})
 
 

@@ -72,11 +72,11 @@ class Sites:
                 raise UserError(f"{self.path} has no column {name!r}; the columns there are: {there}.")
 
     def unused(self, used: Collection[str]) -> str:
-        """A sentence on the columns that nobody looks at here; nothing where all are used."""
+        """A sentence on the columns that are not used here; "" if all are."""
         left = [name for name in self.columns if name not in used]
         what = "columns {} of {} have" if len(left) > 1 else "column {} of {} has"
-        said = what.format(", ".join(map(repr, left)), self.path.name)
-        return f"The {said} no effect here." if left else ""
+        which = what.format(", ".join(map(repr, left)), self.path.name)
+        return f"The {which} no effect here." if left else ""
 
     def of(self, clients: int, names: Sequence[str] = ()) -> "Sites":
         """The lines of these clients in their order: by name where both sides have names."""

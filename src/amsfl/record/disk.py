@@ -1,4 +1,4 @@
-"""The few things that are done to a disk, each whole or not at all, and what it refuses as a sentence."""
+"""File operations that happen whole or not at all; their errors are sentences."""
 
 import errno
 import os
@@ -31,7 +31,7 @@ WAYS_OUT = {
 
 @contextmanager
 def explain_errors(what: str, path: Path, then: Callable[[], str] = str) -> Iterator[None]:
-    """`with sentences("written", path):` around anything that the disk may refuse; `then` is what to do."""
+    """`with explain_errors("written", path):` around what the disk may refuse; `then` says what to do."""
     try:
         yield
     except OSError as error:
@@ -43,7 +43,7 @@ def explain_errors(what: str, path: Path, then: Callable[[], str] = str) -> Iter
 
 
 def write_all(file: int, content: bytes | memoryview) -> None:
-    """All of it, or an error with nothing of it left behind: a full disk takes the first half of a write."""
+    """Write all of it; on an error remove what was written, since a full disk takes a part of a write."""
     before = os.fstat(file).st_size
     view = memoryview(content)
     try:
@@ -55,11 +55,21 @@ def write_all(file: int, content: bytes | memoryview) -> None:
         raise
 
 
-def append(path: Path, content: bytes) -> None:
-    """One more piece at a file's end; never through a link."""
+def read(path: Path) -> bytes:
+    with explain_errors("read", path):
+        return path.read_bytes()
+
+
+def open_to_append(path: Path) -> int:
+    """A descriptor of the file, which is made if it is not there; never through a link."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
     extra = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-    file = os.open(path, flags | extra, 0o666)
+    return os.open(path, flags | extra, 0o666)
+
+
+def append(path: Path, content: bytes) -> None:
+    """One more piece at a file's end."""
+    file = open_to_append(path)
     try:
         write_all(file, content)
     finally:
@@ -67,15 +77,12 @@ def append(path: Path, content: bytes) -> None:
 
 
 def write_atomically(path: Path, content: Content, mode: int = 0o666) -> None:
-    """To a new file beside it, to the disk, then renamed over it, and the rename to the disk, too.
+    """Write a new file beside it, flush it to the disk, rename it over the old one, and flush the folder.
 
     A file that was there keeps its mode. A device or a pipe is written into, a link to a file is refused.
     """
     with explain_errors("written", path):
-        try:
-            old = path.stat()
-        except FileNotFoundError:
-            old = None
+        old = path.stat() if path.exists() else None
         if old is not None and not stat.S_ISREG(old.st_mode) and not stat.S_ISDIR(old.st_mode):
             _write_into(path, content)
             return

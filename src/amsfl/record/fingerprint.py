@@ -43,10 +43,10 @@ def identity(settings: JsonMapping, made_from: JsonMapping) -> int:
 
 
 def check_same(manifest: Manifest, made_from: Json, machine: Json, anyway: bool) -> None:
-    """A resumed run finds what it began with, or a sentence says what it does not find."""
+    """Raise if a resumed run would not find what it began with."""
     for what in sorted(manifest.made_from.keys() | made_from.keys()):
         was, now = manifest.made_from.get(what), made_from.get(what)
-        if _plain(was) != _plain(now):
+        if dumps(was) != dumps(now):
             raise UserError(
                 f"The run began with {what} {_short(was)} and would continue with {_short(now)}; give it the "
                 "same data, model and costs as before, or start a new run."
@@ -82,10 +82,6 @@ def merge_settings(manifest: Manifest, changes: JsonMapping) -> Json:
                 f"{changes[key]!r}; what may change is {', '.join(CHANGEABLE)}. For the rest start a new run."
             )
     return manifest.settings | dict(changes)
-
-
-def _plain(value: Any) -> str:
-    return dumps(value)
 
 
 def _short(value: Any) -> str:

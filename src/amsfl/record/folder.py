@@ -33,8 +33,7 @@ def read_manifest(folder: Path, *kinds: str) -> Manifest:
             f"The folder {str(folder)!r} holds no record: it has no {MANIFEST}. Either nothing was written "
             "there, or by an amsfl too old for this one."
         )
-    with disk.explain_errors("read", path):
-        content = path.read_bytes()
+    content = disk.read(path)
     try:
         stored = sealed_text.loads(content)
         if stored.get("format") != FORMAT:
@@ -61,6 +60,18 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     plain = manifest._asdict()
     plain["methods"] = {entry: facts._asdict() for entry, facts in manifest.methods.items()}
     disk.write_atomically(folder / MANIFEST, sealed_text.seal(plain))
+
+
+def change_settings(folder: Path, manifest: Manifest, settings: Json, machine: Json, since: Json) -> Manifest:
+    """Write what a record goes on with, where that is not what it had; both stay in the manifest."""
+    was, now = manifest.settings | manifest.machine, settings | machine
+    pairs = {key: [was.get(key), now.get(key)] for key in sorted(was.keys() | now.keys())}
+    fresh = {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
+    if fresh:
+        changed = [*manifest.changed, since | fresh]
+        manifest = manifest._replace(settings=settings, machine=machine, changed=changed)
+        write_manifest(folder, manifest)
+    return manifest
 
 
 def check_free(folder: Path, files: Iterable[str], kinds: Sequence[str], force: bool) -> Manifest | None:
@@ -121,8 +132,7 @@ def read_settings(
     """A sealed TOML file of settings as we wrote it, None if it is gone; `why` may know what was changed."""
     if not disk.exists(path):
         return None
-    with disk.explain_errors("read", path):
-        content = path.read_bytes()
+    content = disk.read(path)
     try:
         return sealed_text.unseal_toml(content, manifest.identity)
     except sealed_text.Damaged as bad:
@@ -131,8 +141,7 @@ def read_settings(
 
 def read_sealed(path: Path, then: str, start: int = 0) -> Json:
     """A sealed JSON file; `then` is the way out if it is not as it was written."""
-    with disk.explain_errors("read", path):
-        content = path.read_bytes()
+    content = disk.read(path)
     try:
         return sealed_text.unseal(content, start)
     except sealed_text.Damaged as bad:

@@ -65,7 +65,7 @@ def _text(path: Path) -> str:
 
 
 def holder_text(path: Path) -> str:
-    """Who holds it. Whoever has just taken it is about to write that, and is given a moment for it."""
+    """Who holds it; waits a moment for a holder that has not written its name yet."""
     for _ in range(PATIENCE):
         text = _text(path)
         if text or not path.exists():
@@ -74,9 +74,9 @@ def holder_text(path: Path) -> str:
     return text.removeprefix(PREFIX)[:200] or "another process"
 
 
-def holder(folder: Path, name: str = LOCK) -> str | None:
+def holder(folder: Path) -> str | None:
     """Who is writing there now, None if nobody is."""
-    path = folder / name
+    path = folder / LOCK
     if not path.exists():
         return None
     probe = FileLock(path, timeout=0)

@@ -14,7 +14,7 @@ LOCK = ".amsfl-report-lock"
 
 
 def publish(where: Path, files: Mapping[str, disk.Content]) -> None:
-    """Put the files there, in place of those of the last time; anything else that is there is left alone."""
+    """Write the files in place of those of the last report; other files in the folder are left alone."""
     with locked(where, LOCK):
         old = listed(where)
         taken = [name for name in (*files, LISTED) if name not in old and disk.exists(where / name)]
@@ -45,8 +45,7 @@ def listed(where: Path) -> dict[str, str]:
     path = where / LISTED
     if not disk.exists(path):
         return {}
-    with disk.explain_errors("read", path):
-        content = path.read_bytes()
+    content = disk.read(path)
     try:
         return {str(name): str(crc) for name, crc in sealed_text.unseal(content)["files"].items()}
     except (sealed_text.Damaged, KeyError, AttributeError) as bad:

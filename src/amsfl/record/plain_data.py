@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def plain(value: Any) -> Any:
-    """What JSON can hold; `typed` makes the record of it again."""
+    """The record as JSON can hold it; `from_plain` is the way back."""
     names = _names(type(value))
     if names is not None:
         return {name: plain(getattr(value, name)) for name in names}
@@ -22,7 +22,7 @@ def plain(value: Any) -> Any:
 
 
 def from_plain(kind: type[T], data: Any) -> T:
-    """The record that `plain` made this of; whatever does not fit its fields is damage."""
+    """The record that `plain` was given; raises Damaged where the data do not fit its fields."""
     names, hints = _names(kind), get_type_hints(kind)
     if names is None or not isinstance(data, dict) or set(data) != set(names):
         raise Damaged(f"the fields of {kind.__name__} are not all there, or there are others")

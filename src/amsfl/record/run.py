@@ -112,17 +112,13 @@ class RunWriter:
 
     def change(self, settings: Json, machine: Json, since: int) -> None:
         """What a resumed run goes on with; what it had before stays on record."""
-        was, now = self.manifest.settings | self.manifest.machine, settings | machine
-        pairs = {key: [was.get(key), now.get(key)] for key in sorted(was.keys() | now.keys())}
-        fresh = {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
-        if fresh:
-            changed = [*self.manifest.changed, {"round": since, **fresh}]
-            self.manifest = self.manifest._replace(settings=settings, machine=machine, changed=changed)
-            folder.write_manifest(self.where, self.manifest)
+        old, since_round = self.manifest, {"round": since}
+        self.manifest = folder.change_settings(self.where, old, settings, machine, since_round)
+        if self.manifest is not old:
             _write_config(self.where, self.manifest)
 
     def describe(self, about: Json) -> None:
-        """What has come to be known of the run since it began."""
+        """Add facts about the run that were not known when it began."""
         self.manifest = self.manifest._replace(about=self.manifest.about | about)
         folder.write_manifest(self.where, self.manifest)
 
@@ -134,14 +130,12 @@ class RunWriter:
             return None
 
     def remove_summary(self) -> None:
-        """The end that is on record is none any more: the run goes further."""
+        """Remove the summary: the run goes on."""
         disk.remove(self.where / SUMMARY)
 
     def _rounds(self) -> int:
         if self.file < 0:
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-            extra = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-            self.file = os.open(self.where / ROUNDS, flags | extra, 0o666)
+            self.file = disk.open_to_append(self.where / ROUNDS)
         return self.file
 
     def _again(self) -> str:

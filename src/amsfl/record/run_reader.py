@@ -63,7 +63,7 @@ def check_models(where: Path, summary: Summary) -> list[str]:
 
 
 def check_bound(where: Path) -> None:
-    """Whether the model in a run's folder is that run's; an export has no record to go by."""
+    """Check that the model in a run's folder is that run's; a folder without a record is an export."""
     if folder.holds_record(where):
         summary = read_summary(where, folder.read_manifest(where, *KINDS))
         if summary is None:
@@ -75,10 +75,12 @@ def check_bound(where: Path) -> None:
 
 
 def check_config(where: Path, manifest: Manifest) -> Json | None:
-    """config.toml as we wrote it, None if it is gone: settings edited there would belie the record."""
-    return folder.read_settings(
-        where / CONFIG, manifest, _put_back(where), lambda content: _edited(content, manifest)
+    """config.toml as we wrote it, None if it is gone; edited settings are an error."""
+    then = (
+        "a run keeps the settings it began with. Remove the file, and 'amsfl resume' writes the true one; "
+        f"for other settings start a new run: 'amsfl run --config {where / CONFIG} --out FOLDER'."
     )
+    return folder.read_settings(where / CONFIG, manifest, then, lambda content: _edited(content, manifest))
 
 
 def config_of(manifest: Manifest) -> Json:
@@ -87,7 +89,7 @@ def config_of(manifest: Manifest) -> Json:
 
 
 def _edited(content: bytes, manifest: Manifest) -> str:
-    """Which settings somebody changed, where that can be told."""
+    """Which settings somebody changed; "" if the file cannot be read."""
     try:
         stored = sealed_text.toml(content)
     except sealed_text.Damaged:
@@ -98,21 +100,12 @@ def _edited(content: bytes, manifest: Manifest) -> str:
     return "; ".join(changes[:3])
 
 
-def _put_back(where: Path) -> str:
-    return (
-        "a run keeps the settings it began with. Remove the file, and 'amsfl resume' writes the true one; "
-        f"for other settings start a new run: 'amsfl run --config {where / CONFIG} --out FOLDER'."
-    )
-
-
 def lines(where: Path, manifest: Manifest, at_most: int | None = None) -> sealed_text.Lines:
     """What of rounds.jsonl is whole."""
     path = where / ROUNDS
     if not disk.exists(path):
         return sealed_text.Lines([], manifest.identity, 0)
-    with disk.explain_errors("read", path):
-        content = path.read_bytes()
-    return sealed_text.unseal_lines(content, manifest.identity, at_most)
+    return sealed_text.unseal_lines(disk.read(path), manifest.identity, at_most)
 
 
 def records(where: Path, stored: sealed_text.Lines) -> list[RoundRecord]:

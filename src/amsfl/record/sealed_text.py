@@ -63,7 +63,7 @@ def seal(value: Json, start: int = 0) -> bytes:
 
 
 def unseal(text: bytes, start: int = 0) -> Json:
-    return _parsed(_open(text, start, LINES) + b"}")
+    return loads(_open(text, start, LINES) + b"}")
 
 
 def seal_toml(value: Json, start: int) -> bytes:
@@ -106,7 +106,7 @@ def unseal_lines(text: bytes, start: int, at_most: int | None = None, known: int
     while (at_most is None or len(rows) < at_most) and (end := text.find(b"\n", begin)) >= 0:
         try:
             body = _open(text[begin:end], start, LINE)
-            rows.append(_parsed(body + b"}"))
+            rows.append(loads(body + b"}"))
         except Damaged as bad:
             why = f"line {known + len(rows) + 1} was changed, lost, doubled or moved from its place: {bad}"
             return Lines(rows, start, begin, why)
@@ -116,10 +116,6 @@ def unseal_lines(text: bytes, start: int, at_most: int | None = None, known: int
 
 def loads(text: bytes) -> Json:
     """JSON as it stands, sealed or not: an object, or it is damaged."""
-    return _parsed(text)
-
-
-def _parsed(text: bytes) -> Json:
     try:
         value = json.loads(text.decode("utf-8"))
     except (ValueError, RecursionError) as error:

@@ -30,9 +30,9 @@ class StudyWriter:
         self.lock.release()
 
     def running(self, entry: str, trial: int, record: RoundRecord) -> None:
-        """A round of a trial that is not finished: to be seen, not to be kept.
+        """Write a round of a running trial for `amsfl watch`; it is removed when the trial is saved.
 
-        A disk that refuses it is told when the trials are saved: nobody's study ends for want of a picture.
+        An error of the disk is ignored here: it will show when the trials are saved.
         """
         if RUNNING not in self.manifest.files:
             return
@@ -43,7 +43,7 @@ class StudyWriter:
             self.crc = crc
 
     def over(self) -> None:
-        """What was under way is on record, or given up."""
+        """Remove the rounds of running trials: those are saved now, or stopped."""
         self.crc = running_start(self.manifest)
         if RUNNING in self.manifest.files:
             with suppress(OSError):
@@ -51,12 +51,9 @@ class StudyWriter:
 
     def change(self, settings: Json, machine: Json) -> None:
         """More trials, another title, another machine; what it had before stays on record."""
-        was, now = self.manifest.settings | self.manifest.machine, settings | machine
-        fresh = {key: [was.get(key), now[key]] for key in now if was.get(key) != now[key]}
-        if fresh:
-            changed = [*self.manifest.changed, fresh]
-            self.manifest = self.manifest._replace(settings=settings, machine=machine, changed=changed)
-            folder.write_manifest(self.where, self.manifest)
+        old = self.manifest
+        self.manifest = folder.change_settings(self.where, old, settings, machine, {})
+        if self.manifest is not old:
             write_settings(self.where, self.manifest)
 
     def finished(self, entry: str) -> list[TrialRecord]:
@@ -131,8 +128,7 @@ def read_trials(where: Path, manifest: Manifest, name: str) -> list[TrialRecord]
     entry, path = name.split("/")[1], disk.inside(where, where / name)
     if not disk.exists(path):
         return []  # listed, and then the process was killed: it is run again
-    with disk.explain_errors("read", path):
-        content = path.read_bytes()
+    content = disk.read(path)
     try:
         lines = sealed_text.unseal_lines(content, _start(manifest, name))
         trials = [_trial(row) for row in lines.rows]
@@ -156,7 +152,7 @@ def _start(manifest: Manifest, name: str) -> int:
 
 
 def _row(trial: TrialRecord) -> Json:
-    """What a round does not have is left out: a study keeps a part of each."""
+    """A trial for JSON; fields of a round that have their default are left out."""
     rounds = [_short(each) for each in trial.rounds]
     summary = {key: value for key, value in trial.summary._asdict().items() if key != "wall"}
     return trial._asdict() | {"summary": summary, "rounds": rounds}

@@ -51,7 +51,7 @@ def sealed(where: Path, name: str, tail: Tail, start: int) -> News:
 
 
 def plain(where: Path, name: str, tail: Tail) -> News:
-    """New lines of a file of JSON without checksums; what is none is passed over."""
+    """New lines of a file of JSON without checksums; lines that are not JSON are skipped."""
     content, inode, anew = _new(where, name, tail)
     begin = 0 if anew else tail.end
     whole = content[: content.rfind(b"\n") + 1]
@@ -65,7 +65,7 @@ def plain(where: Path, name: str, tail: Tail) -> News:
 
 
 def _new(where: Path, name: str, tail: Tail) -> tuple[bytes, int, bool]:
-    """What comes after the tail, whose file it is, and whether that is another file, from its beginning."""
+    """The content after the tail, the file's inode, and whether that is another file, read from its start."""
     path = disk.inside(where, where / name)
     if not disk.exists(path):
         return b"", 0, tail.end > 0
@@ -80,7 +80,7 @@ def _new(where: Path, name: str, tail: Tail) -> tuple[bytes, int, bool]:
 
 
 def writing(where: Path) -> bool:
-    """Whether somebody seems to be writing there, told without touching the lock: a look must stop nobody."""
+    """Whether somebody seems to be writing there. It does not touch the lock, so it cannot stop a writer."""
     path = where / LOCK
     if not path.exists():
         return False

@@ -42,7 +42,11 @@ def spans(rounds: Sequence[RoundRecord], clients: int, clock: str = "makespan") 
     busy = busy_times(work)
     work += [span for place in range(len(rounds)) for span in _overdue(rounds[place:], busy, clock)]
     busy = busy_times(work)
-    return work + [span for each in rounds for span in _absent(each, clients, busy, clock)]
+    return work + [
+        Span(who, *_bounds(each, clock), AWAY)
+        for each in rounds
+        for who in sorted(absent(each, clients, busy, clock))
+    ]
 
 
 def has_times(each: RoundRecord) -> bool:
@@ -50,9 +54,14 @@ def has_times(each: RoundRecord) -> bool:
     return bool(each.started or each.plan.get("client_seconds"))
 
 
-def _work(each: RoundRecord, clock: str) -> Iterator[Span]:
+def _bounds(each: RoundRecord, clock: str) -> tuple[float, float]:
+    """When a round began and ended."""
     close = each.seconds[clock]
-    opened = close - each.round_seconds.get(clock, 0.0)
+    return close - each.round_seconds.get(clock, 0.0), close
+
+
+def _work(each: RoundRecord, clock: str) -> Iterator[Span]:
+    opened, close = _bounds(each, clock)
     if each.started:
         rows = zip(each.cohort, each.started, each.arrived, each.staleness, strict=True)
         yield from (Span(who, begin, end, STALE if age else WORKED) for who, begin, end, age in rows)
@@ -64,7 +73,7 @@ def _work(each: RoundRecord, clock: str) -> Iterator[Span]:
     yield from (Span(int(who), begin, end, LOST) for who, begin, end in each.dropped)
     if not each.started:  # a real round that waited for all, and of somebody in vain
         asked = each.plan.get("planned", {}).get("cohort", [])
-        left = [who for who in asked if who not in each.cohort and who not in gone(each)]
+        left = [who for who in asked if who not in each.cohort and who not in refused(each, GONE)]
         yield from (Span(who, opened, close, LOST) for who in left)
 
 
@@ -88,22 +97,16 @@ def refused(each: RoundRecord, why: str) -> set[int]:
     return {int(i["client"]) for i in items if i["client"] is not None and i["reason"].startswith(why)}
 
 
-def gone(each: RoundRecord) -> set[int]:
-    """Real clients that could not be reached in this round."""
-    return refused(each, GONE)
-
-
 def absent(each: RoundRecord, clients: int, busy: BusyTimes, clock: str = "makespan") -> set[int]:
     """Who was neither asked nor at work, where everybody would have been asked."""
-    close = each.seconds[clock]
-    opened = close - each.round_seconds.get(clock, 0.0)
+    opened, close = _bounds(each, clock)
     asked = {*each.cohort, *each.plan.get("planned", {}).get("cohort", [])}
     asked |= {int(i["client"]) for i in each.plan.get("refused", []) if i["client"] is not None}
     left = {*range(clients)} - asked
     idle = {client for client in left if not busy.at_work(client, opened, close)}
     if busy.overlapping:  # a client that never returns may be at work to the end
         idle = {client for client in idle if busy.returns(client, close)}
-    return gone(each) | idle
+    return refused(each, GONE) | idle
 
 
 def busy_times(spans: Sequence[Span]) -> BusyTimes:
@@ -116,9 +119,3 @@ def busy_times(spans: Sequence[Span]) -> BusyTimes:
         {client: list(accumulate((span.end for span in mine), max)) for client, mine in by_client.items()},
         any(span.kind == STALE for span in spans),
     )
-
-
-def _absent(each: RoundRecord, clients: int, busy: BusyTimes, clock: str) -> Iterator[Span]:
-    close = each.seconds[clock]
-    opened = close - each.round_seconds.get(clock, 0.0)
-    yield from (Span(who, opened, close, AWAY) for who in sorted(absent(each, clients, busy, clock)))

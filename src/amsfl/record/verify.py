@@ -39,13 +39,16 @@ def verify(where: str | Path) -> Verification:
     where = Path(where)
     if not where.is_dir():
         raise UserError(f"There is no folder {str(where)!r}.")
-    kind, findings = "report", []
+    kind, findings = "report", list[FileCheck]()
     if parts.holds_parts(where):
         kind, findings = "study", list(_parts(where))
     elif folder.holds_record(where) or not disk.exists(where / outputs.LISTED):
         manifest = folder.read_manifest(where)
         kind = manifest.kind
-        findings = [FileCheck(folder.MANIFEST, True, _of(manifest)), *_busy(where)]
+        findings = [FileCheck(folder.MANIFEST, True, _of(manifest))]
+        if who := holder(where):
+            busy = f"it is being written by {who}: what follows may be between two files"
+            findings.append(FileCheck("lock", True, busy))
         findings += _study(where, manifest) if kind == "study" else _run(where, manifest)
     if disk.exists(where / outputs.LISTED):
         findings.append(_look("report", lambda: _report(where)))
@@ -59,12 +62,6 @@ def _of(manifest: Manifest) -> str:
     return ", ".join(said)
 
 
-def _busy(where: Path) -> Iterator[FileCheck]:
-    who = holder(where)
-    if who:
-        yield FileCheck("lock", True, f"it is being written by {who}: what follows may be between two files")
-
-
 def _look(what: str, check: Callable[[], str]) -> FileCheck:
     try:
         return FileCheck(what, True, check())
@@ -76,7 +73,8 @@ def _run(where: Path, manifest: Manifest) -> Iterator[FileCheck]:
     if manifest.replaces:
         yield FileCheck("files", True, f"just begun; 'amsfl resume {where}' clears up and goes on")
         return
-    yield _look(run.CONFIG, lambda: _config(where, manifest))
+    there = "the settings it was run with", f"not there; 'amsfl resume {where}' writes it again"
+    yield _look(run.CONFIG, lambda: there[run.check_config(where, manifest) is None])
     lines = run.lines(where, manifest)
     whole, point = len(lines.rows), None
 
@@ -102,12 +100,6 @@ def _rounds(where: Path, bad: str, whole: int, saved: int) -> FileCheck:
     return FileCheck(run.ROUNDS, True, f"{whole} rounds")
 
 
-def _config(where: Path, manifest: Manifest) -> str:
-    if run.check_config(where, manifest) is None:
-        return f"not there; 'amsfl resume {where}' writes it again"
-    return "the settings it was run with"
-
-
 def _summary(where: Path, manifest: Manifest, rounds: int) -> str:
     summary = run.read_summary(where, manifest)
     if summary is None:
@@ -130,7 +122,8 @@ def _study(where: Path, manifest: Manifest) -> Iterator[FileCheck]:
     if manifest.replaces:
         yield FileCheck("files", True, "just begun; the study's command clears up and goes on")
         return
-    yield _look(study.SETTINGS, partial(_settings, where, manifest))
+    there = "the settings of the study", "not there; the study's command writes it again"
+    yield _look(study.SETTINGS, lambda: there[study.check_settings(where, manifest) is None])
     for entry in manifest.methods:
         yield _look(entry, partial(_entry, where, manifest, entry))
 
@@ -143,12 +136,6 @@ def _parts(where: Path) -> Iterator[FileCheck]:
     yield _look(
         "all parts", lambda: f"{sum(map(len, parts.read_study(where).trials.values()))} trials of one study"
     )
-
-
-def _settings(where: Path, manifest: Manifest) -> str:
-    if study.check_settings(where, manifest) is None:
-        return "not there; the study's command writes it again"
-    return "the settings of the study"
 
 
 def _entry(where: Path, manifest: Manifest, entry: str) -> str:

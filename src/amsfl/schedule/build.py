@@ -100,7 +100,7 @@ def column(name: str, values: ArrayLike, clients: Sequence[str], *, positive: bo
         array = np.full(len(clients), array)
     if array.shape != (len(clients),):
         raise UserError(f"{name} has {array.size} entries for {len(clients)} clients; give one per client.")
-    bad = ~(np.isfinite(array) & (array >= 0)) if not positive else ~(np.isfinite(array) & (array > 0))
+    bad = ~np.isfinite(array) | (array < 0) | (positive & (array == 0))
     if bad.any():
         i = int(np.argmax(bad))
         need = "a finite number above 0" if positive else "a finite number of at least 0"
@@ -112,13 +112,14 @@ def column(name: str, values: ArrayLike, clients: Sequence[str], *, positive: bo
 
 
 def _whole_steps(t_max: ArrayLike, clients: Sequence[str]) -> Ints:
+    too_many = UserError(f"t_max is more than {MOST_STEPS:,} steps; give fewer.")
     if isinstance(t_max, int | float) and t_max > MOST_STEPS:  # whole numbers can be larger than floats
-        raise UserError(f"t_max is more than {MOST_STEPS:,} steps; give fewer.")
+        raise too_many
     limit = np.floor(column("t_max", t_max, clients, positive=True))
     if (limit < 1).any():
         raise UserError("t_max is below 1, but every client takes at least one step; give 1 or more.")
     if (limit > MOST_STEPS).any():
-        raise UserError(f"t_max is more than {MOST_STEPS:,} steps; give fewer.")
+        raise too_many
     return limit.astype(np.int64)
 
 

@@ -19,7 +19,7 @@ from amsfl.schedule.lagrange import Charges, spent, tighten, value
 from amsfl.schedule.optimise import optimise
 from amsfl.schedule.price import Solution
 from amsfl.schedule.price import solve as by_price
-from amsfl.schedule.problem import Floats, Ints, Problem, count_worthwhile, curve_worth
+from amsfl.schedule.problem import Floats, Ints, Problem, count_worthwhile, steps_between
 
 SCALE = 1e4  # of objective and limits: HiGHS's tolerances are absolute, 1e-6
 
@@ -73,13 +73,10 @@ def _between(
 
     cost, room, offset = charges
     base, left = value(problem, low, offset), room - spent(cost, low - 1)
-    extra = high - low
-    if not extra.any() or (left < 0).any():
+    if (high == low).all() or (left < 0).any():
         return (low if (left >= 0).all() else None), base
-    who = np.repeat(np.arange(extra.size), extra)
-    s = np.arange(who.size) - np.repeat(np.cumsum(extra) - extra, extra) + low[who]
-    net = curve_worth(problem.curve, problem.weights[who], problem.gain[who], problem.drift[who], s)
-    net = net - offset[who]
+    who, _, step_worth = steps_between(problem, low, high)
+    net = step_worth - offset[who]
     # A client's steps that are worth the same (no drift) are one variable, or HiGHS tries all their orders.
     first = np.flatnonzero(np.append(True, (np.diff(who) != 0) | (np.diff(net) != 0)))
     many = np.diff(np.append(first, who.size))

@@ -2,7 +2,7 @@
 
 Without a budget U(t)/T(t), gain per second, is maximised. Under `sum` by Dinkelbach's iteration: with rate
 lambda charged for every second, t maximises U - lambda T; its own rate is the next lambda (where nothing else
-is limited, unlimited.py). Under `makespan` by a search over deadlines: all plans between two deadlines are
+is limited, gain_rate.py). Under `makespan` by a search over deadlines: all plans between two deadlines are
 worth at most bound(later)/earlier a second, which rules out most of them.
 
 A plan's bound is on U within the budget; without a budget it is the best rate anybody could reach, times
@@ -26,9 +26,9 @@ from amsfl.schedule.problem import (
     Problem,
     by_deadline,
     caps,
-    curve_worth,
     rate,
     seconds,
+    steps_between,
     summed_limits,
     useful,
     utility,
@@ -46,7 +46,8 @@ def optimise(problem: Problem, solve: Solver = by_price, *, proven: bool = False
     if solve is by_price and is_unlimited(problem):
         return plan_all([problem])[0]
     if problem.budget is None:
-        steps, best = (_rate if problem.kind == "sum" else _deadline)(problem, solve, proven)
+        by_sum = problem.kind == "sum"
+        steps, best = _rate(problem, solve) if by_sum else _deadline(problem, solve, proven)
         return explain_steps(problem, steps, best * seconds(problem, steps), rate(problem, steps))
     charges = Charges(*summed_limits(problem), np.zeros_like(problem.gain))
     answer = solve(problem, caps(problem), charges)
@@ -89,7 +90,7 @@ def as_plan(problem: Problem, steps: Ints, why: tuple[str, ...] | None = None) -
     Args:
         problem: What was planned for.
         steps: One number a client.
-        why: What stopped each, in a word of `WORDS`.
+        why: What stopped each, in a word of `REASON_TEXTS`.
 
     Returns:
         Steps, seconds, objective and a bound on it.
@@ -107,7 +108,7 @@ def _slope(problem: Problem, steps: Ints) -> float:
     return float((worth(problem, steps) / problem.step_seconds)[late].sum())
 
 
-def _rate(problem: Problem, solve: Solver, proven: bool) -> tuple[Ints, float]:
+def _rate(problem: Problem, solve: Solver) -> tuple[Ints, float]:
     """Dinkelbach: steps, and a rate that no plan exceeds."""
     cost, room = summed_limits(problem)
     top, comm = useful(problem), float(problem.comm_seconds.sum())
@@ -170,11 +171,8 @@ def _deadline(problem: Problem, solve: Solver, proven: bool) -> tuple[Ints, floa
 
 def _endings(problem: Problem, low: Ints, high: Ints) -> tuple[Floats, Floats]:
     """Worth and finishing time of every client's steps number low+1 to high."""
-    extra = high - low
-    who = np.repeat(np.arange(extra.size), extra)
-    s = np.arange(who.size) - np.repeat(np.cumsum(extra) - extra, extra) + low[who]
-    when = problem.step_seconds[who] * (s + 1) + problem.comm_seconds[who]
-    return curve_worth(problem.curve, problem.weights[who], problem.gain[who], problem.drift[who], s), when
+    who, s, step_worth = steps_between(problem, low, high)
+    return step_worth, problem.step_seconds[who] * (s + 1) + problem.comm_seconds[who]
 
 
 def _best_ending(problem: Problem, low: Ints, high: Ints, start: float) -> float:

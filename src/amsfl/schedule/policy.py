@@ -57,10 +57,10 @@ def require_numbers(policy: str, **numbers: float | None) -> list[float]:
     return [float(number) for number in numbers.values() if number is not None]
 
 
-def whole_number(policy: str, name: str, number: float, low: int = 1, high: int = 10**6) -> int:
+def whole_number(policy: str, name: str, number: float) -> int:
     """A setting that counts something, within bounds that plans can hold."""
-    if not low <= number <= high or number != int(number):
+    if not 1 <= number <= 10**6 or number != int(number):
         raise UserError(
-            f"The policy {policy!r} takes a whole number from {low} to {high:,} for {name}, not {number:g}."
+            f"The policy {policy!r} takes a whole number from 1 to 1,000,000 for {name}, not {number:g}."
         )
     return int(number)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from amsfl.schedule.lagrange import Charges, binding, bound_at, multipliers, spent, tighten, value
-from amsfl.schedule.problem import Floats, Ints, Problem, count_worthwhile, curve_worth, subset, worth
+from amsfl.schedule.problem import Floats, Ints, Problem, count_worthwhile, steps_between, subset, worth
 
 WINDOW = 256  # so few steps are sorted rather than searched further
 
@@ -109,10 +109,8 @@ def _levels(
 
 def _by_rank(problem: Problem, start: Ints, end: Ints, charges: Charges, rank: Floats) -> tuple[Ints, float]:
     """`take` on the few steps between start and end, one by one in sorted order."""
-    (cost, room, offset), extra = charges, end - start
-    who = np.repeat(np.arange(extra.size), extra)
-    s = np.arange(who.size) - np.repeat(np.cumsum(extra) - extra, extra) + start[who]
-    steps_worth = curve_worth(problem.curve, problem.weights[who], problem.gain[who], problem.drift[who], s)
+    cost, room, offset = charges
+    who, _, steps_worth = steps_between(problem, start, end)
     with np.errstate(divide="ignore", invalid="ignore"):
         level = np.where(rank[who] > 0, (steps_worth - offset[who]) / rank[who], np.inf)
     order = np.argsort(-level, kind="stable")

@@ -130,10 +130,19 @@ def worthless(problem: Problem, steps: Ints) -> NDArray[np.bool_]:
     return np.asarray(worth(problem, steps) <= 1e-12 * problem.weights * problem.gain)
 
 
-def by_deadline(problem: Problem, top: Ints, deadline: float) -> Ints:
-    """The steps, up to top, that each client finishes by the deadline when all work at once."""
+def by_deadline(problem: Problem, top: Ints, deadline: float, least: int = 1) -> Ints:
+    """The steps, from least up to top, that each client finishes by the deadline when all work at once."""
     spare = (deadline * (1 + TOLERANCE) - problem.comm_seconds) / problem.step_seconds
-    return np.maximum(np.minimum(spare, top), 1.0).astype(np.int64)
+    return np.clip(spare, np.minimum(least, top), top).astype(np.int64)
+
+
+def steps_between(problem: Problem, low: Ints, high: Ints) -> tuple[Ints, Ints, Floats]:
+    """Every client's steps number low + 1 to high, one after another: whose each is, its number from 0, and
+    its worth."""
+    extra = high - low
+    who = np.repeat(np.arange(extra.size), extra)
+    s = np.arange(who.size) - np.repeat(np.cumsum(extra) - extra, extra) + low[who]
+    return who, s, curve_worth(problem.curve, problem.weights[who], problem.gain[who], problem.drift[who], s)
 
 
 def caps(problem: Problem) -> Ints:

@@ -8,12 +8,10 @@ import numpy as np
 from amsfl.core import Plan, UserError
 from amsfl.schedule.optimise import as_plan
 from amsfl.schedule.policy import Policy, Signals, require_numbers, whole_number
-from amsfl.schedule.problem import Problem, seconds, within
+from amsfl.schedule.problem import Problem, client_seconds, seconds, within
 from amsfl.schedule.simple import latest, shared
 
 T = TypeVar("T")
-
-
 HORIZON = 100  # rounds that a run without a time limit is taken to have left
 
 
@@ -167,7 +165,7 @@ def speed(most: int | None = None, least: int | None = None) -> Policy:
         if floor > fastest:
             raise UserError(f"speed needs least <= most, not least={floor} and most={fastest}.")
         top = np.minimum(fastest, problem.t_max)
-        arrival = float((problem.step_seconds * top + problem.comm_seconds).min())
+        arrival = float(client_seconds(problem, top).min())
         if problem.kind == "makespan" and problem.budget is not None:
             arrival = min(arrival, problem.budget)
         t = latest(problem, top, arrival, floor)

@@ -1,7 +1,6 @@
 """Every policy by name. A factory's keyword parameters are the policy's settings."""
 
 from collections.abc import Sequence
-from functools import partial
 
 from amsfl.core import Kind, Plan
 from amsfl.schedule.asynchronous import plan_alone
@@ -55,8 +54,7 @@ def exact(limit_s: float = 60.0) -> Policy:
     Returns:
         The policy.
     """
-    solve = partial(solve_exactly, limit_s=limit_s)
-    return Policy("exact", lambda problem, _: solve(problem), readings=True, steps=False)
+    return Policy("exact", lambda problem, _: solve_exactly(problem, limit_s), readings=True, steps=False)
 
 
 POLICIES: Kind[Policy] = Kind(

@@ -10,7 +10,7 @@ from amsfl.schedule.build import MOST_STEPS
 from amsfl.schedule.lagrange import spent
 from amsfl.schedule.optimise import as_plan
 from amsfl.schedule.policy import Policy, Signals, whole_number
-from amsfl.schedule.problem import TOLERANCE, Floats, Ints, Problem, summed_limits
+from amsfl.schedule.problem import Ints, Problem, by_deadline, client_seconds, summed_limits
 
 ONE_BY_ONE = 1_000_000  # steps that Algorithm 1 may hand out in one plan: a second or two
 
@@ -81,14 +81,12 @@ def fixed(steps: int | None = None) -> Policy:
     chosen = None if steps is None else whole_number("fixed", "steps", steps)
     return Policy(
         "fixed",
-        lambda problem, signals: shared(problem, chosen or _own(signals)),
+        lambda problem, signals: shared(
+            problem, chosen or (signals.steps if signals.own_steps is None else signals.own_steps)
+        ),
         constant=True,
         limited=False,
     )
-
-
-def _own(signals: Signals) -> int | Ints:
-    return signals.steps if signals.own_steps is None else signals.own_steps
 
 
 def shared(problem: Problem, steps: int | Ints) -> Plan:
@@ -123,24 +121,13 @@ def latest(problem: Problem, top: Ints, deadline: float, least: int = 1) -> Ints
     """
     cost, room = summed_limits(problem)
 
-    def by(when: float) -> Ints:
-        spare = (when * (1 + TOLERANCE) - problem.comm_seconds) / problem.step_seconds
-        return np.clip(spare, np.minimum(least, top), top).astype(np.int64)
+    def fits(when: float) -> bool:
+        return bool((spent(cost, by_deadline(problem, top, when, least) - 1) <= room).all())
 
-    deadline = min(deadline, float((problem.step_seconds * top + problem.comm_seconds).max()))
-    t = by(deadline)
-    if fits(t, cost, room):
-        return t
-    low, high = 0.0, deadline
+    low, high = 0.0, min(deadline, float(client_seconds(problem, top).max()))
+    if fits(high):
+        return by_deadline(problem, top, high, least)
     while high - low > 1e-12 * high:
         middle = 0.5 * (low + high)
-        if fits(by(middle), cost, room):
-            low = middle
-        else:
-            high = middle
-    return by(low)
-
-
-def fits(t: Ints, cost: Floats, room: Floats) -> bool:
-    """Whether steps fit every summed limit."""
-    return bool((spent(cost, t - 1) <= room).all())
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return by_deadline(problem, top, low, least)

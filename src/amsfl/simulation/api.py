@@ -29,7 +29,7 @@ from amsfl.simulation.observers import Watch, callbacks
 from amsfl.simulation.result import Result, from_kept, model_files
 from amsfl.simulation.rounds import begin, models_of, rehearse
 from amsfl.simulation.run_trial import TrialStart, load_trial, run_trial
-from amsfl.simulation.setup import RunSetup, prepare
+from amsfl.simulation.setup import RunSetup, assemble
 from amsfl.simulation.trial import TrialState
 from amsfl.track import TrackerSpec
 from amsfl.track import make as track_by
@@ -67,23 +67,20 @@ def run(
         What the run leaves. A mistake raises a UserError; what has no effect is a warning.
     """
     trackers = track_by(track)
-    own, given = split_custom(settings, dataset, network)
-    config = with_patience(make_config(given | own.names()), given, own.dataset)
+    own, named = split_custom(settings, dataset, network)
+    config = with_patience(make_config(named | own.names()), named, own.dataset)
     where = Path(out) if out else None
     if where:
         record.check_free(where, force)  # before the work, and once more when the folder is ours
     with precision(config):
-        setup = prepare(config, [config.seed], own)
+        setup = assemble([config], own)
         if before:
             before(setup.data)
-        elif setup.data.recipe is not None:
-            for line in setup.data.recipe.remarks:
-                warnings.warn(line, Remark, stacklevel=2)
-        for line in setting_remarks(setup):
-            warnings.warn(line, Remark, stacklevel=2)
-        for line in privacy_remarks(
+        on_data = () if before or setup.data.recipe is None else setup.data.recipe.remarks
+        on_privacy = privacy_remarks(
             config, setup.mechanism, setup.method, setup.ledgers[0], setup.task.shards.size[0]
-        ):
+        )
+        for line in (*on_data, *setting_remarks(setup), *on_privacy):
             warnings.warn(line, Remark, stacklevel=2)
         state, trials = begin(setup)
         rehearse(setup, trials[0])
@@ -105,8 +102,8 @@ def setting_remarks(setup: RunSetup, place: int = 0) -> list[str]:
     return list(remarks(setup.configs[place], *parts))
 
 
-def with_patience(config: RunConfig, given: Mapping[str, Any], dataset: Dataset | None = None) -> RunConfig:
-    """A run on a table ends when half of its rounds brought no better one, unless told otherwise.
+def with_patience(config: RunConfig, named: Mapping[str, Any], dataset: Dataset | None = None) -> RunConfig:
+    """A run on a table ends when half of its rounds brought no better one, unless `named` settings say when.
 
     A private run does not: where it ends by its data, it could claim less. Less patience would end runs
     whose learning rate has not cooled yet (docs/tables.md).
@@ -114,7 +111,7 @@ def with_patience(config: RunConfig, given: Mapping[str, Any], dataset: Dataset 
     plain = config.epsilon is None and config.noise is None
     patience = min(max(config.last_round // 2, LEAST_PATIENCE), MOST_PATIENCE)
     table = is_table(config.data) if dataset is None else dataset.recipe is not None
-    if "stop_after" in given or not table or not plain or config.last_round <= patience:
+    if "stop_after" in named or not table or not plain or config.last_round <= patience:
         return config
     return config.model_copy(update={"stop_after": patience})
 
@@ -154,7 +151,7 @@ def resume(
         config = make_config(fingerprint.merge_settings(writer.manifest, changes | own.names()))
         point = writer.last_checkpoint()
         stack.enter_context(precision(config))
-        setup = prepare(config, [config.seed], own)
+        setup = assemble([config], own)
         ledger = setup.ledgers[0]
         check_longer(writer.manifest.settings, private_settings(config), ledger)
         state, (trial,) = begin(setup)
@@ -166,13 +163,8 @@ def resume(
             arrays = {"history": np.zeros((1, len(trial.steps), 0), setup.task.dtype)} | point.arrays
             state = setup.engine.from_host(State(*(arrays[name] for name in State._fields)))
         writer.change(config.model_dump(), machine, trial.round)
-        stand(
-            trial,
-            config,
-            setup.score,
-            done,
-            ledger.exhausted(ledger.units(trial.steps_begun, trial.round)),
-        )
+        private_end = ledger.exhausted(ledger.units(trial.steps_begun, trial.round))
+        update_status(trial, config, setup.score, done, private_end)
         ended = writer.ended()
         now = (trial.status, trial.round, config.target, setup.score.name)
         if ended and (ended.status, ended.rounds, ended.target, ended.score) == now:
@@ -184,18 +176,22 @@ def resume(
         return run_trial(setup, TrialStart(state, trial, done, best), writer, hooks)
 
 
-def stand(
-    trial: TrialState, config: RunConfig, score: Score, done: Sequence[RoundRecord], spent: bool = False
+def update_status(
+    trial: TrialState, config: RunConfig, score: Score, done: Sequence[RoundRecord], private_end: bool = False
 ) -> None:
-    """Where a trial stands by the settings it goes on with: its end and its target may have moved.
+    """Whether a trial has ended by the settings it goes on with: its end and its target may have moved.
 
-    `spent`: nobody has any privacy left.
+    `private_end`: nobody has any privacy left.
     """
     first = next((r for r in done if score.met(r.metrics.get("holdout", {}), config.target)), None)
     trial.reached = {**first.seconds, "rounds": first.round} if first else None
-    late = config.seconds is not None and trial.seconds[config.clock] >= config.seconds
-    late = late or spent or clock.over_limit(config, trial.spent) is not None
-    late = late or (config.stop_after > 0 and trial.stale >= config.stop_after)
-    over = trial.round >= config.last_round or late or (trial.reached is not None and config.stop_at_target)
+    over = (
+        private_end
+        or trial.round >= config.last_round
+        or (config.seconds is not None and trial.seconds[config.clock] >= config.seconds)
+        or clock.over_limit(config, trial.spent) is not None
+        or (config.stop_after > 0 and trial.stale >= config.stop_after)
+        or (trial.reached is not None and config.stop_at_target)
+    )
     if trial.status != "diverged":
         trial.status = "finished" if over else "running"

@@ -1,7 +1,7 @@
-"""Who of a simulation's clients attacks, and what the server is told in place of the truth."""
+"""Which clients of a simulation attack, and what they send in place of the truth."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,9 +9,9 @@ from amsfl import attack, sampling
 from amsfl.clock import Costs
 from amsfl.core import Attack, Reading, UserError
 from amsfl.data import Dataset
+from amsfl.record.schema import Array
 from amsfl.settings.definitions import RunConfig
 
-Array = np.ndarray[Any, np.dtype[Any]]
 DRAW = 0xBAD  # the stream that attackers are drawn from
 
 
@@ -23,7 +23,9 @@ class Attackers(NamedTuple):
 
     def claimed(self, weights: Array) -> Array:
         """Shares of the data [trials, clients] by the rows that clients claim."""
-        return _rescaled(weights * self._factors("rows"), weights)
+        claimed = weights * self._factors("rows")
+        lies = (claimed != weights).any(1, keepdims=True)  # of honest trials the shares stay to the bit
+        return np.where(lies, claimed / claimed.sum(1, keepdims=True), weights)
 
     def costs(self, trial: int, costs: Costs) -> Costs:
         """What steps take by what clients say; what travels is seen by the server."""
@@ -87,9 +89,3 @@ def draw_attackers(configs: Sequence[RunConfig], clients: int) -> Attackers:
             who[trial, order[begin : begin + each.clients]] = list(known).index(each.name) + 1
             begin += each.clients
     return Attackers(tuple(known.values()), who)
-
-
-def _rescaled(claimed: Array, weights: Array) -> Array:
-    """To sum to 1; to the bit what it was where nobody lies."""
-    total = claimed.sum(1, keepdims=True)
-    return np.where((claimed != weights).any(1, keepdims=True), claimed / total, weights)

@@ -9,7 +9,6 @@ from amsfl.settings.custom_data import check_dataset
 from amsfl.settings.definitions import RunConfig
 from amsfl.settings.keywords import RunKeywords
 from amsfl.settings.parse import check_alike, make_config
-from amsfl.simulation import contributions
 from amsfl.simulation.components import precision
 from amsfl.simulation.detailed_scores import detailed_scores
 from amsfl.simulation.interrupt import stoppable
@@ -67,9 +66,7 @@ def run_batch(
         details = detailed_scores(setup, models)
         return [
             Result(
-                summarise(setup, trial, records[trial.index], wall, scores)._replace(
-                    worth=contributions.state(setup, trial, model)
-                ),
+                summarise(setup, trial, records[trial.index], wall, model, scores),
                 records[trial.index],
                 model,
                 setup,

@@ -4,18 +4,19 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from amsfl.record.schema import Array
+
 BINS = 10  # of confidence, equally wide
 LARGE = 200  # classes; a larger confusion matrix would be most of a record, and nobody reads it
 
 
-def of_classes(said: Array, y: Array) -> dict[str, Any]:
+def of_classes(outputs: Array, y: Array) -> dict[str, Any]:
     """Confusion (true class by predicted one), one-against-rest AUC a class, and how sure is how right."""
-    chances = np.exp(said - said.max(1, keepdims=True))
+    chances = np.exp(outputs - outputs.max(1, keepdims=True))
     chances /= chances.sum(1, keepdims=True)
     columns = np.ascontiguousarray(chances.T)  # numpy is quicker along many rows than across few classes
-    guess, sure = chances.argmax(1), columns.max(0)
-    table = _table(y, guess, len(columns))
+    guess, sure, classes = chances.argmax(1), columns.max(0), len(columns)
+    table = np.bincount(y * classes + guess, minlength=classes**2)
     each = [auc(y == place, column) for place, column in enumerate(columns)]
     known = [value for value in each if value is not None]
     place = np.clip((sure * BINS).astype(int), -1, BINS - 1) + 1  # 0: not a number
@@ -28,8 +29,8 @@ def of_classes(said: Array, y: Array) -> dict[str, Any]:
         if len(confidence)
     ]
     return {
-        "confusion": table.tolist() if len(columns) <= LARGE else None,
-        "rows": np.bincount(y, minlength=len(columns)).tolist(),
+        "confusion": table.reshape(classes, classes).tolist() if classes <= LARGE else None,
+        "rows": np.bincount(y, minlength=classes).tolist(),
         "auc": each,
         "macro_auc": float(np.mean(known)) if known else None,
         "ece": sum(rows * abs(confidence - right) for confidence, right, rows in curve) / len(y),
@@ -52,8 +53,3 @@ def auc(positive: Array, score: Array) -> float | None:
     below = 2 * left.sum() + (np.searchsorted(many, few[tied], "right") - left[tied]).sum()
     pairs = len(yes) * len(no)
     return float((below / 2 if few is yes else pairs - below / 2) / pairs)
-
-
-def _table(y: Array, guess: Array, classes: int) -> Array:
-    """Rows by true class and predicted one."""
-    return np.bincount(y * classes + guess, minlength=classes**2).reshape(classes, classes)

@@ -27,12 +27,12 @@ def column_importance(setup: RunSetup, params: Array) -> list[dict[str, Any]]:
     name = "r2" if not setup.data.classes else "AUC" if UNBALANCED <= shares.max() < 1 else "accuracy"
 
     def score(x: Array) -> float:
-        said = np.asarray(logits(model.layers, named, x), np.float64)
+        predicted = np.asarray(logits(model.layers, named, x), np.float64)
         if name == "accuracy":
-            return float((said.argmax(1) == y).mean())
+            return float((predicted.argmax(1) == y).mean())
         if name == "AUC":
-            return float(of_classes(said, y)["macro_auc"])
-        return float(1 - ((said[:, 0] - y) ** 2).sum() / max(((y - y.mean()) ** 2).sum(), 1e-30))
+            return float(of_classes(predicted, y)["macro_auc"])
+        return float(1 - ((predicted[:, 0] - y) ** 2).sum() / max(((y - y.mean()) ** 2).sum(), 1e-30))
 
     owners = np.zeros(len(y), np.int64)  # rows of the hold-out are the server's
     importances = permutation_importance(name, score, x, column_spans(recipe), owners)

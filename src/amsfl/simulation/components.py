@@ -56,6 +56,11 @@ def client_names(config: Training, dataset: Dataset) -> tuple[str, ...]:
     return tuple(dataset.site_names) if own else ()
 
 
+def client_labels(config: Training, dataset: Dataset, clients: int) -> tuple[str, ...]:
+    """The clients' names, or their numbers where they have none."""
+    return client_names(config, dataset) or tuple(map(str, range(clients)))
+
+
 def partition_scheme(config: Training, dataset: Dataset) -> str:
     if config.partition != "auto":
         return config.partition
@@ -119,9 +124,8 @@ def work_of(method: methods.Method, policy: Policy, dim: int, batch: int = BATCH
 
     Who plans by the change of a gradient pays for it; as a mere diagnostic it is free, and so is a loss.
     """
-    reads = (
-        method.facts.readings or policy.readings
-    ) and not method.private_rows  # then uploads tell all that is known
+    # of private rows uploads tell all that is known
+    reads = (method.facts.readings or policy.readings) and not method.private_rows
     return clock.Work(
         4.0 * dim * method.cost.vectors_down,
         protocol.upload_bytes(method, dim) + 4.0 * (len(Reading._fields) if reads else 0),

@@ -14,7 +14,8 @@ from amsfl.core import Verdict, score
 from amsfl.core.records import Json
 from amsfl.engines import State
 from amsfl.engines.outputs import outputs, score_rows
-from amsfl.simulation.components import client_names
+from amsfl.record.schema import Array
+from amsfl.simulation.components import client_labels
 from amsfl.simulation.plan_round import RoundPlan
 from amsfl.simulation.round_record import RoundResult, mix_of
 from amsfl.simulation.setup import RunSetup
@@ -22,7 +23,6 @@ from amsfl.simulation.trial import TrialState
 from amsfl.worth import ledger, looks
 from amsfl.worth.statement import OwnRows, make_statement, related
 
-Array = np.ndarray[Any, np.dtype[Any]]
 SHUFFLES = 8  # of a client's labels, for what chance alone would tell
 
 
@@ -60,14 +60,14 @@ def state(setup: RunSetup, trial: TrialState, model: Array) -> dict[str, Any]:
 
     alone = ledger.coalition_models(own, model, first, np.eye(clients, dtype=bool))
     rows = [_own_rows(setup, trial.index, who, np.stack([mine, model])) for who, mine in enumerate(alone)]
-    names = client_names(setup.configs[trial.index], setup.data) or tuple(map(str, range(clients)))
+    names = client_labels(setup.configs[trial.index], setup.data, clients)
     title = score("", setup.data.classes).title
     return make_statement(title, names, scores, ledger.twins(own), rows).plain()
 
 
 def _enter(setup: RunSetup, move: Array, trial: TrialState, plan: RoundPlan, result: RoundResult) -> None:
     index, own = trial.index, trial.ledger
-    verdict = trial.memory.judge.verdict if setup.judges else Verdict.NONE
+    verdict = trial.memory.judge.verdict if setup.method.judges else Verdict.NONE
     if own is None:
         own = ledger.open_ledger(setup.task.shards.weights[index], setup.task.dim)
     own, trial.best_ledger = ledger.judged(own, trial.best_ledger, verdict)
@@ -99,15 +99,15 @@ def _own_rows(setup: RunSetup, trial: int, who: int, models: Array) -> OwnRows:
     mine = shards.order[trial, begin : begin + (held or min(int(shards.size[trial, who]), 256))]
     x, y = np.asarray(setup.task.x)[mine], np.asarray(setup.task.y)[mine]
     forward, classes = outputs(setup.task._replace(evals={"own": (x, y)})), setup.task.classes
-    said = np.stack([forward(np.asarray(each, setup.task.dtype), "own") for each in models])
-    alone, together = score_rows(classes, said, y, y)
+    predicted = np.stack([forward(np.asarray(each, setup.task.dtype), "own") for each in models])
+    alone, together = score_rows(classes, predicted, y, y)
     if len(np.unique(y)) == 1:
         return OwnRows(alone, together)
     order = np.random.default_rng(0)
     others = [y[order.permutation(len(y))] for _ in range(SHUFFLES)]
     if not classes:
         return OwnRows(
-            alone, together, together, np.mean([score_rows(0, said[1:], z, y)[0] for z in others], 0)
+            alone, together, together, np.mean([score_rows(0, predicted[1:], z, y)[0] for z in others], 0)
         )
-    best = said[1].argmax(-1)
+    best = predicted[1].argmax(-1)
     return OwnRows(alone, together, related(best, y), np.mean([related(best, other) for other in others], 0))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 
@@ -11,12 +10,11 @@ from amsfl.data.describe import is_own_table
 from amsfl.engines import Errors, Scores, Task, devices, metrics
 from amsfl.engines.outputs import outputs
 from amsfl.engines.scores import class_metrics
+from amsfl.record.schema import Array
 from amsfl.simulation.class_scores import of_classes
 from amsfl.simulation.column_importance import column_importance
-from amsfl.simulation.components import client_names, precision
+from amsfl.simulation.components import client_labels, precision
 from amsfl.simulation.setup import RunSetup
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def detailed_scores(setup: RunSetup, models: Sequence[Array] | Array) -> list[Json]:
@@ -53,7 +51,7 @@ def details(
     if setup.mechanism is not None:  # scores on training rows would leave without noise
         return detailed
     order, sizes = task.shards.order[trial], task.shards.rows[trial].tolist()
-    names = client_names(setup.configs[trial], setup.data) or tuple(map(str, range(len(sizes))))
+    names = client_labels(setup.configs[trial], setup.data, len(sizes))
     own = (_by_client if task.classes else _errors_by_client)(task, forward(params, None), order, sizes)
     detailed["clients"] = {
         name: {"rows": size, **scores} for name, size, scores in zip(names, sizes, own, strict=True)
@@ -72,13 +70,13 @@ def ranked(setup: RunSetup, params: Array, split: str) -> Json:
     return {name: scores[name] for name in ("auc", "macro_auc")}
 
 
-def _wide(said: Array) -> Array:
-    return np.asarray(said, np.float64)
+def _wide(logits: Array) -> Array:
+    return np.asarray(logits, np.float64)
 
 
-def _by_client(task: Task, said: Array, order: Array, sizes: list[int]) -> list[Json]:
+def _by_client(task: Task, logits: Array, order: Array, sizes: list[int]) -> list[Json]:
     """Clients' few scores, as the splits have them; `order`: all rows, one client's after another's."""
-    y, guess = np.asarray(task.y, np.int64)[order], said.argmax(1)[order]
+    y, guess = np.asarray(task.y, np.int64)[order], logits.argmax(1)[order]
     owner = np.repeat(np.arange(len(sizes)), sizes) * task.classes
 
     def count(cells: Array) -> Array:
@@ -89,12 +87,12 @@ def _by_client(task: Task, said: Array, order: Array, sizes: list[int]) -> list[
     return [{name: each[name] for name in ("accuracy", "macro_f1")} for each in each_of]
 
 
-def _errors_by_client(task: Task, said: Array, order: Array, sizes: list[int]) -> list[Json]:
+def _errors_by_client(task: Task, logits: Array, order: Array, sizes: list[int]) -> list[Json]:
     """The same where numbers are predicted."""
     scores = []
     for mine in np.split(order, np.cumsum(sizes)[:-1]):
         y = np.asarray(task.y)[mine]
-        off, unit = _wide(said[mine])[:, 0] - y, task.unit
+        off, unit = _wide(logits[mine])[:, 0] - y, task.unit
         errors = Errors(
             np.abs(off).mean()[None] * unit, (off**2).mean()[None] * unit**2, float(y.var()) * unit**2
         )

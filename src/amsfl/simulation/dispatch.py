@@ -9,9 +9,10 @@ from amsfl import clock, sampling
 from amsfl.clock.arrival_groups import ArrivalGroup, Starter
 from amsfl.planning import decisions
 from amsfl.planning.context import Decision, PlanRequest
+from amsfl.record.schema import Array
 from amsfl.settings.round_ends import takes_older_work
 from amsfl.simulation import event_queue
-from amsfl.simulation.event_queue import JOB, NOBODY, Array
+from amsfl.simulation.event_queue import JOB, NOBODY
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
 
@@ -23,11 +24,13 @@ LATE = 0x1A7E  # and the one of stragglers
 def invite(
     setup: RunSetup, trial: TrialState, now: float, allowed: Array | None, ready: Decision | None
 ) -> Array:
-    """The jobs of all who start now, at the places that are free; `allowed`: every client's most steps,
-    `ready`: what was decided for them already."""
+    """Jobs for all clients that start now.
+
+    `allowed` is the most steps of every client, `ready` a decision that was made for them before.
+    """
     index, queue, version = trial.index, trial.queue, trial.round
     conditions = setup.conditions[index]
-    clients, started = _present(setup, trial, now, allowed)
+    clients, started = _available_clients(setup, trial, now, allowed)
     if not len(clients):
         return NOBODY
     jobs = np.zeros(len(clients), JOB)
@@ -44,13 +47,13 @@ def invite(
         some["steps"], some["lr"] = decision.steps, np.nan if decision.lr is None else decision.lr
         some["part"], some["cut"] = decision.part, decision.cut
         event_queue.note_decision(queue, some, decision)
-    jobs["steps"] = _of_stragglers(setup, trial, jobs)
+    jobs["steps"] = _straggler_steps(setup, trial, jobs)
     if setup.end.join is not None:
         queue.predicted = None  # of those in no group: the first rounds of clients
         _assign_groups(setup, trial, jobs)
     queue.count(jobs)
     costs = costs_of(setup, index, jobs)
-    if setup.steady[index]:
+    if conditions.calm:
         jobs["arrives"] = now + clock.client_seconds(costs, clients, jobs["steps"])
     else:
         work, link = costs.step_seconds[clients] * jobs["steps"], costs.comm_seconds[clients]
@@ -60,8 +63,8 @@ def invite(
     return jobs
 
 
-def _of_stragglers(setup: RunSetup, trial: TrialState, jobs: Array) -> Array:
-    """Steps of those who begin: of a share of them, drawn by chance, only a part, drawn by chance."""
+def _straggler_steps(setup: RunSetup, trial: TrialState, jobs: Array) -> Array:
+    """The jobs' steps; stragglers, a random share of the clients, take a random part of theirs."""
     share = setup.configs[trial.index].stragglers
     late = round(share * len(jobs))
     if not late:
@@ -72,11 +75,13 @@ def _of_stragglers(setup: RunSetup, trial: TrialState, jobs: Array) -> Array:
     return np.asarray(np.maximum(np.ceil(part * jobs["steps"]), 1), jobs["steps"].dtype)
 
 
-def _present(
+def _available_clients(
     setup: RunSetup, trial: TrialState, now: float, allowed: Array | None
 ) -> tuple[Array, float | Array]:
-    """Clients for the free places that are available, and when they start; where nobody is at work, the
-    first who will be."""
+    """Available clients for the free places, and when they start.
+
+    If nobody is available or at work, these are the clients that come back first.
+    """
     conditions = setup.conditions[trial.index]
     if conditions.window is None:
         return draw_clients(setup, trial, allowed), now
@@ -91,7 +96,7 @@ def _present(
 
 
 def _assign_groups(setup: RunSetup, trial: TrialState, jobs: Array) -> None:
-    """Every client's steps and arrival group by the round end, fastest first."""
+    """Give every client its steps and its arrival group, the fastest first."""
     costs, end, queue = setup.claimed_costs[trial.index], setup.end, trial.queue
     assert end.join is not None
     for place in np.argsort(costs.step_seconds[jobs["client"]], kind="stable").tolist():
@@ -112,7 +117,7 @@ def _assign_groups(setup: RunSetup, trial: TrialState, jobs: Array) -> None:
 
 
 def _decide(setup: RunSetup, trial: TrialState, cohort: Array, allowed: Array | None) -> Decision:
-    """The plan for those who start; where it never changes and they start one by one, from everyone's."""
+    """The plan for a cohort. A constant plan is made once for all clients if they start one by one."""
     context, queue = setup.contexts[trial.index], trial.queue
     if allowed is not None or not (setup.end.overlap and setup.policy.constant):
         return decisions.decide([context], [plan_request(setup, trial, cohort, allowed)])[0]
@@ -129,9 +134,12 @@ def _decide(setup: RunSetup, trial: TrialState, cohort: Array, allowed: Array | 
 
 
 def _needs_direction(setup: RunSetup, trial: TrialState, clients: Array) -> Array:
-    """Who has to be sent the last global step: who reads along it and has not seen the anchor that the step
-    began from, since its work was not taken in the round before, or work on older models is."""
-    if not setup.reads_direction or trial.round == 0:
+    """Which clients must be sent the last global step, because they read along it and cannot compute it.
+
+    A client can compute it if it knows the anchor before: its work was taken in the last round, and only
+    work on the newest model is taken.
+    """
+    if not setup.work.vector_bytes or trial.round == 0:
         return np.zeros(len(clients), bool)
     if takes_older_work(setup.end):
         return np.ones(len(clients), bool)
@@ -140,8 +148,8 @@ def _needs_direction(setup: RunSetup, trial: TrialState, clients: Array) -> Arra
 
 
 def costs_of(setup: RunSetup, index: int, jobs: Array) -> clock.Costs:
-    """What these jobs cost: a vector more for those who were sent the last global step, and a gradient more
-    for those who find their learning rate."""
+    """What these jobs cost: one vector more for clients that were sent the last global step, one gradient
+    more for clients that find their own learning rate."""
     opens = np.isnan(jobs["lr"]) if setup.method.arithmetic.opening is not None else np.zeros(len(jobs), bool)
     if not (opens.any() or jobs["direction"].any()):
         return setup.costs[index]
@@ -149,7 +157,7 @@ def costs_of(setup: RunSetup, index: int, jobs: Array) -> clock.Costs:
 
 
 def plan_request(setup: RunSetup, trial: TrialState, cohort: Array, allowed: Array | None) -> PlanRequest:
-    """What is decided by: the costs that clients claim."""
+    """What a decision is made from; costs are those that clients claim."""
     costs = setup.claimed_costs[trial.index]
     direction = _needs_direction(setup, trial, cohort)
     opens = setup.method.arithmetic.opening is not None and trial.memory.rate.lr is None
@@ -202,7 +210,7 @@ def draw_clients(
 
 
 def draw_by_chance(setup: RunSetup, seed: int, version: int) -> Array:
-    """A cohort in which every client is with the same chance, whoever else is; it may be empty."""
+    """A cohort that each client joins with the same chance, independently of the others; it may be empty."""
     assert setup.method.private_clients is not None
     rng = np.random.default_rng([seed, version, DRAWS])
     coins = rng.random(setup.task.shards.size.shape[1])
@@ -210,7 +218,7 @@ def draw_by_chance(setup: RunSetup, seed: int, version: int) -> Array:
 
 
 def _candidates(seed: int, group: int, clients: int, size: int) -> Iterator[int]:
-    """Clients without end, drawn by the hash; so many at a time."""
+    """An endless sequence of clients, drawn by the hash, `size` at a time."""
     with np.errstate(over="ignore"):
         key = sampling.stream(*map(sampling.words, (seed, group, DRAWS)))
     for begin in count(0, size):

@@ -14,8 +14,7 @@ import numpy as np
 from amsfl.clock import ArrivalGroup, RoundEnd, Waiting, check_progress, results_taken
 from amsfl.core.records import Json
 from amsfl.planning.context import Decision
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from amsfl.record.schema import Array
 
 JOB = np.dtype(
     [
@@ -43,7 +42,7 @@ PAIRS = ("numbers", "reasons", "begun", "taken", "open_groups")  # dicts whose k
 
 @dataclass
 class EventQueue:
-    """A trial's queue; a job is one client's local round, and all of it but the model is known beforehand."""
+    """A trial's queue of jobs. A job is one client's local round; only its model is not known beforehand."""
 
     jobs: Array = field(default_factory=NOBODY.copy)  # under way
     arrived: Array = field(default_factory=NOBODY.copy)  # in, and not yet part of a model
@@ -61,12 +60,12 @@ class EventQueue:
     table: dict[str, Array] = field(default_factory=dict)  # by place: what a job began from and came to
 
     def count(self, jobs: Array) -> None:
-        """Steps count before they are run, and also where nothing comes of them: privacy is spent by then."""
+        """Count steps when a job starts, also of jobs that fail later: they spend privacy, too."""
         for who, steps in zip(jobs["client"].tolist(), jobs["steps"].tolist(), strict=True):
             self.begun[who] = self.begun.get(who, 0) + steps
 
     def dump(self) -> Json:
-        """As JSON holds it, whose keys are text; the table of models is not JSON's."""
+        """For JSON, whose keys are text; without the table of models."""
         arrays = {key: getattr(self, key).tolist() for key in ("jobs", "arrived", "dropped")}
         pairs = {key: list(getattr(self, key).items()) for key in PAIRS}
         whole = vars(self) | arrays | pairs
@@ -95,7 +94,7 @@ Invite = Callable[[float], Array]
 
 
 def next_move(queue: EventQueue, now: float, version: int, end: RoundEnd, invite: Invite) -> ServerMove:
-    """Let time go on until the server moves; `invite(now)` makes jobs of those who start at free places."""
+    """Let time pass until the server moves; `invite(now)` returns the jobs of clients that start then."""
     moments, most = 0, 1
     while not (chosen := _taken_now(queue, now, end)).any():
         fresh = queue.invited != version
@@ -119,13 +118,13 @@ def next_move(queue: EventQueue, now: float, version: int, end: RoundEnd, invite
 
 
 def _select(jobs: Array, chosen: Array) -> Array:
-    """Those of them; all and none, as most often, without a copy."""
+    """jobs[chosen], without a copy in the usual cases: all of them or none."""
     count = np.count_nonzero(chosen)
     return jobs[chosen] if 0 < count < len(jobs) else jobs if count else NOBODY
 
 
 def _taken_now(queue: EventQueue, now: float, end: RoundEnd) -> Array:
-    """Whose work of all that is in the server moves with now; nobody's: it waits."""
+    """Which of the arrived results the server moves with now; none: it waits."""
     arrived, expected = queue.arrived["arrival_group"], queue.jobs["arrival_group"]
     return results_taken(end, _waiting(queue), arrived, expected, now)
 
@@ -135,7 +134,7 @@ def _waiting(queue: EventQueue) -> Waiting:
 
 
 def _next_instant(queue: EventQueue, now: float, end: RoundEnd) -> float:
-    """The next moment at which anything happens; all that happens then has happened.
+    """Go to the next moment at which a job arrives or a deadline passes, and return it.
 
     Of those who come at one moment the lower client is first, as a synchronous cohort is summed.
     """
@@ -156,7 +155,7 @@ def _next_instant(queue: EventQueue, now: float, end: RoundEnd) -> float:
 
 
 def _still_open(queue: EventQueue, now: float) -> dict[int, ArrivalGroup]:
-    """Groups whose time is not up, or of which somebody has arrived."""
+    """Groups that are before their deadline, or of which somebody has arrived."""
     here = {*queue.arrived["arrival_group"].tolist()} if queue.open_groups else set()
     return {
         name: each
@@ -166,19 +165,19 @@ def _still_open(queue: EventQueue, now: float) -> dict[int, ArrivalGroup]:
 
 
 def _arrive(queue: EventQueue, here: Array) -> None:
-    """They are in, or the server learns that they came to nothing."""
+    """Put jobs among the arrived ones, lost jobs among the dropped ones."""
     lost = here["lost"]
     queue.arrived = join_jobs(queue.arrived, _select(here, ~lost))
     queue.dropped = join_jobs(queue.dropped, _select(here, lost))
 
 
 def in_order(jobs: Array) -> Array:
-    """By client; of one client's the first begun is first."""
+    """Sorted by client, then by the order in which they began."""
     return jobs[np.lexsort((jobs["number"], jobs["client"]))]
 
 
 def join_jobs(*parts: Array) -> Array:
-    """One after another, as bytes: numpy compares such records field by field, and that takes longer."""
+    """Concatenated as bytes: numpy compares the fields of structured arrays one by one, which is slower."""
     some = [part for part in parts if len(part)]
     if len(some) < 2:
         return some[0] if some else NOBODY
@@ -207,7 +206,8 @@ def under_way(queue: EventQueue) -> Array:
 
 
 def next_numbers(queue: EventQueue, clients: Array, version: int) -> Array:
-    """The server's moves so far; more for a client that had that one: no minibatch is drawn twice."""
+    """Numbers of new jobs: the server's moves so far, or one more than the client's last number, so that no
+    minibatch is drawn twice."""
     numbers = np.full(len(clients), version)
     if queue.numbers:
         last = [queue.numbers.get(who, -1) for who in clients.tolist()]
@@ -217,7 +217,7 @@ def next_numbers(queue: EventQueue, clients: Array, version: int) -> Array:
 
 
 def tidy(queue: EventQueue, version: int) -> None:
-    """After a move: numbers below the server's own say nothing any more, nor do old reasons."""
+    """After a move, forget numbers below the server's own, and reasons of jobs that are over."""
     queue.numbers = {who: number for who, number in queue.numbers.items() if number >= version}
     queue.taken = {who: last for who, last in queue.taken.items() if last >= version - 1}
     if not len(queue.jobs) and not len(queue.arrived):

@@ -13,7 +13,7 @@ Watch = Callable[[RoundRecord], None]
 
 
 def run_info(config: Training, out: Path | None = None, among: str = "") -> RunInfo:
-    """What trackers are told; `among` is added to the title where there are several runs."""
+    """What trackers know of a run; `among` is added to the title where there are several runs."""
     words = [Path(config.data).stem[:60], config.method[:60], str(config.seed), among]
     return RunInfo("-".join(filter(None, words)), config.model_dump(), config.clock, out)
 
@@ -28,9 +28,9 @@ def callbacks(
 ) -> Iterator[RunCallbacks]:
     """One `on_round` and one `on_end` for all; the caller's own callback comes last, it may stop the run."""
     with ExitStack() as stack:
-        show, trackers = stack.enter_context(progress.line(wants_line)), make(track)
-        tracker = stack.enter_context(tracking(trackers, run_info(config, out)))
-        listeners: list[Watch] = [tracker.on_round] if trackers else []
+        show = stack.enter_context(progress.line(wants_line))
+        trackers = stack.enter_context(tracking(make(track), run_info(config, out)))
+        listeners: list[Watch] = [trackers.on_round]
         if show:
             listeners.append(
                 lambda record: show(progress.share(record, config), progress.describe(record, config))
@@ -42,4 +42,4 @@ def callbacks(
             for listener in listeners:
                 listener(record)
 
-        yield RunCallbacks(listeners[0] if len(listeners) == 1 else on_round, tracker.on_end)
+        yield RunCallbacks(on_round, trackers.on_end)

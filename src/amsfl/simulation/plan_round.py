@@ -13,9 +13,10 @@ from amsfl import clock
 from amsfl.core.records import Number
 from amsfl.planning import decisions
 from amsfl.planning.context import Decision
+from amsfl.record.schema import Array
 from amsfl.settings.privacy import private_settings
 from amsfl.simulation import dispatch, event_queue
-from amsfl.simulation.event_queue import Array, ServerMove
+from amsfl.simulation.event_queue import ServerMove
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
 
@@ -46,11 +47,12 @@ RoundPlan = dict[int, TrialPlan]  # by trial: one round of all that run
 
 
 def plan_rounds(setup: RunSetup, running: list[TrialState], at_most: int) -> list[RoundPlan]:
-    """The next round; or several, until every trial has ended, where they can be foreseen."""
+    """The next round; several, up to trials' ends, where plans do not depend on results (`looks_ahead`)."""
     foreseen = setup.looks_ahead
     trials, plans = [trial.copy() for trial in running] if foreseen else running, list[RoundPlan]()
     while trials and len(plans) < (at_most if foreseen else 1):
-        plan = _plan_round(setup, trials)
+        ready = _decide_together(setup, trials)
+        plan = {trial.index: _plan_trial(setup, trial, ready.get(trial.index)) for trial in trials}
         plans.append(
             {i: each._replace(after=each.after.copy()) for i, each in plan.items()} if foreseen else plan
         )
@@ -59,21 +61,18 @@ def plan_rounds(setup: RunSetup, running: list[TrialState], at_most: int) -> lis
 
 
 def rounds_at_once(setup: RunSetup, running: list[TrialState], seconds: float) -> int:
-    """Rounds to plan at once, by what one of them takes."""
+    """How many rounds to plan at once; `seconds` is what one of them took on this machine."""
     early = (config.stop_at_target or config.stop_after for config in setup.configs)
     risky = len(running) > 1 and any(early)
     most = min(setup.engine.max_span, RISKED) if risky else setup.engine.max_span
     return max(1, min(most, int(AT_ONCE / max(seconds, 1e-6))))
 
 
-def _plan_round(setup: RunSetup, running: list[TrialState]) -> RoundPlan:
-    ready = _decide_together(setup, running)
-    return {trial.index: _plan_trial(setup, trial, ready.get(trial.index)) for trial in running}
-
-
 def _decide_together(setup: RunSetup, running: list[TrialState]) -> dict[int, Decision]:
-    """The decisions of trials in which it is certain who begins the round: everybody is waited for and comes.
-    Policies plan several trials at once faster than one by one."""
+    """The decisions of trials whose cohort is known before the round: nobody fails, leaves or is late.
+
+    Policies plan several trials at once faster than one by one.
+    """
     sure = [trial for trial in running if setup.whole_rounds[trial.index]]
     requests = []
     for trial in sure:
@@ -118,7 +117,7 @@ def allowance(setup: RunSetup, trial: TrialState) -> Array | None:
 
 
 def _decision(trial: TrialState, move: ServerMove) -> Decision:
-    """What was decided for those who arrived, whenever that was."""
+    """The decisions for the clients that arrived, as one; some may have been made in earlier rounds."""
     reasons = dict(event_queue.reasons_of(trial.queue, move.jobs))
     lr, predicted = move.jobs["lr"], reasons.pop("predicted_seconds")
     if not move.whole:
@@ -129,8 +128,8 @@ def _decision(trial: TrialState, move: ServerMove) -> Decision:
 
 
 def _seconds(setup: RunSetup, trial: TrialState, move: ServerMove) -> dict[str, float]:
-    """This move's share of the time by both clocks; one after another, clients' own seconds add up."""
-    if move.whole and setup.steady[trial.index]:
+    """This round's seconds by both clocks; by `sum`, clients' own seconds add up."""
+    if move.whole and setup.conditions[trial.index].calm:
         costs = dispatch.costs_of(setup, trial.index, move.jobs)
         return clock.round_seconds(costs, move.jobs["client"], move.jobs["steps"])
     work = event_queue.join_jobs(move.jobs, move.dropped)
@@ -139,14 +138,14 @@ def _seconds(setup: RunSetup, trial: TrialState, move: ServerMove) -> dict[str, 
 
 
 def _spent(setup: RunSetup, trial: TrialState, move: ServerMove) -> dict[str, float]:
-    """This move's joules, megabytes and cost: of what arrived, and of work that came to nothing."""
+    """This round's joules, megabytes and cost, lost work included."""
     used, lost = ((some["client"], some["steps"]) for some in (move.jobs, move.dropped))
     costs = dispatch.costs_of(setup, trial.index, event_queue.join_jobs(move.jobs, move.dropped))
     return clock.spent(costs.accounts, used, lost)
 
 
 def _advance(setup: RunSetup, trial: TrialState, plan: TrialPlan) -> None:
-    """The trial after its round, as far as that is known before the work is done."""
+    """Move the trial to the end of its round, as far as that is known before anything is computed."""
     config, ledger = setup.configs[trial.index], setup.ledgers[trial.index]
     trial.round += 1
     trial.spent = {name: trial.spent.get(name, 0.0) + each for name, each in plan.spent.items()}
@@ -159,6 +158,6 @@ def _advance(setup: RunSetup, trial: TrialState, plan: TrialPlan) -> None:
     over = config.seconds is not None and trial.seconds[config.clock] >= config.seconds
     if setup.mechanism is not None and not over:
         over = ledger.exhausted(ledger.units(trial.steps_begun, trial.round))
-    if trial.round >= setup.last_rounds[trial.index] or over or clock.over_limit(config, trial.spent):
+    if trial.round >= config.last_round or over or clock.over_limit(config, trial.spent):
         trial.status = "finished"
     event_queue.tidy(trial.queue, trial.round)

@@ -2,7 +2,7 @@
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from amsfl.portable.model import folder_files
 from amsfl.portable.network import Tensors
 from amsfl.record import Checkpoint, RoundRecord, Summary
 from amsfl.record.disk import Content
+from amsfl.record.schema import Array
 from amsfl.simulation import result_view
 from amsfl.simulation.setup import RunSetup
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
 
-Array = np.ndarray[Any, np.dtype[Any]]
 NewRows = Array | Frame | str | Path  # features, a data frame, or a table's file
 
 
@@ -195,7 +195,5 @@ def from_kept(point: Checkpoint) -> Best | None:
     best = point.host.get("best")
     if not best:
         return None
-    score = (
-        best["score"] if "score" in best else best["accuracy"]
-    )  # as checkpoints said before there were others
+    score = best["score"] if "score" in best else best["accuracy"]  # of checkpoints before other scores
     return Best(best["round"], score, point.arrays["best"])

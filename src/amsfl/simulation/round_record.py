@@ -14,15 +14,16 @@ from amsfl.engines import Outcome
 from amsfl.methods import Method
 from amsfl.planning.context import Decision, PlannerMemory
 from amsfl.record import RoundRecord
+from amsfl.record.schema import Array
 from amsfl.simulation import dispatch
-from amsfl.simulation.event_queue import Array, ServerMove
+from amsfl.simulation.event_queue import ServerMove
 from amsfl.simulation.plan_round import RoundPlan
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
 
 
 class RoundResult(NamedTuple):
-    """What a round came to besides the state; all but `deltas` by trial."""
+    """A round's results besides the state; all but `deltas` are by trial."""
 
     readings: dict[int, Reading]
     weighed: dict[int, Json]  # how much each of the cohort counts after each link of a rule
@@ -32,7 +33,7 @@ class RoundResult(NamedTuple):
 
 
 def result_by_trial(setup: RunSetup, outcome: Outcome, plan: RoundPlan) -> RoundResult:
-    """An engine's outcome, brought to the host once: a field of a trial at a time costs more than a round."""
+    """An engine's outcome by trial. It comes to the host at once: piece by piece costs more than a round."""
     reading = Reading(*(np.asarray(part, float) for part in outcome.readings))
     rule = setup.method.combine
     links = combine.link_names(rule) if rule and outcome.weighed else ()  # jax sorts a dict by its names
@@ -106,7 +107,7 @@ def simulated_round(
     if costs.fedavg_seconds is not None and not setup.policy.constant:
         fedavg = costs.fedavg_seconds[clients] + setup.profiles[index].step_seconds[clients] * steps
         explained["extra_seconds"] = (planned - fedavg).tolist()
-    if setup.judges:
+    if setup.method.judges:
         explained |= judged(trial.memory)
     if "joules" in own.spent:
         explained["client_joules"] = costs.accounts["joules"].of(clients, steps).tolist()
@@ -157,7 +158,7 @@ def _bytes_down(setup: RunSetup, move: ServerMove) -> float:
 
 
 def _timeline(move: ServerMove, ages: list[int]) -> Json:
-    """When each client worked, how old its start was; and those whose work was not used."""
+    """When each client worked, how old its model was, and whose work was not used."""
     lost = zip(*(move.dropped[name].tolist() for name in ("client", "started", "arrives")), strict=True)
     return {
         "staleness": ages,
@@ -181,7 +182,7 @@ def _by_rule(shares: Array, weighed: JsonMapping) -> dict[str, list[float | None
 
 
 def mix_of(method: Method, shares: Array, steps: Array) -> list[float]:
-    """How much each upload counts; a rule that needs all of them does not say."""
+    """How much each upload counts; [] under a rule that compares uploads."""
     if protocol.compares_uploads(method):
         return []
     mix: list[float] = np.asarray(method.arithmetic.mix(shares, np.asarray(steps)), float).tolist()

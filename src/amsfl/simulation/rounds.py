@@ -31,7 +31,7 @@ Scores = dict[int, dict[str, Json]]  # by trial and split, of those that were ev
 def rounds(
     setup: RunSetup, state: State, trials: list[TrialState]
 ) -> Iterator[tuple[State, list[tuple[TrialState, RoundRecord]]]]:
-    """Run until every trial has ended; after each move of the server, the state and the trials' records."""
+    """Run until every trial has ended; yield the state and trials' records after each move of the server."""
     at_once = 1
     while running := [trial for trial in trials if trial.status == "running"]:
         started = time.perf_counter()
@@ -39,7 +39,7 @@ def rounds(
         states, results = run_rounds(setup, state, plans)  # local steps and the server's move: engines/
         for plan, result in zip(plans, results, strict=True):
             learn_from(setup, plan, result)  # what readings say of the next plan: planning/
-        if setup.judges:
+        if setup.method.judges:
             states = follow_verdicts(setup, states, plans[-1])  # back to a better model: drift/judge.py
         scores = evaluate(setup, states, plans)
         wall = (time.perf_counter() - started) / len(plans)
@@ -69,7 +69,7 @@ def begin(setup: RunSetup) -> tuple[State, list[TrialState]]:
 
 
 def rehearse(setup: RunSetup, trial: TrialState) -> None:
-    """Plan the first round and throw the plan away: a budget too small is said before a folder is made."""
+    """Plan the first round and throw the plan away: too small a budget raises before a folder is made."""
     allowed = allowance(setup, trial)
     cohort = dispatch.draw_clients(setup, trial, allowed)
     request = dispatch.plan_request(setup, trial, cohort, allowed)
@@ -77,7 +77,7 @@ def rehearse(setup: RunSetup, trial: TrialState) -> None:
 
 
 def run_rounds(setup: RunSetup, state: State, plans: list[RoundPlan]) -> tuple[State, list[RoundResult]]:
-    """The states after each of the rounds, as the engine keeps several (`state_after`), and their results."""
+    """The states after these rounds, in the engine's own form (see `state_after`), and their results."""
     if setup.looks_ahead:
         first = next(iter(plans[0].values())).version
         orders = [make_orders(setup, plan, first + nth) for nth, plan in enumerate(plans)]
@@ -98,13 +98,14 @@ def _run_round(setup: RunSetup, state: State, plan: RoundPlan) -> tuple[State, R
             stale_work.remember(setup, state, index, each)
     whole = {index: each for index, each in plan.items() if each.move.whole}
     others = {index: each for index, each in plan.items() if index not in whole}
-    result, uploads = RoundResult({}, {}, {}), dict[int, Array]()
+    result = RoundResult({}, {}, {}, uploads={})
     if others:
         state = stale_work.on_host(state)
         stale_work.compute(setup, state, others)
         for index, each in others.items():
             settled = stale_work.settle(setup, state, index, each)
-            result.readings[index], result.weighed[index], result.agreement[index], uploads[index] = settled
+            result.readings[index], result.weighed[index], result.agreement[index] = settled[:3]
+            result.uploads[index] = settled[3]
     if whole:
         number = next(iter(whole.values())).version
         if isinstance(state.anchor, np.ndarray):
@@ -112,12 +113,14 @@ def _run_round(setup: RunSetup, state: State, plan: RoundPlan) -> tuple[State, R
         orders = make_orders(setup, whole, number)
         state, outcome = setup.engine.round(state, orders, number, keep=_keeps_uploads(setup))
         own = result_by_trial(setup, outcome, whole)
-        result.readings.update(own.readings)
-        result.weighed.update(own.weighed)
-        result.agreement.update(own.agreement)
-        uploads |= own.uploads
-        result = result._replace(deltas=own.deltas)
-    return state, result._replace(uploads=uploads)
+        result = RoundResult(
+            result.readings | own.readings,
+            result.weighed | own.weighed,
+            result.agreement | own.agreement,
+            own.deltas,
+            result.uploads | own.uploads,
+        )
+    return state, result
 
 
 def _keeps_uploads(setup: RunSetup) -> bool:
@@ -125,7 +128,7 @@ def _keeps_uploads(setup: RunSetup) -> bool:
 
 
 def make_orders(setup: RunSetup, plan: RoundPlan, number: int) -> Orders:
-    """Rectangular arrays over all trials; those that have ended get 0 steps and stand still."""
+    """The plan as arrays over all trials; trials that have ended get 0 steps, their models stay."""
     shape = (len(setup.configs), setup.cohort)
     cohort, steps = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
     lr, rate_known, cut = np.ones((3, shape[0]))
@@ -149,8 +152,8 @@ def make_orders(setup: RunSetup, plan: RoundPlan, number: int) -> Orders:
 
 
 def learn_from(setup: RunSetup, plan: RoundPlan, result: RoundResult) -> None:
-    """Into every trial's memory what its round's readings say."""
-    if setup.policy.constant and not setup.method.facts.own_rate and not setup.judges:
+    """Update every trial's planner memory from its round's readings."""
+    if setup.policy.constant and not setup.method.facts.own_rate and not setup.method.judges:
         return
     readings = [
         RoundReadings(
@@ -168,7 +171,7 @@ def learn_from(setup: RunSetup, plan: RoundPlan, result: RoundResult) -> None:
 
 
 def follow_verdicts(setup: RunSetup, state: State, plan: RoundPlan) -> State:
-    """The state after the judge's verdicts on a round that was learnt from."""
+    """The state after the judge's verdicts on a round; `learn_from` has made them."""
     verdicts = np.zeros(len(setup.configs), np.int32)
     for index, each in plan.items():
         verdicts[index] = each.after.memory.judge.verdict
@@ -176,12 +179,12 @@ def follow_verdicts(setup: RunSetup, state: State, plan: RoundPlan) -> State:
 
 
 def models_of(setup: RunSetup, state: State) -> Matrix:
-    """What is scored and what leaves, [trials, dim], on the host."""
+    """The models that are scored and exported, [trials, dim], on the host."""
     return np.asarray(setup.engine.models_to_host(setup.engine.models(state)))
 
 
 def evaluate(setup: RunSetup, states: State, plans: list[RoundPlan]) -> list[Scores]:
-    """Of every round, every split's metrics of the trials that are due: as often as asked, and at the end."""
+    """For every round the metrics of trials that are due, by split: as often as set, and at the end."""
     count, often = len(setup.configs), setup.config.eval_every
     scores: list[Scores] = []
     places: dict[str, list[tuple[int, int]]] = {split: [] for split in setup.task.evals}
@@ -214,7 +217,7 @@ def end_trials(
     result: RoundResult,
     scores: Scores,
 ) -> None:
-    """Targets reached, divergence noticed, and clients' own models scored where a trial ends."""
+    """Note reached targets, divergence and best rounds; score clients' own models where a trial ends."""
     for trial in trials:
         config = setup.configs[trial.index]
         if trial.index not in scores:

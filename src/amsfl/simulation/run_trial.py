@@ -3,14 +3,10 @@
 import time
 from typing import NamedTuple
 
-import numpy as np
-
 from amsfl.core.scores import judged_by
 from amsfl.engines import State
-from amsfl.engines.task import Matrix
 from amsfl.planning.planner import PlannerMemory
 from amsfl.record import Checkpoint, RoundRecord, RunWriter
-from amsfl.simulation import contributions
 from amsfl.simulation.detailed_scores import detailed_scores
 from amsfl.simulation.event_queue import EventQueue
 from amsfl.simulation.interrupt import stoppable
@@ -35,7 +31,7 @@ class TrialStart(NamedTuple):
 
 
 def run_trial(setup: RunSetup, start: TrialStart, writer: RunWriter | None, hooks: RunCallbacks) -> Result:
-    """Its rounds until the end, each recorded and told as it comes."""
+    """Run a trial to its end; every round is recorded and passed to the callbacks as it comes."""
     state, trial, done, best = start
     started = time.perf_counter() - sum(each.wall.get("seconds", 0.0) for each in done)
     with stoppable() as interrupted:
@@ -67,8 +63,7 @@ def run_trial(setup: RunSetup, start: TrialStart, writer: RunWriter | None, hook
                 raise KeyboardInterrupt
     params = models_of(setup, state)[0]
     wall = time.perf_counter() - started
-    summary = summarise(setup, trial, done, wall, detailed_scores(setup, [params])[0])
-    summary = summary._replace(worth=contributions.state(setup, trial, params))
+    summary = summarise(setup, trial, done, wall, params, detailed_scores(setup, [params])[0])
     result = Result(summary, done, params, setup, best)
     if writer:
         writer.end(summary, model_files(result))
@@ -79,13 +74,5 @@ def run_trial(setup: RunSetup, start: TrialStart, writer: RunWriter | None, hook
 def load_trial(point: Checkpoint) -> TrialState:
     own = {key: value for key, value in point.host.items() if key != "best"}
     own["memory"] = PlannerMemory.load(own["memory"])
-    own["queue"] = EventQueue.load(own["queue"], _arrays(point, TABLE))
+    own["queue"] = EventQueue.load(own["queue"], ledger.with_prefix(point.arrays, TABLE))
     return TrialState(**own | ledger.from_arrays(point.arrays))
-
-
-def _arrays(point: Checkpoint, kind: str) -> dict[str, Matrix]:
-    return {
-        name.removeprefix(kind): np.array(part)
-        for name, part in point.arrays.items()
-        if name.startswith(kind)
-    }

@@ -72,11 +72,7 @@ class RunSetup(NamedTuple):
     mechanism: Mechanism | None  # of privacy
     ledgers: list[Ledger]  # each trial's, of privacy
     conditions: list[clock.ClientConditions]
-    steady: list[bool]  # of each trial: no client fails, leaves or is delayed
     whole_rounds: list[bool]  # of each trial: every round is one cohort, and all of it arrives
-    last_rounds: list[int]  # of each trial, at the latest
-    judges: bool  # whether held-back rows judge every round (drift/judge.py)
-    reads_direction: bool  # whether clients read along the last global step, and so have to know it
     looks_ahead: bool  # whether plans follow from the settings, and the engine gains from several at once
     row_scores: RowScorer | None = None  # of models, where a ledger of contributions is kept
 
@@ -97,19 +93,10 @@ def best_by(config: RunConfig, dataset: Dataset) -> str:
     return "loss" if counts.max() >= UNBALANCED * counts.sum() else ""
 
 
-def prepare(
-    config: RunConfig,
-    seeds: Sequence[int],
-    own: CustomParts | None = None,
-) -> RunSetup:
-    """The same settings with one or many seeds."""
-    return assemble([config.model_copy(update={"seed": seed}) for seed in seeds], own)
-
-
 def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> RunSetup:
     """Build everything. What a user brings stands in for what the settings name."""
     config, own = configs[0], own or CustomParts()
-    method_of(config, own)  # a name that nobody knows is told before any row is read
+    method_of(config, own)  # an unknown name raises before any row is read
     dataset = own.dataset or load_data(config)
     run_score = score(config.score, dataset.classes)
     check_judge_by(config.judge_by, not dataset.classes)
@@ -237,11 +224,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         mechanism,
         ledgers,
         conditions,
-        [each.calm for each in conditions],
         whole_rounds,
-        [each.last_round for each in configs],
-        method.judges,
-        work.vector_bytes > 0,
         engine.max_span > 1 and all(whole_rounds) and not (learns or by_chance),
         holdout_scorer(job) if config.worth else None,
     )

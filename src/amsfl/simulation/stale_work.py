@@ -12,7 +12,8 @@ from amsfl import protocol
 from amsfl.core import Reading, Upload
 from amsfl.core.records import Json
 from amsfl.engines import Jobs, JobStarts, State
-from amsfl.simulation.event_queue import Array, EventQueue, join_jobs, under_way
+from amsfl.record.schema import Array
+from amsfl.simulation.event_queue import EventQueue, join_jobs, under_way
 from amsfl.simulation.plan_round import RoundPlan, TrialPlan
 from amsfl.simulation.setup import RunSetup
 
@@ -21,41 +22,38 @@ FEW = 64  # jobs for which no smaller program is worth compiling
 
 
 def on_host(state: State) -> State:
-    """The state as numpy arrays that may be written to. Clients' own parts are large, and nobody has a use
-    for what they were: those are not copied again."""
-    client, memory, history = (
-        part if _ours(part) else np.array(part) for part in (state.client, state.memory, state.history)
-    )
-    return State(
-        np.array(state.anchor), np.array(state.server), client, memory, np.array(state.step), history
-    )
+    """The state as numpy arrays that may be written to.
 
+    Clients' own parts are large, and nobody needs their old values: they are copied only if they must be.
+    """
 
-def _ours(part: Array) -> bool:
-    return isinstance(part, np.ndarray) and part.flags.writeable
+    def writable(part: Array) -> Array:
+        return part if isinstance(part, np.ndarray) and part.flags.writeable else np.array(part)
+
+    copies = {name: np.array(getattr(state, name)) for name in ("anchor", "server", "step")}
+    own = {name: writable(getattr(state, name)) for name in ("client", "memory", "history")}
+    return State(**copies, **own)
 
 
 def remember(setup: RunSetup, state: State, trial: int, plan: TrialPlan) -> None:
-    """Before the server moves: what is still to be computed keeps the model that it began from."""
+    """Before the server moves, store the model that jobs began from which are not computed yet."""
     left = under_way(plan.after.queue)
     pending = ~left["done"] & ~left["lost"] & (left["version"] == plan.version)
-    _begin(setup, state, trial, plan.after.queue, left[pending])
+    _store_start(setup, state, trial, plan.after.queue, left[pending])
 
 
-def _begin(setup: RunSetup, state: State, trial: int, queue: EventQueue, jobs: Array) -> None:
+def _store_start(setup: RunSetup, state: State, trial: int, queue: EventQueue, jobs: Array) -> None:
     if not len(jobs):
         return
-    table = queue.table = _roomy_table(setup, queue.table, int(jobs["place"].max()) + 1)
-    rows = {"anchor": state.anchor, "server": state.server, "step": state.step}
-    for name, part in rows.items():
-        row = np.asarray(part[trial])
-        if name == "server":
-            row = protocol.sent_state(setup.method, row, np.asarray(state.anchor[trial]))
-        table[name][jobs["place"]] = row
+    table = queue.table = _table_with_rows(setup, queue.table, int(jobs["place"].max()) + 1)
+    anchor, server, step = (np.asarray(part[trial]) for part in (state.anchor, state.server, state.step))
+    table["anchor"][jobs["place"]] = anchor
+    table["server"][jobs["place"]] = protocol.sent_state(setup.method, server, anchor)
+    table["step"][jobs["place"]] = step
 
 
-def _roomy_table(setup: RunSetup, table: dict[str, Array], places: int) -> dict[str, Array]:
-    """The table with so many rows at least: a round end that bounds no move lets any number wait for one."""
+def _table_with_rows(setup: RunSetup, table: dict[str, Array], places: int) -> dict[str, Array]:
+    """The table with at least so many rows; more are needed if any number of results may wait."""
     if not table:
         return _empty(setup, max(setup.places, places))
     rows = len(table["anchor"])
@@ -63,7 +61,7 @@ def _roomy_table(setup: RunSetup, table: dict[str, Array], places: int) -> dict[
 
 
 def _empty(setup: RunSetup, places: int) -> dict[str, Array]:
-    """A table of so many places: zeros."""
+    """A table of zeros with so many rows."""
     x, dtype = np.zeros(setup.task.dim, setup.task.dtype), setup.task.dtype
     server, client = setup.method.arithmetic.init(x)
     server_state = protocol.sent_state(setup.method, server, x)
@@ -74,7 +72,7 @@ def _empty(setup: RunSetup, places: int) -> dict[str, Array]:
 
 
 def compute(setup: RunSetup, state: State, plan: RoundPlan) -> None:
-    """All that is under way in trials of which a move needs any of it; into the queues' tables."""
+    """Compute all jobs under way of trials whose move needs one of them, into the queues' tables."""
     pending = {}
     for trial, each in plan.items():
         queue = each.after.queue
@@ -83,7 +81,7 @@ def compute(setup: RunSetup, state: State, plan: RoundPlan) -> None:
         jobs = join_jobs(each.move.jobs, under_way(queue))
         pending[trial] = jobs[~jobs["done"] & ~jobs["lost"]]
         fresh = pending[trial]["version"] == each.version
-        _begin(setup, state, trial, queue, pending[trial][fresh])
+        _store_start(setup, state, trial, queue, pending[trial][fresh])
     queues = {trial: plan[trial].after.queue for trial in pending}
     remembers = state.client.shape[2] + state.memory.shape[2] > 0
     while any(len(jobs) for jobs in pending.values()):
@@ -105,7 +103,7 @@ def _compute_together(
 ) -> None:
     jobs = join_jobs(*turn.values())
     trial = np.repeat(list(turn), [len(mine) for mine in turn.values()])
-    room = roomy(len(jobs), max(len(setup.configs) * setup.places, len(jobs)))
+    room = program_rows(len(jobs), max(len(setup.configs) * setup.places, len(jobs)))
     unknown = np.isnan(jobs["lr"])
     lr = np.where(unknown, jobs["part"], jobs["lr"])
     columns = (trial, jobs["client"], jobs["steps"], lr, ~unknown, jobs["cut"], jobs["number"])
@@ -128,9 +126,11 @@ def _compute_together(
         begin += len(mine)
 
 
-def roomy(jobs: int, most: int) -> int:
-    """Rows for so many jobs, where there may be `most`: that, a quarter, a sixteenth and so on. Few programs
-    serve any number of jobs, and what goes to the engine and back is not mostly empty."""
+def program_rows(jobs: int, most: int) -> int:
+    """The rows of a compiled program for so many jobs: `most`, a quarter of it, a sixteenth and so on.
+
+    So a few programs serve any number of jobs, and arrays are not mostly empty.
+    """
     room = most
     while room > FEW and -(-room // 4) >= jobs:
         room = -(-room // 4)
@@ -138,15 +138,17 @@ def roomy(jobs: int, most: int) -> int:
 
 
 def _padded(part: Array, rows: int) -> Array:
-    """With jobs of no steps behind: nobody is there."""
+    """With zeros behind it: jobs of no steps."""
     whole = np.zeros((rows, *part.shape[1:]), part.dtype)
     whole[: len(part)] = part
     return whole
 
 
 def settle(setup: RunSetup, state: State, trial: int, plan: TrialPlan) -> tuple[Reading, Json, float, Array]:
-    """The server's move with what came in, each upload by its age, written into the state; the readings of
-    those who came, what a rule made of them, how much uploads agree, and their deltas."""
+    """The server's move with the results that arrived, each weighed by its age; changes the state.
+
+    Returns their readings, how much each counts after each link of a rule, their agreement and deltas.
+    """
     jobs, table, version = plan.move.jobs, plan.after.queue.table, plan.version
     method, dtype = setup.method, setup.task.dtype
     anchor, server = state.anchor[trial], state.server[trial]

@@ -5,23 +5,25 @@ import sys
 from amsfl import drift
 from amsfl.core.records import Json
 from amsfl.core.scores import judged_by
+from amsfl.engines.task import Matrix
 from amsfl.record import RoundRecord, Summary
 from amsfl.settings.privacy import no_claim, private_settings
-from amsfl.simulation.components import client_names
+from amsfl.simulation import contributions
+from amsfl.simulation.components import client_labels
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
 from amsfl.simulation.verdict import verdict
 
 
 def summarise(
-    setup: RunSetup, trial: TrialState, records: list[RoundRecord], wall: float, details: Json
+    setup: RunSetup, trial: TrialState, records: list[RoundRecord], wall: float, model: Matrix, details: Json
 ) -> Summary:
     """The machine-readable end of a run. All that depends on the machine's speed is under `wall`."""
     config = setup.configs[trial.index]
     last: Json = next((r.metrics for r in reversed(records) if r.metrics), {})
     reached = trial.reached
     client_steps = sum(trial.steps)
-    names = client_names(config, setup.data) or tuple(map(str, range(len(trial.steps))))
+    names = client_labels(config, setup.data, len(trial.steps))
     ledger = setup.ledgers[trial.index]
     taken = ledger.units(trial.steps_begun, trial.round)
     spent = ledger.exhausted(taken)
@@ -54,6 +56,7 @@ def summarise(
         score=setup.score.name,
         details=details,
         best=best,
+        worth=contributions.state(setup, trial, model),
         verdict=verdict(
             (setup.method, setup.policy, setup.end),
             records,
@@ -80,7 +83,7 @@ def summarise(
         wall={
             "seconds": wall,
             "client_steps_per_second": client_steps / wall if wall else None,
-            "peak_mb": _peak_mb(),
+            "peak_mb": peak_mb(),
         },
     )
 
@@ -94,7 +97,7 @@ def _best(setup: RunSetup, trial: TrialState) -> Json:
     return {"round": trial.best_round, "score": trial.best_score if larger else -trial.best_score, "by": by}
 
 
-def _peak_mb() -> float | None:
+def peak_mb() -> float | None:
     """The most memory this process has held; None where the system does not say (Windows)."""
     try:
         import resource

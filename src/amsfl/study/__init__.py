@@ -6,7 +6,6 @@ from amsfl.study.run import (
     StudyPart,
     TrialBlock,
     blocks_of,
-    open_folder,
     parse_part,
     pending,
     run_blocks,
@@ -20,7 +19,7 @@ from amsfl.study.settings import (
     with_changes,
     without_unable,
 )
-from amsfl.study.store import check_folder, recorded_search
+from amsfl.study.store import check_folder, open_folder, recorded_search
 from amsfl.study.tune import LEVELS, search_cost, tune_study
 
 __all__ = [

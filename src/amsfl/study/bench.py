@@ -1,6 +1,5 @@
 """How fast our engine is: the jobs of benchmarks/, rounds only, best of three after a warm-up."""
 
-import resource
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -79,11 +78,11 @@ def measure_ledger(job: BenchJob, data: Dataset, repeat: int) -> Json:
     from amsfl.settings.custom import CustomParts
     from amsfl.simulation import contributions, make_config
     from amsfl.simulation.rounds import begin, models_of, rounds
-    from amsfl.simulation.setup import prepare
+    from amsfl.simulation.setup import assemble
 
     more = {"rounds": job.rounds, "lr": LR, "eval_every": 10**6, "cohort": None}
     configs = [make_config(_settings(job) | more | {"worth": ledger}) for ledger in (False, True)]
-    setups = [prepare(config, [0], CustomParts(data)) for config in configs]
+    setups = [assemble([config], CustomParts(data)) for config in configs]
     took: list[list[float]] = [[], []]
     statement = []
     for _ in range(repeat + 1):  # the first one warms up
@@ -131,12 +130,13 @@ def measure(
     from amsfl.engines import Orders, metrics  # before jax, which it sets up
     from amsfl.settings.custom import CustomParts
     from amsfl.simulation import make_config
-    from amsfl.simulation.setup import prepare
+    from amsfl.simulation.setup import assemble
+    from amsfl.simulation.summary import peak_mb
 
     import jax  # isort: skip
 
     config = make_config(_settings(job) | dict(more or {}))
-    parts = prepare(config, [0], CustomParts(data))
+    parts = assemble([config], CustomParts(data))
     rng = np.random.default_rng(0)
     steps, lr = np.full((1, job.cohort), job.steps), np.array([LR])
     weights = parts.task.shards.weights
@@ -171,7 +171,7 @@ def measure(
         "each": rates[1:],
         "accuracy": accuracy,
         "startup_seconds": startup,
-        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "peak_mb": peak_mb(),
         "version": amsfl.__version__,
         "jax": jax.__version__,
         "device": str(jax.devices()[0].device_kind),

@@ -13,7 +13,7 @@ PROBE = 4  # rounds; the first one compiles
 
 def estimate(home: StudyWriter, study: Study, dataset: Dataset, blocks: list[TrialBlock]) -> float:
     """Wall seconds the blocks will need. A guess: it knows neither plans nor what else the machine does."""
-    walls_by_entry: dict[str, list[float]] = {
+    walls_by_entry = {
         entry: [trial.wall["seconds"] or 0.0 for trial in home.finished(entry)] for entry in study.methods
     }
     walls = [wall for some in walls_by_entry.values() for wall in some]
@@ -40,11 +40,10 @@ def _probed(study: Study, dataset: Dataset, blocks: list[TrialBlock]) -> float:
     pace = (ticks[-1] - ticks[trials]) / (PROBE - 1) / trials
     compiling = ticks[trials] - ticks[0]
     own_round = results[0].rounds[-1].round_seconds[config.clock]
-    total = 0.0
-    for block in blocks:
-        rounds = _rounds(study.config(block.entry), own_round)
-        total += len(block.trials) * rounds * pace
-    return total + compiling * len({block.entry for block in blocks})
+    running = sum(
+        len(block.trials) * _rounds(study.config(block.entry), own_round) * pace for block in blocks
+    )
+    return running + compiling * len({block.entry for block in blocks})
 
 
 def _rounds(config: RunConfig, probed_round: float) -> float:

@@ -95,7 +95,9 @@ def forecast(
     clients = len(sites) or table.count
     base |= {"clients": clients}
     if not grid.round_ends:
-        grid = grid._replace(round_ends=_usual_ends(config.cohort or clients))
+        cohort = config.cohort or clients
+        most, few = (max(1, round(share * cohort)) for share in (0.6, 0.4))
+        grid = grid._replace(round_ends=["all", f"quorum:{most}", f"buffer:{few}"])
     units, left_out = _units(base, grid, clients)
     if not units:
         raise UserError(f"None of the methods can run with these settings: {' '.join(left_out)}")
@@ -117,11 +119,6 @@ def forecast(
     return Forecast(sorted(_best_rates(rows), key=lambda row: row.middle), clients, grid.seeds, left_out)
 
 
-def _usual_ends(cohort: int) -> list[str]:
-    """Waiting for all, for most, for few."""
-    return ["all", f"quorum:{max(1, round(0.6 * cohort))}", f"buffer:{max(1, round(0.4 * cohort))}"]
-
-
 def _units(base: JsonMapping, grid: ForecastGrid, clients: int) -> tuple[list[ForecastUnit], list[str]]:
     units, left_out = [], []
     for name in sorted(grid.methods, key=lambda name: not name.startswith("amsfl")):
@@ -134,17 +131,9 @@ def _units(base: JsonMapping, grid: ForecastGrid, clients: int) -> tuple[list[Fo
                 left_out.append(f"{method.title or name} with {end}: {why}")
                 continue
             planned = not policy_of(one, method).steps
+            own = {**base, "method": name, "round_end": resolved.name}
             trials = [
-                make_config(
-                    {
-                        **base,
-                        "method": name,
-                        "round_end": resolved.name,
-                        "steps": count,
-                        "lr": lr,
-                        "seed": seed,
-                    }
-                )
+                make_config({**own, "steps": count, "lr": lr, "seed": seed})
                 for count in ([one.steps] if planned else grid.steps)
                 for lr in ([one.lr] if method.facts.own_rate else grid.rates)
                 for seed in range(one.seed, one.seed + grid.seeds)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import NamedTuple
 
 from amsfl.core import UserError, score
@@ -41,11 +40,6 @@ def parse_part(text: str) -> StudyPart:
     if not 1 <= int(number) <= int(of):
         raise UserError(f"--part {text}: parts of {of} are numbered from 1 to {of}.")
     return StudyPart(int(number), int(of))
-
-
-def open_folder(folder: Path, study: Study, dataset: Dataset, force: bool = False) -> StudyWriter:
-    """Make the folder, or check that it is this study's; nobody else writes there until it is closed."""
-    return store.create(folder, study, dataset, force)
 
 
 def blocks_of(study: Study, part: StudyPart = WHOLE) -> list[TrialBlock]:

@@ -159,7 +159,7 @@ def checked(study: Study) -> Study:
     for entry in study.methods:
         safe_name(entry, "The method's entry")  # it becomes a folder's
         config, own = study.config(entry), study.own(entry)
-        policy_of(config, method_of(config, own), own.policy)  # names that nobody knows are told here
+        policy_of(config, method_of(config, own), own.policy)  # raises for an unknown name
         if not config.ends:
             raise UserError(
                 "A study needs an end for every method: give it --seconds, --rounds, --joules or --megabytes."

@@ -6,7 +6,7 @@ from amsfl import clock
 from amsfl.core import UserError
 from amsfl.core.records import Json
 from amsfl.data import Dataset
-from amsfl.record import Manifest, RoundRecord, StudyWriter, TrialRecord, folder
+from amsfl.record import Manifest, RoundRecord, StudyWriter, TrialRecord, folder, locked
 from amsfl.record import study as on_disk
 from amsfl.record.sealed_text import checksum
 from amsfl.simulation import CustomParts, Result, provenance
@@ -20,8 +20,11 @@ SEEN = ("why", "client_seconds")  # of a plan
 READINGS = ("grad_sq", "diff_sq")  # enough for the drift of a client's gradient
 
 
-def create(where: Path, study: Study, dataset: Dataset, force: bool = False) -> StudyWriter:
-    """Make or reopen a study's folder. One with other settings is left alone unless `force`."""
+def open_folder(where: Path, study: Study, dataset: Dataset, force: bool = False) -> StudyWriter:
+    """Make or reopen a study's folder; nobody else writes there until it is closed.
+
+    One with other settings is left alone unless `force`.
+    """
     fresh = manifest(study, dataset)
     lock = folder.lock_folder(where)
     try:
@@ -30,7 +33,7 @@ def create(where: Path, study: Study, dataset: Dataset, force: bool = False) -> 
             return on_disk.create(where, fresh, None, lock)
         changed = differences(old.settings, fresh.settings) + differences(old.made_from, fresh.made_from)
         if not force:
-            _same(where, changed)
+            _refuse_changes(where, changed)
         if changed:
             return on_disk.create(where, fresh, old, lock)
         writer = on_disk.enter(where, lock)
@@ -43,20 +46,17 @@ def create(where: Path, study: Study, dataset: Dataset, force: bool = False) -> 
 
 
 def check_folder(where: Path, study: Study, dataset: Dataset, force: bool = False) -> None:
-    """What `create` would refuse, said before a search whose outcome it does not depend on."""
-    lock = folder.lock_folder(where)
-    try:
+    """Raise what `open_folder` would raise, before a search, on whose outcome that does not depend."""
+    with locked(where):
         old = folder.check_free(where, (on_disk.SETTINGS, on_disk.TRIALS), ["study"], True)
-    finally:
-        lock.release()
     if old is not None and not force:
         fresh = manifest(study, dataset)
-        _same(where, differences(_unsearched(old.settings), _unsearched(fresh.settings)))
-        _same(where, differences(old.made_from, fresh.made_from))
+        _refuse_changes(where, differences(_unsearched(old.settings), _unsearched(fresh.settings)))
+        _refuse_changes(where, differences(old.made_from, fresh.made_from))
 
 
 def _unsearched(settings: Json) -> Json:
-    """Without what a search decides, wherever it stands."""
+    """The settings without those that a search decides."""
     entries = {
         entry: {key: value for key, value in (settings["run"] | own).items() if key not in ("lr", "steps")}
         for entry, own in settings["methods"].items()
@@ -66,7 +66,7 @@ def _unsearched(settings: Json) -> Json:
     }
 
 
-def _same(where: Path, changed: list[str]) -> None:
+def _refuse_changes(where: Path, changed: list[str]) -> None:
     if changed:
         raise UserError(
             f"The folder {str(where)!r} holds a study with other settings ({'; '.join(changed[:3])}); "
@@ -155,11 +155,11 @@ def trimmed(record: RoundRecord, score: str = "accuracy") -> RoundRecord:
             for name in READINGS
             if name in record.readings
         },
-        **_apart(record),
+        **_work_times(record),
     )
 
 
-def _apart(record: RoundRecord) -> Json:
+def _work_times(record: RoundRecord) -> Json:
     """Who worked when, where clients do not all begin and end with the round: a report's timeline."""
     if not record.started:
         return {}
@@ -174,7 +174,7 @@ def _apart(record: RoundRecord) -> Json:
 
 
 def live_round(record: RoundRecord, score: str) -> RoundRecord:
-    """Of a round under way, for whoever watches: also why the plan is as it is."""
+    """A round of a running trial, for `amsfl watch`: also why the plan is as it is."""
     plan = {key: value for key, value in record.plan.items() if key in SEEN}
     return trimmed(record, score)._replace(plan=plan)
 

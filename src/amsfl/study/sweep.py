@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from hashlib import sha256
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -109,9 +110,7 @@ def combinations(
     twice = [key for key in values if key in settings]
     if twice:
         raise UserError(f"Setting {twice[0]!r} is swept over and fixed, too; leave one of them out.")
-    count = 1
-    for each in values.values():
-        count *= len(each)
+    count = prod(map(len, values.values()))
     if count > RUNS:
         raise UserError(f"These are {count:,} runs, and a sweep has {RUNS:,} at most; take it in parts.")
     runs = []

@@ -1,8 +1,8 @@
 """A fair chance for every method: a small search of learning rate and steps before the trials.
 
 It never sees what the trials are judged by: candidates train on one part of the training pool, are scored on
-the rest of it, and have a seed that no trial has. Who sets its own rate or plans its own steps is left alone,
-and so is what the user has fixed.
+the rest of it, and have a seed that no trial has. A method's own learning rate or planned steps are not
+searched, and neither is what the user has fixed.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -62,7 +62,7 @@ def tune_study(
     rows = provenance.of_data(apart)
     methods, searched = dict(study.methods), {}
     for entry in study.methods:
-        keys = [key for key in keys_to_search(study, entry) if key not in fixed]
+        keys = keys_to_search(study, entry, fixed)
         if not keys:
             continue
         config = study.config(entry)
@@ -79,13 +79,14 @@ def tune_study(
     return study._replace(methods=methods, searched=searched)
 
 
-def keys_to_search(study: Study, entry: str) -> list[str]:
-    """Which of lr and steps somebody must choose for this method."""
+def keys_to_search(study: Study, entry: str, fixed: Collection[str] = ()) -> list[str]:
+    """Which of lr and steps somebody must still choose for this method."""
     config, own = study.config(entry), study.own(entry)
     method = method_of(config, own)
     policy = policy_of(config, method, own.policy)
     plans = not policy.steps or policy.readings or policy.losses or policy.spends
-    return ([] if method.facts.own_rate else ["lr"]) + ([] if plans else ["steps"])
+    chosen = {"lr": method.facts.own_rate or "lr" in fixed, "steps": plans or "steps" in fixed}
+    return [key for key, is_chosen in chosen.items() if not is_chosen]
 
 
 def _within(search: Search, trials: int, level: str) -> Search:
@@ -102,7 +103,7 @@ def search_cost(study: Study, level: str, fixed: Collection[str] = ()) -> float:
         return 0.0
     search, total = _within(SEARCHES[level], study.trials, level), 0.0
     for entry in study.methods:
-        keys = [key for key in keys_to_search(study, entry) if key not in fixed]
+        keys = keys_to_search(study, entry, fixed)
         sizes = {"lr": len(search.rates), "steps": len(search.steps)}
         many = 1 + prod(sizes[key] for key in keys)
         total += many * search.first + search.finalists * search.second if keys else 0.0
@@ -140,10 +141,11 @@ def _searched(
             study.own(entry)._replace(dataset=apart),
         )
         scores = [score(result, base.target, base.clock) for result in results]
-        name = results[0].parts.score.name
+        which = results[0].parts.score
         tried += [
-            {**each, "part": part, name: _rounded(last, results[0])}
-            for each, (_, last, _) in zip(candidates, scores, strict=True)
+            # a gain back to the score as people know it: errors are not negative
+            {**each, "part": part, which.name: float(f"{which.gain(gain, 0.0):.4g}")}
+            for each, (_, gain, _) in zip(candidates, scores, strict=True)
         ]
         order = sorted(range(len(candidates)), key=lambda place: scores[place], reverse=True)
         candidates = [candidates[place] for place in order[:many]]
@@ -162,18 +164,11 @@ def _config(base: RunConfig, candidate: JsonMapping, seed: int, part: float) -> 
 def score(result: Result, target: float | None, clock: str) -> tuple[float, float, float]:
     """Sooner at the target, then better towards the end, then a smaller loss: larger is better."""
     scored = [(r.seconds[clock], r.metrics["holdout"]) for r in result.rounds if "holdout" in r.metrics]
-    if result.summary.status == "diverged" or not scored:
-        return -float("inf"), 0.0, -float("inf")
     late = [scores for _, scores in scored[len(scored) // 2 :]]
     which = result.parts.score
     values = [value for scores in late if (value := which.of(scores)) is not None]
-    if not values:
+    if result.summary.status == "diverged" or not values:
         return -float("inf"), 0.0, -float("inf")
     gain = which.gain(sum(values) / len(values), 0.0)
     reached = [when for when, scores in scored if which.met(scores, target)]
     return -reached[0] if reached else -1e12, gain, -late[-1]["loss"]
-
-
-def _rounded(gain: float, result: Result) -> float:
-    """A candidate's score as people know it; errors are not negative."""
-    return float(f"{result.parts.score.gain(gain, 0.0):.4g}")

@@ -21,7 +21,7 @@ from amsfl.study.calibration.fit import FittedSites, fit, gradients_asked
 from amsfl.study.calibration.timings import RunTimings, read
 from amsfl.worth.costs import caused
 
-DRAWS = 8  # of jitter, whose mean is told
+DRAWS = 8  # of jitter; the mean over them is reported
 
 
 class Course(NamedTuple):

@@ -41,12 +41,8 @@ def forecast_fedavg(
         step_seconds: Of every client; where they are left out, each round's plan has them.
     """
     rounds = [each for each in rounds if each.cohort]
-    timed = all("client_seconds" in each.plan for each in rounds)
-    if (
-        not rounds
-        or not timed
-        or (step_seconds is None and any("step_seconds" not in r.plan for r in rounds))
-    ):
+    needed = {"client_seconds"} if step_seconds is not None else {"client_seconds", "step_seconds"}
+    if not rounds or not all(needed <= each.plan.keys() for each in rounds):
         return None
     clients = sum(len(each.cohort) for each in rounds)
     steps = sum(sum(each.steps) for each in rounds) / clients

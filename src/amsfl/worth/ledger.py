@@ -72,51 +72,53 @@ def open_ledger(weights: Array, dim: int, dtype: Any = np.float32) -> Contributi
 def judged(
     own: ContributionLedger, best: ContributionLedger | None, verdict: int
 ) -> tuple[ContributionLedger, ContributionLedger | None]:
-    """The ledger and that of the best anchor after the judge's verdict on a round, which is not entered yet:
-    what was found better is the anchor that the round began with."""
+    """The ledger and that of the best anchor, after the judge's verdict and before the round is entered.
+
+    BETTER is about the anchor that the round began with.
+    """
     if verdict == Verdict.BETTER:
         return own, _copied(own)
     if verdict == Verdict.BACK and best is not None:
         return _copied(best), best
     if verdict in (Verdict.BRANCH, Verdict.RESTART):
-        return _emptied(own), best if verdict == Verdict.BRANCH else None
+        empty = open_ledger(own.weights, own.parts.shape[-1], own.parts.dtype)
+        return empty, best if verdict == Verdict.BRANCH else None
     return own, best
 
 
 def scored(
     own: ContributionLedger | None, best: ContributionLedger | None, trying: int
 ) -> ContributionLedger | None:
-    """That of the model that is scored: while a branch is tried, the best anchor's."""
+    """The ledger of the model that is scored: the best anchor's while a branch is tried."""
     return best if trying else own
 
 
 def as_arrays(holder: Any) -> dict[str, Array]:
     """For a checkpoint: the ledgers of a trial's or a server's state, by name."""
-    held = {prefix: getattr(holder, field) for field, prefix in FIELDS.items()}
-    some = {prefix: part._asdict() for prefix, part in held.items() if part is not None}
-    return {prefix + name: part for prefix, parts in some.items() for name, part in parts.items()}
+    ledgers = {prefix: getattr(holder, field) for field, prefix in FIELDS.items()}
+    return {
+        prefix + name: part
+        for prefix, ledger in ledgers.items()
+        if ledger is not None
+        for name, part in ledger._asdict().items()
+    }
 
 
 def from_arrays(arrays: Mapping[str, Any]) -> dict[str, ContributionLedger | None]:
     """Out of all that a checkpoint holds, as copies, by field."""
+    parts = {field: with_prefix(arrays, prefix) for field, prefix in FIELDS.items()}
+    return {field: ContributionLedger(**part) if part else None for field, part in parts.items()}
 
-    def read(prefix: str) -> ContributionLedger | None:
-        mine = {
-            name.removeprefix(prefix): np.array(part)
-            for name, part in arrays.items()
-            if name.startswith(prefix)
-        }
-        return ContributionLedger(**mine) if mine else None
 
-    return {field: read(prefix) for field, prefix in FIELDS.items()}
+def with_prefix(arrays: Mapping[str, Any], prefix: str) -> dict[str, Array]:
+    """Copies of a checkpoint's arrays whose names begin so, by the rest of their names."""
+    return {
+        name.removeprefix(prefix): np.array(part) for name, part in arrays.items() if name.startswith(prefix)
+    }
 
 
 def _copied(ledger: ContributionLedger) -> ContributionLedger:
     return ContributionLedger(*(part.copy() for part in ledger))
-
-
-def _emptied(ledger: ContributionLedger) -> ContributionLedger:
-    return open_ledger(ledger.weights, ledger.parts.shape[-1], ledger.parts.dtype)
 
 
 def enter(ledger: ContributionLedger, work: RoundParts, move: Array) -> ContributionLedger:

@@ -64,7 +64,8 @@ def shapley(players: int, scores: RowScores, seed: int = 0) -> Shares:
     if players <= EXACT:
         return Shares(weights_of(players) @ scores(all_coalitions(players)), np.zeros(players))
     rng = np.random.default_rng(seed)
-    orders = [order for _ in range(ORDERS // 2) for order in _there_and_back(rng.permutation(players))]
+    drawn = [rng.permutation(players) for _ in range(ORDERS // 2)]
+    orders = [order for forth in drawn for order in (forth, forth[::-1])]
     nobody, everybody = scores(np.array([[False] * players, [True] * players]))
     added = np.stack([_along(order, scores, nobody, everybody) for order in orders])
     pairs = added.mean(2).reshape(ORDERS // 2, 2, players).mean(1)  # an order and its reverse are one draw
@@ -90,10 +91,6 @@ def weights_of(players: int) -> Floats:
     ways = np.array([comb(players - 1, k) for k in range(players)], float)
     joined, before = 1 / ways[np.maximum(size - 1, 0)], 1 / ways[np.minimum(size, players - 1)]
     return np.asarray(np.where(members, joined, -before).T / players)
-
-
-def _there_and_back(order: Any) -> tuple[Any, Any]:
-    return order, order[::-1]
 
 
 def _along(order: Any, scores: RowScores, nobody: Floats, everybody: Floats) -> Floats:

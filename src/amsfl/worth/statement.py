@@ -84,14 +84,14 @@ class OwnRows(NamedTuple):
         return estimate((self.related - self.shuffled) / (1 - self.shuffled.mean()))
 
 
-def related(said: Array, labels: Array) -> Array:
-    """1 where a row's label is the commonest among rows of which the same was said, else 0.
+def related(predicted: Array, labels: Array) -> Array:
+    """1 where a row's label is the commonest among rows with the same prediction, else 0.
 
     Labels that are all wrong in the same way are related to their rows, labels by chance are not.
     """
-    table = np.zeros((int(said.max()) + 1, int(labels.max()) + 1), np.int64)
-    np.add.at(table, (said, labels), 1)
-    return np.asarray(table.argmax(1)[said] == labels, float)
+    table = np.zeros((int(predicted.max()) + 1, int(labels.max()) + 1), np.int64)
+    np.add.at(table, (predicted, labels), 1)
+    return np.asarray(table.argmax(1)[predicted] == labels, float)
 
 
 def make_statement(
@@ -104,7 +104,7 @@ def make_statement(
 ) -> WorthStatement:
     """The statement of a game of these clients; `twins` are the places of those who send the same.
 
-    `by_clients`: scores are one a client, not one a row; what a client is worth, the others say.
+    `by_clients`: there is one score a client, not one a row, and a client's worth leaves its own score out.
     """
     players = len(names)
     scores = looked_up(players, scores) if players <= EXACT else scores
@@ -114,14 +114,14 @@ def make_statement(
     )
     shares = shapley(players, scores)
 
-    def others_say(who: int, rows: Array) -> Array:
+    def scored_by_others(who: int, rows: Array) -> Array:
         return np.delete(rows, who) if by_clients and len(rows) > 1 else rows
 
     clients = [
         ClientWorth(
             name,
-            estimate(others_say(who, shares.rows[who]), float(shares.error[who])),
-            estimate(others_say(who, last - others[who])),
+            estimate(scored_by_others(who, shares.rows[who]), float(shares.error[who])),
+            estimate(scored_by_others(who, last - others[who])),
             None if mine is None else estimate(mine.together - mine.alone),
             None if mine is None else float(mine.together.mean()),
             "" if twin is None else names[twin],

@@ -8,14 +8,13 @@ from amsfl.report.draw import style
 from amsfl.report.draw.drawing import DrawnFigure, canvas, legend, look, name
 from amsfl.report.draw.step_map import step_map
 from amsfl.report.measure import clients
-from amsfl.report.measure.curves import POINTS, Floats
+from amsfl.report.measure.curves import POINTS, Floats, evenly
 from amsfl.report.measure.measures import MeasuredSeries
 from amsfl.report.measure.subject import Subject
 from amsfl.report.measure.text import short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 FEW = 8  # clients that can be drawn one by one
 SPANS = 30  # of time, at most, of drift
@@ -37,21 +36,16 @@ def steps(subject: Subject) -> DrawnFigure | None:
 
 def _step_lines(subject: Subject, planned: list[MeasuredSeries], same: str) -> DrawnFigure:
     """Steps in the first trial, and their mean over trials."""
-    panels = [(one, one.series.trials[:1], f"{name(one)}, first trial") for one in planned]
-    panels += [
-        (one, one.series.trials, f"{name(one)}, mean over trials")
-        for one in planned
-        if len(one.series.trials) > 1
-    ]
-    panels.sort(key=lambda panel: planned.index(panel[0]))
+    panels = []
+    for one in planned:
+        panels.append((one, one.series.trials[:1], f"{name(one)}, first trial"))
+        if len(one.series.trials) > 1:
+            panels.append((one, one.series.trials, f"{name(one)}, mean over trials"))
     figure, grid = canvas(0.9 + 2.0 * len(panels), len(panels), 1, sharex=True)
     for (axes,), (one, trials, title) in zip(grid, panels, strict=True):
         rows = clients.steps(trials, clients.count(one.series))
-        rounds = np.arange(1.0, rows.shape[1] + 1)
-        if len(rounds) > POINTS:
-            shown = np.unique(np.linspace(0, len(rounds) - 1, POINTS).round().astype(int))
-            rows, rounds = rows[:, shown], rounds[shown]
-        _draw_lines(axes, subject, one, rows, rounds)
+        shown = evenly(rows.shape[1], POINTS)
+        _draw_lines(axes, subject, one, rows[:, shown], shown.astype(np.float64) + 1)
         axes.set_title(title)
         axes.set_ylabel("local steps")
         axes.set_yscale("log", base=2)
@@ -64,6 +58,7 @@ def _step_lines(subject: Subject, planned: list[MeasuredSeries], same: str) -> D
 
 
 def drift(subject: Subject) -> DrawnFigure | None:
+    from matplotlib.lines import Line2D
     from matplotlib.ticker import LogLocator
 
     read = [one for one in subject.methods if any(r.readings for t in one.series.trials for r in t.rounds)]
@@ -95,7 +90,9 @@ def drift(subject: Subject) -> DrawnFigure | None:
         axes.set_xlabel(f"virtual seconds ({subject.clock})")
     for row in grid:
         row[0].set_ylabel("‖Δg‖ / ‖g‖")
-    _ink_legend(figure, panels[0])
+    handles, labels = panels[0].get_legend_handles_labels()  # panels differ in colour: lines in ink
+    lines = [_client_look(i).line_style | {"color": style.INK} for i in range(len(handles))]
+    legend(figure, [Line2D([], [], ms=4, **line) for line in lines], [str(label) for label in labels], 2)
     caption = (
         "How much a client's local steps change the gradient of its first minibatch: size of the change over "
         "size of the gradient, median over rounds and trials in spans of time."
@@ -136,12 +133,3 @@ def _client_label(subject: Subject, client: int) -> str:
     if client >= len(subject.step_seconds):
         return label
     return f"{label}, {1000 * subject.step_seconds[client]:.3g} ms a step"
-
-
-def _ink_legend(figure: "Figure", axes: "Axes") -> None:
-    """A legend for panels of several colours: dashes and markers in ink."""
-    from matplotlib.lines import Line2D
-
-    handles, labels = axes.get_legend_handles_labels()
-    lines = [_client_look(i).line_style | {"color": style.INK} for i in range(len(handles))]
-    legend(figure, [Line2D([], [], ms=4, **line) for line in lines], [str(label) for label in labels], 2)

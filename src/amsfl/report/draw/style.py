@@ -1,14 +1,12 @@
 """The looks of figures: one colour a series, on light and dark pages, also for colour-blind readers."""
 
 import io
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amsfl.core.records import Json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Dash = Literal["solid"] | tuple[float, tuple[float, ...]]  # as matplotlib takes it
 
 # Okabe and Ito's palette ("Color Universal Design", 2008), less its yellow, which is lost on white, and
 # with a grey for its black, which is lost on black. The first colour is the reference's.
@@ -39,13 +37,15 @@ class Look(NamedTuple):
     dash: tuple[float, ...]  # () for a solid line
 
     @property
-    def line(self) -> Dash:
-        return (0, self.dash) if self.dash else "solid"
-
-    @property
     def line_style(self) -> Json:
         """Keywords of matplotlib's plot."""
-        return {"color": self.colour, "linestyle": self.line, "marker": self.marker.code}
+        line = (0, self.dash) if self.dash else "solid"
+        return {"color": self.colour, "linestyle": line, "marker": self.marker.code}
+
+    @property
+    def for_chart(self) -> Json:
+        """As chart.js takes it."""
+        return {"colour": self.colour, "marker": self.marker.path, "dash": list(self.dash)}
 
 
 def look(place: int) -> Look:

@@ -7,6 +7,7 @@ import numpy as np
 from amsfl.report.draw.drawing import DrawnFigure, canvas, legend, name
 from amsfl.report.measure import clients as each_client
 from amsfl.report.measure import timeline
+from amsfl.report.measure.curves import evenly
 from amsfl.report.measure.measures import MeasuredSeries
 from amsfl.report.measure.subject import Subject
 from amsfl.report.measure.text import short
@@ -79,5 +80,4 @@ def _rows(subject: Subject, one: MeasuredSeries) -> list[int]:
     some = timeline.took_part(one.series) if count > ROWS else range(count)
     speeds = [*subject.step_seconds[:count], *[0.0] * (count - len(subject.step_seconds))]
     order = sorted(some, key=lambda client: speeds[client])
-    picked = np.unique(np.linspace(0, len(order) - 1, min(len(order), ROWS)).round().astype(int))
-    return [order[place] for place in picked]
+    return [order[place] for place in evenly(len(order), ROWS)]

@@ -10,6 +10,7 @@ from amsfl.record import Manifest, Summary, tail
 from amsfl.report.draw.style import look
 from amsfl.report.live.progress import TrialProgress, about, clock, run_settings, seconds_now
 from amsfl.report.measure.text import shown
+from amsfl.report.write.interactive import chart_axis
 
 SPLITS = {"holdout": "hold-out", "test": "test split", "clients": "clients' own rows"}
 NOTHING = "Nothing is on record here yet. Waiting for a run, a study or a server."
@@ -27,19 +28,13 @@ def head(where: Path, manifest: Manifest | None) -> Json:
         facts = f"{manifest.settings['trials']} trials of {len(titles)} methods on {data}"
     else:
         title = f"{titles[0]} on {data}"
-        many = len(record_facts.get("clients", {}).get("names") or ()) or manifest.made_from.get(
-            "clients", "?"
-        )
-        facts = f"{many} {'real' if manifest.kind == 'flower' else 'simulated'} clients"
-    rounds = {"key": "rounds", "name": "rounds", "title": "rounds", "unit": "rounds"}
-    real = {"key": "time", "name": "time", "title": "seconds since the start", "unit": "s"}
-    virtual = {
-        "key": "time",
-        "name": "virtual time",
-        "title": f"virtual seconds ({clock(manifest)} clock)",
-        "unit": "s",
-    }
-    wall = {"key": "wall", "name": "machine time", "title": "seconds of this machine", "unit": "s"}
+        names = record_facts.get("clients", {}).get("names") or ()
+        count = len(names) or manifest.made_from.get("clients", "?")
+        facts = f"{count} {'real' if manifest.kind == 'flower' else 'simulated'} clients"
+    rounds = chart_axis("rounds", "rounds", "rounds", "rounds")
+    real = chart_axis("time", "time", "seconds since the start", "s")
+    virtual = chart_axis("time", "virtual time", f"virtual seconds ({clock(manifest)} clock)", "s")
+    wall = chart_axis("wall", "machine time", "seconds of this machine", "s")
     axes = {"flower": [real, rounds], "study": [virtual, rounds]}.get(manifest.kind, [virtual, wall, rounds])
     return {"title": title, "facts": facts, "series": _series(manifest), "axes": axes}
 
@@ -51,17 +46,9 @@ def _series(manifest: Manifest) -> list[Json]:
     order = sorted(entries, key=lambda entry: entry != reference)
     series = []
     for entry, facts in manifest.methods.items():
-        one = look(order.index(entry))
         label = facts.title if entry == facts.name or len(entries) == 1 else f"{facts.title} ({entry})"
-        series.append(
-            {
-                "label": shown(label),
-                "reference": entry == reference,
-                "colour": one.colour,
-                "marker": one.marker.path,
-                "dash": list(one.dash),
-            }
-        )
+        chart = look(order.index(entry)).for_chart
+        series.append({"label": shown(label), "reference": entry == reference, **chart})
     return series
 
 
@@ -110,15 +97,17 @@ def state(
         kind, say = _study(manifest, latest, writing)
     elif summary is not None:
         kind, say = summary.status, f"{summary.status.capitalize()} after {_rounds(summary.rounds)}."
-    elif latest is None:
-        kind = "running" if writing else "stopped"
-        say = "Running: round 1 is not finished yet." if writing else "It stopped before round 1."
     else:
         kind = "running" if writing else "stopped"
-        far = _far(manifest, latest)
-        say = f"Running: {far}." if writing else f"Stopped after {far}; 'amsfl resume {where}' goes on."
-        if not writing and manifest.kind == "flower":
+        far = "" if latest is None else _far(manifest, latest)
+        if writing:
+            say = f"Running: {far or 'round 1 is not finished yet'}."
+        elif not far:
+            say = "It stopped before round 1."
+        elif manifest.kind == "flower":
             say = f"The server stopped after {far}; start it again with resume."
+        else:
+            say = f"Stopped after {far}; 'amsfl resume {where}' goes on."
     return {"kind": kind, "say": " ".join(filter(None, (shown(say), shown(problem))))}
 
 

@@ -86,6 +86,11 @@ def _thin(grid: Floats) -> Floats:
     return grid[np.unique(np.searchsorted(grid, np.linspace(grid[0], grid[-1], POINTS)))]
 
 
+def evenly(count: int, most: int) -> npt.NDArray[np.int64]:
+    """Places of at most so many of `count` things, with the first and the last."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
+
+
 def shared_axes(series: Sequence[Series], clock: str) -> list[str]:
     """Axes that every trial is on record for."""
     trials = [trial for one in series for trial in one.trials]

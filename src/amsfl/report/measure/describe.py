@@ -1,6 +1,6 @@
 """From sources to the subject of a report: what they have in common, and how they differ."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from amsfl.core import Score, UserError
 from amsfl.core.records import JsonMapping
@@ -31,9 +31,13 @@ def describe(sources: list[ReportSource], target: float | None = None, score: st
     judge = recorded_score(score or own_score, data[0].classes)
     own_target = series[0].settings.get("target") if judge.name == own_score else None
     goal = own_target if target is None else _checked(judge, target)
+    clients_are_sites = first.partition in ("column", "site")
     budgets = [one.settings.get("seconds") for one in series]
     methods = _placed([measure(one, judge, goal) for one in series], [source.reference for source in sources])
     differences = _differences(sources, series, target)
+    generated = [facts for facts in data if facts.synthetic]
+    banners = [shown(f.note or f"Synthetic data ({f.name}): generated, not measured.") for f in generated]
+    base = {split: value for split, row in data[0].base.items() if (value := judge.of(row)) is not None}
     subject = Subject(
         title=f"{len(sources)} records side by side" if len(sources) > 1 else shown(first.title),
         methods=methods,
@@ -42,15 +46,15 @@ def describe(sources: list[ReportSource], target: float | None = None, score: st
         clock=_clock(series),
         seconds=max(filter(None, budgets)) if all(budgets) else None,
         data=", ".join(dict.fromkeys(shown(facts.name) for facts in data)),
-        synthetic=any(facts.synthetic for facts in data),
-        banner=" ".join(dict.fromkeys(_banner(facts) for facts in data if facts.synthetic)),
+        synthetic=bool(generated),
+        banner=" ".join(dict.fromkeys(banners)),
         differences=differences,
         notes=[],
         classes=_classes(data, methods),
         paper=first.kind == "reproduce" and len(sources) == 1,
         step_seconds=() if differences else first.step_seconds,
-        names=[] if differences else _client_names(first),
-        base={} if differences else _base(judge, data[0]),
+        names=distinct(first.client_names) if clients_are_sites and not differences else [],
+        base={} if differences else base,
         score=judge,
         own_rows=not any("holdout" in trial.summary.metrics for one in series for trial in one.trials),
         rows=data[0].eval_rows.get("holdout", 0),
@@ -63,11 +67,6 @@ def _checked(score: Score, target: float) -> float:
         return check_target(score.name, target)
     except UserError as why:
         raise UserError(f"The target is {target:g}: {why}.") from None
-
-
-def _base(score: Score, data: DataFacts) -> dict[str, float]:
-    values = {split: score.of(scores) for split, scores in data.base.items()}
-    return {split: value for split, value in values.items() if value is not None}
 
 
 def _clock(series: list[Series]) -> str:
@@ -85,15 +84,6 @@ def _placed(methods: list[MeasuredSeries], references: list[str]) -> list[Measur
     return [one._replace(place=order.index(place)) for place, one in enumerate(methods)]
 
 
-def _client_names(source: ReportSource) -> list[str]:
-    """The names of the data's sites, where clients are those sites."""
-    return distinct(source.client_names) if source.partition in ("column", "site") else []
-
-
-def _banner(data: DataFacts) -> str:
-    return shown(data.note or f"Synthetic data ({data.name}): generated, not measured.")
-
-
 def _classes(data: list[DataFacts], methods: list[MeasuredSeries]) -> list[str]:
     named: tuple[str, ...] = next((facts.classes for facts in data if facts.classes), ())
     count = sum(name.startswith("recall_holdout_") for name in methods[0].values[0])
@@ -108,7 +98,10 @@ def _differences(sources: list[ReportSource], series: list[Series], target: floa
     data = [source.data for source in sources]
     columns: list[tuple[str, Iterable[object]]] = [
         ("data", (facts.name for facts in data)),
-        ("rows judged on", (_rows(facts.eval_rows) for facts in data)),
+        (
+            "rows judged on",
+            (", ".join(f"{split} {n}" for split, n in each.eval_rows.items()) for each in data),
+        ),
         ("classes", (", ".join(facts.classes) for facts in data)),
         ("target", (one.settings.get("target") if target is None else None for one in series)),
         ("score", (one.trials[0].summary.score for one in series)),
@@ -131,7 +124,3 @@ def _end(settings: JsonMapping) -> str:
     goal = f"{100 * target:g}%" if target and score == "accuracy" else f"{score} {target}"
     ends += [f"at {goal}"] if target and settings.get("stop_at_target") else []
     return " or ".join(ends) or "as it is"
-
-
-def _rows(rows: Mapping[str, int]) -> str:
-    return ", ".join(f"{split} {count}" for split, count in rows.items())

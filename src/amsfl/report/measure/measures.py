@@ -20,21 +20,10 @@ OWN = "own: "  # prefix of all others, such as a user's own metrics
 Measures = dict[str, float | None]  # by name; None where it does not exist
 
 
-class TargetHit(NamedTuple):
-    """The first evaluation that meets a target."""
-
-    seconds: dict[str, float]  # by both clocks
-    rounds: int
-
-
-def first_hit(
-    rounds: Sequence[RoundRecord], score: Score, target: float, split: str = "holdout"
-) -> TargetHit | None:
-    """Time counts to the end of the evaluated round; nothing is interpolated."""
-    for record in rounds:
-        if score.met(judged(record.metrics).get(split, {}), target):
-            return TargetHit(record.seconds, record.round)
-    return None
+def first_hit(rounds: Sequence[RoundRecord], score: Score, target: float) -> RoundRecord | None:
+    """The first evaluated round that meets the target; nothing is interpolated between rounds."""
+    met = (each for each in rounds if score.met(judged(each.metrics).get("holdout", {}), target))
+    return next(met, None)
 
 
 def measures(
@@ -84,14 +73,14 @@ def _to_target(trial: FinishedTrial, score: Score, target: float, seconds: float
     clock, ran = summary.clock, summary.virtual_seconds_by_clock
     if summary.status == "diverged" and seconds and ran[clock] < seconds:
         ran = {name: value * seconds / ran[clock] for name, value in ran.items()}
-    least = hit.rounds if hit else summary.rounds
+    least = hit.round if hit else summary.rounds
     return {
         "reached": 1.0 if hit else 0.0,
-        "rounds_to": float(hit.rounds) if hit else None,
-        "joules_to": _joules(trial, hit.rounds) if hit else None,
+        "rounds_to": float(hit.round) if hit else None,
+        "joules_to": _joules(trial, hit.round) if hit else None,
         "least_joules": _joules(trial, least),
         "least_rounds": float(least),
-        "round_seconds_to": hit.seconds[clock] / hit.rounds if hit else None,
+        "round_seconds_to": hit.seconds[clock] / hit.round if hit else None,
         **{f"seconds_to_{name}": hit.seconds[name] if hit else None for name in CLOCKS},
         **{f"least_{name}": (hit.seconds if hit else ran)[name] for name in CLOCKS},
     }

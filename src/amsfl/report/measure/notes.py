@@ -103,7 +103,12 @@ def _scores(score: Score, trial: FinishedTrial) -> list[float]:
 
 def _learning_rates(methods: list[MeasuredSeries]) -> list[str]:
     """Which methods choose their learning rate, and what the others had."""
-    spans = {one.label: (min(rates), max(rates)) for one in methods if (rates := _rates(one.series))}
+    spans = {}
+    for one in methods:
+        # a first round may have none: each client caps its steps by its own first minibatch
+        rates = [record.lr for trial in one.series.trials for record in trial.rounds if record.lr]
+        if rates:
+            spans[one.label] = min(rates), max(rates)
     free = {label: span for label, span in spans.items() if span[0] != span[1]}
     if not free:
         return []
@@ -111,11 +116,6 @@ def _learning_rates(methods: list[MeasuredSeries]) -> list[str]:
     fixed = sorted({low for label, (low, _) in spans.items() if label not in free})
     others = f" The others keep theirs: {', '.join(f'{rate:g}' for rate in fixed)}." if fixed else ""
     return [f"Learning rates are part of what is compared. Chosen from round to round: {chosen}.{others}"]
-
-
-def _rates(series: Series) -> list[float]:
-    # a first round has none: each client caps its steps by its own first minibatch
-    return [record.lr for trial in series.trials for record in trial.rounds if record.lr]
 
 
 def _searched(methods: list[MeasuredSeries]) -> list[str]:

@@ -39,8 +39,7 @@ def client_spans(series: Series, trial: FinishedTrial, clock: str) -> list[Span]
 
 def shares(series: Series, clock: str) -> TimeShares:
     count = max(int(series.settings.get("clients") or 0), each_client.count(series))
-    columns: dict[str, list[float]] = {name: [] for name in TimeShares._fields[:-1]}
-    oldest = 0
+    rows, oldest = [], 0
     for trial in series.trials:
         end = trial.rounds[-1].seconds[clock]
         spent = dict.fromkeys(KINDS, 0.0)
@@ -49,12 +48,11 @@ def shares(series: Series, clock: str) -> TimeShares:
         parts = {kind: 100 * seconds / (count * end) for kind, seconds in spent.items()}
         ages = [age for each in trial.rounds for age in each.staleness]
         oldest = max([oldest, *ages])
-        columns["working"].append(parts[WORKED] + parts[STALE])
-        columns["lost"].append(parts[LOST])
-        columns["away"].append(parts[AWAY])
-        columns["waiting"].append(max(100 - sum(parts.values()), 0.0))
-        columns["staleness"].append(float(np.mean(ages)) if ages else 0.0)
-    return TimeShares(oldest=oldest, **{name: estimate(column, 0.0) for name, column in columns.items()})
+        waiting = max(100 - sum(parts.values()), 0.0)
+        staleness = float(np.mean(ages)) if ages else 0.0
+        rows.append((parts[WORKED] + parts[STALE], parts[LOST], parts[AWAY], waiting, staleness))
+    columns = zip(TimeShares._fields, zip(*rows, strict=True), strict=False)
+    return TimeShares(oldest=oldest, **{name: estimate(column, 0.0) for name, column in columns})
 
 
 def took_part(series: Series) -> list[int]:

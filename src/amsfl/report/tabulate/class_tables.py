@@ -4,7 +4,7 @@ import numpy as np
 
 from amsfl.report.measure.measures import MeasuredSeries
 from amsfl.report.measure.subject import Subject
-from amsfl.report.tabulate.table import METHOD, ReportTable, TableColumn, TableRow, Value
+from amsfl.report.tabulate.table import METHOD, ReportTable, TableColumn, TableRow
 
 LARGE = 20  # classes; a larger confusion matrix cannot be read
 
@@ -19,13 +19,11 @@ def recall(subject: Subject) -> ReportTable | None:
         for split, title in splits
         for name in names
     ]
-    rows = []
-    for one in subject.methods:
-        values: dict[str, Value] = {"method": one.label}
-        for split, _ in splits:
-            for place, name in enumerate(names):
-                values[f"{split}_{name}"] = one.mean(f"recall_{split}_{place}")
-        rows.append(TableRow(values))
+    cells = {f"{split}_{name}": f"recall_{split}_{i}" for split, _ in splits for i, name in enumerate(names)}
+    rows = [
+        TableRow({"method": one.label, **{key: one.mean(measure) for key, measure in cells.items()}})
+        for one in subject.methods
+    ]
     note = "The share of a class's rows that is predicted right."
     return ReportTable("recall", "Recall of every class", [METHOD, *columns], rows, [note])
 
@@ -38,11 +36,13 @@ def classes(subject: Subject) -> ReportTable | None:
         return None
     columns = [METHOD, TableColumn("class", "Class")]
     columns += [TableColumn(key, head, 3) for key, head in heads.items()]
-    rows = []
-    for one in subject.methods:
-        for place, name in enumerate(subject.classes):
-            values: dict[str, Value] = {"method": one.label, "class": name}
-            rows.append(TableRow(values | {key: one.mean(f"{key}_holdout_{place}") for key in heads}))
+    rows = [
+        TableRow(
+            {"method": one.label, "class": name, **{key: one.mean(f"{key}_holdout_{i}") for key in heads}}
+        )
+        for one in subject.methods
+        for i, name in enumerate(subject.classes)
+    ]
     note = (
         f"On the {subject.judged_on}. Precision: of rows predicted as the class, the share that is of it. "
         "Recall: of its rows, the share predicted as it. F1: their harmonic mean. AUC: the chance that a row "
@@ -58,10 +58,10 @@ def confusion(subject: Subject) -> ReportTable | None:
         return None
     columns = [TableColumn("method", "True class")]
     columns += [TableColumn(f"said_{place}", f"as {name}") for place, name in enumerate(subject.classes)]
-    rows = []
-    for name, row in zip(subject.classes, counts, strict=True):
-        values: dict[str, Value] = {"method": name}
-        rows.append(TableRow(values | {f"said_{place}": float(value) for place, value in enumerate(row)}))
+    rows = [
+        TableRow({"method": name, **{f"said_{place}": float(value) for place, value in enumerate(row)}})
+        for name, row in zip(subject.classes, counts, strict=True)
+    ]
     note = f"Rows of the {subject.judged_on} by predicted class, all trials together; the diagonal is right."
     return ReportTable("confusion", f"Confusion matrix of {subject.reference.label}", columns, rows, [note])
 
@@ -75,10 +75,10 @@ def importance(subject: Subject) -> ReportTable | None:
     names = sorted(by_reference, key=lambda name: -by_reference[name])[:LARGE]
     columns = [TableColumn("method", "Column")]
     columns += [TableColumn(f"lost_{nth}", label, 4) for nth, label in enumerate(lost)]
-    rows = []
-    for name in names:
-        values: dict[str, Value] = {"method": name}
-        rows.append(TableRow(values | {f"lost_{n}": of.get(name) for n, of in enumerate(lost.values())}))
+    rows = [
+        TableRow({"method": name, **{f"lost_{n}": by.get(name) for n, by in enumerate(lost.values())}})
+        for name in names
+    ]
     details = subject.reference.series.trials[0].summary.details
     score = details["importance"][0]["score"].replace("r2", "R²")
     note = (
@@ -89,10 +89,10 @@ def importance(subject: Subject) -> ReportTable | None:
 
 
 def _lost(one: MeasuredSeries) -> dict[str, float]:
-    rows = [row for trial in one.series.trials for row in trial.summary.details.get("importance") or []]
     by_column: dict[str, list[float]] = {}
-    for row in rows:
-        by_column.setdefault(row["column"], []).append(row["lost"])
+    for trial in one.series.trials:
+        for row in trial.summary.details.get("importance") or []:
+            by_column.setdefault(row["column"], []).append(row["lost"])
     return {name: float(np.mean(values)) for name, values in by_column.items()}
 
 

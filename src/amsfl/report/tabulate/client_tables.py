@@ -1,6 +1,6 @@
 """Tables of clients: their own rows, how they spent their time, and whose work the server did not trust."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +9,7 @@ from amsfl.report.measure import timeline
 from amsfl.report.measure.read import Series
 from amsfl.report.measure.subject import Subject
 from amsfl.report.tabulate.score_tables import MANY
-from amsfl.report.tabulate.table import METHOD, ReportTable, TableColumn, TableRow, Value
+from amsfl.report.tabulate.table import METHOD, ReportTable, TableColumn, TableRow
 
 LOW = 0.5  # of the weight that a client claims: below this it was weighed down
 MOST_ROWS = 40  # those that lost the most
@@ -26,12 +26,15 @@ def own_rows(subject: Subject) -> ReportTable | None:
     columns += [
         TableColumn(f"own_{place}", subject.client(place + 1), 4, "max") for place in range(len(clients))
     ]
-    rows = []
-    for one in subject.methods:
-        values: dict[str, Value] = {"method": one.label}
-        for place, client in enumerate(clients):
-            values[f"own_{place}"] = one.mean(f"{name}_own_{client}")
-        rows.append(TableRow(values))
+    rows = [
+        TableRow(
+            {
+                "method": one.label,
+                **{f"own_{place}": one.mean(f"{name}_own_{client}") for place, client in enumerate(clients)},
+            }
+        )
+        for one in subject.methods
+    ]
     note = f"{title} of the last global model on the training rows of each client."
     return ReportTable("own_rows", "Each client's own rows", columns, rows, [note])
 
@@ -72,8 +75,7 @@ class ClientDoubts(NamedTuple):
     rounds: int  # that used its work
     claimed: float | None  # mean share that it claims
     counted: float | None  # mean share after the robust rule
-    low: int  # rounds in which it counted less than LOW of its claim
-    links: Counter[str]  # the rule's link that took the most, in those
+    links: Counter[str]  # of rounds in which it counted less than LOW of its claim: what took the most
     refused: Counter[str]  # by reason
 
 
@@ -110,52 +112,46 @@ def doubts(subject: Subject) -> ReportTable | None:
 
 
 def client_doubts(series: Series) -> dict[int, ClientDoubts]:
-    claims: dict[int, list[float]] = {}
-    counts: dict[int, list[float]] = {}
+    claims, counts = defaultdict[int, list[float]](list), defaultdict[int, list[float]](list)
+    links, refused = defaultdict[int, Counter[str]](Counter), defaultdict[int, Counter[str]](Counter)
     used: Counter[int] = Counter()
-    links: dict[int, Counter[str]] = {}
-    refused: dict[int, Counter[str]] = {}
     for record in (each for trial in series.trials for each in trial.rounds):
         used.update(record.cohort)
         for item in record.plan.get("refused", ()):
             if item["client"] is not None:
-                refused.setdefault(item["client"], Counter())[item["reason"]] += 1
+                refused[item["client"]][item["reason"]] += 1
         names = [*record.weighed]
         for place, client in enumerate(record.cohort if names else ()):
             shares = [record.weighed[name][place] for name in names]
             numbers = [share for share in shares if share is not None]
             if len(numbers) < len(shares):
                 continue  # a user's own rule that does not report weights
-            claims.setdefault(client, []).append(numbers[0])
-            counts.setdefault(client, []).append(numbers[-1])
+            claims[client].append(numbers[0])
+            counts[client].append(numbers[-1])
             if numbers[-1] < LOW * numbers[0]:
-                links.setdefault(client, Counter())[names[1 + int(np.argmin(np.diff(numbers)))]] += 1
+                links[client][names[1 + int(np.argmin(np.diff(numbers)))]] += 1
     return {
         client: ClientDoubts(
-            used[client],
-            _mean(claims.get(client)),
-            _mean(counts.get(client)),
-            links.get(client, Counter()).total(),
-            links.get(client, Counter()),
-            refused.get(client, Counter()),
+            used[client], _mean(claims[client]), _mean(counts[client]), links[client], refused[client]
         )
         for client in {*used, *refused}
     }
 
 
 def _doubt_row(subject: Subject, label: str, client: int, each: ClientDoubts) -> TableRow:
-    values: dict[str, Value] = {
-        "method": label,
-        "client": subject.client(client + 1),
-        "heard": float(each.rounds),
-        "claimed": each.claimed,
-        "counted": each.counted,
-        "low": float(each.low) if each.counted is not None else None,
-        "link": _most_common(each.links),
-        "refused": float(each.refused.total()),
-        "why": _most_common(each.refused),
-    }
-    return TableRow(values)
+    return TableRow(
+        {
+            "method": label,
+            "client": subject.client(client + 1),
+            "heard": float(each.rounds),
+            "claimed": each.claimed,
+            "counted": each.counted,
+            "low": float(each.links.total()) if each.counted is not None else None,
+            "link": _most_common(each.links),
+            "refused": float(each.refused.total()),
+            "why": _most_common(each.refused),
+        }
+    )
 
 
 def _share_left(each: ClientDoubts) -> float:
@@ -168,5 +164,5 @@ def _most_common(counts: Counter[str]) -> str | None:
     return counts.most_common(1)[0][0] if counts else None
 
 
-def _mean(values: list[float] | None) -> float | None:
+def _mean(values: list[float]) -> float | None:
     return float(np.mean(values)) if values else None

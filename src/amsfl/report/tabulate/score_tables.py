@@ -25,10 +25,13 @@ def final_scores(subject: Subject) -> ReportTable:
     ]
     rows = []
     for one in subject.methods:
-        values: dict[str, Value] = {"method": one.label, "trials": float(len(one.values))}
-        values |= {f"acc_c{i}": mean(one, f"{subject.client_measure}_c{i}") for i in clients}
-        values["acc_global"] = one.mean(score.measure("holdout"))
-        values["time_per_round"] = mean(one, f"round_seconds_{subject.clock}")
+        values: dict[str, Value] = {
+            "method": one.label,
+            **{f"acc_c{i}": mean(one, f"{subject.client_measure}_c{i}") for i in clients},
+            "acc_global": one.mean(score.measure("holdout")),
+            "time_per_round": mean(one, f"round_seconds_{subject.clock}"),
+            "trials": float(len(one.values)),
+        }
         rows.append(TableRow(values, _paper_scores(subject, one)))
     if "holdout" in subject.base:
         rows.append(TableRow({"method": base, "acc_global": subject.base["holdout"]}, aside=True))
@@ -60,11 +63,11 @@ def _spent_all_seconds(subject: Subject) -> bool:
     )
 
 
-def _paper_scores(subject: Subject, one: MeasuredSeries) -> dict[str, Value] | None:
+def _paper_scores(subject: Subject, one: MeasuredSeries) -> dict[str, float] | None:
     row = PAPER.get(one.series.key) if subject.paper else None
     if row is None:
         return None
-    clients: dict[str, Value] = {f"acc_c{i}": score for i, score in enumerate(row.clients, start=1)}
+    clients = {f"acc_c{i}": score for i, score in enumerate(row.clients, start=1)}
     return clients | {"acc_global": row.accuracy, "time_per_round": row.round_seconds}
 
 
@@ -103,7 +106,7 @@ def time_to_target(subject: Subject) -> ReportTable | None:
     return ReportTable("table2", title, columns, rows, [note])
 
 
-def _paper_times(subject: Subject, one: MeasuredSeries) -> dict[str, Value] | None:
+def _paper_times(subject: Subject, one: MeasuredSeries) -> dict[str, float] | None:
     row = PAPER.get(one.series.key) if subject.paper and subject.target == TARGET else None
     if row is None:
         return None
@@ -129,16 +132,18 @@ def other_scores(subject: Subject) -> ReportTable:
         columns.append(TableColumn("seconds_other", f"Seconds to {subject.goal} by {other_clock}", 2, "min"))
     rows = []
     for one in subject.methods:
-        values: dict[str, Value] = {"method": one.label}
-        values |= {column.key: one.mean(name) for column, name in scores}
-        values |= {key: mean(one, key) for key in ("rounds", "steps", "megabytes", *spent)}
-        values |= {f"time_{name}": mean(one, f"round_seconds_{name}") for name in ("sum", "makespan")}
-        values["seconds_other"] = one.mean(f"least_{other_clock}")
+        values: dict[str, Value] = {
+            "method": one.label,
+            **{column.key: one.mean(name) for column, name in scores},
+            **{key: mean(one, key) for key in ("rounds", "steps", "megabytes", *spent)},
+            **{f"time_{name}": mean(one, f"round_seconds_{name}") for name in ("sum", "makespan")},
+            "seconds_other": one.mean(f"least_{other_clock}"),
+        }
         least = {"seconds_other", "least_joules"} if has_target and not one.reached_target else set()
         rows.append(TableRow(values, None, frozenset(least)))
     if "test" in subject.base and subject.has_test:
-        base: dict[str, Value] = {"method": _base_label(subject)}
-        rows.append(TableRow(base | {f"{_key(subject.score)}_test": subject.base["test"]}, aside=True))
+        score_key = f"{_key(subject.score)}_test"
+        rows.append(TableRow({"method": _base_label(subject), score_key: subject.base["test"]}, aside=True))
     note = (
         "Both round clocks: sum, clients one after another; makespan, side by side. MB sent counts both "
         "ways, all clients."

@@ -22,7 +22,7 @@ class TableColumn(NamedTuple):
 
 class TableRow(NamedTuple):
     values: dict[str, Value]
-    paper: dict[str, Value] | None = None  # the paper's numbers for the same columns
+    paper: dict[str, float] | None = None  # the paper's numbers for the same columns
     least: frozenset[str] = frozenset()  # columns whose value is a lower bound
     note: str = ""  # about this row, for the CSV; the page has it below the table
     aside: bool = False  # for comparison, such as the base rate: never the best
@@ -77,11 +77,7 @@ def cell_text(row: TableRow, column: TableColumn) -> tuple[str, str]:
 def paper_text(row: TableRow, column: TableColumn) -> str:
     """The paper's cell."""
     value = (row.paper or {}).get(column.key)
-    if value is None:
-        return DASH
-    if isinstance(value, str):
-        return value
-    return number(value.mean if isinstance(value, Estimate) else value, column)
+    return DASH if value is None else number(value, column)
 
 
 def best(table: ReportTable) -> set[tuple[int, str]]:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from amsfl.core.version import VERSION
 from amsfl.record import write_atomically
 from amsfl.report.draw.forecast import ForecastBar, picture
 from amsfl.report.write import html
@@ -31,7 +30,6 @@ def write(folder: Path, content: ForecastPage) -> list[Path]:
         ["page.css"],
         [],
         picture=html.figure(drawn) if drawn else None,
-        version=VERSION,
         **content._asdict(),
     ).text
     files = {"forecast.html": text.encode()}

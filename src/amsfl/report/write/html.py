@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from amsfl.core.version import VERSION
 from amsfl.report.draw.drawing import Picture
 
 FOLDERS = (Path(__file__).parent, Path(__file__).parent.parent / "live")
@@ -33,7 +34,8 @@ def page(
     )
     policy += "; connect-src 'self'" if connects else ""
     templates = Environment(loader=FileSystemLoader(FOLDERS), autoescape=True, undefined=StrictUndefined)
-    text = templates.get_template(template).render(policy=policy, style=style, script=script, **values)
+    own = {"policy": policy, "style": style, "script": script, "version": VERSION}
+    text = templates.get_template(template).render(**own, **values)
     return Page(text, policy)
 
 

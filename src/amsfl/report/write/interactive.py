@@ -17,10 +17,8 @@ AXES = {
 
 def data(subject: Subject) -> Json:
     shared = curves.shared_axes([one.series for one in subject.methods], subject.clock)
-    axes = [dict(zip(("key", "name", "title", "unit"), (axis, *AXES[axis]), strict=True)) for axis in shared]
-    for axis in axes:
-        if axis["key"] == "seconds":
-            axis["title"] += f" ({subject.clock} clock)"
+    axes = [chart_axis(axis, *AXES[axis]) for axis in shared]
+    axes[0]["title"] += f" ({subject.clock} clock)"
     splits = [
         {
             "key": split,
@@ -32,22 +30,20 @@ def data(subject: Subject) -> Json:
         }
         for split, title in subject.splits
     ]
-    return {
-        "axes": axes,
-        "splits": splits,
-        "series": [_series(subject, one, shared) for one in subject.methods],
-    }
+    series = [_series(subject, one, shared) for one in subject.methods]
+    return {"axes": axes, "splits": splits, "series": series}
+
+
+def chart_axis(key: str, name: str, title: str, unit: str) -> dict[str, str]:
+    return {"key": key, "name": name, "title": title, "unit": unit}
 
 
 def _series(subject: Subject, one: MeasuredSeries, axes: list[str]) -> Json:
-    its = look(one)
     return {
         "label": one.label,
         "trials": len(one.values),
         "reference": one is subject.reference,
-        "colour": its.colour,
-        "marker": its.marker.path,  # an SVG path
-        "dash": list(its.dash),
+        **look(one).for_chart,
         "curves": {split: _curves(subject, one, split, axes) for split, _ in subject.splits},
     }
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from amsfl.core.version import VERSION
 from amsfl.report.draw.drawing import Picture
 from amsfl.report.measure.subject import Subject
 from amsfl.report.tabulate.contents import no_comparison
@@ -40,6 +39,5 @@ def page(
         marks=list(dict.fromkeys(one.note for one in subject.methods if one.note)),
         pictures=[html.figure(picture) for picture in pictures if picture.name not in FIRST],
         settings=settings,
-        version=VERSION,
         curves=interactive.data(subject),
     ).text

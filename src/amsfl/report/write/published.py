@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from amsfl.core.version import VERSION
 from amsfl.record import write_atomically
 from amsfl.report.write import html
 
@@ -32,7 +31,6 @@ def write(folder: Path, content: PublishedPage) -> Path:
         "published.html",
         ["page.css"],
         [],
-        version=VERSION,
         advice=f"{content.source}.",
         scope=scope,
         banners=(),

@@ -5,13 +5,15 @@ asks who is available) is fitted last, so that simulated rounds are as long as t
 to every client's latency: the record of a round cannot tell the two apart.
 """
 
+import csv
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from amsfl.clock.sites import LARGEST, SMALLEST, Floats
+from amsfl.clock.sites import COLUMNS, LARGEST, NAME, SMALLEST, Floats
 from amsfl.core import UserError
 from amsfl.study.calibration.durations import GradientsByClient, durations
 from amsfl.study.calibration.timings import ClientRound, RunTimings, read
@@ -81,6 +83,17 @@ def fit(runs: Sequence[RunTimings], rounds: Sequence[Sequence[int]] | None = Non
     )
 
 
+def as_csv(fitted: FittedSites) -> str:
+    """The CSV that `amsfl run --profile`, `amsfl plan` and `amsfl deploy --profile` take."""
+    columns = {name: column for name in COLUMNS if (column := getattr(fitted, name, None)) is not None}
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow([NAME, *columns])
+    for place, name in enumerate(fitted.names):
+        writer.writerow([name, *(f"{float(column[place]):.6g}" for column in columns.values())])
+    return file.getvalue()
+
+
 def _client(trips: Sequence[ClientRound]) -> tuple[float, float, float]:
     """Seconds a step and of the rest of a round, and by how much they vary together.
 
@@ -88,7 +101,8 @@ def _client(trips: Sequence[ClientRound]) -> tuple[float, float, float]:
     """
     gradients = np.array([trip.gradients for trip in trips], float)
     seconds = np.array([trip.seconds for trip in trips])
-    own = np.minimum([trip.step for trip in trips], seconds / gradients)  # a word held against our clock
+    # a client's own number, at most what the server measured
+    own = np.minimum([trip.step for trip in trips], seconds / gradients)
     step = max(float(np.median(own)), SMALLEST)
     rest = max(float(np.median(seconds - gradients * own)), 0.0)
     off = (seconds - gradients * step - rest) / np.maximum(np.hypot(gradients * step, rest), SMALLEST)

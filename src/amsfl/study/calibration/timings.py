@@ -39,9 +39,7 @@ class RunTimings(NamedTuple):
     names: tuple[str, ...]
     trips: list[ClientRound]
     moves: list[float]  # when the server had made each model, and done whatever else it does in a round
-    lags: (
-        list[float] | None
-    )  # from what happened to what was sent then; None: rounds wait for all, see fit.py
+    lags: list[float] | None  # from an event to what was sent then; None: rounds wait for all (fit.py)
     tried: list[list[int]]  # of each round: clients whose work came, or came to nothing
     failed: list[list[int]]
     away: list[list[int]]  # of each round: clients that could not be asked
@@ -73,7 +71,7 @@ def timings_of(run: RunRecord) -> RunTimings:
     diagnostic = not real and bool(settings.get("readings"))  # in a simulation those are free
     refuse_recorded_code({"round_end": settings.get("round_end")})
     end = round_end_on_record(settings)
-    if end.join is not None:  # whose plans no record has: any so many as its moves had
+    if end.join is not None:  # the groups are not on record: as a buffer of the usual number of results
         end = buffer(max(1, int(np.median([len(each.cohort) for each in run.rounds]))))
     apart = any(each.started for each in run.rounds) and not end.waits_for_all
     failed = [_failed(each, real) for each in run.rounds]
