@@ -9,6 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from amsfl import clock, record
+from amsfl.clock.costs import MEGABYTE
 from amsfl.core import Remark, Score
 from amsfl.data import Dataset
 from amsfl.data.raw_table import Frame
@@ -184,7 +185,14 @@ def update_status(
     `private_end`: nobody has any privacy left.
     """
     first = next((r for r in done if score.met(r.metrics.get("holdout", {}), config.target)), None)
-    trial.reached = {**first.seconds, "rounds": first.round} if first else None
+    if first is None:
+        trial.reached = None
+    elif trial.reached is None or trial.reached["rounds"] != first.round:  # the target has moved
+        until = done[: first.round]
+        spent = {"megabytes": sum(r.bytes_up + r.bytes_down for r in until) / MEGABYTE}
+        if first.joules is not None:
+            spent["joules"] = sum(r.joules or 0.0 for r in until)
+        trial.reached = {**first.seconds, **spent, "rounds": first.round}
     over = (
         private_end
         or trial.round >= config.last_round

@@ -3,6 +3,7 @@
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
+from amsfl.clock.costs import MEGABYTE
 from amsfl.core import Score, UserError, nearest, need
 from amsfl.core.records import Json
 from amsfl.record import RoundRecord, flatten
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 AXES = {"seconds": "virtual seconds ({clock} clock)", "round": "rounds", "megabytes": "megabytes, both ways"}
 AXES |= {"joules": "joules of all clients", "cost": "cost of what was sent"}
 SUMMED = ("megabytes", "joules", "cost")  # a round has its own share of them
-MEGABYTE = 1e6
 
 
 class Client(NamedTuple):
