@@ -135,3 +135,14 @@ def test_old_line_ends_and_commas_in_names(tmp_path: Path) -> None:
     lines = [f"{i % 7};{i % 9};{i % 5};{'yn'[i % 2]}" for i in range(40)]
     data = load(write(tmp_path / "n.csv", '"Height, cm";"Weight, kg";"Age, years";label', lines))
     assert data.features == ("Height, cm", "Weight, kg", "Age, years")
+
+
+def test_files_with_true_and_false_in_other_cases_have_the_same_two_words(tmp_path: Path) -> None:
+    for name, words in {"a": ("TRUE", "FALSE"), "b": ("True", "False"), "c": ("TRUE", "FALSE")}.items():
+        write(
+            tmp_path / f"{name}.csv", "v,f,y", [f"{i},{words[i // 2 % 2]},{words[i % 2]}" for i in range(40)]
+        )
+    data = load(str(tmp_path), label="y")
+    assert column(data, "f").words == ("false", "true") and data.classes == ("false", "true")
+    (tmp_path / "b.csv").unlink()
+    assert load(str(tmp_path), label="y").classes == ("FALSE", "TRUE")

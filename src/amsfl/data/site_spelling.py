@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from amsfl.data.cells import Cells, Floats, join_cells
 from amsfl.data.raw_table import RawTable
@@ -28,6 +29,8 @@ def join_column(name: str, tables: list[RawTable]) -> tuple[Cells, list[str]]:
     if any(part.kind != "text" for part in parts) or _are_points(name, tables):
         return join_cells(parts), []
     readings = [_read_alone(table, name) for table in tables]
+    if _are_flags(parts):
+        return join_cells([Cells(pc.utf8_lower(part.text)) for part in parts]), []
     first, marks = readings[0], {table.decimal_commas for table in tables}
     if len({(each.read, each.unit) for each in readings}) > 1 or first.read not in NUMERIC:
         return join_cells(parts), []
@@ -45,6 +48,13 @@ def join_column(name: str, tables: list[RawTable]) -> tuple[Cells, list[str]]:
 def _are_points(name: str, tables: list[RawTable]) -> bool:
     """Whether every file has plain numbers there, which is usual and needs no second look."""
     return all(table.columns[name].point is not None and not table.groups_by_points(name) for table in tables)
+
+
+def _are_flags(parts: list[Cells]) -> bool:
+    """Whether files have true and false in different cases: TRUE here, True there."""
+    spellings = {word for part in parts for word in part.words}
+    lower = {word.lower() for word in spellings}
+    return lower <= {"true", "false"} and len(lower) < len(spellings)
 
 
 def _read_alone(table: RawTable, name: str) -> OwnReading:
