@@ -141,7 +141,7 @@ def figure(rows: Sequence[Row]) -> "Figure":
         x, y = [row["epsilon"] for row in own], [row["accuracy"] for row in own]
         bars = np.nan_to_num([2 * row["error"] for row in own])
         axes.errorbar(x, y, yerr=bars, capsize=2, color=look.colour, ls="none", lw=1)
-        keys += axes.plot(x, y, color=look.colour, marker=look.marker.code, ls=look.line, ms=4, lw=1.4)
+        keys += axes.plot(x, y, **look.line_style, ms=4, lw=1.4)
     axes.set_xscale("log", base=2)
     ticks = sorted({row["epsilon"] for row in rows})
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])

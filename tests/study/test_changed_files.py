@@ -74,11 +74,11 @@ def test_a_study_does_not_go_on_with_other_files(
     }
     one, data = study_of(raw, Path("study.toml")), load("digits")
     for _ in range(2):
-        with store.create(tmp_path / "out", one, data):
+        with store.open_folder(tmp_path / "out", one, data):
             pass
     Path(changed).write_text(Path(changed).read_text().replace("9", "8") + "\n")
     with pytest.raises(UserError, match="other settings"):
-        store.create(tmp_path / "out", one, data)
+        store.open_folder(tmp_path / "out", one, data)
 
 
 @pytest.mark.parametrize("value", ["mine:rule", "mine:rule:0.5", "cap:0.1,mine:rule:0.5/2", "mine:inf"])
