@@ -39,7 +39,9 @@ def test_fresh_cases_are_of_sets_in_neither_half():
     assert [len(some) for some in cases.AFTERWARDS.values()] == [15, 12, 12, 9, 13, 12, 12]
     for name, some in cases.AFTERWARDS.items():
         assert {cases.HALF_OF[case.name] for case in some} == {name}
-    assert all(case.cohort for case in (*cases.FRESH3, *cases.FRESH4, *cases.FRESH7)), "a part of the clients in each"
+    assert all(case.cohort for case in (*cases.FRESH3, *cases.FRESH4, *cases.FRESH7)), (
+        "a part of the clients in each"
+    )
     assert not any(case.cohort for case in (*cases.FRESH5, *cases.FRESH6)), "all of them in each"
 
 
