@@ -126,7 +126,7 @@ def test_amsfl_made_longer(digits, tmp_path):
 
 def test_what_the_target_took_is_kept_by_a_resumed_run(digits, tmp_path):
     """Joules and megabytes, too; where the target moves they are counted from the rounds."""
-    settings = {"method": "fedavg", "clients": 5, "profile": "battery", "rounds": 6}
+    settings = {"method": "fedavg", "clients": 5, "profile": "battery", "rounds": 6, "engine": "loop"}
     shared = {"dataset": digits, "target": 0.2, **settings}
     once = amsfl.run(**shared).summary
     amsfl.run(**shared | {"rounds": 5}, out=tmp_path / "short")
