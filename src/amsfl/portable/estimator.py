@@ -9,14 +9,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from amsfl.portable.model import load
 from amsfl.portable.network import Array
 
-FLAGS = {
-    "False": False,
-    "FALSE": False,
-    "false": False,
-    "True": True,
-    "TRUE": True,
-    "true": True,
-}  # to pandas
+FLAGS = {word: word.lower() == "true" for word in ("False", "FALSE", "false", "True", "TRUE", "true")}
 
 
 def as_values(names: tuple[str, ...]) -> Array:
