@@ -138,6 +138,8 @@ def read_words(column: ColumnRecipe, table: RawTable) -> Cells:
         coded = pc.is_in(cells.text, pa.array(column.codes, pa.string()))
         cells = Cells(pc.if_else(coded, None, cells.text))
     known = {*column.words, *column.counts}
+    if not known:  # in training, and of columns that keep no words
+        return cells
     plain = {plain_word(word): word for word in sorted(known)}
     words = [word if word in known else plain.get(plain_word(word), word) for word in cells.words]
     if words == cells.words:

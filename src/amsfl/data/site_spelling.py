@@ -28,9 +28,9 @@ def join_column(name: str, tables: list[RawTable]) -> tuple[Cells, list[str]]:
     parts = [table.columns[name] for table in tables]
     if any(part.kind != "text" for part in parts) or _are_points(name, tables):
         return join_cells(parts), []
-    readings = [_read_alone(table, name) for table in tables]
     if _are_flags(parts):
         return join_cells([Cells(pc.utf8_lower(part.text)) for part in parts]), []
+    readings = [_read_alone(table, name) for table in tables]
     first, marks = readings[0], {table.decimal_commas for table in tables}
     if len({(each.read, each.unit) for each in readings}) > 1 or first.read not in NUMERIC:
         return join_cells(parts), []

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from amsfl.clock.costs import MEGABYTE
 from amsfl.core import Score
-from amsfl.report.measure.measures import MEGABYTE
 from amsfl.report.measure.read import FinishedTrial, Series, judged
 
 Floats = npt.NDArray[np.float64]

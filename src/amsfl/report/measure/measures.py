@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from amsfl.clock import CLOCKS
+from amsfl.clock.costs import MEGABYTE
 from amsfl.core import Score
 from amsfl.core.records import Json
 from amsfl.record import RoundRecord
@@ -12,7 +13,6 @@ from amsfl.report.measure.read import FinishedTrial, Series, judged
 from amsfl.report.measure.stats import Estimate, estimate
 from amsfl.report.measure.text import shown
 
-MEGABYTE = 1e6
 NUMBERS = ("accuracy", "macro_f1", "r2", "mae", "rmse", "macro_auc")  # one a split
 BY_CLASS = ("recall", "precision", "f1", "auc")
 SHOWN = (*NUMBERS, *BY_CLASS, "loss", "rows")  # scores that have a column elsewhere
