@@ -76,10 +76,11 @@ def drift(subject: Subject) -> DrawnFigure | None:
         _draw_lines(axes, subject, one, ratios, (edges[1:] + edges[:-1]) / 2)
         axes.set_title(name(one), fontsize=9)
         axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    low, high = panels[0].get_ylim()
+    for axes in panels:  # ticks at 1, 2 and 5 of two decades or more would overlap
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 100 * low else (1.0,)))
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_formatter("")
-    low, high = panels[0].get_ylim()
     if high < LEAST * low:  # the ticks of a narrower axis would overlap
         middle = (low * high) ** 0.5
         panels[0].set_ylim(middle / LEAST**0.5, middle * LEAST**0.5)
