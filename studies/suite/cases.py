@@ -6,7 +6,8 @@ sets that are in neither half: written down before the fifth search and run once
 of the sixth. FRESH3 and FRESH4, in which a part of the clients is there in a round, are those of the tenth;
 once FRESH3 was run, it had a part in choosing. FRESH5 and FRESH6, with all clients in every round, are those
 of the eleventh and the twelfth; FRESH7, with a part of the clients in a round, those of the fourteenth.
-FEW_LABELS are sets of both halves, with two or three labels a client.
+FEW_LABELS are sets of both halves, with two or three labels a client; MNIST_LABELS images, from one label a
+client to all of them.
 """
 
 import json
@@ -206,10 +207,14 @@ FEW_LABELS = (
     Case("texture-labels3", "texture", "mlp:32", 10, "labels:3", (NEAR, "far")),
     Case("letter-labels3", "letter", "mlp:32", 10, "labels:3", (NEAR, "far")),
 )
+MNIST_LABELS = tuple(
+    Case(f"mnist-{scheme.replace(':', '')}", "mnist", "cnn:8", 10, scheme, (NEAR, "far"))
+    for scheme in ("labels:1", "labels:2", "labels:3", "dirichlet:0.5", "iid")
+)
 # fmt: on
 AFTERWARDS = {"fresh": FRESH, "fresh2": FRESH2, "fresh3": FRESH3, "fresh4": FRESH4, "fresh5": FRESH5}
 AFTERWARDS |= {"fresh6": FRESH6, "fresh7": FRESH7}
-BESIDE = AFTERWARDS | {"few-labels": FEW_LABELS}  # all that is in neither half
+BESIDE = AFTERWARDS | {"few-labels": FEW_LABELS, "mnist-labels": MNIST_LABELS}  # all that is in neither half
 BY_NAME = {case.name: case for some in (CASES, *BESIDE.values()) for case in some}
 
 
