@@ -172,17 +172,17 @@ def present(
 
     rows = tables[0].rows if rows is None else rows
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / folder.name
+    page, data, vector, picture = (folder / f"{folder.name}.{kind}" for kind in ("md", "json", "svg", "png"))
     text = "\n".join(table.markdown() for table in tables)
-    path.with_suffix(".md").write_text(text, encoding="utf-8")
-    path.with_suffix(".json").write_text(dumps(rows, indent=1), encoding="utf-8")
+    page.write_text(text, encoding="utf-8")
+    data.write_text(dumps(rows, indent=1), encoding="utf-8")
     if draw and rows:
         with matplotlib.rc_context(style.RC):
             figure = draw(rows)
-            path.with_suffix(".svg").write_text(style.to_svg(figure), encoding="utf-8")
-            path.with_suffix(".png").write_bytes(style.to_png(figure))
+            vector.write_text(style.to_svg(figure), encoding="utf-8")
+            picture.write_bytes(style.to_png(figure))
     Console(width=140, markup=False, highlight=False).print(Markdown(text))
-    print(path.with_suffix(".md"))
+    print(page)
 
 
 # The command line
