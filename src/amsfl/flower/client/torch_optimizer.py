@@ -47,7 +47,7 @@ class TrainedParameters(list[Any]):
 
 
 class TorchOptimizerTrainer(TorchTrainer):
-    """A Driver (see work.Driver): the user's optimizer moves the module itself."""
+    """An OptimizerTrainer: the user's optimizer moves the module itself."""
 
     def __init__(self, site: TorchSetup, drive: OptimizerSetup, context: Context):
         super().__init__(site, context)

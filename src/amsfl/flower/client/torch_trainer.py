@@ -36,7 +36,7 @@ class TorchSetup(NamedTuple):
 
 
 class TorchTrainer(TorchModule):
-    """Trainer (see work.Trainer): one flat tensor on the device, copied into the module for each step."""
+    """One flat tensor on the device, copied into the module for each step."""
 
     def __init__(self, site: TorchSetup, context: Context):
         super().__init__(site.model, site.device)
