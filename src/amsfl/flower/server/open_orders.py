@@ -237,12 +237,9 @@ class OpenOrders:
 
     def _results(self, state: ServerState, taken: Sequence[ArrivedReply], began: float) -> RoundResults:
         """As a round's record has it; seconds count from the run's beginning."""
-        whole, times = None, (began, self.transport.now())
         self._drop_absent()
         if self.drops_late:
             self._drop_late()
-        inputs = round_results.MoveInputs(taken, self.dropped, self.bytes_down)
+        results = round_results.collect(self, state, taken, began)
         self.dropped, self.bytes_down = [], 0.0
-        if self.end.waits_for_all:
-            whole = round_results.RoundOrders(self.started, self.plan_seconds, self.planned)
-        return round_results.collect(state, inputs, whole, times, self.config.lr)
+        return results
