@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from amsfl import record
 from amsfl.clock import read_sites
 from amsfl.clock.profile import SPENDING
-from amsfl.clock.sites import Sites
 from amsfl.combine import RECOMMENDED
 from amsfl.core import Remark, UserError
 from amsfl.flower.client import site_policy
@@ -100,35 +99,25 @@ class ClientSpeeds(NamedTuple):
     spends: list[dict[str, float]] = []  # noqa: RUF012 (nobody changes it); what each says of joules, money and privacy
 
 
-def speeds_by_name(settings: Mapping[str, Any], path: Path) -> ClientSpeeds:
+def client_speeds(path: Path, settings: Mapping[str, Any] | None = None) -> ClientSpeeds:
     """What a table says of each client's speed, and of what it spends.
 
-    Links are real here, so the table's other columns have no effect.
+    Clients are those of the data that the settings name. Without settings they are those of an app of the
+    user's own, which have numbers: the table's rows in their order. Links are real here, so the table's other
+    columns have no effect.
     """
-    config = serve_config({key: value for key, value in settings.items() if key not in RUN})
-    table = _table(path)
-    names = client_names(config, load_data(config))
-    return _slowed(table, table.of(len(names) or config.clients, names).columns)
-
-
-def speeds_in_order(path: Path) -> ClientSpeeds:
-    """The same for an app of the user's own, whose clients have numbers: the table's rows in their order."""
-    table = _table(path)
-    if table.clients:
+    table = read_sites(path)
+    table.need("step_seconds")
+    columns = table.columns
+    if settings is not None:
+        config = serve_config({key: value for key, value in settings.items() if key not in RUN})
+        names = client_names(config, load_data(config))
+        columns = table.of(len(names) or config.clients, names).columns
+    elif table.clients:
         raise UserError(
             f"{path} names its clients, and those of your own app have numbers, their partition-id; leave "
             "the column 'client' out, with the rows in that order."
         )
-    return _slowed(table, table.columns)
-
-
-def _table(path: Path) -> Sites:
-    table = read_sites(path)
-    table.need("step_seconds")
-    return table
-
-
-def _slowed(table: Sites, columns: Mapping[str, Any]) -> ClientSpeeds:
     unused, seconds = table.unused({"step_seconds", *SPENDS}), columns["step_seconds"]
     if unused:
         warnings.warn(unused, Remark, stacklevel=2)
