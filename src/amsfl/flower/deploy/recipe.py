@@ -11,8 +11,8 @@ from amsfl.clock.profile import SPENDING
 from amsfl.combine import RECOMMENDED
 from amsfl.core import Remark, UserError
 from amsfl.flower.client import site_policy
-from amsfl.flower.server.app import LENGTH
-from amsfl.simulation import serve_config
+from amsfl.flower.server.app import LENGTH, RUN
+from amsfl.simulation import ServeConfig, serve_config
 from amsfl.simulation.components import client_names, load_data
 
 RECIPE = "deploy.json"  # in the record folder: how the deployment was started, for --resume
@@ -21,7 +21,6 @@ KEPT = ("*.safetensors", "privacy-*.json", "privacy-*.lock", "orders-*.jsonl")  
 AGAIN = (*LENGTH, "give_up")  # what may change when it goes on
 LIARS = f"--robust {RECOMMENDED}"  # docs/robust.md
 SPENDS = {*SPENDING, "epsilon"}
-RUN = ("resume", "force", "track", "log", "metrics_port")  # asked of one start, and no setting of the run
 
 
 class DeploySettings(NamedTuple):
@@ -93,6 +92,11 @@ def _recipe(out: Path) -> DeploySettings:
     )
 
 
+def checked(settings: Mapping[str, Any]) -> ServeConfig:
+    """The settings of the run, without what is asked of this start alone."""
+    return serve_config({key: value for key, value in settings.items() if key not in RUN})
+
+
 class ClientSpeeds(NamedTuple):
     slowdowns: list[float]  # how many times slower than the fastest each client is
     step_seconds: float  # of the fastest one's step
@@ -110,7 +114,7 @@ def client_speeds(path: Path, settings: Mapping[str, Any] | None = None) -> Clie
     table.need("step_seconds")
     columns = table.columns
     if settings is not None:
-        config = serve_config({key: value for key, value in settings.items() if key not in RUN})
+        config = checked(settings)
         names = client_names(config, load_data(config))
         columns = table.of(len(names) or config.clients, names).columns
     elif table.clients:

@@ -17,8 +17,8 @@ from amsfl.flower.deploy.builtin_app import checksum, deal, flat, rows_of, write
 from amsfl.flower.deploy.processes import Federation, loopback
 from amsfl.flower.deploy.recipe import (
     CLIENTS,
-    RUN,
     DeploySettings,
+    checked,
     forget_clients,
     protection,
     recall,
@@ -31,7 +31,7 @@ from amsfl.record import Summary
 from amsfl.settings.privacy import check_public, mechanism_of, privacy_remarks, private_settings
 from amsfl.settings.remarks import remarks
 from amsfl.settings.round_ends import round_end_of
-from amsfl.simulation import CustomParts, serve_config
+from amsfl.simulation import CustomParts
 from amsfl.simulation.components import client_names, load_data, method_of
 
 LOCK = ".amsfl-deploy-lock"  # one deployment a folder; the server in it holds the record's own
@@ -137,7 +137,7 @@ def describe(settings: DeploySettings, out: Path) -> list[str]:
 def _ready_made(recipe: DeploySettings, home: Path, out: Path) -> PreparedApp:
     """Our own app, with the data dealt to files."""
     settings = recipe.settings
-    config = serve_config({key: value for key, value in settings.items() if key not in RUN})
+    config = checked(settings)
     mechanism = mechanism_of(config)
     method = method_of(config, CustomParts(), mechanism)
     policy = policy_of(config, method)
@@ -174,7 +174,7 @@ def _own(recipe: DeploySettings, home: Path, out: Path) -> PreparedApp:
     app = user_app.read(Path(recipe.app))
     extra = user_app.known(app, user_app.parse(recipe.run_config))
     clients = user_app.clients(app, recipe.settings, extra)
-    serve_config({k: v for k, v in recipe.settings.items() if k not in RUN} | {"clients": clients})
+    checked({**recipe.settings, "clients": clients})
     settings = {**recipe.settings, "clients": clients, "out": str(out)}
     user_app.copy(app, home / "app", flat(settings) | extra)
     return PreparedApp(home / "app", _node_configs(recipe, out, [{}] * clients))
