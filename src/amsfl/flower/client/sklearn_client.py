@@ -193,8 +193,8 @@ def _put(model: Any, x: Vector) -> None:
         place += part.size
 
 
-def _rows(setup: tuple[Any, Any], classes: Vector | None) -> tuple[Any, Vector]:
-    x, y = setup
+def _rows(given: tuple[Any, Any], classes: Vector | None) -> tuple[Any, Vector]:
+    x, y = given
     x, y = (x.tocsr() if hasattr(x, "tocsr") else np.asarray(x)), np.asarray(y)
     strange = [] if classes is None else sorted({str(label) for label in np.setdiff1d(y, classes)})
     if strange:

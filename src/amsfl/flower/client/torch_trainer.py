@@ -33,6 +33,10 @@ class TorchSetup(NamedTuple):
     rows: int | Callable[[Context], int] | None
     precision: str | None
     device: str
+    optimizer: Callable[[Any, float], Any] | None
+    schedule: Callable[[Any], Any] | None
+    clip: float | None
+    keep_optimizer: bool
 
 
 class TorchTrainer(TorchModule):

@@ -230,9 +230,9 @@ def complaint(text: str, failed: bool) -> str | None:
     """Why a run failed, by its log; a sentence of ours, wherever the server raised it. What clients were
     refused for is no failure of the run."""
     lines = [line for line in text.splitlines() if not line.startswith(REFUSED)]
-    spends = [line.partition("UserError: ")[2] for line in lines if "UserError: " in line]
-    if spends:
-        return spends[-1]
+    sentences = [line.partition("UserError: ")[2] for line in lines if "UserError: " in line]
+    if sentences:
+        return sentences[-1]
     if failed or any(re.search(r"\bERROR *:", line) for line in lines):
         return f"The run failed: {text[-1500:]}"
     return None
