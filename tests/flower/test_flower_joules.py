@@ -13,8 +13,8 @@ from amsfl import data
 from amsfl.core import UserError
 from amsfl.engines import models, task
 from amsfl.flower import Shard, jax_client
-from amsfl.flower.deploy.recipe import DeploySettings, speeds_in_order
-from amsfl.flower.deploy.run import PreparedApp, _handicapped
+from amsfl.flower.deploy.recipe import DeploySettings, client_speeds
+from amsfl.flower.deploy.run import _node_configs
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.server.options import ServerOptions
 from amsfl.flower.server.server import FlowerServer
@@ -44,10 +44,9 @@ def table(tmp_path: Path) -> Path:
 
 def nodes(table: Path, silent: tuple[int, ...] = ()) -> list[dict[str, Any]]:
     """Node-configs as `amsfl deploy --profile` makes them, without slowness."""
-    found = speeds_in_order(table)
+    found = client_speeds(table)
     recipe = DeploySettings({}, [], 0.0, False, spends=found.spends)
-    plain = PreparedApp(table, [{"partition-id": place} for place in range(3)])
-    every = _handicapped(plain.nodes, recipe)
+    every = _node_configs(recipe, table.parent, [{}] * 3)
     return [{k: v for k, v in each.items() if n not in silent or ("-mb" not in k and "joules" not in k)}
             for n, each in enumerate(every)]  # fmt: skip
 

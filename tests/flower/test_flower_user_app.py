@@ -15,7 +15,7 @@ from amsfl.cli.app import app as commands
 from amsfl.core import UserError
 from amsfl.flower.deploy import run as deploying
 from amsfl.flower.deploy import user_app
-from amsfl.flower.deploy.recipe import DeploySettings, recall, remember, speeds_in_order
+from amsfl.flower.deploy.recipe import DeploySettings, client_speeds, recall, remember
 from amsfl.record import read_run
 
 CONFIG = """\
@@ -131,7 +131,7 @@ def test_mistakes_are_said_before_anything_starts(
     monkeypatch.chdir(tmp_path)
     Path("two.csv").write_text("step_seconds\n0.1\n0.4\n")
     Path("named.csv").write_text("client,step_seconds\na,0.1\nb,0.4\n")
-    assert speeds_in_order(Path("two.csv")) == ([1.0, 4.0], 0.1, [])
+    assert client_speeds(Path("two.csv")) == ([1.0, 4.0], 0.1, [])
     found = CliRunner().invoke(commands, ["deploy", str(mine), "--out", str(tmp_path / "out"), *flags])
     assert found.exit_code == 2 and sentence in " ".join(found.output.split())
 

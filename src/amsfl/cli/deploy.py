@@ -57,7 +57,7 @@ def deploy(
     clients made by amsfl.flower are as slow as asked; others find slowdown and step-seconds in their
     node-config.
     """
-    from amsfl.flower.deploy.recipe import DeploySettings, speeds_by_name, speeds_in_order
+    from amsfl.flower.deploy.recipe import DeploySettings, client_speeds
     from amsfl.flower.deploy.run import describe, launch
     from amsfl.flower.server.best_model import deciding_split
     from amsfl.track import make
@@ -79,7 +79,7 @@ def deploy(
             raise UserError(
                 "A profile says how slow each client is; leave --slowdowns and --step-seconds out."
             )
-        slow, step_seconds, spends = speeds_in_order(profile) if app else speeds_by_name(asked, profile)
+        slow, step_seconds, spends = client_speeds(profile, None if app else asked)
         if any("epsilon" in each for each in spends):  # budgets of the sites' own: as in a simulation
             asked.setdefault("privacy", "record")
             spends = [each | {key: asked[key] for key in ("delta",) if key in asked} for each in spends]

@@ -71,8 +71,8 @@ class Reply(NamedTuple):
     steps: int
     rows: int
     step_seconds: float  # one step, by the client's monotonic clock
-    compute_seconds: float  # all of its work on this order
-    lost_state: bool  # the method's client state was gone and began anew
+    compute_seconds: float = 0.0  # all of its work on this order
+    lost_state: bool = False  # the method's client state was gone and began anew
     plain_steps: float | None = None  # plain steps that its own optimizer's steps amount to; None: as many
     skipped: int = 0  # batches left out, whose loss was not finite
     metrics: dict[str, float] = {}  # of the client's own

@@ -4,6 +4,7 @@ metrics = Metrics("amsfl_server", {"rounds_total": "Rounds that were finished."}
 metrics.add("rounds_total"); metrics.set("bytes", 3, direction="up"); metrics.serve(9100)
 """
 
+import mmap
 import threading
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -83,4 +84,4 @@ def resident_bytes() -> int:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except (OSError, ValueError, IndexError):
         return 0
-    return pages * 4096
+    return pages * mmap.PAGESIZE

@@ -34,6 +34,13 @@ def judged(outputs: Any, y: Any, unit: float = 1.0) -> dict[str, float | None]:
     }
 
 
+def cross_entropy(logits: Vector, y: Any) -> float:
+    """The mean over rows, of logits in double precision."""
+    top = logits.max(1, keepdims=True)
+    likely = logits - top - np.log(np.exp(logits - top).sum(1, keepdims=True))
+    return float(-likely[np.arange(len(y)), y].mean())
+
+
 def are_numbers(y: Any) -> bool:
     """Whether labels are amounts: classes are whole numbers by their type."""
     return bool(np.issubdtype(np.asarray(y).dtype, np.floating))

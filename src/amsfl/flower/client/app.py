@@ -158,35 +158,20 @@ def work(
     task = LocalTask(order, pace_of(context), context.node_config)
     known = model._replace(direction=client_state.last_step(context, order, model))
     with private_steps.silent(terms is not None):
-        done = local_round.run(trainer, task, known, method, (client, memory), look)
+        reply, left = local_round.run(trainer, task, known, method, (client, memory), look)
     client_state.keep_anchor(context, order, model.anchor)
     after = driver.saved_state() if driver else None
     lost |= after is not None and not own_state.size and order.accepted != client_state.NEVER
-    left = [done.client, done.memory, mine[:0] if after is None else after]
-    step_seconds, seconds, taken = done.step_seconds, time.monotonic() - started, 0
+    left = left if after is None else np.append(left, after)
+    reply = reply._replace(compute_seconds=time.monotonic() - started, lost_state=lost)
     if terms is not None:
-        taken = ledger.give_back(order.run, order.steps - done.steps)
-        step_seconds, seconds = private_steps.coarse(step_seconds), private_steps.coarse(seconds)
+        taken = ledger.give_back(order.run, order.steps - reply.steps)
+        seconds = private_steps.coarse(reply.compute_seconds)
+        step = private_steps.coarse(reply.step_seconds)
+        reply = reply._replace(step_seconds=step, compute_seconds=seconds, taken=taken)
         time.sleep(max(started + seconds - time.monotonic(), 0))  # the server has a clock, too
-    client_state.save(context, order, mine, np.concatenate(left))
-    return messages.Reply(
-        order.run,
-        order.round,
-        order.client,
-        done.parts,
-        trainer.buffers() if terms is None else model.buffers,
-        done.reading,
-        done.steps,
-        trainer.rows,
-        step_seconds,
-        seconds,
-        lost,
-        done.plain_steps,
-        done.skipped,
-        done.metrics,
-        taken,
-        done.held_rows,
-    )
+    client_state.save(context, order, mine, left)
+    return reply
 
 
 def method_of(order: messages.Order, own: Own) -> Method:

@@ -12,6 +12,7 @@ from amsfl import sampling
 from amsfl.core import RowPrivacy, UserError
 from amsfl.flower import scores as flower_scores
 from amsfl.flower.client.app import Own, client_app
+from amsfl.flower.client.local_round import Trainer
 from amsfl.flower.client.private_steps import pad, room
 from amsfl.flower.messages import Buffers, GlobalModel, Order, Vector
 from amsfl.methods import Arithmetic, Method
@@ -42,8 +43,8 @@ def jax_client(shard: Callable[[Context], Shard], own: Own = ()) -> ClientApp:
     return client_app(lambda context: JaxTrainer(shard(context)), own)
 
 
-class JaxTrainer:
-    """Trainer (see work.Trainer). jax is imported when the first gradient needs it: a hello does not."""
+class JaxTrainer(Trainer):
+    """jax is imported when the first gradient needs it: a hello does not."""
 
     def __init__(self, shard: Shard):
         self.shard, self.rows = shard, len(shard.y)
@@ -76,17 +77,9 @@ class JaxTrainer:
         elif order.steps:  # compile before the clock runs
             self.program.grad(model.anchor, *self._batch(0, self.batch), self.teacher)
 
-    def from_numpy(self, vector: Vector) -> Any:
-        return vector
-
-    def to_numpy(self, vector: Any) -> Vector:
-        return np.asarray(vector, np.float32)
-
     def gradient(self, x: Any, step: int) -> tuple[float, Any]:
         loss, grad = self.program.grad(x, *self._batch(step, self.batch), self.teacher)
         return float(loss), np.asarray(grad)
-
-    probe = gradient
 
     def held_back(self, x: Any) -> tuple[float, float] | None:
         """Loss and spread of the rows that are held back, at x."""
@@ -107,9 +100,6 @@ class JaxTrainer:
             rows = places[some]
             total += np.asarray(summed(x, self.shard.x[rows], self.shard.y[rows], present[some]))
         return total
-
-    def buffers(self) -> Buffers:
-        return {}
 
     def evaluate(self, x: Any) -> dict[str, float] | None:
         if self.shard.test is None:

@@ -13,16 +13,17 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from amsfl import protocol, sampling
-from amsfl.core import Parts, Reading, Upload, UserError
+from amsfl.core import Reading, Upload, UserError
 from amsfl.flower.client.step_loop import LocalTask, NoMoreData
-from amsfl.flower.messages import Buffers, GlobalModel, Order, Vector
+from amsfl.flower.messages import Buffers, GlobalModel, Order, Reply, Vector
 from amsfl.methods import Method
 
 Look = Callable[[Any, int], tuple[float, Any]]  # loss and gradient at x of a minibatch by its number
 
 
 class Trainer(Protocol):
-    """What a client brings. `gradient` is all that most need to think about."""
+    """What a client brings. `gradient` is all that most need to think about; a subclass that computes with
+    numpy arrays needs `rows`, `start` and `gradient` alone."""
 
     rows: int  # how many it trains on: its weight
 
@@ -32,25 +33,29 @@ class Trainer(Protocol):
 
     def begin(self, order: Order, model: GlobalModel, method: Method) -> None:
         """A round begins: load buffers, seed the minibatches."""
-        ...
+        if method.arithmetic.objective is not None:
+            raise UserError(f"Method {method.name!r} changes the loss itself; only jax_client can run it.")
 
     def from_numpy(self, vector: Vector) -> Any:
         """A flat numpy vector as this trainer computes with it."""
-        ...
+        return vector
 
-    def to_numpy(self, vector: Any) -> Vector: ...
+    def to_numpy(self, vector: Any) -> Vector:
+        return np.asarray(vector, np.float32)
 
     def gradient(self, x: Any, step: int) -> tuple[float, Any]:
         """Loss and gradient at x of the round's minibatch `step`; the same number, the same minibatch."""
-        ...
+        raise UserError(f"A {type(self).__name__} gives no gradients; it takes its steps itself.")
 
     def probe(self, x: Any, step: int) -> tuple[float, Any] | None:
         """The same for the reading: it must leave buffers and random streams as they were.
 
-        None only from a Driver without gradients: then there are no readings of it."""
-        ...
+        None only from an OptimizerTrainer without gradients: then there are no readings of it."""
+        return self.gradient(x, step)
 
-    def buffers(self) -> Buffers: ...
+    def buffers(self) -> Buffers:
+        """Arrays by name that are averaged and not trained."""
+        return {}
 
     def evaluate(self, x: Any) -> dict[str, float] | None:
         """loss, accuracy and rows on local test data, and numbers of its own; None without any.
@@ -60,7 +65,7 @@ class Trainer(Protocol):
         differ from row to row (protocol.md); None where it holds none. Without it the judge goes by the loss
         of the first minibatch.
         """
-        ...
+        return None
 
 
 class OwnSteps(NamedTuple):
@@ -79,29 +84,16 @@ class OptimizerTrainer(Trainer, Protocol):
 
     def load_state(self, state: Vector) -> None:
         """What it kept of the round before; empty where there is nothing."""
-        ...
+        return None
 
     def saved_state(self) -> Vector | None:
         """What it keeps for the next round; None where it keeps nothing."""
-        ...
+        return None
 
 
 def has_own_optimizer(trainer: Trainer) -> bool:
     """Whether the client moves by an optimizer of its own."""
     return hasattr(trainer, "take_steps")
-
-
-class LocalResult(NamedTuple):
-    parts: Parts  # what goes up
-    client: Vector  # the method's client state
-    memory: Vector  # what is remembered of transmissions
-    reading: Reading
-    steps: int  # that were run
-    step_seconds: float
-    plain_steps: float | None
-    skipped: int
-    metrics: dict[str, float]
-    held_rows: int  # rows held back for the judge
 
 
 def run(
@@ -111,12 +103,12 @@ def run(
     method: Method,
     own: tuple[Vector, Vector],
     gradient: Look | None = None,
-) -> LocalResult:
-    """All of the local work: the protocol's lines, timed.
+) -> tuple[Reply, Vector]:
+    """All of the local work: the protocol's lines, timed. The reply, and the client's state after it.
 
     `own` is the method's client state and that of its transmissions; empty where it has none.
-    `gradient` stands in for the trainer's own, and then nothing else is asked of its rows: no reading, and no
-    numbers of its own.
+    `gradient` stands in for the trainer's own, and then nothing else is asked of its rows: no reading, no
+    buffers and no numbers of its own.
     """
     order, (client, memory) = task.order, own
     trainer.begin(order, model, method)
@@ -146,18 +138,22 @@ def run(
     with np.errstate(over="ignore"):  # 32-bit words wrap around on purpose
         key = sampling.stream(*map(sampling.words, (order.seed, order.round, order.client)))
         parts, memory = protocol.encode(method.transmit, key, lowered, memory)
-    return LocalResult(
+    reply = Reply(
+        order.run,
+        order.round,
+        order.client,
         parts,
-        trainer.to_numpy(mine),
-        memory,
+        model.buffers if gradient else trainer.buffers(),
         _reading(order.readings, taken, held),
         task.done,
+        trainer.rows,
         task.step_seconds,
-        walked.plain_steps,
-        task.skipped,
-        trainer.training_metrics() if hasattr(trainer, "training_metrics") and not gradient else {},
-        getattr(trainer, "held_rows", 0) if held is not None else 0,
+        plain_steps=walked.plain_steps,
+        skipped=task.skipped,
+        metrics=trainer.training_metrics() if hasattr(trainer, "training_metrics") and not gradient else {},
+        held_rows=getattr(trainer, "held_rows", 0) if held is not None else 0,
     )
+    return reply, np.concatenate([trainer.to_numpy(mine), memory])
 
 
 def _reading(asked: bool, taken: Reading | None, held: tuple[float, float] | None) -> Reading:

@@ -7,9 +7,9 @@ import numpy as np
 from flwr.app import Context
 from flwr.clientapp import ClientApp
 
-from amsfl.core import UserError
 from amsfl.flower import messages
 from amsfl.flower.client.app import Own, client_app
+from amsfl.flower.client.local_round import Trainer
 from amsfl.methods import Method
 
 
@@ -26,7 +26,7 @@ def numpy_client(make: Callable[[Context], "NumpyTrainer"], own: Own = ()) -> Cl
     return client_app(make, own)
 
 
-class NumpyTrainer:
+class NumpyTrainer(Trainer):
     """A Trainer from one function: gradient(x, step, order) -> loss, gradient, all flat float32.
 
     `step` numbers the round's minibatches: the same number must mean the same rows within a round;
@@ -62,31 +62,8 @@ class NumpyTrainer:
             model: Where the round begins.
             method: How to step.
         """
-        if method.arithmetic.objective is not None:
-            raise UserError(f"Method {method.name!r} changes the loss itself; only jax_client can run it.")
+        super().begin(order, model, method)
         self.order = order
-
-    def from_numpy(self, vector: messages.Vector) -> Any:
-        """A flat vector as this trainer computes with it.
-
-        Args:
-            vector: A flat model from the wire.
-
-        Returns:
-            The same as the trainer wants it.
-        """
-        return vector
-
-    def to_numpy(self, vector: Any) -> messages.Vector:
-        """Back to what travels.
-
-        Args:
-            vector: As `lift` gave it.
-
-        Returns:
-            A numpy array, float32.
-        """
-        return np.asarray(vector, np.float32)
 
     def gradient(self, x: Any, step: int) -> tuple[float, Any]:
         """Loss and gradient of a minibatch.
@@ -101,16 +78,6 @@ class NumpyTrainer:
         assert self.order is not None
         loss, grad = self._gradient(x, step, self.order)
         return float(loss), np.asarray(grad, np.float32)
-
-    probe = gradient
-
-    def buffers(self) -> messages.Buffers:
-        """Arrays that are averaged and not trained.
-
-        Returns:
-            By name; here none.
-        """
-        return {}
 
     def evaluate(self, x: Any) -> dict[str, float] | None:
         """Scores on the client's own test rows.

@@ -71,7 +71,7 @@ class SitePolicy(NamedTuple):
     def check(self, order: Order, model: GlobalModel, flower_run: int, train: bool = True) -> None:
         """A UserError where the order or its model lies outside."""
         disk.safe_name(order.run, "The run")
-        self._check_run(flower_run)
+        _check_listed("Flower run", self.runs, str(flower_run))
         self._check_names(order)
         bounds: dict[str, tuple[float, float, float]] = {
             "steps": (order.steps, int(train), self.most_steps),
@@ -103,13 +103,10 @@ class SitePolicy(NamedTuple):
 
     def check_hello(self, flower_run: int, mechanism: str, clip: float) -> None:
         """The same of a question; mechanism "": it is not about privacy."""
-        self._check_run(flower_run)
+        _check_listed("Flower run", self.runs, str(flower_run))
         if mechanism:
             _check_listed("privacy mechanism", self.mechanisms, mechanism)
             _check_bounds({"clip": (clip, *self.clip)})
-
-    def _check_run(self, flower_run: int) -> None:
-        _check_listed("Flower run", self.runs, str(flower_run))
 
     def _check_names(self, order: Order) -> None:
         _check_listed("method", self.methods, order.method)

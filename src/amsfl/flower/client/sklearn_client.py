@@ -10,7 +10,7 @@ from flwr.clientapp import ClientApp
 from amsfl import sampling
 from amsfl.core import UserError
 from amsfl.flower.client.app import Own, client_app
-from amsfl.flower.client.local_round import OwnSteps
+from amsfl.flower.client.local_round import OptimizerTrainer, OwnSteps
 from amsfl.flower.client.step_loop import LocalTask
 from amsfl.flower.messages import Buffers, GlobalModel, Order, TensorSpec, Vector
 from amsfl.flower.scores import errors
@@ -56,8 +56,8 @@ class SklearnSetup(NamedTuple):
     metrics: Callable[[Any, Any, Any], Mapping[str, float]] | None
 
 
-class SklearnTrainer:
-    """An OptimizerTrainer (local_round.py). There are no gradients: AMSFL plans by seconds alone."""
+class SklearnTrainer(OptimizerTrainer):
+    """There are no gradients: AMSFL plans by seconds alone."""
 
     def __init__(self, setup: SklearnSetup, context: Context):
         self.setup, self.context = setup, context
@@ -90,20 +90,8 @@ class SklearnTrainer:
             self.held_rows = len(self.held)
         self._allocate(int(self.random.integers(2**31)))
 
-    def from_numpy(self, vector: Vector) -> Any:
-        return np.asarray(vector, np.float32)
-
-    def to_numpy(self, vector: Any) -> Vector:
-        return np.asarray(vector, np.float32)
-
-    def gradient(self, x: Any, step: int) -> tuple[float, Any]:
-        raise UserError("A scikit-learn model gives no gradients; partial_fit takes its steps itself.")
-
     def probe(self, x: Any, step: int) -> None:
         return None
-
-    def buffers(self) -> Buffers:
-        return {}
 
     def load_state(self, state: Vector) -> None:
         self.state = state
@@ -143,11 +131,8 @@ class SklearnTrainer:
         _put(self.model, x)
         rows, targets = _rows(self.setup.test_rows(self.context), self.setup.classes)
         scores = {**_scores(self.model, rows, targets), "rows": float(len(targets))}
-        return (
-            scores
-            if self.setup.metrics is None
-            else {**self.setup.metrics(self.model, rows, targets), **scores}
-        )
+        own = self.setup.metrics(self.model, rows, targets) if self.setup.metrics else {}
+        return {**own, **scores}
 
     def _allocate(self, seed: int) -> None:
         """A model with coefficients. scikit-learn makes them when it first sees a row, and learns from that:
@@ -208,8 +193,8 @@ def _put(model: Any, x: Vector) -> None:
         place += part.size
 
 
-def _rows(setup: tuple[Any, Any], classes: Vector | None) -> tuple[Any, Vector]:
-    x, y = setup
+def _rows(given: tuple[Any, Any], classes: Vector | None) -> tuple[Any, Vector]:
+    x, y = given
     x, y = (x.tocsr() if hasattr(x, "tocsr") else np.asarray(x)), np.asarray(y)
     strange = [] if classes is None else sorted({str(label) for label in np.setdiff1d(y, classes)})
     if strange:

@@ -8,6 +8,7 @@ Every turn of the loop is timed, and slowed where the client is to be slow.
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,10 +52,8 @@ class LocalTask:
     def __iter__(self) -> Iterator[int]:
         while self.done < self.steps and (not self.timed or self.in_time()):
             self._counts = True
-            with_rest = self._timing()
-            next(with_rest)
-            yield self.done
-            next(with_rest, None)
+            with self._timing():
+                yield self.done
             self.done += self._counts
 
     def in_time(self) -> bool:
@@ -74,11 +73,8 @@ class LocalTask:
 
     def look(self, gradient: Callable[[Any, int], Any], x: Any, step: int) -> Any:
         """One gradient more, timed as a step is."""
-        with_rest = self._timing()
-        next(with_rest)
-        result = gradient(x, step)
-        next(with_rest, None)
-        return result
+        with self._timing():
+            return gradient(x, step)
 
     def took(self, steps: int, seconds: float) -> None:
         """Steps that were not taken in this task's own loop, and how long they took together."""
@@ -91,6 +87,7 @@ class LocalTask:
         """Of one step. The first compiles, warms caches and starts workers: it counts only if alone."""
         return float(np.mean(self.timed[1:] or self.timed))
 
+    @contextmanager
     def _timing(self) -> Iterator[None]:
         started = time.monotonic()
         yield

@@ -40,8 +40,8 @@ def torch_client(
     """A ClientApp from a module and a loader.
 
     Parameters that want gradients are trained, by the method's own SGD step or by an optimizer of yours.
-    Float buffers (BatchNorm's running statistics) are averaged by weight, integer ones take the largest
-    value; frozen parameters stay as `model()` makes them.
+    Float buffers (BatchNorm's running statistics) are averaged by weight, of integer ones the middle client's
+    are taken; frozen parameters stay as `model()` makes them.
 
     A batch is (inputs, ..., targets); or a dictionary with `labels`, for a module that returns its own
     `loss`; or anything, for `batch_loss`. `schedule`, `clip`, `keep_optimizer` and float16 go with an
@@ -75,14 +75,13 @@ def torch_client(
         _has_torch()
         from amsfl.flower.client.torch_trainer import TorchSetup, TorchTrainer
 
-        site = TorchSetup(
-            model, loader, test_loader, loss, batch_loss, metrics, on_step, rows, precision, device
-        )
+        losses, ways = (loss, batch_loss, metrics, on_step), (optimizer, schedule, clip, keep_optimizer)
+        site = TorchSetup(model, loader, test_loader, *losses, rows, precision, device, *ways)
         if optimizer is None:
             return TorchTrainer(site, context)
-        from amsfl.flower.client.torch_optimizer import OptimizerSetup, TorchOptimizerTrainer
+        from amsfl.flower.client.torch_optimizer import TorchOptimizerTrainer
 
-        return TorchOptimizerTrainer(site, OptimizerSetup(optimizer, schedule, clip, keep_optimizer), context)
+        return TorchOptimizerTrainer(site, context)
 
     return client_app(make, own)
 

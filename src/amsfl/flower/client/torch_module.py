@@ -11,7 +11,7 @@ import torch
 from flwr.app import Context
 
 from amsfl.core import UserError
-from amsfl.flower.client.local_round import OwnSteps
+from amsfl.flower.client.local_round import OptimizerTrainer, OwnSteps, Trainer
 from amsfl.flower.client.step_loop import LocalTask
 from amsfl.flower.messages import Buffers, GlobalModel, Order, TensorSpec, Vector
 from amsfl.methods import Method
@@ -19,8 +19,8 @@ from amsfl.methods import Method
 Result = TypeVar("Result")
 
 
-class TorchModule:
-    """The part of a Trainer (work.py) that needs no rows. Flat vectors are float32, parameters anything."""
+class TorchModule(Trainer):
+    """The part of a Trainer that needs no rows. Flat vectors are float32, parameters anything."""
 
     def __init__(self, model: Callable[[], Any], device: str):
         self.make, self.device = model, torch.device(device)
@@ -37,8 +37,7 @@ class TorchModule:
         return self.to_numpy(flat(fresh)), self.buffers()
 
     def begin(self, order: Order, model: GlobalModel, method: Method) -> None:
-        if method.arithmetic.objective is not None:
-            raise UserError(f"Method {method.name!r} changes the loss itself; only jax_client can run it.")
+        super().begin(order, model, method)
         with torch.no_grad():
             for name, buffer in self._buffers():
                 if name in model.buffers:
@@ -124,17 +123,14 @@ class LoopSetup(NamedTuple):
     device: str
 
 
-class LoopTrainer(TorchModule):
-    """A Driver (see work.Driver) around a function."""
+class LoopTrainer(TorchModule, OptimizerTrainer):
+    """Takes its steps by the user's function."""
 
     def __init__(self, loop: LoopSetup, context: Context):
         super().__init__(loop.model, loop.device)
         self.loop, self.context = loop, context
         self.rows = int(loop.rows(context))
         self.metrics: dict[str, float] = {}
-
-    def gradient(self, x: Any, step: int) -> tuple[float, Any]:
-        raise UserError("A training loop of its own gives no gradients; it takes its steps itself.")
 
     def probe(self, x: Any, step: int) -> tuple[float, Any] | None:
         ask = self.loop.probe_loss
@@ -143,12 +139,6 @@ class LoopTrainer(TorchModule):
         return self.with_buffers_restored(
             lambda: self.loss_and_gradient(x, step, lambda: ask(self.module, self.context))
         )
-
-    def load_state(self, state: Vector) -> None:
-        pass
-
-    def saved_state(self) -> Vector | None:
-        return None
 
     def take_steps(self, x: Any, task: LocalTask) -> OwnSteps:
         self.load_parameters(x)

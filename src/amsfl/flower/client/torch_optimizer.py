@@ -10,10 +10,9 @@ without pickle: tensors become a safetensors file, the rest JSON in its header, 
 """
 
 import json
-from collections.abc import Callable
 from inspect import signature
 from math import inf, isfinite
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,15 +28,6 @@ from amsfl.flower.client.torch_trainer import NOTHING, TorchSetup, TorchTrainer
 from amsfl.flower.messages import Vector
 
 
-class OptimizerSetup(NamedTuple):
-    """An optimizer of the user's own, and what goes with it."""
-
-    optimizer: Callable[[Any, float], Any]
-    schedule: Callable[[Any], Any] | None
-    clip: float | None
-    keep: bool
-
-
 class TrainedParameters(list[Any]):
     """The parameters that are trained; `module` and `task` for whoever makes groups or goes by rounds."""
 
@@ -47,11 +37,10 @@ class TrainedParameters(list[Any]):
 
 
 class TorchOptimizerTrainer(TorchTrainer):
-    """A Driver (see work.Driver): the user's optimizer moves the module itself."""
+    """An OptimizerTrainer: the user's optimizer moves the module itself."""
 
-    def __init__(self, site: TorchSetup, drive: OptimizerSetup, context: Context):
+    def __init__(self, site: TorchSetup, context: Context):
         super().__init__(site, context)
-        self.drive = drive
         self.before: Vector | None = None
         self.after: Vector | None = None
 
@@ -64,12 +53,13 @@ class TorchOptimizerTrainer(TorchTrainer):
     def take_steps(self, x: Any, task: LocalTask) -> OwnSteps:
         self.load_parameters(x)
         begun = flat(self.trained)  # as its own precision holds it
-        optimizer = self.drive.optimizer(TrainedParameters(self.trained, self.module, task), task.lr)
+        assert self.site.optimizer is not None
+        optimizer = self.site.optimizer(TrainedParameters(self.trained, self.module, task), task.lr)
         _check_closure(optimizer)
         count = PlainStepCounter(optimizer, task.lr)
-        schedule = self.drive.schedule(optimizer) if self.drive.schedule else None
+        schedule = self.site.schedule(optimizer) if self.site.schedule else None
         scaler = torch.amp.GradScaler(self.device.type, enabled=self.site.precision == "float16")
-        if self.drive.keep and self.before is not None:
+        if self.site.keep_optimizer and self.before is not None:
             restore_state(self.before, optimizer, schedule, scaler)
         for step in task:
             try:
@@ -91,15 +81,15 @@ class TorchOptimizerTrainer(TorchTrainer):
             if schedule is not None:
                 schedule.step()
             self.stepped(step, value)
-        self.after = dump_state(optimizer, schedule, scaler) if self.drive.keep else None
+        self.after = dump_state(optimizer, schedule, scaler) if self.site.keep_optimizer else None
         return OwnSteps(x + (flat(self.trained) - begun), count.plain_steps if count else None)
 
     def _moves(self, optimizer: Any, scaler: Any, count: "PlainStepCounter") -> bool:
         """One step along the gradients that are there; False where the scaler left it out."""
         scale = scaler.get_scale()
         scaler.unscale_(optimizer)
-        if self.drive.clip is not None:
-            torch.nn.utils.clip_grad_norm_(self.trained, self.drive.clip)
+        if self.site.clip is not None:
+            torch.nn.utils.clip_grad_norm_(self.trained, self.site.clip)
         count.before()
         scaler.step(optimizer)
         scaler.update()

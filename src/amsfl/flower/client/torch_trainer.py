@@ -33,10 +33,14 @@ class TorchSetup(NamedTuple):
     rows: int | Callable[[Context], int] | None
     precision: str | None
     device: str
+    optimizer: Callable[[Any, float], Any] | None
+    schedule: Callable[[Any], Any] | None
+    clip: float | None
+    keep_optimizer: bool
 
 
 class TorchTrainer(TorchModule):
-    """Trainer (see work.Trainer): one flat tensor on the device, copied into the module for each step."""
+    """One flat tensor on the device, copied into the module for each step."""
 
     def __init__(self, site: TorchSetup, context: Context):
         super().__init__(site.model, site.device)

@@ -141,11 +141,9 @@ def scorer(
             if not classes:
                 scores[split] = flower_scores.judged(logits, y, unit)
                 continue
-            top = logits.max(1, keepdims=True)
-            likely = logits - top - np.log(np.exp(logits - top).sum(1, keepdims=True))
             table = np.zeros((1, classes, classes), np.int64)
             np.add.at(table, (0, y, logits.argmax(1)), 1)
-            scores[split] = metrics(Scores(np.array([-likely[np.arange(len(y)), y].mean()]), table))[0]
+            scores[split] = metrics(Scores(np.array([flower_scores.cross_entropy(logits, y)]), table))[0]
             if asked is not None and asked.ranks:
                 ranked = of_classes(logits, y)
                 scores[split] |= {name: ranked[name] for name in ("auc", "macro_auc")}

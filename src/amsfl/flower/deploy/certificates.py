@@ -10,6 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from cryptography.x509.oid import NameOID
+
 from amsfl.core import UserError
 
 DAYS = 365
@@ -32,11 +38,6 @@ def make(folder: Path, nodes: int, hosts: Sequence[str] = ("localhost",)) -> Key
     The certificate is also good for this machine's own names: Flower's SuperExec, which runs beside the
     SuperLink, reaches it by 127.0.0.1. Keys that are there already are never written over.
     """
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import NameOID
-
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     now = datetime.datetime.now(datetime.UTC)
 
@@ -64,22 +65,12 @@ def make(folder: Path, nodes: int, hosts: Sequence[str] = ("localhost",)) -> Key
     authority, server = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     other = "digital_signature content_commitment key_encipherment data_encipherment key_agreement"
     usage = dict.fromkeys([*other.split(), "encipher_only", "decipher_only"], False)
-    root = certificate(
-        AUTHORITY,
-        authority,
-        authority,
-        [
-            (x509.BasicConstraints(ca=True, path_length=0), True),
-            (x509.KeyUsage(**usage, key_cert_sign=True, crl_sign=True), True),
-        ],
-    )
-    names = x509.SubjectAlternativeName([_host(host) for host in dict.fromkeys([*hosts, *HERE])])
-    leaf = certificate(
-        hosts[0],
-        server,
-        authority,
-        [(names, False), (x509.BasicConstraints(ca=False, path_length=None), True)],
-    )
+    top = (x509.BasicConstraints(ca=True, path_length=0), True)
+    signs = (x509.KeyUsage(**usage, key_cert_sign=True, crl_sign=True), True)
+    root = certificate(AUTHORITY, authority, authority, [top, signs])
+    names = (x509.SubjectAlternativeName([_host(host) for host in dict.fromkeys([*hosts, *HERE])]), False)
+    end = (x509.BasicConstraints(ca=False, path_length=None), True)
+    leaf = certificate(hosts[0], server, authority, [names, end])
     keys = Keys(
         folder / "ca.pem",
         folder / "superlink.pem",
@@ -89,9 +80,10 @@ def make(folder: Path, nodes: int, hosts: Sequence[str] = ("localhost",)) -> Key
     taken = [path for path in (*keys[:3], *keys.nodes) if path.exists()]
     if taken:
         raise _in_the_way(taken[0])
-    _write(keys.ca, _pem(root))
-    _write(keys.certificate, _pem(leaf))
-    _write(keys.key, _private(server), secret=True)
+    private = server.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    _write(keys.ca, root.public_bytes(Encoding.PEM))
+    _write(keys.certificate, leaf.public_bytes(Encoding.PEM))
+    _write(keys.key, private, secret=True)
     for path in keys.nodes:
         node_key(path)
     return keys
@@ -99,42 +91,19 @@ def make(folder: Path, nodes: int, hosts: Sequence[str] = ("localhost",)) -> Key
 
 def node_key(path: Path) -> Path:
     """One SuperNode's key pair: PATH (keep it there) and PATH.pub (register it with the SuperLink)."""
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
     key = ec.generate_private_key(ec.SECP384R1())
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
-    )
-    public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+    public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
     _write(path, private, secret=True)
     _write(path.with_suffix(".pub"), public + b"\n")
     return path
 
 
 def _host(host: str) -> Any:
-    from cryptography import x509
-
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         return x509.DNSName(host)
-
-
-def _pem(certificate: Any) -> bytes:
-    from cryptography.hazmat.primitives import serialization
-
-    return bytes(certificate.public_bytes(serialization.Encoding.PEM))
-
-
-def _private(key: Any) -> bytes:
-    from cryptography.hazmat.primitives import serialization
-
-    return bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
-    )
 
 
 def _write(path: Path, content: bytes, secret: bool = False) -> None:

@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 from amsfl import record
 from amsfl.clock import read_sites
 from amsfl.clock.profile import SPENDING
-from amsfl.clock.sites import Sites
 from amsfl.combine import RECOMMENDED
 from amsfl.core import Remark, UserError
 from amsfl.flower.client import site_policy
-from amsfl.flower.server.app import LENGTH
-from amsfl.simulation import serve_config
+from amsfl.flower.server.app import LENGTH, RUN
+from amsfl.simulation import ServeConfig, serve_config
 from amsfl.simulation.components import client_names, load_data
 
 RECIPE = "deploy.json"  # in the record folder: how the deployment was started, for --resume
@@ -22,7 +21,6 @@ KEPT = ("*.safetensors", "privacy-*.json", "privacy-*.lock", "orders-*.jsonl")  
 AGAIN = (*LENGTH, "give_up")  # what may change when it goes on
 LIARS = f"--robust {RECOMMENDED}"  # docs/robust.md
 SPENDS = {*SPENDING, "epsilon"}
-RUN = ("resume", "force", "track", "log", "metrics_port")  # asked of one start, and no setting of the run
 
 
 class DeploySettings(NamedTuple):
@@ -94,41 +92,36 @@ def _recipe(out: Path) -> DeploySettings:
     )
 
 
+def checked(settings: Mapping[str, Any]) -> ServeConfig:
+    """The settings of the run, without what is asked of this start alone."""
+    return serve_config({key: value for key, value in settings.items() if key not in RUN})
+
+
 class ClientSpeeds(NamedTuple):
     slowdowns: list[float]  # how many times slower than the fastest each client is
     step_seconds: float  # of the fastest one's step
     spends: list[dict[str, float]] = []  # noqa: RUF012 (nobody changes it); what each says of joules, money and privacy
 
 
-def speeds_by_name(settings: Mapping[str, Any], path: Path) -> ClientSpeeds:
+def client_speeds(path: Path, settings: Mapping[str, Any] | None = None) -> ClientSpeeds:
     """What a table says of each client's speed, and of what it spends.
 
-    Links are real here, so the table's other columns have no effect.
+    Clients are those of the data that the settings name. Without settings they are those of an app of the
+    user's own, which have numbers: the table's rows in their order. Links are real here, so the table's other
+    columns have no effect.
     """
-    config = serve_config({key: value for key, value in settings.items() if key not in RUN})
-    table = _table(path)
-    names = client_names(config, load_data(config))
-    return _slowed(table, table.of(len(names) or config.clients, names).columns)
-
-
-def speeds_in_order(path: Path) -> ClientSpeeds:
-    """The same for an app of the user's own, whose clients have numbers: the table's rows in their order."""
-    table = _table(path)
-    if table.clients:
+    table = read_sites(path)
+    table.need("step_seconds")
+    columns = table.columns
+    if settings is not None:
+        config = checked(settings)
+        names = client_names(config, load_data(config))
+        columns = table.of(len(names) or config.clients, names).columns
+    elif table.clients:
         raise UserError(
             f"{path} names its clients, and those of your own app have numbers, their partition-id; leave "
             "the column 'client' out, with the rows in that order."
         )
-    return _slowed(table, table.columns)
-
-
-def _table(path: Path) -> Sites:
-    table = read_sites(path)
-    table.need("step_seconds")
-    return table
-
-
-def _slowed(table: Sites, columns: Mapping[str, Any]) -> ClientSpeeds:
     unused, seconds = table.unused({"step_seconds", *SPENDS}), columns["step_seconds"]
     if unused:
         warnings.warn(unused, Remark, stacklevel=2)

@@ -17,8 +17,8 @@ from amsfl.flower.deploy.builtin_app import checksum, deal, flat, rows_of, write
 from amsfl.flower.deploy.processes import Federation, loopback
 from amsfl.flower.deploy.recipe import (
     CLIENTS,
-    RUN,
     DeploySettings,
+    checked,
     forget_clients,
     protection,
     recall,
@@ -31,7 +31,7 @@ from amsfl.record import Summary
 from amsfl.settings.privacy import check_public, mechanism_of, privacy_remarks, private_settings
 from amsfl.settings.remarks import remarks
 from amsfl.settings.round_ends import round_end_of
-from amsfl.simulation import CustomParts, serve_config
+from amsfl.simulation import CustomParts
 from amsfl.simulation.components import client_names, load_data, method_of
 
 LOCK = ".amsfl-deploy-lock"  # one deployment a folder; the server in it holds the record's own
@@ -71,11 +71,11 @@ def launch(
     """Start a SuperLink and `clients` SuperNodes on loopback, run an app, and return the summary.
 
     The recipe's `settings` are those of server_app; `slowdowns[i]` and `step_seconds` make client i slow (see
-    task.Pace); with `tls`, certificates and keys are made and SuperNodes must prove who they are; `app` is
-    the folder of the user's own app, whose server may keep no record of ours: then there is no summary.
-    `started(federation)` is called when all are up. With `resume` in the settings everything but AGAIN is
-    as it was when the folder's run began; with `force` a finished run in the folder is replaced. What a
-    killed deployment of this folder left running is ended first.
+    step_loop.Slowdown); with `tls`, certificates and keys are made and SuperNodes must prove who they are.
+    `app` is the folder of the user's own app, whose server may keep no record of ours: then there is no
+    summary. `started(federation)` is called when all are up. With `resume` in the settings everything but
+    AGAIN is as it was when the folder's run began; with `force` a finished run in the folder is replaced.
+    What a killed deployment of this folder left running is ended first.
     """
     with record.locked(out, LOCK):
         for name in leftovers.end(out / leftovers.BOOK):
@@ -106,7 +106,7 @@ def _launch(
             say(f"SuperLink on {running.address}{' with TLS' if keys else ''}, {clients} SuperNodes")
             if not recipe.app:  # of a server of somebody else's nobody here knows
                 say(protection(recipe))
-            for place, node in enumerate(_handicapped(prepared.nodes, recipe)):
+            for place, node in enumerate(prepared.nodes):
                 if keys:
                     register(running, keys.nodes[place])
                 running.node(f"supernode-{place}", node, keys.nodes[place] if keys else None)
@@ -127,8 +127,7 @@ def describe(settings: DeploySettings, out: Path) -> list[str]:
         tls = [f"{len(prepared.nodes)} SuperNode keys, an authority and a certificate would be made"]
         federation = Federation(home / "flower", 0)
         lines = [shlex.join(federation.link_command())]
-        for node in _handicapped(prepared.nodes, settings):
-            lines.append(shlex.join(federation.node_command(node)))
+        lines += [shlex.join(federation.node_command(node)) for node in prepared.nodes]
         lines.append(shlex.join(["flwr", "run", str(prepared.app), "local", "--stream"]))
         lines.append((prepared.app / "pyproject.toml").read_text().strip())
         plain = [line.replace(folder, "TEMPORARY").replace("127.0.0.1:0", "127.0.0.1:PORT") for line in lines]
@@ -138,7 +137,7 @@ def describe(settings: DeploySettings, out: Path) -> list[str]:
 def _ready_made(recipe: DeploySettings, home: Path, out: Path) -> PreparedApp:
     """Our own app, with the data dealt to files."""
     settings = recipe.settings
-    config = serve_config({key: value for key, value in settings.items() if key not in RUN})
+    config = checked(settings)
     mechanism = mechanism_of(config)
     method = method_of(config, CustomParts(), mechanism)
     policy = policy_of(config, method)
@@ -152,14 +151,13 @@ def _ready_made(recipe: DeploySettings, home: Path, out: Path) -> PreparedApp:
     own = privacy_remarks(config, mechanism, method, NOTHING, rows_of(shards))
     for line in (*remarks(config, method, policy, clients, end), *own):
         warnings.warn(line, Remark, stacklevel=2)
-    _check_slowdowns(recipe, clients)
     write_app(home / "app", {**settings, "clients": clients, "out": str(out), "shards": str(home / "shards")})
     names = _sayable(client_names(config, source))
-    nodes = [
-        _node(place, clients, out) | {"shard": str(shard)} | ({"client": names[place]} if names else {})
+    own_keys = [
+        {"shard": str(shard)} | ({"client": names[place]} if names else {})
         for place, shard in enumerate(shards)
     ]
-    return PreparedApp(home / "app", nodes, checksum(home / "shards"))
+    return PreparedApp(home / "app", _node_configs(recipe, out, own_keys), checksum(home / "shards"))
 
 
 def _sayable(names: Sequence[str]) -> Sequence[str]:
@@ -176,33 +174,28 @@ def _own(recipe: DeploySettings, home: Path, out: Path) -> PreparedApp:
     app = user_app.read(Path(recipe.app))
     extra = user_app.known(app, user_app.parse(recipe.run_config))
     clients = user_app.clients(app, recipe.settings, extra)
-    serve_config({k: v for k, v in recipe.settings.items() if k not in RUN} | {"clients": clients})
-    _check_slowdowns(recipe, clients)
+    checked({**recipe.settings, "clients": clients})
     settings = {**recipe.settings, "clients": clients, "out": str(out)}
     user_app.copy(app, home / "app", flat(settings) | extra)
-    return PreparedApp(home / "app", [_node(place, clients, out) for place in range(clients)])
+    return PreparedApp(home / "app", _node_configs(recipe, out, [{}] * clients))
 
 
-def _node(place: int, clients: int, out: Path) -> dict[str, Any]:
-    return {"partition-id": place, "num-partitions": clients, "state-dir": str(out / CLIENTS)}
-
-
-def _handicapped(nodes: Sequence[dict[str, Any]], recipe: DeploySettings) -> list[dict[str, Any]]:
-    """Node-configs with the keys that our clients keep to (client.app.pace_of)."""
-    slow = [float(each) for each in recipe.slowdowns] or [1.0] * len(nodes)
-    least = {"step-seconds": float(recipe.step_seconds)}
-    spends = [flat(each) for each in recipe.spends] or [{}] * len(nodes)
-    return [
-        node | {"slowdown": each} | least | costs
-        for node, each, costs in zip(nodes, slow, spends, strict=True)
-    ]
-
-
-def _check_slowdowns(recipe: DeploySettings, clients: int) -> None:
+def _node_configs(recipe: DeploySettings, out: Path, own: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Every client's: which one it is, how slow it is to be (step_loop.pace_of), what it spends, and keys of
+    its own."""
+    clients = len(own)
     if recipe.slowdowns and len(recipe.slowdowns) != clients:
         raise UserError(
             f"{len(recipe.slowdowns)} slowdowns for {clients} clients; give each its own: --slowdowns 1,2,4."
         )
+    common = {"num-partitions": clients, "state-dir": str(out / CLIENTS)}
+    common |= {"step-seconds": float(recipe.step_seconds)}
+    slow = [float(each) for each in recipe.slowdowns] or [1.0] * clients
+    spends = [flat(each) for each in recipe.spends] or [{}] * clients
+    return [
+        {"partition-id": place, **common, "slowdown": slowdown, **keys, **costs}
+        for place, (slowdown, keys, costs) in enumerate(zip(slow, own, spends, strict=True))
+    ]
 
 
 def register(running: Federation, key: Path) -> None:
@@ -237,9 +230,9 @@ def complaint(text: str, failed: bool) -> str | None:
     """Why a run failed, by its log; a sentence of ours, wherever the server raised it. What clients were
     refused for is no failure of the run."""
     lines = [line for line in text.splitlines() if not line.startswith(REFUSED)]
-    spends = [line.partition("UserError: ")[2] for line in lines if "UserError: " in line]
-    if spends:
-        return spends[-1]
+    sentences = [line.partition("UserError: ")[2] for line in lines if "UserError: " in line]
+    if sentences:
+        return sentences[-1]
     if failed or any(re.search(r"\bERROR *:", line) for line in lines):
         return f"The run failed: {text[-1500:]}"
     return None

@@ -9,6 +9,7 @@ import importlib.util
 import io
 import zipfile
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -123,8 +124,6 @@ def copy(app: FlowerApp, where: Path, config: Mapping[str, Any]) -> None:
         bundle.extractall(where, [name for name in bundle.namelist() if not name.startswith(".info")])
     spelled = {key.replace("_", "-") for key in config}
     kept = {key: value for key, value in app.config.items() if key.replace("_", "-") not in spelled}
-    project = dict(app.project)
-    flower = {**project["tool"]["flwr"]}
-    flower["app"] = {**flower["app"], "config": kept | dict(config)}
-    project["tool"] = {**project["tool"], "flwr": flower}
+    project = deepcopy(app.project)
+    project["tool"]["flwr"]["app"]["config"] = kept | dict(config)
     (where / "pyproject.toml").write_text(tomli_w.dumps(project))

@@ -28,6 +28,7 @@ from amsfl.simulation.observers import callbacks
 from amsfl.track import make
 
 UPLOAD = 30.0  # seconds that the parts of a reply may take at least, however soon the deadline
+RUN = ("resume", "force", "track", "log", "metrics_port")  # asked of one start, and no setting of the run
 LENGTH = ("rounds", "seconds", "target")  # what may change when a run goes on
 
 
@@ -127,16 +128,7 @@ def merged(defaults: Mapping[str, Any], run_config: Mapping[str, Any]) -> dict[s
 
     Keys that are no setting of ours are the app's own and left alone.
     """
-    ours = {
-        *ServeConfig.model_fields,
-        *Simulation.model_fields,
-        "out",
-        "resume",
-        "force",
-        "track",
-        "log",
-        "metrics_port",
-    }  # the second are refused
+    ours = {*ServeConfig.model_fields, *Simulation.model_fields, "out", *RUN}  # the second are refused
     settings: dict[str, Any] = dict(defaults)
     for key, value in run_config.items():
         name, _, option = key.replace("-", "_").partition(".")
@@ -166,10 +158,8 @@ def evaluator(apply: Callable[[Vector, Any], Any], splits: Mapping[str, tuple[An
             if flower_scores.are_numbers(y):
                 scores[name] = flower_scores.judged(logits, y)
                 continue
-            top = logits.max(1, keepdims=True)
-            likely = logits - top - np.log(np.exp(logits - top).sum(1, keepdims=True))
-            loss = -likely[np.arange(len(y)), y].mean()
-            scores[name] = {"accuracy": float((logits.argmax(1) == y).mean()), "loss": float(loss)}
+            hits = (logits.argmax(1) == y).mean()
+            scores[name] = {"accuracy": float(hits), "loss": flower_scores.cross_entropy(logits, y)}
         return scores
 
     return evaluate

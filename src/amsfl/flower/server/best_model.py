@@ -75,12 +75,12 @@ def named(leaves: list[TensorSpec], flat: Vector, buffers: Buffers) -> dict[str,
     """A state_dict: parameters by name, tied ones under each of theirs, and buffers."""
     if not leaves:
         return {"parameters": flat, **buffers}
-    scores, place = dict[str, Vector](), 0
+    tensors, place = dict[str, Vector](), 0
     for leaf in leaves:
         if not leaf.alias:
-            scores[leaf.name] = flat[place : place + prod(leaf.shape)].reshape(leaf.shape)
+            tensors[leaf.name] = flat[place : place + prod(leaf.shape)].reshape(leaf.shape)
             place += prod(leaf.shape)
-    return scores | {leaf.name: scores[leaf.alias] for leaf in leaves if leaf.alias} | buffers
+    return tensors | {leaf.name: tensors[leaf.alias] for leaf in leaves if leaf.alias} | buffers
 
 
 def files(

@@ -1,18 +1,12 @@
-"""The registered clients: each has a name, its rows, and the node that it is reached at now. And the first
-model of a run, from what several of them send: nobody's word alone."""
+"""The registered clients: each has a name, its rows, and the node that it is reached at now."""
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from amsfl.core import UserError
 from amsfl.flower.messages import Hello
-from amsfl.flower.vector_files import finite, largest, square
 
-MODELS_ASKED = 3  # clients that are asked for the first model
-LARGEST = 1e6  # number in it
 MOST = 100  # times the others' median: nobody's word about its rows counts for more
 
 
@@ -75,35 +69,3 @@ def draw(
     drawn = [int(who) for who in rng.choice(len(registered), cohort, replace=False) if int(who) in here]
     others = [int(who) for who in rng.permutation([place for place in here if place not in drawn])]
     return np.array(sorted([*drawn, *others][:count]), int)
-
-
-def choose_model(models: Sequence[tuple[int, Hello]]) -> tuple[Hello, list[int]]:
-    """Of a form that most clients have, and of usual length; and the clients whose form is another."""
-    forms = [_form(hello) for _, hello in models]
-    form, votes = Counter(forms).most_common(1)[0]
-    if len(models) > 1 and votes == 1:
-        sizes = ", ".join(f"client {who} {hello.model.size:,}" for who, hello in models)
-        raise UserError(
-            f"Clients do not agree on the model's form ({sizes} numbers): run the same model at all, or "
-            "give the server the first one."
-        )
-    agreeing = [hello for (_, hello), each in zip(models, forms, strict=True) if each == form]
-    by_length = sorted(agreeing, key=lambda hello: square(hello.model))
-    others = [who for (who, _), each in zip(models, forms, strict=True) if each != form]
-    return by_length[(len(by_length) - 1) // 2], others
-
-
-def _form(hello: Hello) -> tuple[Any, ...]:
-    """What models must have in common to be averaged."""
-    buffers = sorted((name, part.shape, str(part.dtype)) for name, part in hello.buffers.items())
-    return hello.model.size, hello.tensors, tuple(buffers)
-
-
-def unfit_model(hello: Hello) -> str | None:
-    """Why a first model cannot be used; None where it can."""
-    floats = [hello.model, *(part for part in hello.buffers.values() if part.dtype.kind == "f")]
-    if not hello.model.size or hello.model.ndim != 1 or hello.model.dtype != np.float32:
-        return "it is no flat vector of float32"
-    if not all(finite(flat) and largest(flat) <= LARGEST for flat in map(np.ravel, floats)):
-        return f"it holds numbers that are not finite, or beyond {LARGEST:g}"
-    return None

@@ -13,7 +13,7 @@ import numpy as np
 from amsfl.core import UserError, Verdict
 from amsfl.core.scores import shown_score
 from amsfl.flower.messages import Buffers, Vector
-from amsfl.flower.server import clients, scoring
+from amsfl.flower.server import clients
 from amsfl.flower.server.best_model import deciding_split
 from amsfl.flower.server.round_results import RoundResults, plain_steps
 from amsfl.flower.server.scoring import ModelScorer
@@ -109,11 +109,8 @@ class Contributions:
 
     def _by_client(self, state: ServerState, model: Vector) -> Vector:
         """Accuracy, or R², on every client's own test rows; who is silent has the others' mean."""
-        ask, config = self.scorer, self.scorer.config
-        asked = scoring.ask(ask.transport, ask.orders, state, model)
-        answers = scoring.collect(ask.transport, ask.registration, state, asked, config.evaluate_quorum)
-        values = {}
-        for who, scores in answers.items():
+        asked, values = self.scorer.ask(state, model), dict[int, float]()
+        for who, scores in self.scorer.collect(state, asked).items():
             score = shown_score("", scores)
             if score and (value := score.of(scores)) is not None:
                 values[who] = value

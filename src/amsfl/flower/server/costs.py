@@ -56,7 +56,8 @@ class MeasuredCosts(NamedTuple):
 def start(clients: int, speeds: Sequence[float] = (), empty: Sequence[float] = ()) -> MeasuredCosts:
     """`speeds`: of a step, as clients said when they came; `empty`: of one without steps. 0: unknown."""
     step, rest, score = ([list[float]() for _ in range(clients)] for _ in range(3))
-    return MeasuredCosts([[each] if each else [] for each in speeds] or step, rest, score, list(empty))
+    step = [[each] if each else [] for each in speeds] or step
+    return MeasuredCosts(step, rest, score, list(empty) or [0.0] * clients)
 
 
 class ReplyTimes(NamedTuple):
@@ -91,9 +92,8 @@ def missed(old: MeasuredCosts, client: int, steps: int, waited: float) -> Measur
 def add_clients(old: MeasuredCosts, speeds: Sequence[float]) -> MeasuredCosts:
     """Of clients that join, behind those who are there; `speeds` as they say, 0 for unknown."""
     good = [each if 0 < each < LONGEST_STEP else 0.0 for each in speeds]
-    step, rest, score, empty = start(len(speeds), good, [0.0] * len(speeds))
-    before = old.empty or [0.0] * len(old.rest)  # records of long ago have none
-    return MeasuredCosts(old.step + step, old.rest + rest, old.score + score, before + empty)
+    step, rest, score, empty = start(len(speeds), good)
+    return MeasuredCosts(old.step + step, old.rest + rest, old.score + score, old.empty + empty)
 
 
 def learn_late(measured: MeasuredCosts, arrival: Arrival, poll: float) -> MeasuredCosts:
@@ -135,8 +135,8 @@ def scoring(measured: MeasuredCosts, who: list[int]) -> float | None:
 def costs(measured: MeasuredCosts) -> Costs:
     """The planner's costs; clients never measured get the median of the others."""
     step = np.array([np.median(past) if past else np.nan for past in measured.step])
-    empty = measured.empty or [0.0] * len(measured.rest)
-    floor = np.array([min(past or [none or np.nan]) for past, none in zip(measured.rest, empty, strict=True)])
+    rests = zip(measured.rest, measured.empty, strict=True)
+    floor = np.array([min(past or [empty or np.nan]) for past, empty in rests])
     return Costs(
         _filled(np.maximum(step, 1e-6), GUESS.step_seconds[0]),
         _filled(floor, GUESS.comm_seconds[0]) + wait(measured),

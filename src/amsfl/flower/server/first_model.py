@@ -1,12 +1,21 @@
 """What clients are asked before the first round: the initial model, of which nobody's word alone decides, and
 how long an exchange takes them."""
 
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
 from amsfl.core import UserError
 from amsfl.flower.messages import Hello
-from amsfl.flower.server import best_model, clients
+from amsfl.flower.server import best_model
 from amsfl.flower.server.clients import RegisteredClient
 from amsfl.flower.server.registration import HELLO_SECONDS, Registration
-from amsfl.flower.vector_files import kept
+from amsfl.flower.vector_files import finite, kept, largest, square
+
+MODELS_ASKED = 3  # clients that are asked for the first model
+LARGEST = 1e6  # number in it
 
 
 def first_model(registration: Registration, registered: list[RegisteredClient]) -> Hello:
@@ -17,19 +26,19 @@ def first_model(registration: Registration, registered: list[RegisteredClient]) 
         asked = registration.ask([client.node], model=True)
         for arrival in registration.transport.collect(asked, HELLO_SECONDS):
             hello = registration.hello(arrival) if arrival.sent.node == client.node else None
-            why = None if hello is None else clients.unfit_model(hello)
+            why = None if hello is None else unfit_model(hello)
             if why:
                 registration.refuse(who, f"first model: {why}")
             elif hello is not None:
                 models.append((who, hello._replace(model=kept(hello.model))))
-        if len(models) == clients.MODELS_ASKED:
+        if len(models) == MODELS_ASKED:
             break
     if not models:
         raise UserError(
             f"No client could give the first model{registration.first_reason()}; look into the SuperNodes' "
             "logs."
         )
-    hello, others = clients.choose_model(models)
+    hello, others = choose_model(models)
     for who in others:
         registration.refuse(who, "first model: its form is not the others'")
     wrong = best_model.check(hello.tensors, hello.model.size) if hello.tensors else None
@@ -37,6 +46,38 @@ def first_model(registration: Registration, registered: list[RegisteredClient]) 
         return hello
     registration.notes.append(f"the names of the model's tensors are not kept: {wrong}")
     return hello._replace(tensors=())
+
+
+def choose_model(models: Sequence[tuple[int, Hello]]) -> tuple[Hello, list[int]]:
+    """Of a form that most clients have, and of usual length; and the clients whose form is another."""
+    forms = [_form(hello) for _, hello in models]
+    form, votes = Counter(forms).most_common(1)[0]
+    if len(models) > 1 and votes == 1:
+        sizes = ", ".join(f"client {who} {hello.model.size:,}" for who, hello in models)
+        raise UserError(
+            f"Clients do not agree on the model's form ({sizes} numbers): run the same model at all, or "
+            "give the server the first one."
+        )
+    agreeing = [hello for (_, hello), each in zip(models, forms, strict=True) if each == form]
+    by_length = sorted(agreeing, key=lambda hello: square(hello.model))
+    others = [who for (who, _), each in zip(models, forms, strict=True) if each != form]
+    return by_length[(len(by_length) - 1) // 2], others
+
+
+def _form(hello: Hello) -> tuple[Any, ...]:
+    """What models must have in common to be averaged."""
+    buffers = sorted((name, part.shape, str(part.dtype)) for name, part in hello.buffers.items())
+    return hello.model.size, hello.tensors, tuple(buffers)
+
+
+def unfit_model(hello: Hello) -> str | None:
+    """Why a first model cannot be used; None where it can."""
+    floats = [hello.model, *(part for part in hello.buffers.values() if part.dtype.kind == "f")]
+    if not hello.model.size or hello.model.ndim != 1 or hello.model.dtype != np.float32:
+        return "it is no flat vector of float32"
+    if not all(finite(flat) and largest(flat) <= LARGEST for flat in map(np.ravel, floats)):
+        return f"it holds numbers that are not finite, or beyond {LARGEST:g}"
+    return None
 
 
 def ping(registration: Registration, registered: list[RegisteredClient]) -> list[float]:

@@ -215,11 +215,8 @@ class OpenOrders:
         self._give_up_on(self.absent, "gone")
         self.absent = set()
 
-    def _drop_late(self) -> None:
-        """All who are still under way: their replies will be refused."""
-        self._give_up_on(self.jobs, "late")
-
     def _give_up_on(self, some: Iterable[int], why: str) -> None:
+        """Clients that are still under way: their replies will be refused."""
         for job in [self.jobs.pop(who) for who in [*some]]:
             waited = self.transport.now() - job.sent_at
             self.registration.refuse(job.order.client, f"{why}: no reply within {waited:.1f} s")
@@ -232,17 +229,14 @@ class OpenOrders:
     def _nothing(self, state: ServerState, began: float) -> RoundResults | None:
         """Nobody's work: no round, but where whole clients are private, since that is a secret then."""
         if self._given_up():
-            self._drop_late()
+            self._give_up_on(self.jobs, "late")
         return self._results(state, [], began) if self.orders.privacy.clients else None
 
     def _results(self, state: ServerState, taken: Sequence[ArrivedReply], began: float) -> RoundResults:
         """As a round's record has it; seconds count from the run's beginning."""
-        whole, times = None, (began, self.transport.now())
         self._drop_absent()
         if self.drops_late:
-            self._drop_late()
-        inputs = round_results.MoveInputs(taken, self.dropped, self.bytes_down)
+            self._give_up_on(self.jobs, "late")
+        results = round_results.collect(self, state, taken, began)
         self.dropped, self.bytes_down = [], 0.0
-        if self.end.waits_for_all:
-            whole = round_results.RoundOrders(self.started, self.plan_seconds, self.planned)
-        return round_results.collect(state, inputs, whole, times, self.config.lr)
+        return results

@@ -43,7 +43,7 @@ class OrderWriter:
         self.resumed_round: int | None = None  # contexts, and the last anchors in them, end with a Flower run
         self.own_optimizer = False  # whether clients move by optimizers of their own
         self.own_steps = False  # whether they do the method's own: then those that cannot are not asked
-        self.accounts: Mapping[str, Account] = {}  # what else clients spend (meter.py)
+        self.accounts: Mapping[str, Account] = {}  # what else clients spend (costs.py)
 
     def odd_optimizers(self, registered: Sequence[RegisteredClient]) -> list[int]:
         """Clients whose optimizers cannot do the method's own steps, unless most are such: a few clients'

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 from flwr.app import ConfigRecord, MessageType, RecordDict
 
@@ -14,6 +14,7 @@ from amsfl.flower.server import clients, newcomers
 from amsfl.flower.server.clients import RegisteredClient
 from amsfl.flower.server.costs import LONGEST_STEP, credible_amounts
 from amsfl.flower.server.transport import Arrival, Transport, error_text, is_gone, without_arrays
+from amsfl.simulation import ServeConfig
 
 HELLO_SECONDS = 300.0  # time to live of a question
 RETURN_SECONDS = 60.0  # how long a server that goes on waits for all of its clients
@@ -23,32 +24,23 @@ AGAIN = 1.0  # seconds until a node whose hello failed is asked again; twice as 
 TRIES = 10  # failed hellos of a node
 
 
-class HelloTerms(NamedTuple):
-    """What a run asks of clients that register."""
-
-    clients: int  # how many it waits for
-    seed: int
-    patience: float  # seconds
-    keyed: bool = False  # nodes have registered keys, by which Flower gives them the same id each time
-    batch: int = 0  # rows of the minibatches that newcomers measure a step with; 0: nobody does
-    most_clients: int = 0  # up to so many others may join while it is under way
-    private: Mapping[str, Any] = {}  # a client that cannot take such a private step is not let in
-
-
 class Registration:
     """Registers clients by name, lets them back in, and keeps the refusals since the last record.
 
     A name belongs to the node that registered it first. Another node gets it when the first is gone; where
-    nodes are `keyed` it never does. `on_refusal` is called with every refusal at once.
+    nodes are `keyed` (Flower gives them the same id each time) it never does. A client that cannot take a
+    step as `private` says is not let in. `on_refusal` is called with every refusal at once.
     """
 
     def __init__(
         self,
         transport: Transport,
-        terms: HelloTerms,
-        on_refusal: Callable[[dict[str, Any]], None] | None = None,
+        config: ServeConfig,
+        private: Mapping[str, Any],
+        on_refusal: Callable[[dict[str, Any]], None],
     ):
-        self.transport, self.terms, self.on_refusal = transport, terms, on_refusal
+        self.transport, self.config = transport, config
+        self.private, self.on_refusal = private, on_refusal
         self.speeds: dict[str, float] = {}  # seconds a step, as clients say when they register, by name
         self.rejected_nodes: dict[int, float] = {}  # and when each is asked again
         self.failed_hellos = Counter[int]()  # by node
@@ -71,8 +63,7 @@ class Registration:
         item = {"client": client, "reason": short(why)}
         if item not in self.refused:
             self.refused.append(item)
-            if self.on_refusal:
-                self.on_refusal(item)
+            self.on_refusal(item)
 
     def reject(self, node: int, why: str, failed: bool = False) -> None:
         """A node is not asked while it is connected; one that `failed` is, now and then."""
@@ -85,25 +76,26 @@ class Registration:
     def gather(self) -> list[RegisteredClient]:
         """Wait until as many clients are registered as the run has."""
         hellos: dict[int, Hello] = {}
-        terms, until = self.terms, self.transport.now() + self.terms.patience
-        while len(hellos) < terms.clients:
+        wanted, patience = self.config.clients, self.config.patience
+        until = self.transport.now() + patience
+        while len(hellos) < wanted:
             here = self.transport.nodes()
-            if not hellos and len(here) >= terms.clients and here <= self.rejected_nodes.keys():
+            if not hellos and len(here) >= wanted and here <= self.rejected_nodes.keys():
                 raise UserError(
                     f"None of {len(here)} clients could register{self.first_reason()}; mend the ClientApp, "
                     "and try it in an InProcessGrid first."
                 )
             if self.transport.now() > until:
                 raise UserError(
-                    f"{len(hellos)} of {terms.clients} clients came within {terms.patience:g} seconds"
+                    f"{len(hellos)} of {wanted} clients came within {patience:g} seconds"
                     f"{self.first_reason()}; start the other SuperNodes, or lower clients."
                 )
-            self.ask([node for node in here if node not in hellos], probe=bool(terms.batch))
+            self.ask([node for node in here if node not in hellos], probe=True)
             for arrival in self.transport.pull():
                 hello, node = self.hello(arrival), arrival.sent.node
                 if hello and any(hello.name == other.name for other in hellos.values()):
                     self._wait_for(hello.name, node, "is taken")
-                elif hello and len(hellos) < terms.clients:
+                elif hello and len(hellos) < wanted:
                     hellos[node] = hello
             hellos = self._held(hellos)
             self.transport.sleep(self.transport.poll)
@@ -124,7 +116,7 @@ class Registration:
         kept = {
             node: hello
             for node, hello in hellos.items()
-            if node in here or self.terms.keyed or hello.name not in wanted
+            if node in here or self.config.keyed or hello.name not in wanted
         }
         names = {hello.name for hello in kept.values()}
         self.claims = {node: name for node, name in self.claims.items() if node in here and name in names}
@@ -132,15 +124,15 @@ class Registration:
 
     def ask(self, nodes: list[int], model: bool = False, probe: bool = False) -> set[str]:
         """Who they are; with `probe` how long a step takes them, for which they have more time."""
-        terms = self.terms
-        question: dict[str, Any] = {"model": model, "seed": terms.seed, "probe": probe, "batch": terms.batch}
-        question |= terms.private
+        config = self.config
+        question: dict[str, Any] = {"model": model, "seed": config.seed, "probe": probe}
+        question |= {"batch": config.batch, **self.private}
         now = self.transport.now()
         rejected = {node for node, again in self.rejected_nodes.items() if now < again}
         skipped = rejected | self.transport.busy | self.claims.keys()
         fresh = [node for node in nodes if node not in skipped]
         letters = [(node, None, RecordDict({"ask": ConfigRecord(question)})) for node in fresh]
-        longest = max(HELLO_SECONDS, terms.patience) if probe else HELLO_SECONDS
+        longest = max(HELLO_SECONDS, config.patience) if probe else HELLO_SECONDS
         return self.transport.send(MessageType.QUERY, letters, longest)
 
     def hello(self, arrival: Arrival) -> Hello | None:
@@ -155,7 +147,7 @@ class Registration:
                 raise ValueError("it has no rows")
             if not hello.name or len(hello.name) > LONGEST_NAME or not hello.name.isprintable():
                 raise ValueError(f"a name has 1 to {LONGEST_NAME} printable characters")
-            if self.terms.private and hello.open:
+            if self.private and hello.open:
                 raise ValueError(f"client {hello.name!r} cannot keep rows private. {hello.open}")
             amounts, notes = credible_amounts(hello.name, hello.spends)
             self.notes += [note for note in notes if note not in self.notes]
@@ -207,13 +199,13 @@ class Registration:
         if who is None and any(name == other.name for other in self.newcomers.values()):
             self._wait_for(name, node, "is that of a node that has just joined")
         elif who is None:
-            why = newcomers.refusal(registered, len(self.newcomers), self.terms.most_clients, hello)
+            why = newcomers.refusal(registered, len(self.newcomers), self.config.most_clients, hello)
             if why is None:
                 self.newcomers[node] = hello
             else:
                 self.reject(node, f"node {node} ({name!r}) cannot join: {why}")
         elif not self._rejoin(registered, node, name):
-            why = "whose key it is" if self.terms.keyed else "which is still connected"
+            why = "whose key it is" if self.config.keyed else "which is still connected"
             self._wait_for(name, node, f"is node {registered[who].node}'s, {why}")
 
     def _wait_for(self, name: str, node: int, why: str) -> None:
@@ -223,7 +215,7 @@ class Registration:
     def _rejoin(self, registered: list[RegisteredClient], node: int, name: str) -> bool:
         """Let a node have that name, if whoever has it is gone and need not come back."""
         who = clients.index_of(registered, name)
-        if who is None or self.terms.keyed or registered[who].node in self.transport.nodes():
+        if who is None or self.config.keyed or registered[who].node in self.transport.nodes():
             return False
         self.transport.forget(registered[who].node)
         registered[who] = registered[who]._replace(node=node)

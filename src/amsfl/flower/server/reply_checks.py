@@ -58,7 +58,9 @@ def accept(method: Method, order: Order, model: GlobalModel, arrival: Arrival) -
         wanted = protocol.empty_parts(method, model.anchor.size)
         parts = {name: part for name, part in wanted.items() if not part.size} | reply.parts
         why = (
-            refusal(order, model, reply) or refused_loss(reply.reading, method) or wrong_parts(wanted, parts)
+            refusal(order, model, reply)
+            or refused_loss(reply.reading, method)
+            or wrong_form("parts", wanted, parts)
         )
         if why:
             return why
@@ -66,7 +68,7 @@ def accept(method: Method, order: Order, model: GlobalModel, arrival: Arrival) -
             upload = protocol.decode(method.transmit, parts)
     except Exception as error:  # a client's bytes: whatever they break, only their sender is left out
         return f"unreadable: {error!r}"
-    why = not_finite(upload)
+    why = not_finite({"delta": upload.delta, "extra": upload.extra})
     if why:
         return why
     if method.private_rows:
@@ -109,7 +111,12 @@ def refusal(order: Order, model: GlobalModel, reply: Reply) -> str | None:
         return "impossible numbers: rows and seconds must be finite and not negative"
     if not (0 <= single(reply.effective) < np.inf and reply.skipped >= 0):
         return "impossible numbers: an optimizer's way must be finite and not negative"
-    return _wrong_buffers(model.buffers, reply.buffers) or _wrong_reading(reply.reading)
+    floats = {f"buffer {name}": part for name, part in reply.buffers.items() if part.dtype.kind == "f"}
+    return (
+        wrong_form("buffers", model.buffers, reply.buffers)
+        or not_finite(floats)
+        or _wrong_reading(reply.reading)
+    )
 
 
 def single(value: float) -> float:
@@ -125,34 +132,22 @@ def refused_loss(reading: Reading, method: Method) -> str | None:
     return None
 
 
-def wrong_parts(wanted: Parts, parts: Parts) -> str | None:
+def wrong_form(what: str, wanted: Parts, came: Parts) -> str | None:
     """Names, shapes and types of what came, before anything is made of it: nobody gets more memory."""
-    if set(parts) != set(wanted):
-        return f"parts: {sorted(parts)[:10]} came, {sorted(wanted)} were asked for"
+    if set(came) != set(wanted):
+        return f"{what}: {sorted(came)[:10]} came, {sorted(wanted)[:10]} were asked for"
     for name, part in wanted.items():
-        if parts[name].shape != part.shape:
-            return f"shape: {name} is {parts[name].shape}, the model's {part.shape}"
-        if parts[name].dtype != part.dtype:
-            return f"dtype: {name} is {parts[name].dtype}, the model's {part.dtype}"
+        if came[name].shape != part.shape:
+            return f"shape: {name} is {came[name].shape}, the model's {part.shape}"
+        if came[name].dtype != part.dtype:
+            return f"dtype: {name} is {came[name].dtype}, the model's {part.dtype}"
     return None
 
 
-def not_finite(upload: Upload) -> str | None:
-    for name in ("delta", "extra"):
-        part = getattr(upload, name)
-        if not vector_files.finite(part):
+def not_finite(parts: Parts) -> str | None:
+    for name, part in parts.items():
+        if not vector_files.finite(np.ravel(part)):
             return f"not finite: {name} holds {int((~np.isfinite(part)).sum())} NaN or infinite numbers"
-    return None
-
-
-def _wrong_buffers(ours: Buffers, theirs: Buffers) -> str | None:
-    if set(ours) != set(theirs):
-        return f"buffers: {sorted(set(ours) ^ set(theirs))[:10]} are not the same on both sides"
-    for name, part in theirs.items():
-        if part.shape != ours[name].shape or part.dtype != ours[name].dtype:
-            return f"buffers: {name} is {part.dtype}{part.shape}, not {ours[name].dtype}{ours[name].shape}"
-        if part.dtype.kind == "f" and not np.isfinite(part).all():
-            return f"not finite: buffer {name} holds NaN or infinite numbers"
     return None
 
 

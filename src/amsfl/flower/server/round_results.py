@@ -18,6 +18,7 @@ from amsfl.simulation.round_record import TakenResults, judged
 from amsfl.simulation.round_record import round_record as build_record
 
 if TYPE_CHECKING:
+    from amsfl.flower.server.open_orders import OpenOrders
     from amsfl.flower.server.server import FlowerServer
 
 MOST_PLAIN_STEPS = 10.0  # times the cohort's median, for each step of an optimizer of a client's own
@@ -83,37 +84,20 @@ def _some(value: Any, places: Sequence[int], length: int) -> Any:
     return [value[place] for place in places] if isinstance(value, list) and len(value) == length else value
 
 
-class RoundOrders(NamedTuple):
-    """What was asked of a whole cohort that is waited for."""
-
-    started: float
-    plan_seconds: float
-    planned: list[tuple[int, int]]  # clients and steps
-
-
-class MoveInputs(NamedTuple):
-    """What the server moves with, and what it does not."""
-
-    taken: Sequence[ArrivedReply]
-    dropped: list[DroppedWork]
-    bytes_down: float
-
-
 def collect(
-    state: ServerState, inputs: MoveInputs, whole: RoundOrders | None, times: tuple[float, float], lr: float
+    orders: "OpenOrders", state: ServerState, taken: Sequence[ArrivedReply], began: float
 ) -> RoundResults:
-    """What the server moves with, as a round's record has it: where clients do not wait for each other (no
-    `whole`) with a timeline, in seconds since the run began; `times` are that moment and now."""
-    taken, dropped, bytes_down = inputs
+    """What the server moves with, as a round's record has it: where clients do not wait for each other with a
+    timeline, in seconds since the run `began`."""
+    dropped, now, timeline = orders.dropped, orders.transport.now(), dict[str, Any]()
     jobs = [each.job for each in taken]
     replies = [each.reply._replace(age=state.round - each.job.version) for each in taken]
     explain = jobs[-1].shared | {key: [job.own[key] for job in jobs] for key in jobs[-1].own} if jobs else {}
-    (began, now), timeline = times, dict[str, Any]()
-    if whole is not None:
+    if orders.end.waits_for_all:
         over = now if dropped or not replies else max(item.arrived_at for item in replies)
-        seconds, plan_seconds = over - whole.started, whole.plan_seconds
-        if len(replies) < len(whole.planned):
-            cohort, steps = (list(column) for column in zip(*whole.planned, strict=True))
+        seconds, plan_seconds = over - orders.started, orders.plan_seconds
+        if len(replies) < len(orders.planned):
+            cohort, steps = (list(column) for column in zip(*orders.planned, strict=True))
             explain["planned"] = {"cohort": cohort, "steps": steps}
     else:
         seconds = plan_seconds = now - began - state.seconds["makespan"]
@@ -124,8 +108,8 @@ def collect(
             "dropped": [[each.client, each.begin - began, each.end - began] for each in dropped],
         }
     ordered = np.array([job.order.steps for job in jobs])
-    decision = Decision(ordered, rate_of(jobs) if jobs else lr, plan_seconds, explain)
-    return RoundResults(decision, state.model, replies, bytes_down, seconds, timeline, dropped)
+    decision = Decision(ordered, rate_of(jobs) if jobs else orders.config.lr, plan_seconds, explain)
+    return RoundResults(decision, state.model, replies, orders.bytes_down, seconds, timeline, dropped)
 
 
 def rate_of(jobs: Sequence[OpenOrder]) -> Any:

@@ -46,14 +46,6 @@ class ScoreRequests(NamedTuple):
     deadline: float
 
 
-class ClientScores(NamedTuple):
-    mean: Split  # by rows: what is on record
-    deciding: Split  # what targets and the best round go by
-
-
-NOTHING = ClientScores({}, {})
-
-
 class ModelScorer:
     """Scores the model where scores are due, and sets the run's status by them and by the time."""
 
@@ -82,8 +74,7 @@ class ModelScorer:
         over |= self.orders.privacy.exhausted(state)
         over |= over_limit(config, state.spent) is not None
         model = self.orders.method.arithmetic.model(state.anchor, state.server)
-        own, by_clients = self._scores(state, model, over, dispatch)
-        deciding = own | by_clients.deciding
+        metrics, deciding = self._scores(state, model, over, dispatch)
         over |= best_model.judge(state, model, deciding, config)
         scores = best_model.deciding_split(deciding)
         if scores and best_model.score(deciding, config) is None:
@@ -98,63 +89,59 @@ class ModelScorer:
             state.reached = state.reached or reached
             over |= config.stop_at_target
         state.status = "finished" if over else "running"
-        return own | by_clients.mean
+        return metrics
 
     def _scores(
         self, state: ServerState, model: messages.Vector, over: bool, dispatch: Callable[[], None]
-    ) -> tuple[Split, ClientScores]:
+    ) -> tuple[Split, Split]:
+        """What is on record, and what targets and the best round go by."""
         config, own, asked = self.config, Split(), None
         if config.evaluate_clients and (over or state.round % config.evaluate_clients == 0):
-            asked = ask(self.transport, self.orders, state, model)
+            asked = self.ask(state, model)
         if not over:
             dispatch()
         if self.evaluate and (over or state.round % config.eval_every == 0):
             own = checked(self.evaluate(model, state.buffers))
         if asked is None:
-            return own, NOTHING
-        answers = [*collect(self.transport, self.registration, state, asked, config.evaluate_quorum).values()]
-        by_rows = mean(answers)
-        return own, ClientScores(by_rows, median(answers) if len(answers) >= MEDIAN_FROM else by_rows)
+            return own, own
+        answers = [*self.collect(state, asked).values()]
+        mean = combined(answers, mean_by_rows)
+        deciding = combined(answers, median) if len(answers) >= MEDIAN_FROM else mean
+        return (own | {"clients": mean}, own | {"clients": deciding}) if mean else (own, own)
 
+    def ask(self, state: ServerState, scored: messages.Vector) -> ScoreRequests:
+        """Every client that is free is to score the new model on its own test rows."""
+        free, buffers = self.transport.nodes() - self.transport.busy, state.buffers
+        model = messages.GlobalModel(vector_files.kept(scored), state.server[:0], state.step[:0], buffers)
+        who = [number for number, client in enumerate(state.clients) if client.node in free]
+        requests = [self.orders.question(state, number) for number in who]
+        packed = zip(requests, messages.pack_orders(requests, model), strict=True)
+        letters = [(state.clients[order.client].node, order, content) for order, content in packed]
+        deadline = self.orders.deadline(costs.scoring(state.measured, who), state.round - 1)
+        ids = self.transport.send(MessageType.EVALUATE, letters, self.orders.lifetime(deadline))
+        return ScoreRequests(requests, ids, deadline)
 
-def ask(
-    transport: Transport, orders: OrderWriter, state: ServerState, scored: messages.Vector
-) -> ScoreRequests:
-    """Every client that is free is to score the new model on its own test rows."""
-    free = transport.nodes() - transport.busy
-    model = messages.GlobalModel(vector_files.kept(scored), state.server[:0], state.step[:0], state.buffers)
-    who = [number for number, client in enumerate(state.clients) if client.node in free]
-    requests = [orders.question(state, number) for number in who]
-    packed = zip(requests, messages.pack_orders(requests, model), strict=True)
-    letters = [(state.clients[order.client].node, order, content) for order, content in packed]
-    deadline = orders.deadline(costs.scoring(state.measured, who), state.round - 1)
-    ids = transport.send(MessageType.EVALUATE, letters, orders.lifetime(deadline))
-    return ScoreRequests(requests, ids, deadline)
-
-
-def collect(
-    transport: Transport, registration: Registration, state: ServerState, asked: ScoreRequests, quorum: float
-) -> dict[int, Scores]:
-    """Their scores, by client."""
-    answers, empty, rows = dict[int, Scores](), 0, believed(state.clients)
-    rows = np.maximum(rows, np.median(rows))
-    for arrival in transport.collect(asked.ids, asked.deadline, quorum):
-        order = arrival.sent.order
-        if order is None or not any(order is ours for ours in asked.orders):
-            registration.take(state.clients, arrival)
-            continue
-        scores = read(arrival, order)
-        if isinstance(scores, str):
-            registration.refuse(order.client, f"no score: {scores}")
-            continue
-        state.measured = costs.scored(state.measured, order.client, arrival.seconds)
-        empty += not scores
-        if scores:
-            scores["rows"] = min(scores["rows"], float(rows[order.client]))
-            answers[order.client] = recordable(scores, order.client, registration)
-    if empty and not answers:
-        registration.notes.append(NO_TEST_ROWS)
-    return answers
+    def collect(self, state: ServerState, asked: ScoreRequests) -> dict[int, Scores]:
+        """Their scores, by client."""
+        answers, empty, rows = dict[int, Scores](), 0, believed(state.clients)
+        rows = np.maximum(rows, np.median(rows))
+        for arrival in self.transport.collect(asked.ids, asked.deadline, self.config.evaluate_quorum):
+            order = arrival.sent.order
+            if order is None or not any(order is ours for ours in asked.orders):
+                self.registration.take(state.clients, arrival)
+                continue
+            scores = read(arrival, order)
+            if isinstance(scores, str):
+                self.registration.refuse(order.client, f"no score: {scores}")
+                continue
+            state.measured = costs.scored(state.measured, order.client, arrival.seconds)
+            empty += not scores
+            if scores:
+                scores["rows"] = min(scores["rows"], float(rows[order.client]))
+                answers[order.client] = recordable(scores, order.client, self.registration)
+        if empty and not answers:
+            self.registration.notes.append(NO_TEST_ROWS)
+        return answers
 
 
 def training(replies: Sequence[AcceptedReply], state: ServerState, registration: Registration) -> Split:
@@ -165,7 +152,8 @@ def training(replies: Sequence[AcceptedReply], state: ServerState, registration:
         for item in replies
         if item.reply.metrics
     ]
-    return mean([each for each in own if len(each) > 1], "training")
+    mean = combined([each for each in own if len(each) > 1], mean_by_rows)
+    return {"training": mean} if mean else {}
 
 
 def recordable(metrics: Scores, who: int, registration: Registration) -> Scores:
@@ -211,34 +199,27 @@ def out_of_range(scores: dict[str, Any]) -> str | None:
     return f"{below[0]} {scores[below[0]]:g} is below 0" if below else None
 
 
-def mean(answers: Sequence[Scores], split: str = "clients") -> Split:
-    """Averaged by rows, over those who have the score."""
-    totals = {}
-    for name in _names(answers):
-        having = [scores for scores in answers if name in scores]
-        totals[name] = sum(s["rows"] * s[name] for s in having) / sum(s["rows"] for s in having)
-    return _split(answers, totals, split)
-
-
-def median(answers: Sequence[Scores], split: str = "clients") -> Split:
-    """The middle client's, each counting once."""
-    middles = {}
-    for name in _names(answers):
-        values = np.array([scores[name] for scores in answers if name in scores])
-        middles[name] = float(middle(values, np.ones(len(values))))
-    return _split(answers, middles, split)
-
-
-def _names(answers: Sequence[Scores]) -> list[str]:
+def combined(answers: Sequence[Scores], average: Callable[[list[float], list[float]], float]) -> Scores:
+    """Each score averaged over those who have it, and how many rows there are; {} where there are none."""
     names = sorted({name for scores in answers for name in scores} - {"rows"})
-    return [name for name in names if name in OURS] + [name for name in names if name not in OURS][:MOST]
-
-
-def _split(answers: Sequence[Scores], scores: Scores, split: str) -> Split:
-    if scores.get("mse", -1.0) >= 0:
-        scores["rmse"] = scores["mse"] ** 0.5  # of all rows together; clients' own roots would not add up
+    own = [name for name in names if name not in OURS][:MOST]
+    averages = {}
+    for name in [*(name for name in names if name in OURS), *own]:
+        having = [scores for scores in answers if name in scores]
+        averages[name] = average([each[name] for each in having], [each["rows"] for each in having])
+    if averages.get("mse", -1.0) >= 0:
+        averages["rmse"] = averages["mse"] ** 0.5  # of all rows together; clients' own roots would not add up
     rows = sum(each["rows"] for each in answers)
-    return {split: {**scores, "rows": rows}} if rows else {}
+    return {**averages, "rows": rows} if rows else {}
+
+
+def mean_by_rows(values: list[float], rows: list[float]) -> float:
+    return sum(row * value for row, value in zip(rows, values, strict=True)) / sum(rows)
+
+
+def median(values: list[float], rows: list[float]) -> float:
+    """The middle client's, each counting once."""
+    return float(middle(np.array(values), np.ones(len(values))))
 
 
 def checked(metrics: Split) -> Split:

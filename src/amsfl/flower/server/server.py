@@ -23,7 +23,7 @@ from amsfl.flower.server.open_orders import OpenOrders
 from amsfl.flower.server.options import ServerOptions
 from amsfl.flower.server.orders import OrderWriter, planner_for
 from amsfl.flower.server.privacy_budget import PrivacyBudget
-from amsfl.flower.server.registration import HelloTerms, Registration
+from amsfl.flower.server.registration import Registration
 from amsfl.flower.server.reply_checks import FAILED
 from amsfl.flower.server.round_results import FinishedRound, RoundTotals, round_record
 from amsfl.flower.server.scoring import ModelScorer
@@ -57,10 +57,8 @@ class FlowerServer:
         self.orders = OrderWriter(config, self.method, readings, self.privacy)
         self.orders.takes_older_work = takes_older_work(self.end)
         self.transport = Transport(grid, config.poll)
-        terms = HelloTerms(config.clients, config.seed, config.patience, config.keyed, config.batch)
         newcomers.check(config, self.privacy.mechanism is not None)
-        terms = terms._replace(private=self.privacy.question(), most_clients=config.most_clients)
-        self.registration = Registration(self.transport, terms, self._on_refusal)
+        self.registration = Registration(self.transport, config, self.privacy.question(), self._on_refusal)
         parts = (config, self.orders, self.transport, self.registration)
         self.open_orders = OpenOrders(*parts, self.end, self.policy.readings)
         self.scorer = ModelScorer(*parts, options.evaluate)
@@ -207,22 +205,24 @@ class FlowerServer:
         registered, start = self.registration.gather(), self.options.start
         own = messages.Hello("", 0, start, {}) if start is not None else None
         first = own or first_model(self.registration, registered)
+        self.options = self.options._replace(start=None)  # it would stay as large as the model
         first = first._replace(model=vector_files.kept(np.ascontiguousarray(first.model, np.float32)))
         anchor = first.model
         self.privacy.check_buffers(first.buffers)
         self.meet(registered, anchor.size)
-        server = pieces.first_state(self.method, anchor)
         speeds = [self.registration.speeds.get(client.name, 0.0) for client in registered]
         # a round takes more gradients than steps: the reading's, and at first the opening's
         more = self.orders.readings + (self.method.arithmetic.opening is not None)
         empty = (ping(self.registration, registered) + more * np.array(speeds)).tolist()
         memory, measured = self.plan_for(registered).start(), costs.start(len(registered), speeds, empty)
-        state = server_state.fresh(first, server, registered, memory, measured, self.config.seed)
+        server, step = pieces.first_state(self.method, anchor), anchor[:0]
         if self.orders.readings or self.method.private_rows is not None:
-            state.step = vector_files.each(lambda x: 0 * x, anchor)
-        self.options = self.options._replace(start=None)  # it would stay as large as the model
+            step = vector_files.each(lambda x: 0 * x, anchor)
+        state = ServerState(anchor, server, step, first.buffers, [], memory, measured, self.config.seed)
+        state.history = np.zeros((0, protocol.remembers(self.method)), np.float32)
+        state.add_clients(registered)
+        state.tensors = [*first.tensors]
         state.first = vector_files.kept(anchor) if self.config.worth else state.first
-        state.history = np.zeros((len(registered), protocol.remembers(self.method)), np.float32)
         self.planner = self._private_planner(state)
         return state
 

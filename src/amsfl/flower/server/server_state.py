@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from amsfl.flower import vector_files
-from amsfl.flower.messages import Buffers, GlobalModel, Hello, TensorSpec, Vector
+from amsfl.flower.messages import Buffers, GlobalModel, TensorSpec, Vector
 from amsfl.flower.server.clients import RegisteredClient
 from amsfl.flower.server.costs import MeasuredCosts
 from amsfl.flower.server.reply_checks import PARTS, Sizes
@@ -77,21 +77,6 @@ class ServerState:
 LIKE_A_TRIAL = ("anchor", "server", "step", "history")  # as a simulation's one trial has them
 ARRAYS = (*LIKE_A_TRIAL, "buffers", "best", "best_buffers", "first", *contributions.FIELDS)
 TRIAL = ("seed", "memory", "round", "seconds", "steps", "status", "reached")
-
-
-def fresh(
-    first: Hello,
-    server: Vector,
-    clients: list[RegisteredClient],
-    memory: PlannerMemory,
-    measured: MeasuredCosts,
-    seed: int,
-) -> ServerState:
-    """Before the first round: the first model, and what the method's server begins with."""
-    state = ServerState(first.model, server, first.model[:0], first.buffers, clients, memory, measured, seed)
-    state.steps, state.ordered_steps = [0] * len(clients), [0] * len(clients)
-    state.tensors = list(first.tensors)
-    return state
 
 
 def manifest(config: ServeConfig, state: ServerState, method: Method) -> Manifest:
