@@ -40,7 +40,7 @@ __all__ = [
     "partition",
 ]
 
-GENERATED = {"images-synth": load_images, "texts-synth": load_texts}
+PLAIN = {"digits": load_digits, "images-synth": load_images, "texts-synth": load_texts}
 PUBLISHED = {  # name -> load(what stands behind a colon, hold-out, seed)
     "synthetic": load_synthetic,
     "fcube": load_fcube,
@@ -48,7 +48,7 @@ PUBLISHED = {  # name -> load(what stands behind a colon, hold-out, seed)
     "adult": load_adult,
     "keel": load_keel,
 }
-SOURCES = ("nslkdd", "nslkdd-synth", "digits", *GENERATED, *PUBLISHED)
+SOURCES = ("nslkdd", "nslkdd-synth", *PLAIN, *PUBLISHED)
 HOLDOUT, SEED = 0.2, 0  # not the run's seed: all runs are judged on the same rows unless asked otherwise
 
 
@@ -116,15 +116,12 @@ def load(
         )
     _refuse(source, label=label, client_column=client_column, drop=drop, columns=columns)
     _refuse(source, keep=keep, missing=missing, task="" if task == "auto" else task)
+    if source not in ("nslkdd", "nslkdd-synth"):
+        _refuse(source, binary=binary)
     if name in PUBLISHED:
-        _refuse(source, binary=binary)
         return PUBLISHED[name](argument, holdout, seed)
-    if source == "digits":
-        _refuse(source, binary=binary)
-        return load_digits(holdout, seed)
-    if source in GENERATED:
-        _refuse(source, binary=binary)
-        return GENERATED[source](holdout, seed)
+    if source in PLAIN:
+        return PLAIN[source](holdout, seed)
     if source == "nslkdd-synth":
         return load_synth(binary, holdout, seed)
     try:
