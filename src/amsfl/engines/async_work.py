@@ -20,7 +20,7 @@ from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import devices, worker_threads
 from amsfl.engines.contract import JobResults, Jobs, JobStarts
 from amsfl.engines.devices import Program
-from amsfl.engines.job import ClientResult, StartVectors, make_job
+from amsfl.engines.job import ClientResult, make_job
 from amsfl.engines.job_table import JobIntegers, JobTable, any_opens, job_row
 from amsfl.engines.numbers import with_numbers
 from amsfl.engines.packing import Queue, pack_for_workers
@@ -61,7 +61,7 @@ class AsyncWork:
         numbers, rows, tables, _ = self.inputs
         table = tables(jobs.client, jobs.steps, (jobs.lr, jobs.lr_known, jobs.cut), jobs.number, jobs.trial)
         # once for all workers
-        begins, table = devices.put((StartVectors(*starts), table), self.mesh, P())
+        begins, table = devices.put((starts, table), self.mesh, P())
         results = self._run((numbers, begins, rows, table, queue) for queue in queues)
         return self._gathered(queues, results, count)
 
@@ -89,16 +89,16 @@ def program(mesh: Mesh, client: Program) -> Program:
     """One worker's waves -> ClientResult of all jobs, [devices, jobs, ...]; zeros where others work."""
 
     def one(
-        begins: StartVectors, rows: DeviceRows, table: JobTable, job: jax.Array, longest: Number
+        begins: JobStarts, rows: DeviceRows, table: JobTable, job: jax.Array, longest: Number
     ) -> ClientResult:
         place = jnp.maximum(job, 0)
         numbers, *rest = job_row(table, place)
         numbers = numbers._replace(steps=jnp.where(job >= 0, numbers.steps, 0))
-        begin = StartVectors(*(part[place] for part in begins))
+        begin = JobStarts(*(part[place] for part in begins))
         result: ClientResult = client(make_job(begin, (numbers, *rest), *rows), longest, any_opens(table))
         return result
 
-    def waves(begins: StartVectors, rows: DeviceRows, table: JobTable, queue: Queue) -> ClientResult:
+    def waves(begins: JobStarts, rows: DeviceRows, table: JobTable, queue: Queue) -> ClientResult:
         count, longest = len(table.integers), JobIntegers(*table.integers.T).steps
         wave = jax.vmap(partial(one, begins, rows, table), in_axes=(0, None))
         shape = jax.eval_shape(wave, queue.jobs[0, 0], longest[0])

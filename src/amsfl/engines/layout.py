@@ -126,13 +126,7 @@ class ModelLayout(NamedTuple):
 
     def places(self) -> Array:
         """Where every number of a vector has its place in the plain order."""
-        if self.parts == 1:
-            return jnp.arange(self.dim, dtype=jnp.uint32)
-        arrays, at = [], 0
-        for shape in self.shapes:
-            arrays.append(at + jax.lax.iota(jnp.uint32, prod(shape)).reshape(shape))
-            at += prod(shape)
-        return self.vector(arrays)
+        return self.arranged(jnp.arange(self.dim, dtype=jnp.uint32))
 
     def _cut(self, plain: Array) -> list[Array]:
         arrays, at = [], 0

@@ -13,9 +13,9 @@ from amsfl import protocol
 from amsfl.core import Reading, Upload
 from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import devices
-from amsfl.engines.contract import State
+from amsfl.engines.contract import JobStarts, State
 from amsfl.engines.devices import Program
-from amsfl.engines.job import ClientJob, ClientResult, StartVectors, make_job
+from amsfl.engines.job import ClientJob, ClientResult, make_job
 from amsfl.engines.job_table import JobIntegers, JobTable, any_opens, job_row
 from amsfl.engines.layout import ModelLayout
 from amsfl.engines.numbers import with_numbers
@@ -193,7 +193,7 @@ def _job(
     sizes, everyone = layout.lengths, state.client.shape[0] * state.client.shape[1]
     clients, memories = (part.reshape(everyone, part.shape[2]) for part in (state.client, state.memory))
     trial, mine = numbers.trial, numbers.who
-    begin = StartVectors(
+    begin = JobStarts(
         state.anchor[trial],
         protocol.sent_state(method, layout.opened(state.server[trial], sizes.server), state.anchor[trial]),
         layout.opened(clients[mine], sizes.client),
