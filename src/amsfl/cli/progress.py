@@ -25,6 +25,12 @@ def loading() -> Iterator[None]:
         yield
 
 
+def _done(record: RoundRecord, config: "Training") -> float:
+    """How much of a run is done, by the limit that it is nearest to."""
+    spent = record.seconds[config.clock] / config.seconds if config.seconds else 0.0
+    return max(record.round / config.last_round, spent)
+
+
 @contextmanager
 def watching(config: "Training", quiet: bool) -> Iterator[Callable[[RoundRecord], None] | None]:
     """A callback for every round that moves the bar, on standard error; None when there is no terminal."""
@@ -42,17 +48,14 @@ def watching(config: "Training", quiet: bool) -> Iterator[Callable[[RoundRecord]
         task = bar.add_task(plain(config.method), total=1.0, now="reading rows, then compiling")
 
         def moved(record: RoundRecord) -> None:
-            spent = record.seconds[config.clock]
-            done = [record.round / config.last_round]
-            if config.seconds:
-                done.append(spent / config.seconds)
+            spent, done = record.seconds[config.clock], _done(record, config)
             metrics = record.metrics.get("holdout", {})
             which = shown_score(config.score, metrics)
             score = which.of(metrics) if which else None
             if score is not None and which and config.target and which.larger:
-                done.append(score / config.target)
+                done = max(done, score / config.target)
             shown = "" if score is None or which is None else f"  {which.title} {score:.4g}"
-            bar.update(task, completed=max(done), now=plain(f"round {record.round}  {spent:.1f} s{shown}"))
+            bar.update(task, completed=done, now=plain(f"round {record.round}  {spent:.1f} s{shown}"))
 
         yield moved
 
@@ -65,13 +68,6 @@ def duration(seconds: float) -> str:
     if minutes < 90:
         return f"about {minutes} minute{'s' if minutes > 1 else ''}"
     return f"about {seconds / 3600:.1f} hours"
-
-
-def share(record: RoundRecord, seconds: float | None, rounds: int | None, clock: str) -> float:
-    """How much of a trial is done."""
-    parts = [record.seconds[clock] / seconds] if seconds else []
-    parts += [record.round / rounds] if rounds else []
-    return min(1.0, max(parts))
 
 
 @contextmanager
@@ -88,7 +84,7 @@ def watching_study(
         BarColumn(),
         TextColumn("{task.fields[left]}"),
     )
-    ends = {block.entry: plan.config(block.entry) for block in blocks}
+    configs = {block.entry: plan.config(block.entry) for block in blocks}
     done: dict[tuple[str, int], float] = {}
     total = sum(len(block.trials) for block in blocks)
     with Progress(
@@ -97,9 +93,7 @@ def watching_study(
         task = bar.add_task(plain(blocks[0].entry), total=total, left=f"{total} trials left")
 
         def moved(block: "TrialBlock", place: int, record: RoundRecord) -> None:
-            config = ends[block.entry]
-            trial = block.trials[place]
-            done[block.entry, trial] = share(record, config.seconds, config.rounds, config.clock)
+            done[block.entry, block.trials[place]] = min(1.0, _done(record, configs[block.entry]))
             left = total - sum(part >= 1 for part in done.values())
             what = f"{plain(block.entry)}, trial {block.trials[0] + 1}"
             what += f" to {block.trials[-1] + 1}" if len(block.trials) > 1 else ""

