@@ -13,10 +13,9 @@ from amsfl.data import describe, load, load_table
 from amsfl.data.column_options import column_options
 from amsfl.data.dates import format_date, parse_date
 from amsfl.data.federated_statistics import mean_and_deviation, median
-from amsfl.data.preprocessing import encode
+from amsfl.data.preprocessing import encode, unfamiliar_cells
 from amsfl.data.raw_table import from_frame
 from amsfl.data.recipe import ColumnRecipe, Recipe
-from amsfl.data.unfamiliar import unfamiliar_cells
 from amsfl.record import from_plain, plain
 
 PARTS = st.lists(

@@ -8,7 +8,7 @@ from collections import Counter
 from typer.testing import CliRunner
 
 from amsfl.cli.app import app
-from amsfl.data.example import COLUMNS, DIAGNOSES, HOSPITALS, LABEL, WHOLE, messy
+from amsfl.data.example import DIAGNOSES, HOSPITALS, LABEL, WHOLE, messy
 
 
 def rows_of(content: bytes) -> list[dict[str, str]]:
@@ -19,8 +19,10 @@ def test_it_is_as_messy_as_it_says() -> None:
     files = messy()
     visits, new = (rows_of(files[name]) for name in ("visits.csv", "new-visits.csv"))
     assert files == messy(), "the same bytes each time"
-    assert len(visits) == 20_000 and list(visits[0]) == [*COLUMNS, LABEL] and list(new[0]) == [*COLUMNS]
-    for name in COLUMNS[len(WHOLE) :]:
+    columns = list(new[0])
+    assert len(visits) == 20_000 and list(visits[0]) == [*columns, LABEL] and columns[:2] == [*WHOLE]
+    assert len(columns) == 11
+    for name in columns[2:]:
         gaps = sum(not row[name] for row in visits) / len(visits)
         assert 0.035 < gaps < 0.045, name
     assert Counter(row[LABEL] for row in visits) == {"no": 18_600, "yes": 1_400}

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from amsfl.cli.errors import friendly
-from amsfl.cli.output import print_json
+from amsfl.cli.output import AsJson, print_json
 
 
 @friendly
@@ -26,7 +26,7 @@ def bench(
         bool, typer.Option("--private", help="private steps (clipped by row, noised) against plain ones")
     ] = False,
     worth: Annotated[bool, typer.Option("--worth", help="rounds with a ledger (docs/worth.md), too")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON, nothing else")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure how many client steps a second the engine does."""
     from amsfl.study.bench import BenchOptions

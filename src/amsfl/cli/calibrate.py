@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from amsfl.cli.errors import friendly
-from amsfl.cli.output import plain, print_json, screen
+from amsfl.cli.output import AsJson, plain, print_json, print_table, screen
 from amsfl.core import UserError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def calibrate(
         float | None,
         typer.Option(help="for --check: the score whose time is predicted; the run's own by default"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON, nothing else")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """How fast clients were in real runs, as a profile that simulations take.
 
@@ -79,16 +79,9 @@ def _write(out: Path, text: str, force: bool) -> None:
 
 
 def _show(fitted: "FittedSites", text: str) -> None:
-    from rich.table import Table
-
     header, *rows = [line.split(",") for line in text.splitlines()]
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="underline")
-    for name in header:
-        table.add_column(name, justify="left" if name == "client" else "right", no_wrap=True)
-    for row in rows[:SHOWN]:
-        table.add_row(*(plain(cell) for cell in row))
+    print_table(header, rows[:SHOWN], left=("client",))
     out = screen()
-    out.print(table)
     if len(rows) > SHOWN:
         out.print(f"{SHOWN} of {len(rows):,} clients are shown.")
     out.print(f"Of every latency {fitted.server_seconds:.2f} s are the server's own, between two rounds.")

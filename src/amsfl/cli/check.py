@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from amsfl.cli.errors import friendly
-from amsfl.cli.output import plain, print_json, screen
+from amsfl.cli.output import AsJson, plain, print_json, screen
 
 VERDICT = {True: ("holds", "green"), False: ("fails", "red"), None: ("cannot be told", "dim")}
 
@@ -19,7 +19,7 @@ def check(
     list_disclosed: Annotated[
         bool, typer.Option("--leaves", help="list what left the clients, and what protected it")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON, nothing else")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say which of the paper's claims a recorded run supports, as printed and as corrected, with slack.
 

@@ -1,7 +1,7 @@
 """`amsfl forecast`: what to deploy, by simulations of the sites that there are."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -9,7 +9,7 @@ import typer
 
 from amsfl.cli import flags
 from amsfl.cli.errors import friendly
-from amsfl.cli.output import plain, print_json, screen
+from amsfl.cli.output import AsJson, plain, print_json, print_table, screen
 from amsfl.cli.study_options import NOT_OF_STUDIES, parse_names
 from amsfl.core import UserError
 from amsfl.core.records import Json
@@ -44,7 +44,7 @@ def forecast(
     out: Annotated[Path, typer.Option(help="folder of the forecast; what is in it is not run again")] = Path(
         "results/forecast"
     ),
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON, nothing else")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Which method, round end and steps would reach a target soonest at these sites, before any is deployed.
 
@@ -102,7 +102,9 @@ def forecast(
     if as_json:
         print_json({"advice": advice(outcome, goal), "rows": [row._asdict() for row in outcome.rows]})
         return
-    _show(cells)
+    print_table(HEAD, cells[:SHOWN], left=HEAD[:2])
+    if len(cells) > SHOWN:
+        typer.echo(f"The first {SHOWN} of {len(cells)}; the page has them all.")
     typer.echo(plain(advice(outcome, goal)))
     typer.echo(plain(f"The page: {out / 'forecast.html'}"))
 
@@ -156,19 +158,6 @@ def _cells(row: "ForecastRow") -> list[str]:
 
 def _short(seconds: float | None) -> str:
     return "" if seconds is None else f"{seconds:,.0f}" if seconds >= 100 else f"{seconds:.3g}"
-
-
-def _show(rows: Sequence[Sequence[str]]) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="underline")
-    for name in HEAD:
-        table.add_column(name, justify="left" if name in HEAD[:2] else "right", no_wrap=True)
-    for row in rows[:SHOWN]:
-        table.add_row(*(plain(cell) for cell in row))
-    screen().print(table)
-    if len(rows) > SHOWN:
-        screen().print(f"The first {SHOWN} of {len(rows)}; the page has them all.")
 
 
 def _numbers(flag: str, text: str, kind: Callable[[str], Number]) -> list[Number]:

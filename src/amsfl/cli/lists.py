@@ -8,7 +8,7 @@ from rich.table import Table
 
 from amsfl.cli import flags
 from amsfl.cli.errors import friendly
-from amsfl.cli.output import plain, screen
+from amsfl.cli.output import describe_data, plain, screen
 from amsfl.cli.progress import loading
 from amsfl.core import Kind
 from amsfl.core.records import Json
@@ -67,14 +67,12 @@ def data(
     ] = None,
 ) -> None:
     """List the data sources and where they are found, or say how a table of yours would be read."""
-    from amsfl.data import catalogue, describe, load
+    from amsfl.data import catalogue, load
 
     if files:
         with loading():
             own = load(flags.with_tables({}, files)["data"], **settings)
-        for line in describe(own):
-            screen().print(plain(line), soft_wrap=True)
-        return
+        return describe_data(own, stderr=False)
     table = Table("data", "rows", "what it is", "where", title="Data")
     for name, rows, what, where in catalogue():
         table.add_row(name, str(rows), what, plain(where))

@@ -1,13 +1,16 @@
 """What commands print: text as it is, whatever it says, and JSON that every reader takes."""
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 if TYPE_CHECKING:
     from amsfl.data import Dataset
+
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON, nothing else")]
 
 
 def screen(stderr: bool = False, width: int | None = None) -> Console:
@@ -33,6 +36,20 @@ def print_json(value: object, indent: int | None = None) -> None:
     typer.echo(dumps(value, indent))
 
 
+def print_table(
+    head: Collection[str], rows: Iterable[Iterable[str]], left: Collection[str], gap: int = 2
+) -> None:
+    """Columns under their names: those of `left` begin in one line, all others end in one."""
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, gap, 0, 0), header_style="underline")
+    for name in head:
+        table.add_column(name, justify="left" if name in left else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(plain, row))
+    screen().print(table)
+
+
 def any_terminal() -> None:
     """Letters that a terminal does not have are spelled out (\\xe5), not a traceback."""
     for stream in (sys.stdout, sys.stderr):
@@ -40,10 +57,10 @@ def any_terminal() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def describe_data(data: "Dataset", partition: str = "auto") -> None:
-    """A table as it is read, before anything is trained on it; on standard error."""
+def describe_data(data: "Dataset", partition: str = "auto", stderr: bool = True) -> None:
+    """A table as it is read, before anything is trained on it."""
     from amsfl.data import describe
 
-    out = screen(stderr=True)
+    out = screen(stderr)
     for line in describe(data, partition):
         out.print(plain(line), soft_wrap=True)

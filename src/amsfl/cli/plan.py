@@ -85,9 +85,8 @@ def read(path: Path) -> Json:
     table = read_sites(path)
     table.need("client", "step_seconds")
     columns = {name: table.columns.get(name, default) for name, default in OPTIONAL.items()}
-    whole = (
-        "comm_seconds" if "comm_seconds" in table.columns else "latency"
-    )  # no model, so nothing to transfer
+    # no model, so nothing to transfer
+    whole = "comm_seconds" if "comm_seconds" in table.columns else "latency"
     columns["comm_seconds"] = table.columns.get(whole, 0.0)
     unused = table.unused({"step_seconds", whole, *OPTIONAL})
     if unused:

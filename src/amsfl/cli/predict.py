@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from amsfl.cli.errors import friendly
-from amsfl.cli.output import plain, print_json
+from amsfl.cli.output import AsJson, plain, print_json
 from amsfl.core import Remark, UserError, nearest
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ def predict(
 ) -> None:
     """Predict new rows: their class with a probability for every class, or their number in its own units."""
     from amsfl import portable
+    from amsfl.data.read_table import open_rows
     from amsfl.portable.evaluation import has_labels
-    from amsfl.portable.new_rows import open_rows
     from amsfl.portable.predictions import as_csv
     from amsfl.record import write_atomically
 
@@ -63,7 +63,7 @@ def evaluate(
     run: Run,
     rows: Labelled,
     which: Which = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON, nothing else")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Score a run's model on rows whose answers are known: scores beside the base rate, and calibration."""
     from amsfl import portable
@@ -89,7 +89,7 @@ def explain(
         typer.Argument(help="a table with the label; without one: what the run found on its hold-out"),
     ] = None,
     which: Which = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON, nothing else")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say which columns a run's model goes by: the score lost where one is shuffled within its client."""
     from amsfl import portable

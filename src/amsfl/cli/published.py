@@ -2,10 +2,11 @@
 
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from amsfl.cli.output import plain, screen
 from amsfl.cli.study_execution import Execution, execute
+from amsfl.core.records import Json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,26 +15,20 @@ if TYPE_CHECKING:
     from amsfl.study.published_table import ComparedCell, PublishedTable
 
 
-class TableChanges(NamedTuple):
-    """What the command line says of a table."""
-
-    cases: str | None
-    methods: str | None
-    trials: int | None
-    settings: dict[str, Any]
-
-
-def reproduce_table(name: str, changes: TableChanges, execution: Execution) -> None:
+def reproduce_table(
+    name: str,
+    cases: str | None,
+    methods: str | None,
+    trials: int | None,
+    settings: Json,
+    execution: Execution,
+) -> None:
     """Every case as a study in a folder of its own; then all of them on one page."""
     from amsfl.report.write.published import write
     from amsfl.simulation.components import load_data
     from amsfl.study.published_table import read_table
 
-    cases, methods = (
-        None if text is None else [each.strip() for each in text.split(",") if each.strip()]
-        for text in (changes.cases, changes.methods)
-    )
-    table = read_table(name).changed(cases, methods, changes.trials, changes.settings)
+    table = read_table(name).changed(_names(cases), _names(methods), trials, settings)
     for key, case in table.cases.items():
         dataset = load_data(case.study.config(case.study.reference))
         if not execution.quiet:
@@ -42,6 +37,10 @@ def reproduce_table(name: str, changes: TableChanges, execution: Execution) -> N
     if not execution.part:
         page = write(execution.out, page_of(name, execution.out))
         screen().print(f"Table: {plain(str(page))}", soft_wrap=True)
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [each.strip() for each in text.split(",") if each.strip()]
 
 
 def page_of(name: str, home: Path) -> "PublishedPage":

@@ -7,7 +7,7 @@ import typer
 
 from amsfl.cli import flags
 from amsfl.cli.errors import friendly
-from amsfl.cli.published import TableChanges, reproduce_table
+from amsfl.cli.published import reproduce_table
 from amsfl.cli.run import Track
 from amsfl.cli.study_execution import Execution, announce, execute
 from amsfl.cli.study_options import (
@@ -64,7 +64,7 @@ def reproduce(
     """
     if table != NSLKDD:
         execution = Execution(out or Path("results") / table, part, force, quiet, track)
-        return reproduce_table(table, TableChanges(cases, methods, trials, settings), execution)
+        return reproduce_table(table, cases, methods, trials, settings, execution)
     plan, data = open_study("reproduce", settings, methods, trials, config, quiet)
     execute(plan, data, Execution(out or Path("results/reproduce"), part, force, quiet, track))
 

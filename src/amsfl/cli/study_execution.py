@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from amsfl.cli.output import plain, screen
-from amsfl.cli.study_progress import duration, watching
+from amsfl.cli.progress import duration, watching_study
 
 if TYPE_CHECKING:
     from amsfl.data import Dataset
@@ -47,7 +47,7 @@ def execute(
             blocks = study.pending(writer, plan, part)
             if blocks and not execution.quiet:
                 _estimate(writer, plan, dataset, part)
-            with watching(plan, blocks, execution.quiet) as watch:
+            with watching_study(plan, blocks, execution.quiet) as watch:
                 for _ in study.run_blocks(writer, plan, dataset, blocks, watch, trackers):
                     pass
         except KeyboardInterrupt:

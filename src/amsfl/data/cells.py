@@ -81,12 +81,6 @@ class Cells:
         again = None if read_text is None else lambda: read_text().filter(pa.array(mask))
         return Cells(self.array.filter(pa.array(mask)), self.kind, again)
 
-    def take(self, order: npt.NDArray[np.integer]) -> "Cells":
-        """Rows in another order."""
-        read_text = self.read_text
-        again = None if read_text is None else lambda: read_text().take(pa.array(order))
-        return Cells(self.array.take(pa.array(order)), self.kind, again)
-
     @cached_property
     def point(self) -> Floats | None:
         """Text that is finite numbers with a decimal point throughout, without a look at single words."""

@@ -15,6 +15,7 @@ from amsfl.data.cells import Floats
 from amsfl.data.column_options import ColumnOptions
 from amsfl.data.dataset import IntArray
 from amsfl.data.dates import DATES
+from amsfl.data.federated_statistics import TrainingRows
 from amsfl.data.raw_table import RawTable
 from amsfl.data.read_column import code_numbers, is_gap, read_words
 from amsfl.data.recipe import NUMERIC, ColumnRecipe, plural
@@ -29,7 +30,6 @@ from amsfl.data.spelling import (
     number_parsers,
     reads_all,
 )
-from amsfl.data.training_rows import TrainingRows
 
 MOST_WORDS = 64  # distinct words that get a column each; more are hashed
 BUCKETS = {"hash": 64, "text": 256}

@@ -71,6 +71,13 @@ def split(
     return ~test, test
 
 
+def hold_out(whole: Dataset, holdout: float, seed: int) -> Dataset:
+    """The data with a part of its training pool held out, before the splits that it is judged by already."""
+    train, test = split(whole.y, holdout, seed)
+    evals = {"holdout": (whole.x[test], whole.y[test])} | whole.evals
+    return whole._replace(x=whole.x[train], y=whole.y[train], evals=evals)
+
+
 def strata(y: Labels, parts: int = STRATA) -> IntArray:
     """Classes as they are; numbers by tenths of their rows, equal numbers always together."""
     if np.issubdtype(y.dtype, np.integer):

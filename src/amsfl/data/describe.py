@@ -1,4 +1,4 @@
-"""What a table is taken for, in lines: before anything is trained on it."""
+"""How a table was read, for people."""
 
 from collections.abc import Sequence
 

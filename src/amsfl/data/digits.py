@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from amsfl.data.dataset import Dataset, split
+from amsfl.data.dataset import Dataset, hold_out
 from amsfl.data.recipe import ColumnRecipe, Recipe
 
 FEATURES = tuple(f"pixel_{row}_{col}" for row in range(8) for col in range(8))
@@ -19,13 +19,4 @@ def load_digits(holdout: float = 0.2, seed: int = 0) -> Dataset:
 
     images, labels = embedded(return_X_y=True)
     x, y = (images / 16).astype(np.float32), labels.astype(np.int32)
-    train, test = split(y, holdout, seed)
-    return Dataset(
-        name="digits",
-        x=x[train],
-        y=y[train],
-        evals={"holdout": (x[test], y[test])},
-        classes=tuple("0123456789"),
-        features=FEATURES,
-        recipe=RECIPE,
-    )
+    return hold_out(Dataset("digits", x, y, {}, tuple("0123456789"), FEATURES, recipe=RECIPE), holdout, seed)

@@ -6,7 +6,6 @@ the diagnosis. The six hospitals differ in size, in whom they treat and in how o
 
 import csv
 import io
-from collections.abc import Iterator
 from datetime import date
 
 import numpy as np
@@ -25,20 +24,6 @@ WARDS = ("surgery", "cardiology", "oncology", "geriatrics", "neurology", "genera
 WARD_RISK = np.array([-0.8, 0.6, 0.9, 1.2, 0.0, -0.4])
 WHOLE = ("visit_id", "hospital")  # columns without gaps
 LABEL = "readmitted"
-COLUMNS = (
-    *WHOLE,
-    *(
-        "admitted",
-        "born",
-        "ward",
-        "diagnosis",
-        "pulse",
-        "temperature",
-        "creatinine",
-        "earlier_visits",
-        "smoker",
-    ),
-)
 
 Floats = npt.NDArray[np.float64]
 
@@ -93,9 +78,10 @@ def _visits(count: int, rng: np.random.Generator) -> tuple[dict[str, list[str]],
         "earlier_visits": [str(value) for value in earlier],
         "smoker": ["yes" if value else "no" for value in smoker],
     }
-    for name in COLUMNS[len(WHOLE) :]:
-        for place in np.flatnonzero(rng.random(count) < GAPS):
-            columns[name][place] = ""
+    for name, cells in columns.items():
+        if name not in WHOLE:
+            for place in np.flatnonzero(rng.random(count) < GAPS):
+                cells[place] = ""
     return columns, logit + rng.logistic(0, 0.5, count)
 
 
@@ -115,10 +101,5 @@ def _code(place: int) -> str:
 
 def _csv(columns: dict[str, list[str]]) -> bytes:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(_lines(columns))
+    csv.writer(text, lineterminator="\n").writerows([columns, *zip(*columns.values(), strict=True)])
     return text.getvalue().encode()
-
-
-def _lines(columns: dict[str, list[str]]) -> Iterator[tuple[str, ...]]:
-    yield tuple(columns)
-    yield from zip(*columns.values(), strict=True)

@@ -4,12 +4,33 @@
 """
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from amsfl.data.cells import Codes, Floats
+
 HALVINGS = 60
+
+
+class TrainingRows(NamedTuple):
+    """Each site's training rows: whatever is fitted is fitted to these."""
+
+    sites: dict[str, npt.NDArray[np.integer]]
+
+    @property
+    def all(self) -> npt.NDArray[np.integer]:
+        return np.concatenate(list(self.sites.values()))
+
+    def split_numbers(self, values: Floats) -> list[Floats]:
+        """Each site's values, without gaps."""
+        parts = [values[rows] for rows in self.sites.values()]
+        return [part[~np.isnan(part)] for part in parts]
+
+    def count_words(self, codes: Codes, words: int) -> list[npt.NDArray[np.int64]]:
+        """How often each site has each word."""
+        return [np.bincount(codes[rows] + 1, minlength=words + 1)[1:] for rows in self.sites.values()]
 
 
 def mean_and_deviation(parts: Sequence[Floats]) -> tuple[float, float]:

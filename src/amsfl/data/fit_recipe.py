@@ -7,11 +7,12 @@ from amsfl.data import federated_statistics as statistics
 from amsfl.data.cells import Cells
 from amsfl.data.column_options import ColumnOptions, columns_asked
 from amsfl.data.column_types import BUCKETS, infer_column
+from amsfl.data.dataset import IntArray
+from amsfl.data.federated_statistics import TrainingRows
 from amsfl.data.left_out import why_left_out
 from amsfl.data.raw_table import RawTable
 from amsfl.data.read_column import fill_numbers, fill_words, read_numbers, read_words
 from amsfl.data.recipe import GAP, NUMERIC, ColumnRecipe, Recipe, format_fill, plural
-from amsfl.data.training_rows import TrainingRows
 
 ROUNDING = 16 * np.finfo(np.float64).eps  # of the largest value: sums of equal values may differ by it
 FAR = 10.0  # standard deviations beyond which a value is cut off: one typo must not own the gradient
@@ -78,9 +79,12 @@ def _with_gaps(column: ColumnRecipe, table: RawTable, rows: TrainingRows, impute
             fill=statistics.median(parts), site_fill=own, indicator=gaps and impute == "indicator"
         )
     cells = read_words(column, table)
-    counts = rows.count_words(cells.codes, len(cells.words))
-    total = np.asarray(sum(counts))
-    words = {word: int(count) for word, count in zip(cells.words, total, strict=True) if count}
+
+    def counted(counts: IntArray) -> dict[str, int]:
+        return {word: int(count) for word, count in zip(cells.words, counts, strict=True) if count}
+
+    each = rows.count_words(cells.codes, len(cells.words))
+    words = counted(np.sum(each, axis=0))
     fill: str | None = statistics.most_frequent(words)
     own_words: dict[str, float | str] = {}
     if impute == "indicator":
@@ -88,13 +92,8 @@ def _with_gaps(column: ColumnRecipe, table: RawTable, rows: TrainingRows, impute
         empty = int((cells.codes[rows.all] < 0).sum())
         words |= {GAP: empty} if empty else {}
     elif impute == "site":
-        own_words = {
-            site: statistics.most_frequent(
-                {word: int(n) for word, n in zip(cells.words, part, strict=True) if n}
-            )
-            for site, part in zip(rows.sites, counts, strict=True)
-            if part.any()
-        }
+        sites = zip(rows.sites, each, strict=True)
+        own_words = {site: statistics.most_frequent(counted(part)) for site, part in sites if part.any()}
     column = column._replace(fill=None if impute == "refuse" else fill, site_fill=own_words)
     if column.read == "words":
         return column._replace(words=tuple(sorted(words)))

@@ -7,7 +7,7 @@ Zipf's law. Neither is like real images or texts.
 
 import numpy as np
 
-from amsfl.data.dataset import Dataset, random_stream, split
+from amsfl.data.dataset import Dataset, hold_out, random_stream
 
 SIDE, KINDS = 28, 10
 PLACES, WORDS, TOPICS = 32, 8192, 4  # token 0 fills rows up
@@ -29,8 +29,10 @@ def load_images(holdout: float = 0.2, seed: int = 0, rows: int = IMAGES) -> Data
         x[row] += np.roll(patterns[y[row]], (down[row], right[row]), (0, 1))
     flat = (x / 2**0.5).reshape(rows, -1).astype(np.float32)
     names = tuple(f"pixel_{row}_{col}" for row in range(SIDE) for col in range(SIDE))
-    whole = Dataset("images-synth", flat, y, {}, tuple(map(str, range(KINDS))), names)
-    return _dealt(whole, holdout, seed)
+    classes = tuple(map(str, range(KINDS)))
+    note = NOTE.format("images-synth")
+    whole = Dataset("images-synth", flat, y, {}, classes, names, synthetic=True, note=note)
+    return hold_out(whole, holdout, seed)
 
 
 def load_texts(holdout: float = 0.2, seed: int = 0, rows: int = TEXTS) -> Dataset:
@@ -44,12 +46,6 @@ def load_texts(holdout: float = 0.2, seed: int = 0, rows: int = TEXTS) -> Datase
     x[np.arange(PLACES) >= rng.integers(8, PLACES + 1, rows)[:, None]] = 0
     names = tuple(f"token_{place}" for place in range(PLACES))
     classes = tuple(f"topic_{kind}" for kind in range(TOPICS))
-    return _dealt(Dataset("texts-synth", x.astype(np.float32), y, {}, classes, names), holdout, seed)
-
-
-def _dealt(whole: Dataset, holdout: float, seed: int) -> Dataset:
-    """A training pool and a hold-out of these rows."""
-    train, test = split(whole.y, holdout, seed)
-    evals = {"holdout": (whole.x[test], whole.y[test])}
-    note = NOTE.format(whole.name)
-    return whole._replace(x=whole.x[train], y=whole.y[train], evals=evals, synthetic=True, note=note)
+    note = NOTE.format("texts-synth")
+    whole = Dataset("texts-synth", x.astype(np.float32), y, {}, classes, names, synthetic=True, note=note)
+    return hold_out(whole, holdout, seed)

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow.compute as pc
 
 from amsfl.data.cells import Floats
+from amsfl.data.federated_statistics import TrainingRows
 from amsfl.data.raw_table import RawTable
 from amsfl.data.read_column import read_numbers
 from amsfl.data.recipe import NUMERIC, ColumnRecipe
-from amsfl.data.training_rows import TrainingRows
 
 DIFFERENT = 0.9  # share of different words from which a column of more than FEW_WORDS names its rows
 FEW_WORDS = 64

@@ -16,19 +16,8 @@ from urllib.parse import quote
 import numpy as np
 
 from amsfl.core import UserError
-from amsfl.data.dataset import Dataset, split
-from amsfl.data.nslkdd_schema import (
-    BINARY,
-    CLASSES,
-    COLUMNS,
-    FEATURES,
-    NUMERIC,
-    VOCABULARY,
-    RawTraffic,
-    encode,
-    labels,
-    recipe,
-)
+from amsfl.data.dataset import Dataset
+from amsfl.data.nslkdd_schema import COLUMNS, NUMERIC, VOCABULARY, RawTraffic, traffic_data
 
 MIRROR = "https://raw.githubusercontent.com/defcom17/NSL_KDD/master/"
 SHA256 = {  # of the uncompressed file
@@ -46,18 +35,8 @@ def load_nslkdd(
     data_dir: str | None = None, binary: bool = False, holdout: float = 0.2, seed: int = 0
 ) -> Dataset:
     """A hold-out of KDDTrain+ and the official KDDTest+, side by side; five classes or two."""
-    train_rows, test_rows = (parse(checked(path, name)) for name, path in files(data_dir).items())
-    x, y = encode(train_rows), labels(train_rows, binary)
-    train, test = split(y, holdout, seed)
-    return Dataset(
-        name="nslkdd",
-        x=x[train],
-        y=y[train],
-        evals={"holdout": (x[test], y[test]), "test": (encode(test_rows), labels(test_rows, binary))},
-        classes=BINARY if binary else CLASSES,
-        features=FEATURES,
-        recipe=recipe(),
-    )
+    pool, test = (parse(checked(path, name)) for name, path in files(data_dir).items())
+    return traffic_data("nslkdd", pool, test, binary, holdout, seed)
 
 
 def files(data_dir: str | None = None) -> dict[str, Path]:

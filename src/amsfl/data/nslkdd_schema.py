@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from amsfl.core import UserError
-from amsfl.data.dataset import FloatArray, IntArray
+from amsfl.data.dataset import Dataset, FloatArray, IntArray, hold_out
 from amsfl.data.recipe import ColumnRecipe, Recipe
 
 Words = npt.NDArray[np.str_]
@@ -103,6 +103,16 @@ class RawTraffic(NamedTuple):
     numeric: FloatArray  # [rows, 38], columns of NUMERIC
     words: Words  # [rows, 3], columns of VOCABULARY
     attack: Words  # [rows], 'normal' or an attack's name
+
+
+def traffic_data(
+    name: str, pool: RawTraffic, test: RawTraffic, binary: bool, holdout: float, seed: int
+) -> Dataset:
+    """Real or made-up traffic: a hold-out of the pool, and the official test rows beside it."""
+    evals = {"test": (encode(test), labels(test, binary))}
+    classes = BINARY if binary else CLASSES
+    whole = Dataset(name, encode(pool), labels(pool, binary), evals, classes, FEATURES, recipe=recipe())
+    return hold_out(whole, holdout, seed)
 
 
 def encode(rows: RawTraffic) -> FloatArray:

@@ -13,20 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from amsfl.data.dataset import Dataset, FloatArray, IntArray, random_stream, split
-from amsfl.data.nslkdd_schema import (
-    ATTACKS,
-    BINARY,
-    CLASSES,
-    FEATURES,
-    LINEAR,
-    LOG,
-    NUMERIC,
-    RawTraffic,
-    encode,
-    labels,
-    recipe,
-)
+from amsfl.data.dataset import Dataset, FloatArray, IntArray, random_stream
+from amsfl.data.nslkdd_schema import ATTACKS, CLASSES, LINEAR, LOG, NUMERIC, RawTraffic, traffic_data
 
 ROWS, TEST_ROWS, SEED = 25_000, 5_000, 1999
 NOTE = "Synthetic data (nslkdd-synth): generated to the NSL-KDD schema, not real traffic."
@@ -112,19 +100,8 @@ class TrafficKind(NamedTuple):
 def load_synth(binary: bool = False, holdout: float = 0.2, seed: int = 0) -> Dataset:
     """The same rows on every machine; `seed` only chooses which of them are held out."""
     made, shifted = (generate(which, n) for which, n in (("train", ROWS), ("test", TEST_ROWS)))
-    x, y = encode(made), labels(made, binary)
-    train, test = split(y, holdout, seed)
-    return Dataset(
-        name="nslkdd-synth",
-        x=x[train],
-        y=y[train],
-        evals={"holdout": (x[test], y[test]), "test": (encode(shifted), labels(shifted, binary))},
-        classes=BINARY if binary else CLASSES,
-        features=FEATURES,
-        recipe=recipe(),
-        synthetic=True,
-        note=NOTE,
-    )
+    data = traffic_data("nslkdd-synth", made, shifted, binary, holdout, seed)
+    return data._replace(synthetic=True, note=NOTE)
 
 
 def generate(which: str, n: int, seed: int = SEED) -> RawTraffic:
@@ -136,8 +113,7 @@ def generate(which: str, n: int, seed: int = SEED) -> RawTraffic:
     attack = np.array([k.attack for k in kinds])[kind]
     sizes = np.array([k.size for k in kinds])[kind]
     sizes = np.rint(sizes * np.exp(SPREAD * rng.standard_normal(sizes.shape)))
-    typical = np.array([k.rate for k in kinds])[kind]
-    rates = _blur(rng, typical)
+    rates = _blur(rng, np.array([k.rate for k in kinds])[kind])
     column = dict(
         zip(("duration", "src_bytes", "dst_bytes", "count", "dst_host_count"), sizes.T, strict=True)
     )

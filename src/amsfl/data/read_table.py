@@ -2,12 +2,13 @@
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from amsfl.core import UserError
 from amsfl.data.cells import Cells
-from amsfl.data.raw_table import LazyLines, RawTable
+from amsfl.data.raw_table import LazyLines, RawTable, from_frame
 from amsfl.data.read_csv import read_csv
 from amsfl.data.read_typed import READERS, read_typed
 from amsfl.data.site_spelling import join_column
@@ -21,6 +22,17 @@ SITE = "site"  # the column that says which file a row came from
 def is_table(source: str) -> bool:
     """Whether a source is a file of rows, or several: a folder, a pattern (sites/*.csv) or a.csv,b.csv."""
     return source.lower().endswith(ENDINGS) or bool(site_files(source))
+
+
+def open_rows(rows: Any) -> RawTable:
+    """A table of new rows: a file, a data frame, a dict of columns, or one that is read already."""
+    if isinstance(rows, RawTable):
+        return rows
+    if not isinstance(rows, str | Path):
+        return from_frame(rows, "the table of new rows")
+    if Path(rows).is_file() and not is_table(str(rows)):
+        raise UserError(f"{rows} is no table by its name, which must end in {', '.join(ENDINGS)}.")
+    return read_file(str(rows))
 
 
 def read_file(path: str) -> RawTable:

@@ -8,10 +8,8 @@ from amsfl.core import UserError
 
 COPIES = 4  # of a table's bytes that reading it takes
 CONTAINER, PROCESS = Path("/sys/fs/cgroup/memory.max"), Path("/proc/self/statm")
-SWOLLEN, SMALL = (
-    200,
-    1 << 28,
-)  # content of so many times its file's bytes is no table; below so many it may be
+SWOLLEN = 200  # content of so many times its file's bytes is no table,
+SMALL = 1 << 28  # unless it is less than so many bytes
 
 
 def largest() -> int:

@@ -11,6 +11,7 @@ from amsfl.core import UserError, nearest
 from amsfl.data.cells import Mask
 from amsfl.data.column_options import ColumnOptions, split_names
 from amsfl.data.dataset import Dataset, IntArray, split
+from amsfl.data.federated_statistics import TrainingRows
 from amsfl.data.fit_recipe import fit
 from amsfl.data.labels import category_codes, label_scale, read_labels, standardise
 from amsfl.data.preprocessing import encode
@@ -18,7 +19,6 @@ from amsfl.data.raw_table import RawTable, from_frame
 from amsfl.data.read_column import means_gap, read_numbers, read_words
 from amsfl.data.read_table import CLIENTS, read_file
 from amsfl.data.recipe import NUMERIC, ColumnRecipe, Recipe, plural
-from amsfl.data.training_rows import TrainingRows
 
 LABELS = ("label", "target", "class", "y")
 CLEAR = 20  # rows for each word of a column, so that telling the class by it is no accident

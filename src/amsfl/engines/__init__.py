@@ -1,7 +1,5 @@
 """Engines: the same round, one client at a time (loop) or all at once (jax)."""
 
-from typing import NamedTuple
-
 from amsfl.core import UserError, nearest
 from amsfl.engines import devices
 from amsfl.engines.contract import (
@@ -22,27 +20,22 @@ ENGINES = ("jax", "loop")
 devices.configure()  # here, since building a model or a task already starts jax's backend
 
 
-class EngineSizes(NamedTuple):
-    """What an engine's memory and packing are planned by."""
-
-    cohort: int | None = None  # clients a round; None: all
-    together: int | None = None  # jobs of a trial that are computed at once in asynchronous rounds
-    parts: int = 1  # devices that share a model
-
-
-ANY_SIZE = EngineSizes()
-
-
 def make(
     name: str,
     task: Task,
     method: Method,
     batch: int,
     readings: bool = False,
-    sizes: EngineSizes = ANY_SIZE,
+    *,
+    cohort: int | None = None,
+    together: int | None = None,
+    parts: int = 1,
 ) -> Engine:
-    """An engine by name."""
-    cohort, together, parts = sizes
+    """An engine by name; the rest is what its memory and packing are planned by.
+
+    `cohort`: clients a round (None: all); `together`: jobs of a trial that are computed at once in
+    asynchronous rounds; `parts`: devices that share a model.
+    """
     if name == "jax":
         from amsfl.engines.jax_engine import JaxEngine
 
@@ -63,7 +56,6 @@ def make(
 __all__ = [
     "ENGINES",
     "Engine",
-    "EngineSizes",
     "Errors",
     "JobResults",
     "JobStarts",

@@ -15,12 +15,12 @@ import numpy as np
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from amsfl.core import Reading, UserError
+from amsfl.core import UserError
 from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import devices, worker_threads
-from amsfl.engines.contract import JobResults, Jobs, JobStarts
+from amsfl.engines.contract import JobResults, Jobs, JobStarts, as_reading
 from amsfl.engines.devices import Program
-from amsfl.engines.job import ClientResult, StartVectors, make_job
+from amsfl.engines.job import ClientResult, make_job
 from amsfl.engines.job_table import JobIntegers, JobTable, any_opens, job_row
 from amsfl.engines.numbers import with_numbers
 from amsfl.engines.packing import Queue, pack_for_workers
@@ -61,7 +61,7 @@ class AsyncWork:
         numbers, rows, tables, _ = self.inputs
         table = tables(jobs.client, jobs.steps, (jobs.lr, jobs.lr_known, jobs.cut), jobs.number, jobs.trial)
         # once for all workers
-        begins, table = devices.put((StartVectors(*starts), table), self.mesh, P())
+        begins, table = devices.put((starts, table), self.mesh, P())
         results = self._run((numbers, begins, rows, table, queue) for queue in queues)
         return self._gathered(queues, results, count)
 
@@ -75,10 +75,8 @@ class AsyncWork:
                 jax.tree.map(
                     lambda into, of, rows=rows, device=device: _put(into, of[device], rows), whole, part
                 )
-        readings = np.moveaxis(whole.reading, -1, 0)
-        if not readings.size:
-            readings = np.zeros((len(Reading._fields), count))
-        return JobResults(whole.upload, whole.client, whole.memory, Reading(*readings))
+        readings = as_reading(np.moveaxis(whole.reading, -1, 0), (count,))
+        return JobResults(whole.upload, whole.client, whole.memory, readings)
 
 
 def _put(into: Tree, of: Tree, rows: Array) -> None:
@@ -89,16 +87,16 @@ def program(mesh: Mesh, client: Program) -> Program:
     """One worker's waves -> ClientResult of all jobs, [devices, jobs, ...]; zeros where others work."""
 
     def one(
-        begins: StartVectors, rows: DeviceRows, table: JobTable, job: jax.Array, longest: Number
+        begins: JobStarts, rows: DeviceRows, table: JobTable, job: jax.Array, longest: Number
     ) -> ClientResult:
         place = jnp.maximum(job, 0)
         numbers, *rest = job_row(table, place)
         numbers = numbers._replace(steps=jnp.where(job >= 0, numbers.steps, 0))
-        begin = StartVectors(*(part[place] for part in begins))
+        begin = JobStarts(*(part[place] for part in begins))
         result: ClientResult = client(make_job(begin, (numbers, *rest), *rows), longest, any_opens(table))
         return result
 
-    def waves(begins: StartVectors, rows: DeviceRows, table: JobTable, queue: Queue) -> ClientResult:
+    def waves(begins: JobStarts, rows: DeviceRows, table: JobTable, queue: Queue) -> ClientResult:
         count, longest = len(table.integers), JobIntegers(*table.integers.T).steps
         wave = jax.vmap(partial(one, begins, rows, table), in_axes=(0, None))
         shape = jax.eval_shape(wave, queue.jobs[0, 0], longest[0])

@@ -4,13 +4,13 @@ Trials are a batch axis everywhere: a plain run is one trial.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
+
+import numpy as np
 
 from amsfl.core import Reading, Upload
-from amsfl.core.records import Number
+from amsfl.core.records import Array, Number
 from amsfl.engines.scores import Scores
-
-Array = Any
 
 
 class State(NamedTuple):
@@ -130,6 +130,11 @@ class Engine(Protocol):
     def evaluate(self, models: Array, split: str, places: Sequence[int] | None = None) -> Scores:
         """Scores of [models, dim] parameter vectors, this engine's or numpy's, or of some of them."""
         ...
+
+
+def as_reading(fields: Array, shape: tuple[int, ...]) -> Reading:
+    """What a program returned of readings, [fields, ...]; zeros of that shape where none were taken."""
+    return Reading(*(np.asarray(fields) if fields.size else np.zeros((len(Reading._fields), *shape))))
 
 
 def own_models(anchor: Array, step: Array, deltas: Array, trial: Number) -> Array:

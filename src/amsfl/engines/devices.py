@@ -50,20 +50,8 @@ MODEL = "model"  # the axis of devices that share a model, a part of every layer
 PIECE = 2**24  # bytes of a shared array that are brought together on a device at once
 # A GPU's own graphs hold whole loops, so that the host is not asked after every turn if there is another one:
 # a step of five small clients on an H200 takes 33 microseconds instead of 48
-COMMANDS = (
-    "FUSION",
-    "CUBLAS",
-    "CUBLASLT",
-    "CUDNN",
-    "CUSTOM_CALL",
-    "DYNAMIC_SLICE_FUSION",
-    "CONDITIONAL",
-    "WHILE",
-)
-GRAPHS = {
-    "xla_gpu_enable_command_buffer": ",".join(COMMANDS),
-    "xla_gpu_graph_min_graph_size": "1",
-}
+COMMANDS = "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,DYNAMIC_SLICE_FUSION,CONDITIONAL,WHILE"
+GRAPHS = {"xla_gpu_enable_command_buffer": COMMANDS, "xla_gpu_graph_min_graph_size": "1"}
 # a first model takes a third of the time to compile: same bits
 LIGHTLY: Options = {"xla_backend_optimization_level": "1"}
 if jax.__version_info__ < (0, 11):  # newer ones no longer have the older emitters, which compile sooner
@@ -114,14 +102,10 @@ def parts(mesh: Mesh) -> int:
     return int(mesh.shape[MODEL])
 
 
-def model_is_sharded() -> bool:
-    """Whether what is being traced is a program in which devices share a model."""
-    return int(jax.sharding.get_abstract_mesh().shape.get(MODEL, 1)) > 1
-
-
 def constrain_sharding(array: jax.Array, spec: PartitionSpec) -> jax.Array:
-    """An array with its layout over devices that share a model fixed for the compiler."""
-    return jax.lax.with_sharding_constraint(array, spec) if model_is_sharded() else array
+    """An array whose layout is fixed for the compiler, in programs in which devices share a model."""
+    shared = jax.sharding.get_abstract_mesh().shape.get(MODEL, 1) > 1
+    return jax.lax.with_sharding_constraint(array, spec) if shared else array
 
 
 def sharded(function: Program, mesh: Mesh, in_specs: Tree, out_specs: Tree) -> Program:

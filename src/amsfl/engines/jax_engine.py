@@ -10,7 +10,6 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from amsfl import sampling
-from amsfl.core import Reading
 from amsfl.core.records import Array, Tree
 from amsfl.engines import (
     client_program,
@@ -23,7 +22,7 @@ from amsfl.engines import (
     worker_threads,
 )
 from amsfl.engines.async_work import AsyncInputs, AsyncWork
-from amsfl.engines.contract import JobResults, Jobs, JobStarts, Orders, Outcome, State, own_models
+from amsfl.engines.contract import JobResults, Jobs, JobStarts, Orders, Outcome, State, as_reading, own_models
 from amsfl.engines.devices import Program
 from amsfl.engines.evaluate import evaluator
 from amsfl.engines.job_table import JobTable, job_tables
@@ -33,7 +32,7 @@ from amsfl.engines.numbers import numbers_of, with_numbers
 from amsfl.engines.packing import Queue
 from amsfl.engines.scores import Scores, rows
 from amsfl.engines.task import Task
-from amsfl.engines.work_program import DeviceRows, KeepFlags, ProgramParts
+from amsfl.engines.work_program import DeviceRows, ProgramParts
 from amsfl.methods import Method
 
 
@@ -78,11 +77,13 @@ class JaxEngine:
         self.max_span = options.get("max_span") or (
             multi_round.room(task, self.layout, cohort or clients) if alone else 1
         )
-        self._parts = parts = ProgramParts(self.mesh, method, self.layout, client, lanes.slots, lanes.light)
-        self._keep = {deltas: KeepFlags(readings, deltas) for deltas in (False, True)}
-        self._work = {key: work_program.work(parts, keep) for key, keep in self._keep.items()}
-        self._further = {key: work_program.work(parts, keep, True) for key, keep in self._keep.items()}
-        self._empty = {key: work_program.empty_result(parts, keep) for key, keep in self._keep.items()}
+        self._parts = parts = ProgramParts(
+            self.mesh, method, self.layout, client, lanes.slots, lanes.light, readings
+        )
+        # by whether deltas are kept
+        self._work = {keep: work_program.work(parts, keep) for keep in (False, True)}
+        self._further = {keep: work_program.work(parts, keep, True) for keep in (False, True)}
+        self._empty = {keep: work_program.empty_result(parts, keep) for keep in (False, True)}
         self._spans: dict[tuple[bool, int | None], Program] = {}  # by keep and by a length known ahead
         # by keep and the queues' widths: each compiles before its workers run side by side
         self._threaded: dict[tuple[bool, tuple[int, ...]], Program] = {}
@@ -132,8 +133,7 @@ class JaxEngine:
         results = devices.on_mesh(results, self.mesh)  # by the same name: frees the devices' parts
         rest = orders, results, sampling.words(number), seeds
         state, readings, deltas, weighed, agreement = self._settle(self.numbers, state, *rest)
-        fields = np.asarray(readings) if readings.size else np.zeros((len(Reading._fields), *shape))
-        return state, Outcome(Reading(*fields), deltas if keep else None, weighed, agreement)
+        return state, Outcome(as_reading(readings, shape), deltas if keep else None, weighed, agreement)
 
     def revise(self, state: State, verdicts: Array) -> State:
         assert self._revise is not None
@@ -150,20 +150,16 @@ class JaxEngine:
         ]
         longest = self._length(rounds)
         if (keep, longest) not in self._spans:
-            self._spans[keep, longest] = multi_round.program(self._parts, self._keep[keep], longest)
+            self._spans[keep, longest] = multi_round.program(self._parts, keep, longest)
         spare = self.max_span - len(rounds)  # so that one program serves any number of rounds
         stacked = jax.tree.map(lambda *parts: np.stack(parts), *plans, *[plans[-1]] * spare)
         rest = sampling.words(number), np.int32(len(rounds)), self._seeds
         past = self._spans[keep, longest](self.numbers, state, self.rows, stacked, *rest)
-        readings = np.asarray(past.readings)
-        if not readings.size:
-            readings = np.zeros((len(rounds), len(Reading._fields), *rounds[0].steps.shape))
-        deltas = [self.at(past.deltas, nth) if keep else None for nth in range(len(rounds))]
-        weighed, agreement = jax.tree.map(np.asarray, (past.weighed, past.agreement))
+        readings, weighed, agreement = jax.tree.map(np.asarray, (past.readings, past.weighed, past.agreement))
         return past.state, [
             Outcome(
-                Reading(*readings[nth]),
-                deltas[nth],
+                as_reading(readings[nth], rounds[0].steps.shape),
+                self.at(past.deltas, nth) if keep else None,
                 {name: part[nth] for name, part in weighed.items()},
                 agreement[nth],
             )

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from amsfl import sampling
 from amsfl.core import Upload
 from amsfl.core.records import Array, Number
+from amsfl.engines.contract import JobStarts
 from amsfl.engines.job_table import JobFloats, JobIntegers
 
 
@@ -42,18 +43,8 @@ class ClientJob(NamedTuple):
     noise: jax.Array
 
 
-class StartVectors(NamedTuple):
-    """The vectors that a job begins from."""
-
-    anchor: jax.Array
-    server: jax.Array  # what clients see of it
-    client: jax.Array
-    memory: jax.Array
-    direction: jax.Array
-
-
 def make_job(
-    begin: StartVectors, row: tuple[JobIntegers, JobFloats, Array], x: Array, y: Array, order: Array
+    begin: JobStarts, row: tuple[JobIntegers, JobFloats, Array], x: Array, y: Array, order: Array
 ) -> ClientJob:
     """A job from its vectors, its row of the job table, and everybody's rows."""
     integers, floats, chance = row

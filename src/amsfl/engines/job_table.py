@@ -5,14 +5,14 @@ number by number, it made a third of a program's code.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from amsfl import sampling
+from amsfl.core.records import Array
 from amsfl.engines.task import Task
 
-Array = Any
 ROUNDS = 32  # rounds whose streams are drawn at once,
 DRAWN_AT_MOST = 2**20  # if they are not more words than that
 SURELY = "promise_in_bounds"  # of places that cannot lie outside: nothing is compiled to check them

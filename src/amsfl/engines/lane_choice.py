@@ -32,13 +32,6 @@ class JaxOptions(TypedDict, total=False):
     kernels: bool | None  # whether a client's steps are one kernel (kernel.py)
 
 
-class Widths(TypedDict):
-    """Of queues on a CPU core."""
-
-    overhead: float  # of a step of any width, in steps of one lane
-    widest: int
-
-
 class LaneChoice(NamedTuple):
     workers: int  # calls side by side
     slots: int  # sums of a trial
@@ -53,22 +46,22 @@ def choose_lanes(task: Task, method: Method, batch: int, mesh: Mesh, options: Ja
     cohort, lanes = options.get("cohort") or clients, options.get("lanes")
     workers = options.get("workers") or devices.workers(mesh)
     together = options.get("together") or cohort
-    widths = _widths(task, batch)
+    overhead, widest = _widths(task, batch)
     fit = partial(room_for, lane_bytes(task, method, batch) / devices.parts(mesh), LANES)
     of_jobs = lanes or devices.default_lanes(mesh, trials * together, fit)
-    async_shape = workers, of_jobs or width(-(-together // CORES), **widths)
+    async_shape = workers, of_jobs or width(-(-together // CORES), overhead, widest)
     lanes = lanes or devices.default_lanes(mesh, trials * cohort, fit)
-    light = widths["widest"] > 1
+    light = widest > 1
     if lanes:
         pack = partial(pack_for_workers, devices=devices.lanes(mesh), lanes=lanes)
         return LaneChoice(workers, 1, pack, async_shape, light)
     slots = min(SLOTS, cohort)
-    pack = partial(pack_by_trial, slots=slots, **widths)
+    pack = partial(pack_by_trial, slots=slots, overhead=overhead, widest=widest)
     return LaneChoice(min(workers, trials * slots), slots, pack, async_shape, light)  # more would be idle
 
 
-def _widths(task: Task, batch: int) -> Widths:
-    """How wide queues may be on a CPU core, and what a step costs besides its arithmetic.
+def _widths(task: Task, batch: int) -> tuple[float, int]:
+    """On a CPU core: a step's cost besides its arithmetic, in steps of one lane, and how wide queues may be.
 
     A step is some 30 calls of compiled code, whatever they do, which several lanes share: in jobs A and B of
     benchmarks/ a lane's step takes 1.16 and 1.23 times as long alone as among five, both cores busy.
@@ -80,4 +73,4 @@ def _widths(task: Task, batch: int) -> Widths:
     convolves = any(leaf.ndim > 2 for leaf in shapes)
     forward = max(2 * task.dim, count_operations(task.model.layers))
     overhead = min(1.0, CALLS / (3 * batch * forward))
-    return {"overhead": overhead, "widest": 1 if convolves or overhead < HARDLY else WIDEST}
+    return overhead, 1 if convolves or overhead < HARDLY else WIDEST

@@ -8,7 +8,7 @@ sent is what a layer makes of a minibatch, which the compiler puts where product
 
 from collections.abc import Iterator
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,13 +17,11 @@ from jax.sharding import PartitionSpec as P
 
 from amsfl import protocol, sampling
 from amsfl.core import namespace
-from amsfl.core.records import Tree
+from amsfl.core.records import Array, Tree
 from amsfl.engines import devices
 from amsfl.engines.contract import State
 from amsfl.engines.task import Task
 from amsfl.methods import Method
-
-Array = Any
 
 
 class ModelLayout(NamedTuple):
@@ -126,13 +124,7 @@ class ModelLayout(NamedTuple):
 
     def places(self) -> Array:
         """Where every number of a vector has its place in the plain order."""
-        if self.parts == 1:
-            return jnp.arange(self.dim, dtype=jnp.uint32)
-        arrays, at = [], 0
-        for shape in self.shapes:
-            arrays.append(at + jax.lax.iota(jnp.uint32, prod(shape)).reshape(shape))
-            at += prod(shape)
-        return self.vector(arrays)
+        return self.arranged(jnp.arange(self.dim, dtype=jnp.uint32))
 
     def _cut(self, plain: Array) -> list[Array]:
         arrays, at = [], 0

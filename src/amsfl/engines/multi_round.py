@@ -22,7 +22,7 @@ from amsfl.engines.numbers import with_numbers
 from amsfl.engines.packing import Queue
 from amsfl.engines.settle_program import mixing, result_shardings, settle_body
 from amsfl.engines.task import Task
-from amsfl.engines.work_program import DeviceRows, KeepFlags, ProgramParts, work_body
+from amsfl.engines.work_program import DeviceRows, ProgramParts, work_body
 from amsfl.methods import Method
 
 ROUNDS = 64  # in one call at most: dispatching it then takes a fiftieth of the time of the shortest rounds
@@ -48,7 +48,7 @@ class SpanResults(NamedTuple):
     agreement: jax.Array
 
 
-def program(parts: ProgramParts, keep: KeepFlags, longest: int | None) -> Program:
+def program(parts: ProgramParts, keep: bool, longest: int | None) -> Program:
     """jit of `count` rounds: (numbers, state, rows, plans, first number, count, seeds) -> SpanResults.
 
     `plans` have room for more rounds than `count`; so one program serves any number of them.
@@ -64,7 +64,7 @@ def program(parts: ProgramParts, keep: KeepFlags, longest: int | None) -> Progra
     return devices.jit(whole, parts.mesh, parts.light, out_shardings=SpanResults(*placed))
 
 
-def _several(parts: ProgramParts, keep: KeepFlags, longest: int | None) -> Program:
+def _several(parts: ProgramParts, keep: bool, longest: int | None) -> Program:
     method, layout = parts.method, parts.layout
     work = work_body(parts, keep, longest=longest)
     settle = settle_body(method, layout, 1)

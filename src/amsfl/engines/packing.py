@@ -136,17 +136,12 @@ def _queues(units: Sequence[SlotQueue], shape: tuple[int, int]) -> list[Queue]:
     queues = []
     for lanes in sorted({unit.lanes for unit in units}, reverse=True):
         rows = [(wave, unit.slot) for unit in units if unit.lanes == lanes for wave in unit.waves]
-        queues.append(_queue(rows, shape, lanes))
+        room = (1, shape[0] * -(-shape[1] // lanes), lanes)
+        jobs, slots = np.full(room, -1, np.int32), np.zeros(room, np.int32)
+        jobs[0, : len(rows)] = [wave for wave, _ in rows]
+        slots[0, : len(rows)] = [[slot] * lanes for _, slot in rows]
+        queues.append(Queue(jobs, slots, np.array([len(rows)], np.int32), members(jobs, slots, 0, 0)))
     return queues
-
-
-def _queue(rows: Sequence[tuple[Array, int]], shape: tuple[int, int], lanes: int) -> Queue:
-    """These waves, each with the sum it is added to."""
-    room = (1, shape[0] * -(-shape[1] // lanes), lanes)
-    jobs, slots = np.full(room, -1, np.int32), np.zeros(room, np.int32)
-    jobs[0, : len(rows)] = [wave for wave, _ in rows]
-    slots[0, : len(rows)] = [[slot] * lanes for _, slot in rows]
-    return Queue(jobs, slots, np.array([len(rows)], np.int32), members(jobs, slots, 0, 0))
 
 
 def _shared_out(lengths: Sequence[float], places: int) -> tuple[list[int], list[float]]:

@@ -13,9 +13,9 @@ from amsfl import protocol
 from amsfl.core import Reading, Upload
 from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import devices
-from amsfl.engines.contract import State
+from amsfl.engines.contract import JobStarts, State
 from amsfl.engines.devices import Program
-from amsfl.engines.job import ClientJob, ClientResult, StartVectors, make_job
+from amsfl.engines.job import ClientJob, ClientResult, make_job
 from amsfl.engines.job_table import JobIntegers, JobTable, any_opens, job_row
 from amsfl.engines.layout import ModelLayout
 from amsfl.engines.numbers import with_numbers
@@ -43,13 +43,7 @@ class ProgramParts(NamedTuple):
     client: Callable[[Method], Program]  # a client's round by a method: (job, longest) -> ClientResult
     slots: int  # sums of a trial
     light: bool  # whether a step is calls more than arithmetic
-
-
-class KeepFlags(NamedTuple):
-    """What a round brings back of every client besides its share of the sum."""
-
-    readings: bool
-    deltas: bool
+    readings: bool  # whether they are taken
 
 
 class WorkerResult(NamedTuple):
@@ -63,11 +57,11 @@ class WorkerResult(NamedTuple):
     deltas: jax.Array
 
 
-def work(parts: ProgramParts, keep: KeepFlags, further: bool = False) -> Program:
+def work(parts: ProgramParts, keep: bool, further: bool = False) -> Program:
     """jit of one worker's local work: every device runs its waves -> a WorkerResult, [devices, ...].
 
-    `settle` sums what workers and devices computed. With `further` the last argument is an earlier result,
-    which is then gone.
+    `settle` sums what workers and devices computed. With `keep` every client's delta comes back, too. With
+    `further` the last argument is an earlier result, which is then gone.
     """
 
     def build(method: Method) -> Program:
@@ -77,7 +71,7 @@ def work(parts: ProgramParts, keep: KeepFlags, further: bool = False) -> Program
     return devices.jit(whole, parts.mesh, parts.light, donate_argnums=EARLIER if further else ())
 
 
-def empty_result(parts: ProgramParts, keep: KeepFlags) -> Program:
+def empty_result(parts: ProgramParts, keep: bool) -> Program:
     """jit of the result of a worker that has nothing to do: zeros."""
 
     def build(method: Method) -> Program:
@@ -94,9 +88,7 @@ def empty_result(parts: ProgramParts, keep: KeepFlags) -> Program:
     )
 
 
-def work_body(
-    parts: ProgramParts, keep: KeepFlags, further: bool = False, longest: int | None = None
-) -> Program:
+def work_body(parts: ProgramParts, keep: bool, further: bool = False, longest: int | None = None) -> Program:
     """`work` before it is compiled; with `longest`, every job has just that many steps.
 
     A GPU runs a loop whose end is known ahead without asking after every turn whether that was the last one.
@@ -147,7 +139,7 @@ def work_body(
                 put(result.clients, done.client),
                 put(result.memories, done.memory),
                 put(result.readings, done.reading),
-                put(result.deltas, done.upload.delta) if keep.deltas else result.deltas,
+                put(result.deltas, done.upload.delta) if keep else result.deltas,
             )
 
         count = queue.waves[0] if longest is None or len(jobs) > 1 else 1
@@ -193,7 +185,7 @@ def _job(
     sizes, everyone = layout.lengths, state.client.shape[0] * state.client.shape[1]
     clients, memories = (part.reshape(everyone, part.shape[2]) for part in (state.client, state.memory))
     trial, mine = numbers.trial, numbers.who
-    begin = StartVectors(
+    begin = JobStarts(
         state.anchor[trial],
         protocol.sent_state(method, layout.opened(state.server[trial], sizes.server), state.anchor[trial]),
         layout.opened(clients[mine], sizes.client),
@@ -203,7 +195,7 @@ def _job(
     return make_job(begin, (numbers, *rest), *rows)
 
 
-def _zeros(parts: ProgramParts, state: State, jobs: int, keep: KeepFlags) -> WorkerResult:
+def _zeros(parts: ProgramParts, state: State, jobs: int, keep: bool) -> WorkerResult:
     method = parts.method
     trials, dim = state.anchor.shape
     dtype = state.anchor.dtype
@@ -218,6 +210,6 @@ def _zeros(parts: ProgramParts, state: State, jobs: int, keep: KeepFlags) -> Wor
         uploads(jobs if combines else 0),
         jnp.zeros((jobs, state.client.shape[2]), dtype),
         jnp.zeros((jobs, state.memory.shape[2]), dtype),
-        jnp.zeros((jobs, len(Reading._fields) if keep.readings else 0), dtype),
-        jnp.zeros((jobs, dim if keep.deltas else 0), dtype),
+        jnp.zeros((jobs, len(Reading._fields) if parts.readings else 0), dtype),
+        jnp.zeros((jobs, dim if keep else 0), dtype),
     )

@@ -8,18 +8,26 @@ if TYPE_CHECKING:
     from amsfl.portable.model import PortableModel
 
 
-OWN = [
-    "The network is its users' own; here are its numbers, by the names that its module gives them:",
-    "",
-    "```python",
-    "from safetensors.torch import load_file",
-    "",
-    'module.load_state_dict(load_file("FOLDER/model.safetensors"), strict=False)',
-    "```",
-    "",
-    "What `strict=False` leaves as it is are frozen parameters, which did not travel.",
-    "",
-]
+OWN = """The network is its users' own; here are its numbers, by the names that its module gives them:
+
+```python
+from safetensors.torch import load_file
+
+module.load_state_dict(load_file("FOLDER/model.safetensors"), strict=False)
+```
+
+What `strict=False` leaves as it is are frozen parameters, which did not travel.
+"""
+USE = """```
+amsfl predict FOLDER new.csv --out predictions.csv
+```
+
+```python
+import amsfl.portable
+model = amsfl.portable.load("FOLDER")
+model.predict("new.csv"){chances}
+```
+"""
 
 
 def model_card(model: "PortableModel") -> str:
@@ -42,18 +50,8 @@ def model_card(model: "PortableModel") -> str:
         lines += ["", "## What it takes", "", "Raw columns, as the table had them:", ""]
         lines += [f"- {_code(column.name)}: {column.read}" for column in model.recipe.columns[:100]]
     lines += ["", "## How to use it", ""]
-    if not model.layers:
-        return "\n".join([*lines, *OWN])
-    lines += [
-        "```",
-        "amsfl predict FOLDER new.csv --out predictions.csv",
-        "```",
-        "",
-    ]
-    lines += ["```python", 'import amsfl.portable\nmodel = amsfl.portable.load("FOLDER")']
     chances = ', model.predict_proba("new.csv")' if model.classes else ""
-    lines += [f'model.predict("new.csv"){chances}', "```", ""]
-    return "\n".join(lines)
+    return "\n".join([*lines, USE.format(chances=chances) if model.layers else OWN])
 
 
 def _predicts(model: "PortableModel") -> str:

@@ -1,7 +1,7 @@
 """A model from a folder as a scikit-learn estimator: `clone`, pipelines and scorers take it."""
 
 from contextlib import suppress
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -24,15 +24,23 @@ def as_values(names: tuple[str, ...]) -> Array:
     return np.array(names)
 
 
-class PortableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class _Portable(BaseEstimator):  # type: ignore[misc]
     """Trained already: `fit` loads it and looks at no rows. Rows are a table or an array of features."""
 
     def __init__(self, folder: str = ".", which: str = "auto"):
         self.folder = folder
         self.which = which
 
-    def fit(self, X: Any = None, y: Any = None) -> "PortableClassifier":
+    def fit(self, X: Any = None, y: Any = None) -> Self:
         self.model_ = load(self.folder, self.which)
+        return self
+
+
+class PortableClassifier(ClassifierMixin, _Portable):  # type: ignore[misc]
+    """A model of classes."""
+
+    def fit(self, X: Any = None, y: Any = None) -> Self:
+        super().fit()
         self.classes_ = as_values(self.model_.classes)
         return self
 
@@ -47,16 +55,8 @@ class PortableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.model_.logits(X)
 
 
-class PortableRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """The same for numbers, which it predicts in their own units."""
-
-    def __init__(self, folder: str = ".", which: str = "auto"):
-        self.folder = folder
-        self.which = which
-
-    def fit(self, X: Any = None, y: Any = None) -> "PortableRegressor":
-        self.model_ = load(self.folder, self.which)
-        return self
+class PortableRegressor(RegressorMixin, _Portable):  # type: ignore[misc]
+    """A model of numbers, which it predicts in their own units."""
 
     def predict(self, X: Any) -> Array:
         return self.model_.predict(X)

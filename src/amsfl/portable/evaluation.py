@@ -14,10 +14,10 @@ from amsfl.core.scores import UNBALANCED
 from amsfl.data.labels import class_places, parse_label_numbers
 from amsfl.data.raw_table import RawTable
 from amsfl.data.read_column import means_gap
+from amsfl.data.read_table import open_rows
 from amsfl.portable.importance import REPEATS, Importance, column_spans, permutation_importance
 from amsfl.portable.model import PortableModel
 from amsfl.portable.network import Array
-from amsfl.portable.new_rows import open_rows
 
 BINS = 10  # of the calibration curve
 

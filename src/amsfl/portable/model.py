@@ -13,13 +13,12 @@ from safetensors.numpy import load as load_tensors
 from amsfl.core import DiskError, Remark, UserError
 from amsfl.core.version import VERSION
 from amsfl.data.dataset import LabelScale
-from amsfl.data.preprocessing import encode
+from amsfl.data.preprocessing import encode, unfamiliar_cells
+from amsfl.data.read_table import open_rows
 from amsfl.data.recipe import Recipe
-from amsfl.data.unfamiliar import unfamiliar_cells
 from amsfl.portable.card import model_card
 from amsfl.portable.compute import KINDS, logits
 from amsfl.portable.network import Array, LayerSpec, Tensors, shapes
-from amsfl.portable.new_rows import open_rows
 from amsfl.record import Damaged, from_plain, plain
 from amsfl.record.disk import Content, digest
 from amsfl.record.run_reader import ABOUT_MODEL, BEST, CARD, MODEL, check_bound

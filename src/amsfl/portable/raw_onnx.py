@@ -19,10 +19,10 @@ from amsfl.core import UserError
 from amsfl.data.preprocessing import encode, scaled, sites_of
 from amsfl.data.read_column import code_numbers, read_numbers, read_words
 from amsfl.data.read_csv import GAPS
+from amsfl.data.read_table import open_rows
 from amsfl.data.recipe import NUMERIC, ColumnRecipe, Recipe
 from amsfl.portable.model import PortableModel
 from amsfl.portable.network import Array
-from amsfl.portable.new_rows import open_rows
 from amsfl.portable.to_onnx import Graph, finish_graph
 
 OUTPUTS = ("logits", "probabilities", "outputs", "prediction")
@@ -108,10 +108,7 @@ def _features(net: Graph, column: ColumnRecipe, site: str, sites: list[str]) -> 
     gaps = {gap: MISSING for gap in (*GAPS, *column.codes)}
     place = _look_up(net, column.name, places | gaps, STRANGE)
     filled = [places.get(str(column.site_fill.get(name, column.fill)), STRANGE) for name in (*sites, "")]
-    if site and column.site_fill:
-        fill = net.add("Gather", net.constant(filled), site)
-    else:
-        fill = net.constant([[filled[-1]]])
+    fill = _fill(net, filled, site if column.site_fill else "", np.int64)
     place = net.add("Where", net.add("Equal", place, net.constant([[MISSING]])), fill, place)
     if column.read == "words":
         return _one_hot(net, place, len(words))
@@ -127,10 +124,7 @@ def _number(net: Graph, column: ColumnRecipe, site: str, sites: list[str]) -> st
         gaps = net.add("Or", gaps, net.add("Equal", value, net.constant([[code]], np.float64)))
     if column.fill is not None:
         fills = [float(column.site_fill.get(name, column.fill)) for name in (*sites, "")]
-        if site and column.site_fill:
-            fill = net.add("Gather", net.constant(fills, np.float64), site)
-        else:
-            fill = net.constant([[fills[-1]]], np.float64)
+        fill = _fill(net, fills, site if column.site_fill else "", np.float64)
         value = net.add("Where", gaps, fill, value)
     if column.log:
         value = net.add("Log", net.add("Add", value, net.constant([[1.0]], np.float64)))
@@ -147,6 +141,13 @@ def _number(net: Graph, column: ColumnRecipe, site: str, sites: list[str]) -> st
     if column.indicator:
         return net.add("Concat", value, net.add("Cast", gaps, to=TensorProto.FLOAT), axis=1)
     return value
+
+
+def _fill(net: Graph, fills: list[Any], site: str, kind: Any) -> str:
+    """What stands for a gap: each site's own, or the last one for all."""
+    if site:
+        return net.add("Gather", net.constant(fills, kind), site)
+    return net.constant([[fills[-1]]], kind)
 
 
 def _one_hot(net: Graph, place: str, width: int) -> str:

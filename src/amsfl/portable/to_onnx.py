@@ -94,23 +94,19 @@ class Graph:
         return self.add("ReduceMean", value, axes=list(axes), keepdims=0)
 
 
-def weight_name(part: LayerSpec) -> str:
-    return f"{INNER}{part.name}.weight"
-
-
-def bias_name(part: LayerSpec) -> str:
-    return f"{INNER}{part.name}.bias"
+def _tensors(part: LayerSpec) -> tuple[str, str]:
+    """The names of its weight and its bias."""
+    return f"{INNER}{part.name}.weight", f"{INNER}{part.name}.bias"
 
 
 def _dense(net: Graph, part: LayerSpec, value: str) -> str:
     """As a product and a sum: Gemm takes plain rows only."""
-    weight = net.add("Transpose", weight_name(part), perm=[1, 0])
-    return net.add("Add", net.add("MatMul", value, weight), bias_name(part))
+    weight, bias = _tensors(part)
+    return net.add("Add", net.add("MatMul", value, net.add("Transpose", weight, perm=[1, 0])), bias)
 
 
 def _conv(net: Graph, part: LayerSpec, value: str) -> str:
-    inputs = value, weight_name(part), bias_name(part)
-    return net.add("Conv", *inputs, strides=[part.stride] * 2, pads=[int(not part.many)] * 4)
+    return net.add("Conv", value, *_tensors(part), strides=[part.stride] * 2, pads=[int(not part.many)] * 4)
 
 
 def _norm(net: Graph, part: LayerSpec, value: str) -> str:
@@ -119,18 +115,18 @@ def _norm(net: Graph, part: LayerSpec, value: str) -> str:
     ones, zeros = (net.constant([number] * part.many, np.float32) for number in (1, 0))
     flat = net.add("InstanceNormalization", grouped, ones, zeros, epsilon=VARIANCE_FLOOR)
     maps = net.add("Reshape", flat, net.add("Shape", value))
-    weight, bias = (net.reshaped(name(part), 1, -1, 1, 1) for name in (weight_name, bias_name))
+    weight, bias = (net.reshaped(name, 1, -1, 1, 1) for name in _tensors(part))
     return net.add("Add", net.add("Mul", maps, weight), bias)
 
 
 def _level(net: Graph, part: LayerSpec, value: str) -> str:
-    inputs = value, weight_name(part), bias_name(part)
-    return net.add("LayerNormalization", *inputs, axis=-1, epsilon=VARIANCE_FLOOR)
+    return net.add("LayerNormalization", value, *_tensors(part), axis=-1, epsilon=VARIANCE_FLOOR)
 
 
 def _tokens(net: Graph, part: LayerSpec, value: str) -> str:
+    weight, bias = _tensors(part)
     numbers = net.add("Cast", value, to=TensorProto.INT64)
-    return net.add("Add", net.add("Gather", weight_name(part), numbers, axis=0), bias_name(part))
+    return net.add("Add", net.add("Gather", weight, numbers, axis=0), bias)
 
 
 def _attend(net: Graph, part: LayerSpec, value: str) -> str:

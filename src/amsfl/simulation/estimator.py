@@ -16,13 +16,12 @@ from sklearn.utils.validation import (
 from amsfl.core.records import Json
 from amsfl.data import Dataset, LabelScale
 from amsfl.data.column_options import ColumnOptions
-from amsfl.data.federated_statistics import mean_and_deviation
+from amsfl.data.federated_statistics import TrainingRows, mean_and_deviation
 from amsfl.data.fit_recipe import fit
 from amsfl.data.labels import label_scale, standardise
 from amsfl.data.preprocessing import encode
 from amsfl.data.raw_table import from_frame
 from amsfl.data.recipe import Recipe
-from amsfl.data.training_rows import TrainingRows
 from amsfl.portable.network import Array
 from amsfl.simulation.api import run
 

@@ -180,7 +180,9 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         method,
         config.batch,
         reads,
-        engines.EngineSizes(room, together, config.shard_model),
+        cohort=room,
+        together=together,
+        parts=config.shard_model,
     )
     work = work_of(method, policy, job.dim, config.batch)
     claimed = cast.claimed(job.shards.weights)

@@ -19,9 +19,8 @@ class Model(NamedTuple):
     name: str
     init: Callable[[jax.Array], Params]
     apply: Callable[[Params, jax.Array], jax.Array]
-    layers: tuple[
-        LayerSpec, ...
-    ] = ()  # the same as data, so that others can run it; () for a network of your own
+    # the same as data, so that others can run it; () for a network of your own
+    layers: tuple[LayerSpec, ...] = ()
     unit: float = 1.0  # what features are measured in: they are divided by it first
 
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from amsfl.core.records import Array, Json, Tree
 from amsfl.engines.attention import attend, embed
 from amsfl.engines.convolution import convolve, kernels
-from amsfl.engines.dense import Layer, initial_layer, product
+from amsfl.engines.dense import Layer, flips, initial_layer, product
 from amsfl.portable.compute import VARIANCE_FLOOR
 from amsfl.portable.network import LayerSpec, kernel_side, shapes
 
@@ -27,12 +27,11 @@ def numbers(parts: tuple[LayerSpec, ...]) -> int:
 def init(parts: tuple[LayerSpec, ...], key: jax.Array) -> Params:
     named = [part for part in parts if part.name]
     keys = jax.random.split(key, len(named))
-    flips = _flips(named)
-    return tuple(_begun(*each) for each in zip(named, flips, keys, strict=True))
+    return tuple(_begun(*each) for each in zip(named, flips(len(named)), keys, strict=True))
 
 
 def apply(parts: tuple[LayerSpec, ...], params: Params, x: jax.Array) -> jax.Array:
-    layers = iter(zip(params, _flips([part for part in parts if part.name]), strict=True))
+    layers = iter(zip(params, flips(len(params)), strict=True))
     saved = x
     for part in parts:
         if part.kind == "keep":
@@ -53,7 +52,7 @@ def stored(parts: tuple[LayerSpec, ...], params: Params) -> Json:
     tensors: Json = {}
     named = [part for part in parts if part.name]
     channels = sum(part.inputs for part in parts if part.kind == "flatten")
-    for part, flip, (weight, bias) in zip(named, _flips(named), params, strict=True):
+    for part, flip, (weight, bias) in zip(named, flips(len(named)), params, strict=True):
         if part.kind == "dense":
             weight = weight if flip else weight.T
             if channels:  # of the first dense layer after maps: here channels come last
@@ -64,11 +63,6 @@ def stored(parts: tuple[LayerSpec, ...], params: Params) -> Json:
             weight = weight.reshape(*[kernel_side(part)] * 2, part.inputs, part.outputs).transpose(3, 2, 0, 1)
         tensors |= {f"{part.name}.weight": weight, f"{part.name}.bias": bias}
     return tensors
-
-
-def _flips(named: list[LayerSpec]) -> list[bool]:
-    """Which weights lie as [outputs, inputs]; see dense.flips, of which this is the same for a perceptron."""
-    return [len(named) == 1 or place > 0 for place in range(len(named))]
 
 
 def _begun(part: LayerSpec, flip: bool, key: jax.Array) -> Layer:
@@ -84,43 +78,35 @@ def _begun(part: LayerSpec, flip: bool, key: jax.Array) -> Layer:
     return Layer(jnp.ones(part.inputs), jnp.zeros(part.inputs))
 
 
-def _image(part: LayerSpec, _: Array, x: jax.Array) -> jax.Array:
-    maps = x.reshape(-1, part.outputs, part.inputs, part.inputs)
-    return maps.transpose(0, 2, 3, 1)
-
-
 def _largest(part: LayerSpec, _: Array, maps: jax.Array) -> jax.Array:
     height, width = (length // 2 * 2 for length in maps.shape[1:3])
     quarters = [maps[:, i:height:2, j:width:2] for i in range(2) for j in range(2)]
     return jnp.maximum(jnp.maximum(*quarters[:2]), jnp.maximum(*quarters[2:]))
 
 
+def _normalised(x: jax.Array, axes: tuple[int, ...]) -> jax.Array:
+    """To mean 0 and variance 1 over these axes."""
+    away = x - x.mean(axes, keepdims=True)
+    return away * jax.lax.rsqrt((away * away).mean(axes, keepdims=True) + VARIANCE_FLOOR)
+
+
 def _grouped(part: LayerSpec, layer: Layer, maps: jax.Array) -> jax.Array:
-    """Every group of channels of a row to mean 0 and variance 1; then a scale and a shift by channel."""
+    """Every group of channels of a row normalised; then a scale and a shift by channel."""
     groups = maps.reshape(len(maps), -1, part.many, part.inputs // part.many)
-    away = groups - groups.mean((1, 3), keepdims=True)
-    away = away * jax.lax.rsqrt((away * away).mean((1, 3), keepdims=True) + VARIANCE_FLOOR)
-    scaled: jax.Array = away.reshape(maps.shape) * layer.weight + layer.bias
-    return scaled
-
-
-def _levelled(part: LayerSpec, layer: Layer, x: jax.Array) -> jax.Array:
-    away = x - x.mean(-1, keepdims=True)
-    away = away * jax.lax.rsqrt((away * away).mean(-1, keepdims=True) + VARIANCE_FLOOR)
-    scaled: jax.Array = away * layer.weight + layer.bias
+    scaled: jax.Array = _normalised(groups, (1, 3)).reshape(maps.shape) * layer.weight + layer.bias
     return scaled
 
 
 KINDS: dict[str, Callable[[LayerSpec, Tree, jax.Array], jax.Array]] = {
     "relu": lambda part, _, x: jax.nn.relu(x),
-    "image": _image,
+    "image": lambda part, _, x: x.reshape(-1, part.outputs, part.inputs, part.inputs).transpose(0, 2, 3, 1),
     "conv": lambda part, layer, x: convolve(layer, x, part.stride),
     "max": _largest,
     "flatten": lambda part, _, x: x.reshape(len(x), -1),
     "pool": lambda part, _, x: x.mean((1, 2)),
     "norm": _grouped,
     "tokens": lambda part, layer, x: embed(layer.weight, x.astype(jnp.int32)) + layer.bias,
-    "level": _levelled,
+    "level": lambda part, layer, x: _normalised(x, (-1,)) * layer.weight + layer.bias,
     "attend": lambda part, _, x: attend(x, part.many),
     "mean": lambda part, _, x: x.mean(1),
 }
