@@ -82,12 +82,25 @@ def needs_extras(item: pytest.Function) -> bool:
     return "browser" in item.fixturenames or names is None or item.originalname in names
 
 
+# files that take longest come first, and before them the one that mostly waits
+LONGEST = (
+    "test_flower_real",
+    "test_engines",
+    "test_estimator",
+    "test_privacy",
+    "test_simulation",
+    "test_run_record",
+    "test_portable",
+    "test_record_writers",
+)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> None:
     for item in items:
         if needs_extras(item):
             item.add_marker(pytest.mark.extras)
-    # the file that mostly waits comes first: whoever runs files side by side is not left with it alone
-    items.sort(key=lambda item: item.path.name != "test_flower_real.py")
+    # whoever runs files side by side is not left with a long one alone at the end
+    items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
     for mark in ("slow", "torture"):
         if not config.getoption(f"--{mark}"):
             skip = pytest.mark.skip(reason=f"{mark}: run with --{mark}")
