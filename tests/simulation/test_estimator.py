@@ -21,7 +21,7 @@ LINE = TINY | {"settings": {"engine": "loop", "steps": 4, "lr": 0.1}}
 
 @pytest.fixture
 def one_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each check has rows of another shape: their scores are then one program to compile, not twelve."""
+    """Each check has rows of another shape: their scores are then few programs to compile, not a dozen."""
     whole = partial(jax.jit, static_argnames=("axis", "keepdims"))
     monkeypatch.setattr(jax.nn, "logsumexp", whole(jax.nn.logsumexp))
 
