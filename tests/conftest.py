@@ -59,29 +59,48 @@ ASKED = r"pytest\.importorskip\((?!\"(?:dp_accounting|pandas|pyarrow)\b)"
 
 
 @functools.cache
-def asking(module: ModuleType) -> re.Pattern[str] | None:
-    """A pattern of a test module's functions that ask for such a package; of any, where the module does."""
+def asking(module: ModuleType) -> frozenset[str] | None:
+    """The functions of a test module that ask for such a package or name one that does; None: all of them."""
     source = inspect.getsource(module)
     if re.search(rf"^(?:\w+ = )?{ASKED}", source, re.MULTILINE):
-        return re.compile("")
-    parts = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
-    names = [node.name for node in parts if re.search(ASKED, ast.get_source_segment(source, node) or "")]
-    return re.compile("|".join(rf"\b{name}\b" for name in names)) if names else None
+        return None
+    lines = source.splitlines()
+    nodes = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
+    starts = [min(part.lineno for part in (node, *node.decorator_list)) for node in nodes]
+    texts = {
+        node.name: "\n".join(lines[start - 1 : node.end_lineno])
+        for node, start in zip(nodes, starts, strict=True)
+    }
+    names = [name for name, text in texts.items() if re.search(ASKED, text)]
+    either = re.compile("|".join(rf"\b{name}\b" for name in names)) if names else None
+    return frozenset(name for name, text in texts.items() if either and either.search(text))
 
 
 def needs_extras(item: pytest.Function) -> bool:
     """Whether a test, its module or a helper that it calls asks for a package that may be missing."""
-    pattern = asking(item.module)
-    calls = pattern is not None and pattern.search(inspect.getsource(item.function))
-    return "browser" in item.fixturenames or bool(calls)
+    names = asking(item.module)
+    return "browser" in item.fixturenames or names is None or item.originalname in names
+
+
+# files that take longest come first, and before them the one that mostly waits
+LONGEST = (
+    "test_flower_real",
+    "test_engines",
+    "test_estimator",
+    "test_privacy",
+    "test_simulation",
+    "test_run_record",
+    "test_portable",
+    "test_record_writers",
+)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Function]) -> None:
     for item in items:
         if needs_extras(item):
             item.add_marker(pytest.mark.extras)
-    # the file that mostly waits comes first: whoever runs files side by side is not left with it alone
-    items.sort(key=lambda item: item.path.name != "test_flower_real.py")
+    # whoever runs files side by side is not left with a long one alone at the end
+    items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
     for mark in ("slow", "torture"):
         if not config.getoption(f"--{mark}"):
             skip = pytest.mark.skip(reason=f"{mark}: run with --{mark}")

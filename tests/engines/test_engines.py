@@ -86,12 +86,19 @@ def test_engines_agree_on_the_cnn_and_without_readings(digits):
     close(a.anchor, b.anchor, 1e-10)
 
 
+@pytest.fixture(scope="module")
+def in_a_loop(digits):
+    """Ten rounds of FedDyn on the reference engine."""
+    job_ = job(digits)
+    return ten_rounds(make("loop", job_, methods.make("feddyn"), BATCH, readings=True), job_, keep=True)
+
+
 @pytest.mark.parametrize("lanes", [1, 20])
 @pytest.mark.parametrize("count", [1, 2])
-def test_lanes_and_devices_do_not_change_the_result(digits, lanes, count):
+def test_lanes_and_devices_do_not_change_the_result(digits, in_a_loop, lanes, count):
     job_ = job(digits)
     method = methods.make("feddyn")
-    reference, seen = ten_rounds(make("loop", job_, method, BATCH, readings=True), job_, keep=True)
+    reference, seen = in_a_loop
     engine = JaxEngine(job_, method, BATCH, readings=True, lanes=lanes, mesh=devices.mesh(count))
     state, outcome = ten_rounds(engine, job_, keep=True)
     close(reference.anchor, state.anchor, 1e-10)
@@ -125,9 +132,9 @@ def test_few_compilations_whatever_the_steps(digits, lanes, most):
 @pytest.mark.parametrize("stride", [1, 2])
 def test_convolutions_are_convolutions(stride):
     """Values and gradients against XLA's own, the kernels laid out as it wants them."""
-    keys = jax.random.split(jax.random.key(0), 3)
-    layer = Layer(jax.random.normal(keys[0], (9 * 3, 5)), jax.random.normal(keys[1], (5,)))
-    maps = jax.random.normal(keys[2], (2, 7, 7, 3))
+    rng = np.random.default_rng(0)
+    layer = Layer(rng.normal(size=(9 * 3, 5)), rng.normal(size=5))
+    maps = rng.normal(size=(2, 7, 7, 3))
 
     def theirs(layer, maps):
         kernels = layer.weight.reshape(3, 3, 3, 5)
@@ -165,7 +172,8 @@ def test_gradient_against_numpy_backpropagation(digits):
     error /= 32
     back = (error @ w2.T) * (hidden > 0)
     expected = [x.T @ back, back.sum(0), active.T @ error, error.sum(0)]
-    loss, got = jax.value_and_grad(lambda t: losses.cross_entropy(job_.model.apply(t, x), y).mean())(tree)
+    mean = jax.jit(jax.value_and_grad(lambda t: losses.cross_entropy(job_.model.apply(t, x), y).mean()))
+    loss, got = mean(tree)
     assert float(loss) == pytest.approx(-np.log(p[np.arange(32), y]).mean())
     for ours, theirs in zip(expected, jax.tree.leaves(swap_layout(got)), strict=True):
         np.testing.assert_allclose(theirs, ours, atol=1e-12)
@@ -180,8 +188,13 @@ def test_distillation_against_numpy():
     rows, labels = rng.normal(size=(20, features)), rng.integers(0, 2, 20)
     x, y = rng.normal(size=(9, features)), rng.integers(0, classes, 9)
     rule = methods.Distillation(mu, temperature, 20)
-    taught = losses.teach(apply, teacher, rows, labels)
-    got = losses.distillation_loss(apply, losses.cross_entropy, rule, taught, student, (x, y))
+
+    @jax.jit
+    def objective(teacher, student):
+        taught = losses.teach(apply, teacher, rows, labels)
+        return losses.distillation_loss(apply, losses.cross_entropy, rule, taught, student, (x, y))
+
+    got = objective(teacher, student)
 
     def soft(v):
         return np.exp(v - v.max()) / np.exp(v - v.max()).sum()
@@ -434,13 +447,15 @@ def test_dense_gradients_against_plain_products(sizes):
         return x @ layers[-1][0] + layers[-1][1]
 
     def slopes(apply):
-        return jax.grad(lambda layers, x: (apply(layers, x) * d).sum(), argnums=(0, 1))
+        return jax.jit(jax.grad(lambda layers, x: (apply(layers, x) * d).sum(), argnums=(0, 1)))
 
+    ours_of, theirs_of = slopes(network.apply), slopes(plain)
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
-    together = jax.vmap(slopes(network.apply), in_axes=(0, None))(stacked, x)
+    together = jax.jit(jax.vmap(ours_of, in_axes=(0, None)))(stacked, x)
     for index, tree in enumerate(trees):
-        expected, back = slopes(plain)(swap_layout(tree), x)
-        for found in (slopes(network.apply)(tree, x), jax.tree.map(lambda leaf: leaf[index], together)):  # noqa: B023
+        expected, back = theirs_of(swap_layout(tree), x)
+        among = jax.tree.map(lambda leaf: np.asarray(leaf)[index], together)  # noqa: B023
+        for found in (ours_of(tree, x), among):
             close(found[1], back, 1e-5)
             for ours, theirs in zip(swap_layout(found[0]), expected, strict=True):
                 close(ours.weight, theirs.weight, 1e-5)
@@ -462,9 +477,11 @@ def test_reading_by_hand():
 
 def test_one_held_back_row_says_nothing_of_a_dead_network():
     """Its outputs differ from no other's: clients of two rows, who hold back one, were begun again for it."""
-    outputs, y = jnp.array([[1.0, 2.0], [1.0, 2.0], [3.0, 0.0]]), jnp.array([0, 1, 0])
+    outputs, y = np.array([[1.0, 2.0], [1.0, 2.0], [3.0, 0.0]]), np.array([0, 1, 0])
+
+    found = jax.jit(lambda here: losses.held_loss_and_spread(losses.cross_entropy, outputs, y, here)[1])
 
     def spread(*here):
-        return float(losses.held_loss_and_spread(losses.cross_entropy, outputs, y, jnp.array(here, bool))[1])
+        return float(found(np.array(here, bool)))
 
     assert spread(1, 1, 0) == 0 < spread(1, 0, 1) and np.isnan([spread(1, 0, 0), spread(0, 0, 0)]).all()

@@ -281,7 +281,11 @@ def test_strict_json():
     }
 
 
-KILLED = """
+LONG = {
+    **{"method": "amsfl", "data": "digits", "model": "softmax", "profile": "wild", "engine": "loop"},
+    **{"clients": 5, "cohort": 4, "rounds": 12, "batch": 16, "checkpoint_every": 3},
+}
+KILLED = f"""
 import os, signal, sys
 import amsfl
 
@@ -289,9 +293,7 @@ def watch(record):
     if record.round == 7:
         os.kill(os.getpid(), signal.SIGKILL)
 
-amsfl.run(out=sys.argv[1], watch=watch if sys.argv[2] == "kill" else None, method="amsfl", data="digits",
-          model="softmax", clients=5, cohort=4, rounds=12, batch=16, checkpoint_every=3, profile="wild",
-          engine="loop")
+amsfl.run(out=sys.argv[1], watch=watch, **{LONG})
 """
 
 
@@ -299,8 +301,8 @@ def test_kill_minus_nine_then_resume(tmp_path):
     """A process that dies by SIGKILL in round 8 of 12, its last checkpoint at round 6: the record is
     readable, and `amsfl resume` ends with the bits of a run that was left alone."""
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    assert python("-c", KILLED, str(whole), "live").returncode == 0
-    assert python("-c", KILLED, str(killed), "kill").returncode == -signal.SIGKILL
+    amsfl.run(out=whole, **LONG)
+    assert python("-c", KILLED, str(killed)).returncode == -signal.SIGKILL
     assert [record.round for record in read_run(killed).rounds] == list(range(1, 8))
     assert load_checkpoint(killed, read_manifest(killed)).round == 6
     assert not (killed / "summary.json").exists()
