@@ -1,5 +1,6 @@
 """`amsfl calibrate`: a table of sites from records of real runs, and how well it predicts them."""
 
+import csv
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -81,7 +82,7 @@ def _write(out: Path, text: str, force: bool) -> None:
 def _show(fitted: "FittedSites", text: str) -> None:
     from rich.table import Table
 
-    header, *rows = [line.split(",") for line in text.splitlines()]
+    header, *rows = csv.reader(text.splitlines())
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="underline")
     for name in header:
         table.add_column(name, justify="left" if name == "client" else "right", no_wrap=True)
