@@ -57,6 +57,20 @@ def test_numbers_in_their_own_units() -> None:
     assert fitted.score(x, y) > 0.999
 
 
+@pytest.mark.parametrize("twice", [{"rounds": 3}, {"seed": 3}, {"lr": 0.1}])
+def test_a_parameter_is_not_said_twice(twice: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(twice))):
+        FederatedClassifier(lr=0.5, settings=twice).fit([[0.0], [1.0]], [0, 1])
+
+
+def test_the_first_gap_of_a_frame_of_numbers_is_the_training_rows_median() -> None:
+    frame = pytest.importorskip("pandas").DataFrame({"a": [0.0, 1.0, 5.0], "b": [2.0, 1.0, 0.0]})
+    fitted = FederatedClassifier(**TINY).fit(frame, [0, 0, 1])
+    gap = fitted.predict_proba(frame[:2].mask(frame[:2] == 0))  # the first row's a
+    whole = fitted.predict_proba(frame[:2].replace({"a": {0.0: 1.0}}))
+    np.testing.assert_array_equal(gap, whole)
+
+
 def test_settings_are_parameters_that_can_be_searched() -> None:
     from sklearn.model_selection import GridSearchCV
 
