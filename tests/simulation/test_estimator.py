@@ -1,9 +1,7 @@
 """The scikit-learn estimator: its own checks, and what groups mean."""
 
-from functools import partial
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -19,14 +17,6 @@ TINY["settings"] = {"engine": "loop", "steps": 4, "lr": 0.5}
 LINE = TINY | {"settings": {"engine": "loop", "steps": 4, "lr": 0.1}}
 
 
-@pytest.fixture
-def one_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each check has rows of another shape: their scores are then few programs to compile, not a dozen."""
-    whole = partial(jax.jit, static_argnames=("axis", "keepdims"))
-    monkeypatch.setattr(jax.nn, "logsumexp", whole(jax.nn.logsumexp))
-
-
-@pytest.mark.usefixtures("one_program")
 @parametrize_with_checks([FederatedClassifier(**TINY), FederatedRegressor(**LINE)])
 def test_scikit_learn_takes_it_for_its_own(estimator: Any, check: Any) -> None:
     check(estimator)
@@ -65,6 +55,20 @@ def test_numbers_in_their_own_units() -> None:
     ]
     np.testing.assert_allclose(fitted.predict(x), y, atol=0.05 * y.std())
     assert fitted.score(x, y) > 0.999
+
+
+@pytest.mark.parametrize("twice", [{"rounds": 3}, {"seed": 3}, {"lr": 0.1}])
+def test_a_parameter_is_not_said_twice(twice: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(twice))):
+        FederatedClassifier(lr=0.5, settings=twice).fit([[0.0], [1.0]], [0, 1])
+
+
+def test_the_first_gap_of_a_frame_of_numbers_is_the_training_rows_median() -> None:
+    frame = pytest.importorskip("pandas").DataFrame({"a": [0.0, 1.0, 5.0], "b": [2.0, 1.0, 0.0]})
+    fitted = FederatedClassifier(**TINY).fit(frame, [0, 0, 1])
+    gap = fitted.predict_proba(frame[:2].mask(frame[:2] == 0))  # the first row's a
+    whole = fitted.predict_proba(frame[:2].replace({"a": {0.0: 1.0}}))
+    np.testing.assert_array_equal(gap, whole)
 
 
 def test_settings_are_parameters_that_can_be_searched() -> None:

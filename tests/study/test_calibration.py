@@ -10,10 +10,14 @@ from typer.testing import CliRunner
 
 import amsfl
 from amsfl.cli.app import app
+from amsfl.cli.calibrate import _show as show
 from amsfl.clock import read_profile
+from amsfl.clock.round_end import quorum
 from amsfl.core import UserError
 from amsfl.record import Manifest, MethodFacts, RoundRecord, RunRecord
-from amsfl.study.calibration import calibrate, check, fit, timings_of
+from amsfl.study.calibration import FittedSites, as_csv, calibrate, check, fit, timings_of
+from amsfl.study.calibration.durations import durations
+from amsfl.study.calibration.timings import RunTimings
 
 SITES = "step_seconds,latency,jitter,failure\n0.01,0.5,0.1,0\n0.02,0.2,0.3,0.2\n0.05,0.3,0,0.1\n"
 
@@ -66,6 +70,23 @@ def test_a_buffer_is_predicted_by_the_queue(tmp_path: Path) -> None:
     run = simulated(tmp_path / "aloft", method="fedbuff", round_end="buffer:2", profile="wild", rounds=16)
     found = check(run)
     assert abs(found.round_seconds.error) < 0.02 and abs(found.seconds.error) < 0.02
+
+
+def test_a_quorum_waits_longer_where_rounds_fail() -> None:
+    """Two of three make a quorum; the first never comes, so every move waits for the third, 1 s each time."""
+    sites = FittedSites(("a", "b", "c"), np.array([0.01, 0.01, 1.0]), np.zeros(3), np.zeros(3))
+    nothing: Any = []
+    run = RunTimings(sites.names, nothing, nothing, [0.0], *[nothing] * 3, None, quorum(2), nothing)
+    everybody = [{0: 1, 1: 1, 2: 1}] * 3
+    np.testing.assert_allclose(durations(sites, run, everybody, 0), 0.01)
+    failing = sites._replace(failure=np.array([1.0, 0.0, 0.0]))
+    np.testing.assert_allclose(durations(failing, run, everybody, 0), 1.0)
+
+
+def test_a_name_with_a_comma_is_one_cell_on_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    found = FittedSites(("Graz, East", "b"), np.array([0.25, 0.5]), np.zeros(2), np.zeros(2))
+    show(found, as_csv(found))
+    assert "Graz, East  " in capsys.readouterr().out
 
 
 def real(rounds: list[RoundRecord], **settings: Any) -> RunRecord:

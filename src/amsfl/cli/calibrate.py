@@ -1,5 +1,6 @@
 """`amsfl calibrate`: a table of sites from records of real runs, and how well it predicts them."""
 
+import csv
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -79,7 +80,7 @@ def _write(out: Path, text: str, force: bool) -> None:
 
 
 def _show(fitted: "FittedSites", text: str) -> None:
-    header, *rows = [line.split(",") for line in text.splitlines()]
+    header, *rows = csv.reader(text.splitlines())
     print_table(header, rows[:SHOWN], left=("client",))
     out = screen()
     if len(rows) > SHOWN:

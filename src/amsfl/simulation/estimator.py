@@ -16,7 +16,7 @@ from sklearn.utils.validation import (
 from amsfl.core.records import Json
 from amsfl.data import Dataset, LabelScale
 from amsfl.data.column_options import ColumnOptions
-from amsfl.data.federated_statistics import TrainingRows, mean_and_deviation
+from amsfl.data.federated_statistics import TrainingRows, mean_and_deviation, median
 from amsfl.data.fit_recipe import fit
 from amsfl.data.labels import label_scale, standardise
 from amsfl.data.preprocessing import encode
@@ -24,12 +24,23 @@ from amsfl.data.raw_table import from_frame
 from amsfl.data.recipe import Recipe
 from amsfl.portable.network import Array
 from amsfl.simulation.api import run
+from amsfl.simulation.estimator_input import (
+    as_columns,
+    by_site,
+    check_whole,
+    different_names,
+    needs_recipe,
+    refuse_twice,
+    refuse_unknown,
+    site_of_rows,
+)
 
 
 class _Federated(BaseEstimator):  # type: ignore[misc]
     """What both have in common: settings, sites, standardised features, the run."""
 
     recipe_: Recipe | None  # of frames with words, gaps or dates
+    middle_: Array | None  # medians of a frame of numbers, for gaps of rows to come
 
     def __init__(
         self,
@@ -63,17 +74,21 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
         Returns:
             Itself.
         """
-        _refuse(unknown)
-        self.recipe_ = None
-        if _needs_recipe(X):
+        refuse_unknown(unknown)
+        refuse_twice(self)
+        self.recipe_ = self.middle_ = None
+        if needs_recipe(X):
             rows = self._read_rows(X, groups)
             y = column_or_1d(y)
-            _check_whole(y, "answer in y; every row needs one: leave such rows out.")
+            check_whole(y, "answer in y; every row needs one: leave such rows out.")
         else:
             numeric = isinstance(self, RegressorMixin)
             rows, y = validate_data(self, X, y, dtype=np.float64, y_numeric=numeric)
         check_consistent_length(rows, y)
-        return self._fit_rows(rows, y, *_sites(rows, groups))
+        sites, names = site_of_rows(rows, groups)
+        if self.recipe_ is None and hasattr(X, "columns"):
+            self.middle_ = np.array([median(by_site(column, sites)) for column in rows.T])
+        return self._fit_rows(rows, y, sites, names)
 
     def _fit_rows(self, rows: Array, y: Array, sites: Array | None, names: Array) -> Self:
         raise NotImplementedError
@@ -87,14 +102,14 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
         classes: tuple[str, ...] = (),
         amount: LabelScale | None = None,
     ) -> Self:
-        parts = _by_site(X, sites)
+        parts = by_site(X, sites)
         moments = [mean_and_deviation([part[:, column] for part in parts]) for column in range(X.shape[1])]
         self.shift_ = np.array([mean for mean, _ in moments])
         self.scale_ = np.array([wide if wide > 1e-12 * abs(mean) else 1.0 for mean, wide in moments])
         rows = self._scaled(X).astype(np.float32)
         features = tuple(f"x{column}" for column in range(X.shape[1]))
         data = Dataset("table:array", rows, y, {"holdout": (rows, y)}, classes, features)
-        data = data._replace(sites=sites, site_names=_different(names), amount=amount)
+        data = data._replace(sites=sites, site_names=different_names(names), amount=amount)
         own: Json = {"partition": "auto" if sites is not None else "iid", "eval_every": self.rounds}
         own |= {"batch": min(64, len(rows)), "details": False}
         if sites is None:
@@ -114,8 +129,8 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
 
     def _read_rows(self, X: Any, groups: Any) -> Array:
         """Features of training rows with words, gaps or dates, by a recipe."""
-        table = from_frame(_as_columns(X), "X")
-        sites, names = _sites(np.empty(table.rows), groups)
+        table = from_frame(as_columns(X), "X")
+        sites, names = site_of_rows(np.empty(table.rows), groups)
         owners: dict[str, Array] = {"": np.arange(table.rows)}
         if sites is not None:
             owners = {str(name): np.flatnonzero(sites == place) for place, name in enumerate(names)}
@@ -128,8 +143,11 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
     def _encoded(self, X: Any) -> Array:
         check_is_fitted(self)
         if self.recipe_ is not None:
-            return self._scaled(np.asarray(encode(self.recipe_, from_frame(_as_columns(X), "X")), np.float64))
-        return self._scaled(validate_data(self, X, dtype=np.float64, reset=False))
+            return self._scaled(np.asarray(encode(self.recipe_, from_frame(as_columns(X), "X")), np.float64))
+        if self.middle_ is None:
+            return self._scaled(validate_data(self, X, dtype=np.float64, reset=False))
+        rows = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan")
+        return self._scaled(np.where(np.isnan(rows), self.middle_, rows))
 
     def _scaled(self, X: Array) -> Array:
         return np.asarray((X - self.shift_) / self.scale_)
@@ -149,7 +167,7 @@ class FederatedClassifier(ClassifierMixin, _Federated):  # type: ignore[misc]
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError("There is one class in y; a classifier needs two classes or more.")
-        return self._train(rows, codes.astype(np.int32), sites, names, _different(self.classes_))
+        return self._train(rows, codes.astype(np.int32), sites, names, different_names(self.classes_))
 
     def predict_proba(self, X: Any) -> Array:
         """How likely each class is.
@@ -184,7 +202,7 @@ class FederatedRegressor(RegressorMixin, _Federated):  # type: ignore[misc]
     """
 
     def _fit_rows(self, rows: Array, y: Array, sites: Array | None, names: Array) -> Self:
-        amount = label_scale(_by_site(y.astype(np.float64), sites))
+        amount = label_scale(by_site(y.astype(np.float64), sites))
         return self._train(rows, standardise(y, amount), sites, names, amount=amount)
 
     def predict(self, X: Any) -> Array:
@@ -198,52 +216,3 @@ class FederatedRegressor(RegressorMixin, _Federated):  # type: ignore[misc]
         """
         rows = self._encoded(X)
         return self.model_.predict(rows)
-
-
-def _needs_recipe(X: Any) -> bool:
-    """Whether rows have words, gaps, booleans or dates, which arrays of numbers do not."""
-    if hasattr(X, "columns"):
-        columns = from_frame(X, "X").columns.values()
-        return any(cells.kind != "number" or cells.gaps.any() for cells in columns)
-    kind = X.dtype.kind if isinstance(X, np.ndarray) and X.ndim == 2 else ""
-    return kind in ("U", "S") or (kind == "O" and any(isinstance(cell, str) for cell in X.flat))
-
-
-def _as_columns(X: Any) -> Any:
-    return X if hasattr(X, "columns") else {f"x{place}": column for place, column in enumerate(X.T)}
-
-
-def _refuse(unknown: Json) -> None:
-    if "sample_weight" in unknown:
-        raise ValueError(
-            "sample_weight is not taken, since rows have no weights in federated training; weigh classes: "
-            "settings={'class_weights': 'balanced'}."
-        )
-    if unknown:
-        raise TypeError(f"fit has no parameter {next(iter(unknown))!r}; it takes X, y and groups.")
-
-
-def _sites(X: Array, groups: Any) -> tuple[Array | None, Array]:
-    """Of every row an index into the names of sites; None where rows are dealt at random."""
-    if groups is None:
-        return None, np.array([])
-    check_consistent_length(X, groups)
-    _check_whole(groups, "group; every row needs one, or leave groups out.")
-    names, sites = np.unique(np.asarray(groups), return_inverse=True)
-    return sites.astype(np.int32), names
-
-
-def _check_whole(values: Any, what: str) -> None:
-    for row, value in enumerate(values):
-        if value is None or str(value) == "<NA>" or value != value:  # pandas' NA equals nothing, not even NA
-            raise ValueError(f"Row {row} has no {what}")
-
-
-def _by_site(values: Array, sites: Array | None) -> list[Array]:
-    return [values] if sites is None else [values[sites == site] for site in np.unique(sites)]
-
-
-def _different(values: Array) -> tuple[str, ...]:
-    """Names of classes or sites; numbers where two would be spelled alike."""
-    names = tuple(map(str, values))
-    return names if len(set(names)) == len(names) else tuple(map(str, range(len(names))))

@@ -24,18 +24,25 @@ def durations(
     return _whole(speeds, wanted, seed) if run.lags is None else _overlapping(speeds, run, wanted, seed)
 
 
-def _trips(speeds: "FittedSites", who: Array, numbers: Array, gradients: Array, seed: int) -> Floats:
-    conditions = ClientConditions(speeds.jitter if speeds.jitter.any() else None)
+def _trips(
+    speeds: "FittedSites", who: Array, numbers: Array, gradients: Array, seed: int
+) -> tuple[Floats, Array]:
+    """Seconds of each client's round, and whether it comes to nothing."""
+    conditions = ClientConditions(speeds.jitter if speeds.jitter.any() else None, speeds.failure)
     work = speeds.step_seconds[who] * gradients
-    return conditions.trips(seed, who, numbers, np.zeros(len(who)), work, speeds.latency[who])[0]
+    return conditions.trips(seed, who, numbers, np.zeros(len(who)), work, speeds.latency[who])
 
 
 def _whole(speeds: "FittedSites", wanted: Sequence[GradientsByClient], seed: int) -> Floats:
-    """Rounds that wait for all have nothing to do with each other: all of them at once."""
+    """Rounds that wait for all have nothing to do with each other: all of them at once.
+
+    `wanted` names those whose work came, so nobody fails here.
+    """
+    speeds = speeds._replace(failure=None)
     jobs = [(who, n, count) for n, todo in enumerate(wanted) for who, count in sorted(todo.items())]
     who, numbers, gradients = np.array(jobs, np.int64).T
     return np.maximum.reduceat(
-        _trips(speeds, who, numbers, gradients, seed), np.unique(numbers, return_index=True)[1]
+        _trips(speeds, who, numbers, gradients, seed)[0], np.unique(numbers, return_index=True)[1]
     )
 
 
@@ -43,7 +50,7 @@ def _overlapping(
     speeds: "FittedSites", run: "RunTimings", wanted: Sequence[GradientsByClient], seed: int
 ) -> Floats:
     """The queue from its beginning, move by move."""
-    events, now, seconds = queue.EventQueue(), 0.0, list[float]()
+    events, now, moves = queue.EventQueue(), 0.0, list[float]()
     for version, todo in enumerate(wanted):
 
         def invite(now: float, version: int = version, todo: GradientsByClient = todo) -> Array:
@@ -54,10 +61,11 @@ def _overlapping(
                 jobs["client"], jobs["version"], jobs["started"] = who, version, now
                 jobs["number"] = queue.next_numbers(events, who, version)
                 gradients = np.array([todo[int(client)] for client in who])
-                jobs["arrives"] = now + _trips(speeds, who, jobs["number"], gradients, seed)
+                seconds, jobs["lost"] = _trips(speeds, who, jobs["number"], gradients, seed)
+                jobs["arrives"] = now + seconds
             return jobs
 
         move = queue.next_move(events, now, version, run.end, invite)
-        seconds.append(move.seconds - now)
+        moves.append(move.seconds - now)
         now = move.seconds
-    return np.array(seconds)
+    return np.array(moves)
