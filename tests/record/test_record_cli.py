@@ -140,7 +140,7 @@ def test_another_layout_is_not_resumed_on_scrambled_weights(call, monkeypatch):
         amsfl.run(dataset=digits, out="a", watch=stop, **settings)
     from amsfl.engines.models import layers
 
-    monkeypatch.setattr(layers, "_flips", lambda named: [False] * len(named))
+    monkeypatch.setattr(layers, "flips", lambda count: [False] * count)
     with pytest.raises(UserError, match="The run began with layout"):
         amsfl.resume("a", dataset=digits)
 

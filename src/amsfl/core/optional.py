@@ -6,6 +6,7 @@ from typing import Any
 from amsfl.core.errors import UserError
 
 EXTRAS = {  # of amsfl, by the package that is missing
+    "cryptography": "flower",
     "dp_accounting": "privacy",
     "flwr": "flower",
     "mlflow": "mlflow",
