@@ -102,6 +102,10 @@ def test_spreadsheet_exports_are_read(run) -> None:
         run("\ufeffclient, step_seconds, weight\nx, 0.1, 1\ny, 0.2, 1\n", "--budget", "1", "--json")
     )
     assert list(made["steps"]) == ["x", "y"]
+    # Semicolons and decimal commas, as they leave them where a comma is no point.
+    other = run("client;step_seconds;weight\nx;0,1;1\n1,5 north;0,2;1\n", "--budget", "1", "--json")
+    assert list(record(other)["steps"].values()) == list(made["steps"].values())
+    assert list(record(other)["steps"]) == ["x", "1,5 north"]
 
 
 @pytest.mark.parametrize(

@@ -176,6 +176,10 @@ def test_the_command_and_what_if(tmp_path):
         app, ["worth", str(tmp_path / "run"), "--without", "Oslo", "--budget", "1", "--json"]
     )
     assert asked.exit_code == 0, asked.output
+    twice = CliRunner().invoke(
+        app, ["worth", str(tmp_path / "run"), "--without", "Oslo", "--without", "Graz"]
+    )
+    assert twice.exit_code == 2 and "one client" in twice.stderr
     with pytest.raises(UserError, match="Olso"):
         what_if(tmp_path / "run", "Olso")
 

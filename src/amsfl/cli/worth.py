@@ -31,7 +31,9 @@ def worth(
     folder: Annotated[
         Path, typer.Argument(help="a run's record; made with --worth it says what clients add")
     ],
-    without: Annotated[str | None, typer.Option(help="a client: what would be if it left")] = None,
+    without: Annotated[
+        list[str] | None, typer.Option(help="a client: what would be if it left", metavar="NAME")
+    ] = None,
     with_speed: Annotated[
         list[str] | None,
         typer.Option(help="a client with another speed, as in Graz=2x", metavar="NAME=TIMES"),
@@ -45,12 +47,15 @@ def worth(
     from amsfl.worth.costs import ClientCost, client_costs
     from amsfl.worth.statement import WorthStatement, losers, sentence, worst_tenth
 
+    if without and len(without) > 1:
+        raise UserError("--without takes one client; ask again for each of the others.")
+    gone = without[0] if without else None
     run = read_run(folder)
     if run.summary is None:
         raise UserError(f"The run in {str(folder)!r} has not ended; go on with 'amsfl resume {folder}'.")
     clock = run.summary.clock
     costs = client_costs(run.rounds, len(run.summary.steps), clock)
-    if not run.summary.worth and not (without or with_speed or budget is not None):
+    if not run.summary.worth and not (gone or with_speed or budget is not None):
         named = dict(zip(run.summary.steps, costs, strict=True))
         if as_json:
             print_json({"costs": {name: cost._asdict() for name, cost in named.items()}})
@@ -58,12 +63,12 @@ def worth(
             print_table(("client", *ClientCost._fields), map(_cost_cells, named, costs), LEFT, gap=1)
             screen().print(COSTS_ALONE.format(clock=clock), soft_wrap=True)
         return
-    if without or with_speed or budget is not None:
-        answer = what_if(folder, without, dict(map(_speed, with_speed or [])))
+    if gone or with_speed or budget is not None:
+        answer = what_if(folder, gone, dict(map(_speed, with_speed or [])))
         if as_json:
             print_json(_facts(answer, budget))
         else:
-            who = f"Without {without}" if without else "With these speeds" if with_speed else "As it was"
+            who = f"Without {gone}" if gone else "With these speeds" if with_speed else "As it was"
             typer.echo(plain(describe(answer, who, budget)))
         return
     statement = WorthStatement.read(run.summary.worth)
