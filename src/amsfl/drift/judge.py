@@ -17,7 +17,8 @@ doubled after one that is. Where that is not enough, no anchor to go back to is 
 in the first half of a run opens a branch beside the best anchor, from the first model again, at the halved
 rate, with a tenth of the passes. The best anchor stays what is scored. The branch is taken once its held-back
 rows are better than the best anchor's. If they are not within twenty rounds, the server goes back to that
-anchor and to all passes.
+anchor and to all passes. From the second round after the first return on, clients' drift is corrected, too
+(methods/amsfl.py), in rounds that have all clients and come after one that had.
 
 Where a round has less than three quarters of the clients, references are of many anchors, and a cohort can be
 lucky: there no branch opens, and one that is open must be surely better (d < -2 se). Where clients pull apart
@@ -67,6 +68,17 @@ class Judge(NamedTuple):
     held_loss: float | None = None  # the last round's mean over clients
     factor: float = 1.0  # what the last verdict makes of the rate
 
+    @property
+    def returned(self) -> bool:
+        """Whether it ever went back, or began again."""
+        return bool(self.backs or self.restarts)
+
+    @property
+    def corrects(self) -> bool:
+        """Whether clients' drift is to be corrected: it went back, and what they last read is of the anchor
+        that they are at, not of one that was left."""
+        return self.returned and self.verdict in (Verdict.NONE, Verdict.BETTER)
+
 
 def new_judge(clients: int) -> Judge:
     return Judge(np.full(clients, np.nan))
@@ -74,7 +86,7 @@ def new_judge(clients: int) -> Judge:
 
 def describe(judge: Judge, first: float | None, last: float | None) -> str:
     """What the judge did in a run, as a sentence; "" where it did nothing."""
-    if not (judge.backs or judge.restarts) or first is None or last is None:
+    if not judge.returned or first is None or last is None:
         return ""
     backs, again = len(judge.backs), len(judge.restarts)
     rounds = ", ".join(map(str, (*judge.backs, *judge.restarts)[:10]))

@@ -134,9 +134,10 @@ class OpenOrders:
         model, now = state.model, self.transport.now()
         letters = []
         needs = [self.orders.needs_direction(state, order) for order in orders]
+        correction = self.orders.corrects(state, needs)
         for direction in sorted({*needs}):
             some = [order for order, each in zip(orders, needs, strict=True) if each == direction]
-            sent = self.orders.sent(model, direction)
+            sent = self.orders.sent(model, direction, correction)
             packed = zip(some, messages.pack_orders(some, sent), strict=True)
             letters += [(state.clients[order.client].node, order, content) for order, content in packed]
             self.bytes_down += 4.0 * (sent.anchor.size + sent.server.size + sent.direction.size) * len(some)
