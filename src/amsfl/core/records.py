@@ -65,7 +65,7 @@ class Reading(NamedTuple):
     spread: Array  # how much outputs differ from held-back row to row; 1 where nobody looks, NaN: no such row
     way_begin: Array  # -<g_seen, v>; NaN where the client was not in the round before. At its end: -<g, v>
     opening: Array  # the longest step of this round, which the client may have set itself
-    length: Array  # the lengths of its steps added up, where clients correct each other's drift; else 0
+    length: Array = 0.0  # the lengths of its steps added up, where clients correct each other's drift; else 0
 
 
 class Verdict(IntEnum):

@@ -112,9 +112,7 @@ def program(
 
     def received(job: ClientJob) -> LocalState:
         own = job.lr, job.number
-        state = LocalState(
-            job.anchor, job.server, job.client, *own, cut=job.cut, correction=job.correction
-        )
+        state = LocalState(job.anchor, job.server, job.client, *own, cut=job.cut, correction=job.correction)
         return protocol.receive(method, state)
 
     def steps_of(job: ClientJob, flat: LocalState, longest: Number, opens: Number) -> Tree:

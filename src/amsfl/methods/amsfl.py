@@ -2,8 +2,18 @@
 
 from functools import partial
 
-from amsfl.methods.arithmetic import Arithmetic, Number, Opening, Vector, average, tuned, tuned_over, upload, zero_state
 from amsfl.core import Upload
+from amsfl.methods.arithmetic import (
+    Arithmetic,
+    Number,
+    Opening,
+    Vector,
+    average,
+    tuned,
+    tuned_over,
+    upload,
+    zero_state,
+)
 from amsfl.methods.base import Cost, Facts, Method, Variant
 from amsfl.methods.operators import least
 from amsfl.methods.server_step import accelerated
@@ -39,8 +49,8 @@ def amsfl(
     (drift/judge.py). Each part has a switch: polyak=0 takes your lr as it is, closing=0 discards the
     reading's gradient, balance=0 averages plainly and balance=1 as FedNova does, search=0 leaves s at 1 and
     clients without memory, momentum=0 and averaging=0 leave a and the scored model at x, judge=0 never goes
-    back and holds no rows back, cooling=0 keeps lr, loosening=1 leaves p at 1, correction=0 leaves k at 0. All
-    off, this is the paper's method: FedAvg's arithmetic with planned steps. docs/algorithm.md has all of it.
+    back and holds no rows back, cooling=0 keeps lr, loosening=1 leaves p at 1, correction=0 leaves k at 0.
+    All off, this is the paper's method: FedAvg's arithmetic with planned steps. docs/algorithm.md has all.
 
     Where clients disagree, steps cut at Polyak's length make a network sharp; so p is larger there
     (drift/rate.py). Where the judge went back clients learn what is their own by heart; so from then on,

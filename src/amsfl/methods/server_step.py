@@ -14,9 +14,9 @@ through the two slopes says that the way should have been A/(A - E) times as lon
     n <- n + 1;   z <- z + p/(n + p - 1) (x+ - z),   p = `averaging`;  z is scored and delivered
     c <- -sum_i w_i d_i/L_i where clients correct their drift: the mean of what they stepped along, by shares
 
-A round whose D is not finite leaves s and c and stays where it is. The judge's verdict (drift/judge.py) makes this
-round's anchor the best one, goes back to the best one, or begins again from the first model with s = 1; in a
-branch, which also begins there, z is the best anchor until the branch is better.
+A round whose D is not finite leaves s and c and stays where it is. The judge's verdict (drift/judge.py) makes
+this round's anchor the best one, goes back to the best one, or begins again from the first model with s = 1.
+In a branch, which also begins there, z is the best anchor until the branch is better.
 """
 
 from typing import NamedTuple

@@ -165,8 +165,15 @@ def _at_its_rate(context: PlannerContext, request: PlanRequest, decision: Decisi
     rate, loosest = request.memory.rate, context.method.facts.loosest
     cut = drift.cut(rate, loosest)
     reasons = decision.explain | {"cut": cut} if loosest > 1 else decision.explain
-    own = {"lr": rate_now(context, request), "part": rate.part, "cut": cut}
-    return decision._replace(**own, correction=request.correction, explain=reasons)
+    if request.correction:
+        reasons = reasons | {"correction": request.correction}
+    return decision._replace(
+        lr=rate_now(context, request),
+        part=rate.part,
+        cut=cut,
+        correction=request.correction,
+        explain=reasons,
+    )
 
 
 def rate_now(context: PlannerContext, request: PlanRequest) -> float | None:

@@ -1,6 +1,6 @@
 """One round between a client and the server, written once: simulated and real ones run the same lines.
 
-A client: receive, begin, first_step, local_step ..., close, finish, then encode. The server: decode, then settle.
+A client: receive, begin, first_step, local_step ..., close, finish, then encode. The server: decode, settle.
 Operators only, so vectors may be of numpy, jax or torch.
 """
 
