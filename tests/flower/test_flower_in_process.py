@@ -136,6 +136,7 @@ def test_drift_that_is_corrected_equals_the_loop_engine() -> None:
     assert not np.allclose(want, usual, atol=1e-2)
     one = 4.0 * 3 * state.anchor.size
     assert [record.bytes_down for record in records] == [one, 2 * one, 2 * one, 2 * one]
+    assert [record.plan.get("correction", 0) for record in records] == [0, 1, 1, 1]
     assert all(not record.plan["refused"] for record in records)
 
 

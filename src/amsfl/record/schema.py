@@ -118,7 +118,7 @@ class MethodFacts(NamedTuple):
     name: str
     title: str  # as people print it
     note: str = ""  # what must be said beside its numbers
-    plain: bool = True  # steps follow the plain gradient: no correction
+    plain: bool = True  # steps follow the plain gradient, but in rounds whose plan says `correction`
     strides: bool = False  # the method sets the length of its steps by itself
     closing: bool = False  # it takes one more step, with the reading's gradient
 

@@ -148,6 +148,7 @@ class OpenOrders:
             if isinstance(value, list) and len(value) == len(orders)
         }
         shared = {key: value for key, value in decision.explain.items() if key not in lists}
+        shared |= {"correction": 1.0} if correction else {}
         for nth, order in enumerate(orders):
             own = {key: value[nth] for key, value in lists.items()}
             node = state.clients[order.client].node
