@@ -145,7 +145,7 @@ def program(
                 return StepState(x, past, now.lr, loss, slope)
             known = job.lr_known > 0
 
-            def opened() -> tuple[Tree, jax.Array]:
+            def opened() -> tuple[Tree, Tree, jax.Array]:
                 """The trial step in place of the first one, or what it leads to, where no rate is known."""
                 tried = protocol.trial_step(method, at, loss, slope, LEAVES)
                 saved = at._replace(loss=before.loss, grad=unravel(before.grad))

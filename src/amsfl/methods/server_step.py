@@ -145,9 +145,10 @@ def revised(anchor: Vector, server: Vector, verdict: Number) -> tuple[Vector, Ve
 
 
 def _split(server: Vector, size: int) -> ServerStepState:
-    vectors = (server[place * size : (place + 1) * size] for place in range(VECTORS))
-    control, tail = server[VECTORS * size : -SCALARS], server[-SCALARS:]
-    return ServerStepState(*vectors, control, *(tail[place : place + 1] for place in range(SCALARS)))
+    vectors = [server[place * size : (place + 1) * size] for place in range(VECTORS)]
+    vectors.append(server[VECTORS * size : -SCALARS])
+    tail = server[-SCALARS:]
+    return ServerStepState(*vectors, *(tail[place : place + 1] for place in range(SCALARS)))
 
 
 def _searched(old: ServerStepState, total: Total, delta: Vector, whole: Number) -> ServerStepState:
