@@ -41,7 +41,7 @@ def shard(context: Any) -> Shard:
 
 CLIENT = jax_client(shard)
 NOTHING = PlannerMemory(drift.Rate(), drift.start(0))
-RETURNED = NOTHING._replace(judge=drift.new_judge(3)._replace(backs=(1,)))
+RETURNED = NOTHING._replace(judge=drift.new_judge(3)._replace(backs=(1, 3)))
 
 
 def fixed_table(
@@ -127,7 +127,7 @@ def test_a_longer_cut_equals_the_loop_engine() -> None:
 
 
 def test_drift_that_is_corrected_equals_the_loop_engine() -> None:
-    """After a return of the judge the mean gradient is sent beside the model, from the second round on."""
+    """After two returns of the judge the mean gradient is sent beside the model, from the second round on."""
     settings = {**QUICK, "method": "amsfl", "rounds": 4}
     table = fixed_table(0.3, memory=RETURNED)
     state, records = serve(InProcessGrid(CLIENT, NODES), settings, start=TASK.start()[0], plan_by=table)

@@ -362,7 +362,7 @@ def as_written(data, seed, cohorts, clock, budget, rounds):
         there = [i for i in range(len(SIZES)) if seen.get(i, (None, -1))[1] == number - 1 and number]
         absent = [number > 0 and i not in there for i in range(len(SIZES))]
         all_here = len(there) == len(cohort) == len(SIZES)
-        returned = memory["backs"] + memory["restarts"] > 0 and verdict in ("none", "better")
+        returned = memory["backs"] + memory["restarts"] >= K["again"] and verdict in ("none", "better")
         k = float(returned and all_here)
         c, b = costs(initial.size, held, absent, memory["lr"] is None, k)
         gain, fade = coefficients(memory, memory["lr"] or 1.0)

@@ -65,8 +65,8 @@ def test_the_plain_client_does_what_ours_do(method: str) -> None:
 
 
 def returned(weights: Any) -> Planner:
-    """Three steps each, of a judge that has gone back: clients' drift is corrected."""
-    judge = drift.new_judge(3)._replace(backs=(1,))
+    """Three steps each, of a judge that has gone back twice: clients' drift is corrected."""
+    judge = drift.new_judge(3)._replace(backs=(1, 3))
     memory = PlannerMemory(drift.Rate(), drift.start(0), judge=judge)
     return Planner(
         lambda: memory, lambda *_: Decision(np.full(3, 3), 0.2, 1.0, {}), lambda memory, *_: memory

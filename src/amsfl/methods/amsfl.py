@@ -53,8 +53,8 @@ def amsfl(
     All off, this is the paper's method: FedAvg's arithmetic with planned steps. docs/algorithm.md has all.
 
     Where clients disagree, steps cut at Polyak's length make a network sharp; so p is larger there
-    (drift/rate.py). Where the judge went back clients learn what is their own by heart; so from then on,
-    while all of them are there, k is 1: what their gradients have of their own is taken out (SCAFFOLD's way).
+    (drift/rate.py). Where the judge went back twice clients learn what is their own by heart; so from then
+    on, while all of them are there, k is 1: what their gradients have of their own is taken out (SCAFFOLD).
 
     Xu, "AMSFL: Adaptive Multi-Step Federated Learning via Gradient Difference-Based Error Modeling";
     Loizou et al. 2021, arXiv 2002.10542 (stochastic Polyak steps, capped);
