@@ -6,7 +6,7 @@ sets that are in neither half: written down before the fifth search and run once
 of the sixth. FRESH3 and FRESH4, in which a part of the clients is there in a round, are those of the tenth;
 once FRESH3 was run, it had a part in choosing. FRESH5 and FRESH6, with all clients in every round, are those
 of the eleventh and the twelfth; FRESH7, with a part of the clients in a round, those of the fourteenth;
-FRESH8, with all of them again, those of the sixteenth.
+FRESH8, with all of them again, those of the seventeenth.
 FEW_LABELS are sets of both halves, with two or three labels a client; MNIST_LABELS images, from one label a
 client to all of them.
 """
