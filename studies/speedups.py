@@ -32,6 +32,7 @@ ABLATIONS: dict[str, dict[str, float]] = {  # AMSFL with one part switched off o
     "no averaging": {"averaging": 0.0},
     "no judge": {"judge": 0.0},
     "no cooling": {"cooling": 0.0},
+    "no correction": {"correction": 0.0},
 }
 MISS = 10  # a contestant that never reaches the target counts with so many times its last second
 TICKS = (0.125, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256)

@@ -5,7 +5,8 @@ on one half, and the other was not run while choosing, until the tenth search. F
 sets that are in neither half: written down before the fifth search and run once, after it. FRESH2 are those
 of the sixth. FRESH3 and FRESH4, in which a part of the clients is there in a round, are those of the tenth;
 once FRESH3 was run, it had a part in choosing. FRESH5 and FRESH6, with all clients in every round, are those
-of the eleventh and the twelfth; FRESH7, with a part of the clients in a round, those of the fourteenth.
+of the eleventh and the twelfth; FRESH7, with a part of the clients in a round, those of the fourteenth;
+FRESH8, with all of them again, those of the seventeenth.
 FEW_LABELS are sets of both halves, with two or three labels a client; MNIST_LABELS images, from one label a
 client to all of them.
 """
@@ -196,6 +197,20 @@ FRESH7 = (
     Case("schooling", "schooling", "mlp", 20, "dirichlet:0.5", ("wild", "far"), cohort=6),
     Case("cars", "cars", "mlp:32", 15, "dirichlet:0.5", (NEAR, "wan"), cohort=5),
 )
+FRESH8 = (
+    Case("wdbc-noise", "wdbc", "softmax", 5, "dirichlet:1", (NEAR, "wan"), labels="random:0.3"),
+    Case("bands-few", "bands", "mlp:32", 6, "dirichlet:1", ("wild", "far"), batch=8),
+    Case("monk-pair", "monk-2", "mlp:32", 6, "dirichlet:0.5", ("mild", "wan"), labels="pair:0.25"),
+    Case("cities", "cities", "mlp:32", 10, "shards:2", ("mild", "far")),
+    Case("cities-noise", "cities", "mlp", 12, "dirichlet:0.3", (NEAR, "wan"), labels="random:0.4"),
+    Case("diseases", "diseases", "mlp", 20, "dirichlet:0.3", (NEAR, "far")),
+    Case("diseases-pair", "diseases", "mlp:32", 15, "dirichlet:0.5", ("wild", "wan"), labels="pair:0.25"),
+    Case("quarters", "quarters", "mlp", 8, "dirichlet:0.5", ("wild", "far")),
+    Case("quarters-noise", "quarters", "softmax", 16, "shards:3", ("mild", "far"), labels="random:0.3"),
+    Case("crackers", "crackers", "mlp", 14, "dirichlet:0.5", (NEAR, "wan")),
+    Case("olives-noise", "olives", "mlp:32", 5, "dirichlet:0.5", ("mild", "far"), labels="random:0.2"),
+    Case("anglers", "anglers", "softmax", 10, "shards:2", ("wild", "wan")),
+)
 FEW_LABELS = (
     Case("digits-labels2", "digits", "mlp:32", 10, "labels:2", (NEAR, "far")),
     Case("digits-labels3", "digits", "mlp:32", 10, "labels:3", (NEAR, "far")),
@@ -213,7 +228,7 @@ MNIST_LABELS = tuple(
 )
 # fmt: on
 AFTERWARDS = {"fresh": FRESH, "fresh2": FRESH2, "fresh3": FRESH3, "fresh4": FRESH4, "fresh5": FRESH5}
-AFTERWARDS |= {"fresh6": FRESH6, "fresh7": FRESH7}
+AFTERWARDS |= {"fresh6": FRESH6, "fresh7": FRESH7, "fresh8": FRESH8}
 BESIDE = AFTERWARDS | {"few-labels": FEW_LABELS, "mnist-labels": MNIST_LABELS}  # all that is in neither half
 BY_NAME = {case.name: case for some in (CASES, *BESIDE.values()) for case in some}
 

@@ -18,6 +18,7 @@ KEEL = (
     *("twonorm", "chess", "contraceptive", "movement_libras", "pima", "led7digit"),
     *("mushroom", "crx", "mammographic", "ionosphere"),
     *("australian", "wisconsin", "tic-tac-toe", "saheart"),
+    *("wdbc", "bands", "monk-2"),
 )
 
 
@@ -222,6 +223,44 @@ def cars() -> Table:
     return Table(mixed(d, ["choice"]), d.choice)
 
 
+def cities() -> Table:
+    """The weather of a day in five cities, by its numbers alone: the city."""
+    d = r_table("mosaicData", "Weather")
+    ends = ("temp", "dewpt", "humidity", "hg", "vis", "wind")
+    return Table(numbers(d, [name for name in d.columns if name.endswith(ends)]), d.city)
+
+
+def diseases() -> Table:
+    """Cases of seven diseases in a year and a state of the United States: the disease."""
+    d = r_table("dslabs", "us_contagious_diseases")
+    size = np.log1p(numbers(d, ["count", "population"]))
+    return Table(np.hstack([numbers(d, ["year", "weeks_reporting"]), size]), d.disease)
+
+
+def quarters() -> Table:
+    """Houses sold in Ames, Iowa: the quarter."""
+    d = common_only(r_table("modeldata", "ames"), "Neighborhood", 100)
+    return Table(mixed(d, ["Neighborhood", "Longitude", "Latitude"]), d.Neighborhood)
+
+
+def crackers() -> Table:
+    """Packs of crackers that were bought, by prices and by what was shown: the brand."""
+    d = r_table("Ecdat", "Cracker")
+    return Table(mixed(d, ["id", "choice"]), d.choice)
+
+
+def olives() -> Table:
+    """Olive oils of Italy, by eight fatty acids: where they are from."""
+    d = r_table("dslabs", "olive")
+    return Table(mixed(d, ["region", "area"]), d.area)
+
+
+def anglers() -> Table:
+    """Americans who fish, by all prices and catches: from the beach, a pier or one of two kinds of boat."""
+    d = r_table("Ecdat", "Fishing")
+    return Table(mixed(d, ["mode", "price", "catch"]), d["mode"])
+
+
 FUNCTIONS = (
     *(remote, staff, penguins, telephone, optdigits),
     *(months, pitches, flight, proteins, wages, taxis, words),
@@ -229,6 +268,7 @@ FUNCTIONS = (
     *(votes, values, parties, insured, livers),
     *(continents, yogurt, relapses, traits, hawks),
     *(films, jobs, tuna, branches, schooling, cars),
+    *(cities, diseases, quarters, crackers, olives, anglers),
 )
 FRESH_SETS: dict[str, Callable[[], Table]] = {
     **{name: partial(keel, name) for name in KEEL},

@@ -42,7 +42,7 @@ OTHER_STEPS = {  # AMSFL with other ways of choosing steps: policy, and steps to
 @dataclass(frozen=True, kw_only=True)
 class Settings(StudySettings):
     cases: str = option(
-        "all", "names with commas, or choosing, held-out, all, fresh to fresh7, few-labels, mnist-labels"
+        "all", "names with commas, or choosing, held-out, all, fresh to fresh8, few-labels, mnist-labels"
     )
     fashion_dir: str | None = option(None, "folder of the Fashion-MNIST files")
     fedavg: bool = option(False, "against FedAvg alone, at seven settings and at our defaults: accuracies")

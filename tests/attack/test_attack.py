@@ -156,7 +156,7 @@ def test_a_lie_is_worth_a_constant(honest, lie):
     and products fit the norms that they are of."""
     loss, grad, diff = np.array(honest).T
     fields = [loss, grad, diff, grad, -((grad * diff) ** 0.5) / 2, 0 * loss, -grad, diff, grad]
-    fields += [loss, 0 * loss + 1, diff, grad]  # held back, spread, the way, the opening
+    fields += [loss, 0 * loss + 1, diff, grad, grad]  # held back, spread, the way, the opening, the length
     said = Reading(*(np.append(field, false) for field, false in zip(fields, lie, strict=True)))
     found = drift.plausibility.plausible_readings(said)
     for name, far in (("loss", drift.plausibility.FAR), ("grad_sq", drift.plausibility.FAR_SQ)):
@@ -191,7 +191,7 @@ def test_honest_readings_are_believed_as_they_are():
         (delta, v),
     ]
     held, spread, way, opening = np.full(8, 2.2), np.ones(8), np.linspace(1, 2, 8), np.linspace(0.1, 0.3, 8)
-    said = Reading(np.full(8, 2.3), *(dot(a, b) for a, b in pairs), held, spread, way, opening)
+    said = Reading(np.full(8, 2.3), *(dot(a, b) for a, b in pairs), held, spread, way, opening, 3 * opening)
     for name, ours, theirs in zip(
         Reading._fields, drift.plausibility.plausible_readings(said), said, strict=True
     ):

@@ -34,14 +34,15 @@ def job(data, dtype=np.float64, spec="softmax", trials=TRIALS):
 
 
 def orders(number: int, job_: task.Task, stopped: int | None = None) -> Orders:
-    """Random cohorts and steps; from round 6 on, trial `stopped` stands still."""
+    """Random cohorts and steps, the first trial corrects drift; from round 6 on, `stopped` stands still."""
     rng = np.random.default_rng(number)
     cohort = np.stack([np.sort(rng.choice(CLIENTS, COHORT, replace=False)) for _ in job_.seeds])
     steps = rng.integers(1, 7, cohort.shape)
     if stopped is not None and number >= 6:
         steps[stopped] = 0
     weights = np.take_along_axis(job_.shards.weights, cohort, 1)
-    return Orders(cohort, steps, np.linspace(0.2, 0.1, len(cohort)), weights)
+    correction = np.linspace(1, 0, len(cohort))
+    return Orders(cohort, steps, np.linspace(0.2, 0.1, len(cohort)), weights, correction=correction)
 
 
 def ten_rounds(engine, job_, stopped=None, keep=False):
@@ -75,6 +76,28 @@ def test_engines_agree(digits, name, dtype, tolerance):
     for ours, theirs in zip(seen_a.readings, seen_b.readings, strict=True):
         # readings are differences of nearly equal gradients: they lose digits that models keep
         close(ours, theirs, 1e-9 if dtype == np.float64 else 2e-3)
+
+
+def test_the_mean_gradient_is_that_of_the_clients(digits):
+    """AMSFL's server works it out from uploads; with all clients there it is the mean of what they keep."""
+    job_, method = job(digits, trials=1), methods.make("amsfl")
+    engine, everybody, dim = (
+        make("loop", job_, method, BATCH, readings=True),
+        np.arange(CLIENTS)[None],
+        job_.dim,
+    )
+    state = engine.start()
+    for number, correction in enumerate((0.0, 0.0, 1.0, 1.0, 0.0, 1.0)):
+        steps = np.random.default_rng(number).integers(1, 7, everybody.shape)
+        state, _ = engine.round(
+            state,
+            Orders(everybody, steps, np.array([0.2]), job_.shards.weights, correction=correction),
+            number,
+        )
+        mean = method.arithmetic.own_state(state.server[0], state.anchor[0])
+        own = state.client[0, :, :dim]
+        np.testing.assert_allclose(job_.shards.weights[0] @ own, mean, rtol=1e-9, atol=1e-12)
+        assert np.abs(own - mean).max() > 0.01
 
 
 @pytest.mark.slow
@@ -472,7 +495,7 @@ def test_rows_are_held_once(digits):
 def test_reading_by_hand():
     """g = (3, 4), g' = (1, 4), delta = (-1, 0), v = (-2, 1)."""
     got = take_reading(0.7, *map(np.array, ([3.0, 4.0], [1.0, 4.0], [-1.0, 0.0], [-2.0, 1.0])))
-    assert got == Reading(0.7, 25, 4, 1, -6, -3, -2, 4, 2, 0.7, 1, 0, 0)
+    assert got == Reading(0.7, 25, 4, 1, -6, -3, -2, 4, 2, 0.7, 1, 0, 0, 0)
 
 
 def test_one_held_back_row_says_nothing_of_a_dead_network():

@@ -61,7 +61,7 @@ def clients(job: task.Task, method: Method, steps: list[int]) -> ClientJob:
     known = jnp.full(count, 0.0 if method.facts.own_rate else 1.0)
     keys = jnp.asarray(7 + numbers), jnp.asarray(numbers)
     empty = jnp.zeros((count, 0), jnp.uint32)
-    rates = jnp.full(count, 0.1), known, 0 * known + 1, 0 * known
+    rates = jnp.full(count, 0.1), known, 0 * known + 1, 0 * known, 0 * known
     return ClientJob(*each, jnp.asarray(steps), *rates, keys, rows, empty, 0 * known)
 
 

@@ -41,19 +41,28 @@ def shard(context: Any) -> Shard:
 
 CLIENT = jax_client(shard)
 NOTHING = PlannerMemory(drift.Rate(), drift.start(0))
+RETURNED = NOTHING._replace(judge=drift.new_judge(3)._replace(backs=(1, 3)))
 
 
-def fixed_table(lr: float | None = 0.1, table: Any = STEPS, cut: float = 1.0) -> Any:
+def fixed_table(
+    lr: float | None = 0.1, table: Any = STEPS, cut: float = 1.0, memory: PlannerMemory = NOTHING
+) -> Any:
     """A planner with steps of our own, different for every client and round."""
 
     def decide(memory: Any, number: int, cohort: Any, costs: Any) -> Decision:
         return Decision(table[number][cohort], lr, 1.0, {}, cut=cut)
 
-    return lambda weights: Planner(lambda: NOTHING, decide, lambda memory, *_: memory)
+    return lambda weights: Planner(lambda: memory, decide, lambda memory, *_: memory)
 
 
 def loop_rounds(
-    name: str, count: int, cohorts: Any = None, lr: float | None = 0.1, optimizer: str = "", cut: float = 1.0
+    name: str,
+    count: int,
+    cohorts: Any = None,
+    lr: float | None = 0.1,
+    optimizer: str = "",
+    cut: float = 1.0,
+    corrects: bool = False,
 ) -> list[Any]:
     """Anchors after each round of the reference engine, with the same steps."""
     method, server = methods.make(name), methods.server_optimizer(optimizer)
@@ -70,6 +79,7 @@ def loop_rounds(
             weights,
             float(lr is not None),
             cut,
+            float(corrects and number > 0),
         )
         state, _ = engine.round(state, orders, number)
         anchors.append(state.anchor[0].copy())
@@ -114,6 +124,20 @@ def test_a_longer_cut_equals_the_loop_engine() -> None:
     want, usual = (loop_rounds("amsfl", 2, lr=long, cut=cut)[1] for cut in (3.0, 1.0))
     np.testing.assert_allclose(state.anchor, want, rtol=2e-4, atol=2e-5)
     assert not np.allclose(want, usual, atol=1e-2)
+
+
+def test_drift_that_is_corrected_equals_the_loop_engine() -> None:
+    """After two returns of the judge the mean gradient is sent beside the model, from the second round on."""
+    settings = {**QUICK, "method": "amsfl", "rounds": 4}
+    table = fixed_table(0.3, memory=RETURNED)
+    state, records = serve(InProcessGrid(CLIENT, NODES), settings, start=TASK.start()[0], plan_by=table)
+    want, usual = (loop_rounds("amsfl", 4, lr=0.3, corrects=each)[3] for each in (True, False))
+    np.testing.assert_allclose(state.anchor, want, rtol=2e-4, atol=2e-5)
+    assert not np.allclose(want, usual, atol=1e-2)
+    one = 4.0 * 3 * state.anchor.size
+    assert [record.bytes_down for record in records] == [one, 2 * one, 2 * one, 2 * one]
+    assert [record.plan.get("correction", 0) for record in records] == [0, 1, 1, 1]
+    assert all(not record.plan["refused"] for record in records)
 
 
 def test_clients_that_pull_apart_are_sent_a_longer_cut() -> None:

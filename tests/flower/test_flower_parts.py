@@ -45,7 +45,7 @@ def test_orders_and_replies_survive_the_wire() -> None:
     count = arrived.buffers["bn.count"]
     assert count == 3 and count.dtype == np.int64 and count.shape == ()
     parts = {"delta": bits(9), "extra": bits(9)[:0]}
-    reply = messages.Reply("run", 3, 1, parts, buffers, Reading(*range(13)), 7, 100, 0.25, 2.5, False)
+    reply = messages.Reply("run", 3, 1, parts, buffers, Reading(*range(14)), 7, 100, 0.25, 2.5, False)
     back = messages.unpack_reply(messages.pack_reply(reply))
     assert back.reading == reply.reading and back[6:] == reply[6:]
     assert set(back.parts) == {"delta"} and "server" not in content["model"]  # nothing empty travels
@@ -65,7 +65,7 @@ def test_every_message_has_its_own_records() -> None:
 def test_without_a_direction_nothing_lies_along_it() -> None:
     """Servers send the last global step only where a planner asks for readings."""
     taken = take_reading(0.5, *map(np.array, ([3.0, 4.0], [1.0, 4.0], [-1.0, 0.0])), np.zeros(0))
-    assert taken == Reading(0.5, 25, 4, 1, -6, -3, 0, 0, 0, 0.5, 1, 0, 0)
+    assert taken == Reading(0.5, 25, 4, 1, -6, -3, 0, 0, 0, 0.5, 1, 0, 0, 0)
 
 
 @given(

@@ -28,7 +28,8 @@ def vector(size: int = SIZE) -> Any:
 
 
 def some_total(method: methods.Method) -> Total:
-    extra = vector() if method.cost.vectors_up > 1 else vector(0)
+    two = method.cost.vectors_up > 1 or method.arithmetic.second is not None
+    extra = vector() if two else vector(0)
     return Total(vector(), extra, np.float32(90.0), np.float32(2.0), np.float32(0.5), np.float32(1.0))
 
 
@@ -63,7 +64,8 @@ def test_pieces_make_the_whole(name: str, monkeypatch: pytest.MonkeyPatch) -> No
 def test_who_looks_at_the_whole_vector_gets_it() -> None:
     """FedExP's step goes by the length of the whole step: over AMSFL, nothing runs piece by piece."""
     amsfl = methods.make("amsfl")
-    assert pieces.piece_vectors(amsfl.arithmetic) == 5
+    assert pieces.piece_vectors(amsfl.arithmetic) == 6
+    assert pieces.piece_vectors(amsfl.adapted(methods.Variant(part=True)).arithmetic) == 5
     assert pieces.piece_vectors(extrapolate(amsfl).arithmetic) is None
 
 

@@ -88,6 +88,7 @@ class Rule:
         self.order, self.method, self.a, self.c, self.z = order, order["method"], a, c, z
         self.eta, self.lr_known = order["lr"], order["lr_known"]
         self.last = None  # delta-sgd: y, g, length, growth
+        self.way = 0.0  # the lengths of all steps
 
     def option(self, name):
         return self.order["option." + name]
@@ -98,6 +99,8 @@ class Rule:
             return [each + mu * way for each, way in zip(g, minus(y, self.a))]
         if self.method == "scaffold":
             return [each - own + all_ for each, own, all_ in zip(g, self.z, self.c)]
+        if self.method == "amsfl" and self.c:
+            return [each + drift for each, drift in zip(g, minus(self.c, self.z[len(g) :]))]
         if self.method == "feddyn":
             alpha = self.option("alpha")
             return [each - own + alpha * way for each, own, way in zip(g, self.z, minus(y, self.a))]
@@ -135,20 +138,26 @@ class Rule:
 
     def step(self, y, loss, g):
         length = self.length(y, loss, g)
+        self.way += length
         return [each - length * way for each, way in zip(y, self.direction(y, g))]
 
 
 def begin_state(order, node, size):
-    """The state whose round the server last took, and whether it is lost. AMSFL's is a gradient."""
+    """The state whose round the server last took, and whether it is lost; AMSFL's is two vectors."""
     kept = held.get((order["run"], node), {})
     if order["accepted"] in kept:
         return kept[order["accepted"]], False
     counts = order["method"] in ("scaffold", "feddyn") or keeps_gradient(order)
-    return [0.0] * size, counts and order["accepted"] != -1
+    return [0.0] * (2 * size if keeps_gradient(order) else size), counts and order["accepted"] != -1
 
 
 def keeps_gradient(order):
     return order["method"] == "amsfl" and order["option.search"] != 0
+
+
+def corrects(order):
+    needs = ("correction", "polyak", "search", "judge")
+    return order["method"] == "amsfl" and all(order["option." + name] for name in needs)
 
 
 def last_step(order, node, a, v):
@@ -171,6 +180,8 @@ def train(message, context):
     a, c, v = (read(message.content, "model", name) for name in ("anchor", "server", "direction"))
     v = last_step(order, node, a, v)
     z, lost = begin_state(order, node, len(a))
+    if order["method"] == "amsfl" and (lost or order["accepted"] != order["round"] - 1):
+        c = []  # its own part of that mean is not of the round before
     rule, y, timed, steps = Rule(order, a, c, z), a, [], 0
     while steps < order["steps"]:
         mean = sum(timed[1:] or timed) / max(len(timed[1:] or timed), 1)
@@ -187,7 +198,7 @@ def train(message, context):
         steps += 1
     report = dict.fromkeys(
         "loss grad_sq diff_sq delta_sq grad_diff grad_delta grad_dir diff_dir delta_dir held_loss spread "
-        "way_begin opening".split(),
+        "way_begin opening length".split(),
         0.0,
     )
     if order["readings"]:
@@ -205,9 +216,10 @@ def train(message, context):
         report |= {"held_loss": loss, "spread": 1.0, "way_begin": 0.0}  # no rows are held back
         if keeps_gradient(order):
             before = order["round"] and order["accepted"] == order["round"] - 1
-            report["way_begin"] = -dot(z, v) if before else math.nan
+            report["way_begin"] = -dot(z[: len(a)], v) if before else math.nan
         if order["method"] in ("amsfl", "amsfl-steps"):
             y = rule.step(y, after, last)
+        report["length"] = rule.way if corrects(order) else 0.0
     upload = {"delta": write(minus(y, a))}
     fresh = z
     if order["method"] == "scaffold":
@@ -216,7 +228,9 @@ def train(message, context):
     elif order["method"] == "feddyn":
         fresh = [own - rule.option("alpha") * way for own, way in zip(z, minus(y, a))]
     elif keeps_gradient(order) and order["readings"]:
-        fresh = first[1]
+        drift = minus(c, z[len(a) :]) if c else [0.0] * len(a)
+        mean = [-way / rule.way - more if rule.way else 0.0 for way, more in zip(minus(y, a), drift)]
+        fresh = first[1] + mean
     held[order["run"], node] = {order["accepted"]: z, order["round"]: fresh}
     report |= {"steps": steps, "rows": ROWS, "lost_state": int(lost)}
     report |= {"step_seconds": sum(timed) / steps, "compute_seconds": time.monotonic() - started}

@@ -57,14 +57,13 @@ def drive(
         mix = method.arithmetic.mix(weights, t)
         total = Total(0.0, 0.0, 0.0)
         for place, i in enumerate(cohort):
-            y = x
+            state = protocol.LocalState(x, protocol.sent_state(method, server, x), states[i], lr)
+            state, y = protocol.receive(method, state), x
             for _ in range(steps[place]):
-                y = y - lr * method.arithmetic.correct(
-                    clients.grad(i, y), y, x, protocol.sent_state(method, server, x), states[i]
-                )
-            sent, states[i] = method.arithmetic.report(
-                y, x, t[place], lr, protocol.sent_state(method, server, x), states[i]
-            )
+                y = y - lr * method.arithmetic.correct(clients.grad(i, y), y, x, state.server, state.client)
+            sent, own = method.arithmetic.report(y, x, t[place], lr, state.server, state.client)
+            sent = protocol.complete(method, sent, t[place], t[place] * lr)
+            states[i] = own if state.seen is None else np.append(own, state.seen)
             total = Total(*(a + mix[place] * b for a, b in zip(total, sent, strict=False)))
         x, server = method.arithmetic.aggregate(x, total, weights, t, server)
     return x, server, states

@@ -93,10 +93,10 @@ def divided(seed, client, rows):
 # -- 2 and 3: costs and plan ----------------------------------------------------------------------------
 
 
-def costs(n, held, absent, opens):
+def costs(n, held, absent, opens, corrected):
     """c and b of every client, for n parameters."""
     c, latency, up, down = (np.array(LINKS[k]) for k in ("step_seconds", "latency", "up_mbps", "down_mbps"))
-    transfer = 8e-6 * (4 * n * (1 + np.array(absent)) / down + 4 * (n + 13) / up)
+    transfer = 8e-6 * (4 * n * (1 + np.array(absent) + corrected) / down + 4 * (n + 14) / up)
     return c, latency + transfer + c * (1 + np.array(held) / (3 * BATCH) + opens)
 
 
@@ -162,9 +162,9 @@ def outputs(flat, x):
     return x.astype(float) @ flat.reshape(FEATURES, CLASSES)
 
 
-def client(anchor, v, steps, rate, batch, held, seen):
+def client(anchor, v, steps, rate, batch, held, seen, drift):
     """What it sends, its reading, its gradient; `batch(s)` is its minibatch number s, `rate` (eta, f, p): eta
-    or f is None; `seen` its gradient in the round before, None if it was not there."""
+    or f is None; `seen` its gradient in the round before, None if it was not there; `drift`: k (c - c_i)."""
 
     def ratio(f, g):
         return max(p * K["polyak"] * f / (g @ g + K["tiny"]), 0.0)
@@ -177,10 +177,11 @@ def client(anchor, v, steps, rate, batch, held, seen):
         curvature = (g - beyond) @ g / (tau * (g @ g) + K["tiny"])
         by_curve = K["open_curve"] / max(curvature, K["curvature_least"])
         eta = part * min(by_curve, K["open_polyak"] * f / (g @ g + K["tiny"]))
-    y = anchor
+    y, way = anchor, 0.0
     for s in range(steps):
         value, grad = loss_and_gradient(y, *batch(s))
-        y = y - min(ratio(value, grad), eta) * grad
+        length = min(ratio(value, grad), eta)
+        y, way = y - length * (grad + drift), way + length
     end, h = loss_and_gradient(y, *first)
     dg, moved = h - g, y - anchor
     reading = {
@@ -196,7 +197,9 @@ def client(anchor, v, steps, rate, batch, held, seen):
         "begin": None if seen is None else -(seen @ v),
         "eta": eta,
     }
-    return y - min(ratio(end, h), eta) * h - anchor, reading, g
+    length = min(ratio(end, h), eta)
+    reading["L"] = way + length
+    return y - length * (h + drift) - anchor, reading, g
 
 
 # -- 6: the server's step -------------------------------------------------------------------------------
@@ -207,7 +210,7 @@ def server_start(initial):
     return {
         "a": initial, "x": initial, "z": initial, "best": initial, "first": initial, "v": 0 * initial,
         "s": 1.0, "slopes": None, "q": 0, "n": 0, "opened": False, "most": (K["lead"], K["step_most"]),
-        "frozen": False,
+        "frozen": False, "c": 0 * initial,
     }  # fmt: skip
 
 
@@ -237,8 +240,9 @@ def server_step(kept, sent, w, steps, readings):
     following = x + m * (x - kept["x"])
     z = kept["z"] + K["averaging"] / (n + K["averaging"] - 1) * (x - kept["z"])
     z = kept["z"] if kept["frozen"] else z
+    c = -sum(one * d / r["L"] for one, d, r in zip(share, sent, readings, strict=True) if r["L"] > 0)
     return kept | {
-        "a": following, "x": x, "z": z, "s": s, "slopes": slopes, "q": q, "n": n, "opened": True,
+        "c": c, "a": following, "x": x, "z": z, "s": s, "slopes": slopes, "q": q, "n": n, "opened": True,
         "v": following - a, "alike": min(mean @ mean / squares, 1.0),
     }  # fmt: skip
 
@@ -268,7 +272,9 @@ def learn(memory, cohort, w, readings, steps, eta):
 
 
 def begun_again(kept, sent_anchor):
-    return server_start(kept["first"]) | {"most": (1.0, 1.0), "v": kept["first"] - sent_anchor}
+    return server_start(kept["first"]) | {
+        "most": (1.0, 1.0), "v": kept["first"] - sent_anchor, "c": kept["c"]
+    }  # fmt: skip
 
 
 def went_back(kept, memory, sent_anchor, cut):
@@ -347,14 +353,18 @@ def cooled(lr, over):
 def as_written(data, seed, cohorts, clock, budget, rounds):
     """Rounds: every round's steps, rate and verdict, and the model at the end."""
     x, y, site, initial = data
-    kept, memory, seen = server_start(initial.ravel()), start(len(SIZES)), {}
+    kept, memory, seen, verdict = server_start(initial.ravel()), start(len(SIZES)), {}, "none"
+    own = np.zeros((len(SIZES), initial.size))  # the c_i
     w, log = np.array(SIZES) / sum(SIZES), []
     rows = [divided(seed, i, np.flatnonzero(site == i)) for i in range(len(SIZES))]
     held = [len(back) for _, back in rows]
     for number, cohort in enumerate(cohorts):
         there = [i for i in range(len(SIZES)) if seen.get(i, (None, -1))[1] == number - 1 and number]
         absent = [number > 0 and i not in there for i in range(len(SIZES))]
-        c, b = costs(initial.size, held, absent, memory["lr"] is None)
+        all_here = len(there) == len(cohort) == len(SIZES)
+        returned = memory["backs"] + memory["restarts"] >= K["again"] and verdict in ("none", "better")
+        k = float(returned and all_here)
+        c, b = costs(initial.size, held, absent, memory["lr"] is None, k)
         gain, fade = coefficients(memory, memory["lr"] or 1.0)
         most = limits([len(rows[i][0]) for i in cohort], memory["passes"])
         steps = plan(w[cohort], gain[cohort], fade[cohort], c[cohort], b[cohort], clock, budget, most)
@@ -369,7 +379,10 @@ def as_written(data, seed, cohorts, clock, budget, rounds):
 
             before = seen[i][0] if i in there else None
             back = x[rows[i][1]], y[rows[i][1]]
-            answers.append(client(a, v, t, (eta, memory["part"], p), batch, back, before))
+            drift = k * (kept["c"] - own[i])
+            answers.append(client(a, v, t, (eta, memory["part"], p), batch, back, before, drift))
+            d, reading, _ = answers[-1]
+            own[i] = -d / reading["L"] - drift if reading["L"] > 0 else 0.0
         sent, readings, gradients = zip(*answers, strict=True)
         seen |= {int(i): (g, number) for i, g in zip(cohort, gradients, strict=True)}
         kept = server_step(kept, sent, w[cohort], steps, readings)
@@ -382,7 +395,7 @@ def as_written(data, seed, cohorts, clock, budget, rounds):
         memory = learn(memory, cohort, w[cohort], readings, steps, eta or memory["lr"])
         over = (number + 1) / rounds
         kept, memory, verdict = judge(kept, memory, a, cohort, w[cohort], readings, number, over, p)
-        log.append((steps, eta, p, verdict, memory["forgotten"]))
+        log.append((steps, eta, p, verdict, memory["forgotten"], k))
     return log, kept["z"]
 
 
@@ -398,7 +411,7 @@ CASES = {  # clock, cohort, budget, how mixed the classes are, rounds
     "clients that pull apart": ("sum", None, None, 0.05, 12),
     "three of five that pull apart": ("sum", 3, None, 0.05, 60),
     "a branch that is given up": ("sum", None, 3.0, 0.6, 60),
-    "a branch that is taken": ("sum", None, 3.0, 0.6, 100),
+    "a branch that is taken": ("sum", None, 3.5, 0.7, 80),
 }
 PARTED = "three of five that pull apart"
 PULLING = ("clients that pull apart", PARTED)
@@ -433,7 +446,7 @@ def test_the_text_is_the_algorithm(case, tmp_path):
     )
     cohorts = [np.array(r.cohort) for r in result.rounds]
     log, model = as_written(data, 5, cohorts, clock, budget, rounds)
-    steps, rates, cuts, verdicts, forgotten = zip(*log, strict=True)
+    steps, rates, cuts, verdicts, forgotten, corrected = zip(*log, strict=True)
     assert list(steps) == [r.steps for r in result.rounds]
     assert len({*map(tuple, steps)}) > 3  # plans that change: agreeing means something
     assert list(verdicts) == [r.plan["verdict"] for r in result.rounds]
@@ -444,6 +457,8 @@ def test_the_text_is_the_algorithm(case, tmp_path):
         assert next(verdict for verdict in later if verdict != "none") == BRANCHES[case]
     np.testing.assert_allclose(cuts, [r.plan["cut"] for r in result.rounds], rtol=1e-7)
     assert max(cuts) > 1 or case not in PULLING, "clients pull apart, so that the cut has a part in it"
+    assert list(corrected) == [r.plan.get("correction", 0) for r in result.rounds]
+    assert any(corrected) or case not in BRANCHES, "drift is corrected after a return"
     assert rates[0] is None
     np.testing.assert_allclose(rates[1:], [r.lr for r in result.rounds[1:]], rtol=1e-7)
     np.testing.assert_allclose(model, np.ravel(result.params), rtol=1e-6, atol=1e-8)

@@ -9,6 +9,7 @@ from quadratics import OPTIONS, PAPER, PLAIN, drive, line, paper_fedavg, paper_f
 from amsfl import protocol
 from amsfl.core import Total, UserError, Verdict
 from amsfl.methods import METHODS, Variant, extrapolate, make, optimize, server_optimizer
+from amsfl.methods.server_step import SCALARS
 
 # Two clients on a line, F_i = (w - m_i)^2 / 2 with m = (0, 4), weights (1/4, 3/4), x = 2, lr = 1/2,
 # steps (1, 2). Client 0: 2 -> 1, d_0 = -1. Client 1: 2 -> 3 -> 3.5, d_1 = 3/2.
@@ -109,9 +110,10 @@ def after(method, deltas, x, slopes=()):
     anchor, server = np.array(x, float), method.arithmetic.init(np.array(x, float))[0]
     for delta, (begin, end, ways) in zip(deltas, slopes or [(0.0, 0.0, 0.0)] * len(deltas), strict=True):
         delta = np.array(delta, float)
-        total = Total(delta, anchor[:0], delta @ delta, begin, end, ways)
+        extra = anchor[:0] if method.arithmetic.second is None else delta
+        total = Total(delta, extra, delta @ delta, begin, end, ways)
         anchor, server = method.arithmetic.aggregate(anchor, total, np.ones(1), np.ones(1), server)
-    return anchor, method.arithmetic.model(anchor, server), server[5 * len(anchor)]
+    return anchor, method.arithmetic.model(anchor, server), server[-SCALARS]
 
 
 def test_the_servers_step_follows_the_two_slopes():

@@ -18,11 +18,17 @@ def test_the_smaller_of_two_numbers_is_one_of_them(small):
     assert not np.isfinite(least(np.float32(np.nan), b))
 
 
+def begun(method: methods.Method, x: np.ndarray, lr: np.float32) -> protocol.LocalState:
+    """A client of a server that sends it the model alone."""
+    own = method.arithmetic.init(x)[1]
+    return protocol.begin(method, protocol.receive(method, protocol.LocalState(x, x[:0], own, lr)))
+
+
 def opened(curvature: float, part: float = 1.0):
     """A client of AMSFL after its opening on a quadratic of this curvature: loss 0.5, ||g||^2 = 25,600."""
     method = methods.make("amsfl")
     grad, x = np.full(4, 80, np.float32), np.zeros(4, np.float32)
-    start = protocol.begin(method, protocol.LocalState(x, x[:0], x[:0], np.float32(part), 0.0))
+    start = begun(method, x, np.float32(part))
     trial = protocol.trial_step(method, start, np.float32(0.5), grad)
     return protocol.open_rate(method, trial, grad + np.float32(curvature) * trial.x), grad, trial
 
@@ -43,7 +49,7 @@ def test_a_known_learning_rate_and_the_loss_both_limit_a_step():
     """min(lr, loss/||g||^2): 1e-6 is the shorter one, then 0.5 / 25,600 is."""
     method, grad, x = methods.make("amsfl"), np.full(4, 80, np.float32), np.zeros(4, np.float32)
     for lr, length in ((1e-6, 1e-6), (1.0, 0.5 / 25_600)):
-        start = protocol.begin(method, protocol.LocalState(x, x[:0], x[:0], np.float32(lr), 1.0))
+        start = begun(method, x, np.float32(lr))
         moved = protocol.first_step(method, start, np.float32(0.5), grad)
         np.testing.assert_allclose(moved.x, -length * grad, rtol=1e-5)
 

@@ -13,10 +13,11 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[
 
 import plain_client
 
-from amsfl import methods
+from amsfl import drift, methods
 from amsfl.clock.profile import SPENDING
 from amsfl.flower import NumpyTrainer, messages, numpy_client, serve
 from amsfl.flower.in_process import InProcessGrid
+from amsfl.planning.planner import Decision, Planner, PlannerMemory
 from amsfl.record.schema import RoundRecord
 
 ROOT = Path(__file__).parents[2]
@@ -35,11 +36,11 @@ def ours(context: Any) -> NumpyTrainer:
     return NumpyTrainer(len(b), np.zeros(3, np.float32), gradient)
 
 
-def run(app: Any, method: str, **more: Any) -> tuple[Any, list[RoundRecord]]:
+def run(app: Any, method: str, plan_by: Any = None, **more: Any) -> tuple[Any, list[RoundRecord]]:
     settings = {"method": method, "clients": 3, "rounds": 4, "poll": 0.01, "give_up": 60.0, **more}
     settings |= {} if methods.make(method).facts.own_rate else {"lr": 0.3}
     settings |= {"policy": "fixed", "steps": 3}
-    return serve(InProcessGrid(app, NODES), settings)
+    return serve(InProcessGrid(app, NODES), settings, plan_by=plan_by)
 
 
 def test_it_imports_nothing_of_ours() -> None:
@@ -61,6 +62,25 @@ def test_the_plain_client_does_what_ours_do(method: str) -> None:
         for name, column in two.readings.items():
             theirs_mine = (np.array(each, float) for each in (one.readings[name], column))  # None: NaN
             np.testing.assert_allclose(*theirs_mine, rtol=2e-3, atol=1e-5, err_msg=name)
+
+
+def returned(weights: Any) -> Planner:
+    """Three steps each, of a judge that has gone back twice: clients' drift is corrected."""
+    judge = drift.new_judge(3)._replace(backs=(1, 3))
+    memory = PlannerMemory(drift.Rate(), drift.start(0), judge=judge)
+    return Planner(
+        lambda: memory, lambda *_: Decision(np.full(3, 3), 0.2, 1.0, {}), lambda memory, *_: memory
+    )
+
+
+def test_the_plain_client_corrects_its_drift() -> None:
+    theirs, found = run(plain_client.app, "amsfl", plan_by=returned)
+    mine, wanted = run(numpy_client(ours), "amsfl", plan_by=returned)
+    plain, _ = run(numpy_client(ours), "amsfl", plan_by=returned, options={"correction": 0.0})
+    assert [record.bytes_down for record in found] == [36.0, 72.0, 72.0, 72.0]
+    assert [record.bytes_down for record in wanted] == [36.0, 72.0, 72.0, 72.0]
+    np.testing.assert_allclose(theirs.anchor, mine.anchor, rtol=2e-4, atol=2e-5)
+    assert not np.allclose(plain.anchor, mine.anchor, atol=1e-2)
 
 
 def test_its_scores_count() -> None:

@@ -116,7 +116,7 @@ def buffered(parts, steps, count, moves, worth):
     while version < moves:
         now, who, began, number = heapq.heappop(heap)
         start = JobStarts(models[began][None], empty, empty, empty, 0 * x[None])
-        jobs = Jobs(*(np.array([part]) for part in (0, who, steps, COMMON["lr"], 1.0, 1.0, number)))
+        jobs = Jobs(*(np.array([part]) for part in (0, who, steps, COMMON["lr"], 1.0, 1.0, 0.0, number)))
         held.append((who, version, began, engine.work(start, jobs).upload.delta[0]))
         if len(held) == count:
             held.sort(key=lambda each: each[0])
@@ -182,6 +182,7 @@ def starts_and_jobs(parts, places=11, seed=3):
         np.full(shape, 0.1),
         np.ones(shape),
         np.ones(shape),
+        np.zeros(shape),
         rng.integers(0, 9, shape),
     )
     return JobStarts(*(part.astype(parts.task.dtype) for part in (x, empty, empty, empty, x))), jobs

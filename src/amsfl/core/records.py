@@ -45,7 +45,7 @@ class Total(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """Gradient-difference (GDA) scalars of one client in one round, on its first minibatch, and four more.
+    """Gradient-difference (GDA) scalars of one client in one round, on its first minibatch, and five more.
 
     g is the gradient at the anchor, dg the change of that same minibatch's gradient after the
     local steps, delta the displacement, v the last global step (the direction all clients share).
@@ -65,6 +65,7 @@ class Reading(NamedTuple):
     spread: Array  # how much outputs differ from held-back row to row; 1 where nobody looks, NaN: no such row
     way_begin: Array  # -<g_seen, v>; NaN where the client was not in the round before. At its end: -<g, v>
     opening: Array  # the longest step of this round, which the client may have set itself
+    length: Array = 0.0  # the lengths of its steps added up, where clients correct each other's drift; else 0
 
 
 class Verdict(IntEnum):

@@ -31,6 +31,7 @@ def take_reading(loss: Number, before: Array, after: Array, delta: Array, direct
         0 * loss + 1,
         0 * loss,
         0 * loss,
+        0 * loss,
     )
 
 

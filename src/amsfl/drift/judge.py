@@ -17,7 +17,8 @@ doubled after one that is. Where that is not enough, no anchor to go back to is 
 in the first half of a run opens a branch beside the best anchor, from the first model again, at the halved
 rate, with a tenth of the passes. The best anchor stays what is scored. The branch is taken once its held-back
 rows are better than the best anchor's. If they are not within twenty rounds, the server goes back to that
-anchor and to all passes.
+anchor and to all passes. From the second return on clients' drift is corrected, too (methods/amsfl.py), in
+rounds that have all clients and come after one that had, but for the round straight after a return.
 
 Where a round has less than three quarters of the clients, references are of many anchors, and a cohort can be
 lucky: there no branch opens, and one that is open must be surely better (d < -2 se). Where clients pull apart
@@ -46,6 +47,7 @@ SMALLER, RESTARTS = 0.3, 3  # what becomes of the rate then, and how often
 RETURNS, EARLY = 3, 0.5  # so many returns, in this part of a run, open a branch
 CARE = 0.1  # of the passes: the least, and a branch's
 TRIAL_ROUNDS = 20  # in which a branch must get better
+AGAIN = 2  # returns from which on clients' drift is corrected: one may be by chance
 PRESENT = 0.75  # of the clients: a round that has fewer is one of a part of them
 LEAN = 4  # power of the cut by which such a round may be worse
 MORE, LESS = 2.0, 0.5  # what becomes of the passes after a round: better, not better
@@ -67,6 +69,17 @@ class Judge(NamedTuple):
     held_loss: float | None = None  # the last round's mean over clients
     factor: float = 1.0  # what the last verdict makes of the rate
 
+    @property
+    def returns(self) -> int:
+        """How often it went back, or began again."""
+        return len(self.backs) + len(self.restarts)
+
+    @property
+    def corrects(self) -> bool:
+        """Whether clients' drift is to be corrected: it went back more than once, and what they last read is
+        of the anchor that they are at, not of one that was left."""
+        return self.returns >= AGAIN and self.verdict in (Verdict.NONE, Verdict.BETTER)
+
 
 def new_judge(clients: int) -> Judge:
     return Judge(np.full(clients, np.nan))
@@ -74,7 +87,7 @@ def new_judge(clients: int) -> Judge:
 
 def describe(judge: Judge, first: float | None, last: float | None) -> str:
     """What the judge did in a run, as a sentence; "" where it did nothing."""
-    if not (judge.backs or judge.restarts) or first is None or last is None:
+    if not judge.returns or first is None or last is None:
         return ""
     backs, again = len(judge.backs), len(judge.restarts)
     rounds = ", ".join(map(str, (*judge.backs, *judge.restarts)[:10]))

@@ -108,6 +108,7 @@ def plausible_readings(reading: Reading) -> Reading:
             reported.spread,
             _sized(reported.way_begin),
             _at_most(reported.opening, FAR),
+            reported.length,
         )
 
 

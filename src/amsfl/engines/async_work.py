@@ -52,14 +52,16 @@ class AsyncWork:
         if jax.process_count() > 1:
             raise UserError("A round that ends before all are in runs in one process; use --round-end all.")
         floats, count = self.inputs.dtype, len(jobs.steps)
-        jobs = Jobs(*map(np.asarray, jobs, (np.int32, np.int32, np.int32, floats, floats, floats, np.uint32)))
+        kinds = [*[np.int32] * 3, *[floats] * 4, np.uint32]
+        jobs = Jobs(*map(np.asarray, jobs, kinds))
         queues = [
             each[0]
             for each in pack_for_workers(jobs.steps[None], devices.lanes(self.mesh), self.workers, self.lanes)
             if each[0].waves.any()
         ]
         numbers, rows, tables, _ = self.inputs
-        table = tables(jobs.client, jobs.steps, (jobs.lr, jobs.lr_known, jobs.cut), jobs.number, jobs.trial)
+        rates = jobs.lr, jobs.lr_known, jobs.cut, jobs.correction
+        table = tables(jobs.client, jobs.steps, rates, jobs.number, jobs.trial)
         # once for all workers
         begins, table = devices.put((starts, table), self.mesh, P())
         results = self._run((numbers, begins, rows, table, queue) for queue in queues)

@@ -111,15 +111,15 @@ def program(
         return jax.tree.map(lambda leaf: jnp.zeros(0, leaf.dtype), like)
 
     def received(job: ClientJob) -> LocalState:
-        anchor = unravel(job.anchor)
-        # a gradient that a client remembers has no part in its steps
-        own = job.client[:0] if method.arithmetic.keeps_gradient else job.client
-        server, client = leaves(job.server, anchor), leaves(own, anchor)
-        return protocol.begin(method, LocalState(anchor, server, client, job.lr, cut=job.cut), LEAVES)
+        own = job.lr, job.number
+        state = LocalState(job.anchor, job.server, job.client, *own, cut=job.cut, correction=job.correction)
+        return protocol.receive(method, state)
 
-    def steps_of(job: ClientJob, longest: Number, opens: Number) -> Tree:
+    def steps_of(job: ClientJob, flat: LocalState, longest: Number, opens: Number) -> Tree:
         """A client after all of its steps, and after its reading where one is taken."""
-        carry = received(job)
+        anchor = unravel(job.anchor)
+        server, client = leaves(flat.server, anchor), leaves(flat.client, anchor)
+        carry = protocol.begin(method, flat._replace(anchor=anchor, server=server, client=client), LEAVES)
         teacher = teacher_of(task, method, job)
 
         def look(x: Array, number: Number) -> tuple[jax.Array, Tree]:
@@ -145,17 +145,19 @@ def program(
                 return StepState(x, past, now.lr, loss, slope)
             known = job.lr_known > 0
 
-            def opened() -> tuple[Tree, jax.Array]:
+            def opened() -> tuple[Tree, Tree, jax.Array]:
                 """The trial step in place of the first one, or what it leads to, where no rate is known."""
                 tried = protocol.trial_step(method, at, loss, slope, LEAVES)
                 saved = at._replace(loss=before.loss, grad=unravel(before.grad))
                 rate_state = protocol.open_rate(method, saved, slope, LEAVES)
-                late = jax.tree.map(partial(jnp.where, known), (now.x, now.lr), (rate_state.x, rate_state.lr))
-                early = jax.tree.map(partial(jnp.where, known), (x, now.lr), (tried.x, now.lr))
-                chosen: tuple[Tree, jax.Array] = jax.tree.map(partial(jnp.where, later), late, early)
+                second = rate_state.x, rate_state.past, rate_state.lr
+                late = jax.tree.map(partial(jnp.where, known), (now.x, now.past, now.lr), second)
+                first = tried.x, tried.past, now.lr
+                early = jax.tree.map(partial(jnp.where, known), (x, past, now.lr), first)
+                chosen: tuple[Tree, Tree, jax.Array] = jax.tree.map(partial(jnp.where, later), late, early)
                 return chosen
 
-            x, lr = jax.lax.cond(which <= TRIAL, opened, lambda: (x, now.lr))
+            x, past, lr = jax.lax.cond(which <= TRIAL, opened, lambda: (x, past, now.lr))
             return StepState(x, past, lr, loss, slope)
 
         def part(which: Number, before: ReadingState) -> ReadingState:
@@ -202,18 +204,21 @@ def program(
         return losses.held_loss_and_spread(task.loss, outputs, y, here)
 
     def run(job: ClientJob, longest: Number, opens: Number) -> ClientResult:
-        now = steps_of(job, longest, opens)
-        flat = LocalState(job.anchor, job.server, job.client, job.lr, job.number)
+        flat = received(job)
+        now = steps_of(job, flat, longest, opens)
         if twice and task.held_back:
             flat = flat._replace(held=held_back(job))
         if twice:
             at, last = map(task.ravel, (now.end, now.now.grad))
             flat = flat._replace(lr=now.now.lr, loss=now.loss, grad=now.grad, end=at, last=last)
-        flat = flat._replace(x=task.ravel(now.now.x if twice else now[0]))
+        past = now.now.past if twice else now[1]
+        flat = flat._replace(x=task.ravel(now.now.x if twice else now[0]), past=past)
         # jobs of 0 steps only fill a wave; their report is discarded but must not divide by zero
         steps = jnp.maximum(job.steps, 1).astype(job.anchor.dtype)
         upload, client, reading = protocol.finish(method, flat, steps, job.direction)
         upload, memory = protocol.encode_and_decode(method.transmit, job.key, upload, job.memory)
+        if reading is not None:
+            upload = protocol.complete(method, upload, steps, reading.length)
         fields = job.anchor[:0] if reading is None or not readings else jnp.stack(reading)
         return ClientResult(upload, client, memory, fields)
 

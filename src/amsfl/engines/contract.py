@@ -33,6 +33,7 @@ class Orders(NamedTuple):
     weights: Array  # float [trials, cohort] shares of ALL clients' data
     lr_known: Array = 1.0  # float [trials] or one for all; 0: `lr` is the part of their own that clients take
     cut: Array = 1.0  # float [trials] or one for all: of the method's longest step (`stride`), how many times
+    correction: Array = 0.0  # float [trials] or one for all: whether clients' drift is corrected (`second`)
     attackers: Array = 0  # int [trials, cohort] or 0: who attacks, by which of the method's attacks from 1
     words: Array = 0  # uint32 [trials, cohort] or 0: random words that attackers make their noise of
     largest: Array = 0  # float [trials] or 0: the largest weight of all clients, where these are kept private
@@ -64,6 +65,7 @@ class Jobs(NamedTuple):
     lr: Array
     lr_known: Array  # 1, or 0 where there is no lr yet
     cut: Array
+    correction: Array
     number: Array  # int, seeds the minibatches
 
 

@@ -179,13 +179,15 @@ class JaxEngine:
 
     def _typed(self, orders: Orders) -> Orders:
         floats = self.task.dtype
-        kinds = (np.int32, np.int32, floats, floats, floats, floats, np.int32, np.uint32, floats)
+        kinds = (np.int32, np.int32, *[floats] * 5, np.int32, np.uint32, floats)
         orders = Orders(*map(np.asarray, orders, kinds))
-        known, cut = (np.broadcast_to(part, orders.lr.shape) for part in (orders.lr_known, orders.cut))
-        return orders._replace(lr_known=known, cut=cut)
+        rates = orders.lr_known, orders.cut, orders.correction
+        known, cut, correction = (np.broadcast_to(part, orders.lr.shape) for part in rates)
+        return orders._replace(lr_known=known, cut=cut, correction=correction)
 
     def _table(self, orders: Orders, number: int) -> JobTable:
-        rates = tuple(part[:, None] for part in (orders.lr, orders.lr_known, orders.cut))
+        rates = orders.lr, orders.lr_known, orders.cut, orders.correction
+        rates = tuple(part[:, None] for part in rates)
         return self._tables(orders.cohort, orders.steps, rates, number)
 
     def _share(self, orders: Orders) -> Array:

@@ -36,6 +36,7 @@ class ClientJob(NamedTuple):
     lr: jax.Array
     lr_known: jax.Array
     cut: jax.Array
+    correction: jax.Array
     number: jax.Array  # the server's moves so far
     key: tuple[jax.Array, jax.Array]
     rows: ClientRows
@@ -50,8 +51,8 @@ def make_job(
     integers, floats, chance = row
     key = integers.key.astype(jnp.uint32), integers.other.astype(jnp.uint32)
     rows = ClientRows(x, y, order, integers.trial, integers.start, integers.size, integers.held)
-    rates = floats.lr, floats.lr_known, floats.cut, integers.number.astype(floats.lr.dtype)
-    return ClientJob(*begin, integers.steps, *rates, key, rows, chance, floats.noise)
+    rates, number = floats[:-1], integers.number.astype(floats.lr.dtype)
+    return ClientJob(*begin, integers.steps, *rates, number, key, rows, chance, floats.noise)
 
 
 class ClientResult(NamedTuple):

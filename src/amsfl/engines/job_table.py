@@ -38,6 +38,7 @@ class JobFloats(NamedTuple):
     lr: Array
     lr_known: Array
     cut: Array
+    correction: Array
     noise: Array  # of a private step
 
 
@@ -89,8 +90,8 @@ class Streams:
 
 
 def job_tables(task: Task, batch: int, private: bool = False) -> Callable[..., JobTable]:
-    """make(who [trials, cohort], steps, rates, number) -> JobTable; rates: lr, lr_known, cut, each
-    [trials, 1 or cohort].
+    """make(who [trials, cohort], steps, rates, number) -> JobTable; rates: lr, lr_known, cut,
+    correction, each [trials, 1 or cohort].
 
     With `trial`, of jobs [jobs] of any trials.
     """

@@ -89,10 +89,12 @@ class LoopEngine:
         how much their uploads agree."""
         dtype, uploads = self.task.dtype, []
         anchor, server = state.anchor[trial].copy(), state.server[trial].copy()
-        sent, lr = protocol.sent_state(self.method, server, anchor), orders.lr[trial]
-        known, cut = (
-            np.broadcast_to(part, np.shape(orders.lr))[trial] for part in (orders.lr_known, orders.cut)
+        sent = protocol.sent_state(self.method, server, anchor)
+        rates = (
+            np.broadcast_to(part, np.shape(orders.lr))[trial]
+            for part in (orders.lr, orders.lr_known, orders.cut, orders.correction)
         )
+        lr, known, cut, correction = rates
         for place, who in enumerate(orders.cohort[trial]):
             start = JobStarts(
                 anchor, sent, state.client[trial, who], state.memory[trial, who], state.step[trial]
@@ -100,7 +102,7 @@ class LoopEngine:
             if not orders.steps[trial, place]:  # an empty place
                 uploads.append(protocol.empty_upload(self.method, anchor)[0])
                 continue
-            job = Jobs(trial, who, orders.steps[trial, place], lr, known, cut, number)
+            job = Jobs(trial, who, orders.steps[trial, place], lr, known, cut, correction, number)
             upload, state.client[trial, who], state.memory[trial, who], taken = self._local(start, job)
             for field, value in zip(readings, taken or (), strict=taken is not None):
                 field[trial, place] = value
@@ -192,9 +194,10 @@ class LoopEngine:
                 )
             return loss, grad
 
-        lr, cut = dtype(job.lr), dtype(job.cut)
-        received = LocalState(start.anchor, start.server, start.client, lr, dtype(number), cut=cut)
-        local = protocol.begin(method, received)
+        received = LocalState(
+            *start[:3], dtype(job.lr), dtype(number), cut=dtype(job.cut), correction=dtype(job.correction)
+        )
+        local = protocol.begin(method, protocol.receive(method, received))
         if job.lr_known:
             local = protocol.first_step(method, local, *look(local.x, 0))
         else:
@@ -211,6 +214,8 @@ class LoopEngine:
         if method.transmit is not None:
             with np.errstate(over="ignore"):
                 upload, memory = protocol.encode_and_decode(method.transmit, key, upload, memory)
+        if taken is not None:
+            upload = protocol.complete(method, upload, dtype(job.steps), taken.length)
         return upload, client, memory, taken if self.readings else None
 
     def _held_back(self, anchor: Array, trial: int, who: int) -> tuple[Array, Array]:

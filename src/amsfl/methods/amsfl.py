@@ -2,7 +2,18 @@
 
 from functools import partial
 
-from amsfl.methods.arithmetic import Arithmetic, Number, Opening, Vector, average, tuned, tuned_over
+from amsfl.core import Upload
+from amsfl.methods.arithmetic import (
+    Arithmetic,
+    Number,
+    Opening,
+    Vector,
+    average,
+    tuned,
+    tuned_over,
+    upload,
+    zero_state,
+)
 from amsfl.methods.base import Cost, Facts, Method, Variant
 from amsfl.methods.operators import least
 from amsfl.methods.server_step import accelerated
@@ -22,10 +33,12 @@ def amsfl(
     judge: float = 1.0,
     cooling: float = 0.7,
     loosening: float = 4.0,
+    correction: float = 1.0,
 ) -> Method:
     """Every client has its own number of steps, planned by what a second is worth (planning/planner.py).
 
-    y <- y - min(lr, p polyak loss/||g||^2) g;   then one step more along the reading's own gradient
+    y <- y - min(lr, p polyak loss/||g||^2) (g + k (c - c_i));   then one step more along the reading's own g
+    c_i+ = (a - y)/L_i + k (c_i - c),   c+ = sum_i w_i c_i+;   L_i: the lengths of client i's steps, added up
     D = sum_i u_i (y_i - a),   u_i = w_i tau_i^-balance sum_j w_j tau_j^balance,   tau = steps + 1
     x+ = a + s D;   a+ = x+ + m (x+ - x);   what is scored: the mean of the x, weighing late ones more
     lr: opened by the curvature along a trial step, halved by the judge, cooled over the last part of a run
@@ -36,16 +49,19 @@ def amsfl(
     (drift/judge.py). Each part has a switch: polyak=0 takes your lr as it is, closing=0 discards the
     reading's gradient, balance=0 averages plainly and balance=1 as FedNova does, search=0 leaves s at 1 and
     clients without memory, momentum=0 and averaging=0 leave a and the scored model at x, judge=0 never goes
-    back and holds no rows back, cooling=0 keeps lr, loosening=1 leaves p at 1. All off, this is the paper's
-    method: FedAvg's arithmetic with planned steps. docs/algorithm.md has all of it.
+    back and holds no rows back, cooling=0 keeps lr, loosening=1 leaves p at 1, correction=0 leaves k at 0.
+    All off, this is the paper's method: FedAvg's arithmetic with planned steps. docs/algorithm.md has all.
 
     Where clients disagree, steps cut at Polyak's length make a network sharp; so p is larger there
-    (drift/rate.py).
+    (drift/rate.py). Where the judge went back twice clients learn what is their own by heart; so from then
+    on, while all of them are there, k is 1: what their gradients have of their own is taken out (SCAFFOLD).
 
     Xu, "AMSFL: Adaptive Multi-Step Federated Learning via Gradient Difference-Based Error Modeling";
-    Loizou et al. 2021, arXiv 2002.10542 (stochastic Polyak steps, capped).
+    Loizou et al. 2021, arXiv 2002.10542 (stochastic Polyak steps, capped);
+    Karimireddy et al. 2020, arXiv 1910.06378 (SCAFFOLD, option II).
     """
-    arithmetic = tuned(partial(client_arithmetic, bool(polyak), bool(closing)), polyak, balance)
+    corrects = bool(correction and polyak and search and judge)
+    arithmetic = tuned(partial(client_arithmetic, bool(polyak), bool(closing), corrects), polyak, balance)
     if search or momentum or averaging or judge:
         arithmetic = tuned_over(
             arithmetic,
@@ -58,15 +74,18 @@ def amsfl(
         # an optimizer of the client's own moves it: steps are still planned, and the server's work stays
         client, searched = ((0.0, 0.0), 0.0) if variant.client_optimizer else ((polyak, closing), search)
         if not (variant.stale or variant.server_optimizer):
-            return amsfl(*client, balance, searched, momentum, averaging, judge, cooling, loosening)
+            # drift is corrected by the mean of all: where some are missing, it would be by that of others
+            left = 0.0 if variant.part else correction
+            other = amsfl(*client, balance, searched, momentum, averaging, judge, cooling, loosening, left)
+            return _told(other, {"correction": 0.0} if variant.part else {})
         # a server that moves with a few clients at a time, some of them late, cannot search a line
-        plain = amsfl(*client, balance, 0.0, 0.0, 0.0, 0.0, cooling, 1.0)
-        off = (*((name, 0.0) for name in ("search", "momentum", "averaging", "judge")), ("loosening", 1.0))
-        return plain._replace(facts=plain.facts._replace(adapted_options=off))
+        plain = amsfl(*client, balance, 0.0, 0.0, 0.0, 0.0, cooling, 1.0, 0.0)
+        off = dict.fromkeys(("search", "momentum", "averaging", "judge", "correction"), 0.0)
+        return _told(plain, off | {"loosening": 1.0})
 
     # Under privacy nothing may use raw losses, momentum mistakes noise for motion, and planned steps already
     # limit how much a client's noise counts (docs/privacy.md).
-    off = ("polyak", "closing", "balance", "search", "momentum", "judge", "cooling")
+    off = ("polyak", "closing", "balance", "search", "momentum", "judge", "cooling", "correction")
     facts = Facts(
         "AMSFL",
         policy="price",
@@ -79,7 +98,14 @@ def amsfl(
     return Method("amsfl", arithmetic, Cost(extra_gradients=1.0), facts, adapt)
 
 
-def client_arithmetic(polyak_steps: bool, closing: bool, polyak: Number, balance: Number) -> Arithmetic:
+def _told(method: Method, options: dict[str, float]) -> Method:
+    """The method; clients are sent these options of it."""
+    return method._replace(facts=method.facts._replace(adapted_options=(*options.items(),)))
+
+
+def client_arithmetic(
+    polyak_steps: bool, closing: bool, corrects: bool, polyak: Number, balance: Number
+) -> Arithmetic:
     """What clients do and how they are averaged."""
 
     def mix(weights: Vector, steps: Vector) -> Vector:
@@ -92,7 +118,25 @@ def client_arithmetic(polyak_steps: bool, closing: bool, polyak: Number, balance
 
     if not polyak_steps:
         return Arithmetic(mix=mix, closing=closing)
-    return Arithmetic(mix=mix, stride=stride, closing=closing, opening=Opening(trial_length, first_rate))
+    plain = Arithmetic(mix=mix, stride=stride, closing=closing, opening=Opening(trial_length, first_rate))
+    if not corrects:
+        return plain
+
+    def correct(grad: Vector, x: Vector, anchor: Vector, server: Vector, client: Vector) -> Vector:
+        return grad + (server - client)
+
+    def report(
+        x: Vector, anchor: Vector, steps: Number, lr: Number, server: Vector, client: Vector
+    ) -> tuple[Upload, Vector]:
+        length = steps * lr
+        fresh = (anchor - x) / (length + TINY) + (client - server)
+        return upload(x - anchor), (length > 0) * fresh  # no way tells no gradient
+
+    def second(steps: Number, length: Number) -> Number:
+        # what `mix` divides by is put back: these vectors count by shares alone
+        return (length > 0) * (steps + int(closing)) ** balance / (length + (length <= 0))
+
+    return plain._replace(init=zero_state, correct=correct, report=report, second=second)
 
 
 def trial_length(loss: Number, grad_sq: Number) -> Number:
@@ -115,7 +159,7 @@ def planned_steps(closing: float = 1.0, balance: float = 0.25) -> Method:
 
     What planning by itself is worth; docs/adaptivity.md.
     """
-    plain = amsfl(0.0, closing, balance, *[0.0] * 6)
+    plain = amsfl(0.0, closing, balance, *[0.0] * 7)
     off = (("closing", 0.0), ("balance", 0.0))
     return plain._replace(
         name="amsfl-steps",
@@ -131,6 +175,6 @@ def paper() -> Method:
 
     Xu, section 3.4; why that feeds the slowest clients: docs/theory.md.
     """
-    plain = amsfl(*[0.0] * 9)
+    plain = amsfl(*[0.0] * 10)
     facts = plain.facts._replace(title="AMSFL as printed", policy="printed", private_options=())
     return plain._replace(name="amsfl-paper", facts=facts, adapt=None)

@@ -101,15 +101,15 @@ class Arithmetic(NamedTuple):
     model(anchor, server)                            -> the model that is scored and saved
     revise(anchor, server, verdict)                  -> anchor, server   after the judge's verdict
                                                         (drift/judge.py); None: the method has no judge
+    second(steps, length)                            -> times its delta, an upload's second vector, which
+                                                        the server works out; `length`: of all its steps
 
     `weights` are shares of all clients' data: over a full cohort they sum to 1, over a part to less.
     `total` is the uploads summed over the cohort by `mix`, so no engine has to hold all uploads; with a
     `combine` rule it is that rule's result.
 
     `pieces` says that `aggregate` and `revise` work number by number, given `total.square`: a server with a
-    large model then runs them piece by piece. Whoever puts another `aggregate` over it need not know.
-
-    `numbers` and `build` are set by `tuned`.
+    large model then runs them piece by piece. `numbers` and `build` are set by `tuned`.
     """
 
     init: Init = no_state
@@ -125,6 +125,7 @@ class Arithmetic(NamedTuple):
     opening: Opening | None = None  # how clients find the first learning rate; None: they are told one
     keeps_gradient: bool = False  # client state: the last round's first gradient and that round's number + 1
     revise: Revise | None = None
+    second: Callable[[Number, Number], Number] | None = None
     momentum: Number | None = None  # of clients' steps (client_momentum.py); None: they keep no velocity
     pieces: tuple[Aggregate, int] = (add_delta, 0)  # for that one: vectors that `server` begins with
     own_state: Model = whole_state  # of the server state: what is the method's, not a server optimizer's

@@ -39,6 +39,7 @@ class Variant(NamedTuple):
     """How a run differs from the usual one, as far as a method may have to differ with it."""
 
     stale: bool = False  # uploads may be of older models
+    part: bool = False  # some clients are not in every round, or count by more than their shares
     client_optimizer: bool = False  # clients move by an optimizer of their own
     server_optimizer: bool = False  # a server optimizer takes the server's step
 

@@ -12,10 +12,11 @@ through the two slopes says that the way should have been A/(A - E) times as lon
                   a few clients' slopes are noise, and s would wander by it
     x+ = a + s D;   q <- q + 1;   m = min(q/(q + 3), `momentum`);   a+ = x+ + m (x+ - x)       (Nesterov's)
     n <- n + 1;   z <- z + p/(n + p - 1) (x+ - z),   p = `averaging`;  z is scored and delivered
+    c <- -sum_i w_i d_i/L_i where clients correct their drift: the mean of what they stepped along, by shares
 
-A round whose D is not finite leaves s and stays where it is. The judge's verdict (drift/judge.py) makes this
-round's anchor the best one, goes back to the best one, or begins again from the first model with s = 1; in a
-branch, which also begins there, z is the best anchor until the branch is better.
+A round whose D is not finite leaves s and c and stays where it is. The judge's verdict (drift/judge.py) makes
+this round's anchor the best one, goes back to the best one, or begins again from the first model with s = 1.
+In a branch, which also begins there, z is the best anchor until the branch is better.
 """
 
 from typing import NamedTuple
@@ -42,6 +43,7 @@ class ServerStepState(NamedTuple):
     best: Vector  # the anchor that the judge would go back to
     sent: Vector  # this round's anchor
     first: Vector
+    control: Vector  # c; empty where clients do not correct their drift
     s: Vector
     begin: Vector  # A
     end: Vector  # E
@@ -53,19 +55,20 @@ class ServerStepState(NamedTuple):
     frozen: Vector  # whether the scored model stays, until a branch is better
 
 
-VECTORS = 5
-SCALARS = len(ServerStepState._fields) - VECTORS
+VECTORS = 5  # and `control`
+SCALARS = len(ServerStepState._fields) - VECTORS - 1
 
 
 def accelerated(
     inner: Arithmetic, search: bool, averages: bool, judge: bool, momentum: Number, averaging: Number
 ) -> Arithmetic:
-    """The arithmetic with this server on top of its mean delta; its own server state must be empty."""
+    """The arithmetic with this server on top of its mean delta. Its own server state is empty, or c."""
 
     def init(x: Vector) -> tuple[Vector, Vector]:
         none = 0 * x[:1]
         scalars = none + 1, *[none] * 4, none + LONGEST, *[none] * 3
-        return join(*[x] * VECTORS, *scalars), join(0 * x, none) if search else inner.init(x)[1]
+        control, own = inner.init(x)
+        return join(*[x] * VECTORS, control, *scalars), join(own, 0 * x, none) if search else own
 
     def aggregate(
         anchor: Vector, total: Total, weights: Vector, steps: Vector, server: Vector
@@ -80,6 +83,10 @@ def accelerated(
         m = clip(run / (run + FADING), 0.0, momentum)
         mean = old.scored + averaging / (count + averaging - 1) * (x - old.scored) if averages else x
         mean = where(old.frozen > 0, old.scored, mean)
+        if inner.second is not None:
+            counts = (inner.mix(weights, steps) * inner.second(steps, 0 * steps + 1)).sum()
+            control = -total.extra / counts
+            now = now._replace(control=where(whole & ((0 * control).sum() == 0), control, old.control))
         following = x + m * (x - old.x)
         return following, join(*now._replace(x=x, scored=mean, sent=anchor, run=run, count=count))
 
@@ -87,13 +94,18 @@ def accelerated(
         size = anchor.shape[-1]
         return server[..., size : 2 * size]
 
+    def control(server: Vector, anchor: Vector) -> Vector:
+        size = anchor.shape[-1]
+        return server[..., VECTORS * size : (VECTORS + 1) * size]
+
     return inner._replace(
         init=init,
         aggregate=aggregate,
         model=model,
         keeps_gradient=search,
         revise=revised if judge else None,
-        pieces=(aggregate, VECTORS),
+        pieces=(aggregate, VECTORS + (inner.second is not None)),
+        own_state=control if inner.second is not None else inner.own_state,
     )
 
 
@@ -133,8 +145,9 @@ def revised(anchor: Vector, server: Vector, verdict: Number) -> tuple[Vector, Ve
 
 
 def _split(server: Vector, size: int) -> ServerStepState:
-    vectors = (server[place * size : (place + 1) * size] for place in range(VECTORS))
-    tail = server[VECTORS * size :]
+    vectors = [server[place * size : (place + 1) * size] for place in range(VECTORS)]
+    vectors.append(server[VECTORS * size : -SCALARS])
+    tail = server[-SCALARS:]
     return ServerStepState(*vectors, *(tail[place : place + 1] for place in range(SCALARS)))
 
 

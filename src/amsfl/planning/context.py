@@ -69,6 +69,7 @@ class Decision(NamedTuple):
     explain: Json
     part: float = 1.0  # of the rate that clients find, where none is known
     cut: float = 1.0  # of the method's longest step, how many times
+    correction: float = 0.0  # 1: clients' drift is corrected, by a vector that is sent beside the model
 
 
 class PlannerContext(NamedTuple):
@@ -104,6 +105,7 @@ class PlanRequest(NamedTuple):
     cohort: Ints
     costs: Costs
     allowed: Ints | None = None
+    correction: float = 0.0  # 1: drift is corrected, which `costs` have in them
 
 
 class RoundReadings(NamedTuple):

@@ -107,7 +107,7 @@ def _pose(context: PlannerContext, request: PlanRequest) -> PosedProblem:
 
 
 def _pose_anew(context: PlannerContext, request: PlanRequest) -> PosedProblem:
-    config, policy, (_, _, cohort, costs, allowed) = context.config, context.policy, request
+    config, policy, (_, _, cohort, costs, allowed, _) = context.config, context.policy, request
     budget = config.budget
     if budget is None and policy.spends:
         budget = round_seconds(costs, cohort, context.steps[cohort])[config.clock]
@@ -165,7 +165,15 @@ def _at_its_rate(context: PlannerContext, request: PlanRequest, decision: Decisi
     rate, loosest = request.memory.rate, context.method.facts.loosest
     cut = drift.cut(rate, loosest)
     reasons = decision.explain | {"cut": cut} if loosest > 1 else decision.explain
-    return decision._replace(lr=rate_now(context, request), part=rate.part, cut=cut, explain=reasons)
+    if request.correction:
+        reasons = reasons | {"correction": request.correction}
+    return decision._replace(
+        lr=rate_now(context, request),
+        part=rate.part,
+        cut=cut,
+        correction=request.correction,
+        explain=reasons,
+    )
 
 
 def rate_now(context: PlannerContext, request: PlanRequest) -> float | None:

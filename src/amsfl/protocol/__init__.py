@@ -1,6 +1,6 @@
 """One round between a client and the server, written once: simulated and real ones run the same lines.
 
-A client: begin, first_step, local_step ..., close, finish, then encode. The server: decode, then settle.
+A client: receive, begin, first_step, local_step ..., close, finish, then encode. The server: decode, settle.
 Operators only, so vectors may be of numpy, jax or torch.
 """
 
@@ -15,6 +15,7 @@ from amsfl.protocol.client import (
     first_step,
     local_step,
     open_rate,
+    receive,
     trial_step,
 )
 from amsfl.protocol.server import (
@@ -23,6 +24,7 @@ from amsfl.protocol.server import (
     combine_uploads,
     combine_work,
     compares_uploads,
+    complete,
     forge,
     mean_slopes,
     remembers,
@@ -55,6 +57,7 @@ __all__ = [
     "combine_uploads",
     "combine_work",
     "compares_uploads",
+    "complete",
     "decode",
     "empty_parts",
     "empty_upload",
@@ -68,6 +71,7 @@ __all__ = [
     "mean_slopes",
     "open_rate",
     "part_bytes",
+    "receive",
     "remembers",
     "sent_state",
     "settle",

@@ -1,6 +1,6 @@
 """What a client does between receiving a model and sending its work.
 
-    state = begin(method, LocalState(anchor, server, client, lr, number))
+    state = begin(method, receive(method, LocalState(anchor, server, client, lr, number)))
     state = first_step(method, state, loss, grad)       the first local step
     state = local_step(method, state, loss, grad)       each further one
     state = close(method, state, loss, grad)            for a reading: the first minibatch once more
@@ -11,7 +11,7 @@ Where no learning rate is known yet, `lr` is a part of what the client finds, an
     state = trial_step(method, state, loss, grad)       in place of `first_step`; then the same rows again
     state = open_rate(method, state, grad)              the rate, and the first step by it
 
-A vector is flat, or leaves that `layout` maps over; `finish` wants flat ones.
+A vector is flat, or leaves that `layout` maps over; `receive` and `finish` want flat ones.
 """
 
 from collections.abc import Callable
@@ -59,9 +59,31 @@ class LocalState(NamedTuple):
     grad: Vector = None  # and its gradient there
     end: Vector = None  # the model after the last step, where a reading is taken
     last: Vector = None  # the first minibatch's gradient there
-    past: LastStep | Vector | None = None  # of methods with a `pace`; with momentum, the velocity
+    past: LastStep | Vector | None = None  # of methods with a `pace`; with momentum, the velocity; with a
+    # `second` vector, the lengths of all steps so far
     cut: Number = 1.0  # of the method's longest step (`stride`), how many times; lr at most
     held: tuple[Number, Number] | None = None  # loss and spread of held-back rows at the anchor
+    correction: Number = 1.0  # of the drift that `server` and `client` say, with a `second` vector: 0 or 1
+    seen: Vector = None  # what a client remembers for its reading: its last first gradient, that round + 1
+
+
+def receive(method: Method, state: LocalState) -> LocalState:
+    """A client with what it keeps for its steps and what it keeps for its reading apart.
+
+    Its drift is corrected where the server sent the mean to correct it by, and only if its own part of that
+    mean is of the round before.
+    """
+    if not method.arithmetic.keeps_gradient:
+        return state
+    size = len(state.anchor)
+    own, seen = state.client[: -(size + 1)], state.client[-(size + 1) :]
+    state = state._replace(client=own, seen=seen)
+    if method.arithmetic.second is None:
+        return state
+    server = state.server if len(state.server) else 0 * state.anchor
+    here = (seen[-1:] == state.number) & (len(state.server) > 0)
+    server, own = (where(here, state.correction * part, 0 * part) for part in (server, own))
+    return state._replace(server=server, client=own)
 
 
 def begin(method: Method, state: LocalState, layout: VectorLayout = FLAT) -> LocalState:
@@ -71,6 +93,8 @@ def begin(method: Method, state: LocalState, layout: VectorLayout = FLAT) -> Loc
         state = state._replace(past=LastStep(zeros, 0 * lr, lr, 0 * lr + 1))
     elif method.arithmetic.momentum is not None:
         state = state._replace(past=layout.each(lambda x: 0 * x, state.anchor))
+    elif method.arithmetic.second is not None:
+        state = state._replace(past=0 * state.lr)
     return state._replace(x=state.anchor)
 
 
@@ -132,6 +156,8 @@ def local_step(
     if method.arithmetic.pace is not None:
         way = layout.square(layout.each(lambda now, before: now - before, x, state.x))
         state = state._replace(past=LastStep(grad, way, lr, growth))
+    elif method.arithmetic.second is not None:
+        state = state._replace(past=past + lr)
     return state._replace(x=x)
 
 
@@ -150,9 +176,9 @@ def finish(
 
     `direction` is the last global step; empty where none was sent.
     """
-    upload, client = method.arithmetic.report(
-        state.x, state.anchor, steps, state.lr, state.server, state.client
-    )
+    second = method.arithmetic.second is not None
+    lr = state.past / steps if second else state.lr
+    upload, client = method.arithmetic.report(state.x, state.anchor, steps, lr, state.server, state.client)
     if method.private_rows:
         return upload, client, reading_of_upload(upload.delta, direction)
     if state.last is None:
@@ -161,10 +187,15 @@ def finish(
     taken = take_reading(state.loss, state.grad, state.last, state.end - state.anchor, direction)._replace(
         held_loss=held_loss, spread=spread, opening=state.lr
     )
+    if second:
+        taken = taken._replace(length=state.past)
     if not method.arithmetic.keeps_gradient:
         return upload, client, taken
     # memory of the round before says something of this one's direction only if that was the client's, too
-    here = (client[-1] == state.number) & (state.number > 0)
-    begin = -(client[:-1] * direction).sum() if len(direction) else 0.0 * state.loss
+    here = (state.seen[-1] == state.number) & (state.number > 0)
+    begin = -(state.seen[:-1] * direction).sum() if len(direction) else 0.0 * state.loss
     taken = taken._replace(way_begin=where(here, begin, begin * float("nan")))
-    return upload, join(state.grad, 0 * state.grad[:1] + state.number + 1), taken
+    # what is not finite is not remembered
+    finite = 0 * client.sum() == 0
+    number = 0 * state.grad[:1] + finite * (state.number + 1)
+    return upload, join(where(finite, client, 0 * client), state.grad, number), taken

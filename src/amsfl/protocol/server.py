@@ -47,7 +47,14 @@ class Settled(NamedTuple):
 
 def sent_state(method: Method, server: Vector, anchor: Vector) -> Vector:
     """What clients receive of the server state: nothing, or the method's own without an optimizer's."""
-    return method.arithmetic.own_state(server, anchor) if method.cost.vectors_down > 1 else server[:0]
+    sends = method.cost.vectors_down > 1 or method.arithmetic.second is not None
+    return method.arithmetic.own_state(server, anchor) if sends else server[:0]
+
+
+def complete(method: Method, sent: Upload, steps: Number, length: Number) -> Upload:
+    """An upload with the second vector that the server works out itself, of methods that have one."""
+    second = method.arithmetic.second
+    return sent if second is None else sent._replace(extra=second(steps, length) * sent.delta)
 
 
 def compares_uploads(method: Method) -> bool:

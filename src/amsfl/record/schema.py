@@ -12,7 +12,7 @@ import numpy as np
 from amsfl.core.records import Json
 from amsfl.core.version import VERSION
 
-FORMAT = 3  # of all folders; raise it whenever an older folder must not be continued as it stands
+FORMAT = 4  # of all folders; raise it whenever an older folder must not be continued as it stands
 
 Array = np.ndarray[Any, np.dtype[Any]]
 # split -> accuracy, loss, macro_f1, and lists by class; r2, mae, rmse, loss of numbers; or a user's own
@@ -118,7 +118,7 @@ class MethodFacts(NamedTuple):
     name: str
     title: str  # as people print it
     note: str = ""  # what must be said beside its numbers
-    plain: bool = True  # steps follow the plain gradient: no correction
+    plain: bool = True  # steps follow the plain gradient, but in rounds whose plan says `correction`
     strides: bool = False  # the method sets the length of its steps by itself
     closing: bool = False  # it takes one more step, with the reading's gradient
 

@@ -34,7 +34,7 @@ def invite(
     if not len(clients):
         return NOBODY
     jobs = np.zeros(len(clients), JOB)
-    jobs["direction"] = _needs_direction(setup, trial, clients)
+    direction = _needs_direction(setup, trial, clients)
     taken = {*event_queue.under_way(queue)["place"].tolist()}
     free = (place for place in count() if place not in taken)
     jobs["client"], jobs["version"], jobs["started"] = clients, version, started
@@ -45,8 +45,9 @@ def invite(
     for some in np.split(jobs, len(clients)) if apart else [jobs]:
         decision = ready or _decide(setup, trial, some["client"], allowed)
         some["steps"], some["lr"] = decision.steps, np.nan if decision.lr is None else decision.lr
-        some["part"], some["cut"] = decision.part, decision.cut
+        some["part"], some["cut"], some["correction"] = decision.part, decision.cut, decision.correction
         event_queue.note_decision(queue, some, decision)
+    jobs["vector"] = direction | (jobs["correction"] > 0)
     jobs["steps"] = _straggler_steps(setup, trial, jobs)
     if setup.end.join is not None:
         queue.predicted = None  # of those in no group: the first rounds of clients
@@ -147,23 +148,32 @@ def _needs_direction(setup: RunSetup, trial: TrialState, clients: Array) -> Arra
     return np.array([taken.get(who, -1) != trial.round - 1 for who in clients.tolist()], bool)
 
 
+def _corrects(setup: RunSetup, trial: TrialState, cohort: Array, direction: Array) -> bool:
+    """Whether clients' drift is corrected in this round: all of them are in it and were in the one before."""
+    if setup.method.arithmetic.second is None or trial.round == 0 or direction.any():
+        return False
+    return len(cohort) == setup.weights.shape[1] and trial.memory.judge.corrects
+
+
 def costs_of(setup: RunSetup, index: int, jobs: Array) -> clock.Costs:
-    """What these jobs cost: one vector more for clients that were sent the last global step, one gradient
+    """What these jobs cost: one vector more for clients that were sent one beside the model, one gradient
     more for clients that find their own learning rate."""
     opens = np.isnan(jobs["lr"]) if setup.method.arithmetic.opening is not None else np.zeros(len(jobs), bool)
-    if not (opens.any() or jobs["direction"].any()):
+    if not (opens.any() or jobs["vector"].any()):
         return setup.costs[index]
-    return clock.with_extras(setup.costs[index], jobs["client"], jobs["direction"], opens)
+    return clock.with_extras(setup.costs[index], jobs["client"], jobs["vector"], opens)
 
 
 def plan_request(setup: RunSetup, trial: TrialState, cohort: Array, allowed: Array | None) -> PlanRequest:
     """What a decision is made from; costs are those that clients claim."""
     costs = setup.claimed_costs[trial.index]
     direction = _needs_direction(setup, trial, cohort)
+    corrects = _corrects(setup, trial, cohort, direction)
     opens = setup.method.arithmetic.opening is not None and trial.memory.rate.lr is None
-    if opens or direction.any():
-        costs = clock.with_extras(costs, cohort, direction, opens)
-    return PlanRequest(trial.memory, trial.round, cohort, costs, None if allowed is None else allowed[cohort])
+    if opens or corrects or direction.any():
+        costs = clock.with_extras(costs, cohort, direction | corrects, opens)
+    allows = None if allowed is None else allowed[cohort]
+    return PlanRequest(trial.memory, trial.round, cohort, costs, allows, float(corrects))
 
 
 def draw_clients(

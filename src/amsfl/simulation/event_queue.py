@@ -26,7 +26,11 @@ JOB = np.dtype(
         ("lr", np.float64),  # NaN: nobody knew one yet
         ("part", np.float64),  # of the rate that it finds itself, then
         ("cut", np.float64),  # of the method's longest step, how many times
-        ("direction", np.bool_),  # it was sent the last global step beside the model
+        ("correction", np.float64),  # 1: its drift is corrected
+        (
+            "vector",
+            np.bool_,
+        ),  # it was sent one beside the model: the last global step, or a mean gradient
         ("started", np.float64),
         ("arrives", np.float64),
         ("lost", np.bool_),  # comes to nothing: at `arrives` the server learns that it failed

@@ -103,7 +103,8 @@ def _is_whole(setup: RunSetup, move: ServerMove, version: int) -> bool:
     fresh = (jobs["number"] == version) & (jobs["version"] == version) & ~jobs["done"]
     any_size = setup.method.private_clients is not None  # whose cohorts have no fixed size
     full = any_size or len(jobs) == setup.cohort
-    return bool(full and fresh.all() and all(event_queue.all_equal(jobs[name]) for name in ("lr", "cut")))
+    alike = (event_queue.all_equal(jobs[name]) for name in ("lr", "cut", "correction"))
+    return bool(full and fresh.all() and all(alike))
 
 
 def allowance(setup: RunSetup, trial: TrialState) -> Array | None:
@@ -123,8 +124,8 @@ def _decision(trial: TrialState, move: ServerMove) -> Decision:
     if not move.whole:
         predicted = move.seconds - trial.seconds["makespan"]
     rate: Number = float(lr[0]) if move.whole or event_queue.all_equal(lr) else lr
-    part, cut = (float(move.jobs[name][0]) for name in ("part", "cut"))
-    return Decision(move.jobs["steps"], None if np.isnan(lr).any() else rate, predicted, reasons, part, cut)
+    rest = (float(move.jobs[name][0]) for name in ("part", "cut", "correction"))
+    return Decision(move.jobs["steps"], None if np.isnan(lr).any() else rate, predicted, reasons, *rest)
 
 
 def _seconds(setup: RunSetup, trial: TrialState, move: ServerMove) -> dict[str, float]:

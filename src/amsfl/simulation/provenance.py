@@ -40,12 +40,12 @@ def manifest(setup: RunSetup, first: Array) -> Manifest:
 
 
 def of_method(method: Method) -> MethodFacts:
-    strides = method.arithmetic.stride is not None
+    strides, plain = method.arithmetic.stride is not None, method.plain_gradient_steps
     return MethodFacts(
         method.name,
         method.title,
         method.facts.note,
-        method.plain_gradient_steps,
+        plain or method.arithmetic.second is not None,  # then rounds say when they are not
         strides,
         method.arithmetic.closing,
     )

@@ -151,8 +151,8 @@ def judged(memory: PlannerMemory) -> Json:
 
 
 def _bytes_down(setup: RunSetup, move: ServerMove) -> float:
-    """Everybody who began was sent a model, and some the last global step beside it."""
-    began = [move.jobs["direction"], move.dropped["direction"]]
+    """Everybody who began was sent a model, and some a vector beside it."""
+    began = [move.jobs["vector"], move.dropped["vector"]]
     vectors = sum(int(part.sum()) for part in began)
     return setup.work.bytes_down * sum(map(len, began)) + setup.work.vector_bytes * vectors
 

@@ -131,14 +131,14 @@ def make_orders(setup: RunSetup, plan: RoundPlan, number: int) -> Orders:
     """The plan as arrays over all trials; trials that have ended get 0 steps, their models stay."""
     shape = (len(setup.configs), setup.cohort)
     cohort, steps = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
-    lr, rate_known, cut = np.ones((3, shape[0]))
+    lr, rate_known, cut, correction = np.ones((4, shape[0]))
     for index, each in plan.items():
         count, rate = len(each.cohort), each.decision.lr
         cohort[index, :count], steps[index, :count] = each.cohort, each.decision.steps
         lr[index], rate_known[index] = (each.decision.part, 0.0) if rate is None else (rate, 1.0)
-        cut[index] = each.decision.cut
+        cut[index], correction[index] = each.decision.cut, each.decision.correction
     weights = np.take_along_axis(setup.weights, cohort, axis=1)
-    orders = Orders(cohort, steps, lr, weights, rate_known, cut)
+    orders = Orders(cohort, steps, lr, weights, rate_known, cut, correction)
     if setup.method.private_clients is not None:
         drawn = [dispatch.draw_by_chance(setup, seed, number) for seed in setup.task.seeds]
         present = np.stack([np.isin(who, some) for who, some in zip(cohort, drawn, strict=True)])

@@ -21,7 +21,7 @@ from amsfl.settings.custom import CustomParts
 from amsfl.settings.definitions import RunConfig
 from amsfl.settings.limits import limits_of
 from amsfl.settings.privacy import budgets_of, check_public, mechanism_of, private_settings
-from amsfl.settings.round_ends import check_everyone, conditions_of, for_older_work, shared_round_end
+from amsfl.settings.round_ends import check_everyone, conditions_of, for_rounds, shared_round_end
 from amsfl.simulation import attackers
 from amsfl.simulation.attackers import Attackers
 from amsfl.simulation.components import (
@@ -113,7 +113,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     policy = planner.policy_of(config, method, own.policy)
     end = shared_round_end(configs, method, config.cohort or clients, own.round_end)
     check_everyone(method, end, config.cohort or clients, clients)
-    method = for_older_work(config, method, end)
+    method = for_rounds(config, method, end, clients)
     loss = loss_of(config, dataset, method)
     partitions = [
         data.partition(

@@ -106,7 +106,8 @@ def _compute_together(
     room = program_rows(len(jobs), max(len(setup.configs) * setup.places, len(jobs)))
     unknown = np.isnan(jobs["lr"])
     lr = np.where(unknown, jobs["part"], jobs["lr"])
-    columns = (trial, jobs["client"], jobs["steps"], lr, ~unknown, jobs["cut"], jobs["number"])
+    rest = (jobs[name] for name in ("cut", "correction", "number"))
+    columns = (trial, jobs["client"], jobs["steps"], lr, ~unknown, *rest)
     began = [
         np.concatenate([queues[index].table[name][mine["place"]] for index, mine in turn.items()])
         for name in BEGAN

@@ -104,6 +104,7 @@ def check_run(
         )
         for name, where, what in UNTOLD
     ]
+    facts = facts._replace(plain=facts.plain and not any(row.plan.get("correction") for row in rows))
     return [*from_readings(rows, facts), inconsistency(rows, facts), *times(rows, clock, budget), *untold]
 
 

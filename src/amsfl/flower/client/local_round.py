@@ -120,7 +120,7 @@ def run(
     if gradient is None and method.judges and order.held_back and hasattr(trainer, "held_back"):
         held = trainer.held_back(anchor)
         received = received._replace(held=held)
-    carry = protocol.begin(method, received)
+    carry = protocol.begin(method, protocol.receive(method, received))
     look = gradient or trainer.gradient
     walked = OwnSteps(None)
     if has_own_optimizer(trainer):

@@ -134,9 +134,10 @@ class OpenOrders:
         model, now = state.model, self.transport.now()
         letters = []
         needs = [self.orders.needs_direction(state, order) for order in orders]
+        correction = self.orders.corrects(state, needs)
         for direction in sorted({*needs}):
             some = [order for order, each in zip(orders, needs, strict=True) if each == direction]
-            sent = self.orders.sent(model, direction)
+            sent = self.orders.sent(model, direction, correction)
             packed = zip(some, messages.pack_orders(some, sent), strict=True)
             letters += [(state.clients[order.client].node, order, content) for order, content in packed]
             self.bytes_down += 4.0 * (sent.anchor.size + sent.server.size + sent.direction.size) * len(some)
@@ -147,6 +148,7 @@ class OpenOrders:
             if isinstance(value, list) and len(value) == len(orders)
         }
         shared = {key: value for key, value in decision.explain.items() if key not in lists}
+        shared |= {"correction": 1.0} if correction else {}
         for nth, order in enumerate(orders):
             own = {key: value[nth] for key, value in lists.items()}
             node = state.clients[order.client].node

@@ -112,13 +112,22 @@ class OrderWriter:
             method="fedavg", options={}, transmit="", own_optimizer=False, momentum=0.0, weight_decay=0.0
         )
 
-    def sent(self, model: messages.GlobalModel, direction: bool) -> messages.GlobalModel:
+    def sent(
+        self, model: messages.GlobalModel, direction: bool, correction: bool = False
+    ) -> messages.GlobalModel:
         """What of the model travels: the method's server state only where clients work with it, and the last
         global step only to those who need it."""
+        nothing, works = model.anchor[:0], correction or self.method.arithmetic.second is None
         return model._replace(
-            server=protocol.sent_state(self.method, model.server, model.anchor),
-            direction=model.direction if direction else model.anchor[:0],
+            server=protocol.sent_state(self.method, model.server, model.anchor) if works else nothing,
+            direction=model.direction if direction else nothing,
         )
+
+    def corrects(self, state: ServerState, needs: Sequence[bool]) -> bool:
+        """Whether clients' drift is corrected in a round of clients of which some may need the last global
+        step: all of them are in it and were in the one before."""
+        whole = len(needs) == len(state.clients) and not any(needs) and state.round > 0
+        return self.method.arithmetic.second is not None and whole and state.memory.judge.corrects
 
     def needs_direction(self, state: ServerState, order: messages.Order) -> bool:
         """Whether a client has to be sent the last global step: it reads along it, and its work was not taken

@@ -1,6 +1,6 @@
 """A method's arithmetic on a large model: its vectors are in files, and a piece of each is in memory.
 
-AMSFL's server state is five vectors of the model's length (methods/server_step.py). A method that works
+AMSFL's server state is six vectors of the model's length (methods/server_step.py). A method that works
 number by number (`Arithmetic.pieces`) is given a piece of each vector at a time. Other methods, and models of
 one piece, are worked on whole.
 """
@@ -33,11 +33,14 @@ def combine(method: Method, server: Vector, cohort: CohortWork, size: int, cut: 
     compared = protocol.compares_uploads(method) or method.facts.stale == "model"
     if size <= vector_files.MOST or compared or piece_vectors(method.arithmetic) is None:
         return protocol.combine_work(method, server, cohort._replace(uploads=cut(slice(0, size))))
-    delta = VectorFile(size)
+    delta, extra = VectorFile(size), VectorFile(size) if method.arithmetic.second is not None else None
     for piece in vector_files.pieces(size):
         done = protocol.combine_work(method, server, cohort._replace(uploads=cut(piece)))
         delta.put(piece.start, done.total.delta)
-    return done._replace(total=done.total._replace(delta=delta.vector()))
+        if extra is not None:
+            extra.put(piece.start, done.total.extra)
+    both = delta.vector(), done.total.extra if extra is None else extra.vector()
+    return done._replace(total=done.total._replace(delta=both[0], extra=both[1]))
 
 
 def aggregate(
@@ -53,6 +56,7 @@ def aggregate(
         part = total._replace(delta=total.delta[piece], extra=total.extra[piece], square=whole)
         moved = rule(x, part, weights, steps, state)
         release(total.delta)
+        release(total.extra)
         return moved
 
     return by_pieces(method, anchor, server, one)

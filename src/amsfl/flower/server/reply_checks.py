@@ -78,6 +78,9 @@ def accept(method: Method, order: Order, model: GlobalModel, arrival: Arrival) -
     rates = (lr, lr, None, None)  # buffers have no lr
     moves = zip((upload.delta, upload.extra, *changes), rates, strict=True)
     sizes = [*(size(part, rate, reply.steps) for part, rate in moves), abs(reply.reading.loss)]
+    if method.arithmetic.second is not None:  # the second vector is the first times this
+        times = method.arithmetic.second(reply.effective, reply.reading.length)
+        sizes[1] = size(upload.delta, None, reply.steps) * times
     return AcceptedReply(
         order.client,
         reply._replace(parts={}),
@@ -155,8 +158,8 @@ def _wrong_reading(reading: Reading) -> str | None:
     given = [value for name, value in reading._asdict().items() if name not in MAY_BE_NAN or value == value]
     if not all(np.isfinite(single(value)) for value in given):
         return "not finite: the reading holds numbers that are NaN, or infinite as float32"
-    if min(reading.grad_sq, reading.diff_sq, reading.delta_sq) < 0:
-        return "impossible numbers: the reading holds squares below zero"
+    if min(reading.grad_sq, reading.diff_sq, reading.delta_sq, reading.length) < 0:
+        return "impossible numbers: the reading holds squares or lengths below zero"
     return None
 
 

@@ -34,7 +34,7 @@ from amsfl.planning.planner import Planner, policy_of
 from amsfl.privacy.mechanism import check_longer
 from amsfl.record import RoundRecord, RunWriter, Summary, check_free, create, reopen
 from amsfl.settings.privacy import mechanism_of
-from amsfl.settings.round_ends import for_older_work, round_end_of, takes_older_work
+from amsfl.settings.round_ends import for_rounds, round_end_of, takes_older_work
 from amsfl.simulation import ServeConfig
 from amsfl.simulation.components import method_of, takes_readings, work_of
 
@@ -52,7 +52,7 @@ class FlowerServer:
         self.end = round_end_of(config, method, config.cohort or config.clients, options.own.round_end)
         self.privacy = PrivacyBudget(config, self.policy, mechanism)
         self.privacy.check(method, self.end)
-        self.method = self.privacy.protect(for_older_work(config, method, self.end))
+        self.method = self.privacy.protect(for_rounds(config, method, self.end, config.clients))
         readings = takes_readings(config, self.method, self.policy)
         self.orders = OrderWriter(config, self.method, readings, self.privacy)
         self.orders.takes_older_work = takes_older_work(self.end)
@@ -232,7 +232,8 @@ class FlowerServer:
         for who in self.orders.odd_optimizers(registered):
             self.registration.refuse(who, f"optimizer: its own cannot do {self.method.title}'s steps")
         if not self.orders.own_steps and any(client.own_optimizer for client in registered):
-            self.method = for_older_work(self.config, methods.for_own_optimizers(self.method), self.end)
+            own = methods.for_own_optimizers(self.method)
+            self.method = for_rounds(self.config, own, self.end, self.config.clients)
             self.orders.method, self.orders.own_optimizer = self.method, True
         self.registration.notes += self.spending.open(registered, work_of(self.method, self.policy, size))
         self.orders.accounts = self.spending.accounts

@@ -100,8 +100,9 @@ def combine(
             if item.age or weight != 1:
                 began = item.began[piece] if item.age and item.began is not None else None
                 sent = protocol.weigh_by_age(method, sent, weight, model.anchor[piece], began)
+            done, length = map(np.float32, (item.reply.effective, item.reply.reading.length))
             try:
-                yield sent
+                yield protocol.complete(method, sent, done, length)
             finally:  # also when nobody asks for another one
                 release(delta)
         if how.noise is not None:
