@@ -27,10 +27,7 @@ JOB = np.dtype(
         ("part", np.float64),  # of the rate that it finds itself, then
         ("cut", np.float64),  # of the method's longest step, how many times
         ("correction", np.float64),  # 1: its drift is corrected
-        (
-            "vector",
-            np.bool_,
-        ),  # it was sent one beside the model: the last global step, or a mean gradient
+        ("vector", np.bool_),  # it was sent one beside the model: the last global step or a mean gradient
         ("started", np.float64),
         ("arrives", np.float64),
         ("lost", np.bool_),  # comes to nothing: at `arrives` the server learns that it failed
