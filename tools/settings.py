@@ -38,17 +38,19 @@ OBJECTS = {
 }
 INTRODUCTION = """# Settings
 
-Every setting has one definition, in `src/amsfl/settings/`. From it come flags of `amsfl run`,
-`compare`, `reproduce`, `deploy` and `plan`, the keys of TOML files (`--config`) and of Flower's run-config,
-the keywords of `amsfl.run` and `server_app`, and this page (`python tools/settings.py`). Values out of
-bounds, unknown names and settings of another group are refused with a sentence; one that is given and has no
-effect is said in a line.
+Every setting is a flag of `amsfl run`, `compare`, `reproduce`, `deploy` and `plan`, a key of TOML files
+(`--config`) and of Flower's run-config, and a keyword of `amsfl.run` and `server_app`.
 
-A simulation has the settings of the first two groups, a server of real clients those of the first and the
-third; its clock is makespan. Settings with names of their own are repeated on the command line
-(`--option mu=0.1`), and are tables in TOML (`[options]`) and dicts in Python. `method`, `policy`, `robust`,
-`transmit`, `round_end` and `privacy` name what `amsfl methods` lists, or something of your own as
-`module:attribute`; in Python they may be objects.
+- A simulation has the settings of the first two groups, a server of real clients those of the first and the
+  third; its clock is makespan.
+- `options` and `policy_options` are repeated on the command line (`--option mu=0.1`), and are tables in TOML
+  (`[options]`) and dicts in Python.
+- `method`, `policy`, `robust`, `transmit`, `round_end` and `privacy` name what `amsfl methods` lists, or
+  something of your own as `module:attribute`; in Python they may be objects.
+- Values out of bounds, unknown names and settings of another group are refused. A setting that has no effect
+  is named in a line before training.
+
+`python tools/settings.py` writes this page from `src/amsfl/settings/`.
 """
 
 

@@ -34,6 +34,13 @@ def test_the_first_panel_has_the_ten_that_people_use_first():
     assert len(first) == 10 and {"data", "method", "rounds", "target", "out"} <= set(first)
 
 
+def test_every_argument_says_what_it_is():
+    for name, command in typer.main.get_command(app).commands.items():
+        arguments = [each for each in command.params if each.param_type_name == "argument"]
+        assert all(each.help for each in arguments), name
+        assert "\n" not in (command.help or "").replace("\n\n", ""), f"{name}: a paragraph is one line"
+
+
 def test_version(call):
     shown = call("--version")
     assert shown.exit_code == 0 and shown.stdout == f"amsfl {amsfl.__version__}\n"

@@ -262,7 +262,7 @@ def test_unknown_settings_name_the_nearest():
         amsfl.run(clock="summ")
     with pytest.raises(UserError, match=r"Unknown policy 'pric' \(did you mean 'price'\?\)"):
         amsfl.run(policy="pric")
-    with pytest.raises(UserError, match="'lr' is inf: Input should be a finite number"):
+    with pytest.raises(UserError, match="'lr' is inf"):
         amsfl.run(lr=float("inf"))
 
 

@@ -77,7 +77,7 @@ def test_what_the_user_fixed_is_left_alone() -> None:
     plan = small(fedavg={"steps": 7})
     assert study.tune_study(plan, load("digits"), "none") == plan
     assert study.tune_study(plan, load("digits"), "quick", fixed=("lr", "steps")).methods == plan.methods
-    with pytest.raises(UserError, match="Unknown --tune 'fast'"):
+    with pytest.raises(UserError, match="'fast'"):
         study.tune_study(plan, load("digits"), "fast")
 
 

@@ -124,16 +124,20 @@ def commands() -> str:
 def _command(command: Any, name: str) -> str:
     arguments = [each for each in command.params if each.param_type_name == "argument"]
     options = [each for each in command.params if each.param_type_name == "option" and not each.hidden]
-    usage = " ".join(f"[{a.name.upper()}]" if not a.required else a.name.upper() for a in arguments)
+    usage = " ".join(f"[{_word(a)}]" if not a.required else _word(a) for a in arguments)
     lines = [f"## {name}", "", f"`{name} {usage}".rstrip() + ("`" if not options else " [OPTIONS]`"), ""]
     lines += [" ".join((command.help or "").split()), "", "| | |", "| --- | --- |"]
-    lines += [f"| `{each.name.upper()}` | {_said(getattr(each, 'help', '') or '')} |" for each in arguments]
+    lines += [f"| `{_word(each)}` | {_said(getattr(each, 'help', '') or '')} |" for each in arguments]
     for each in options:
         spelled = ", ".join(f"`{flag}`" for flag in (*each.opts, *each.secondary_opts))
         default = each.default if each.default not in (None, (), [], "", False) else None
         shown = f" ({default})" if default is not None and not callable(default) and each.show_default else ""
         lines.append(f"| {spelled} | {_said((each.help or '') + shown)} |")
     return "\n".join(lines)
+
+
+def _word(argument: Any) -> str:
+    return str(argument.metavar or argument.name.upper())
 
 
 def _said(text: str) -> str:

@@ -19,13 +19,19 @@ def bench(
         ),
     ] = "A",
     data_dir: Annotated[str | None, typer.Option(help="where the NSL-KDD files are")] = None,
-    repeat: Annotated[int, typer.Option(min=1, help="the best of so many counts")] = 3,
+    repeat: Annotated[int, typer.Option(min=1, help="repetitions, of which the best counts")] = 3,
     rounds: Annotated[int | None, typer.Option(min=1, help="fewer or more rounds than the job's")] = None,
-    robust: Annotated[str, typer.Option(help="a rule, held against the job without it; as in median")] = "",
+    robust: Annotated[
+        str, typer.Option(help="measure this rule against the job without it, as in median")
+    ] = "",
     private: Annotated[
-        bool, typer.Option("--private", help="private steps (clipped by row, noised) against plain ones")
+        bool,
+        typer.Option("--private", help="measure private steps (clipped by row, noised) against plain ones"),
     ] = False,
-    worth: Annotated[bool, typer.Option("--worth", help="rounds with a ledger (docs/worth.md), too")] = False,
+    worth: Annotated[
+        bool,
+        typer.Option("--worth", help="measure rounds with a ledger of contributions, too (docs/worth.md)"),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure how many client steps a second the engine does."""

@@ -33,12 +33,13 @@ def calibrate(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """How fast clients were in real runs, as a profile that simulations take.
+    """Make a table of sites from records of real runs; `amsfl run --profile` takes it.
 
-    Seconds a step are the median of what clients measured; latency is all else of a round, what the server
-    does between two of them included; jitter, failures and absences where there were any. Rows that amsfl
-    dealt are dealt again by the same --data, --partition and --seed; the shares of clients with data of their
-    own are in the column weight.
+    step_seconds is the median of what clients measured. latency is the rest of a round, with what the server
+    does between two rounds. jitter, failures and absences are there where there were any.
+
+    Rows that amsfl dealt are dealt again by the same --data, --partition and --seed. For clients with data of
+    their own, the column weight has the shares.
     """
     from amsfl.study.calibration import as_csv
     from amsfl.study.calibration import calibrate as fitted_on

@@ -21,7 +21,7 @@ def check(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say which of the paper's claims a recorded run supports, as printed and as corrected, with slack.
+    """Say which of the paper's claims hold in a recorded run, as printed and as corrected.
 
     With --leaves: every quantity that left a client of this run, and what protected it.
     """

@@ -35,26 +35,28 @@ def deploy(
     ] = 0.0,
     profile: Annotated[
         Path | None,
-        typer.Option(help="a table of sites, as for amsfl run: each client's step_seconds, at least"),
+        typer.Option(
+            help="a table of sites, as for amsfl run: a client's steps take at least its step_seconds"
+        ),
     ] = None,
     tls: Annotated[
-        bool, typer.Option(help="encrypt, and let SuperNodes prove who they are; keys are made")
+        bool, typer.Option(help="encrypt, and let SuperNodes prove who they are; makes the keys")
     ] = False,
     out: Annotated[Path, typer.Option(help="folder of the record")] = Path("runs/deploy"),
-    resume: Annotated[bool, typer.Option(help="go on from the folder's last round")] = False,
+    resume: Annotated[bool, typer.Option(help="continue from the folder's last round")] = False,
     force: Annotated[bool, typer.Option(help="replace a run that the folder holds")] = False,
     track: Track = "",
     dry_run: Annotated[bool, typer.Option(help="print what would be started, and start nothing")] = False,
-    log: Annotated[str, typer.Option(help="lines of rounds and refusals: text, or json")] = "text",
+    log: Annotated[str, typer.Option(help="how rounds and refusals are printed: text or json")] = "text",
     metrics_port: Annotated[
         int, typer.Option(min=0, max=65535, help="the server's numbers for Prometheus, on loopback; 0: none")
     ] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="the summary as JSON")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="print the summary as JSON, nothing else")] = False,
 ) -> None:
     """Start a SuperLink and SuperNodes on this machine, train, and leave nothing running.
 
-    With APP, the SuperNodes run your own Flower app: settings that you give go into its run-config, and
-    clients made by amsfl.flower are as slow as asked; others find slowdown and step-seconds in their
+    With APP, the SuperNodes run your own Flower app, and settings that you give go into its run-config.
+    Clients made by amsfl.flower are slowed as asked; others find slowdown and step-seconds in their
     node-config.
     """
     from amsfl.flower.deploy.recipe import DeploySettings, client_speeds

@@ -10,6 +10,7 @@ import click
 import typer
 from typer.core import TyperGroup
 
+from amsfl.cli.help_text import complete
 from amsfl.cli.output import plain
 from amsfl.core import Remark, UserError, missing, nearest
 
@@ -45,6 +46,11 @@ OTHER_NAMES = {  # flags of other tools, and ours
 
 class Commands(TyperGroup):
     """The command line: a word or flag that is wrong is one sentence that suggests the right one."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for command in self.commands.values():
+            complete(command)
 
     def main(self, *args: Any, **extra: Any) -> Any:
         alone, extra["standalone_mode"] = extra.get("standalone_mode", True), False

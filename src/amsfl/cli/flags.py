@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 
 from amsfl.core import UserError
 from amsfl.core.records import Json, JsonMapping
+from amsfl.methods import METHODS
 from amsfl.settings.definitions import Serving, Settings, Simulation, Training
 
 Command = Callable[..., None]
@@ -102,6 +103,8 @@ def with_tables(settings: Json, tables: list[str] | None) -> Json:
 
     for file in files:
         if not is_table(file):
+            if file.lower() in METHODS.names():
+                raise UserError(f"{file!r} is a method; write several with commas: --methods fedavg,{file}.")
             names = " and ".join(map(repr, files[:2]))
             raise UserError(f"Data are named twice, {names}, and {file!r} is no table; leave one out.")
         if "," in file:

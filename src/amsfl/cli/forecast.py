@@ -30,9 +30,12 @@ SHOWN = 12  # lines on the screen; the page has them all
 def forecast(
     settings: Json,
     profile: Annotated[Path, typer.Argument(help="a table of sites, as amsfl calibrate writes it")],
-    methods: Annotated[str | None, typer.Option(help="to try, with commas between")] = None,
+    methods: Annotated[str | None, typer.Option(help="methods to try, with commas between")] = None,
     round_ends: Annotated[
-        str, typer.Option(help="to try, as in all,quorum:3,buffer:2; by default all, most and few")
+        str,
+        typer.Option(
+            help="round ends to try, as in all,quorum:3,buffer:2; by default three by the number of sites"
+        ),
     ] = "",
     steps: Annotated[
         str, typer.Option(help="local steps to try, where a method does not plan them")
@@ -46,9 +49,9 @@ def forecast(
     ),
     as_json: AsJson = False,
 ) -> None:
-    """Which method, round end and steps would reach a target soonest at these sites, before any is deployed.
+    """Say which method, round end and steps would reach a target soonest at these sites, by simulation.
 
-    Every way is simulated on the table's clock, with several seeds; of learning rates the best counts, with
+    Every way is simulated on the table's clock, with several seeds. Of learning rates the best counts, with
     hindsight. Stop it with Ctrl-C and continue it with the same command.
     """
     from amsfl.record import write_atomically

@@ -63,10 +63,12 @@ def data(
     settings: Json,
     files: Annotated[
         list[str] | None,
-        typer.Argument(metavar="FILE...", help="a table, to see how it would be read; several: one a site"),
+        typer.Argument(
+            metavar="FILE...", help="a table; several: one a site. Without one, the data sources are listed"
+        ),
     ] = None,
 ) -> None:
-    """List the data sources and where they are found, or say how a table of yours would be read."""
+    """List the data sources, or say how a table of yours is read; trains nothing."""
     from amsfl.data import catalogue, load
 
     if files:

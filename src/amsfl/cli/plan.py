@@ -33,7 +33,7 @@ SHOWN = 40  # clients of a table; JSON has them all
 )
 def plan(
     settings: Json,
-    clients: Annotated[Path, typer.Argument(help="CSV, one row per client: " + ", ".join(COLUMNS) + ".")],
+    clients: Annotated[Path, typer.Argument(help="CSV, one row per client: " + ", ".join(COLUMNS))],
     curve: Annotated[
         str, typer.Option(help="how a step's worth falls: linear (the paper's) or geometric (saturating)")
     ] = "linear",
@@ -46,10 +46,11 @@ def plan(
 ) -> None:
     """How many local steps each client should take this round, and why.
 
-    The file is a table of sites, as `amsfl profiles` lists its columns; a plan needs client and step_seconds.
-    Without weight all clients count the same, without comm_seconds or latency communication is free, without
-    gain a first step is worth 1 everywhere, and without drift every further step is worth 5% of the mean gain
-    less than the one before it. There is no method here, so the policy auto is price.
+    The file is a table of sites; `amsfl profiles` lists its columns. It needs client and step_seconds.
+
+    Without weight all clients count the same. Without comm_seconds or latency communication is free. Without
+    gain a first step is worth 1 everywhere. Without drift each further step is worth less than the one before
+    it, by 5% of the mean gain. The policy auto is price.
     """
     from amsfl import schedule
     from amsfl.simulation import make_config

@@ -91,7 +91,7 @@ def explain(
     which: Which = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Say which columns a run's model goes by: the score lost where one is shuffled within its client."""
+    """Say which columns a run's model uses: the score lost where a column is shuffled within each client."""
     from amsfl import portable
 
     importances = _recorded(run) if rows is None else portable.explain(portable.load(run, which), str(rows))

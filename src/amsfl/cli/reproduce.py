@@ -30,7 +30,7 @@ Tune = Annotated[
     str, typer.Option(help="search lr and steps before the trials: none, quick or full (as long as it takes)")
 ]
 Part = Annotated[
-    str, typer.Option(help="run one part of the study's units, as in 3/8; 'amsfl report' unites the parts")
+    str, typer.Option(help="run one part of the study, as in 3/8; 'amsfl report' unites the parts")
 ]
 Out = Annotated[Path, typer.Option(help="folder of the study and its report")]
 
@@ -58,8 +58,9 @@ def reproduce(
 ) -> None:
     """Redo the paper's comparison: seven methods, five non-IID clients, 100 virtual seconds.
 
-    With the name of a published table, redo that: ours stands beside theirs (docs/published.md).
+    With the name of a published table, redo that table, with our numbers beside theirs (docs/published.md).
     Settings that are not given are those of the study's file; trial k has the seed plus k.
+
     Stop it with Ctrl-C and continue it with the same command; finished trials are kept.
     """
     if table != NSLKDD:
@@ -84,10 +85,11 @@ def compare(
     track: Track = "",
     quiet: Quiet = False,
 ) -> None:
-    """Compare methods on your own data, clients and target, the way `amsfl reproduce` does.
+    """Compare methods on your own data; writes a report that says which to use.
 
     Before the trials, learning rate and steps are searched for every method that needs them (--tune).
     Settings that are not given are those of the study's file; trial k has the seed plus k.
+
     Stop it with Ctrl-C and continue it with the same command; finished trials are kept.
     """
     settings = flags.with_tables(settings, tables)
@@ -104,7 +106,8 @@ def report(
         list[Path], typer.Argument(help="folders of studies or of runs; several are overlaid")
     ],
     out: Annotated[
-        Path | None, typer.Option(help="where to: the study's folder; results/report for several")
+        Path | None,
+        typer.Option(help="where to write it; by default the study's folder, results/report for several"),
     ] = None,
     target: Annotated[
         str | None, typer.Option(help="measure times to another score of the hold-out, as in 0.95 or f1=0.8")

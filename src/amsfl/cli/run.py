@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 NAME_AT_MOST = 60  # characters of a data file's name in a folder's
 T = TypeVar("T")
 Track = Annotated[
-    str, typer.Option("--track", help="where rounds go, too: tensorboard, mlflow, wandb, module:attribute")
+    str, typer.Option("--track", help="also send rounds to tensorboard, mlflow, wandb or module:attribute")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="print the summary as JSON, nothing else")]
 
@@ -78,15 +78,16 @@ def resume(
     settings: Json,
     folder: Annotated[Path, typer.Argument(help="the folder that `amsfl run` wrote")],
     anyway: Annotated[
-        bool, typer.Option("--anyway", help="go on where the bits will not be the same; goes on record")
+        bool,
+        typer.Option("--anyway", help="continue where the bits will not be the same; the record says so"),
     ] = False,
     track: Track = "",
     as_json: AsJson = False,
 ) -> None:
-    """Continue a run that was stopped, longer if you like; it ends with the same bits as one that was not.
+    """Continue a run that was stopped; it ends with the same bits as one that was not stopped.
 
-    Made longer, a method that cools its learning rate towards the end (AMSFL) has cooled it once by then:
-    4 rounds made 8 give another model than 8 rounds at once.
+    A run can also be made longer (--rounds, --seconds). AMSFL lowers its learning rate towards the planned
+    end, so 4 rounds made 8 give another model than 8 rounds at once.
     """
     from amsfl import record, simulation
     from amsfl.record.fingerprint import merge_settings

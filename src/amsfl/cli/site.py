@@ -14,10 +14,10 @@ PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_opt
 
 @friendly
 def supernode(context: typer.Context) -> None:
-    """Flower's SuperNode with a warm ClientApp: flags as flower-supernode has them, and --poll SECONDS.
+    """Run a site: Flower's SuperNode with short rounds, the flags of flower-supernode, and --poll SECONDS.
 
-    One process runs all messages of a run, so a round costs no process start and no imports; what the app
-    needs must be installed here. --poll (0.2) says how often an idle site asks for work.
+    One process runs all messages of a run, so a round costs no process start and no imports. What the app
+    needs must be installed here. An idle site asks for work every --poll seconds (0.2).
     """
     from amsfl.flower.node.supernode import main
 

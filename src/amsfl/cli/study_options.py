@@ -34,7 +34,7 @@ Methods = Annotated[
 Config = Annotated[
     str | None, typer.Option(help="a study's TOML file, or a built-in one: reproduce, same-lr, compare")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", help="no estimate, no bar; only where the report is")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="print only where the report is")]
 
 
 def open_study(

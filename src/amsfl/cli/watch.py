@@ -13,12 +13,12 @@ from amsfl.cli.output import plain, screen
 @friendly
 def watch(
     folder: Annotated[
-        Path, typer.Argument(help="of a run, a study or a Flower server, there already or not yet")
+        Path, typer.Argument(help="the folder of a run, a study or a Flower server; it need not exist yet")
     ],
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="port of the page; 0: any that is free")] = 0,
     show: Annotated[bool, typer.Option("--open", help="open the page in your browser")] = False,
 ) -> None:
-    """Follow a run, a study or real clients on a page of this machine: scores, steps and why, who is late.
+    """Show a run, a study or real clients on a web page while they work: scores, steps, who is late.
 
     It reads the folder and writes nothing; only this machine can reach it. Ctrl-C ends it.
     """

@@ -29,19 +29,21 @@ COSTS_ALONE = (
 @friendly
 def worth(
     folder: Annotated[
-        Path, typer.Argument(help="a run's record; made with --worth it says what clients add")
+        Path, typer.Argument(help="the folder of a run; one with --worth also says what clients add")
     ],
     without: Annotated[
-        list[str] | None, typer.Option(help="a client: what would be if it left", metavar="NAME")
+        list[str] | None, typer.Option(help="what would have changed without this client", metavar="NAME")
     ] = None,
     with_speed: Annotated[
         list[str] | None,
-        typer.Option(help="a client with another speed, as in Graz=2x", metavar="NAME=TIMES"),
+        typer.Option(help="what would have changed at another speed, as in Graz=2x", metavar="NAME=TIMES"),
     ] = None,
-    budget: Annotated[float | None, typer.Option(min=0, help="seconds: what is reached within them")] = None,
+    budget: Annotated[
+        float | None, typer.Option(min=0, help="what would have been reached within so many seconds")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """What each client added to the model and what it cost; with a flag, what would have been otherwise."""
+    """Say what each client added to the model and what it cost; with a flag, what would have changed."""
     from amsfl.record import read_run
     from amsfl.study.what_if import what_if
     from amsfl.worth.costs import ClientCost, client_costs

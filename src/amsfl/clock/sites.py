@@ -106,7 +106,10 @@ def read_sites(path: Path) -> Sites:
     header, lines = cells(path, "a CSV file of clients")
     if not set(header) & COLUMNS.keys():
         there = ", ".join(header) or "none"
-        raise UserError(f"{path} has no column 'step_seconds'; the columns there are: {there}.")
+        raise UserError(
+            f"{path} has no column 'step_seconds'; the columns there are: {there}. 'amsfl profiles' lists "
+            "those of a table of sites."
+        )
     for name in header:
         if name != NAME and name not in COLUMNS:
             raise UserError(f"{path} has an unknown column {name!r}{nearest(name, [NAME, *COLUMNS])}.")

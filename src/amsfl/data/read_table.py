@@ -1,6 +1,8 @@
 """A table by its path: a file of any common kind, or several files, one a site."""
 
 import itertools
+from contextlib import suppress
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +44,17 @@ def read_file(path: str) -> RawTable:
         tables = [read_file(str(file)) for file in files]
         return _with_owners(_join_sites(source_name(path), tables), tables)
     if not Path(path).is_file():
-        raise UserError(f"There is no file {path}.")
+        raise UserError(f"There is no file {path}{_similar(Path(path))}.")
     return read_csv(path) if path.lower().endswith(TEXT_ENDINGS) else read_typed(path)
+
+
+def _similar(path: Path) -> str:
+    """` (did you mean 'visits.csv'?)` where the folder has a file of nearly that name."""
+    names = list[str]()
+    with suppress(OSError):
+        names = [each.name for each in path.parent.iterdir()]
+    close = get_close_matches(path.name, names, n=1, cutoff=0.8)
+    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def site_files(source: str) -> list[Path]:

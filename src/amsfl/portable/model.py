@@ -189,10 +189,14 @@ def load(folder: str | Path, which: str = "auto") -> PortableModel:
         raise UserError(
             f"A folder holds the 'best' and the 'last' model ('auto': the best if any), not {which!r}."
         )
+    if not where.is_dir():
+        raise UserError(
+            f"There is no folder {str(where)!r}; give the folder that a run wrote, as in runs/NAME."
+        )
     if not (where / ABOUT_MODEL).is_file():
         raise UserError(
             f"The folder {str(where)!r} holds no model: it has no {ABOUT_MODEL}. A run writes it when it "
-            f"ends; 'amsfl resume {where}' goes on with one that did not."
+            f"ends; 'amsfl resume {where}' continues one that did not."
         )
     path = where / FILES[which]
     check_bound(where)

@@ -132,7 +132,10 @@ def _noise_for(exposure: Exposure, budget: float, steps: int, account: Account |
     while cost(high) > budget:
         low, high = high, 2 * high
         if high > 1e5:
-            raise UserError(f"No noise keeps {steps} steps within an epsilon of {budget:g}; ask for fewer.")
+            raise UserError(
+                f"No noise keeps {steps} steps within an epsilon of {budget:g}; raise --epsilon, or lower "
+                "--rounds or --steps."
+            )
     while high > 1.01 * low:
         middle = (low * high) ** 0.5
         low, high = (low, middle) if cost(middle) <= budget else (middle, high)

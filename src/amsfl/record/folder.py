@@ -28,6 +28,8 @@ def holds_record(folder: Path) -> bool:
 def read_manifest(folder: Path, *kinds: str) -> Manifest:
     """What the folder says it is; of one of these kinds, if any are named."""
     path = folder / MANIFEST
+    if not disk.exists(folder):
+        raise UserError(f"There is no folder {str(folder)!r}; give one that a run or a study wrote.")
     if not disk.exists(path):
         raise UserError(
             f"The folder {str(folder)!r} holds no record: it has no {MANIFEST}. Either nothing was written "

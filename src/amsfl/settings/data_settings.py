@@ -34,11 +34,11 @@ class DataSettings(Settings):
         "",
         description="how columns are read, as in zip=words,note=text; or number, date, hash, frequency, drop",
     )
-    keep: str = Field("", description="columns that look like identifiers and are to be learned from")
+    keep: str = Field("", description="columns to learn from although they look like identifiers")
     missing: str = Field("", description="words and numbers of a table that mean a gap, as in -999,unclear")
     impute: Literal["indicator", "shared", "site", "refuse"] = Field(
         "indicator",
-        description="gaps of a table: a category of their own, filled by sums or by each site, or refused",
+        description="what becomes of gaps: indicator, shared, site or refuse; see docs/tables.md",
     )
     task: Literal["auto", "classification", "regression"] = Field(
         "auto",

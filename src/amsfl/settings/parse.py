@@ -56,6 +56,7 @@ def checked(kind: type[Config], settings: JsonMapping) -> Config:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         why = first["msg"].removeprefix("Value error, ").rstrip(".")
+        why = why.replace("Input should", "it should", 1)
         if not where:  # of several settings together
             raise UserError(f"{why[:1].upper()}{why[1:]}.") from None
         raise UserError(f"Setting {where!r} is {_short(first['input'])}: {why}.") from None

@@ -31,10 +31,10 @@ class Simulation(Settings):
         "random", description="minibatches: rows at random, or passes over all rows, each shuffled anew"
     )
     feature_skew: str = Field(
-        "", description="what clients' features differ by, more from client to client: noise:0.1, scale:2"
+        "", description="how clients' features differ, more from client to client: noise:0.1, scale:2"
     )
     attack: str = Field(
-        "", description="what false clients do, and how many of them, as in signflip:2; see docs/robust.md"
+        "", description="what attackers do, and how many there are, as in signflip:2; see docs/robust.md"
     )
     loss: Literal["auto", "cross-entropy", "squared", "absolute"] = Field(
         "auto",
@@ -43,10 +43,12 @@ class Simulation(Settings):
     class_weights: str = Field(
         "", description="balanced (by counts that sites can add up), or as in yes=5,no=1; '': all alike"
     )
-    engine: Literal["jax", "loop"] = Field("jax", description="jax, or loop: slow and talkative")
+    engine: Literal["jax", "loop"] = Field(
+        "jax", description="jax, or loop: one client and one step at a time, slow, for debugging"
+    )
     precision: Literal["float32", "float64", "strict", "tf32", "bf16"] = Field(
         "float32",
-        description="of all arithmetic; strict, tf32, bf16: products of float32 on GPUs (docs/scale.md)",
+        description="precision of arithmetic; strict, tf32, bf16: of products on GPUs (docs/scale.md)",
     )
     pieces: int | None = Field(
         None,
@@ -61,6 +63,6 @@ class Simulation(Settings):
         True, description="at the end: confusion, AUC, calibration, and scores of every client's own rows"
     )
     test_every: int = Field(
-        1, ge=1, description="evaluations between those of other splits than the hold-out"
+        1, ge=1, description="score the other splits at every so many evaluations of the hold-out"
     )
     checkpoint_every: int = Field(10, ge=1, description="rounds between checkpoints")

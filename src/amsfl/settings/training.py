@@ -30,7 +30,7 @@ class Training(DataSettings):
 
     method: str = Field("amsfl", description="how clients learn together; `amsfl methods` lists them")
     options: dict[str, float] = Field({}, description="a hyper-parameter of the method, as in mu=0.1")
-    policy: str = Field("auto", description="who chooses the steps; auto: what the method plans by")
+    policy: str = Field("auto", description="rule that chooses the steps; auto: the method's own")
     policy_options: dict[str, float] = Field({}, description="a number of the policy's, as in steps=10")
     budget: float | None = Field(
         None, gt=0, le=1e12, description="seconds a round may take; without it: the most gain per second"
@@ -47,12 +47,12 @@ class Training(DataSettings):
     megabytes: float | None = Field(
         None, gt=0, le=1e18, description="stop after so many megabytes, up and down together"
     )
-    transmit: str = Field("", description="what is done to uploads before they are sent, as in topk:0.1,q8")
+    transmit: str = Field("", description="compression of uploads, as in topk:0.1,q8")
     held_back: float = Field(
         0.1,
         ge=0,
         le=0.5,
-        description="share of a client's rows, 2 to 32 of them, for the judge and not for training; 0: none",
+        description="share of a client's rows, 2 to 32 of them, to judge by and not to train on; 0: none",
     )
     robust: str = Field(
         "", description=f"rules over uploads, against false clients; the advice: {RECOMMENDED}"
@@ -99,7 +99,7 @@ class Training(DataSettings):
     )
     score: str = Field(
         "",
-        description="what counts on the hold-out: accuracy, f1, auc, f1:CLASS, r2, mae; see docs/scores.md",
+        description="score of the hold-out that counts: accuracy, f1, auc, f1:CLASS, r2, mae; docs/scores.md",
     )
     target: float | None = Field(
         None,
@@ -113,12 +113,12 @@ class Training(DataSettings):
         0,
         ge=0,
         le=ROUNDS_AT_MOST,
-        description="scored rounds without a better score that end the run; 0: none",
+        description="stop after so many scored rounds without a better one; 0: never",
     )
     judge_by: str = Field(
         "",
-        description="what the best round goes by, if not the score: loss, or a metric of your own; -error: "
-        "less is better",
+        description="number that chooses the best round, if not the score: loss, or a metric of your own; "
+        "-error: less is better",
     )
     steps: int = Field(
         20, ge=1, le=STEPS_AT_MOST, description="local steps a round, where the policy does not choose them"
@@ -132,12 +132,12 @@ class Training(DataSettings):
     lr: float = Field(0.05, gt=0, description="local learning rate, where the method does not set its own")
     lr_decay: float = Field(1.0, gt=0, le=1, description="factor on the learning rate after every round")
     client_momentum: float = Field(
-        0.0, ge=0, lt=1, description="momentum of clients' steps, from rest in every round, as in 0.9"
+        0.0, ge=0, lt=1, description="momentum of clients' steps, as in 0.9; begins at 0 in every round"
     )
-    weight_decay: float = Field(0.0, ge=0, le=1e3, description="of clients' steps: this times the weights")
+    weight_decay: float = Field(0.0, ge=0, le=1e3, description="weight decay of clients' steps, as in 1e-5")
     batch: int = Field(64, ge=1, le=65_536, description="rows of a minibatch")
-    seed: int = Field(0, ge=0, lt=2**32, description="of partition, initial model and sampling")
-    readings: bool = Field(False, description="GDA readings on record, for any method")
+    seed: int = Field(0, ge=0, lt=2**32, description="seed of the partition, the first model and sampling")
+    readings: bool = Field(False, description="keep gradient-difference readings on record, for any method")
     worth: bool = Field(
         False, description="a ledger of what each client adds to the model and costs; see docs/worth.md"
     )
@@ -159,8 +159,8 @@ class Training(DataSettings):
         None,
         ge=1e-3,
         le=1e6,
-        description="of a private step, over the clipping norm; without it: each client's least for its "
-        "epsilon",
+        description="noise of a private step, as a multiple of the clip; without it: each client's least for "
+        "its epsilon",
     )
     clip: float = Field(
         1.0,

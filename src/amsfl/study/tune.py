@@ -55,7 +55,7 @@ def tune_study(
     `fixed` is what the user has chosen; `recorded` what an earlier search found, which is not done again.
     """
     if level not in LEVELS:
-        raise UserError(f"Unknown --tune {level!r}{nearest(level, LEVELS)}.")
+        raise UserError(f"Unknown search level {level!r}{nearest(level, LEVELS)}.")
     if level == "none":
         return study
     apart = _apart(dataset, study.seed)
