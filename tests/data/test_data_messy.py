@@ -1,9 +1,11 @@
 """Tables as they are: gaps, dates, identifiers, many words, commas, encodings, other formats."""
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -192,6 +194,15 @@ def test_frames_and_parquet_are_as_the_csv(tmp_path: Path) -> None:
     polars = pytest.importorskip("polars")
     for other in [*others, load_table(polars.DataFrame(columns))]:
         np.testing.assert_allclose(other.x, expected.x, atol=1e-6)
+
+
+def test_dates_are_classes_or_no_labels() -> None:
+    """A number of days is no date: whoever gives dates would not know what is predicted."""
+    days = pa.array([date(2024, 1, 1 + day % 25) for day in range(100)])
+    frame = {"a": [1.5, 2.5] * 50, "when": days}
+    with pytest.raises(UserError, match=r"'when' holds dates.*--task classification"):
+        load_table(frame, label="when")
+    assert load_table(frame, label="when", task="classification").classes[0] == "2024-01-01"
 
 
 def test_rows_without_a_label_are_left_out(tmp_path: Path) -> None:

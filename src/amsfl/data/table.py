@@ -183,10 +183,8 @@ def _find_column(
     if asked is not None:
         asked = str(asked)  # data frames number their columns
         if asked not in table.columns:
-            raise UserError(
-                f"There is no column {asked!r}{nearest(asked, list(table.columns))}; the columns are "
-                f"{', '.join(table.columns)}. Pass --{flag} with one of them."
-            )
+            close = nearest(asked, list(table.columns))
+            raise UserError(f"There is no column {asked!r}{close}; pass --{flag} with one that there is.")
         return asked
     by_name = {name.lower(): name for name in table.columns if name not in dropped}
     return next((by_name[name] for name in usual if name in by_name), None)

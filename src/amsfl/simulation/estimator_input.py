@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.validation import check_consistent_length
 
 from amsfl.core.records import Json
@@ -52,8 +53,45 @@ def site_of_rows(X: Array, groups: Any) -> tuple[Array | None, Array]:
         return None, np.array([])
     check_consistent_length(X, groups)
     check_whole(groups, "group; every row needs one, or leave groups out.")
-    names, sites = np.unique(np.asarray(groups), return_inverse=True)
+    values = np.asarray(groups)
+    if values.ndim != 1:
+        raise ValueError(f"groups is one name or number a row; it has shape {values.shape}.")
+    try:
+        names, sites = np.unique(values, return_inverse=True)
+    except TypeError:  # names beside numbers have no order
+        names, sites = np.unique(values.astype(str), return_inverse=True)
     return sites.astype(np.int32), names
+
+
+def read_answers(y: Any, numeric: bool) -> Array:
+    """One answer a row: numbers, or classes of one type."""
+    values: Array = column_or_1d(y, warn=True)
+    check_whole(values, "answer in y; every row needs one: leave such rows out.")
+    assert_all_finite(values, input_name="y")
+    if numeric:
+        return _as_numbers(values)
+    if values.dtype != object or _types(values) == "str":
+        return values
+    plain = np.array(values.tolist())
+    if plain.dtype.kind in "biuf":
+        return plain
+    raise ValueError(f"y holds {_types(values)}; classes are all numbers or all text, as in y.astype(str).")
+
+
+def _as_numbers(values: Array) -> Array:
+    try:
+        if values.dtype.kind not in "mM":  # numpy would count dates in their own unit, whichever it is
+            return values.astype(np.float64)
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(
+        f"y holds {_types(values)}, and a regressor predicts numbers; of dates give days, as in "
+        "(y - y.min()) / np.timedelta64(1, 'D')."
+    )
+
+
+def _types(values: Array) -> str:
+    return " and ".join(sorted({type(value).__name__ for value in values.tolist()}))
 
 
 def check_whole(values: Any, what: str) -> None:
