@@ -77,6 +77,20 @@ def test_files_of_other_spellings_are_read_each_by_its_own(tmp_path: Path) -> No
     assert sum("own spelling" in line for line in describe(data)) == 2
 
 
+@pytest.mark.parametrize("mark", [".", ","])
+def test_a_unit_at_one_site_alone(tmp_path: Path, mark: str) -> None:
+    """Weights are numbers whoever writes kg behind them, and that is said; 0.12 beside 12% may be 12%."""
+    for unit, read in ((" kg", "number"), (" %", "hash")):
+        for site, own in (("a", ""), ("b", unit)):
+            lines = [f"{60 + i % 40 / 5}{own};{i / 7:.2f};{i % 2}".replace(".", mark) for i in range(80)]
+            write(tmp_path / f"{site}.csv", "w;v;label", lines)
+        data = load(str(tmp_path))
+        assert column(data, "w").read == read
+        if read == "number":
+            assert column(data, "w").shift == pytest.approx(64, abs=1)
+            assert any("'kg'" in line and "without it" in line for line in describe(data))
+
+
 def test_a_site_may_have_no_cell_of_a_column(tmp_path: Path) -> None:
     """What is empty at one site says nothing of how the others write it."""
     for site, words in (("a", ["0,5", "1,25"]), ("b", ["", ""])):

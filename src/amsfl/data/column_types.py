@@ -26,6 +26,7 @@ from amsfl.data.spelling import (
     are_ranges,
     date_parsers,
     find_unit,
+    has_unit,
     may_group_thousands,
     number_parsers,
     reads_all,
@@ -96,7 +97,9 @@ def describe_reading(column: ColumnRecipe, words: pa.Array) -> list[str]:
     """Remarks on how these cells of a column of numbers or dates are read."""
     notes = []
     if column.unit:
-        notes.append(f"Numbers in {column.name!r} are read without their {column.unit!r}.")
+        bare = int((~has_unit(words, column.unit)).sum())
+        some = f"; {plural(bare, 'different cell')} without it are taken for the same unit" if bare else ""
+        notes.append(f"Numbers in {column.name!r} are read without their {column.unit!r}{some}.")
     limits = words.filter(pc.match_substring_regex(words, LIMIT)) if column.read == "number" else []
     if len(limits):
         notes.append(

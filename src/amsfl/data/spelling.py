@@ -28,6 +28,7 @@ BLANKS = "[ '\u2019\u00a0\u202f]"  # between thousands, too
 SPACED = SIGN + rf"\d{{1,3}}({BLANKS}\d{{3}})+([.,]\d+)?$"
 BRACKETS = r"^\(([\d.,]+)\)$"  # (5.50): accountants' -5.50
 MONEY = ("€", "$", "£", "¥", "EUR", "USD", "GBP", "CHF")  # before or behind the number
+BARE = rf"^[<>=+\-(]*\d([\d.,eE+\-)]|{BLANKS})*$"  # a number, or nearly one, without a unit
 UNITS = (
     *("%", "kg", "mg", "g", "km", "cm", "mm", "m", "ml", "l", "mmHg", "bpm", "°C", "°F", "h", "min"),
     *("s", "ms", *MONEY),
@@ -98,13 +99,22 @@ def _without_unit(words: pa.Array, unit: str) -> pa.Array:
     )
 
 
+def has_unit(words: pa.Array, unit: str) -> Mask:
+    return np.asarray(_without_unit(words, unit).is_valid())
+
+
 def find_unit(words: pa.Array) -> str:
-    """The unit that every word has behind or before a number; '' where there is none."""
-    first = words.slice(0, 1)
+    """The unit that words have behind or before a number; '' where there is none.
+
+    Words without one may stand among them, but not beside percents: 0.12 may be 12%.
+    """
+    marked = words.filter(pc.invert(pc.match_substring_regex(words, BARE)))
+    first = marked.slice(0, 1)
     if not len(first):
         return ""
     fits = (unit for unit in UNITS if _without_unit(first, unit).null_count == 0)
-    return next((unit for unit in fits if _without_unit(words, unit).null_count == 0), "")
+    unit = next((unit for unit in fits if _without_unit(marked, unit).null_count == 0), "")
+    return "" if unit == "%" and len(marked) < len(words) else unit
 
 
 def class_name(word: str) -> str:

@@ -91,7 +91,7 @@ def _as_numbers(values: Array) -> Array:
 
 
 def _types(values: Array) -> str:
-    return " and ".join(sorted({type(value).__name__ for value in values.tolist()}))
+    return " and ".join(sorted({type(value).__name__.rstrip("_") for value in values}))
 
 
 def check_whole(values: Any, what: str) -> None:
